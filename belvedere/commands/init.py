@@ -1,7 +1,7 @@
 """`belvedere init`: a small working project.
 
-In: a directory, maybe a folder of data files. Out: a script, `belvedere.toml` and, without such a folder, sample data in it.
-Overwrites nothing.
+In: a directory, maybe a folder of data files or the address of a source. Out: a script, `belvedere.toml` and, without one of these,
+sample data in it. Overwrites nothing.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Annotated
 
 import typer
 
+from belvedere.commands.init_from import NewProject, project_from
 from belvedere.commands.output import print_json
 
 SCRIPT = "shop.sqrl"
@@ -21,22 +22,21 @@ SCRIPT = "shop.sqrl"
 
 def command(
     directory: Annotated[Path, typer.Argument(help="where the project goes; made if it is not there")] = Path(),
-    data: Annotated[Path | None, typer.Option("--from", help="a folder of data files that the project reads")] = None,
+    data: Annotated[
+        str | None,
+        typer.Option("--from", help="what the project reads: a folder of data files, kafka://host:port, postgres://..."),
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="print the files as JSON")] = False,
 ) -> int:
-    """Make a small working project in a directory: a script, belvedere.toml and sample data, or over a folder of data files."""
+    """Make a small working project in a directory: a script, belvedere.toml and sample data, or over files, Kafka or Postgres."""
     if directory.exists() and not directory.is_dir():
         raise typer.BadParameter(f"`{directory}` is no directory")
-    script, skipped = SCRIPT, list[str]()
-    if data is None:
-        contents = dict(_template(files("belvedere.commands") / "template", Path()))
-    else:
-        from belvedere.commands.init_from import project_from
-
-        if not data.is_dir():
-            raise typer.BadParameter(f"`{data}` is no directory")
-        contents, skipped = project_from(directory, data)
-        script = str(next(iter(contents)))
+    made = (
+        NewProject(dict(_template(files("belvedere.commands") / "template", Path())))
+        if data is None
+        else _over(directory, data)
+    )
+    contents, script = made.contents, SCRIPT if data is None else str(next(iter(made.contents)))
     existing = [path for path in contents if (directory / path).exists()]
     if existing:
         typer.echo(f"{directory / existing[0]} is there already: nothing was written", err=True)
@@ -44,15 +44,31 @@ def command(
     for path, text in contents.items():
         (directory / path).parent.mkdir(parents=True, exist_ok=True)
         (directory / path).write_text(text, encoding="utf-8")
-    for line in skipped:
+    for line in made.left_out:
         typer.echo(line, err=True)
     written = [str(directory / path) for path in contents]
     if json:
-        print_json({"files": written, "script": str(directory / script)} | ({"left_out": skipped} if skipped else {}))
+        more = {"left_out": list(made.left_out), "to_do": list(made.to_do)}
+        print_json({"files": written, "script": str(directory / script)} | {k: v for k, v in more.items() if v})
     else:
         typer.echo("\n".join(written))
+        for line in ("", *made.to_do) if made.to_do else ():
+            typer.echo(line)
         typer.echo(f"\nnow try: belvedere run {directory / script}")
     return 0
+
+
+def _over(directory: Path, data: str) -> NewProject:
+    """The project over what `--from` names."""
+    from belvedere.commands.init_from_address import SCHEMES, project_from_address
+
+    if "://" in data:
+        if data.partition("://")[0] not in SCHEMES:
+            raise typer.BadParameter("write a folder, kafka://host:port or postgres://user@host/database")
+        return project_from_address(data)
+    if not Path(data).is_dir():
+        raise typer.BadParameter(f"`{data}` is no directory")
+    return project_from(directory, Path(data))
 
 
 def _template(folder: Traversable, below: Path) -> Iterator[tuple[Path, str]]:

@@ -9,6 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from belvedere.cli import app, run
+from tests.kafka.broker import free_port
 
 
 def test_a_project_is_made_of_a_folder(tmp_path: Path) -> None:
@@ -29,6 +30,17 @@ def test_a_project_is_made_of_a_folder(tmp_path: Path) -> None:
     checked = CliRunner().invoke(app, ["check", str(script)])
     assert checked.exit_code == 0, checked.output
     assert run(call) == 1, "nothing is overwritten"
+
+
+def test_an_address_of_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["init", str(tmp_path / "p"), "--from", "mysql://host/shop"]) == 2
+    assert run(["init", str(tmp_path / "p"), "--from", f"kafka://127.0.0.1:{free_port()}"]) == 1
+    assert run(["init", str(tmp_path / "p"), "--from", f"postgres://u:geheim@127.0.0.1:{free_port()}/shop"]) == 1
+    said = capsys.readouterr().err
+    assert "B6201" in said
+    assert "B6220" in said
+    assert "geheim" not in said
+    assert not (tmp_path / "p").exists()
 
 
 def test_a_folder_without_tables(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -32,7 +32,7 @@ def sampled_columns(source: Source, table: str) -> pa.Schema:
     """The columns of the schema or of the newest messages, and those that hold what a message has beside its value."""
     metadata = metadata_of(source, table)
 
-    newest = cache(lambda: _newest(source, table))
+    newest = cache(lambda: newest_messages(source, table))
 
     def sample() -> list[bytes]:
         return [v for v in (m.value() for m in newest()) if v is not None]
@@ -46,8 +46,8 @@ def sampled_columns(source: Source, table: str) -> pa.Schema:
     return pa.schema([*(f for f in found if f.name not in metadata), *(pa.field(n, t) for n, t in types.items())])
 
 
-def _newest(source: Source, table: str) -> list[Message]:
-    """The newest messages of a table's topics."""
+def newest_messages(source: Source, table: str) -> list[Message]:
+    """Some of the newest messages of a table's topics. Raises B6202 where there is no topic, B6201."""
     settings = client_settings("source", source.name, source.options)
     cluster, topic = Cluster(source.name, settings), topic_of(source, table)
     topics = cluster.topics(topic)

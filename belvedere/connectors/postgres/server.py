@@ -6,7 +6,7 @@ it changes nothing but the slot.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -171,8 +171,7 @@ class Server:
         if level != "logical":
             hint = "set `wal_level = logical` and start the server again"
             raise fail("B6224", f'the server of source "{self.source}" has wal_level = {level}', hint=hint)
-        listed = ", ".join(f'"{self.schema}"."{t.name}"' for t in tables)
-        made = f"CREATE PUBLICATION {self.publication} FOR TABLE {listed} WITH (publish_via_partition_root = true)"
+        made = self.publication_statement(t.name for t in tables)
         text = """SELECT oid::int8, pubinsert AND pubupdate AND pubdelete AND pubtruncate, pubviaroot
                   FROM pg_publication WHERE pubname = %s"""
         found = self.ask(text, self.publication)
@@ -192,6 +191,11 @@ class Server:
             hint = f'the owner runs: ALTER PUBLICATION {self.publication} ADD TABLE "{self.schema}"."{missing[0]}"'
             raise fail("B6224", f'the publication "{self.publication}" has no table "{missing[0]}"', hint=hint)
         return (found[0], {t.name: published[t.name] for t in tables})
+
+    def publication_statement(self, tables: Iterable[str]) -> str:
+        """What the owner of these tables runs."""
+        listed = ", ".join(f'"{self.schema}"."{t}"' for t in tables)
+        return f"CREATE PUBLICATION {self.publication} FOR TABLE {listed} WITH (publish_via_partition_root = true)"
 
     def confirmed(self) -> int | None:
         """How far the slot was confirmed; None where there is none. Raises B6225 where it was lost."""
