@@ -23,7 +23,7 @@ from belvedere.connectors.kafka import feed as kafka_feed
 from belvedere.connectors.kafka.feed import KafkaFeed
 from belvedere.settings import Source
 from belvedere.spark.session import local_session
-from tests.kafka.broker import Broker
+from tools.servers.kafka import Broker
 
 SCRIPT = "CREATE STREAM Orders (id BIGINT, customer STRING, amount DOUBLE, at TIMESTAMP, note STRING);"
 

@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from belvedere.cli import app, run
-from tests.kafka.broker import free_port
+from tools.servers.kafka import free_port
 
 
 def test_a_project_is_made_of_a_folder(tmp_path: Path) -> None:

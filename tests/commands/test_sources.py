@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from tests.commands.asked_sources import as_json, called, part
-from tests.kafka.broker import free_port
 from tests.run.loops import Loop
+from tools.servers.kafka import free_port
 
 FILES = """
 [sources.shop]

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.kafka.broker import Broker, NoPrograms
+from tools.servers.kafka import Broker, NoPrograms
 
 _topics = count()
 

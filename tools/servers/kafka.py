@@ -1,7 +1,9 @@
-"""A Kafka broker for tests: its programs come once by PySpark's own Ivy into a folder of the user's cache, then Java runs them.
+"""A Kafka broker for tests, benches and examples: its programs come once by PySpark's own Ivy into a folder of the user's cache.
+
+Java runs them.
 
 In: a folder for its data. Out: a broker (KRaft, one node, no encryption) on a free port of 127.0.0.1. Where the programs cannot be had,
-tests that need them are skipped. As a program it runs until it is ended, and prints its address: `python -m tests.kafka.broker FOLDER`.
+tests that need them are skipped. As a program it runs until it is ended, and prints its address: `python -m tools.servers.kafka FOLDER`.
 """
 
 from __future__ import annotations

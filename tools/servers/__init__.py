@@ -1,0 +1,1 @@
+"""Servers of one's own, which examples, tests and benches start: `kafka`, `postgres`."""
