@@ -57,10 +57,11 @@ SOURCE_KEYS: Mapping[str, tuple[str, ...]] = {
     "sensors": ("connector", "options", *SENSOR_OPTIONS),
     "kafka": ("connector", "format", "options", "tables", *KAFKA_OPTIONS),
     "postgres": ("connector", "options", "tables", *POSTGRES_OPTIONS),
+    "spark": ("connector", "format", "options", "tables", "every_seconds"),
 }
 CONNECTORS = "belvedere.connectors"
 """The group of entry points by which other packages add connectors."""
-OWN_CONNECTORS = ("files", "sensors", "kafka", "postgres", "http", "delta", "console")
+OWN_CONNECTORS = ("files", "sensors", "kafka", "postgres", "spark", "http", "delta", "console")
 COMMON_KEYS = ("connector", "path", "format", "options", "tables", "new_columns")
 NEW_COLUMNS = ("ignore", "add", "reject")
 TABLE_VALUES: Mapping[str, tuple[type, str]] = {
@@ -73,8 +74,18 @@ TABLE_VALUES: Mapping[str, tuple[type, str]] = {
     "key_format": (str, 'key_format = "avro"'),
     "key_schema": (str, 'key_schema = "key.avsc"'),
     "key_message": (str, 'key_message = "shop.Key"'),
+    "increasing": (str, 'increasing = "id"'),
+    "version": (str, 'version = "max(changed)"'),
+    "path": (str, 'path = "data/orders"'),
+    "options": (dict, 'options = { dbtable = "orders" }'),
 }
-TABLE_KEYS: Mapping[str, tuple[str, ...]] = {"kafka": tuple(TABLE_VALUES)}
+DECLARED = ("columns", "primary_key")
+TABLE_FILES = ("schema", "key_schema", "path")
+"""What is a path from the project file on, unless it is an address."""
+TABLE_KEYS: Mapping[str, tuple[str, ...]] = {
+    "kafka": (*DECLARED, "topic", "metadata", "schema", "message", "key_format", "key_schema", "key_message"),
+    "spark": (*DECLARED, "increasing", "version", "path", "options"),
+}
 """What may be declared of a table; columns and their key of those of all other connectors."""
 SINK_KEYS = {
     "files": ("connector", "path", "format", "options"),
@@ -85,7 +96,7 @@ SINK_KEYS = {
     "delta": ("connector", "options", "path", "url", "storage", "names"),
 }
 FORMATS = ("json", "csv", "parquet")
-SOURCE_FORMATS = {"kafka": ("json", "avro", "protobuf", "text")}
+SOURCE_FORMATS: Mapping[str, tuple[str, ...] | None] = {"spark": None, "kafka": ("json", "avro", "protobuf", "text")}
 ON_ERROR = ("stop", "null", "quarantine")
 
 
@@ -304,12 +315,12 @@ class _Reader(ApiReader):
     def declared(self, table: Mapping[str, Any], section: str, connector: str) -> dict[str, dict[str, Any]]:
         found = self.tables(table, "tables")
         for name, declared in found.items():
-            self.known(declared, TABLE_KEYS.get(connector, ("columns", "primary_key")), f"{section}.tables.{name}")
+            self.known(declared, TABLE_KEYS.get(connector, DECLARED), f"{section}.tables.{name}")
             for key, (kind, hint) in TABLE_VALUES.items():
                 if not isinstance(declared.get(key, kind()), kind):
                     self.report("B9104", f"`{key}` of table `{name}` does not fit", self.at(section, key), f"write `{hint}`")
-            for key in ("schema", "key_schema"):
-                if isinstance(declared.get(key), str):
+            for key in TABLE_FILES:
+                if isinstance(declared.get(key), str) and "://" not in declared[key]:
                     declared[key] = str(self.directory / declared[key])
         return found
 

@@ -1,0 +1,232 @@
+"""The connector `spark`: tables that Spark reads by a format of its own or of a jar in its session: JDBC, Delta, Iceberg, Parquet, ...
+
+In: a source with a `format` and `options`, a table with `increasing` (a column whose values grow) or `version` (an expression whose value
+changes with the rows). Out: by a column the rows above the last value, by a version all rows in place of those before, of which the engine
+stores the difference. The offset is the last value or version. Columns are declared: `belvedere check` starts no JVM.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from belvedere.connectors.away import Away
+from belvedere.connectors.connector import Arrived, OffsetRange, Wanted
+from belvedere.connectors.reading.formats import MOST_REJECTED
+from belvedere.connectors.records import RejectedRow
+from belvedere.engine.scratch import scratch_frame
+from belvedere.errors import BelvedereError, fail
+from belvedere.functions.types import quote, type_text
+from belvedere.schema import WEIGHT
+from belvedere.settings import Source
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+EVERY = 10.0
+"""So often, in seconds, it is asked what is new: that is a query each time."""
+LAST, VERSION = "last", "version"
+GROWING = (T.NumericType, T.StringType, T.DateType, T.TimestampType, T.TimestampNTZType)
+
+
+def tables(source: Source) -> Sequence[str]:
+    """The tables that the project file declares."""
+    return tuple(source.tables)
+
+
+def columns(source: Source, table: str) -> pa.Schema:
+    """Nobody tells them but the project file. Raises B6250."""
+    hint = f'write [sources.{source.name}.tables.{table}] columns = {{ id = "BIGINT" }}'
+    raise fail("B6250", f'the columns of table "{table}" are not declared', hint=hint)
+
+
+def open_feed(wanted: Wanted) -> SparkFeed:
+    """A table from its offset on."""
+    return SparkFeed(wanted)
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How Spark reads a table."""
+
+    source: str
+    table: str
+    format: str
+    options: Mapping[str, str]
+
+    def frame(self, spark: SparkSession) -> DataFrame:
+        """The table as it is now."""
+        return spark.read.format(self.format).options(**self.options).load()
+
+    @contextmanager
+    def told(self) -> Iterator[None]:
+        """What Spark says within becomes a diagnostic: B6251."""
+        try:
+            yield
+        except (PySparkException, Py4JJavaError) as error:
+            hint = 'see that what it is in can be reached, and that the session has its jars: [spark] "spark.jars.packages"'
+            message = f'table "{self.table}" of source "{self.source}" cannot be read by Spark'
+            raise fail("B6251", message, detail=_said(error), hint=hint) from error
+
+
+def reading_of(source: Source, table: str) -> Reading:
+    """The reader's format and options: those of the source, then those of the table. Raises B6250."""
+    declared = source.declared(table)
+    if not source.format:
+        raise fail(
+            "B6250", f'source "{source.name}" has no format', hint='write `format = "jdbc"`, or another that Spark reads'
+        )
+    given = {k: v for k, v in source.options.items() if k != "every_seconds"} | dict(declared.get("options", {}))
+    if "path" in declared:
+        given["path"] = declared["path"]
+    return Reading(source.name, table, source.format, {str(k): _text(v) for k, v in given.items()})
+
+
+def _text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+class SparkFeed:
+    """A table, and how far it was read."""
+
+    def __init__(self, wanted: Wanted):
+        source, table, declared = wanted.source, wanted.table, wanted.source.declared(wanted.table)
+        self.id, self.columns, self.key = wanted.input.id, tuple(wanted.columns), wanted.input.primary_key
+        self.reading = reading_of(source, table)
+        self.increasing: str | None = declared.get("increasing")
+        self.version: str | None = declared.get("version")
+        if (self.increasing is None) == (self.version is None):
+            hint = 'write `increasing = "id"` for rows that are only added, or `version = "max(changed)"` to read all again'
+            raise fail("B6250", f'table "{table}" of source "{source.name}" needs `increasing` or `version`', hint=hint)
+        if self.version is not None and not self.key:
+            hint = 'write `primary_key = ["id"]`: by it the rows of a version are compared with those before'
+            raise fail("B6250", f'table "{table}" with a version has no primary key', hint=hint)
+        self.every = float(wanted.options.get("every_seconds", EVERY))
+        self.offset: Mapping[str, Any] = wanted.offset
+        self._asked: float | None = None
+        self._is_over = False
+        """With `once`: what was there at the first look is all."""
+        self._away = Away()
+        self._counts_nulls = self.increasing is not None
+
+    def look(self, now: datetime, once: bool) -> OffsetRange | None:
+        """The largest value or the version, where it is another one; a query, and so not at every trigger."""
+        spark = SparkSession.getActiveSession()
+        if spark is None:
+            return None
+        if self._is_over or (self._asked is not None and time.monotonic() - self._asked < self.every):
+            return None
+        if self._away.failure is not None and self._away.is_pausing and not once:
+            raise self._away.failure
+        try:
+            with self.reading.told():
+                found = self._increased(spark) if self.increasing is not None else self._versioned(spark)
+        except BelvedereError as error:
+            self._away.failed(error)
+            raise
+        self._away.answered()
+        self._asked = time.monotonic()
+        self._is_over = once
+        return found
+
+    def _increased(self, spark: SparkSession) -> OffsetRange | None:
+        frame = self._checked(spark)
+        kind = frame.select(self._column).schema[0].dataType
+        if not isinstance(kind, GROWING):
+            message = f'column "{self.increasing}" of table "{self.reading.table}" is {kind.simpleString().upper()}'
+            raise fail("B6250", f"{message}, which does not grow", hint="name a number, a time or a text")
+        last = F.max(self._column).cast("string")
+        end = frame.where(self._above(kind)).agg(last).collect()[0][0]
+        return None if end is None else OffsetRange({LAST: end}, kind)
+
+    @property
+    def _column(self) -> Column:
+        assert self.increasing is not None
+        return F.col(quote(self.increasing))
+
+    def _above(self, kind: T.DataType) -> Column:
+        column = self._column
+        last = self.offset.get(LAST)
+        return column.isNotNull() if last is None else column > F.lit(last).cast(kind)
+
+    def _versioned(self, spark: SparkSession) -> OffsetRange | None:
+        found = self._checked(spark).agg(F.expr(str(self.version)).cast("string")).collect()[0][0]
+        return None if VERSION in self.offset and self.offset[VERSION] == found else OffsetRange({VERSION: found})
+
+    def _checked(self, spark: SparkSession) -> DataFrame:
+        """The table; raises B6250 where it lacks a column, and says those that it has."""
+        frame = self.reading.frame(spark)
+        there = {f.name.casefold() for f in frame.schema}
+        wanted = [c.name for c in self.columns] + ([self.increasing] if self.increasing is not None else [])
+        missing = next((n for n in wanted if n.casefold() not in there), None)
+        if missing is not None:
+            listed = ", ".join(f'{f.name} = "{f.dataType.simpleString().upper()}"' for f in frame.schema)
+            message = f'table "{self.reading.table}" of source "{self.reading.source}" has no column "{missing}"'
+            raise fail("B6250", message, hint=f"Spark finds columns = {{ {listed} }}")
+        return frame
+
+    def read(self, spark: SparkSession, span: OffsetRange) -> Arrived:
+        """The rows above the last value up to the new one, in their order; by a version all rows."""
+        notices: tuple[str, ...] = ()
+        with self.reading.told():
+            frame = self._checked(spark)
+            if self.increasing is not None:
+                notices = self._null_notice(frame)
+                column, kind = self._column, span.content
+                upto = column <= F.lit(span.end[LAST]).cast(kind)
+                frame = frame.where(self._above(kind) & upto).orderBy(column)
+            typed = frame.select(*(self._cast(c.name, type_text(c.type)) for c in self.columns))
+            rejected, refused = self._without_key(typed)
+            whole = typed.dropna(subset=[*self.key]) if self.key and refused else typed
+            rows = scratch_frame(whole.withColumn(WEIGHT, F.lit(1).cast("bigint")) if self.key else whole)
+        return Arrived(rows, rejected, refused, notices=notices, is_emptied=self.version is not None)
+
+    def _cast(self, name: str, type_: str) -> Column:
+        return F.col(quote(name)).cast(type_).alias(name)
+
+    def _null_notice(self, frame: DataFrame) -> tuple[str, ...]:
+        """Told once in a run: rows whose value is NULL are never read."""
+        if not self._counts_nulls:
+            return ()
+        self._counts_nulls = False
+        count = frame.where(self._column.isNull()).count()
+        if not count:
+            return ()
+        return (f'{count:,} rows of table "{self.reading.table}" are not read: their "{self.increasing}" is NULL',)
+
+    def _without_key(self, frame: DataFrame) -> tuple[tuple[RejectedRow, ...], int]:
+        """Rows in whose primary key a column is NULL."""
+        if not self.key:
+            return (), 0
+        name = F.lit(None).cast("string")
+        for column in reversed(self.key):
+            name = F.when(F.col(quote(column)).isNull(), F.lit(column)).otherwise(name)
+        bad = frame.where(name.isNotNull())
+        count = bad.count()
+        if not count:
+            return (), 0
+        told = bad.select(F.to_json(F.struct("*")), name).limit(MOST_REJECTED).collect()
+        return tuple(RejectedRow(self.id, self.reading.table, None, t, f'column "{n}" is NULL') for t, n in told), count
+
+    def committed(self, span: OffsetRange) -> None:
+        """Go on behind it."""
+        self.offset = span.end
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+def _said(error: Exception) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip() and not line.lstrip().startswith("at ")]
+    return "; ".join(lines)[:500]
