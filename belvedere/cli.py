@@ -36,6 +36,7 @@ COMMANDS = {
     "optimize": "choose what is maintained and what is computed when it is read",
     "calibrate": "measure what epochs and requests cost on this machine, for `optimize`",
     "query": "run one query over files",
+    "why": "say which rows of the inputs a row of a view was made of",
     "test": "run a script's tests",
 }
 

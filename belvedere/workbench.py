@@ -6,8 +6,10 @@ them. The Workbench holds a log of all accepted input; `batch` recomputes from i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -26,6 +28,8 @@ from belvedere.intake.read import find_input
 from belvedere.plan.nodes import Order
 from belvedere.plan.sorting import sorted_rows
 from belvedere.plan.time_nodes import SEQUENCE
+from belvedere.provenance.asking import Asker
+from belvedere.provenance.why import SAMPLE, Why, find_row, key_tests, why
 from belvedere.queries import compile_over
 from belvedere.rows import as_instant, shown
 from belvedere.rules import Options, maintain
@@ -34,6 +38,7 @@ from belvedere.spark.batch import BatchAnswers, InputLog
 from belvedere.spark.cluster import is_cluster, join_cluster
 from belvedere.spark.compute import DRIVER_MEMORY
 from belvedere.spark.engine import open_engine
+from belvedere.spark.plan_answers import by_spark
 from belvedere.spark.query_files import answer_template
 from belvedere.spark.session import SparkSession, local_session
 from belvedere.store import open_store
@@ -268,6 +273,28 @@ class Workbench:
         now = self.engine.last_clock or self._clock or datetime.now(UTC)
         rows = {i: self._stored(catalog.inputs[i].name).select(columns) for i, columns in read.items()}
         return QueryRows(answer_template(self.spark, catalog, template, rows, now))
+
+    def why(self, view: str, key: Mapping[str, Any], *, depth: int = 1, size: int = SAMPLE) -> Why:
+        """What the row of a view with these values was made of: at each view what it read, and the rows of each input.
+
+        `size` rows are shown of each relation, beside their count. `depth` 2 and more: also of what the rows of views below were made.
+        Raises B8111 and B8112 where no row, or more than one, has the values.
+        """
+        id_ = self._relation(view)
+        with self._asker() as asker:
+            row, epoch = find_row(asker, id_, key_tests(self.catalog, id_, key))
+            return why(asker, id_, row, epoch, depth=depth, size=size)
+
+    @contextmanager
+    def _asker(self) -> Iterator[Asker]:
+        """The store as it can be asked now, with what lies in the state alone."""
+        held = {n: partial(self.engine.rows, n) for n, a in self.engine.plan.arranged.items() if not a.final}
+        reader = self.store.reader()
+        try:
+            spark = by_spark(lambda: self.spark, self.catalog)
+            yield Asker(self.catalog, self.engine.tables, reader, spark, held)
+        finally:
+            reader.close()
 
     def batch(self, view: str) -> RowList[dict[str, Any]]:
         """The same view recomputed by Spark from all input so far: the oracle."""

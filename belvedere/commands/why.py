@@ -1,0 +1,151 @@
+"""`belvedere why`: the rows that a row of a view was made of, view by view down to the inputs.
+
+In: a script, a view, a condition that one row of it fulfils, the store. Out: a tree for people, or JSON. Nothing is stored for it: the
+view's plan is read backwards over the rows of the store; the database answers, and Spark what it does not say.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.tree import Tree
+
+from belvedere.catalog import Catalog, shown_names
+from belvedere.commands.output import print_json, show
+from belvedere.commands.query_store import open_store_tables
+from belvedere.errors import BelvedereError, fail
+from belvedere.lang.names import did_you_mean
+from belvedere.plan.expressions import conjuncts
+from belvedere.plan.nodes import Filter, Scan
+from belvedere.plan.rewrite import push_down
+from belvedere.provenance.asking import Asker
+from belvedere.provenance.wanted import Wanted
+from belvedere.provenance.why import SAMPLE, Read, Why, find_row, why
+from belvedere.store_queries import QUERY_FILE, Vocabulary, compile_read
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def command(
+    script: Annotated[Path, typer.Argument(help="the script (.sqrl)", metavar="SCRIPT")],
+    view: Annotated[str, typer.Argument(help="the view", metavar="VIEW")],
+    row: Annotated[str, typer.Argument(help="a condition that one row of it fulfils", metavar="CONDITION")],
+    store: Annotated[str | None, typer.Option("--store", help="the store's URL", metavar="URL")] = None,
+    depth: Annotated[int, typer.Option("--depth", min=1, help="through how many views the shown rows are followed")] = 3,
+    rows: Annotated[int, typer.Option("--rows", min=1, max=1000, help="how many rows are shown of each relation")] = SAMPLE,
+    json: Annotated[bool, typer.Option("--json", help="print as JSON")] = False,
+) -> int:
+    """Say which rows of the inputs a row of a view was made of, through every view between."""
+    query = ""
+    try:
+        with ExitStack() as opened:
+            tables = opened.enter_context(open_store_tables(store, script))
+            known = tables.script
+            assert known is not None
+            assert known.compiled is not None
+            catalog = known.compiled
+            id_ = catalog.find(view)
+            if id_ is None:
+                raise fail("B2001", f'the script defines no "{view}"', hint=did_you_mean(view, tuple(catalog.views)))
+            query = f"SELECT * FROM {view} WHERE {row}"
+
+            def session() -> SparkSession:
+                from belvedere.spark.quiet_session import batch_session
+
+                return opened.enter_context(batch_session())
+
+            from belvedere.spark.plan_answers import by_spark
+
+            asker = Asker(catalog, tables.tables(), tables.reader, by_spark(session, catalog))
+            found, epoch = find_row(asker, id_, condition_of(query, known))
+            answer = why(asker, id_, found, epoch, depth=depth, size=rows)
+    except BelvedereError as error:
+        show(error.diagnostics, {QUERY_FILE: query}, stream=sys.stderr)
+        return 1
+    if json:
+        print_json(document(catalog, answer))
+    else:
+        Console(soft_wrap=True, highlight=False).print(tree_of(catalog, answer))
+    return 0
+
+
+def condition_of(query: str, known: Vocabulary) -> Wanted:
+    """The rows of the one relation of a query for which its condition is TRUE."""
+    _, template = compile_read(query, known)
+    found = next((n for n in template.plan.walk() if isinstance(n, Filter)), None)
+    if found is None or any(not isinstance(n, Scan) and len(n.inputs) != 1 for n in template.plan.walk()):
+        raise fail(
+            "B8114", "the condition names no row by its own columns", hint="write `column = value`, with AND between them"
+        )
+    return Wanted(push_down(found.input, conjuncts(found.condition)))
+
+
+def document(catalog: Catalog, answer: Why) -> dict[str, Any]:
+    """The answer as JSON: names of relations, visible columns only."""
+    found = asdict(answer) | {"view": catalog.name_of(answer.view), "row": visible(catalog, answer.view, answer.row)}
+    for part in ("reads", "dropped", "late", "inputs"):
+        found[part] = [_read_document(catalog, r) for r in getattr(answer, part)]
+    return found
+
+
+def _read_document(catalog: Catalog, read: Read) -> dict[str, Any]:
+    return {
+        "relation": catalog.name_of(read.relation),
+        "how": read.words,
+        "count": read.count,
+        "order": list(read.order),
+        "rows": [visible(catalog, read.relation, r) for r in read.rows],
+        **({"untold": read.untold} if read.untold else {}),
+        **({"why": [document(catalog, w) for w in read.below]} if read.below else {}),
+    }
+
+
+def visible(catalog: Catalog, id_: str, row: Mapping[str, Any]) -> dict[str, Any]:
+    """A row without hidden columns; of rows between operators all columns."""
+    shown = {c.name for c in catalog.schema_of(id_).visible}
+    return {n: v for n, v in row.items() if n in shown} or dict(row)
+
+
+def tree_of(catalog: Catalog, answer: Why) -> Tree:
+    """The answer as people read it."""
+    title = f"{shown_names(answer.view)}  {row_text(visible(catalog, answer.view, answer.row))}"
+    tree = Tree(title if answer.epoch is None else f"{title}   (epoch {answer.epoch})")
+    for part, name in ((answer.reads, ""), (answer.dropped, "not counted: "), (answer.late, "late: ")):
+        for read in part:
+            _add(catalog, tree, read, name)
+    if answer.inputs and answer.sql:
+        below = tree.add("in all, of the inputs")
+        for read in answer.inputs:
+            below.add(f"{catalog.name_of(read.relation)}: {read.untold or rows_text(read.count)}")
+    return tree
+
+
+def _add(catalog: Catalog, tree: Tree, read: Read, name: str) -> None:
+    words = f", {read.words}" if read.words else ""
+    branch = tree.add(f"{name}{catalog.name_of(read.relation)}: {read.untold or rows_text(read.count)}{words}")
+    followed = dict(enumerate(read.below))
+    for number, row in enumerate(read.rows):
+        if number in followed and followed[number].sql:
+            branch.add(tree_of(catalog, followed[number]))
+        else:
+            branch.add(row_text(visible(catalog, read.relation, row)))
+    if read.count > len(read.rows) and read.rows:
+        branch.add(f"... {read.count - len(read.rows):,} more, in the order of {', '.join(read.order)}")
+
+
+def rows_text(count: int) -> str:
+    """How many rows, in words."""
+    return f"{count:,} row{'' if count == 1 else 's'}"
+
+
+def row_text(row: Mapping[str, Any]) -> str:
+    """A row in one line."""
+    return ", ".join(f"{n} = {'NULL' if v is None else v}" for n, v in row.items())

@@ -1,0 +1,105 @@
+"""Ask plans over stored relations: the database where it says them exactly as Spark does, Spark for the rest; all of one epoch.
+
+In: plans, a store's reader, its tables, a session of Spark where there may be one. Out: rows, in the order of the plans.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from belvedere.catalog import Catalog
+from belvedere.errors import BelvedereError, Diagnostic, fail
+from belvedere.plan.historic import HISTORIC
+from belvedere.plan.nodes import Node, Scan
+from belvedere.schema import Schema
+from belvedere.store.protocol import EpochRow, Reader, StoredTable
+from belvedere.store.read.computed import text_at_read
+
+BySpark = Callable[[Node, Mapping[str, pa.Table], EpochRow], pa.Table]
+"""What computes a plan from the rows of the relations that it scans."""
+BEYOND = ("B8020", "B7087", "B7088", "B7099")
+"""What the database cannot say, or cannot compute with these values."""
+
+
+@dataclass(frozen=True)
+class Answers:
+    """The epoch that was read, and of each plan its rows, or why there are none."""
+
+    epoch: EpochRow | None
+    rows: tuple[pa.Table | Diagnostic, ...]
+
+
+@dataclass(frozen=True)
+class Asker:
+    """A store that can be asked plans of a script. `held` gives the rows of a relation that lies in the state alone."""
+
+    catalog: Catalog
+    tables: Mapping[str, StoredTable]
+    reader: Reader
+    spark: BySpark | None = None
+    held: Mapping[str, Callable[[], pa.Table]] = field(default_factory=dict)
+
+    def definition(self, id_: str) -> Node | None:
+        """The plan of a view that is not stored, whose rows follow from what is."""
+        view = self.catalog.views.get(id_)
+        if view is None or id_ in self.tables or any(isinstance(n, HISTORIC) for n in view.plan.walk()):
+            return None
+        return view.plan
+
+    def is_there(self, id_: str) -> bool:
+        """Whether a relation's rows can be read."""
+        return id_ in self.tables or id_ in self.held or self.definition(id_) is not None
+
+    def ask(self, plans: Sequence[Node]) -> Answers:
+        """The rows of each plan, in one snapshot."""
+        texts = [self._text(plan) for plan in plans]
+        asked = [
+            StoredTable("", Schema(p.schema.columns), query=t) for p, t in zip(plans, texts, strict=True) if isinstance(t, str)
+        ]
+        open_ = [p for p, t in zip(plans, texts, strict=True) if not isinstance(t, str) and self._is_for_spark(t)]
+        scanned = list(dict.fromkeys(n.relation for p in open_ for n in p.walk() if isinstance(n, Scan)))
+        stored = [i for i in scanned if i in self.tables]
+        epoch, found = self.reader.rows_together([*asked, *(self.tables[i] for i in stored)])
+        answers = iter(found[: len(asked)])
+        rows = dict(zip(stored, found[len(asked) :], strict=True)) | {
+            i: self.held[i]() for i in scanned if i not in self.tables
+        }
+        return Answers(epoch, tuple(self._answer(p, t, answers, rows, epoch) for p, t in zip(plans, texts, strict=True)))
+
+    def _text(self, plan: Node) -> str | Diagnostic:
+        """The SQL of a plan, or why the database cannot answer it."""
+        for node in plan.walk():
+            if isinstance(node, Scan) and node.relation not in self.tables:
+                return self._not_there(node.relation)
+        try:
+            return text_at_read(plan, self.reader.dialect)
+        except BelvedereError as error:
+            if error.diagnostics[0].code not in BEYOND:
+                raise
+            return error.diagnostics[0]
+
+    def _not_there(self, id_: str) -> Diagnostic:
+        code = "B8020" if id_ in self.held else "B8110"
+        name = self.catalog.name_of(id_) if self.catalog.find(id_) else id_
+        hint = f"serve `{name}`: give it a name without the leading underscore"
+        return fail(code, f"the rows of `{name}` are not in the database", hint=hint).diagnostics[0]
+
+    def _is_for_spark(self, why: Diagnostic) -> bool:
+        return self.spark is not None and why.code in BEYOND
+
+    def _answer(
+        self,
+        plan: Node,
+        text: str | Diagnostic,
+        answers: object,
+        rows: Mapping[str, pa.Table],
+        epoch: EpochRow | None,
+    ) -> pa.Table | Diagnostic:
+        if isinstance(text, str):
+            return next(answers)  # type: ignore[call-overload]
+        if self.spark is None or not self._is_for_spark(text) or epoch is None:
+            return text
+        return self.spark(plan, {n.relation: rows[n.relation] for n in plan.walk() if isinstance(n, Scan)}, epoch)

@@ -1,0 +1,120 @@
+"""Values of rows as expressions that every printer of expressions takes, and the tests that find a row by them.
+
+In: Python values with Arrow types. Out: sqlglot trees. A value that has no literal gives None: no test by it is made.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+from sqlglot import exp
+
+from belvedere.plan.expressions import column
+from belvedere.plan.nodes import Expr
+
+types = pa.types
+
+
+def constant(value: Any, type_: pa.DataType) -> Expr | None:
+    """The literal of a value; None where its type has none that is compared."""
+    if value is None:
+        return exp.Null()
+    if types.is_boolean(type_):
+        return exp.Boolean(this=bool(value))
+    if types.is_integer(type_):
+        return _number(str(value))
+    if types.is_floating(type_):
+        return _double(float(value))
+    if types.is_decimal(type_):
+        return _decimal(value, type_)
+    if types.is_string(type_) or types.is_large_string(type_):
+        return exp.Literal.string(value)
+    if types.is_timestamp(type_):
+        return _time(value, type_)
+    if types.is_date(type_):
+        return exp.cast(exp.Literal.string(value.isoformat()), "date", dialect="spark")
+    return None
+
+
+def _number(text: str) -> Expr:
+    number = exp.Literal(this=text.removeprefix("-"), is_string=False)
+    return exp.Neg(this=number) if text.startswith("-") else number
+
+
+def _double(value: float) -> Expr:
+    """No database is asked for what is no number, or infinite: only Spark says it."""
+    if not math.isfinite(value):
+        return exp.cast(exp.Literal.string(str(value)), "double", dialect="spark")
+    text = repr(value)
+    return _number(text if "e" in text else f"{text}e0")
+
+
+def _decimal(value: Decimal, type_: pa.Decimal128Type) -> Expr:
+    digits = exp.Literal(this=format(value, "f"), is_string=False)
+    return exp.Cast(this=digits, to=exp.DataType.build(f"DECIMAL({type_.precision},{type_.scale})", dialect="spark"))
+
+
+def _time(value: datetime, type_: pa.TimestampType) -> Expr:
+    """A timestamp without a zone is compared with its text, which every database reads as one."""
+    text = exp.Literal.string(value.replace(tzinfo=None).isoformat(" ", "microseconds"))
+    return text if type_.tz is None else exp.Cast(this=text, to=exp.DataType.build("TIMESTAMP", dialect="spark"))
+
+
+def row_tests(row: Mapping[str, Any], columns: Mapping[str, pa.DataType]) -> tuple[Expr, ...]:
+    """That each of these columns has the row's value. NULL is a value like others."""
+    tests: list[Expr] = []
+    for name, type_ in columns.items():
+        value = constant(row[name], type_)
+        if isinstance(value, exp.Null):
+            tests.append(exp.Is(this=column(name), expression=value))
+        elif value is not None:
+            tests.append(exp.EQ(this=column(name), expression=value))
+    return tuple(tests)
+
+
+def is_constant(expr: Expr | None) -> bool:
+    """Whether an expression is a literal as `constant` makes them."""
+    if isinstance(expr, exp.Cast | exp.Neg | exp.Paren):
+        return is_constant(expr.this)
+    return isinstance(expr, exp.Literal | exp.Null | exp.Boolean)
+
+
+def fixed_columns(tests: tuple[Expr, ...]) -> dict[str, Expr]:
+    """The columns that tests give one value, with it."""
+    found: dict[str, Expr] = {}
+    for test in tests:
+        if (
+            isinstance(test, exp.EQ | exp.Is | exp.NullSafeEQ)
+            and isinstance(test.this, exp.Column)
+            and is_constant(test.expression)
+        ):
+            found.setdefault(test.this.name, test.expression)
+    return found
+
+
+def is_impossible(test: Expr) -> bool:
+    """Whether a comparison of two literals can never hold."""
+    if not isinstance(test, exp.EQ | exp.Is | exp.NullSafeEQ):
+        return False
+    left, right = _bare(test.this), _bare(test.expression)
+    if not (is_constant(left) and is_constant(right)):
+        return False
+    if isinstance(left, exp.Null) or isinstance(right, exp.Null):
+        return isinstance(test, exp.EQ) or type(left) is not type(right)
+    return (
+        type(left) is type(right)
+        and isinstance(left, exp.Literal)
+        and left.is_string == right.is_string
+        and left.this != right.this
+    )
+
+
+def _bare(expr: Expr) -> Expr:
+    while isinstance(expr, exp.Paren):
+        expr = expr.this
+    return expr

@@ -1,0 +1,74 @@
+"""What the operators were made of whose rows depend on history: EMIT, SELECT STREAM, windows of SPL.
+
+In: the operator and what is wanted of its rows. Out: what is wanted of its input. Their rows stay as they were emitted while the input
+may have changed since, so rows are found by the columns that do not change: the key, the partition, the time of the event.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from sqlglot import exp
+
+from belvedere.plan.expressions import column, columns_of
+from belvedere.plan.nodes import Expr, Node, Order, TopK
+from belvedere.plan.spl_aggregate import FiringReading, SplAggregate
+from belvedere.plan.spl_join import SplJoin
+from belvedere.plan.spl_windows import Count, Sliding, Time
+from belvedere.plan.time_nodes import PTIME, Emit, InOrder
+from belvedere.provenance.constants import fixed_columns
+from belvedere.provenance.time_windows import between, earlier, literal_time
+from belvedere.provenance.wanted import Wanted, matching, same
+from belvedere.schema import INGEST_TIME
+
+Rows = Callable[[Node, Wanted], Node]
+
+
+def emitted(node: Emit, wanted: Wanted) -> Wanted:
+    """The group of an emitted row as it is now; of a stream's input only rows that had arrived when it was emitted."""
+    key = node.input.schema.key or ()
+    fixed = fixed_columns(wanted.tests)
+    names = key if key and set(key) <= set(fixed) else node.input.schema.names
+    found, _ = wanted.split(names)
+    time = fixed.get(PTIME)
+    if time is not None and node.input.schema.find(INGEST_TIME):
+        found = found + Wanted((exp.LTE(this=column(INGEST_TIME), expression=time),))
+    return found
+
+
+def in_order(node: InOrder, wanted: Wanted) -> Wanted:
+    """Rows that only arrive: they are what they were."""
+    return wanted.split(node.input.schema.names)[0]
+
+
+def spl_contents(rows: Rows, node: SplAggregate, wanted: Wanted) -> tuple[Wanted, str]:
+    """The rows that the window held as it fired, or, where only a replay would tell them, those that it may have held."""
+    mapping: dict[str, Expr] = {i.name: i.expr for i in (*node.partition, *node.groups)}
+    passed, _ = wanted.split(mapping)
+    own = passed.over(mapping)
+    fixed = {r.reading: fixed_columns(wanted.tests).get(r.name) for r in node.readings}
+    start, end = (literal_time(fixed.get(r)) for r in (FiringReading.INTERVAL_START, FiringReading.INTERVAL_END))
+    if node.time is not None and start is not None and end is not None:
+        return own + between(node.time, start, end, node.input.schema[node.time].type), "in its pane"
+    fired = fixed.get(FiringReading.FIRING_TIME)
+    if fired is None:
+        return own, "in the window's partition"
+    own = own + Wanted((exp.LTE(this=column(node.clock), expression=fired),))
+    kind = node.window.kind
+    if isinstance(kind, Sliding) and isinstance(kind.eviction, Time):
+        low = earlier(fired, kind.eviction.micros)
+        return own + Wanted((exp.GTE(this=column(node.clock), expression=low),)), "in its window"
+    if isinstance(kind, Sliding) and isinstance(kind.eviction, Count) and not node.groups:
+        last = TopK(rows(node.input, own), (Order(column(node.order), descending=True),), kind.eviction.rows)
+        return own + matching(last, *same(None, (node.order,))), "in its window"
+    return own, "in the window's partition, up to the firing"
+
+
+def spl_sides(node: SplJoin, wanted: Wanted) -> tuple[Wanted, Wanted]:
+    """The rows of both sides that have the result's columns."""
+    fixed = fixed_columns(wanted.tests)
+    left, right = (
+        Wanted(tuple(t for t in wanted.tests if columns_of(t) <= set(side.schema.names) and columns_of(t) <= set(fixed)))
+        for side in (node.left, node.right)
+    )
+    return left, right

@@ -1,0 +1,45 @@
+"""Which rows stand ahead of another one in an order.
+
+In: a TopK. Out: a condition over its input's columns and those of the rows that are compared (`wanted.other`).
+"""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from belvedere.plan.expressions import conjunction
+from belvedere.plan.nodes import Expr, Order, TopK
+from belvedere.plan.ties import tie_order
+from belvedere.provenance.wanted import other
+
+
+def ahead_of(node: TopK) -> Expr:
+    """The rows before the other one in the order of the node, and that row itself; ties as the node breaks them."""
+    orders = (*node.order, *tie_order(node))
+    ways: list[Expr] = []
+    equal: list[Expr] = []
+    for order in orders:
+        ways.append(conjunction([*equal, _before(order)]) or exp.true())
+        equal.append(exp.NullSafeEQ(this=order.expr.copy(), expression=_of_other(order.expr)))
+    ways.append(conjunction(equal) or exp.true())
+    result: Expr = exp.paren(ways[0])
+    for way in ways[1:]:
+        result = exp.Or(this=result, expression=exp.paren(way))
+    return exp.paren(result)
+
+
+def _before(order: Order) -> Expr:
+    """That a row's sort key is strictly before the other's."""
+    mine, theirs = order.expr, _of_other(order.expr)
+    kind = exp.GT if order.descending else exp.LT
+    nulls, values = (mine, theirs) if order.nulls_come_first else (theirs, mine)
+    null_first = exp.And(this=_is_null(nulls), expression=exp.Not(this=exp.paren(_is_null(values))))
+    return exp.Or(this=kind(this=mine.copy(), expression=theirs), expression=exp.paren(null_first))
+
+
+def _is_null(expr: Expr) -> Expr:
+    return exp.Is(this=expr.copy(), expression=exp.Null())
+
+
+def _of_other(expr: Expr) -> Expr:
+    return expr.copy().transform(lambda n: other(n.name) if isinstance(n, exp.Column) else n)

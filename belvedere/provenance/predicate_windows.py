@@ -1,0 +1,42 @@
+"""The rows of the input between START and END of a window of WINDOW BY.
+
+In: the operator and what is wanted of its rows. Out: what is wanted of its input. The window's ends are found by the operator itself
+over its sequence; a database does not say it, so Spark answers, or all of the sequence is told (`Wanted` of the partition alone).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from sqlglot import exp
+
+from belvedere.plan.expressions import column
+from belvedere.plan.nodes import Expr, Node
+from belvedere.plan.window_by import AFTER, FROM, TO, PredicateWindow, reach_of
+from belvedere.provenance.passing import passing
+from belvedere.provenance.wanted import Wanted, matching, other
+
+
+def window_rows(rows: Callable[[Node, Wanted], Node], node: PredicateWindow, wanted: Wanted) -> tuple[Wanted, str]:
+    """The rows from the start to the end, with those that decide them; all of the sequence where windows hang on one another."""
+    (sequence,), left = passing(node, wanted)
+    words = f"in its sequence by {', '.join(node.by)}" if node.by else "in its sequence"
+    order = node.order[0].expr if node.order else None
+    if node.identity is None or not isinstance(order, exp.Column) or node.spec.tumbling or not left:
+        return sequence, words
+    reach = reach_of(node, None, order.name)
+    has_end = node.spec.end is not None
+    ends = [column(order.name), other(FROM)], [column(order.name), other(TO)], [column(order.name), other(AFTER)]
+    low, high = (exp.LTE, exp.GTE) if node.order[0].descending else (exp.GTE, exp.LTE)
+    tests: list[Expr] = [_or_null(low(this=ends[0][0], expression=ends[0][1]), ends[0][1])]
+    if has_end:
+        until = exp.Coalesce(this=ends[2][1], expressions=[ends[1][1].copy()])
+        tests.append(_or_null(high(this=ends[1][0], expression=until), until))
+    keys = [exp.NullSafeEQ(this=column(k), expression=other(n)) for n, k in zip(node.partition, node.spec.keys, strict=True)]
+    own, _ = wanted.split(reach.schema.names)
+    return sequence + matching(rows(reach, own), *keys, *tests), "in its window, with the rows that decide its ends"
+
+
+def _or_null(test: Expr, end: Expr) -> Expr:
+    """The test, or that there is no such end."""
+    return exp.paren(exp.Or(this=test, expression=exp.Is(this=end.copy(), expression=exp.Null())))
