@@ -54,7 +54,7 @@ def test_the_project_file_knows_it(installed: Path, tmp_path: Path) -> None:
 def test_connectors_that_are_not_there(installed: Path) -> None:
     for name, hint in (
         ("broken", None),
-        ("telegraph", "there is `files`, `sensors`, `kafka`, `postgres`, `http`, `console`, `broken`, `tail`"),
+        ("telegraph", "there is `files`, `sensors`, `kafka`, `postgres`, `spark`, `http`, `delta`, `console` and 2 more"),
     ):
         with pytest.raises(BelvedereError, match="B6020") as raised:
             registry.reading_connector(name)
