@@ -29,13 +29,12 @@ from belvedere.lang.statements.parse import parse_script
 from belvedere.lang.statements.tree import DefineTemplate
 from belvedere.lang.template_calls import called_template
 from belvedere.plan.expressions import column
-from belvedere.plan.historic import HISTORIC
 from belvedere.plan.nodes import Item, Node, Order, Project, Scan, TopK, Values
 from belvedere.plan.rewrite import inline
 from belvedere.schema import KEY, Column, Schema
 from belvedere.settings import ProjectSettings
 from belvedere.store.protocol import EpochRow, Reader, StoredTable
-from belvedere.store.read.computed import text_at_read
+from belvedere.store.read.computed import BEYOND, plan_of_unstored, text_at_read
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -43,8 +42,6 @@ if TYPE_CHECKING:
 QUERY_FILE = "<query>"
 PLACE = "_place~"
 """The column with a row's place in the query's order."""
-BEYOND = ("B8020", "B7087", "B7088", "B7099")
-"""What the database cannot say, or cannot compute with these values; what is wrong with the database itself Spark's reads will tell."""
 
 
 @dataclass(frozen=True)
@@ -141,7 +138,8 @@ def answer_query(
 ) -> StoreAnswer:
     """Answer one query of the relations that the store has; `spark` is told why a session is needed, and gives it."""
     catalog, template = compile_read(sql, known)
-    plan = inline(template.plan, lambda i: _private_plan(known.compiled, i, tables))
+    compiled = known.compiled
+    plan = template.plan if compiled is None else inline(template.plan, lambda i: plan_of_unstored(compiled, i, tables))
     _check_stored(plan, tables)
     plan, is_ordered = with_place(plan)
     shown = [c.name for c in template.schema.visible]
@@ -182,14 +180,12 @@ def answer_in_spark(
     plan: Node, catalog: Catalog, reader: Reader, tables: Mapping[str, StoredTable], spark: SparkSession
 ) -> tuple[EpochRow | None, pa.Table]:
     """The rows as Spark computes them from the tables' rows, and their epoch."""
-    from belvedere.spark.query_files import answer_plan
+    from belvedere.spark.plan_answers import by_spark
 
-    scans = {n.relation: n for n in plan.walk() if isinstance(n, Scan)}
-    last, found = reader.rows_together([tables[i] for i in scans])
-    rows = {i: r.select(s.schema.names) for (i, s), r in zip(scans.items(), found, strict=True)}
-    inputs = {i: Input(i, i, InputKind.TABLE, s.schema) for i, s in scans.items()}
-    over = replace(catalog, inputs=inputs, views={}, relationships=(), templates={}, subscriptions={}, exports=())
-    return last, answer_plan(spark, over, plan, rows, last.clock if last else datetime.now(UTC))
+    scanned = list(dict.fromkeys(n.relation for n in plan.walk() if isinstance(n, Scan)))
+    last, found = reader.rows_together([tables[i] for i in scanned])
+    rows = dict(zip(scanned, found, strict=True))
+    return last, by_spark(lambda: spark, catalog)(plan, rows, last.clock if last else datetime.now(UTC))
 
 
 def _held(plan: Node, tables: Mapping[str, StoredTable], last: EpochRow | None) -> dict[str, int | None]:
@@ -197,18 +193,6 @@ def _held(plan: Node, tables: Mapping[str, StoredTable], last: EpochRow | None) 
     held = quarantined(failures_of(last.extra)) if last is not None else {}
     read = {n.relation for n in plan.walk() if isinstance(n, Scan)}
     return {tables[i].name: epoch for i, epoch in held.items() if i in read}
-
-
-def _private_plan(compiled: Catalog | None, id_: str, tables: Mapping[str, StoredTable]) -> Node | None:
-    """The plan of a view of the script that is not stored, where its rows follow from what is stored now."""
-    view = compiled.views.get(id_) if compiled is not None else None
-    if compiled is None or view is None or id_ in tables:
-        return None
-    for node in view.plan.walk():
-        source = compiled.inputs.get(node.relation) if isinstance(node, Scan) else None
-        if isinstance(node, HISTORIC) or (source is not None and source.keep is not None):
-            return None
-    return view.plan
 
 
 def _check_stored(plan: Node, tables: Mapping[str, StoredTable]) -> None:

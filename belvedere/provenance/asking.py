@@ -5,23 +5,21 @@ In: plans, a store's reader, its tables, a session of Spark where there may be o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 
 import pyarrow as pa
 
 from belvedere.catalog import Catalog
 from belvedere.errors import BelvedereError, Diagnostic, fail
-from belvedere.plan.historic import HISTORIC
 from belvedere.plan.nodes import Node, Scan
 from belvedere.schema import Schema
 from belvedere.store.protocol import EpochRow, Reader, StoredTable
-from belvedere.store.read.computed import text_at_read
+from belvedere.store.read.computed import BEYOND, plan_of_unstored, text_at_read
 
-BySpark = Callable[[Node, Mapping[str, pa.Table], EpochRow], pa.Table]
-"""What computes a plan from the rows of the relations that it scans."""
-BEYOND = ("B8020", "B7087", "B7088", "B7099")
-"""What the database cannot say, or cannot compute with these values."""
+BySpark = Callable[[Node, Mapping[str, pa.Table], datetime], pa.Table]
+"""What computes a plan from the rows of the relations that it scans, at a time."""
 
 
 @dataclass(frozen=True)
@@ -44,10 +42,7 @@ class Asker:
 
     def definition(self, id_: str) -> Node | None:
         """The plan of a view that is not stored, whose rows follow from what is."""
-        view = self.catalog.views.get(id_)
-        if view is None or id_ in self.tables or any(isinstance(n, HISTORIC) for n in view.plan.walk()):
-            return None
-        return view.plan
+        return plan_of_unstored(self.catalog, id_, self.tables)
 
     def is_there(self, id_: str) -> bool:
         """Whether a relation's rows can be read."""
@@ -94,12 +89,12 @@ class Asker:
         self,
         plan: Node,
         text: str | Diagnostic,
-        answers: object,
+        answers: Iterator[pa.Table],
         rows: Mapping[str, pa.Table],
         epoch: EpochRow | None,
     ) -> pa.Table | Diagnostic:
         if isinstance(text, str):
-            return next(answers)  # type: ignore[call-overload]
+            return next(answers)
         if self.spark is None or not self._is_for_spark(text) or epoch is None:
             return text
-        return self.spark(plan, {n.relation: rows[n.relation] for n in plan.walk() if isinstance(n, Scan)}, epoch)
+        return self.spark(plan, {n.relation: rows[n.relation] for n in plan.walk() if isinstance(n, Scan)}, epoch.clock)

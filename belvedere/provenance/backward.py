@@ -39,7 +39,7 @@ from belvedere.plan.recursion import Recursion
 from belvedere.plan.spl_aggregate import SplAggregate
 from belvedere.plan.spl_join import SplJoin
 from belvedere.plan.text import expression_text
-from belvedere.plan.time_nodes import Emit, InOrder, TimeWindow
+from belvedere.plan.time_nodes import Emit, InOrder, TimeWindow, TimeWindowKind
 from belvedere.plan.window_by import PredicateWindow
 from belvedere.provenance.constants import fixed_columns, is_impossible
 from belvedere.provenance.historic import emitted, in_order, spl_contents, spl_sides
@@ -47,7 +47,7 @@ from belvedere.provenance.orders import ahead_of
 from belvedere.provenance.passing import branch_wanted, partitions, passing
 from belvedere.provenance.predicate_windows import window_rows
 from belvedere.provenance.time_windows import in_window
-from belvedere.provenance.wanted import Definition, Wanted, matching, narrowed, other, same, test
+from belvedere.provenance.wanted import Definition, Wanted, matching, narrowed, of_other, other, same, test
 
 
 @dataclass(frozen=True)
@@ -150,12 +150,8 @@ def is_fixed(wanted: Wanted, key: tuple[str, ...] | None) -> bool:
 
 def partner_condition(condition: Expr | None, partner: Node) -> tuple[Expr, ...]:
     """A join's condition over one side's own columns and the marked ones of its partner."""
-    names = set(partner.schema.names)
-
-    def change(node: Expr) -> Expr:
-        return other(node.name) if isinstance(node, exp.Column) and node.name in names else node
-
-    return tuple(part.copy().transform(change) for part in conjuncts(condition))
+    names = partner.schema.names
+    return tuple(of_other(part, names) for part in conjuncts(condition))
 
 
 def without_partner(rows: Node, condition: Expr | None, partner: Node) -> Wanted:
@@ -228,11 +224,14 @@ def _join(back: Backward, node: Join, wanted: Wanted, trail: Trail) -> Iterator[
     if node.kind in (JoinKind.SEMI, JoinKind.ANTI):
         yield from _existence(back, node, wanted, trail)
         return
-    if node.there is not None:
-        for value in (exp.true(), exp.false()):
-            yield from _outer(back, node, wanted.over({node.there: value}), trail, matched=value.this)
-        return
-    yield from _outer(back, node, wanted, trail)
+    with_left, without_left = (
+        wanted if node.there is None else wanted.over({node.there: value}) for value in (exp.true(), exp.false())
+    )
+    yield from _pairs(back, node, with_left, trail)
+    if node.kind in (JoinKind.LEFT, JoinKind.FULL):
+        yield from _alone(back, node, with_left, 0)
+    if node.kind in (JoinKind.RIGHT, JoinKind.FULL):
+        yield from _alone(back, node, without_left, 1)
 
 
 def _existence(back: Backward, node: Join, wanted: Wanted, trail: Trail) -> Iterator[Step]:
@@ -246,20 +245,15 @@ def _existence(back: Backward, node: Join, wanted: Wanted, trail: Trail) -> Iter
         )
 
 
-def _outer(back: Backward, node: Join, wanted: Wanted, trail: Trail, matched: bool | None = None) -> Iterator[Step]:
-    """The rows with a partner; and, where that side may be alone, those without."""
-    ways = list(_pairs(back, node, wanted, trail)) if matched is not False or node.kind is not JoinKind.FULL else []
-    for number, kinds in ((0, (JoinKind.LEFT, JoinKind.FULL)), (1, (JoinKind.RIGHT, JoinKind.FULL))):
-        if node.kind not in kinds:
-            continue
-        side, partner = (node.left, node.right) if number == 0 else (node.right, node.left)
-        nulls = wanted.over({n: exp.Null() for n in partner.schema.names})
-        if any(map(is_impossible, nulls.tests)):
-            continue
-        own, _ = nulls.split(side.schema.names)
-        alone = own + without_partner(back.rows(partner, Wanted()), node.condition, partner)
-        ways.append(Step(number, alone, "without a partner"))
-    yield from ways
+def _alone(back: Backward, node: Join, wanted: Wanted, number: int) -> Iterator[Step]:
+    """The rows of one side, by its number, for which the other has no partner."""
+    side, partner = node.inputs[number], node.inputs[1 - number]
+    nulls = wanted.over({n: exp.Null() for n in partner.schema.names})
+    if any(map(is_impossible, nulls.tests)):
+        return
+    own, _ = nulls.split(side.schema.names)
+    alone = without_partner(back.rows(partner, Wanted()), node.condition, partner)
+    yield Step(number, own + alone, "without a partner")
 
 
 def _pairs(back: Backward, node: Join, wanted: Wanted, trail: Trail) -> Iterator[Step]:
@@ -279,14 +273,9 @@ def _pairs(back: Backward, node: Join, wanted: Wanted, trail: Trail) -> Iterator
         conditions = partner_condition(node.condition, partner)
         mixed_tests = tuple(c for t in mixed.tests for c in partner_condition(t, partner))
         found = own[number] + matching(rows, *conditions, *mixed_tests)
-        for match in mixed.matches:
-            found = found + _through(back, node, wanted, side, match.negated)
+        if mixed.matches:  # they read both sides: the wanted pairs are found whole, and this side's rows by their key
+            found = found + matching(back.rows(node, wanted), *same(None, side.schema.key or side.schema.names))
         yield Step(number, found, words if number else "")
-
-
-def _through(back: Backward, node: Join, wanted: Wanted, side: Node, negated: bool) -> Wanted:
-    """Rows of one side that are part of a wanted pair, by their key: for matches that read both sides."""
-    return matching(back.rows(node, wanted), *same(None, side.schema.key or side.schema.names))
 
 
 def _is_null_of(side: Node, wanted: Wanted) -> bool:
@@ -306,13 +295,8 @@ def _window(back: Backward, node: Window, wanted: Wanted, trail: Trail) -> Itera
             known = Wanted(tuple(t for t in own.tests if columns_of(t) <= names and columns_of(t)))
             yield Step(0, known, f"its partition by {by}" if by else "all rows")
             continue
-        pairs = [exp.NullSafeEQ(this=e.copy(), expression=_of_other(e)) for e in partition]
+        pairs = [exp.NullSafeEQ(this=e.copy(), expression=of_other(e)) for e in partition]
         yield Step(0, matching(back.rows(node.input, own), *pairs), f"its partition by {by}")
-
-
-def _of_other(expr: Expr) -> Expr:
-    """An expression over the matching rows' columns."""
-    return expr.copy().transform(lambda n: other(n.name) if isinstance(n, exp.Column) else n)
 
 
 def _top(back: Backward, node: TopK, wanted: Wanted, trail: Trail) -> Iterator[Step]:
@@ -344,7 +328,7 @@ def _time_window(back: Backward, node: TimeWindow, wanted: Wanted, trail: Trail)
         if not left.split((node.start, node.end))[1]:
             yield Step(0, passed + window, "in its window")
             return
-    if node.kind.value != "session":
+    if node.kind is not TimeWindowKind.SESSION:
         yield Step(0, back.by_key(node, node.input, wanted, trail), "in its window")
         return
     time = column(node.time)

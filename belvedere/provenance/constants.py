@@ -106,12 +106,9 @@ def is_impossible(test: Expr) -> bool:
         return False
     if isinstance(left, exp.Null) or isinstance(right, exp.Null):
         return isinstance(test, exp.EQ) or type(left) is not type(right)
-    return (
-        type(left) is type(right)
-        and isinstance(left, exp.Literal)
-        and left.is_string == right.is_string
-        and left.this != right.this
-    )
+    if isinstance(left, exp.Literal) and isinstance(right, exp.Literal) and left.is_string != right.is_string:
+        return False
+    return type(left) is type(right) and isinstance(left, exp.Literal | exp.Boolean) and left.this != right.this
 
 
 def _bare(expr: Expr) -> Expr:

@@ -10,7 +10,7 @@ from sqlglot import exp
 from belvedere.plan.expressions import conjunction
 from belvedere.plan.nodes import Expr, Order, TopK
 from belvedere.plan.ties import tie_order
-from belvedere.provenance.wanted import other
+from belvedere.provenance.wanted import of_other
 
 
 def ahead_of(node: TopK) -> Expr:
@@ -20,7 +20,7 @@ def ahead_of(node: TopK) -> Expr:
     equal: list[Expr] = []
     for order in orders:
         ways.append(conjunction([*equal, _before(order)]) or exp.true())
-        equal.append(exp.NullSafeEQ(this=order.expr.copy(), expression=_of_other(order.expr)))
+        equal.append(exp.NullSafeEQ(this=order.expr.copy(), expression=of_other(order.expr)))
     ways.append(conjunction(equal) or exp.true())
     result: Expr = exp.paren(ways[0])
     for way in ways[1:]:
@@ -30,7 +30,7 @@ def ahead_of(node: TopK) -> Expr:
 
 def _before(order: Order) -> Expr:
     """That a row's sort key is strictly before the other's."""
-    mine, theirs = order.expr, _of_other(order.expr)
+    mine, theirs = order.expr, of_other(order.expr)
     kind = exp.GT if order.descending else exp.LT
     nulls, values = (mine, theirs) if order.nulls_come_first else (theirs, mine)
     null_first = exp.And(this=_is_null(nulls), expression=exp.Not(this=exp.paren(_is_null(values))))
@@ -39,7 +39,3 @@ def _before(order: Order) -> Expr:
 
 def _is_null(expr: Expr) -> Expr:
     return exp.Is(this=expr.copy(), expression=exp.Null())
-
-
-def _of_other(expr: Expr) -> Expr:
-    return expr.copy().transform(lambda n: other(n.name) if isinstance(n, exp.Column) else n)

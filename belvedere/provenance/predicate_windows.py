@@ -25,18 +25,16 @@ def window_rows(rows: Callable[[Node, Wanted], Node], node: PredicateWindow, wan
     if node.identity is None or not isinstance(order, exp.Column) or node.spec.tumbling or not left:
         return sequence, words
     reach = reach_of(node, None, order.name)
-    has_end = node.spec.end is not None
-    ends = [column(order.name), other(FROM)], [column(order.name), other(TO)], [column(order.name), other(AFTER)]
-    low, high = (exp.LTE, exp.GTE) if node.order[0].descending else (exp.GTE, exp.LTE)
-    tests: list[Expr] = [_or_null(low(this=ends[0][0], expression=ends[0][1]), ends[0][1])]
-    if has_end:
-        until = exp.Coalesce(this=ends[2][1], expressions=[ends[1][1].copy()])
-        tests.append(_or_null(high(this=ends[1][0], expression=until), until))
+    behind, ahead = (exp.LTE, exp.GTE) if node.order[0].descending else (exp.GTE, exp.LTE)
+    tests = [_or_null(behind(this=order.copy(), expression=other(FROM)))]
+    if node.spec.end is not None:
+        until = exp.Coalesce(this=other(AFTER), expressions=[other(TO)])
+        tests.append(_or_null(ahead(this=order.copy(), expression=until)))
     keys = [exp.NullSafeEQ(this=column(k), expression=other(n)) for n, k in zip(node.partition, node.spec.keys, strict=True)]
     own, _ = wanted.split(reach.schema.names)
     return sequence + matching(rows(reach, own), *keys, *tests), "in its window, with the rows that decide its ends"
 
 
-def _or_null(test: Expr, end: Expr) -> Expr:
-    """The test, or that there is no such end."""
-    return exp.paren(exp.Or(this=test, expression=exp.Is(this=end.copy(), expression=exp.Null())))
+def _or_null(test: exp.Binary) -> Expr:
+    """The comparison with an end, or that there is no such end."""
+    return exp.paren(exp.Or(this=test, expression=exp.Is(this=test.expression.copy(), expression=exp.Null())))

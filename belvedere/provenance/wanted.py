@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from belvedere.plan.expressions import column, columns_of, conjunction, replace_columns
+from belvedere.plan.expressions import column, columns_of, conjunction, map_columns, replace_columns
 from belvedere.plan.keys import item_of
 from belvedere.plan.nodes import Expr, Filter, Join, JoinKind, Node, Project, Scan
 from belvedere.plan.rewrite import inline
@@ -77,6 +77,11 @@ def marked(rows: Node) -> Node:
 def other(name: str) -> exp.Column:
     """A column of the rows that must match, by its own name."""
     return column(name + MARK)
+
+
+def of_other(expr: Expr, names: Collection[str] | None = None) -> Expr:
+    """An expression over the columns of the rows that must match; with `names` only these columns are theirs."""
+    return map_columns(expr, lambda c: other(c.name) if names is None or c.name in names else c)
 
 
 def same(pairs: Mapping[str, Expr] | None, names: Collection[str] = ()) -> tuple[Expr, ...]:

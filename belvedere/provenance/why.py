@@ -6,8 +6,9 @@ it read, with a count and a sample, and what was dropped on the way. Computed wh
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -57,19 +58,12 @@ class Why:
     sql: str
     row: Mapping[str, Any]
     epoch: int | None
+    """That in which the rows were read; of a relation that is no view the one in which it was found."""
     reads: tuple[Read, ...] = ()
     dropped: tuple[Read, ...] = ()
     late: tuple[Read, ...] = ()
     inputs: tuple[Read, ...] = ()
     """The rows of each input that it comes from, through all views between."""
-
-
-@dataclass(frozen=True)
-class Ways:
-    """All ways from one row to the relations that it was made of."""
-
-    readings: tuple[Reading, ...] = ()
-    dropped: tuple[Dropped, ...] = ()
 
 
 def find_row(asker: Asker, id_: str, wanted: Wanted) -> tuple[Mapping[str, Any], int | None]:
@@ -131,19 +125,8 @@ def root_wanted(plan: Node, row: Mapping[str, Any]) -> Wanted:
     return Wanted(row_tests(row, {n: plan.schema[n].type for n in names}))
 
 
-def ways_of(asker: Asker, id_: str, row: Mapping[str, Any], deep: bool = False) -> Ways:
-    """The ways from a row of a view to the relations that its query reads; `deep`: to the inputs."""
-    back = Backward(asker.definition)
-    plan = asker.catalog.views[id_].plan
-    found = list(back.read(plan, root_wanted(plan, row)))
-    if deep:
-        found = [f for one in found for f in (_deeper(asker, back, one) if isinstance(one, Reading) else [one])]
-    readings = [f for f in found if isinstance(f, Reading)]
-    return Ways(tuple(readings), tuple(f for f in found if isinstance(f, Dropped)))
-
-
-def _deeper(asker: Asker, back: Backward, reading: Reading) -> Iterator[Reading | Dropped]:
-    """A reading of a view followed to the inputs."""
+def to_inputs(asker: Asker, back: Backward, reading: Reading) -> Iterator[Reading]:
+    """A reading followed through all views to the inputs."""
     view = asker.catalog.views.get(reading.relation.relation)
     if view is None:
         yield reading
@@ -151,7 +134,7 @@ def _deeper(asker: Asker, back: Backward, reading: Reading) -> Iterator[Reading 
     plan = keep_columns(view.plan, reading.relation.schema.names)
     for found in back.read(plan, reading.wanted, Trail((*reading.words, f"through {view.name}"), reading.certain)):
         if isinstance(found, Reading):
-            yield from _deeper(asker, back, found)
+            yield from to_inputs(asker, back, found)
 
 
 def rows_named(asker: Asker, readings: Sequence[Reading]) -> Node:
@@ -188,13 +171,14 @@ class _Question:
     rows: Node | None
 
 
-def told(asker: Asker, questions: Sequence[_Question], size: int) -> list[Read]:
-    """Count and sample the rows of each question, in one snapshot."""
+def told(asker: Asker, questions: Sequence[_Question], size: int) -> tuple[int | None, list[Read]]:
+    """Count and sample the rows of each question, all of one epoch, which is told too."""
     plans: list[Node] = []
     for question in questions:
         if question.rows is not None:
             plans += [counted(question.rows), sampled(question.rows, question.read.order, size)]
-    answers = iter(asker.ask(plans).rows if plans else ())
+    asked = asker.ask(plans)
+    answers = iter(asked.rows)
     found = []
     for question in questions:
         if question.rows is None:
@@ -206,63 +190,62 @@ def told(asker: Asker, questions: Sequence[_Question], size: int) -> list[Read]:
             found.append(replace(question.read, untold=problem.message))
         else:
             found.append(replace(question.read, count=count[COUNT][0].as_py(), rows=tuple(rows.to_pylist())))  # type: ignore[union-attr,index]
-    return found
+    return (asked.epoch.epoch if asked.epoch is not None else None), found
 
 
 def why(asker: Asker, id_: str, row: Mapping[str, Any], epoch: int | None, *, depth: int = 1, size: int = SAMPLE) -> Why:
     """What a row of a view was made of; with a greater depth also what the sampled rows of views were made of.
 
-    Args: `row` has all of the stored columns. `depth` 1: only the relations that the view's own query reads.
+    Args: `row` has all of the stored columns. `depth` 1: only the relations that the view's own query reads. `epoch`: that of the row.
     """
     view = asker.catalog.views.get(id_)
     if view is None:
         return Why(id_, "", row, epoch)
-    ways = ways_of(asker, id_, row)
-    questions = [_question(asker, group) for group in _by_relation_and_words(ways.readings)]
-    reads = [_followed(asker, r, epoch, depth, size) for r in told(asker, questions, size)]
-    dropped = [
-        _Question(Read(_first_relation(d.rows), d.words, order=sample_order(d.rows.schema)), d.rows) for d in ways.dropped
-    ]
-    late = list(_late_questions(asker, ways.readings))
+    back = Backward(asker.definition)
+    ways = list(back.read(view.plan, root_wanted(view.plan, row)))
+    readings = [w for w in ways if isinstance(w, Reading)]
+    inputs = [r for reading in readings for r in to_inputs(asker, back, reading)]
+    questions = (
+        [_question(asker, g, "; ".join(g[0].words)) for g in _grouped(readings, lambda r: (r.relation.relation, r.words))],
+        [_of_dropped(w) for w in ways if isinstance(w, Dropped)],
+        list(_late_questions(asker, readings)),
+        [_question(asker, g, "") for g in _grouped(inputs, lambda r: r.relation.relation)],
+    )
+    read_in, found = told(asker, [q for part in questions for q in part], size)
+    answers = iter(found)
+    reads, dropped, late, of_inputs = (tuple(next(answers) for _ in part) for part in questions)
     return Why(
         id_,
         view.sql,
         row,
-        epoch,
-        tuple(r for r in reads if r.count or r.untold),
-        tuple(r for r in told(asker, dropped, size) if r.count),
-        tuple(r for r in told(asker, late, size) if r.count),
-        tuple(inputs_of(asker, id_, row, size)),
+        read_in,
+        tuple(_followed(asker, r, read_in, depth, size) for r in reads if r.count or r.untold),
+        tuple(r for r in dropped if r.count),
+        tuple(r for r in late if r.count),
+        tuple(r for r in of_inputs if r.count or r.untold),
     )
 
 
-def inputs_of(asker: Asker, id_: str, row: Mapping[str, Any], size: int = SAMPLE) -> list[Read]:
-    """The rows of each input that a row comes from, through all views between."""
-    groups: dict[str, list[Reading]] = {}
-    for reading in ways_of(asker, id_, row, deep=True).readings:
-        groups.setdefault(reading.relation.relation, []).append(reading)
-    return [r for r in told(asker, [_question(asker, g, words="") for g in groups.values()], size) if r.count or r.untold]
-
-
-def _by_relation_and_words(readings: Sequence[Reading]) -> list[list[Reading]]:
-    groups: dict[tuple[str, tuple[str, ...]], list[Reading]] = {}
+def _grouped(readings: Sequence[Reading], key: Callable[[Reading], Hashable]) -> Iterable[list[Reading]]:
+    """The readings that have one key together, in the order in which they came."""
+    groups: dict[Hashable, list[Reading]] = {}
     for reading in readings:
-        groups.setdefault((reading.relation.relation, reading.words), []).append(reading)
-    return list(groups.values())
+        groups.setdefault(key(reading), []).append(reading)
+    return groups.values()
 
 
-def _question(asker: Asker, readings: Sequence[Reading], words: str | None = None) -> _Question:
+def _question(asker: Asker, readings: Sequence[Reading], words: str) -> _Question:
     relation = readings[0].relation
-    said = "; ".join(readings[0].words) if words is None else words
-    read = Read(relation.relation, said, order=sample_order(relation.schema))
+    read = Read(relation.relation, words, order=sample_order(relation.schema))
     if not asker.is_there(relation.relation):
         name = asker.catalog.name_of(relation.relation)
         return _Question(replace(read, untold=f"the rows of `{name}` are not stored: it is private"), None)
     return _Question(read, rows_named(asker, readings))
 
 
-def _first_relation(rows: Node) -> str:
-    return next((n.relation for n in rows.walk() if isinstance(n, Scan)), "")
+def _of_dropped(dropped: Dropped) -> _Question:
+    relation = next((n.relation for n in dropped.rows.walk() if isinstance(n, Scan)), "")
+    return _Question(Read(relation, dropped.words, order=sample_order(dropped.rows.schema)), dropped.rows)
 
 
 def _followed(asker: Asker, read: Read, epoch: int | None, depth: int, size: int) -> Read:
@@ -277,12 +260,17 @@ def _late_questions(asker: Asker, readings: Sequence[Reading]) -> Iterator[_Ques
         late = asker.catalog.late_of(reading.relation.relation)
         if late is None or late.id not in asker.tables:
             continue
-        own = reading.relation.relation
-        known = set(late.schema.names)
-        items = tuple(
-            item_of(c) if c.name in known else Item(c.name, exp.Null(), c.type, True, True)
-            for c in reading.relation.schema.columns
-        )
         rows = narrowed(reading.relation, reading.wanted, asker.definition)
-        over = replace_scans(rows, lambda s, o=own, i=items, t=late: Project(Scan(t.id, t.schema), i) if s.relation == o else s)  # type: ignore[misc]
-        yield _Question(Read(own, "came late", order=sample_order(over.schema)), over)
+        over = replace_scans(rows, partial(_late_for, reading.relation, Scan(late.id, late.schema)))
+        yield _Question(Read(reading.relation.relation, "came late", order=sample_order(over.schema)), over)
+
+
+def _late_for(relation: Scan, late: Scan, scan: Scan) -> Node:
+    """In place of a scan of a relation its late rows, with the relation's columns."""
+    if scan.relation != relation.relation:
+        return scan
+    known = set(late.schema.names)
+    columns = relation.schema.columns
+    return Project(
+        late, tuple(item_of(c) if c.name in known else Item(c.name, exp.Null(), c.type, True, True) for c in columns)
+    )

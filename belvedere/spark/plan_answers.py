@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from datetime import datetime
 
 import pyarrow as pa
 
@@ -15,17 +16,16 @@ from belvedere.plan.nodes import Node, Scan
 from belvedere.provenance.asking import BySpark
 from belvedere.spark.query_files import answer_plan
 from belvedere.spark.session import SparkSession
-from belvedere.store.protocol import EpochRow
 
 
 def by_spark(session: Callable[[], SparkSession], catalog: Catalog) -> BySpark:
     """What computes plans; the session is asked for when the first one is."""
 
-    def answer(plan: Node, rows: Mapping[str, pa.Table], epoch: EpochRow) -> pa.Table:
+    def answer(plan: Node, rows: Mapping[str, pa.Table], now: datetime) -> pa.Table:
         scans = {n.relation: n for n in plan.walk() if isinstance(n, Scan)}
         inputs = {i: Input(i, i, InputKind.TABLE, s.schema) for i, s in scans.items()}
         over = replace(catalog, inputs=inputs, views={}, relationships=(), templates={}, subscriptions={}, exports=())
         given = {i: rows[i].select(s.schema.names) for i, s in scans.items()}
-        return answer_plan(session(), over, plan, given, epoch.clock)
+        return answer_plan(session(), over, plan, given, now)
 
     return answer

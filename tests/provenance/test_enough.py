@@ -67,7 +67,7 @@ def again(wb: Workbench, view: str, row: Mapping[str, Any], named: list[Read]) -
     wanted = narrowed(plan, root_wanted(plan, row), lambda _: None)
     epoch = wb.store.last_epoch()
     assert epoch is not None
-    return by_spark(lambda: wb.spark, catalog)(wanted, given, epoch).to_pylist()
+    return by_spark(lambda: wb.spark, catalog)(wanted, given, epoch.clock).to_pylist()
 
 
 def check(spark: Any, seed: int, rows: int) -> int:

@@ -7,12 +7,13 @@ somebody must see change, is refused with B8024: it is maintained.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 import pyarrow as pa
 
 from belvedere.catalog import Catalog, View
 from belvedere.errors import BelvedereError, fail
+from belvedere.plan.historic import HISTORIC
 from belvedere.plan.nodes import Aggregate, Distinct, Node, Scan, SetOperation, TopK, Window
 from belvedere.plan.rewrite import inline
 from belvedere.plan.ties import tie_columns
@@ -24,6 +25,8 @@ from belvedere.store.read.plans import print_plan
 from belvedere.store.read.query import is_ordered
 from belvedere.store.system import EPOCH
 
+BEYOND = ("B8020", "B7087", "B7088", "B7099")
+"""What the database cannot say, or cannot compute with these values; what is wrong with the database itself Spark's reads will tell."""
 LAST_CLOCK = f"(SELECT clock FROM {EPOCH} ORDER BY epoch DESC LIMIT 1)"
 
 
@@ -48,6 +51,18 @@ def text_at_read(plan: Node, dialect: str) -> str:
     if reason is not None:
         raise fail("B8020", reason)
     return print_plan(plan, DIALECTS[dialect], {}, clock=LAST_CLOCK)
+
+
+def plan_of_unstored(catalog: Catalog, id_: str, stored: Collection[str]) -> Node | None:
+    """The plan of a view that is not stored, where its rows follow from what is stored now."""
+    view = catalog.views.get(id_)
+    if view is None or id_ in stored:
+        return None
+    for node in view.plan.walk():
+        source = catalog.inputs.get(node.relation) if isinstance(node, Scan) else None
+        if isinstance(node, HISTORIC) or (source is not None and source.keep is not None):
+            return None
+    return view.plan
 
 
 def must_be_stored(catalog: Catalog, id_: str) -> bool:
