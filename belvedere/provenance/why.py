@@ -26,7 +26,8 @@ from belvedere.provenance.asking import Asker
 from belvedere.provenance.backward import Backward, Dropped, Reading, Trail
 from belvedere.provenance.constants import row_tests
 from belvedere.provenance.wanted import Wanted, matching, narrowed, same
-from belvedere.schema import Column, Schema
+from belvedere.rows import as_instant
+from belvedere.schema import TIMESTAMP, Column, Schema
 
 SAMPLE = 5
 """How many rows are shown of each relation."""
@@ -102,10 +103,12 @@ def key_tests(catalog: Catalog, id_: str, key: Mapping[str, Any]) -> Wanted:
 def _typed(known: Column, value: Any) -> Any:
     """A value as its column has it. Raises B8113 where it does not fit."""
     try:
+        if isinstance(value, str) and known.type == TIMESTAMP:
+            return as_instant(value)
         if isinstance(value, str) and not pa.types.is_string(known.type):
             return pa.array([value]).cast(known.type)[0].as_py()
         return pa.array([value], known.type)[0].as_py()
-    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
+    except (ValueError, TypeError, NotImplementedError, OverflowError) as error:  # those of Arrow are such, too
         raise fail("B8113", f"`{known.name}` is {known.type}, not {value!r}", detail=str(error)) from None
 
 

@@ -108,3 +108,39 @@ def test_rows_that_are_not_stored_are_told_by_name(spark: Any) -> None:
     with pytest.raises(BelvedereError, match="B8110"):
         wb.why("_Hit", {"page": "a"})
     wb.close()
+
+
+TIMES = """
+CREATE STREAM Bid (at TIMESTAMP NOT NULL, item STRING, price INT, WATERMARK FOR at AS at - INTERVAL 1 MINUTE);
+Tens := SELECT wend, sum(price) AS total FROM Tumble(data => TABLE(Bid), timecol => DESCRIPTOR(at), dur => INTERVAL '10' MINUTES) GROUP BY wend;
+Sessions := SELECT item, wstart, wend, sum(price) AS total FROM Session(data => TABLE(Bid), timecol => DESCRIPTOR(at), key => DESCRIPTOR(item), gap => INTERVAL '5' MINUTES) GROUP BY item, wstart, wend;
+Done := SELECT wend, count(*) AS n FROM Tumble(data => TABLE(Bid), timecol => DESCRIPTOR(at), dur => INTERVAL '10' MINUTES) GROUP BY wend EMIT AFTER WATERMARK;
+Told := SELECT wend, count(*) AS n FROM Tumble(data => TABLE(Bid), timecol => DESCRIPTOR(at), dur => INTERVAL '10' MINUTES) GROUP BY wend EMIT STREAM;
+Last2 := SELECT item, sum(price) AS total, firingTime() AS fired FROM Bid WINDOW (sliding, count(2), count(1), partitioned BY item) GROUP BY item;
+Pairs := FROM Bid AS s WINDOW BY w PARTITION BY s.item ORDER BY s.at TYPE SLIDING START AS a END NEXT AS e WHEN e.at > a.at + INTERVAL '3' MINUTES SELECT a.item, a.at, ARRAY_SUM(w[*].price) AS total;
+"""  # noqa: E501
+BIDS = [("08:01", "a", 1), ("08:03", "b", 2), ("08:05", "a", 4), ("08:14", "a", 8), ("08:31", "b", 16)]
+
+
+@pytest.mark.spark
+def test_rows_of_windows_and_of_what_was_emitted(spark: Any) -> None:
+    wb = Workbench(TIMES, spark=spark)
+    wb.clock("2020-01-01 09:00:00")
+    wb.insert("Bid", [{"at": f"2020-01-01 {t}:00", "item": i, "price": p} for t, i, p in BIDS])
+    wb.step()
+
+    def prices(view: str, **key: Any) -> list[int]:
+        (read,) = wb.why(view, key, size=100).inputs
+        assert not read.untold, read
+        return sorted(r["price"] for r in read.rows)
+
+    for view in ("Tens", "Done", "Told"):
+        assert prices(view, wend="2020-01-01 08:10:00") == [1, 2, 4], view
+    for row in wb.rows("Sessions"):
+        assert sum(prices("Sessions", **row)) == row["total"]
+    assert prices("Last2", item="a") == [4, 8]
+    for row in wb.rows("Pairs"):
+        found = prices("Pairs", item=row["item"], at=row["at"])
+        assert sum(found) >= row["total"], "the bid that ends the window is named too"
+        assert len(found) <= 3
+    wb.close()
