@@ -18,10 +18,11 @@ from urllib.request import Request, urlopen
 import psycopg
 import pyarrow as pa
 import pytest
-from confluent_kafka import Consumer, Producer
+from confluent_kafka import Producer
 
 from belvedere.cli import run
 from tests.examples.example_answers import EXAMPLES, answers, differences, duckdb_over, duckdb_queries
+from tests.kafka.reading import key_and_value, messages
 from tests.run.loops import Loop
 from tools.servers.kafka import NoPrograms, free_port
 
@@ -53,26 +54,8 @@ def send(address: str, topic: str, rows: list[dict[str, Any]]) -> None:
 
 
 def received(address: str, topic: str) -> list[tuple[str | None, Any]]:
-    """All messages that a reader of committed ones sees, as key and value."""
-    consumer = Consumer(
-        {
-            "bootstrap.servers": address,
-            "group.id": "test",
-            "auto.offset.reset": "earliest",
-            "enable.partition.eof": True,
-            "isolation.level": "read_committed",
-        }
-    )
-    consumer.subscribe([topic])
-    found: list[tuple[str | None, Any]] = []
-    while True:
-        message = consumer.poll(30)
-        assert message is not None
-        if message.error() is not None:
-            consumer.close()
-            return found
-        key, value = message.key(), message.value()
-        found.append((None if key is None else key.decode(), None if value is None else json.loads(value)))
+    """All messages of a topic of one partition that a reader of committed ones sees, as key and value."""
+    return [key_and_value(m) for m in messages(address, topic)]
 
 
 def compare(loop: Loop, url: str, orders: list[Any], payments: list[Any]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import signal
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from belvedere.errors import BelvedereError
 from belvedere.settings import ProjectSettings, Sink
 from belvedere.workbench import Workbench
 from tests.kafka.conftest import Bus
+from tests.kafka.reading import key_and_value, messages
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]
 
@@ -34,19 +34,7 @@ Messages = list[tuple[bytes | None, Any]]
 
 def read(bus: Bus, topic: str, isolation: str = "read_committed") -> Messages:
     """All messages of a topic of one partition: keys, and values as JSON."""
-    from confluent_kafka import Consumer, TopicPartition
-
-    given = {"group.id": "test", "auto.offset.reset": "earliest", "enable.partition.eof": True, "isolation.level": isolation}
-    consumer = Consumer({"bootstrap.servers": bus.address, "log_level": 0, "enable.auto.commit": False, **given})
-    consumer.assign([TopicPartition(topic, 0, 0)])
-    found: Messages = []
-    while True:
-        message = consumer.poll(10)
-        assert message is not None
-        if message.error() is not None:
-            consumer.close()
-            return found
-        found.append((message.key(), None if message.value() is None else json.loads(message.value())))
+    return [(m.key(), key_and_value(m)[1]) for m in messages(bus.address, topic, isolation=isolation)]
 
 
 def project(bus: Bus, folder: Path, **options: Any) -> tuple[ProjectSettings, dict[str, str]]:
