@@ -140,8 +140,7 @@ def _publication(server: Any, wanted: list[Any]) -> list[str]:
     if not missing:
         return found
     if server.ask("SELECT 1 FROM pg_publication WHERE pubname = %s", server.publication):
-        listed = ", ".join(f'"{server.schema}"."{t}"' for t in missing)
-        return [*found, f"the owner of the tables runs: ALTER PUBLICATION {server.publication} ADD TABLE {listed};"]
+        return [*found, f"the owner of the tables runs: {server.addition_statement(missing)};"]
     return [*found, f"the owner of the tables runs: {server.publication_statement(missing)};"]
 
 

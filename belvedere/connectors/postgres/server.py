@@ -188,14 +188,22 @@ class Server:
         published = {name: more for name, *more in self.ask(text, self.publication, self.schema)}
         missing = [t.name for t in tables if t.name not in published]
         if missing:
-            hint = f'the owner runs: ALTER PUBLICATION {self.publication} ADD TABLE "{self.schema}"."{missing[0]}"'
+            hint = f"the owner runs: {self.addition_statement(missing[:1])}"
             raise fail("B6224", f'the publication "{self.publication}" has no table "{missing[0]}"', hint=hint)
         return (found[0], {t.name: published[t.name] for t in tables})
 
     def publication_statement(self, tables: Iterable[str]) -> str:
         """What the owner of these tables runs."""
-        listed = ", ".join(f'"{self.schema}"."{t}"' for t in tables)
-        return f"CREATE PUBLICATION {self.publication} FOR TABLE {listed} WITH (publish_via_partition_root = true)"
+        return (
+            f"CREATE PUBLICATION {self.publication} FOR TABLE {self._listed(tables)} WITH (publish_via_partition_root = true)"
+        )
+
+    def addition_statement(self, tables: Iterable[str]) -> str:
+        """The same for tables that the publication is to have too."""
+        return f"ALTER PUBLICATION {self.publication} ADD TABLE {self._listed(tables)}"
+
+    def _listed(self, tables: Iterable[str]) -> str:
+        return ", ".join(f'"{self.schema}"."{t}"' for t in tables)
 
     def confirmed(self) -> int | None:
         """How far the slot was confirmed; None where there is none. Raises B6225 where it was lost."""
