@@ -23,8 +23,9 @@ from belvedere.plan.nodes import Aggregate, Item, Node, Order, Project, Scan, To
 from belvedere.plan.rewrite import replace_scans
 from belvedere.plan.text import expression_text
 from belvedere.provenance.asking import Asker
-from belvedere.provenance.backward import Backward, Dropped, Reading, Trail
+from belvedere.provenance.backward import trace
 from belvedere.provenance.constants import row_tests
+from belvedere.provenance.traces import Backward, Dropped, Traced, Trail
 from belvedere.provenance.wanted import Wanted, matching, narrowed, same
 from belvedere.rows import as_instant
 from belvedere.schema import TIMESTAMP, Column, Schema
@@ -64,7 +65,7 @@ class Why:
     dropped: tuple[Read, ...] = ()
     late: tuple[Read, ...] = ()
     inputs: tuple[Read, ...] = ()
-    """The rows of each input that it comes from, through all views between."""
+    """The rows of each input that it comes from, through all views between; of rows that were followed it is left out."""
 
 
 def find_row(asker: Asker, id_: str, wanted: Wanted) -> tuple[Mapping[str, Any], int | None]:
@@ -128,22 +129,22 @@ def root_wanted(plan: Node, row: Mapping[str, Any]) -> Wanted:
     return Wanted(row_tests(row, {n: plan.schema[n].type for n in names}))
 
 
-def to_inputs(asker: Asker, back: Backward, reading: Reading) -> Iterator[Reading]:
-    """A reading followed through all views to the inputs."""
-    view = asker.catalog.views.get(reading.relation.relation)
+def to_inputs(asker: Asker, back: Backward, traced: Traced) -> Iterator[Traced]:
+    """Rows of a relation followed through all views to the inputs."""
+    view = asker.catalog.views.get(traced.relation.relation)
     if view is None:
-        yield reading
+        yield traced
         return
-    plan = keep_columns(view.plan, reading.relation.schema.names)
-    for found in back.read(plan, reading.wanted, Trail((*reading.words, f"through {view.name}"), reading.certain)):
-        if isinstance(found, Reading):
+    plan = keep_columns(view.plan, traced.relation.schema.names)
+    for found in trace(back, plan, traced.wanted, Trail((*traced.words, f"through {view.name}"), traced.certain)):
+        if isinstance(found, Traced):
             yield from to_inputs(asker, back, found)
 
 
-def rows_named(asker: Asker, readings: Sequence[Reading]) -> Node:
-    """The rows of one relation that any of the readings names, each once."""
-    relation = readings[0].relation
-    plans = [narrowed(relation, r.wanted, asker.definition) for r in readings]
+def rows_named(asker: Asker, traces: Sequence[Traced]) -> Node:
+    """The rows of one relation that any of the traces names, each once."""
+    relation = traces[0].relation
+    plans = [narrowed(relation, r.wanted, asker.definition) for r in traces]
     if len(plans) == 1:
         return plans[0]
     key = relation.schema.key or relation.schema.names
@@ -201,17 +202,24 @@ def why(asker: Asker, id_: str, row: Mapping[str, Any], epoch: int | None, *, de
 
     Args: `row` has all of the stored columns. `depth` 1: only the relations that the view's own query reads. `epoch`: that of the row.
     """
+    return _level(asker, id_, row, epoch, depth, size, with_inputs=True)
+
+
+def _level(
+    asker: Asker, id_: str, row: Mapping[str, Any], epoch: int | None, depth: int, size: int, *, with_inputs: bool = False
+) -> Why:
+    """What one row was made of, and the levels below; the rows of the inputs are told once, for all levels."""
     view = asker.catalog.views.get(id_)
     if view is None:
         return Why(id_, "", row, epoch)
     back = Backward(asker.definition)
-    ways = list(back.read(view.plan, root_wanted(view.plan, row)))
-    readings = [w for w in ways if isinstance(w, Reading)]
-    inputs = [r for reading in readings for r in to_inputs(asker, back, reading)]
+    ways = list(trace(back, view.plan, root_wanted(view.plan, row)))
+    traces = [w for w in ways if isinstance(w, Traced)]
+    inputs = [i for t in traces for i in to_inputs(asker, back, t)] if with_inputs else []
     questions = (
-        [_question(asker, g, "; ".join(g[0].words)) for g in _grouped(readings, lambda r: (r.relation.relation, r.words))],
+        [_question(asker, g, "; ".join(g[0].words)) for g in _grouped(traces, lambda r: (r.relation.relation, r.words))],
         [_of_dropped(w) for w in ways if isinstance(w, Dropped)],
-        list(_late_questions(asker, readings)),
+        list(_late_questions(asker, traces)),
         [_question(asker, g, "") for g in _grouped(inputs, lambda r: r.relation.relation)],
     )
     read_in, found = told(asker, [q for part in questions for q in part], size)
@@ -229,21 +237,21 @@ def why(asker: Asker, id_: str, row: Mapping[str, Any], epoch: int | None, *, de
     )
 
 
-def _grouped(readings: Sequence[Reading], key: Callable[[Reading], Hashable]) -> Iterable[list[Reading]]:
-    """The readings that have one key together, in the order in which they came."""
-    groups: dict[Hashable, list[Reading]] = {}
-    for reading in readings:
-        groups.setdefault(key(reading), []).append(reading)
+def _grouped(traces: Sequence[Traced], key: Callable[[Traced], Hashable]) -> Iterable[list[Traced]]:
+    """The traces that have one key together, in the order in which they came."""
+    groups: dict[Hashable, list[Traced]] = {}
+    for traced in traces:
+        groups.setdefault(key(traced), []).append(traced)
     return groups.values()
 
 
-def _question(asker: Asker, readings: Sequence[Reading], words: str) -> _Question:
-    relation = readings[0].relation
+def _question(asker: Asker, traces: Sequence[Traced], words: str) -> _Question:
+    relation = traces[0].relation
     read = Read(relation.relation, words, order=sample_order(relation.schema))
     if not asker.is_there(relation.relation):
         name = asker.catalog.name_of(relation.relation)
         return _Question(replace(read, untold=f"the rows of `{name}` are not stored: it is private"), None)
-    return _Question(read, rows_named(asker, readings))
+    return _Question(read, rows_named(asker, traces))
 
 
 def _of_dropped(dropped: Dropped) -> _Question:
@@ -254,18 +262,18 @@ def _of_dropped(dropped: Dropped) -> _Question:
 def _followed(asker: Asker, read: Read, epoch: int | None, depth: int, size: int) -> Read:
     if depth <= 1 or read.relation not in asker.catalog.views:
         return read
-    return replace(read, below=tuple(why(asker, read.relation, r, epoch, depth=depth - 1, size=size) for r in read.rows))
+    return replace(read, below=tuple(_level(asker, read.relation, r, epoch, depth - 1, size) for r in read.rows))
 
 
-def _late_questions(asker: Asker, readings: Sequence[Reading]) -> Iterator[_Question]:
+def _late_questions(asker: Asker, traces: Sequence[Traced]) -> Iterator[_Question]:
     """Late rows that would have been among those that were read."""
-    for reading in readings:
-        late = asker.catalog.late_of(reading.relation.relation)
+    for traced in traces:
+        late = asker.catalog.late_of(traced.relation.relation)
         if late is None or late.id not in asker.tables:
             continue
-        rows = narrowed(reading.relation, reading.wanted, asker.definition)
-        over = replace_scans(rows, partial(_late_for, reading.relation, Scan(late.id, late.schema)))
-        yield _Question(Read(reading.relation.relation, "came late", order=sample_order(over.schema)), over)
+        rows = narrowed(traced.relation, traced.wanted, asker.definition)
+        over = replace_scans(rows, partial(_late_for, traced.relation, Scan(late.id, late.schema)))
+        yield _Question(Read(traced.relation.relation, "came late", order=sample_order(over.schema)), over)
 
 
 def _late_for(relation: Scan, late: Scan, scan: Scan) -> Node:
