@@ -20,8 +20,7 @@ from belvedere.queries import compile_over
 from belvedere.schema import KEY
 from belvedere.settings import ProjectSettings, load_project
 from belvedere.store import open_reader
-from belvedere.store.identifiers import SYSTEM
-from belvedere.store.read.history import AsOf, rows_as_of, stored_tables
+from belvedere.store.read.history import AsOf, is_readable, readable_tables, rows_as_of, stored_tables
 from belvedere.store_queries import StoreAnswer, Vocabulary, answer_query, script_vocabulary, store_vocabulary
 
 if TYPE_CHECKING:
@@ -61,8 +60,7 @@ class StoreTables:
 
     def tables(self) -> dict[str, StoredTable]:
         """The relations that a query may name, as they are stored now; the store's own come last."""
-        found = stored_tables(self.reader).items()
-        return dict(sorted(((n, t) for n, t in found if is_readable(n)), key=lambda pair: pair[0].startswith(SYSTEM)))
+        return readable_tables(self.reader)
 
     def held(self) -> dict[str, int | None]:
         """The relations in quarantine, each with its last good epoch; None where no epoch has filled it."""
@@ -104,11 +102,6 @@ def open_store_tables(url: str | None, script: Path | None) -> Iterator[StoreTab
         yield StoreTables(reader, project, known)
     finally:
         reader.close()
-
-
-def is_readable(name: str) -> bool:
-    """Whether a stored table is one of the script's relations, and not some operator's own or the store's."""
-    return not {"$", "@", "~"} & set(name) and (not name.startswith("_") or name.startswith(SYSTEM))
 
 
 def query_copies(sql: str, url: str, then: int | datetime | None) -> StoreAnswer:

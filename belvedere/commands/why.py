@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from contextlib import ExitStack
-from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -26,6 +26,7 @@ from belvedere.plan.expressions import conjuncts
 from belvedere.plan.nodes import Filter, Scan
 from belvedere.plan.rewrite import push_down
 from belvedere.provenance.asking import Asker
+from belvedere.provenance.document import document, visible
 from belvedere.provenance.wanted import Wanted
 from belvedere.provenance.why import SAMPLE, Read, Why, find_row, why
 from belvedere.store_queries import QUERY_FILE, Vocabulary, compile_read
@@ -71,7 +72,7 @@ def command(
         show(error.diagnostics, {QUERY_FILE: query}, stream=sys.stderr)
         return 1
     if json:
-        print_json(document(catalog, answer))
+        print_json(document(catalog, answer, partial(visible, catalog)))
     else:
         Console(soft_wrap=True, highlight=False).print(tree_of(catalog, answer))
     return 0
@@ -86,32 +87,6 @@ def condition_of(query: str, known: Vocabulary) -> Wanted:
             "B8114", "the condition names no row by its own columns", hint="write `column = value`, with AND between them"
         )
     return Wanted(push_down(found.input, conjuncts(found.condition)))
-
-
-def document(catalog: Catalog, answer: Why) -> dict[str, Any]:
-    """The answer as JSON: names of relations, visible columns only."""
-    found = asdict(answer) | {"view": catalog.name_of(answer.view), "row": visible(catalog, answer.view, answer.row)}
-    for part in ("reads", "dropped", "late", "inputs"):
-        found[part] = [_read_document(catalog, r) for r in getattr(answer, part)]
-    return found
-
-
-def _read_document(catalog: Catalog, read: Read) -> dict[str, Any]:
-    return {
-        "relation": catalog.name_of(read.relation),
-        "how": read.words,
-        "count": read.count,
-        "order": list(read.order),
-        "rows": [visible(catalog, read.relation, r) for r in read.rows],
-        **({"untold": read.untold} if read.untold else {}),
-        **({"why": [document(catalog, w) for w in read.below]} if read.below else {}),
-    }
-
-
-def visible(catalog: Catalog, id_: str, row: Mapping[str, Any]) -> dict[str, Any]:
-    """A row without hidden columns; of rows between operators all columns."""
-    shown = {c.name for c in catalog.schema_of(id_).visible}
-    return {n: v for n, v in row.items() if n in shown} or dict(row)
 
 
 def tree_of(catalog: Catalog, answer: Why) -> Tree:

@@ -70,10 +70,12 @@ def test_the_document_says_what_is_served() -> None:
     assert list(found["paths"]) == [
         "/rest/monitoringGroup",
         "/rest/monitoringGroup/{groupid}",
+        "/rest/monitoringGroup/{groupid}/why",
         "/rest/monitoringGroup_machines",
         "/rest/monitoringGroup_hourReading",
         "/rest/things",
         "/rest/things/{id}",
+        "/rest/things/{id}/why",
         "/rest/thingsNamed",
     ]
     assert "security" not in found

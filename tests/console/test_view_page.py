@@ -105,10 +105,46 @@ def test_a_column_of_objects_is_shown(window: Visit) -> None:
 
 def test_related_rows_open_below_a_row(window: Visit) -> None:
     page = window.go("views/items?order=item.asc")
-    page.click('[aria-label="Related rows"] >> nth=0')
+    page.click('[aria-label="More of this row"] >> nth=0')
     page.wait_for_selector("td.related table")
     assert "hours" in window.text("td.related h3")
     assert page.locator("td.related tbody tr").first.locator("td").first.inner_text() == "anvil"
+
+
+def test_a_row_says_where_it_comes_from_as_far_as_the_database_can(window: Visit) -> None:
+    page = window.go("views/hourly?f=item.contains.XL&f=h.eq.2024-03-01T09:00:00Z&size=25")
+    page.click('[aria-label="More of this row"] >> nth=0')
+    page.click("td.related button:text-is('Why is this row here?')")
+    page.wait_for_selector("td.related .why section h3")
+    assert "cannot be computed when it is read" in window.text("td.related .why h3")
+    assert "max(price) AS best" in window.text("td.related .why pre")
+
+
+def test_rows_that_a_row_was_made_of_are_opened_in_turn(window: Visit) -> None:
+    page = window.go("views/items?order=item.asc")
+    item = {"item": "bell", "name": None, "size": None}
+    made = {"relation": "Items", "how": "its group by item", "count": 7, "order": ["item"], "rows": [item]}
+    parts = {"reads": [made], "dropped": [{**made, "count": 1, "how": "price > 5"}], "late": [], "inputs": [made]}
+    told = {"view": "Items", "sql": "Items := made up", "row": item, "epoch": 1, **parts}
+    page.route("**/rest/items/%22anvil%22/why", lambda route: route.fulfill(json=told))
+    page.click('[aria-label="More of this row"] >> nth=0')
+    page.click("td.related button:text-is('Why is this row here?')")
+    page.wait_for_selector(".why section table")
+    assert [t.strip() for t in page.locator(".why h3").all_inner_texts()] == [
+        "Items: 7 rows, its group by item",
+        "not counted: Items: 1 row, price > 5",
+    ]
+    assert "6 rows more, in the order of item" in window.text(".why .hint")
+    page.click(".why table button >> nth=0")  # asked of the server: a row of an input arrived
+    page.wait_for_selector(".why td.related p")
+    assert "it arrived" in window.text(".why td.related p")
+
+
+def test_a_row_without_an_address_says_so(window: Visit) -> None:
+    page = window.go("views/hourly?f=item.isNull.true&size=25")
+    page.click('[aria-label="More of this row"] >> nth=0')
+    page.wait_for_selector("td.related p")
+    assert "NULL has no address" in window.text("td.related p")
 
 
 def test_a_template_asks_for_its_parameters(window: Visit) -> None:

@@ -18,32 +18,37 @@ from belvedere.api.agents.mcp_tools import Reading, call, tools_of
 from belvedere.api.failures import BAD_REQUEST, INTERNAL, LIMIT_EXCEEDED, RequestError
 from belvedere.api.http.asked import Asked
 from belvedere.api.http.pushes import CLAIMS, problem_answer, read_body
+from belvedere.api.reads.provenance import WhyAsked
 from belvedere.intake.claims import Claims
 
 if TYPE_CHECKING:
     from mcp.server.lowlevel import Server
 
-    from belvedere.api.graphql.endpoint import Api
+    from belvedere.api.reads.seen import Seen
 
 SERVER = "belvedere"
 MOST_BYTES = 1_000_000
 """So long an answer is at most, as JSON: it is read by an agent, and the SDK holds others up while it writes it."""
 INSTRUCTIONS = (
     "Views over streams and tables, kept up to date. Begin with list_views; describe_view tells a view's columns and filters, "
-    "query_view reads rows. Each further tool answers one question. Every answer is of one epoch, whose number and time it "
-    "tells; nothing can be changed."
+    "query_view reads rows, why_row tells which rows one was made of. Each further tool answers one question. Every answer is of one "
+    "epoch, which it tells; nothing can be changed."
 )
-See = Callable[[Claims], Awaitable["Api"]]
+See = Callable[[Claims], Awaitable["Seen"]]
 """What a caller sees."""
 Answer = Callable[[Asked, Claims], Awaitable[bytes]]
 """The answer of a GraphQL query, as JSON."""
+Ask = Callable[["Seen", WhyAsked], Awaitable[dict[str, Any]]]
+"""What a row was made of."""
 
 
 class ModelContext:
     """The endpoint of one application."""
 
-    def __init__(self, see: See, answer: Answer, most_bytes: int, in_planner: Callable[[Callable[[], Any]], Awaitable[Any]]):
-        self._see, self._answer, self._most, self._in_planner = see, answer, most_bytes, in_planner
+    def __init__(
+        self, see: See, answer: Answer, why: Ask, most_bytes: int, in_planner: Callable[[Callable[[], Any]], Awaitable[Any]]
+    ):
+        self._see, self._answer, self._why, self._most, self._in_planner = see, answer, why, most_bytes, in_planner
         self._server: Server[Any] | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -73,7 +78,7 @@ class ModelContext:
         from mcp.server.streamable_http_manager import StreamableHTTPSessionManager  # noqa: F401 - it takes long
 
         async def listed(context: Any, parameters: Any) -> types.ListToolsResult:
-            api = await self._see(_claims(context))
+            api = (await self._see(_claims(context))).api
             found = await self._in_planner(lambda: tools_of(api))
             hints = types.ToolAnnotations(
                 read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False
@@ -111,8 +116,10 @@ class ModelContext:
         )
 
     async def _told(self, name: str, given: dict[str, Any], claims: Claims) -> dict[str, Any]:
-        api = await self._see(claims)
-        found: Reading | dict[str, Any] = await self._in_planner(lambda: call(api, name, given))
+        seen = await self._see(claims)
+        found: Reading | WhyAsked | dict[str, Any] = await self._in_planner(lambda: call(seen.api, name, given))
+        if isinstance(found, WhyAsked):
+            return await self._why(seen, found)
         if not isinstance(found, Reading):
             return found
         body = await self._answer(found.asked, claims)

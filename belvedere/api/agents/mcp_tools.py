@@ -19,9 +19,10 @@ from belvedere.api.failures import BAD_REQUEST, RequestError
 from belvedere.api.graphql.endpoint import Api
 from belvedere.api.http.asked import Asked
 from belvedere.api.reads.entities import Entity
+from belvedere.api.reads.provenance import MOST_DEPTH, MOST_ROWS, WhyAsked, asked_of
 from belvedere.lang.names import did_you_mean
 
-LIST, DESCRIBE, QUERY = "list_views", "describe_view", "query_view"
+LIST, DESCRIBE, QUERY, WHY = "list_views", "describe_view", "query_view", "why_row"
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _OF_A_LIST = ("filter", "order", "limit", "offset")
 _VIEW: Schema = {"type": "string", "description": "the view's name, as list_views tells it"}
@@ -64,10 +65,10 @@ class Reading:
 @lru_cache(100)
 def tools_of(api: Api) -> tuple[Tool, ...]:
     """All tools of an API."""
-    return (_list(), _describe(), _query(api), *(_template(name, field) for name, field in _templates(api).items()))
+    return (_list(), _describe(), _query(api), _why(), *(_template(name, field) for name, field in _templates(api).items()))
 
 
-def call(api: Api, name: str, given: Mapping[str, Any]) -> Reading | dict[str, Any]:
+def call(api: Api, name: str, given: Mapping[str, Any]) -> Reading | WhyAsked | dict[str, Any]:
     """What a call of a tool asks for; raises `RequestError` where it makes no sense."""
     tool = next((t for t in tools_of(api) if t.name == name), None)
     if tool is None:
@@ -84,6 +85,11 @@ def call(api: Api, name: str, given: Mapping[str, Any]) -> Reading | dict[str, A
         return _described(api, _view(api, given))
     if name == QUERY:
         return _reading_of_view(api, _view(api, given), given)
+    if name == WHY:
+        key = given.get("key")
+        if not isinstance(key, dict):
+            raise RequestError(BAD_REQUEST, "`key` is an object: the values of one row's key", f"{DESCRIBE} tells the key")
+        return asked_of(_view(api, given), key, given.get("depth"), given.get("rows"))
     field = _templates(api)[name]
     return _reading(field.name, field.field, given, None)
 
@@ -134,6 +140,34 @@ def _query(api: Api) -> Tool:
     return Tool(QUERY, text, _object(arguments, ("view",)), _rows_answer({"type": "object"}))
 
 
+def _why() -> Tool:
+    text = (
+        "Why a row is there: the rows that it was made of, relation by relation, what was dropped on the way, and the rows of each "
+        "input. Each relation tells how many rows there are, and the first of them."
+    )
+    arguments: Schema = {
+        "view": _VIEW,
+        "key": {"type": "object", "description": 'values of the row\'s key: {"city": "Bern"}; describe_view tells the key'},
+        "depth": {
+            "type": "integer",
+            "minimum": 1,
+            "maximum": MOST_DEPTH,
+            "description": "through how many views, 1 by default",
+        },
+        "rows": {
+            "type": "integer",
+            "minimum": 1,
+            "maximum": MOST_ROWS,
+            "description": "how many rows are shown of each relation",
+        },
+    }
+    parts = {n: _array({"type": "object"}) for n in ("reads", "dropped", "late", "inputs")}
+    answer = {"view": {"type": "string"}, "sql": {"type": "string"}, "row": {"type": "object"}, **parts}
+    return Tool(
+        WHY, text, _object(arguments, ("view", "key")), {"type": "object", "properties": answer, "required": list(answer)}
+    )
+
+
 def _template(name: str, found: _Found) -> Tool:
     row = get_named_type(found.field.type)
     assert isinstance(row, GraphQLObjectType)
@@ -152,7 +186,7 @@ class _Found:
 def _templates(api: Api) -> dict[str, _Found]:
     """The root fields of query templates by the names of their tools."""
     fields = _roots(api)
-    taken = (LIST, DESCRIBE, QUERY)
+    taken = (LIST, DESCRIBE, QUERY, WHY)
     return {(f"{n}_template" if n in taken else n): _Found(n, fields[n]) for n in api.model.templates if n in fields}
 
 
@@ -164,7 +198,10 @@ def _listed(api: Api) -> dict[str, Any]:
     views = [
         {"name": e.name, "description": e.doc or "", "columns": columns_of(_row(fields[e.field]))} for e in _views(api).values()
     ]
-    return {"views": views, "tools": [{"name": t.name, "description": t.description} for t in tools_of(api)[3:]]}
+    return {
+        "views": views,
+        "tools": [{"name": t.name, "description": t.description} for t in tools_of(api) if t.name in _templates(api)],
+    }
 
 
 def _described(api: Api, entity: Entity) -> dict[str, Any]:

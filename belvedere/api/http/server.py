@@ -20,7 +20,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from belvedere.api.access.callers import check_right, grant_of
 from belvedere.api.access.gate import Gate, ServerSettings, is_push
 from belvedere.api.agents.mcp_server import ModelContext
-from belvedere.api.failures import BAD_REQUEST, ENDING, INTERNAL, NOT_READY, RequestError
+from belvedere.api.failures import BAD_REQUEST, ENDING, INTERNAL, NOT_FOUND, NOT_READY, RequestError
 from belvedere.api.graphql.endpoint import QUICK, Answer, Api
 from belvedere.api.graphql.mutations import Mutations
 from belvedere.api.graphql.operations import Operation, Prepared
@@ -35,6 +35,7 @@ from belvedere.api.http.status import seen_status, status_of
 from belvedere.api.live.event_streams import EventStreams, Told
 from belvedere.api.live.sse import EVENTS, graphql_events, is_passing, no_events_yet, takes_events_alone
 from belvedere.api.live.websockets import Session
+from belvedere.api.reads.provenance import Provenance, WhyAsked, check_may_ask
 from belvedere.api.reads.seen import Seen
 from belvedere.api.reads.seen_catalog import seen_catalog
 from belvedere.api.rest.endpoint import RestEndpoint
@@ -45,7 +46,7 @@ from belvedere.intake.claims import Claims
 from belvedere.intake.wire import DeskClient
 from belvedere.store.definitions import epoch_from_values
 from belvedere.store.dialects import DIALECTS
-from belvedere.store.protocol import AnsweringReader, EpochRow
+from belvedere.store.protocol import AnsweringReader, EpochRow, Reader
 from belvedere.store.system import LAST_EPOCH
 
 T = TypeVar("T")
@@ -75,7 +76,9 @@ __all__ = ["LOCAL_HOSTS", "Application", "ServerSettings"]
 
 
 class Application:
-    """The ASGI application of one catalog. The store may come to be after the application."""
+    """The ASGI application of one catalog. The store may come to be after the application. `open_whole` opens a reader of tables; without
+    it there is nobody to say where rows come from.
+    """
 
     def __init__(
         self,
@@ -84,6 +87,7 @@ class Application:
         settings: ServerSettings | None = None,
         metrics: Metrics | None = None,
         desk: DeskClient | None = None,
+        open_whole: Callable[[], Reader] | None = None,
     ):
         self.desk = desk or DeskClient(None)
         self.settings = settings or ServerSettings()
@@ -93,12 +97,13 @@ class Application:
         self._seen: dict[str | None, Seen] = {}
         self.api = self._see(None).api
         """All that there is; it reads for all."""
+        self._whole = None if open_whole is None else LazyReader(open_whole)
         self.streams = EventStreams(self.last_epoch, self._body, self.in_planner)
         self._threads = ThreadPoolExecutor(self.settings.threads, thread_name_prefix="read")
         self._planners = ThreadPoolExecutor(PLANNERS, thread_name_prefix="plan")
         self.rest = RestEndpoint(self, self._run, self._opened)
         self._others = routes(self, catalog)
-        self._model_context = ModelContext(self._shown, self._first, self.settings.limits.size, self.in_planner)
+        self._model_context = ModelContext(self.seen, self._first, self.why, self.settings.limits.size, self.in_planner)
         self._reading, self._pushing = self._outer(self.settings.origins), self._outer(self.settings.pushing)
         self._direct = Compressed(self._respond)
         self._ending = False
@@ -144,6 +149,8 @@ class Application:
         while self._under_way and clock() < until:
             await asyncio.sleep(0.01)
         self._lazy.close()
+        if self._whole is not None:
+            self._whole.close()
 
     async def _websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = dict(scope["headers"])
@@ -178,9 +185,13 @@ class Application:
         answer = await self._read(seen, operation, literals, asked, claims, JSON, None, {"method": "POST"})
         return _once(bytes(answer.body))
 
-    async def _shown(self, claims: Claims) -> Api:
-        """What a caller of tools sees."""
-        return (await self.seen(claims)).api
+    async def why(self, seen: Seen, asked: WhyAsked) -> dict[str, Any]:
+        """What a row was made of."""
+        check_may_ask(seen)
+        if self._whole is None:
+            raise RequestError(NOT_FOUND, "this server does not say where rows come from", status=404)
+        provenance = Provenance(self._catalog, self.api.model, self._whole)
+        return await self._in_thread(lambda: provenance.why(asked))
 
     async def _first(self, asked: Asked, claims: Claims) -> bytes:
         """The answer of a query."""

@@ -1,7 +1,8 @@
 """`/rest`: the ASGI application of REST.
 
-In: GET and HEAD of `/rest/<view>`, `/rest/<view>/<key>` and `/rest/<template>`. Out: rows with a tag of their epoch, or an error as RFC
-9457 has it. Who may ask is decided before; planning and whatever takes long is done in threads.
+In: GET and HEAD of `/rest/<view>`, `/rest/<view>/<key>`, `/rest/<view>/<key>/why` and `/rest/<template>`. Out: rows with a tag of their
+epoch, what a row was made of, or an error as RFC 9457 has it. Who may ask is decided before; planning and whatever takes long is done in
+threads.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import JSONResponse, Response
 from starlette.types import Receive, Scope, Send
 
 from belvedere.api.failures import BAD_REQUEST, INTERNAL, NOT_FOUND, NOT_READY, RequestError
@@ -29,8 +30,10 @@ from belvedere.intake.claims import Claims
 
 if TYPE_CHECKING:
     from belvedere.api.http.server import Application
+    from belvedere.api.reads.seen import Seen
 
 METHODS = "GET, HEAD, OPTIONS"
+WHY = "/why"
 EPOCH, HELD = "belvedere-epoch", "belvedere-quarantined"
 HEADERS = etags.HEADERS | {"vary": f"{etags.HEADERS['vary']}, Prefer"}
 _COUNTS = ("count=exact", "count=planned", "count=estimated")
@@ -74,6 +77,8 @@ class RestEndpoint:
         seen, query = await self._application.seen(claims), request.scope["query_string"]
         ranged = b"" if key else range_of(request.headers.get("range-unit", ""), request.headers.get("range", ""))
         query = b"&".join(filter(None, (query, ranged)))
+        if key and _asks_why(request):
+            return await self._why(seen, name, key.removesuffix(WHY), request)
         is_long = len(query) + len(key) > SHORT
         if is_long:
             asked = await self._application.in_planner(lambda: seen.requests.asked(name, key or None, query))
@@ -88,6 +93,11 @@ class RestEndpoint:
         if prepared is None:
             prepared = await self._application.in_planner(lambda: seen.reads.prepare(asked, claims))
         return await self._tagged(request, asked, prepared, media, seen.mark(prepared))
+
+    async def _why(self, seen: Seen, name: str, key: str, request: Request) -> Response:
+        """What a row was made of, which no cache keeps."""
+        asked = seen.requests.why(name, key, request.scope["query_string"])
+        return JSONResponse(await self._application.why(seen, asked), headers={"cache-control": "no-store"})
 
     async def _tagged(self, request: Request, asked: RestRequest, prepared: Prepared, media: str, mark: str) -> Response:
         """The answer with its entity tag, or that the client has it; `mark` tells it from answers to others."""
@@ -104,6 +114,12 @@ class RestEndpoint:
         headers |= {"etag": etags.entity_tag(found.epoch, found.committed, print_), EPOCH: str(found.epoch)}
         headers |= {HELD: as_header(found.held)} if found.held else {}
         return Response(body, status_of(asked, rows), headers, f"{media}; charset=utf-8" if media == CSV else media)
+
+
+def _asks_why(request: Request) -> bool:
+    """Whether the address is that of a row with `/why` behind it; a key that ends so is written with `%2F`."""
+    raw: bytes = request.scope.get("raw_path") or request.scope["path"].encode()
+    return raw.endswith(WHY.encode()) and raw.count(b"/") > 3
 
 
 def _suffix(media: str) -> str:

@@ -15,6 +15,7 @@ import pyarrow as pa
 from belvedere.api.graphql.scalars import scalar_of
 from belvedere.api.limits import Limits
 from belvedere.api.reads.entities import Entity, Model, RelationshipField, Template
+from belvedere.api.reads.provenance import MOST_DEPTH, MOST_ROWS, ROWS
 from belvedere.api.rest.answers import CSV, JSON, OBJECT
 from belvedere.api.rest.filters import operators_of
 from belvedere.api.rest.requests import OF_ROOTS, name_of
@@ -53,6 +54,7 @@ _PARAMETERS: Mapping[str, tuple[Document, str]] = {
     "or": ({"type": "string", "pattern": r"^\(.+\)$"}, "One of these: `(a.eq.1,b.in.(2,3))`. Also `not.or`."),
     "as_of": ({"type": "string"}, "A former state: after an epoch (`5`), or at a time (`2024-03-01T09:00:00Z`)."),
 }
+_SHOWN = "How many rows are shown of each relation, beside their count."
 _HEADERS = {
     "ETag": "The epoch's tag, for `If-None-Match`.",
     "Belvedere-Epoch": "The epoch that the rows are of.",
@@ -85,6 +87,8 @@ def openapi_of(model: Model, limits: Limits, closed: bool) -> Document:
     paths: Document = {}
     for entity in listed:
         paths |= _entity_paths(entity, limits)
+        if entity.by_key is not None and model.grant is None:  # a role is not told
+            paths[f"{_address(entity)}/why"] = {"get": _why_operation(entity)}
     for template in model.templates.values():
         paths[f"/rest/{template.field}"] = {"get": _template_operation(template, model, limits)}
     schemas = {e.type_name: _row(e, model) for e in model.entities.values()}
@@ -130,15 +134,50 @@ def _entity_paths(entity: Entity, limits: Limits) -> Document:
     listed["responses"] = _answers(_list(entity.type_name))
     paths: Document = {f"/rest/{entity.field}": {"get": listed}}
     if entity.by_key is not None:
-        keys = [
-            {"name": n, "in": "path", "required": True, "schema": _scalar(c.type), **_described(c.doc)}
-            for n, c in entity.key.items()
-        ]
         words = [_word("select"), *([_word("as_of")] if entity.history else [])]
-        one = _operation(f"get_{entity.field}", entity.name, f"The row of {entity.name} with this key.", [*keys, *words])
+        one = _operation(
+            f"get_{entity.field}", entity.name, f"The row of {entity.name} with this key.", [*_keys(entity), *words]
+        )
         one["responses"] = _answers(_reference(entity.type_name))
-        paths[f"/rest/{entity.field}/{','.join(f'{{{n}}}' for n in entity.key)}"] = {"get": one}
+        paths[_address(entity)] = {"get": one}
     return paths
+
+
+def _address(entity: Entity) -> str:
+    """The address of a row."""
+    return f"/rest/{entity.field}/{','.join(f'{{{n}}}' for n in entity.key)}"
+
+
+def _keys(entity: Entity) -> list[Document]:
+    return [
+        {"name": n, "in": "path", "required": True, "schema": _scalar(c.type), **_described(c.doc)}
+        for n, c in entity.key.items()
+    ]
+
+
+def _why_operation(entity: Entity) -> Document:
+    numbers = (("depth", MOST_DEPTH, 1, "Through how many views rows are followed."), ("rows", MOST_ROWS, ROWS, _SHOWN))
+    words = [
+        {
+            "name": n,
+            "in": "query",
+            "description": d,
+            "schema": {"type": "integer", "minimum": 1, "maximum": most, "default": own},
+        }
+        for n, most, own, d in numbers
+    ]
+    doc = f"The rows that the row of {entity.name} with this key was made of, relation by relation."
+    found = _operation(f"why_{entity.field}", entity.name, doc, [*_keys(entity), *words])
+    lists = {n: {"type": "array", "items": {"type": "object"}} for n in ("reads", "dropped", "late", "inputs")}
+    row = {"view": {"type": "string"}, "sql": {"type": "string"}, "row": _reference(entity.type_name), **lists}
+    content = {JSON: {"schema": {"type": "object", "required": list(row), "properties": row}}}
+    errors = {status: {"$ref": f"#/components/responses/Error{status}"} for status in _ERRORS if status != "406"}
+    found["responses"] = {
+        "200": {"description": "What it was made of.", "content": content},
+        **errors,
+        "default": {"$ref": "#/components/responses/Error"},
+    }
+    return found
 
 
 def _template_operation(template: Template, model: Model, limits: Limits) -> Document:

@@ -16,6 +16,7 @@ from belvedere.api.graphql.operations import remember
 from belvedere.api.graphql.selections import Selection
 from belvedere.api.limits import Limits
 from belvedere.api.reads.entities import Entity, Model, RelationshipField, Template
+from belvedere.api.reads.provenance import WhyAsked, asked_of
 from belvedere.api.reads.values import Fixed, Given, Scalar
 from belvedere.api.rest.filters import Literals, filter_of, find_column
 from belvedere.api.rest.grammar import Chosen, Group, Test, read_group, read_key, read_order, read_select, read_test, unreadable
@@ -93,6 +94,15 @@ class Requests:
             if len(query) + len(key or "") <= SHORT:
                 remember(self._seen, address, found)
         return found
+
+    def why(self, name: str, key: str, query: bytes) -> WhyAsked:
+        """The question for `/rest/<name>/<key>/why`, which takes `depth` and `rows`."""
+        source = self.source(name)
+        if not isinstance(source, Entity) or source.by_key is None:
+            raise RequestError(NOT_FOUND, f"rows of {name_of(source)} have no key that a path could give", status=404)
+        given = _given(f"{name_of(source)}/KEY/why", pairs_of(query, self._limits), ("depth", "rows"))
+        values = dict(zip(source.key, read_key("key", key, len(source.key)), strict=True))
+        return asked_of(source, values, given.get("depth"), given.get("rows"))
 
     def read(self, name: str, key: str | None, pairs: Pairs) -> RestRequest:
         """The request for `/rest/<name>`, or `/rest/<name>/<key>`."""

@@ -28,7 +28,7 @@ from belvedere.api.http.proxies import behind_proxy
 from belvedere.api.http.server import Application, ServerSettings
 from belvedere.catalog import Catalog
 from belvedere.intake.wire import DeskClient
-from belvedere.store import open_served_reader
+from belvedere.store import open_reader, open_served_reader
 
 END_SECONDS = 4.0
 """So long what is under way may take when the parent ends; the parent waits a little longer."""
@@ -55,7 +55,8 @@ def serve(assignment: Assignment, pipe: BinaryIO) -> None:
     metrics = Metrics(assignment.metrics, assignment.process, assignment.processes, assignment.catalog.endpoints)
     reader = partial(open_served_reader, assignment.store_url, made.limits.seconds, made.connections)
     desk = DeskClient(None if assignment.desk is None else socket.socket(fileno=assignment.desk))
-    application = Application(assignment.catalog, reader, made, metrics, desk)
+    whole = partial(open_reader, assignment.store_url, made.limits.seconds)
+    application = Application(assignment.catalog, reader, made, metrics, desk, whole)
     _allow_descriptors()
     shorten_collections()
     config = uvicorn.Config(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Awaitable, Callable
 from threading import Lock
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 from belvedere.api.failures import NOT_READY, STORE_AWAY, RequestError
 from belvedere.errors import BelvedereError
@@ -23,15 +23,16 @@ LONGEST_TRY = 15.0
 """Seconds: between two tries, and how long a try may take before another one is made."""
 
 T = TypeVar("T")
+R = TypeVar("R", bound=AnsweringReader)
 Fetch = Callable[[str, Any], Awaitable[list[tuple[Any, ...]]]]
 
 
-class LazyReader:
+class LazyReader(Generic[R]):
     """The reader of a store, opened when it is first asked."""
 
-    def __init__(self, open_reader: Callable[[], AnsweringReader], now: Callable[[], float] = time.monotonic):
+    def __init__(self, open_reader: Callable[[], R], now: Callable[[], float] = time.monotonic):
         self._open, self._now = open_reader, now
-        self._reader: AnsweringReader | None = None
+        self._reader: R | None = None
         self._fetch: Fetch | None = None
         self._lock, self._opening = Lock(), Lock()
         self._is_away = False
@@ -54,10 +55,10 @@ class LazyReader:
 
     @property
     def dialect(self) -> str:
-        return self._reading(lambda reader: reader.dialect)
+        return self.reading(lambda reader: reader.dialect)
 
     def execute(self, sql: str, parameters: Any = ()) -> list[tuple[Any, ...]]:
-        return self._reading(lambda reader: reader.execute(sql, parameters))
+        return self.reading(lambda reader: reader.execute(sql, parameters))
 
     async def fetch(self, sql: str, parameters: Any = ()) -> list[tuple[Any, ...]]:
         if self._is_away:
@@ -72,16 +73,16 @@ class LazyReader:
         return rows
 
     def last_epoch(self) -> EpochRow | None:
-        return self._reading(lambda reader: reader.last_epoch())
+        return self.reading(lambda reader: reader.last_epoch())
 
     def document(self, name: str) -> str | None:
-        return self._reading(lambda reader: reader.document(name))
+        return self.reading(lambda reader: reader.document(name))
 
     def close(self) -> None:
         if self._reader is not None:
             self._reader.close()
 
-    def _reading(self, work: Callable[[AnsweringReader], T]) -> T:
+    def reading(self, work: Callable[[R], T]) -> T:
         """Do the work; where the store is away, and was a moment ago, say so without trying."""
         if self._is_away:
             self._take_turn()
@@ -107,7 +108,7 @@ class LazyReader:
                 raise _away()
             self._next_try = self._now() + LONGEST_TRY
 
-    def _opened(self) -> AnsweringReader:
+    def _opened(self) -> R:
         with self._opening:
             if self._reader is None:
                 try:

@@ -12,6 +12,7 @@ import { filters, parameterForm } from "../rows/filters.js";
 import { SIZES, addressOf, countRequest, missing, pageRequest, stateOf } from "../rows/question.js";
 import { hasRelated, relatedOf } from "../rows/related.js";
 import { rowsTable } from "../rows/table.js";
+import { hasWhy, whyOf } from "../rows/why.js";
 import { schema } from "../schema.js";
 
 export async function show(outlet, address) {
@@ -19,7 +20,7 @@ export async function show(outlet, address) {
   const endpoint = endpoints[address.path[1]];
   if (!endpoint) throw Object.assign(new Error(`there is no view "${address.path[1]}"`), { hint: "the page Views lists them all" });
   const node = graph.ofEndpoint(endpoint.name);
-  const page = { endpoint, endpoints, node, body: make("div", { class: "body" }), top: make("div"), told: make("p", { class: "told", role: "status" }), turn: 0, live: null };
+  const page = { endpoint, endpoints, graph, node, body: make("div", { class: "body" }), top: make("div"), told: make("p", { class: "told", role: "status" }), turn: 0, live: null };
   outlet.append(...heading(page, graph), page.top, page.body);
   render(page, address);
   return { close: () => stop(page), update: (next) => render(page, next) };
@@ -65,13 +66,13 @@ function tabs({ endpoint, node }, state, change) {
 async function rows(page, state, change, mine) {
   const { endpoint } = page;
   const sort = endpoint.orderType ? (column) => change({ order: nextOrder(state.order, column) }) : null;
-  const related = hasRelated(endpoint) ? (row) => relatedOf(endpoint, page.endpoints, row) : null;
+  const below = hasRelated(endpoint) || hasWhy(endpoint) ? (row) => belowOf(page, row) : null;
 
   function put(data, extensions) {
     if (mine !== page.turn) return;
     const hasNext = data.rows.length > state.size || (state.size >= endpoint.most && data.rows.length === state.size), shown = data.rows.slice(0, state.size);
     const focused = document.activeElement?.closest("th")?.cellIndex;
-    page.body.replaceChildren(bar(page, state, change), rowsTable({ title: endpoint.title, columns: endpoint.columns, rows: shown, order: state.order, sort, related }), pager(state, shown.length, hasNext, change, page));
+    page.body.replaceChildren(bar(page, state, change), rowsTable({ title: endpoint.title, columns: endpoint.columns, rows: shown, order: state.order, sort, below }), pager(state, shown.length, hasNext, change, page));
     if (focused >= 0) page.body.querySelectorAll("th")[focused]?.querySelector("button")?.focus();
     page.told.textContent = `${shown.length} rows${extensions ? ` of epoch ${extensions.epoch}` : ""}${heldText(extensions)}`;
     page.told.classList.toggle("warning", Boolean(extensions?.quarantined));
@@ -86,6 +87,12 @@ async function rows(page, state, change, mine) {
   } catch (error) {
     if (mine === page.turn) page.body.replaceChildren(bar(page, state, change), errorBox(error));
   }
+}
+
+/** What a row shows when it is opened: the rows that are related to it, and where it comes from. */
+async function belowOf({ endpoint, endpoints, graph }, row) {
+  const byName = (name) => endpoints[[...graph.nodes.values()].find((n) => n.name === name)?.endpoint];
+  return make("div", {}, hasRelated(endpoint) && (await relatedOf(endpoint, endpoints, row)), hasWhy(endpoint) && whyOf(endpoint, byName, row));
 }
 
 /** That rows are those of an earlier epoch, since the view has failed. */

@@ -1,14 +1,14 @@
-// Rows as a table whose heads sort. In: columns, rows, the order. Out: an element. A row that has related rows shows them when it is opened.
+// Rows as a table whose heads sort. In: columns, rows, the order. Out: an element. `below` makes what a row shows when it is opened.
 
 import { make, scrolling } from "../dom.js";
 import { isNumber, textOf } from "../numbers.js";
 import { NUMBERS } from "../schema.js";
 
-export function rowsTable({ title, columns, rows, order, sort, related }) {
+export function rowsTable({ title, columns, rows, order, sort, below }) {
   const heads = columns.map((c) => head(c, order, sort));
-  const body = rows.map((row) => line(row, columns, related)).flat();
-  if (!rows.length) body.push(make("tr", {}, make("td", { colspan: columns.length + (related ? 1 : 0) || 1, class: "empty", text: "No rows." })));
-  const opener = related && make("td", { class: "opener" });
+  const body = rows.map((row) => line(row, columns, below)).flat();
+  if (!rows.length) body.push(make("tr", {}, make("td", { colspan: columns.length + (below ? 1 : 0) || 1, class: "empty", text: "No rows." })));
+  const opener = below && make("td", { class: "opener" });
   return scrolling(`Rows of ${title}`, make("table", { class: "rows" }, make("thead", {}, make("tr", {}, opener, heads)), make("tbody", {}, body)));
 }
 
@@ -22,19 +22,19 @@ function head(column, order, sort) {
   return make("th", { scope: "col", class: number, "aria-sort": chosen ? (order.descending ? "descending" : "ascending") : undefined }, button, type);
 }
 
-function line(row, columns, related) {
+function line(row, columns, below) {
   const cells = columns.map((c) => valueCell(row[c.name]));
-  if (!related) return [make("tr", {}, cells)];
-  const below = make("tr", { hidden: true }, make("td", { colspan: columns.length + 1, class: "related" }));
-  const button = make("button", { type: "button", class: "plain", "aria-expanded": "false", "aria-label": "Related rows", text: "▸" });
+  if (!below) return [make("tr", {}, cells)];
+  const opened = make("tr", { hidden: true }, make("td", { colspan: columns.length + 1, class: "related" }));
+  const button = make("button", { type: "button", class: "plain", "aria-expanded": "false", "aria-label": "More of this row", text: "▸" });
   button.addEventListener("click", async () => {
-    const open = below.hidden;
-    below.hidden = !open;
+    const open = opened.hidden;
+    opened.hidden = !open;
     button.textContent = open ? "▾" : "▸";
     button.setAttribute("aria-expanded", String(open));
-    if (open) below.firstChild.replaceChildren(await related(row));
+    if (open) opened.firstChild.replaceChildren(await below(row));
   });
-  return [make("tr", {}, make("td", { class: "opener" }, button), cells), below];
+  return [make("tr", {}, make("td", { class: "opener" }, button), cells), opened];
 }
 
 export function valueCell(value) {

@@ -15,6 +15,7 @@ from belvedere.errors import BelvedereError, fail
 from belvedere.instants import instant, microseconds
 from belvedere.schema import HISTORY
 from belvedere.store.definitions import table_from_text
+from belvedere.store.identifiers import SYSTEM
 from belvedere.store.protocol import EpochRow, Reader, StoredTable
 from belvedere.store.read.as_of import AsOf
 from belvedere.store.system import TABLE
@@ -74,4 +75,26 @@ def stored_tables(reader: Reader) -> dict[str, StoredTable]:
     return {t.name: t for t in found}
 
 
-__all__ = ["BEGAN", "BEGAN_TIME", "AsOf", "check_known", "no_history", "not_whole", "rows_as_of", "stored_tables"]
+def is_readable(name: str) -> bool:
+    """Whether a stored table is one of the script's relations, and not some operator's own or the store's."""
+    return not {"$", "@", "~"} & set(name) and (not name.startswith("_") or name.startswith(SYSTEM))
+
+
+def readable_tables(reader: Reader) -> dict[str, StoredTable]:
+    """The tables of a store's relations by name; the store's own come last."""
+    found = ((n, t) for n, t in stored_tables(reader).items() if is_readable(n))
+    return dict(sorted(found, key=lambda pair: pair[0].startswith(SYSTEM)))
+
+
+__all__ = [
+    "BEGAN",
+    "BEGAN_TIME",
+    "AsOf",
+    "check_known",
+    "is_readable",
+    "no_history",
+    "not_whole",
+    "readable_tables",
+    "rows_as_of",
+    "stored_tables",
+]

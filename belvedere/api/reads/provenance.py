@@ -1,0 +1,106 @@
+"""Where a row comes from, for REST, agents and the console: `belvedere.provenance` over the store that is served.
+
+In: an entity, the values of its key. Out: a document with the names of the API. Computed when asked, by the database alone: what it cannot
+say is named as untold. Rows of relations that are not served are counted and not shown; callers of a role are not answered at all, since
+the rows below a view may be of others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from belvedere.api.failures import BAD_REQUEST, BAD_VALUE, INTERNAL, NOT_ALLOWED, NOT_FOUND, TIME_OUT, RequestError
+from belvedere.api.reads.entities import Entity, Model
+from belvedere.api.serving.lazy_reader import LazyReader
+from belvedere.catalog import Catalog
+from belvedere.errors import BelvedereError, Diagnostic
+from belvedere.store.protocol import Reader
+
+if TYPE_CHECKING:
+    from belvedere.api.reads.seen import Seen
+
+MOST_DEPTH, MOST_ROWS = 5, 100
+"""Through how many views rows are followed at most, and how many are shown of a relation."""
+ROWS = 5
+
+
+@dataclass(frozen=True)
+class WhyAsked:
+    """A row of a view whose origin is asked for: `key` by the names of the API, values or their texts."""
+
+    entity: Entity
+    key: Mapping[str, Any]
+    depth: int = 1
+    rows: int = ROWS
+
+
+class Provenance:
+    """Answers for one catalog. `whole` opens a reader of tables, which is another one than that of requests."""
+
+    def __init__(self, catalog: Catalog, model: Model, whole: LazyReader[Reader]):
+        self._catalog, self._entities, self._whole = catalog, model.entities, whole
+
+    def why(self, asked: WhyAsked) -> dict[str, Any]:
+        """What the row was made of; raises `RequestError`. It takes as long as reading the rows that it was made of."""
+        try:
+            return self._whole.reading(lambda reader: self._document(reader, asked))
+        except BelvedereError as error:
+            raise _told(error.diagnostics[0]) from error
+
+    def _document(self, reader: Reader, asked: WhyAsked) -> dict[str, Any]:
+        from belvedere.provenance.asking import Asker  # a process that is never asked does not load it
+        from belvedere.provenance.document import document
+        from belvedere.provenance.why import find_row, key_tests, why
+        from belvedere.store.read.history import readable_tables
+
+        asker = Asker(self._catalog, readable_tables(reader), reader)
+        id_ = asked.entity.id
+        key = {asked.entity.columns[n].name: v for n, v in asked.key.items()}
+        row, epoch = find_row(asker, id_, key_tests(self._catalog, id_, key))
+        return document(self._catalog, why(asker, id_, row, epoch, depth=asked.depth, size=asked.rows), self._shown)
+
+    def _shown(self, id_: str, row: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        """A row as the API names its columns; None of a relation that is not served."""
+        entity = self._entities.get(id_)
+        if entity is None:
+            return None
+        return {n: row[c.name] for n, c in entity.columns.items() if c.name in row} or row
+
+
+def check_may_ask(seen: Seen) -> None:
+    """Raise where a caller sees a part of the views or of their rows alone."""
+    if seen.catalog.seen_by is not None:
+        hint = "ask with a token that has no role"
+        raise RequestError(NOT_ALLOWED, "a role is not told where rows come from: they may be of others", hint, status=403)
+
+
+def asked_of(entity: Entity, key: Mapping[str, Any], depth: Any, rows: Any) -> WhyAsked:
+    """The question, with numbers or their texts. Raises where the key or a number does not do."""
+    columns = entity.key or entity.columns
+    if not key or any(n not in entity.columns for n in key):
+        raise RequestError(BAD_VALUE, f"rows of {entity.name} are named by {', '.join(columns)}", "give a value of each")
+    return WhyAsked(entity, key, _number("depth", depth, 1, MOST_DEPTH), _number("rows", rows, ROWS, MOST_ROWS))
+
+
+def _number(name: str, given: Any, otherwise: int, most: int) -> int:
+    text = str(otherwise if given is None else given)
+    if not (text.isascii() and text.isdigit() and 1 <= int(text) <= most):
+        raise RequestError(BAD_VALUE, f"`{name}` is no whole number from 1 to {most}", f"leave it out for {otherwise}")
+    return int(text)
+
+
+def _told(found: Diagnostic) -> RequestError:
+    """What a client may know of a question that failed."""
+    if found.code == "B8111":
+        return RequestError(NOT_FOUND, found.message, "ask for the rows that there are", status=404)
+    if found.code == "B7086":
+        return RequestError(TIME_OUT, "the read took too long", "ask for fewer rows, or less depth", status=503)
+    if found.code == "B8110":
+        return RequestError(
+            BAD_REQUEST, found.message, "`belvedere why` asks Spark where the database cannot say it", status=501
+        )
+    if found.code.startswith("B811") or found.code == "B2002":
+        return RequestError(BAD_VALUE, found.message, found.hint)
+    return RequestError(INTERNAL, "the store could not answer", found.hint, status=500)

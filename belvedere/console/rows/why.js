@@ -1,0 +1,60 @@
+// Where a row comes from: the rows that it was made of, relation by relation, each to be opened in turn. In: an endpoint with a key, a row.
+
+import * as addresses from "../addresses.js";
+import { getJson } from "../api.js";
+import { errorBox, make } from "../dom.js";
+import { textOf } from "../numbers.js";
+import { code } from "./definition.js";
+import { rowsTable } from "./table.js";
+
+const keyOf = (endpoint) => (endpoint.byKey?.args ?? []).filter((a) => a.name !== "asOf").map((a) => a.name);
+
+/** Whether rows of it have addresses. */
+export const hasWhy = (endpoint) => keyOf(endpoint).length > 0 && keyOf(endpoint).every((name) => endpoint.columns.some((c) => c.name === name));
+
+const quoted = (value) => `"${textOf(value).replace(/["\\]/g, "\\$&")}"`;
+const isNamed = (endpoint, row) => keyOf(endpoint).every((name) => row[name] !== null && row[name] !== undefined);
+const addressOf = (endpoint, row) => `rest/${encodeURIComponent(endpoint.name)}/${encodeURIComponent(keyOf(endpoint).map((name) => quoted(row[name])).join(","))}/why`;
+
+const rowsText = (count) => `${count.toLocaleString("en")} ${count === 1 ? "row" : "rows"}`;
+
+/** A button that is replaced by the answer. `byName` finds endpoints by the names of their views. */
+export function whyOf(endpoint, byName, row) {
+  if (!isNamed(endpoint, row)) return make("p", { class: "quiet", text: "A row whose key has a NULL has no address, by which to ask where it comes from." });
+  const box = make("div", { class: "why" });
+  box.append(make("button", { type: "button", text: "Why is this row here?", onclick: async () => box.replaceChildren(await answer(endpoint, byName, row)) }));
+  return box;
+}
+
+async function answer(endpoint, byName, row) {
+  try {
+    const found = await getJson(addressOf(endpoint, row));
+    const parts = [...found.reads.map((r) => part(r, "", byName)), ...found.dropped.map((r) => part(r, "not counted: ", byName)), ...found.late.map((r) => part(r, "late: ", byName))];
+    return make("div", {}, found.sql && code(`SQL of ${found.view}`, found.sql),
+      parts.length ? parts : make("p", { class: "quiet", text: found.sql ? "It was made of no rows that are there." : "It is a row of an input: it arrived." }), inAll(found));
+  } catch (error) {
+    return errorBox(error);
+  }
+}
+
+function part(read, said, byName) {
+  const endpoint = byName(read.relation), name = endpoint ? make("a", { href: addresses.view(endpoint.name), text: read.relation }) : read.relation;
+  const head = make("h3", {}, said, name, `: ${read.untold ?? rowsText(read.count)}${read.how ? `, ${read.how}` : ""}`);
+  if (!read.rows.length) return make("section", {}, head, read.count > 0 && make("p", { class: "quiet", text: "Its rows are not served." }));
+  const columns = columnsOf(read.rows, endpoint);
+  const below = endpoint && hasWhy(endpoint) ? (row) => answer(endpoint, byName, row) : null;
+  const more = read.count - read.rows.length;
+  return make("section", {}, head, rowsTable({ title: read.relation, columns, rows: read.rows, below: below && ((row) => (isNamed(endpoint, row) ? below(row) : whyOf(endpoint, byName, row))) }),
+    more > 0 && make("p", { class: "hint", text: `${rowsText(more)} more, in the order of ${read.order.join(", ")}` }));
+}
+
+/** The columns that the rows have: those of the endpoint where they are its rows. */
+function columnsOf(rows, endpoint) {
+  const own = endpoint?.columns.filter((c) => c.name in rows[0]) ?? [];
+  return own.length ? own : Object.keys(rows[0]).map((name) => ({ name, type: "JSON", written: "" }));
+}
+
+function inAll({ inputs, sql }) {
+  if (!sql || !inputs.length) return null;
+  return make("p", { class: "facts" }, make("span", { class: "quiet", text: `in all, of the inputs: ${inputs.map((i) => `${i.relation} ${i.untold ?? rowsText(i.count)}`).join("; ")}` }));
+}

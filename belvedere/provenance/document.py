@@ -1,0 +1,60 @@
+"""What a row was made of as a document: values that JSON has, relations by their names.
+
+In: a `Why`. Out: dicts and lists, for `--json`, REST and agents.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from belvedere.catalog import Catalog
+from belvedere.provenance.why import Read, Why
+from belvedere.row_texts import value_text
+
+Row = Mapping[str, Any]
+Show = Callable[[str, Row], Row | None]
+"""A row of a relation, by its id, as the reader of the document may see it; None: not at all."""
+
+
+def document(catalog: Catalog, answer: Why, show: Show) -> dict[str, Any]:
+    """A row of a view, and what it was made of."""
+    found = {"view": catalog.name_of(answer.view), "sql": answer.sql, "row": _row(show(answer.view, answer.row))}
+    parts = {"reads": answer.reads, "dropped": answer.dropped, "late": answer.late, "inputs": answer.inputs}
+    return found | {"epoch": answer.epoch} | {n: [_read(catalog, r, show) for r in reads] for n, reads in parts.items()}
+
+
+def _read(catalog: Catalog, read: Read, show: Show) -> dict[str, Any]:
+    rows = [_row(show(read.relation, r)) for r in read.rows]
+    return {
+        "relation": catalog.name_of(read.relation),
+        "how": read.words,
+        "count": None if read.untold else read.count,
+        "order": list(read.order),
+        "rows": [r for r in rows if r is not None],
+        **({"untold": read.untold} if read.untold else {}),
+        **({"why": [document(catalog, w, show) for w in read.below]} if read.below else {}),
+    }
+
+
+def _row(row: Row | None) -> dict[str, Any] | None:
+    return None if row is None else {n: _plain(v) for n, v in row.items()}
+
+
+def _plain(value: Any) -> Any:
+    """A value as JSON has it; what JSON has not as the text that people read."""
+    if isinstance(value, dict):
+        return {str(n): _plain(v) for n, v in value.items()}
+    if isinstance(value, list):
+        is_map = bool(value) and all(isinstance(v, tuple) for v in value)  # Arrow gives maps as pairs
+        return _plain(dict(value)) if is_map else [_plain(v) for v in value]
+    if value is None or isinstance(value, bool | int | str) or (isinstance(value, float) and math.isfinite(value)):
+        return value
+    return value_text(value)
+
+
+def visible(catalog: Catalog, id_: str, row: Row) -> Row:
+    """A row without hidden columns; of rows between operators all columns."""
+    shown = {c.name for c in catalog.schema_of(id_).visible}
+    return {n: v for n, v in row.items() if n in shown} or row

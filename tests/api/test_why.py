@@ -1,0 +1,177 @@
+"""`/rest/<view>/<key>/why` and the tool `why_row`: rows of what is served are told, to who may see all of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from starlette.testclient import TestClient
+from test_tokens import SECRET, signed
+
+from belvedere.api.access.gate import ServerSettings
+from belvedere.api.access.tokens import TokenRules
+from belvedere.api.agents.mcp_tools import call, tools_of
+from belvedere.api.failures import RequestError
+from belvedere.api.http.server import Application
+from belvedere.api.reads.provenance import WhyAsked
+from belvedere.compiler import compile_script
+from belvedere.settings import read_project
+from belvedere.store import EpochRow, StoredTable, open_reader, open_served_reader, open_store
+
+SCRIPT = """
+CREATE TABLE Customers (id BIGINT NOT NULL, city STRING, PRIMARY KEY (id));
+CREATE TABLE Orders (id BIGINT NOT NULL, customer BIGINT, amount DECIMAL(10,2), at TIMESTAMP, PRIMARY KEY (id));
+_Large := SELECT id, customer, amount, at FROM Orders WHERE amount >= 10;
+ByCity := SELECT c.city, sum(o.amount) AS total FROM _Large o JOIN Customers c ON c.id = o.customer GROUP BY c.city;
+Cities := SELECT city, total FROM ByCity WHERE total > 20;
+Days := SELECT city, CAST(at AS DATE) AS day, count(*) AS n FROM _Large o JOIN Customers c ON c.id = o.customer GROUP BY city, day;
+One(city STRING) := SELECT total FROM ByCity WHERE city = :city;
+"""
+ROLES = '[roles.tenant]\nviews = ["ByCity", "Orders"]\nrows = { ByCity = "city = claim(\'city\')" }\n'
+NOON = datetime(2020, 1, 1, 12, tzinfo=UTC)
+ODD = 'a/why, "Ö"'
+CUSTOMERS = [(1, ODD), (2, "Bern"), (3, "Bern")]
+ORDERS = [(10, 1, "10.50"), (11, 1, "1.00"), (12, 2, "20.00"), (13, 3, "30.00"), (14, 9, "40.00")]
+LARGE = [(i, c, Decimal(a)) for i, c, a in ORDERS if Decimal(a) >= 10]
+
+
+def rows() -> dict[str, list[dict[str, Any]]]:
+    hidden = {"_ingest_time": NOON}
+    return {
+        "Customers": [{"id": i, "city": c, "_uid": i, **hidden} for i, c in CUSTOMERS],
+        "Orders": [{"id": i, "customer": c, "amount": Decimal(a), "at": NOON, "_uid": i, **hidden} for i, c, a in ORDERS],
+        "ByCity": [{"city": ODD, "total": Decimal("10.50")}, {"city": "Bern", "total": Decimal("50.00")}],
+        "Cities": [{"city": "Bern", "total": Decimal("50.00")}],
+        "Days": [{"city": ODD, "day": NOON.date(), "n": 1}, {"city": "Bern", "day": NOON.date(), "n": 2}],
+    }
+
+
+@pytest.fixture(scope="module")
+def catalog() -> Any:
+    file = Path("/nowhere/belvedere.toml")
+    compiled = compile_script(SCRIPT, project=read_project(ROLES, file.parent, file, {}))
+    assert compiled.ok, compiled.diagnostics
+    return compiled.catalog
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
+def url(request: pytest.FixtureRequest, tmp_path: Path, catalog: Any) -> str:
+    url = f"sqlite:///{tmp_path / 'store.db'}"
+    if request.param == "postgres":
+        url = request.getfixturevalue("postgres_url")
+    store = open_store(url)
+    tables = {n: StoredTable(n, catalog.schema_of(n), meaning="test") for n in rows()}
+    store.create(list(tables.values()))
+    store.acquire("test", 600)
+    transaction = store.begin()
+    for name, given in rows().items():
+        key = catalog.schema_of(name).key
+        made = [{**r, "_key": "/".join(str(r[k]) for k in key)} for r in given]
+        arrow = tables[name].arrow
+        filled = [{n: r.get(n) for n in arrow.names} for r in made]
+        transaction.append(name, pa.Table.from_pylist(filled, schema=arrow).to_reader())
+    transaction.commit(EpochRow(0, NOON))
+    store.release("test")
+    store.close()
+    return url
+
+
+@pytest.fixture
+def client(url: str, catalog: Any) -> Iterator[TestClient]:
+    settings = ServerSettings(token="all", tokens=TokenRules(SECRET))
+    application = Application(
+        catalog, lambda: open_served_reader(url, None, 2), settings, open_whole=lambda: open_reader(url, 10)
+    )
+    with TestClient(application, headers={"Authorization": "Bearer all"}) as made:
+        yield made
+
+
+def test_a_row_is_told_with_what_is_served_of_its_origin(client: TestClient) -> None:
+    answer = client.get("/rest/byCity/Bern/why")
+    assert answer.status_code == 200, answer.text
+    assert answer.headers["cache-control"] == "no-store"
+    found = answer.json()
+    assert (found["view"], found["row"], found["epoch"]) == ("ByCity", {"city": "Bern", "total": "50.00"}, 0)
+    assert "sum(o.amount)" in found["sql"]
+    reads = {r["relation"]: r for r in found["reads"]}
+    assert (reads["_Large"]["count"], reads["_Large"]["rows"]) == (2, [])  # private: counted, not shown
+    assert reads["Customers"]["rows"] == [{"id": 2, "city": "Bern"}, {"id": 3, "city": "Bern"}]
+    inputs = {r["relation"]: r for r in found["inputs"]}
+    assert inputs["Orders"]["count"] == 2
+    assert inputs["Orders"]["rows"][0] == {"id": 12, "customer": 2, "amount": "20.00", "at": "2020-01-01T12:00:00Z"}
+
+
+def test_views_are_followed_and_samples_bounded(client: TestClient) -> None:
+    found = client.get("/rest/cities/Bern/why?depth=2&rows=1").json()
+    (read,) = found["reads"]
+    assert (read["relation"], read["count"], len(read["why"])) == ("ByCity", 1, 1)
+    below = {r["relation"]: (r["count"], len(r["rows"])) for r in read["why"][0]["reads"]}
+    assert below == {"_Large": (2, 0), "Customers": (2, 1)}
+    assert client.get("/rest/orders/14/why").json()["sql"] == ""  # a row of an input arrived
+
+
+@pytest.mark.parametrize(
+    ("address", "status", "code"),
+    [
+        ("byCity/Basel/why", 404, "B8017"),
+        ("byCity/Bern/why?depth=0", 400, "B8003"),
+        ("byCity/Bern/why?rows=1000000", 400, "B8003"),
+        ("byCity/Bern/why?order=city", 400, "B8016"),
+        ("orders/many/why", 400, "B8003"),
+        ("days/Bern/why", 400, "B8016"),
+        ("one/Bern/why", 404, "B8017"),
+        ("_Large/10/why", 404, "B8017"),
+        ("nothing/10/why", 404, "B8017"),
+    ],
+)
+def test_mistakes_are_told(client: TestClient, address: str, status: int, code: str) -> None:
+    answer = client.get(f"/rest/{address}")
+    assert (answer.status_code, answer.json().get("code")) == (status, code), answer.text
+
+
+def test_keys_are_read_as_those_of_rows(client: TestClient) -> None:
+    odd = "a%2Fwhy,%20%22%C3%96%22"
+    assert client.get(f"/rest/byCity/{odd}/why").json()["row"]["city"] == ODD
+    found = client.get("/rest/days/Bern,2020-01-01/why").json()
+    assert found["row"] == {"city": "Bern", "day": "2020-01-01", "n": 2}
+    found = client.get("/rest/days/%22a%2Fwhy,%20%5C%22%C3%96%5C%22%22,2020-01-01/why").json()
+    assert found["row"] == {"city": ODD, "day": "2020-01-01", "n": 1}
+
+
+def test_what_the_database_cannot_say_is_told_as_that(client: TestClient) -> None:
+    (read, _) = client.get("/rest/days/Bern,2020-01-01/why").json()["inputs"]
+    assert (read["relation"], read["rows"]) == ("Orders", [])
+    assert (read["count"], read.get("untold")) in ((None, "`CAST(at AS DATE)` cannot be computed when it is read"), (2, None))
+    assert client.get("/rest/byCity/a%2Fwhy").status_code == 404  # a row that is not there, and no question
+
+
+def test_roles_and_servers_without_tables_are_refused(client: TestClient, url: str, catalog: Any) -> None:
+    tenant = {"Authorization": f"Bearer {signed({'role': 'tenant', 'city': 'Bern'})}"}
+    assert client.get("/rest/byCity/Bern", headers=tenant).status_code == 200
+    refused = client.get("/rest/byCity/Bern/why", headers=tenant)
+    assert (refused.status_code, refused.json()["code"]) == (403, "B8008")
+    assert client.get("/rest/byCity/Bern/why", headers={"Authorization": "Bearer no"}).status_code == 401
+    with TestClient(Application(catalog, lambda: open_reader(url))) as bare:
+        assert bare.get("/rest/byCity/Bern/why").status_code == 404
+
+
+def test_agents_ask_by_names(client: TestClient) -> None:
+    application: Any = client.app
+    api = application.api
+    assert [t.name for t in tools_of(api)][3] == "why_row"
+    assert call(api, "why_row", {"view": "bycity", "key": {"city": "Bern"}, "rows": 2}) == WhyAsked(
+        api.model.entities["ByCity"], {"city": "Bern"}, 1, 2
+    )
+    for wrong in (
+        {"key": {"city": "Bern"}},
+        {"view": "ByCity"},
+        {"view": "ByCity", "key": {"town": 1}},
+        {"view": "ByCity", "key": {}},
+    ):
+        with pytest.raises(RequestError):
+            call(api, "why_row", wrong)
