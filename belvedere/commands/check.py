@@ -1,13 +1,15 @@
-"""`belvedere check`: a script's diagnostics, without Spark unless its analyzer is asked for.
+"""`belvedere check`: a script's diagnostics, without Spark unless its analyzer or the data is asked for.
 
-In: a script's path. Out: diagnostics for people or as JSON; exit code 1 if one is an error.
+In: a script's path. Out: diagnostics for people or as JSON, with `--data` what the sources' rows do not fit; exit code 1 if one is an
+error, or if a source cannot be read or none of its rows fits.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -15,8 +17,12 @@ from belvedere.commands.output import diagnostics_json, has_errors, print_json, 
 from belvedere.errors import Diagnostic
 
 if TYPE_CHECKING:
+    from belvedere.commands.check_data import Looked
     from belvedere.compiler import Compiled
     from belvedere.settings import ProjectSettings
+
+
+ROWS = 1_000
 
 
 def command(
@@ -25,23 +31,55 @@ def command(
     spark: Annotated[
         bool, typer.Option("--spark", help="start Spark and ask its analyzer about the queries of every stage")
     ] = False,
+    data: Annotated[
+        bool, typer.Option("--data", help="ask each source for some rows, and say which do not fit; nothing is changed there")
+    ] = False,
+    rows: Annotated[int, typer.Option("--rows", min=1, help="so many rows of each table are looked at with --data")] = ROWS,
 ) -> int:
-    """Say what is wrong with a script, in under a second and without Spark; with --spark, what Spark says too."""
+    """Say what is wrong with a script, in under a second and without Spark; with --spark, what Spark says; with --data, of rows too."""
     texts = {str(path): read_script(path) for path in scripts}
     found: list[Diagnostic] = []
+    looked: list[Looked] = []
     for path in scripts:
-        found += check(texts[str(path)], path)
+        project, compiled = _compiled(texts[str(path)], path)
+        found += dict.fromkeys((*project.diagnostics, *compiled.diagnostics))
+        if data:
+            looked += _looked(project, compiled, rows)
     if spark and not has_errors(found):
         found += analyzed(texts)
     found = list(dict.fromkeys(found))
-    failed = has_errors(found)
+    failed = has_errors(found) or any(one.failed for one in looked)
     if json:
-        print_json({"ok": not failed, "diagnostics": diagnostics_json(found, texts)})
-    elif found:
+        _print_json(failed, found, texts, looked if data else None)
+        return 1 if failed else 0
+    if found:
         show(found, texts)
     else:
         typer.echo(f"{', '.join(texts)}: fine")
+    if data:
+        from belvedere.commands.check_data import show_data
+
+        typer.echo("")
+        show_data(looked)
     return 1 if failed else 0
+
+
+def _print_json(failed: bool, found: list[Diagnostic], texts: Mapping[str, str], looked: list[Looked] | None) -> None:
+    answer: dict[str, Any] = {"ok": not failed, "diagnostics": diagnostics_json(found, texts)}
+    if looked is not None:
+        from belvedere.commands.check_data import as_json
+
+        answer["data"] = as_json(looked)
+    print_json(answer)
+
+
+def _looked(project: ProjectSettings, compiled: Compiled, rows: int) -> list[Looked]:
+    """The imported tables that the script knows, also where it has errors: a source may be away."""
+    from belvedere.commands.check_data import look_at
+    from belvedere.connectors.registry import SourceTables
+
+    assert isinstance(project.finder, SourceTables)
+    return look_at(compiled.catalog, project, project.finder, rows)
 
 
 def check(text: str, path: Path) -> tuple[Diagnostic, ...]:
@@ -53,9 +91,10 @@ def check(text: str, path: Path) -> tuple[Diagnostic, ...]:
 def _compiled(text: str, path: Path) -> tuple[ProjectSettings, Compiled]:
     from belvedere.commands.stores import with_columns_at_hand
     from belvedere.compiler import compile_script
+    from belvedere.connectors.registry import SourceTables
     from belvedere.settings import load_project
 
-    project = with_columns_at_hand(load_project(path.parent), path)
+    project = replace(with_columns_at_hand(load_project(path.parent), path), finder=SourceTables())
     return project, compile_script(text, path=path, project=project)
 
 

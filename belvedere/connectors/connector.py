@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 import pyarrow as pa
 
@@ -19,6 +19,7 @@ from belvedere.catalog import Input
 from belvedere.connectors.records import RejectedRow, SourceFile
 from belvedere.engine.rows import Rows
 from belvedere.engine.spans import PastSpan
+from belvedere.errors import Diagnostic
 from belvedere.schema import Column
 from belvedere.settings import Sink, Source
 from belvedere.time.entries import BoundMark
@@ -111,6 +112,21 @@ class RereadableFeed(Feed, Protocol):
 
 
 @dataclass(frozen=True)
+class Sampled:
+    """Some rows of a table as an epoch would take them, and what the source says of the table. For people."""
+
+    arrived: Arrived
+    names: tuple[str, ...] | None = None
+    """The columns that the data has, in the table's spelling where cases do not differ; None where nobody knows."""
+    types: Mapping[str, pa.DataType] = field(default_factory=dict)
+    """Their types, where the source and not a sample tells them."""
+    problems: tuple[Diagnostic, ...] = ()
+    """What would end a run, though rows can be read."""
+    order: Literal["rows", "parts", "none"] = "rows"
+    """Which rows of one key have an order: all; those of one part, which are those of one producer; none."""
+
+
+@dataclass(frozen=True)
 class Imported:
     """An input of a script that is fed by `table` of a source, and how far a store has it."""
 
@@ -148,8 +164,9 @@ class SourcePart:
 class Connector(Protocol):
     """A kind of source. One that only writes (`WritingConnector`) has none of these, one that cannot write has no `write`.
 
-    It may have `parts(source, imports)`: the `SourcePart`s that `belvedere sources` prints. It may have `reads_again = True`: then its
-    feeds are `RereadableFeed`s, and a view that is new can be filled from the source.
+    It may have `parts(source, imports)`: the `SourcePart`s that `belvedere sources` prints; and `sample(wanted, rows, spark)`: `Sampled`,
+    about so many of the first and last rows, for which nothing is changed (`spark()` starts a session where one is needed). It may have
+    `reads_again = True`: then its feeds are `RereadableFeed`s, and a view that is new can be filled from the source.
     """
 
     def tables(self, source: Source) -> Sequence[str]:

@@ -25,6 +25,18 @@ def open_feed(
     former: FormerRows | None = None,
 ) -> Feed:
     """The feed of an import, which goes on from an offset; `files` are those that it has read. Raises B6020."""
+    wanted = wanted_of(table, project, offset, files, former)
+    return reading_connector(wanted.source.connector).open_feed(wanted)
+
+
+def wanted_of(
+    table: Input,
+    project: ProjectSettings,
+    offset: Mapping[str, Any] | None = None,
+    files: frozenset[str] = frozenset(),
+    former: FormerRows | None = None,
+) -> Wanted:
+    """What the connector of an import is told. Raises B6020."""
     assert table.source is not None
     source = project.source(table.source.source)
     if source is None:
@@ -35,8 +47,8 @@ def open_feed(
             hint=f"write [sources.{table.source.source}] into belvedere.toml",
         )
     options = {**source.options, **table.source.options}
-    wanted = Wanted(table, source, table.source.table, columns_of(table), options, offset, files, project.driver_memory, former)
-    return reading_connector(source.connector).open_feed(wanted)
+    name, columns = table.source.table, columns_of(table)
+    return Wanted(table, source, name, columns, options, offset or {}, files, project.driver_memory, former)
 
 
 def columns_of(table: Input) -> tuple[Any, ...]:

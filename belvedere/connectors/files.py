@@ -7,18 +7,18 @@ writers put it there whole (write elsewhere, then rename). How files become rows
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
 
-from belvedere.connectors.connector import Arrived, Imported, OffsetRange, SourcePart, Wanted
+from belvedere.connectors.connector import Arrived, Imported, OffsetRange, Sampled, SourcePart, Wanted
 from belvedere.connectors.listing import Listing
-from belvedere.connectors.reading.columns import unknown_columns
+from belvedere.connectors.reading.columns import names_in, unknown_columns
 from belvedere.connectors.reading.formats import format_of
-from belvedere.connectors.reading.infer import options_of, schema_of_files, table_files, table_names
+from belvedere.connectors.reading.infer import SAMPLED_FILES, options_of, schema_of_files, table_files, table_names
 from belvedere.connectors.records import SourceFile, in_order, not_as_it_was, path_text
 from belvedere.connectors.writing import SUFFIXES, WRITERS
 from belvedere.engine.spans import PastSpan
@@ -73,6 +73,11 @@ def open_feed(wanted: Wanted) -> FileFeed:
     if wanted.source.path is None:
         raise fail("B6020", f'source "{wanted.source.name}" has no path', hint='write `path = "data/..."`')
     return FileFeed(wanted)
+
+
+def sample(wanted: Wanted, rows: int, spark: Callable[[], SparkSession]) -> Sampled:
+    """The first and last rows of the first and last files. Raises B6020, B6022, B6023."""
+    return open_feed(wanted).sample(rows, spark)
 
 
 @dataclass(frozen=True)
@@ -152,6 +157,20 @@ class FileFeed:
         rows = taken.rows.table if taken.rows.is_collected else taken.rows
         return Arrived(rows, taken.rejected, taken.refused, new, taken.marks, notices)
 
+    def sample(self, rows: int, spark: Callable[[], SparkSession]) -> Sampled:
+        """The first and last rows of the first and last files, whether they were read or not."""
+        from belvedere.connectors.reading.reader import read_files
+
+        files = [f for f in in_order(self.listing.new_files(must_list=True)) if f.length]
+        half = SAMPLED_FILES // 2
+        files = files if len(files) <= SAMPLED_FILES else [*files[:half], *files[-half:]]
+        if not files:
+            return Sampled(Arrived(pa.schema([pa.field(c.name, c.type) for c in self.columns]).empty_table()))
+        most = max(1, rows // len(files))
+        taken = read_files(spark(), self.id, files, self.columns, self.options, bounds_of=self.bounded, most=most)
+        names = names_in([f.path for f in files], self.columns, self.options)
+        return Sampled(Arrived(taken.rows, taken.rejected, taken.refused, tuple(files), taken.marks), names)
+
     def past(self, past: PastSpan, files: Sequence[SourceFile]) -> Iterator[OffsetRange]:
         """The files of an epoch that has been, a few at a time. Raises B7070 where one is gone or was changed."""
         part: list[SourceFile] = []
@@ -220,4 +239,4 @@ def write(sink: Sink, target: str, epoch: int, pieces: Iterable[pa.Table]) -> No
         ) from error
 
 
-__all__ = ["FileFeed", "columns", "open_feed", "parts", "tables", "write"]
+__all__ = ["FileFeed", "columns", "open_feed", "parts", "sample", "tables", "write"]

@@ -18,7 +18,7 @@ from typing import Any, TypeVar, cast
 import pyarrow as pa
 
 from belvedere.connectors.away import is_away
-from belvedere.connectors.connector import Connector, Imported, SourcePart, WritingConnector
+from belvedere.connectors.connector import Connector, Imported, Sampled, SourcePart, Wanted, WritingConnector
 from belvedere.errors import BelvedereError, fail
 from belvedere.lang.names import did_you_mean
 from belvedere.settings import CONNECTORS, OWN_CONNECTORS, Source
@@ -74,6 +74,10 @@ class SourceTables:
         """What a source has, and how far a store has it. Raises what the connector raises."""
         return self._asked(source, lambda c: tuple(getattr(c, "parts", partial(_parts_of_any, c))(source, imports)))
 
+    def sample(self, wanted: Wanted, rows: int, spark: Callable[[], Any]) -> Sampled | None:
+        """About so many rows of a table; None where its connector gives none. Raises what the connector raises."""
+        return self._asked(wanted.source, lambda c: getattr(c, "sample", _no_sample)(wanted, rows, spark))
+
     def _asked(self, source: Source, question: Callable[[Connector], Answer]) -> Answer:
         if source.name in self._away:
             raise self._away[source.name]
@@ -83,6 +87,10 @@ class SourceTables:
             if is_away(error):
                 self._away[source.name] = error
             raise
+
+
+def _no_sample(*_: object) -> None:
+    """Of a connector that gives none."""
 
 
 def _parts_of_any(connector: Connector, source: Source, imports: Sequence[Imported]) -> Iterator[SourcePart]:

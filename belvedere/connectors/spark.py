@@ -8,8 +8,8 @@ stores the difference. The offset is the last value or version. Columns are decl
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -20,9 +20,10 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
+from pyspark.sql.pandas.types import to_arrow_type
 
 from belvedere.connectors.away import Away
-from belvedere.connectors.connector import Arrived, OffsetRange, Wanted
+from belvedere.connectors.connector import Arrived, OffsetRange, Sampled, Wanted
 from belvedere.connectors.reading.formats import MOST_REJECTED
 from belvedere.connectors.records import RejectedRow
 from belvedere.engine.scratch import scratch_frame
@@ -49,6 +50,11 @@ def columns(source: Source, table: str) -> pa.Schema:
     """Nobody tells them but the project file. Raises B6250."""
     hint = f'write [sources.{source.name}.tables.{table}] columns = {{ id = "BIGINT" }}'
     raise fail("B6250", f'the columns of table "{table}" are not declared', hint=hint)
+
+
+def sample(wanted: Wanted, rows: int, spark: Callable[[], SparkSession]) -> Sampled:
+    """The first and last rows by the column that grows; of a table with a version whatever Spark reads first. Raises B6250, B6251."""
+    return SparkFeed(wanted).sample(rows, spark())
 
 
 def open_feed(wanted: Wanted) -> SparkFeed:
@@ -142,13 +148,18 @@ class SparkFeed:
 
     def _increased(self, spark: SparkSession) -> OffsetRange | None:
         frame = self._checked(spark)
-        kind = frame.select(self._column).schema[0].dataType
-        if not isinstance(kind, GROWING):
-            message = f'column "{self.increasing}" of table "{self.reading.table}" is {kind.simpleString().upper()}'
-            raise fail("B6250", f"{message}, which does not grow", hint="name a number, a time or a text")
+        kind = self._kind(frame)
         last = F.max(self._column).cast("string")
         end = frame.where(self._above(kind)).agg(last).collect()[0][0]
         return None if end is None else OffsetRange({LAST: end}, kind)
+
+    def _kind(self, frame: DataFrame) -> T.DataType:
+        """The type of the column that grows. Raises B6250."""
+        kind: T.DataType = frame.select(self._column).schema[0].dataType
+        if not isinstance(kind, GROWING):
+            message = f'column "{self.increasing}" of table "{self.reading.table}" is {kind.simpleString().upper()}'
+            raise fail("B6250", f"{message}, which does not grow", hint="name a number, a time or a text")
+        return kind
 
     @property
     def _column(self) -> Column:
@@ -186,11 +197,39 @@ class SparkFeed:
                 column, kind = self._column, span.content
                 upto = column <= F.lit(span.end[LAST]).cast(kind)
                 frame = frame.where(self._above(kind) & upto).orderBy(column)
+            return self._taken(frame, notices)
+
+    def _taken(self, frame: DataFrame, notices: tuple[str, ...]) -> Arrived:
+        """The rows with the types of the table's columns, but those without a key."""
+        with self.reading.told():
             typed = frame.select(*(self._cast(c.name, type_text(c.type)) for c in self.columns))
             rejected, refused = self._without_key(typed)
             whole = typed.dropna(subset=[*self.key]) if self.key and refused else typed
             rows = scratch_frame(whole.withColumn(WEIGHT, F.lit(1).cast("bigint")) if self.key else whole)
         return Arrived(rows, rejected, refused, notices=notices, is_emptied=self.version is not None)
+
+    def sample(self, rows: int, spark: SparkSession) -> Sampled:
+        """Some rows, whether they were read or not."""
+        with self.reading.told():
+            frame = self._checked(spark)
+            some = self._ends(frame, rows) if self.increasing is not None else frame.limit(rows)
+            if self.version is not None:
+                frame.agg(F.expr(self.version).cast("string")).collect()  # an expression that Spark refuses is told
+            spelled = {c.name.casefold(): c.name for c in self.columns}
+            names, types = tuple(spelled.get(f.name.casefold(), f.name) for f in frame.schema), dict[str, pa.DataType]()
+            for name, found in zip(names, frame.schema, strict=True):
+                with suppress(PySparkException):  # a type that Arrow has not
+                    types[name] = to_arrow_type(found.dataType)
+            return Sampled(self._taken(some, ()), names, types, order="none" if self.version else "rows")
+
+    def _ends(self, frame: DataFrame, rows: int) -> DataFrame:
+        """The first and last rows by the column that grows."""
+        self._kind(frame)
+        known, last = frame.where(self._column.isNotNull()), rows // 2
+        if known.limit(rows + 1).count() <= rows:
+            return known
+        behind = known.orderBy(self._column.desc()).limit(last)
+        return known.orderBy(self._column).limit(rows - last).unionByName(behind)
 
     def _cast(self, name: str, type_: str) -> Column:
         return F.col(quote(name)).cast(type_).alias(name)

@@ -72,10 +72,10 @@ def _session_of(master: str, settings: Mapping[str, str], extra: Mapping[str, st
 
 
 @contextlib.contextmanager
-def batch_session() -> Iterator[SparkSession]:
-    """A session for one answer, ended afterwards if it was started here."""
+def batch_session(settings: Mapping[str, str] | None = None, driver_memory: int | None = None) -> Iterator[SparkSession]:
+    """A session for one answer, with settings as `quiet_session` takes them; ended afterwards if it was started here."""
     running = SparkSession.getActiveSession()
-    spark = running or quiet_session({})
+    spark = running or quiet_session(settings or {}, driver_memory)
     try:
         yield spark
     finally:

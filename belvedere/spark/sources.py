@@ -191,7 +191,11 @@ class Sources:
 
 def read_span(feed: Feed, table: Input, spark: SparkSession, span: OffsetRange) -> Arrived:
     """A span's rows with the columns of the input, whoever's connector reads them."""
-    found = feed.read(spark, span)
+    return conformed(feed.read(spark, span), table)
+
+
+def conformed(found: Arrived, table: Input) -> Arrived:
+    """What a connector gives, with the columns of the input. Raises B6024."""
     rows = scratch_frame(found.rows) if isinstance(found.rows, DataFrame) else found.rows
     if isinstance(rows, pa.Table):
         rows = _conformed(rows, table)

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
+import numpy as np
 import pyarrow as pa
 
 from belvedere.catalog import Catalog, Input, LatePolicy
@@ -170,5 +171,8 @@ def refused(table: Input, row: LateRow) -> Diagnostic:
 
 
 def _time(micros: int) -> str:
-    time: datetime = pa.scalar(micros, pa.int64()).cast(TIMESTAMP).as_py()
+    try:
+        time: datetime = pa.scalar(micros, pa.int64()).cast(TIMESTAMP).as_py()
+    except OverflowError:  # a year that Python's times have not
+        return str(np.datetime64(micros, "us")).replace("T", " ")
     return time.replace(tzinfo=None).isoformat(" ")

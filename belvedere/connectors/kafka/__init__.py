@@ -8,16 +8,20 @@ offsets to Kafka.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from belvedere.connectors.connector import Imported, Outgoing, SourcePart, Wanted
+from belvedere.connectors.connector import Imported, Outgoing, Sampled, SourcePart, Wanted
 from belvedere.connectors.kafka.feed import KafkaFeed
 from belvedere.connectors.kafka.parts import topic_parts
-from belvedere.connectors.kafka.sample import sampled_columns, table_names
+from belvedere.connectors.kafka.sample import sampled, sampled_columns, table_names
 from belvedere.connectors.kafka.sink import KafkaOutlet
 from belvedere.settings import Source
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 reads_again = True
 
@@ -37,6 +41,11 @@ def parts(source: Source, imports: Sequence[Imported]) -> Sequence[SourcePart]:
     return topic_parts(source, imports)
 
 
+def sample(wanted: Wanted, rows: int, spark: Callable[[], SparkSession]) -> Sampled:
+    """The first and last messages of each partition; no offset is committed. Raises B6200 to B6206."""
+    return sampled(wanted, rows, spark)
+
+
 def open_feed(wanted: Wanted) -> KafkaFeed:
     """The topics of a table, from its offset on."""
     return KafkaFeed(wanted)
@@ -47,4 +56,4 @@ def open_outlet(outgoing: Outgoing) -> KafkaOutlet:
     return KafkaOutlet(outgoing)
 
 
-__all__ = ["columns", "open_feed", "open_outlet", "parts", "tables"]
+__all__ = ["columns", "open_feed", "open_outlet", "parts", "sample", "tables"]

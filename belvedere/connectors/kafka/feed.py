@@ -7,7 +7,7 @@ has, for each topic, its identity and the offsets behind what was read: nothing 
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, cast
 from belvedere.connectors.away import Away
 from belvedere.connectors.connector import Arrived, OffsetRange, Wanted
 from belvedere.connectors.kafka.client import client_settings
-from belvedere.connectors.kafka.gather import gathered
+from belvedere.connectors.kafka.gather import Gathered, gathered
 from belvedere.connectors.kafka.keys import KeyFormat, key_format
 from belvedere.connectors.kafka.ranges import Range, RangeReader, lost_offsets
 from belvedere.connectors.kafka.shape import METADATA, Shape
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 MOST_ROWS = 1_000_000
 FEW_MESSAGES = 30_000
 """So many are read in the driver: a job of Spark takes longer."""
+SAMPLE_SECONDS = 10.0
+"""So long a sample waits for a message."""
 TOPICS_SECONDS = 5.0
 """So often it is asked whether there are more topics or partitions."""
 
@@ -196,8 +198,29 @@ class KafkaFeed:
             chunks = (self.shape.chunk(r.label, messages) for r, messages in self._reader.read(ranges))
             found = gathered(spark, self.input.id, self.shape, chunks)
         notices, self._notices = tuple(self._notices), []
-        marks = self._openings(span) if self.input.watermarks else ()
+        new = _Offset.of_document(span.end).places.keys() - self.offset.places.keys()
+        return self._arrived(found, new, notices)
+
+    def _arrived(self, found: Gathered, new: Collection[Place], notices: tuple[str, ...] = ()) -> Arrived:
+        marks = self._openings(new) if self.input.watermarks else ()
         return Arrived(found.rows, found.rejected, found.refused, marks=marks, notices=notices, producers=found.producers)
+
+    def sample(self, rows: int, spark: Callable[[], SparkSession]) -> Arrived:
+        """The first and last messages of each partition, those from `starting` on; the last ones where it is "latest". Raises B6201."""
+        topics = self._known_topics(anew=True)
+        places = [(t.name, p) for t in topics for p in t.partitions]
+        starts, ends = self.cluster.starts(places), self.cluster.ends(places)
+        at = starts if self.starting == "latest" else self._started(places, ends, starts)
+        most = max(1, rows // max(1, len(places)))
+        first = 0 if self.starting == "latest" else most - most // 2
+        reader = RangeReader(self.settings)
+        try:
+            ranges = [r for p in places for r in _end_ranges(p, at[p], ends[p], first, most)]
+            chunks = [self.shape.chunk(r.label, messages) for r, messages in reader.read(ranges, SAMPLE_SECONDS)]
+        finally:
+            reader.close()
+        session = spark() if any(c.undecided for c in chunks) else None
+        return self._arrived(gathered(session, self.input.id, self.shape, chunks), places)
 
     def past(self, past: PastSpan, files: Sequence[SourceFile]) -> Iterator[OffsetRange]:
         """The offsets that an epoch took. Raises B7070 where some are gone, or the topic is another one."""
@@ -227,9 +250,8 @@ class KafkaFeed:
             self._asked_past = time.monotonic()
         return known
 
-    def _openings(self, span: OffsetRange) -> tuple[BoundMark, ...]:
+    def _openings(self, new: Iterable[Place]) -> tuple[BoundMark, ...]:
         """Each partition is a producer of its own: the bound is the least over them."""
-        new = _Offset.of_document(span.end).places.keys() - self.offset.places.keys()
         return tuple(BoundMark(0, ProducerAct(Act.OPEN, self.input.id, 0, f"{t}[{p}]")) for t, p in sorted(new))
 
     def committed(self, span: OffsetRange) -> None:
@@ -284,6 +306,14 @@ def starting_of(source: str, options: Mapping[str, Any]) -> str | datetime:
         hint = 'write "earliest", "latest" or a time such as "2026-01-01T00:00:00Z"'
         raise fail("B6204", f'source "{source}" cannot start at {said!r}', hint=hint) from None
     return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
+
+
+def _end_ranges(place: Place, start: int, end: int, first: int, most: int) -> list[Range]:
+    """The first and last offsets of a partition, `most` in all."""
+    if end - start <= most:
+        return [Range(*place, start, end)] if start < end else []
+    halves = [Range(*place, start, start + first), Range(*place, end - (most - first), end)]
+    return [r for r in halves if r.start < r.end]
 
 
 def shared_out(new: Mapping[Place, int], most: int) -> dict[Place, int]:

@@ -39,7 +39,7 @@ class Gathered:
 class Gathering:
     """Takes chunks in."""
 
-    def __init__(self, spark: SparkSession, table: str, shape: Shape):
+    def __init__(self, spark: SparkSession | None, table: str, shape: Shape):
         self.spark, self.table, self.shape = spark, table, shape
         self.rejected: list[RejectedRow] = []
         self.refused = 0
@@ -49,6 +49,7 @@ class Gathering:
         """The rows of a chunk: without those that are refused, and with those that Spark decides."""
         rows, refused = chunk.rows, list(chunk.refused)
         if chunk.undecided:
+            assert self.spark is not None
             rows, found = _decided(self.spark, self.shape, chunk)
             refused += found
         if refused:
@@ -72,8 +73,8 @@ class Gathering:
         self.rejected += [RejectedRow(self.table, label, r.offset, r.text, r.reason) for r in refused[:room]]
 
 
-def gathered(spark: SparkSession, table: str, shape: Shape, chunks: Iterable[Chunk]) -> Gathered:
-    """All chunks; many rows of them in a scratch file."""
+def gathered(spark: SparkSession | None, table: str, shape: Shape, chunks: Iterable[Chunk]) -> Gathered:
+    """All chunks; many rows of them in a scratch file. Nobody asks for a session where nothing is undecided."""
     into, rows = Gathering(spark, table, shape), Scratch(shape.schema)
     for chunk in chunks:
         rows.add(into.settle(chunk))

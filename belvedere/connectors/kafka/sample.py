@@ -6,18 +6,25 @@ rejected message by message.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from confluent_kafka import Message
 
+from belvedere.connectors.connector import Sampled, Wanted
 from belvedere.connectors.kafka.client import client_settings
-from belvedere.connectors.kafka.feed import format_options, keys_of, metadata_of, topic_of
+from belvedere.connectors.kafka.feed import KafkaFeed, format_options, keys_of, metadata_of, topic_of
 from belvedere.connectors.kafka.formats import format_named
 from belvedere.connectors.kafka.ranges import Range, RangeReader
 from belvedere.connectors.kafka.shape import METADATA
 from belvedere.connectors.kafka.topics import Cluster, no_topic
+from belvedere.errors import BelvedereError
 from belvedere.settings import Source
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 MOST_MESSAGES = 1_000
 SECONDS = 10.0
@@ -44,6 +51,17 @@ def sampled_columns(source: Source, table: str) -> pa.Schema:
     types = {n: METADATA[k][0] for n, k in metadata.items()}
     types |= keys_of(source, table, source.options).types(table, [n for n, k in metadata.items() if k == "key"], sampled_keys)
     return pa.schema([*(f for f in found if f.name not in metadata), *(pa.field(n, t) for n, t in types.items())])
+
+
+def sampled(wanted: Wanted, rows: int, spark: Callable[[], SparkSession]) -> Sampled:
+    """Messages as rows, and what the schema or the newest ones say of their columns."""
+    arrived = KafkaFeed(wanted).sample(rows, spark)
+    try:
+        found = sampled_columns(wanted.source, wanted.table)
+    except BelvedereError:  # no messages, or a schema that tells no columns
+        return Sampled(arrived, order="parts")
+    types = {f.name: f.type for f in found} if wanted.source.format in ("avro", "protobuf") else {}
+    return Sampled(arrived, tuple(found.names), types, order="parts")
 
 
 def newest_messages(source: Source, table: str) -> list[Message]:

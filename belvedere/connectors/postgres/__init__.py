@@ -8,12 +8,12 @@ read, then what transactions have inserted, updated and deleted, all tables of a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import pyarrow as pa
 
-from belvedere.connectors.connector import Imported, Outgoing, SourcePart, Wanted
-from belvedere.connectors.postgres.feed import TableFeed, open_table
+from belvedere.connectors.connector import Imported, Outgoing, Sampled, SourcePart, Wanted
+from belvedere.connectors.postgres.feed import TableFeed, open_table, sampled_table
 from belvedere.connectors.postgres.outlet import PostgresOutlet
 from belvedere.connectors.postgres.parts import table_parts
 from belvedere.connectors.postgres.server import Server
@@ -37,6 +37,11 @@ def parts(source: Source, imports: Sequence[Imported]) -> Sequence[SourcePart]:
     return table_parts(source, imports)
 
 
+def sample(wanted: Wanted, rows: int, spark: Callable[[], object]) -> Sampled:
+    """The first and last rows by the key, and whether the log can be read; no slot is made. Raises B6101, B6220, B6222, B6223, B6226."""
+    return sampled_table(wanted, rows)
+
+
 def open_feed(wanted: Wanted) -> TableFeed:
     """A table from its offset on."""
     return open_table(wanted)
@@ -47,4 +52,4 @@ def open_outlet(outgoing: Outgoing) -> PostgresOutlet:
     return PostgresOutlet(outgoing)
 
 
-__all__ = ["columns", "open_feed", "open_outlet", "parts", "tables"]
+__all__ = ["columns", "open_feed", "open_outlet", "parts", "sample", "tables"]

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, cast
 import pyarrow as pa
 from psycopg import sql
 
-from belvedere.connectors.connector import Arrived, OffsetRange, Wanted
+from belvedere.connectors.connector import Arrived, OffsetRange, Sampled, Wanted
 from belvedere.connectors.postgres.former import FormerValues, Text
 from belvedere.connectors.postgres.server import Server
 from belvedere.connectors.postgres.slot import Batch, Former, Position, SlotReader, column_changed
@@ -23,7 +23,7 @@ from belvedere.connectors.postgres.wal import Value
 from belvedere.connectors.reading.formats import MOST_REJECTED
 from belvedere.connectors.records import RejectedRow
 from belvedere.engine.scratch import Scratch
-from belvedere.errors import fail
+from belvedere.errors import BelvedereError, Diagnostic, fail
 from belvedere.schema import WEIGHT
 
 if TYPE_CHECKING:
@@ -43,6 +43,26 @@ def open_table(wanted: Wanted) -> TableFeed:
     return TableFeed(wanted, _readers[key])
 
 
+def sampled_table(wanted: Wanted, rows: int) -> Sampled:
+    """Some rows of a table as a first read would take them."""
+    with Server(wanted.source) as server:
+        feed = TableFeed(wanted, SlotReader(server, lambda: None))
+        taken = _Taken(feed)
+        taken.add([(1, r) for r in server.end_rows(feed.table, rows)])
+        arrived = Arrived(taken.rows.rows(), tuple(taken.rejected), taken.refused)
+        names, types = tuple(f.name for f in feed.table.fields), {f.name: f.type for f in feed.table.fields}
+        return Sampled(arrived, names, types, tuple(_obstacles(server, feed)))
+
+
+def _obstacles(server: Server, feed: TableFeed) -> Iterator[Diagnostic]:
+    """Why the table's log cannot be read."""
+    for question in (lambda: server.check_publication([feed.table]), server.confirmed):
+        try:
+            question()
+        except BelvedereError as error:
+            yield from error.diagnostics
+
+
 class TableFeed:
     """A table, and how far it was read."""
 
@@ -50,7 +70,7 @@ class TableFeed:
         self.id, self.columns, self.reader, self.former = wanted.input.id, wanted.columns, reader, wanted.former
         self.table = reader.server.table(wanted.table)
         if set(wanted.input.primary_key) != set(self.table.key):
-            hint = f"it is ({', '.join(self.table.key)}): leave `primary_key` out"
+            hint = f"write `primary_key = {json.dumps(list(self.table.key), ensure_ascii=False)}`, or leave `columns` out"
             raise fail("B6223", f'table "{self.table.name}" has another primary key', hint=hint)
         there = [f.name for f in self.table.fields]
         for name in (c.name for c in wanted.columns if c.name not in there):

@@ -14,6 +14,7 @@ from typing import Any, Self
 
 import psycopg
 import pyarrow as pa
+from psycopg import sql
 
 from belvedere.errors import BelvedereError, fail
 from belvedere.lang.names import did_you_mean
@@ -162,6 +163,23 @@ class Server:
             raise fail("B6223", f'table "{found}" of source "{self.source}" has no key', hint=hint)
         fields = tuple(pa.field(n, _type(t, modifier), not required) for n, t, modifier, required, _ in rows)
         return Table(oid, found, fields, tuple(r[-1] for r in rows), key)
+
+    def end_rows(self, table: Table, most: int) -> list[tuple[str | None, ...]]:
+        """The first and last rows by the key, as texts."""
+        last = most // 2
+        first = self._rows_by_key(table, most - last, "ASC")
+        known = {tuple(row[p] for p in table.key_places) for row in first}
+        behind = reversed(self._rows_by_key(table, last, "DESC")) if last else ()
+        return [*first, *(row for row in behind if tuple(row[p] for p in table.key_places) not in known)]
+
+    def _rows_by_key(self, table: Table, most: int, direction: str) -> list[tuple[str | None, ...]]:
+        columns = sql.SQL(", ").join(sql.Identifier(f.name) for f in table.fields)
+        order = sql.SQL(", ").join(sql.Identifier(k) + sql.SQL(f" {direction}") for k in table.key)
+        text = sql.SQL("COPY (SELECT {} FROM {} ORDER BY {} LIMIT {}) TO STDOUT").format(
+            columns, sql.Identifier(self.schema, table.name), order, sql.Literal(most)
+        )
+        with self.told(), self.connection.cursor().copy(text) as copy:
+            return list(copy.rows())
 
     # -- publication and slot -----------------------------------------------------------------------------------------
 

@@ -7,12 +7,12 @@ cannot be read has none, since its reader reports that.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow.parquet as pq
 
-from belvedere.connectors.reading.formats import delimiter_of, has_header
+from belvedere.connectors.reading.formats import delimiter_of, format_of, has_header
 from belvedere.connectors.reading.records import READ_ERRORS, first_csv_record, open_bytes, open_file
 from belvedere.schema import CONTROL, Column
 
@@ -40,6 +40,19 @@ def unknown_columns(path: str, format_: str, columns: Sequence[Column], options:
         return {}
     folded = {c.name.casefold() for c in columns}
     return {n.strip(): line for n in names if n.strip() and n.strip().casefold() not in folded}
+
+
+def names_in(paths: Iterable[str], columns: Sequence[Column], options: Mapping[str, Any]) -> tuple[str, ...]:
+    """The columns that files have, in the table's spelling where their format does not tell cases apart."""
+    spelled = {c.name.casefold(): c.name for c in columns}
+    found: dict[str, None] = {}
+    for path in paths:
+        format_ = format_of(path, options)
+        names: Iterable[str] = unknown_columns(path, format_, (), options)
+        if format_ == "csv" and not has_header(options):
+            names = spelled.values()
+        found |= dict.fromkeys(n if format_ == "json" else spelled.get(n.casefold(), n) for n in names)
+    return tuple(found)
 
 
 def _members(path: str) -> Iterator[tuple[int, str]]:

@@ -66,6 +66,8 @@ class Reading:
     """The control rows that were found and not yet placed among the rows, in order."""
     order: list[str] = field(default_factory=list)
     """The paths that are read now, in order."""
+    most: int | None = None
+    """So many rows of each file are read, its first and last ones; None for all."""
 
     def reject(self, path: str, reason: str) -> None:
         """The whole file cannot be read."""

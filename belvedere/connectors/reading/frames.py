@@ -19,7 +19,7 @@ from belvedere.connectors.reading.columns import unknown_columns
 from belvedere.connectors.reading.formats import Reading, csv_header, delimiter_of, first_line, format_of
 from belvedere.connectors.reading.marks import without_marks
 from belvedere.connectors.reading.parquet import parquet_schema
-from belvedere.connectors.reading.pieces import Piece, cut, packed, task_of, what_is_wrong
+from belvedere.connectors.reading.pieces import Piece, cut, ends, packed, task_of, what_is_wrong
 from belvedere.connectors.reading.records import READ_ERRORS, RECORDS, first_csv_record
 from belvedere.connectors.reading.rows import csv_rows, json_rows, typed_rows
 from belvedere.connectors.records import SourceFile, path_text
@@ -101,6 +101,8 @@ def _known_whole(reading: Reading, piece: Piece) -> Iterator[pa.RecordBatch]:
     held: list[pa.RecordBatch] = []
     size = 0
     try:
+        if reading.most is not None:
+            return iter(list(ends(piece, reading.most)))
         found = piece.batches()
         for batch in found:
             held.append(batch)

@@ -6,6 +6,7 @@ of lines, Parquet between row groups; all other files are one piece each.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -29,6 +30,8 @@ from belvedere.connectors.reading.records import (
 
 PIECE_BYTES = 32 << 20
 MOST_PIECES = 1_000
+WHOLE_BYTES = 64 << 20
+"""A larger file is not read to its end for a sample."""
 
 
 @dataclass(frozen=True)
@@ -94,6 +97,23 @@ def _row_groups(piece: Piece, size: int) -> Iterator[Piece]:
         if held >= size or number == found.num_row_groups - 1:
             yield replace(piece, groups=tuple(groups), first=first, size=held)
             groups, held, first, rows = [], 0, first + rows, 0
+
+
+def ends(piece: Piece, most: int) -> Iterator[pa.RecordBatch]:
+    """The first and last records of a file, `most` in all; of a large one the first. Raises one of `READ_ERRORS`."""
+    last = 0 if piece.size > WHOLE_BYTES else most // 2
+    first, behind = most - last, deque[pa.RecordBatch]()
+    for batch in piece.batches():
+        if first:
+            yield batch.slice(0, first)
+        elif not last:
+            return
+        behind.append(batch.slice(first))
+        first -= min(first, batch.num_rows)
+        while len(behind) > 1 and sum(b.num_rows for b in behind) - behind[0].num_rows >= last:
+            behind.popleft()
+    rest = pa.Table.from_batches(behind, piece.schema)
+    yield from (b for b in rest.slice(max(0, rest.num_rows - last)).to_batches() if b.num_rows)
 
 
 def packed(pieces: Iterable[Piece], size: int | None = None) -> list[tuple[Piece, ...]]:

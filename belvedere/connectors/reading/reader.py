@@ -66,20 +66,21 @@ def read_files(
     bounds_of: Input | None = None,
     apart: bool = False,
     chunk: int = CHUNK_BYTES,
+    most: int | None = None,
 ) -> Taken:
     """Read all rows of `files` for `table`; control rows are bounds on the input `bounds_of`.
 
     Up to `small_bytes` (`SMALL_BYTES`) on disk are read in the driver, and those with control rows; `chunk` bytes of rows are held at once.
-    `apart`: more rows than that stay in a scratch file, in the order of their files.
+    `apart`: more rows than that stay in a scratch file, in the order of their files. `most`: so many rows of each file, its first and last.
     Raises a diagnostic B6022 where Spark fails on files that looked whole.
     """
     wanted = pa.schema([pa.field(c.name, c.type) for c in columns])
     apart = apart and fits_parquet(wanted)
     rows, marks = Scratch(wanted, chunk if apart else sys.maxsize), MarkScratch(table)
-    reading = Reading(spark, table, columns, options, chunk, bounds_of=bounds_of)
+    reading = Reading(spark, table, columns, options, chunk, bounds_of=bounds_of, most=most)
     # bounds count for the rows behind them, so their files are read in order
     is_small = sum(f.length for f in files) <= min(SMALL_BYTES if small_bytes is None else small_bytes, chunk)
-    in_driver = has_marks(reading, files) or is_small
+    in_driver = most is not None or has_marks(reading, files) or is_small
     for format_, group in by_format(files, options):
         if format_ not in FORMAT_NAMES:
             for file in group:

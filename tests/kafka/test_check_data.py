@@ -1,0 +1,87 @@
+"""`belvedere check --data` over topics: what an epoch refuses, and nothing is committed."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.commands.checked_data import looked_at, project, told
+from tests.kafka.conftest import Bus
+
+pytestmark = [pytest.mark.spark, pytest.mark.kafka]
+
+
+def source(bus: Bus, tables: str, more: str = "") -> str:
+    return f'[sources.bus]\nconnector = "kafka"\nservers = "{bus.address}"\n{more}{tables}'
+
+
+def test_json_of_several_partitions(bus: Bus, tmp_path: Path, spark: Any) -> None:
+    name = bus.topic(3)
+    bus.send(name, *({"id": n, "city": "Köln", "extra": n} for n in range(100)), key=b"k")
+    bus.send(name, {"id": 7, "city": "Ulm"}, {"id": "x"}, b"\xff", b"{}", partition=1, key=b"7")
+    bus.send(name, None, partition=1)
+    columns = 'columns = { id = "BIGINT", city = "STRING", nr = "INT" }\nprimary_key = ["id"]\n'
+    toml = source(bus, f'[sources.bus.tables.Orders]\ntopic = "{name}"\n{columns}')
+    project(tmp_path, toml, "IMPORT bus.Orders;\nV := SELECT city, count(*) AS n FROM Orders GROUP BY city;")
+    orders = looked_at(tmp_path)["Orders"]
+    assert (orders["rows"], orders["fit"]) == (105, 101)
+    refused = [f for f in orders["findings"] if f["kind"] == "refused"]
+    assert [(f["what"], f["rows"], f["where"]) for f in refused] == [
+        ('column "id" is not of type BIGINT', 1, f"{name}[1]:1"),
+        ("is not UTF-8", 1, f"{name}[1]:2"),
+        ('column "id" is NULL', 1, f"{name}[1]:3"),
+        ("has no value, and no key that tells which row goes", 1, f"{name}[1]:4"),
+    ]
+    assert told(orders, "missing") == [('no row has the column "nr"', None)]
+    assert told(orders, "unnamed") == [("the data has 1 column that the table has not: extra", None)]
+    assert told(orders, "keys") == [("keys in several partitions, which have no order", 1)]
+    few = looked_at(tmp_path, "--rows", "30")["Orders"]
+    assert (few["rows"], few["fit"]) == (15, 11), "the first five and the last five of the long partition"
+    groups = {g.group_id for g in bus.admin.list_consumer_groups().result().valid}
+    assert "belvedere" not in groups
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["belvedere.toml", "s.sqrl"]
+
+
+def test_messages_without_a_key_and_from_where_it_starts(bus: Bus, tmp_path: Path, spark: Any) -> None:
+    name = bus.topic()
+    bus.send(name, b"broken", *({"id": n} for n in range(20)), None)
+    table = f'[sources.bus.tables.Clicks]\ntopic = "{name}"\ncolumns = {{ id = "BIGINT" }}\n'
+    project(tmp_path, source(bus, table), "IMPORT bus.Clicks;")
+    clicks = looked_at(tmp_path)["Clicks"]
+    assert [w for w, _ in told(clicks, "refused")] == ["is not JSON", "has no value"]
+    project(tmp_path, source(bus, table, 'starting = "latest"\n'), "IMPORT bus.Clicks;")
+    newest = looked_at(tmp_path, "--rows", "4")["Clicks"]
+    assert (newest["rows"], newest["fit"]) == (4, 3)
+    empty = bus.topic()
+    project(tmp_path, source(bus, table.replace(name, empty)), "IMPORT bus.Clicks;")
+    assert looked_at(tmp_path)["Clicks"]["note"] == "has no rows yet"
+    project(tmp_path, source(bus, table.replace(name, "never-made")), "IMPORT bus.Clicks;")
+    assert looked_at(tmp_path, code=1)["Clicks"]["failures"][0]["code"] == "B6202"
+
+
+def test_avro_of_a_file_and_texts(bus: Bus, tmp_path: Path, spark: Any) -> None:
+    fastavro = pytest.importorskip("fastavro")
+    fields = [{"name": "id", "type": "long"}, {"name": "qty", "type": "int"}, {"name": "note", "type": "string"}]
+    schema = {"type": "record", "name": "Order", "fields": fields}
+    (tmp_path / "order.avsc").write_text(json.dumps(schema))
+    body = io.BytesIO()
+    fastavro.schemaless_writer(body, fastavro.parse_schema(schema), {"id": 1, "qty": 2, "note": "a"})
+    name = bus.topic()
+    bus.send(name, body.getvalue(), b"\x01")
+    table = f'topic = "{name}"\nschema = "order.avsc"\ncolumns = {{ id = "INT", qty = "INT" }}\n'
+    toml = source(bus, f"[sources.bus.tables.Orders]\n{table}", 'format = "avro"\n')
+    project(tmp_path, toml, "IMPORT bus.Orders;")
+    orders = looked_at(tmp_path)["Orders"]
+    assert (orders["rows"], orders["fit"]) == (2, 1)
+    assert told(orders, "refused") == [("is not Avro of its schema", 1)]
+    assert told(orders, "type") == [('column "id" is INT, and BIGINT in the source', None)]
+    assert told(orders, "unnamed") == [("the data has 1 column that the table has not: note", None)]
+    text = bus.topic()
+    bus.send(text, b"caf\xc3\xa9", b"\xff")
+    project(tmp_path, source(bus, f'[sources.bus.tables.Lines]\ntopic = "{text}"\n', 'format = "text"\n'), "IMPORT bus.Lines;")
+    lines = looked_at(tmp_path)["Lines"]
+    assert (lines["rows"], lines["fit"]) == (2, 1)

@@ -1,0 +1,71 @@
+"""`belvedere check --data` over tables of another database: types, keys, the publication; no slot is made."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.commands.checked_data import looked_at, project, told
+from tests.postgres.conftest import Shop
+
+pytestmark = [pytest.mark.spark, pytest.mark.postgres]
+
+
+def source(shop: Shop, tables: str = "") -> str:
+    return f'[sources.crm]\nconnector = "postgres"\nurl = "{shop.url}"\nslot = "{shop.slot}"\n{tables}'
+
+
+def test_values_that_have_no_place(shop: Shop, tmp_path: Path) -> None:
+    shop.run(
+        'CREATE TABLE "Öl" (id bigint PRIMARY KEY, n text, at timestamptz, more jsonb)',
+        "INSERT INTO \"Öl\" SELECT i, i::text, '2024-01-01', '{}' FROM generate_series(1, 500) i",
+        "INSERT INTO \"Öl\" VALUES (501, 'many', NULL, NULL), (502, '1', 'infinity', NULL), (5000000000, '1', NULL, NULL)",
+        'ALTER PUBLICATION belvedere ADD TABLE "Öl"',
+    )
+    columns = '[sources.crm.tables."Öl"]\ncolumns = { id = "INT", n = "INT", at = "TIMESTAMP" }\nprimary_key = ["id"]\n'
+    project(tmp_path, source(shop, columns), "IMPORT crm.`Öl` AS Oil;")
+    (oil,) = looked_at(tmp_path).values()
+    assert (oil["rows"], oil["fit"]) == (503, 500)
+    assert told(oil, "refused") == [
+        (f'column "{n}" is not of type {t}', 1) for n, t in (("n", "INT"), ("at", "TIMESTAMP"), ("id", "INT"))
+    ]
+    assert told(oil, "type") == [
+        ('column "id" is INT, and BIGINT in the source', None),
+        ('column "n" is INT, and STRING in the source', None),
+    ]
+    assert told(oil, "unnamed") == [("the data has 1 column that the table has not: more", None)]
+    (few,) = looked_at(tmp_path, "--rows", "5").values()
+    assert (few["rows"], few["fit"]) == (5, 3), "the first three, and two that do not fit"
+    assert shop.ask("SELECT count(*) FROM pg_replication_slots WHERE database = current_database()") == [(0,)]
+
+
+def test_what_would_end_a_run(shop: Shop, tmp_path: Path) -> None:
+    shop.run("INSERT INTO customers VALUES (1, 'Köln', 1)", "CREATE TABLE notes (id bigint PRIMARY KEY)")
+    project(tmp_path, source(shop), "IMPORT crm.customers;\nIMPORT crm.notes;\nIMPORT crm.orders;")
+    looked = looked_at(tmp_path, code=1)
+    assert (looked["customers"]["fit"], looked["customers"].get("failures")) == (1, None)
+    (missing,) = looked["notes"]["failures"]
+    assert missing["code"] == "B6224"
+    assert "ADD TABLE" in missing["hint"]
+    assert looked["orders"]["note"] == "has no rows yet"
+    shop.run("DROP PUBLICATION belvedere")
+    looked = looked_at(tmp_path, code=1)
+    assert looked["customers"]["failures"][0]["code"] == "B6224"
+    assert looked["customers"]["fit"] == 1, "its rows are looked at all the same"
+
+
+def test_keys_that_differ(shop: Shop, tmp_path: Path) -> None:
+    shop.run("INSERT INTO orders VALUES (1, 1, 1)", "ALTER TABLE customers REPLICA IDENTITY NOTHING")
+    tables = """[sources.crm.tables.orders]
+columns = { customer = "BIGINT", number = "INT", amount = "INT" }
+primary_key = ["number"]
+[sources.crm.tables.customers]
+columns = { id = "BIGINT" }
+primary_key = ["id"]
+"""
+    project(tmp_path, source(shop, tables), "IMPORT crm.orders;\nIMPORT crm.customers;")
+    looked = looked_at(tmp_path, code=1)
+    (other,) = looked["orders"]["failures"]
+    assert (other["code"], other["hint"]) == ("B6223", 'write `primary_key = ["customer", "number"]`, or leave `columns` out')
+    assert looked["customers"]["failures"][0]["code"] == "B6223"
