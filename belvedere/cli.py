@@ -37,6 +37,7 @@ COMMANDS = {
     "calibrate": "measure what epochs and requests cost on this machine, for `optimize`",
     "query": "run one query over files",
     "why": "say which rows of the inputs a row of a view was made of",
+    "why-not": "say where the rows of a row that is missing vanish",
     "test": "run a script's tests",
 }
 
@@ -60,10 +61,11 @@ class LazyGroup(TyperGroup):
         return get_command(single)
 
     def _module(self, name: str) -> Any:
+        module = f"belvedere.commands.{name.replace('-', '_')}"
         try:
-            return import_module(f"belvedere.commands.{name}")
+            return import_module(module)
         except ModuleNotFoundError as error:
-            if error.name == f"belvedere.commands.{name}":
+            if error.name == module:
                 return None
             raise
 

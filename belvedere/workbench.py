@@ -29,7 +29,9 @@ from belvedere.plan.nodes import Order
 from belvedere.plan.sorting import sorted_rows
 from belvedere.plan.time_nodes import SEQUENCE
 from belvedere.provenance.asking import Asker
-from belvedere.provenance.why import SAMPLE, Why, find_row, key_tests, why
+from belvedere.provenance.reads import SAMPLE
+from belvedere.provenance.why import Why, find_row, key_tests, why
+from belvedere.provenance.why_not import WhyNot, why_not
 from belvedere.queries import compile_over
 from belvedere.rows import as_instant, shown
 from belvedere.rules import Options, maintain
@@ -284,6 +286,15 @@ class Workbench:
         with self._asker() as asker:
             row, epoch = find_row(asker, id_, key_tests(self.catalog, id_, key))
             return why(asker, id_, row, epoch, depth=depth, size=size)
+
+    def why_not(self, view: str, key: Mapping[str, Any], *, size: int = SAMPLE) -> WhyNot:
+        """Where the rows vanish that would have made a row of a view with these values, which may be of any of its columns.
+
+        On each way down it is the first operator that has such rows and does not pass them on, with `size` of what nearly matched.
+        """
+        id_ = self._relation(view)
+        with self._asker() as asker:
+            return why_not(asker, id_, key_tests(self.catalog, id_, key), size=size)
 
     @contextmanager
     def _asker(self) -> Iterator[Asker]:

@@ -7,8 +7,8 @@ view's plan is read backwards over the rows of the store; the database answers, 
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -26,9 +26,10 @@ from belvedere.plan.expressions import conjuncts
 from belvedere.plan.nodes import Filter, Scan
 from belvedere.plan.rewrite import push_down
 from belvedere.provenance.asking import Asker
-from belvedere.provenance.document import document, visible
+from belvedere.provenance.document import document, relation_name, visible
+from belvedere.provenance.reads import SAMPLE, Read
 from belvedere.provenance.wanted import Wanted
-from belvedere.provenance.why import SAMPLE, Read, Why, find_row, why
+from belvedere.provenance.why import Why, find_row, why
 from belvedere.store_queries import QUERY_FILE, Vocabulary, compile_read
 
 if TYPE_CHECKING:
@@ -45,37 +46,47 @@ def command(
     json: Annotated[bool, typer.Option("--json", help="print as JSON")] = False,
 ) -> int:
     """Say which rows of the inputs a row of a view was made of, through every view between."""
-    query = ""
+    query = f"SELECT * FROM {view} WHERE {row}"
     try:
-        with ExitStack() as opened:
-            tables = opened.enter_context(open_store_tables(store, script))
-            known = tables.script
-            assert known is not None
-            assert known.compiled is not None
-            catalog = known.compiled
-            id_ = catalog.find(view)
-            if id_ is None:
-                raise fail("B2001", f'the script defines no "{view}"', hint=did_you_mean(view, tuple(catalog.views)))
-            query = f"SELECT * FROM {view} WHERE {row}"
-
-            def session() -> SparkSession:
-                from belvedere.spark.quiet_session import batch_session
-
-                return opened.enter_context(batch_session())
-
-            from belvedere.spark.plan_answers import by_spark
-
-            asker = Asker(catalog, tables.tables(), tables.reader, by_spark(session, catalog))
+        with open_asker(store, script) as (asker, known):
+            id_ = id_of(asker.catalog, view)
             found, epoch = find_row(asker, id_, condition_of(query, known))
             answer = why(asker, id_, found, epoch, depth=depth, size=rows)
     except BelvedereError as error:
         show(error.diagnostics, {QUERY_FILE: query}, stream=sys.stderr)
         return 1
     if json:
-        print_json(document(catalog, answer, partial(visible, catalog)))
+        print_json(document(asker.catalog, answer, partial(visible, asker.catalog)))
     else:
-        Console(soft_wrap=True, highlight=False).print(tree_of(catalog, answer))
+        print_tree(tree_of(asker.catalog, answer))
     return 0
+
+
+@contextmanager
+def open_asker(store: str | None, script: Path) -> Iterator[tuple[Asker, Vocabulary]]:
+    """A script's store as it can be asked, with what conditions may name; Spark starts where the database does not answer."""
+    from belvedere.spark.plan_answers import by_spark
+
+    with ExitStack() as opened:
+        tables = opened.enter_context(open_store_tables(store, script))
+        known = tables.script
+        assert known is not None
+        assert known.compiled is not None
+
+        def session() -> SparkSession:
+            from belvedere.spark.quiet_session import batch_session
+
+            return opened.enter_context(batch_session())
+
+        yield Asker(known.compiled, tables.tables(), tables.reader, by_spark(session, known.compiled)), known
+
+
+def id_of(catalog: Catalog, name: str) -> str:
+    """The id of a relation. Raises B2001 where the script defines none of that name."""
+    id_ = catalog.find(name)
+    if id_ is None:
+        raise fail("B2001", f'the script defines no "{name}"', hint=did_you_mean(name, tuple(catalog.views)))
+    return id_
 
 
 def condition_of(query: str, known: Vocabulary) -> Wanted:
@@ -95,7 +106,7 @@ def tree_of(catalog: Catalog, answer: Why) -> Tree:
     tree = Tree(title if answer.epoch is None else f"{title}   (epoch {answer.epoch})")
     for part, name in ((answer.reads, ""), (answer.dropped, "not counted: "), (answer.late, "late: ")):
         for read in part:
-            _add(catalog, tree, read, name)
+            add_read(catalog, tree, read, name)
     if answer.inputs and answer.sql:
         below = tree.add("in all, of the inputs")
         for read in answer.inputs:
@@ -103,9 +114,18 @@ def tree_of(catalog: Catalog, answer: Why) -> Tree:
     return tree
 
 
-def _add(catalog: Catalog, tree: Tree, read: Read, name: str) -> None:
+def print_tree(tree: Tree) -> None:
+    """Print a tree as its text is: values are no markup, and a line is cut nowhere where no terminal has a width."""
+    console = Console(highlight=False, markup=False, emoji=False)
+    if not console.is_terminal:
+        console.width = 10_000
+    console.print(tree)
+
+
+def add_read(catalog: Catalog, tree: Tree, read: Read, name: str) -> None:
+    """Rows of a relation below a tree."""
     words = f", {read.words}" if read.words else ""
-    branch = tree.add(f"{name}{catalog.name_of(read.relation)}: {read.untold or rows_text(read.count)}{words}")
+    branch = tree.add(f"{name}{relation_name(catalog, read.relation)}: {read.untold or rows_text(read.count)}{words}")
     followed = dict(enumerate(read.below))
     for number, row in enumerate(read.rows):
         if number in followed and followed[number].sql:

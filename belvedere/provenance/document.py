@@ -10,7 +10,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from belvedere.catalog import Catalog
-from belvedere.provenance.why import Read, Why
+from belvedere.provenance.reads import Read
+from belvedere.provenance.why import Why
 from belvedere.row_texts import value_text
 
 Row = Mapping[str, Any]
@@ -22,13 +23,14 @@ def document(catalog: Catalog, answer: Why, show: Show) -> dict[str, Any]:
     """A row of a view, and what it was made of."""
     found = {"view": catalog.name_of(answer.view), "sql": answer.sql, "row": _row(show(answer.view, answer.row))}
     parts = {"reads": answer.reads, "dropped": answer.dropped, "late": answer.late, "inputs": answer.inputs}
-    return found | {"epoch": answer.epoch} | {n: [_read(catalog, r, show) for r in reads] for n, reads in parts.items()}
+    return found | {"epoch": answer.epoch} | {n: [read_document(catalog, r, show) for r in reads] for n, reads in parts.items()}
 
 
-def _read(catalog: Catalog, read: Read, show: Show) -> dict[str, Any]:
+def read_document(catalog: Catalog, read: Read, show: Show) -> dict[str, Any]:
+    """Rows that were found."""
     rows = [_row(show(read.relation, r)) for r in read.rows]
     return {
-        "relation": catalog.name_of(read.relation),
+        "relation": relation_name(catalog, read.relation),
         "how": read.words,
         "count": None if read.untold else read.count,
         "order": list(read.order),
@@ -54,7 +56,16 @@ def _plain(value: Any) -> Any:
     return value_text(value)
 
 
+def relation_name(catalog: Catalog, id_: str) -> str:
+    """A relation as the script spells it; a table of the store's own by its name."""
+    return catalog.name_of(id_) if _is_known(catalog, id_) else id_
+
+
+def _is_known(catalog: Catalog, id_: str) -> bool:
+    return id_ in catalog.inputs or id_ in catalog.views or id_ in catalog.subscriptions
+
+
 def visible(catalog: Catalog, id_: str, row: Row) -> Row:
     """A row without hidden columns; of rows between operators all columns."""
-    shown = {c.name for c in catalog.schema_of(id_).visible}
+    shown = {c.name for c in catalog.schema_of(id_).visible} if _is_known(catalog, id_) else set()
     return {n: v for n, v in row.items() if n in shown} or row

@@ -12,44 +12,23 @@ from functools import partial
 from typing import Any
 
 import pyarrow as pa
-from sqlglot import exp
 
 from belvedere.catalog import Catalog
 from belvedere.errors import Diagnostic, fail
-from belvedere.plan.expressions import column
 from belvedere.plan.historic import HISTORIC
-from belvedere.plan.keys import item_of, keep_columns
-from belvedere.plan.nodes import Aggregate, Item, Node, Order, Project, Scan, TopK, Union
+from belvedere.plan.keys import keep_columns
+from belvedere.plan.nodes import Node, Scan, TopK, Union
 from belvedere.plan.rewrite import replace_scans
 from belvedere.plan.text import expression_text
 from belvedere.provenance.asking import Asker
 from belvedere.provenance.backward import trace
 from belvedere.provenance.constants import row_tests
+from belvedere.provenance.lost_inputs import late_rows
+from belvedere.provenance.reads import SAMPLE, Question, Read, sample_order, told
 from belvedere.provenance.traces import Backward, Dropped, Traced, Trail
 from belvedere.provenance.wanted import Wanted, matching, narrowed, same
 from belvedere.rows import as_instant
-from belvedere.schema import TIMESTAMP, Column, Schema
-
-SAMPLE = 5
-"""How many rows are shown of each relation."""
-COUNT = "n"
-
-
-@dataclass(frozen=True)
-class Read:
-    """Rows of one relation that a row was made of: how many, and the first of them by key."""
-
-    relation: str
-    """The relation's id; of what was dropped on the way, that of the operator's first input."""
-    words: str
-    count: int = 0
-    rows: tuple[Mapping[str, Any], ...] = ()
-    order: tuple[str, ...] = ()
-    """The columns by which the sample is the first rows."""
-    untold: str = ""
-    """Why its rows cannot be told."""
-    below: tuple[Why, ...] = ()
-    """For rows of views that were followed: what they were made of."""
+from belvedere.schema import TIMESTAMP, Column
 
 
 @dataclass(frozen=True)
@@ -152,51 +131,6 @@ def rows_named(asker: Asker, traces: Sequence[Traced]) -> Node:
     return narrowed(relation, matching(keys, *same(None, key)), asker.definition)
 
 
-def counted(rows: Node) -> Node:
-    """How many rows there are."""
-    return Aggregate(rows, (), (Item(COUNT, exp.Count(this=exp.Star()), pa.int64(), nullable=False),))
-
-
-def sampled(rows: Node, order: tuple[str, ...], size: int) -> Node:
-    """The first rows by key."""
-    return TopK(rows, tuple(Order(column(n)) for n in order), size)
-
-
-def sample_order(schema: Schema) -> tuple[str, ...]:
-    """The key of a relation, as far as it can be ordered."""
-    return tuple(n for n in schema.key or () if not pa.types.is_nested(schema[n].type))
-
-
-@dataclass(frozen=True)
-class _Question:
-    """Rows that are to be counted and sampled."""
-
-    read: Read
-    rows: Node | None
-
-
-def told(asker: Asker, questions: Sequence[_Question], size: int) -> tuple[int | None, list[Read]]:
-    """Count and sample the rows of each question, all of one epoch, which is told too."""
-    plans: list[Node] = []
-    for question in questions:
-        if question.rows is not None:
-            plans += [counted(question.rows), sampled(question.rows, question.read.order, size)]
-    asked = asker.ask(plans)
-    answers = iter(asked.rows)
-    found = []
-    for question in questions:
-        if question.rows is None:
-            found.append(question.read)
-            continue
-        count, rows = next(answers), next(answers)
-        problem = next((a for a in (count, rows) if isinstance(a, Diagnostic)), None)
-        if problem is not None:
-            found.append(replace(question.read, untold=problem.message))
-        else:
-            found.append(replace(question.read, count=count[COUNT][0].as_py(), rows=tuple(rows.to_pylist())))  # type: ignore[union-attr,index]
-    return (asked.epoch.epoch if asked.epoch is not None else None), found
-
-
 def why(asker: Asker, id_: str, row: Mapping[str, Any], epoch: int | None, *, depth: int = 1, size: int = SAMPLE) -> Why:
     """What a row of a view was made of; with a greater depth also what the sampled rows of views were made of.
 
@@ -222,7 +156,8 @@ def _level(
         list(_late_questions(asker, traces)),
         [_question(asker, g, "") for g in _grouped(inputs, lambda r: r.relation.relation)],
     )
-    read_in, found = told(asker, [q for part in questions for q in part], size)
+    epoch_row, found = told(asker, [q for part in questions for q in part], size)
+    read_in = epoch_row.epoch if epoch_row is not None else None
     answers = iter(found)
     reads, dropped, late, of_inputs = (tuple(next(answers) for _ in part) for part in questions)
     return Why(
@@ -245,18 +180,18 @@ def _grouped(traces: Sequence[Traced], key: Callable[[Traced], Hashable]) -> Ite
     return groups.values()
 
 
-def _question(asker: Asker, traces: Sequence[Traced], words: str) -> _Question:
+def _question(asker: Asker, traces: Sequence[Traced], words: str) -> Question:
     relation = traces[0].relation
     read = Read(relation.relation, words, order=sample_order(relation.schema))
     if not asker.is_there(relation.relation):
         name = asker.catalog.name_of(relation.relation)
-        return _Question(replace(read, untold=f"the rows of `{name}` are not stored: it is private"), None)
-    return _Question(read, rows_named(asker, traces))
+        return Question(replace(read, untold=f"the rows of `{name}` are not stored: it is private"), None)
+    return Question(read, rows_named(asker, traces))
 
 
-def _of_dropped(dropped: Dropped) -> _Question:
+def _of_dropped(dropped: Dropped) -> Question:
     relation = next((n.relation for n in dropped.rows.walk() if isinstance(n, Scan)), "")
-    return _Question(Read(relation, dropped.words, order=sample_order(dropped.rows.schema)), dropped.rows)
+    return Question(Read(relation, dropped.words, order=sample_order(dropped.rows.schema)), dropped.rows)
 
 
 def _followed(asker: Asker, read: Read, epoch: int | None, depth: int, size: int) -> Read:
@@ -265,7 +200,7 @@ def _followed(asker: Asker, read: Read, epoch: int | None, depth: int, size: int
     return replace(read, below=tuple(_level(asker, read.relation, r, epoch, depth - 1, size) for r in read.rows))
 
 
-def _late_questions(asker: Asker, traces: Sequence[Traced]) -> Iterator[_Question]:
+def _late_questions(asker: Asker, traces: Sequence[Traced]) -> Iterator[Question]:
     """Late rows that would have been among those that were read."""
     for traced in traces:
         late = asker.catalog.late_of(traced.relation.relation)
@@ -273,15 +208,8 @@ def _late_questions(asker: Asker, traces: Sequence[Traced]) -> Iterator[_Questio
             continue
         rows = narrowed(traced.relation, traced.wanted, asker.definition)
         over = replace_scans(rows, partial(_late_for, traced.relation, Scan(late.id, late.schema)))
-        yield _Question(Read(traced.relation.relation, "came late", order=sample_order(over.schema)), over)
+        yield Question(Read(traced.relation.relation, "came late", order=sample_order(over.schema)), over)
 
 
 def _late_for(relation: Scan, late: Scan, scan: Scan) -> Node:
-    """In place of a scan of a relation its late rows, with the relation's columns."""
-    if scan.relation != relation.relation:
-        return scan
-    known = set(late.schema.names)
-    columns = relation.schema.columns
-    return Project(
-        late, tuple(item_of(c) if c.name in known else Item(c.name, exp.Null(), c.type, True, True) for c in columns)
-    )
+    return late_rows(relation, late) if scan.relation == relation.relation else scan

@@ -161,6 +161,7 @@ def test_every_command_that_reads_a_project_refuses_an_unknown_profile(
         "rejected": ["list", script],
         "query": ["SELECT 1 AS a"],
         "why": [script, "T", "k = 1"],
+        "why-not": [script, "T", "k = 1"],
         "test": ["a.test"],
     }.get(command, [script])
     assert cli.run([command, *arguments, "--profile", "nowhere"]) == 1

@@ -1,0 +1,99 @@
+"""`belvedere why-not`: where the rows vanish that would have made a row of a view which is not there.
+
+In: a script, a view, a condition that no row of it fulfils, the store. Out: for people or as JSON each way down, with what nearly matched.
+"""
+
+from __future__ import annotations
+
+import sys
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.tree import Tree
+
+from belvedere.catalog import Catalog, shown_names
+from belvedere.commands.output import print_json, show
+from belvedere.commands.why import (
+    add_read,
+    condition_of,
+    id_of,
+    open_asker,
+    print_tree,
+    rows_text,
+)
+from belvedere.errors import BelvedereError
+from belvedere.provenance.document import read_document, relation_name, visible
+from belvedere.provenance.lost import Lost
+from belvedere.provenance.reads import SAMPLE
+from belvedere.provenance.why_not import WhyNot, why_not
+from belvedere.store_queries import QUERY_FILE
+
+
+def command(
+    script: Annotated[Path, typer.Argument(help="the script (.sqrl)", metavar="SCRIPT")],
+    view: Annotated[str, typer.Argument(help="the view", metavar="VIEW")],
+    row: Annotated[str, typer.Argument(help="a condition that no row of it fulfils", metavar="CONDITION")],
+    store: Annotated[str | None, typer.Option("--store", help="the store's URL", metavar="URL")] = None,
+    rows: Annotated[int, typer.Option("--rows", min=1, max=1000, help="how many rows are shown that nearly did")] = SAMPLE,
+    json: Annotated[bool, typer.Option("--json", help="print as JSON")] = False,
+) -> int:
+    """Say where the rows vanish of a row that is missing, and what nearly matched."""
+    query = f"SELECT * FROM {view} WHERE {row}"
+    try:
+        with open_asker(store, script) as (asker, known):
+            answer = why_not(asker, id_of(asker.catalog, view), condition_of(query, known), size=rows)
+    except BelvedereError as error:
+        show(error.diagnostics, {QUERY_FILE: query}, stream=sys.stderr)
+        return 1
+    if json:
+        print_json(why_not_document(asker.catalog, answer))
+    else:
+        print_tree(why_not_tree(asker.catalog, answer))
+    return 0
+
+
+def why_not_document(catalog: Catalog, answer: WhyNot) -> dict[str, Any]:
+    """The answer as JSON: names of relations, visible columns only."""
+    return {
+        "view": catalog.name_of(answer.view),
+        "sql": answer.sql,
+        "condition": answer.condition,
+        "epoch": answer.epoch,
+        "there": answer.there,
+        "lost": [_lost_document(catalog, lost) for lost in answer.lost],
+    }
+
+
+def _lost_document(catalog: Catalog, lost: Lost) -> dict[str, Any]:
+    return {
+        "view": relation_name(catalog, lost.view),
+        "at": lost.at.value,
+        "words": lost.words,
+        "condition": lost.condition,
+        "through": [relation_name(catalog, i) for i in lost.through],
+        "steps": list(lost.steps),
+        "near": [read_document(catalog, r, partial(visible, catalog)) for r in lost.near],
+        **({"unfollowed": list(lost.unfollowed)} if lost.unfollowed else {}),
+    }
+
+
+def why_not_tree(catalog: Catalog, answer: WhyNot) -> Tree:
+    """The answer as people read it."""
+    name = shown_names(answer.view)
+    epoch = "" if answer.epoch is None else f"   (epoch {answer.epoch})"
+    if answer.there:
+        there = f"{rows_text(answer.there)} with {answer.condition}{epoch}"
+        return Tree(f"{name} has {there}; `belvedere why` says where it comes from")
+    tree = Tree(f"{name} has no row with {answer.condition}{epoch}")
+    for lost in answer.lost:
+        place = " > ".join(relation_name(catalog, i) for i in (*lost.through, lost.view))
+        branch = tree.add(f"{place}: {lost.words}")
+        for step in lost.steps:
+            branch.add(f"on the way: {step}")
+        for read in lost.near:
+            add_read(catalog, branch, read, "")
+        for test in lost.unfollowed:
+            branch.add(f"not followed: {test}")
+    return tree

@@ -1,0 +1,162 @@
+"""Missing rows of operators over time: windows of event time, EMIT and SELECT STREAM that wait, windows over sequences.
+
+In: an operator and the tests of its missing rows. Out: where they vanish, with the watermark that is waited for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import timedelta
+from typing import Any
+
+from belvedere.instants import instant, microseconds
+from belvedere.plan.bounds import Bounds, bounds_of
+from belvedere.plan.expressions import column
+from belvedere.plan.monotone import FOREVER, NEVER
+from belvedere.plan.nodes import Expr, Node
+from belvedere.plan.spl_aggregate import SplAggregate
+from belvedere.plan.spl_join import SplJoin
+from belvedere.plan.time_nodes import Emit, InOrder, TimeWindow
+from belvedere.plan.window_by import PredicateWindow
+from belvedere.provenance.historic import emitted, in_order, spl_sides
+from belvedere.provenance.lost import Descent, Look, Lost, Way, Where, lost, untold
+from belvedere.provenance.reads import Read
+from belvedere.provenance.time_windows import in_window
+from belvedere.provenance.wanted import Wanted
+from belvedere.time.event_time import Clocks, bounds_by_input
+
+
+def lost_time_window(descent: Descent, node: TimeWindow, wanted: Wanted, way: Way) -> Iterator[Lost]:
+    """The rows in the window; where the window is not known by tests, the windows of the rows."""
+    own, left = wanted.split(node.input.schema.names)
+    window = in_window(node, wanted)
+    below = own + (window or Wanted())
+    (there,) = descent.look(Look(node.input, below, "reached it"))
+    if there.untold:
+        yield from untold(way, wanted, there)
+    elif there.count:
+        yield from _other_windows(descent, node, own, wanted, left, there, way)
+    else:
+        yield from descent.below(node.input, below, way if window is not None else way.without(left, node.kind.upper()))
+
+
+def _other_windows(
+    descent: Descent, node: TimeWindow, own: Wanted, wanted: Wanted, left: Wanted, there: Read, way: Way
+) -> Iterator[Lost]:
+    (windows,) = descent.look(Look(node, own, "are in other windows"))
+    reason = "they are in other windows" if windows.count else f"their `{node.time}` is NULL, which is in no window"
+    found = way.without(left, node.kind.upper())
+    yield lost(found, Where.WINDOW, f"{node.kind.upper()}: {reason}", wanted, [(node, windows), (node.input, there)])
+
+
+def lost_emit(descent: Descent, node: Emit, wanted: Wanted, way: Way) -> Iterator[Lost]:
+    """Groups that are there and wait for the watermark, or for their delay."""
+    below = emitted(node, wanted)
+    (there,) = descent.look(Look(node.input, below, "wait"))
+    if there.untold:
+        yield from untold(way, wanted, there)
+    elif not there.count:
+        yield from descent.below(node.input, below, way)
+    else:
+        left = wanted.split(node.input.schema.names)[1]
+        reasons = []
+        if node.watermark:
+            reasons.append(_waits(descent, node.input, there, "EMIT AFTER WATERMARK"))
+        if node.delay is not None:
+            delay = timedelta(microseconds=node.delay)
+            reasons.append(
+                f"EMIT AFTER DELAY: a group is told {delay} after the first of its changes, by the clock of the epochs"
+            )
+        words = "; ".join(reasons) or "EMIT: its changes were told as they came, with other values"
+        yield lost(way.without(left, "EMIT"), Where.EMIT, words, wanted, [(node.input, there)])
+
+
+def lost_in_order(descent: Descent, node: InOrder, wanted: Wanted, way: Way) -> Iterator[Lost]:
+    """Rows that wait until no earlier one can come."""
+    below = in_order(node, wanted)
+    (there,) = descent.look(Look(node.input, below, "wait, or came too late for their place"))
+    if there.untold or not there.count:
+        yield from untold(way, wanted, there)
+        if not there.untold:
+            yield from descent.below(node.input, below, way)
+        return
+    if node.within is None:
+        words = _waits(descent, node.input, there, "SELECT STREAM", node.time)
+    else:
+        within = timedelta(microseconds=node.within)
+        words = f"ORDER BY WITHIN: a row is told once a row whose `{node.time}` is {within} greater has come; later ones are dropped"
+    yield lost(way, Where.EMIT, words, wanted, [(node.input, there)])
+
+
+def lost_sequence(descent: Descent, node: SplAggregate | PredicateWindow, wanted: Wanted, way: Way) -> Iterator[Lost]:
+    """The rows of the sequence of which no window was made: what else is asked of a window cannot be followed."""
+    is_spl = isinstance(node, SplAggregate)
+    words = "the window of SPL" if is_spl else "WINDOW BY"
+    mapping: dict[str, Expr]
+    if isinstance(node, SplAggregate):
+        mapping = {i.name: i.expr for i in (*node.partition, *node.groups)}
+    else:
+        mapping = {n: column(k) for n, k in zip(node.partition, node.spec.keys, strict=True)}
+    own, left = wanted.split(mapping)
+    below = own.over(mapping)
+    (there,) = descent.look(Look(node.input, below, "are in its sequence"))
+    way = way.without(left, words)
+    if there.untold:
+        yield from untold(way, wanted, there)
+    elif there.count:
+        told = "it has not fired so" if is_spl else "no window of its rows is such"
+        yield lost(way, Where.WINDOW, f"{words}: the rows are there, but {told}", wanted, [(node.input, there)])
+    else:
+        yield from descent.below(node.input, below, way)
+
+
+def lost_spl_join(descent: Descent, node: SplJoin, wanted: Wanted, way: Way) -> Iterator[Lost]:
+    """Both sides' rows: of those that are there on both it cannot be told which stood in their windows together."""
+    sides = spl_sides(node, wanted)
+    looks = descent.look(*(Look(i, s, "are there") for i, s in zip(node.inputs, sides, strict=True)))
+    if any(r.untold for r in looks):
+        yield from untold(way, wanted, *looks)
+        return
+    missing = [n for n, r in enumerate(looks) if not r.count]
+    for number in missing:
+        yield from descent.below(node.inputs[number], sides[number], way.by("the join of windows of SPL"))
+    if not missing:
+        words = "the join of windows of SPL: both sides have such rows, which did not stand in their windows together"
+        yield lost(way, Where.WINDOW, words, wanted, list(zip(node.inputs, looks, strict=True)))
+
+
+def _waits(descent: Descent, node: Node, there: Read, word: str, only: str | None = None) -> str:
+    """For which watermark the rows wait, and how far it is."""
+    bounds = _bounds(descent, node)
+    told = [_wait(n, b, there.rows) for n, b in bounds.items() if b < FOREVER and (only is None or n == only)]
+    words = "; ".join(t for t in told if t)
+    if not words:
+        return (
+            f"{word}: no column of them has a watermark"
+            if not bounds
+            else f"{word}: they are complete, and come with the next epoch"
+        )
+    return f"{word}: they wait: {words}"
+
+
+def _wait(name: str, bound: int, rows: tuple[Mapping[str, Any], ...]) -> str:
+    """What one column waits for."""
+    times = [t for r in rows if (t := r.get(name)) is not None]
+    if bound == NEVER:
+        return f"there is no watermark of `{name}` yet"
+    waiting = [t for t in times if microseconds(t) >= bound]
+    if not waiting:
+        return ""
+    at, least = (t.isoformat(" ") for t in (instant(bound), min(waiting)))
+    return f"the watermark of `{name}` is {at}, and must pass {least}"
+
+
+def _bounds(descent: Descent, node: Node) -> Bounds:
+    """The bounds of an operator's columns, as of the epoch that was read."""
+    row = descent.epoch
+    if row is None:
+        return {}
+    known: dict[str, Bounds | None] = dict(bounds_by_input(descent.asker.catalog, Clocks.of_document(row.bounds)))
+    for id_, view in descent.asker.catalog.views.items():  # a view reads earlier ones
+        known[id_] = bounds_of(view.plan, known.get)
+    return bounds_of(node, known.get)

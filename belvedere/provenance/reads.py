@@ -1,0 +1,89 @@
+"""Rows that were found: how many, and the first of them by key.
+
+In: plans of rows. Out: counts and samples, all of one epoch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from sqlglot import exp
+
+from belvedere.errors import Diagnostic
+from belvedere.plan.expressions import column
+from belvedere.plan.nodes import Aggregate, Item, Node, Order, TopK
+from belvedere.provenance.asking import Asker
+from belvedere.schema import Schema
+from belvedere.store.protocol import EpochRow
+
+if TYPE_CHECKING:
+    from belvedere.provenance.why import Why
+
+SAMPLE = 5
+"""How many rows are shown of each relation."""
+COUNT = "n"
+
+
+@dataclass(frozen=True)
+class Read:
+    """Rows of one relation that a row was made of: how many, and the first of them by key."""
+
+    relation: str
+    """The relation's id; of what was dropped on the way, that of the operator's first input."""
+    words: str
+    count: int = 0
+    rows: tuple[Mapping[str, Any], ...] = ()
+    order: tuple[str, ...] = ()
+    """The columns by which the sample is the first rows."""
+    untold: str = ""
+    """Why its rows cannot be told."""
+    below: tuple[Why, ...] = ()
+    """For rows of views that were followed: what they were made of."""
+
+
+def counted(rows: Node) -> Node:
+    """How many rows there are."""
+    return Aggregate(rows, (), (Item(COUNT, exp.Count(this=exp.Star()), pa.int64(), nullable=False),))
+
+
+def sampled(rows: Node, order: tuple[str, ...], size: int) -> Node:
+    """The first rows by key."""
+    return TopK(rows, tuple(Order(column(n)) for n in order), size)
+
+
+def sample_order(schema: Schema) -> tuple[str, ...]:
+    """The key of a relation, as far as it can be ordered."""
+    return tuple(n for n in schema.key or () if not pa.types.is_nested(schema[n].type))
+
+
+@dataclass(frozen=True)
+class Question:
+    """Rows that are to be counted and sampled."""
+
+    read: Read
+    rows: Node | None
+
+
+def told(asker: Asker, questions: Sequence[Question], size: int) -> tuple[EpochRow | None, list[Read]]:
+    """Count and sample the rows of each question, all of one epoch, which is given too."""
+    plans: list[Node] = []
+    for question in questions:
+        if question.rows is not None:
+            plans += [counted(question.rows), sampled(question.rows, question.read.order, size)]
+    asked = asker.ask(plans)
+    answers = iter(asked.rows)
+    found = []
+    for question in questions:
+        if question.rows is None:
+            found.append(question.read)
+            continue
+        count, rows = next(answers), next(answers)
+        problem = next((a for a in (count, rows) if isinstance(a, Diagnostic)), None)
+        if problem is not None:
+            found.append(replace(question.read, untold=problem.message))
+        else:
+            found.append(replace(question.read, count=count[COUNT][0].as_py(), rows=tuple(rows.to_pylist())))  # type: ignore[union-attr,index]
+    return asked.epoch, found
