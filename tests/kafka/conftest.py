@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tools.servers.kafka import Broker, NoPrograms
+from tools.servers.kafka_cluster import Cluster
 
 _topics = count()
 
@@ -18,7 +19,7 @@ _topics = count()
 class Bus:
     """Topics of a broker, and messages into them."""
 
-    def __init__(self, broker: Broker):
+    def __init__(self, broker: Broker | Cluster):
         from confluent_kafka import Producer
         from confluent_kafka.admin import AdminClient
 
@@ -27,13 +28,13 @@ class Bus:
         self.admin = AdminClient(settings)
         self.producer = Producer(settings | {"linger.ms": 2, "queue.buffering.max.messages": 1_000_000})
 
-    def topic(self, partitions: int = 1, name: str | None = None, **config: str) -> str:
+    def topic(self, partitions: int = 1, name: str | None = None, replicas: int = 1, **config: str) -> str:
         """An empty topic; its name."""
         from confluent_kafka.admin import NewTopic
 
         made = name or f"Topic{next(_topics)}"
         given = {k.replace("_", "."): v for k, v in config.items()}
-        for future in self.admin.create_topics([NewTopic(made, partitions, 1, config=given)]).values():
+        for future in self.admin.create_topics([NewTopic(made, partitions, replicas, config=given)]).values():
             future.result()
         return made
 

@@ -178,3 +178,19 @@ def test_what_is_wrong_is_told(bus: Bus, spark: Any, tmp_path: Path) -> None:
     with pytest.raises(BelvedereError) as caught:
         Workbench(SCRIPT, spark=spark, project=settings)
     assert caught.value.diagnostics[0].code == "B6202"
+
+
+def test_a_call_that_passes_over_its_timeout_is_left_behind() -> None:
+    from threading import Event
+
+    from belvedere.connectors.kafka.client import told
+    from belvedere.connectors.kafka.sink import _within
+
+    released = Event()
+    with pytest.raises(BelvedereError) as caught, told("the sink cannot send"):
+        _within(0.05, released.wait)
+    released.set()
+    assert caught.value.diagnostics[0].code == "B6201", "it is away: what is not sent waits in the store"
+    with pytest.raises(ZeroDivisionError):
+        _within(5, lambda: 1 / 0)
+    _within(5, lambda: None)

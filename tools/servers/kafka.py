@@ -98,11 +98,16 @@ def free_port() -> int:
         return int(found.getsockname()[1])
 
 
+def new_identity() -> str:
+    """Of a cluster, as Kafka writes it."""
+    return base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=").replace("-", "a")
+
+
 class Broker:
     """A broker over a folder: it can be ended in any way, and started again on its port."""
 
-    def __init__(self, folder: Path, port: int | None = None, more: str = ""):
-        """`more` settings, which may name `{folder}`, `{port}` and `{controller}`."""
+    def __init__(self, folder: Path, port: int | None = None, more: str = "", cluster: str | None = None, leads: bool = True):
+        """`more` settings may name `{folder}`, `{port}` and `{controller}`; `cluster`: an identity; `leads`: is the controller too."""
         self.folder, self.port = folder, port or free_port()
         self.address = f"127.0.0.1:{self.port}"
         self.settings = folder / "server.properties"
@@ -111,8 +116,8 @@ class Broker:
             folder.mkdir(parents=True, exist_ok=True)
             named = {"folder": folder, "port": self.port, "controller": free_port()}
             self.settings.write_text((SETTINGS + more).format(**named))
-            identity = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=").replace("-", "a")
-            self._java("kafka.tools.StorageTool", "format", "--standalone", "-t", identity, "-c", str(self.settings)).wait(60)
+            given = ["-t", cluster or new_identity(), "-c", str(self.settings), *(["--standalone"] if leads else [])]
+            self._java("kafka.tools.StorageTool", "format", *given).wait(60)
 
     def _java(self, *arguments: str) -> subprocess.Popen[bytes]:
         options = (*OPTIONS, f"-Dlog4j2.configurationFile={programs()}/log4j2.properties")
@@ -122,15 +127,25 @@ class Broker:
 
     def start(self) -> Broker:
         """Returns when it answers."""
+        self.launch()
+        self.wait()
+        return self
+
+    def launch(self) -> None:
+        """Start its process."""
+        self.process = self._java("kafka.Kafka", str(self.settings))
+
+    def wait(self, brokers: int = 1) -> None:
+        """Returns when it answers, and knows so many brokers."""
         from confluent_kafka.admin import AdminClient
 
-        self.process = self._java("kafka.Kafka", str(self.settings))
+        assert self.process is not None
         admin = AdminClient({"bootstrap.servers": self.address, "log_level": 0})
         deadline = time.monotonic() + 60
         while time.monotonic() < deadline and self.process.poll() is None:
             try:
-                if admin.list_topics(timeout=1).brokers:
-                    return self
+                if len(admin.list_topics(timeout=1).brokers) >= brokers:
+                    return
             except Exception:  # it does not answer yet
                 time.sleep(0.1)
         raise AssertionError((self.folder / "server.log").read_text()[-2_000:])

@@ -8,8 +8,10 @@ all. After a crash the producer of the same transactional id ends what the old o
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, wait
 from itertools import islice
+from threading import Thread
 from typing import Any
 
 import pyarrow as pa
@@ -112,7 +114,8 @@ class KafkaOutlet:
         group = self._group()
         try:
             mark = TopicPartition(self.topic, 0, some[-1][-1])
-            producer.send_offsets_to_transaction([mark], group.consumer_group_metadata(), SECONDS)
+            metadata = group.consumer_group_metadata()
+            _within(2 * SECONDS, lambda: producer.send_offsets_to_transaction([mark], metadata, SECONDS))
             producer.commit_transaction(SECONDS)
         finally:
             group.close()
@@ -144,6 +147,27 @@ class KafkaOutlet:
     def close(self) -> None:
         """What was sent is there: nothing waits here."""
         self._producer = None
+
+
+def _within(seconds: float, call: Callable[[], object]) -> None:
+    """A call that may pass over its own timeout: librdkafka's of offsets waits for ever where the group's coordinator is gone (its #5456).
+
+    Raises what it raises, or KafkaException where it does not end: its thread is left behind with its producer, which the next one fences.
+    """
+    ended: Future[object] = Future()
+
+    def run() -> None:
+        try:
+            ended.set_result(call())
+        except BaseException as error:  # told where it is waited for
+            ended.set_exception(error)
+
+    Thread(target=run, name="kafka-offsets", daemon=True).start()
+    if not wait([ended], seconds).done:
+        raise KafkaException(
+            KafkaError(KafkaError._TIMED_OUT, f"the group's coordinator did not answer for {seconds:.0f} seconds")
+        )
+    ended.result()
 
 
 def _keys(rows: pa.Table) -> list[bytes]:
