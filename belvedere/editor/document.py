@@ -1,0 +1,142 @@
+"""A script that somebody edits: its text, what the last compiles understood of it, what its names mean.
+
+In: a path, texts, a project. Out: a `Document`: everything else in this package asks it. Each text is read, and compiled where that is
+asked for; what is known of a name stays while its statement is broken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+
+from belvedere.catalog import Catalog
+from belvedere.compiler import Compiled, compile_script
+from belvedere.editor.heads import Form, read_head
+from belvedere.editor.known import Known
+from belvedere.editor.positions import Lines
+from belvedere.editor.reading import ReadText, read
+from belvedere.editor.tables import CachedTables
+from belvedere.editor.uses import Statement, Use, statement_of
+from belvedere.errors import BelvedereError
+from belvedere.settings import ProjectSettings, load_project
+
+SUFFIX = ".sqrl"
+Opened = Callable[[Path], ProjectSettings]
+"""The project of the script at a path."""
+
+
+@dataclass(frozen=True)
+class Revision:
+    """One text of a script, and what was known when it came."""
+
+    text: str
+    known: Known
+
+    @cached_property
+    def lines(self) -> Lines:
+        """Where its lines are."""
+        return Lines(self.text)
+
+    @cached_property
+    def read(self) -> ReadText:
+        """Its tokens and statements."""
+        return read(self.text)
+
+    @cached_property
+    def statements(self) -> list[Statement]:
+        """Its statements, ready to be asked."""
+        return [statement_of(self.read, s, self.known) for s in self.read.statements]
+
+    @cached_property
+    def uses(self) -> list[Use]:
+        """What its names mean, in the order of the text."""
+        return sorted((u for s in self.statements for u in s.uses()), key=lambda u: (u.start, u.defines))
+
+    def statement_at(self, offset: int) -> Statement | None:
+        """The statement at an offset."""
+        found = self.read.statement_at(offset)
+        return next((s for s in self.statements if s.range is found), None)
+
+    def uses_at(self, offset: int) -> list[Use]:
+        """What the name that holds or ends at an offset means: first what it refers to, then what it defines."""
+        return [u for u in self.uses if u.start <= offset <= u.end]
+
+
+class Document:
+    """A script. `compile` may be called in another thread than the rest; whoever has a `Revision` keeps it."""
+
+    def __init__(self, path: Path, text: str, open_project: Opened | None = None, tables: CachedTables | None = None):
+        self.path, self.file = path, str(path)
+        self._open = open_project or (lambda p: load_project(p.parent))
+        self._tables = tables or CachedTables()
+        self._compiled: tuple[str, Compiled, ProjectSettings] | None = None
+        self.now = Revision(text, Known(Catalog(), self.file))
+
+    @property
+    def text(self) -> str:
+        """The text as it is now."""
+        return self.now.text
+
+    def change(self, text: str) -> None:
+        """Take another text."""
+        if text != self.now.text:
+            self.now = Revision(text, self.now.known)
+
+    def forget(self) -> None:
+        """Something beside the text has changed: the next compile is a new one."""
+        self._compiled = None
+
+    def compile(self) -> Compiled:
+        """The text compiled; what it tells of names is known from then on. Its diagnostics begin with those of the project file."""
+        return self._compile()[1]
+
+    @property
+    def project(self) -> ProjectSettings:
+        """The project of the last compile."""
+        return self._compile()[2]
+
+    def ready(self) -> Revision:
+        """The text as it is now, with names of a compile: of this text if there has been none at all."""
+        if self._compiled is None:
+            self._compile()
+        return self.now
+
+    def _compile(self) -> tuple[str, Compiled, ProjectSettings]:
+        text, done = self.now.text, self._compiled
+        if done is not None and done[0] == text:
+            return done
+        try:
+            project = replace(self._open(self.path), finder=self._tables)
+            compiled = compile_script(text, path=self.path, project=project)
+            compiled = replace(compiled, diagnostics=tuple(dict.fromkeys((*project.diagnostics, *compiled.diagnostics))))
+        except BelvedereError as error:  # a profile that is not there
+            project = ProjectSettings(self.path.parent)
+            compiled = Compiled(Catalog(), error.diagnostics)
+        now = self.now
+        known = Known(compiled.catalog, self.file, now.known, _defined(now.read), _imported(now.read))
+        if now.text == text:
+            self.now = Revision(text, known)
+        else:  # it was changed meanwhile
+            self.now = Revision(now.text, known)
+        self._compiled = (text, compiled, project)
+        return self._compiled
+
+
+def _imported(read_text: ReadText) -> dict[str, str]:
+    """What imports with a name of their own import, by this name, folded."""
+    heads = (read_head(read_text, s.lo, s.hi) for s in read_text.statements)
+    named = ((h.alias, h.path) for h in heads if h.form is Form.IMPORT and h.alias is not None and h.path)
+    return {read_text.tokens[alias].text.casefold(): read_text.tokens[path[-1]].text for alias, path in named}
+
+
+def _defined(read_text: ReadText) -> set[str]:
+    """The folded names that statements define, understood or not; imports of all tables of a source define any."""
+    names = set()
+    for statement in read_text.statements:
+        head = read_head(read_text, statement.lo, statement.hi)
+        if head.name is not None:
+            names.add(read_text.tokens[head.name].text.casefold())
+            names.add(".".join(read_text.tokens[i].text for i in head.path).casefold())
+    return names

@@ -1,0 +1,203 @@
+"""What an editor shows of the name under the pointer.
+
+In: a document, an offset. Out: Markdown with the place that it is about: type, key, kind, how a view is maintained, the doc comment; of
+functions their parameters and what they do. How views are maintained is planned at the first hover, not while somebody types.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+from belvedere.catalog import Catalog, shown_names
+from belvedere.editor.document import Document, Revision
+from belvedere.editor.functions import Signature, signature_of
+from belvedere.editor.known import KnownRelation
+from belvedere.editor.uses import KnownColumn, Statement, Use, columns
+from belvedere.errors import BelvedereError
+from belvedere.functions.types import type_text
+from belvedere.rules import maintain
+from belvedere.rules.explain import ViewExplanation, explain
+
+SHOWN = 40
+"""So many columns of a relation are listed."""
+
+
+@dataclass(frozen=True)
+class Hover:
+    """Markdown about the text from `start` to `end`."""
+
+    text: str
+    start: int
+    end: int
+
+
+def hover(document: Document, offset: int) -> Hover | None:
+    """What is known of the name at an offset."""
+    now = document.ready()
+    for use in sorted(now.uses_at(offset), key=lambda u: offset == u.end):
+        statement = now.statement_at(use.start)
+        text = _text(document, now, statement, use) if statement is not None else None
+        if text is not None:
+            return Hover(text, use.start, use.end)
+    return None
+
+
+def _text(document: Document, now: Revision, statement: Statement, use: Use) -> str | None:
+    name, kind = now.text[use.start : use.end].strip("`"), use.symbol.kind
+    if kind == "function":
+        found = signature_of(name, now.known.functions)
+        return signature_text(found) if found is not None else None
+    if kind in ("relation", "alias"):
+        relation = relation_at(statement, use)
+        return _relation_text(document, relation) if relation is not None else _query_text(statement, name, use)
+    if kind == "relationship":
+        return _relationship_text(now, use, name)
+    if kind == "parameter":
+        return f"```sqrl\n{name}\n```\nparameter of this query"
+    return _column_text(statement, use, name)
+
+
+def signature_text(found: Signature) -> str:
+    """A function for people."""
+    kind = (
+        ""
+        if found.kind == "scalar"
+        else f"{found.kind} function\n\n"
+        if found.kind in ("aggregate", "window")
+        else f"{found.kind}\n\n"
+    )
+    return f"```sqrl\n{found.label}\n```\n{kind}{found.text}".strip()
+
+
+def relation_at(statement: Statement, use: Use) -> KnownRelation | None:
+    """The relation that a name stands for, by itself or as an alias."""
+    place = statement.read.token_at(use.start)
+    if use.symbol.kind == "relation":
+        name = statement.text_of(place) if place is not None else use.symbol.name
+        return statement.known.find(name, statement.range.end + 1 if use.defines else statement.range.start) or next(
+            (r for r in statement.known if (r.home[0], r.home[1].casefold()) == (use.symbol.file, use.symbol.name)), None
+        )
+    sources = (s for b in statement.block.walk() for s in b.sources)
+    named = next((s for s in sources if statement.alias_symbol(s) == use.symbol), None)
+    return statement.relation_of(named) if named is not None else None
+
+
+def _relation_text(document: Document, relation: KnownRelation) -> str:
+    shown = [c for c in columns(relation) if not c.hidden]
+    lines = [f"  {c.name} {_type(c)}" for c in shown[:SHOWN]]
+    lines += [f"  ... and {len(shown) - SHOWN} more"] if len(shown) > SHOWN else []
+    parts = [f"```sqrl\n{relation.name} (\n" + ",\n".join(lines) + "\n)\n```", f"*{relation.kind}*{_key(relation)}"]
+    if relation.doc:
+        parts.append(relation.doc)
+    if links := [f"`{r.name}` → `{target}`" for r, target in relation.links.values()]:
+        parts.append("relationships: " + ", ".join(links))
+    if (kept := kept_text(document, relation)) is not None:
+        parts.append(kept)
+    return "\n\n".join(parts)
+
+
+def _key(relation: KnownRelation) -> str:
+    key = relation.schema.key
+    if key is None:
+        return ""
+    return f", key ({', '.join(f'`{k}`' for k in key)})" if key else ", one row"
+
+
+def _type(column: KnownColumn) -> str:
+    return f"{type_text(column.type) if column.type is not None else ''}{'' if column.nullable else ' NOT NULL'}".strip()
+
+
+def kept_text(document: Document, relation: KnownRelation) -> str | None:
+    """How a view is maintained and read; None where the script has errors."""
+    compiled = document.compile()
+    if not compiled.ok:
+        return None
+    found = next((e for e in _explained(compiled.catalog) if e.name == relation.id), None)
+    if found is None:
+        return None
+    lines = [f"- **{s.rule}**: {shown_names(s.reason)}" for s in found.stages]
+    return shown_names("\n".join([*lines, f"- read: {found.reads}"]))
+
+
+class _ById:
+    """A catalog as a key: the same object has the same plan."""
+
+    def __init__(self, catalog: Catalog):
+        self.catalog = catalog
+
+    def __hash__(self) -> int:
+        return id(self.catalog)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _ById) and other.catalog is self.catalog
+
+
+def _explained(catalog: Catalog) -> tuple[ViewExplanation, ...]:
+    return _explanations(_ById(catalog))
+
+
+@lru_cache(maxsize=8)
+def _explanations(of: _ById) -> tuple[ViewExplanation, ...]:
+    try:
+        return explain(of.catalog, maintain(of.catalog))
+    except BelvedereError:  # `check` tells it
+        return ()
+
+
+def _query_text(statement: Statement, name: str, use: Use) -> str | None:
+    """A query with a name: of WITH, or in brackets in FROM."""
+    for block in statement.block.walk():
+        inner = [(i, b) for i, b in block.ctes if b is not None]
+        inner += [(s.alias, s.inner) for s in block.sources if s.alias is not None and s.inner is not None]
+        for i, query in inner:
+            if f"@{statement.read.tokens[i].start}" == use.symbol.of:
+                lines = [f"  {c.name} {_type(c)}".rstrip() for c in statement.given(query)]
+                return f"```sqrl\n{name} (\n" + ",\n".join(lines) + "\n)\n```\n*query of this statement*"
+    return None
+
+
+def _relationship_text(now: Revision, use: Use, name: str) -> str | None:
+    owner = next((r for r in now.known if (r.home[0], r.home[1].casefold()) == (use.symbol.file, use.symbol.of)), None)
+    link = owner.link(name) if owner is not None else None
+    if owner is None or link is None:
+        return None
+    target = now.known.find(link[1])
+    one = target is not None and link[0].leads_to_one(owner.schema, target.schema)
+    doc = f"\n\n{link[0].doc}" if link[0].doc else ""
+    return f"```sqrl\n{owner.name}.{link[0].name} → {link[1]}\n```\n*relationship*, leads to {'one row' if one else 'many rows'}{doc}"
+
+
+def _column_text(statement: Statement, use: Use, name: str) -> str | None:
+    found = column_at(statement, use)
+    if found is None:
+        return None
+    owner = f"of `{found.symbol.of}`" if found.symbol.of and not found.symbol.of.startswith("@") else ""
+    text = f"```sqrl\n{found.name} {_type(found)}".rstrip() + "\n```"
+    said = [f"*column* {owner}".strip(), found.doc or "", f"`{found.text}`" if found.text and found.text != name else ""]
+    return "\n\n".join([text, *(s for s in said if s)])
+
+
+def column_at(statement: Statement, use: Use) -> KnownColumn | None:
+    """The column that a name of the statement means."""
+    relation = next((r for r in statement.known if (r.home[0], r.home[1].casefold()) == (use.symbol.file, use.symbol.of)), None)
+    of_relation = columns(relation)
+    given = [c for b in statement.block.walk() for s in b.sources for c in statement.columns_of(s)]
+    given += [c for b in statement.block.walk() for c in statement.given(b)]
+    found = [c for c in (*of_relation, *given) if c.symbol == use.symbol]
+    if not found and use.symbol.kind == "field":
+        place = statement.read.token_at(use.start)
+        return _field(statement, place) if place is not None else None
+    return found[0] if found else None
+
+
+def _field(statement: Statement, place: int) -> KnownColumn | None:
+    first = place
+    while first >= 2 and statement.text_of(first - 1) == ".":
+        first -= 2
+    path = statement.read.path_from(first, place + 1)
+    found = statement.resolve(statement.block.innermost(first), path)
+    if len(found) != len(path):
+        return None
+    symbol, type_, nullable = found[-1]
+    return KnownColumn(statement.text_of(place), symbol, type_, nullable)

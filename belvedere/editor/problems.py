@@ -1,0 +1,70 @@
+"""What is wrong with a script and what an editor can do about it: diagnostics, and their hints as edits.
+
+In: a document. Out: diagnostics of this file and of others, and `Remedy`s at a place. A fix of the compiler is taken; so is a hint that
+names the word to write, where the diagnostic points at one word.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from belvedere.editor.document import Document
+from belvedere.errors import Diagnostic
+from belvedere.lang.statements.format import format_script
+from belvedere.lang.statements.parse import parse_script
+
+_NAMED = re.compile(r"did you mean `([^`]+)`\?")
+
+
+@dataclass(frozen=True)
+class Remedy:
+    """An edit that answers a diagnostic: replace the text from `start` to `end`."""
+
+    title: str
+    diagnostic: Diagnostic
+    start: int
+    end: int
+    text: str
+
+
+def diagnostics(document: Document) -> dict[str, list[Diagnostic]]:
+    """What is wrong, by file; this file is always there, and what has no place is said of it."""
+    found: dict[str, list[Diagnostic]] = {document.file: []}
+    for d in document.compile().diagnostics:
+        found.setdefault(d.span.file if d.span is not None else document.file, []).append(d)
+    return found
+
+
+def remedies(document: Document, start: int, end: int) -> list[Remedy]:
+    """The edits for what is wrong between two offsets."""
+    inside = [
+        d for d in diagnostics(document)[document.file] if d.span is not None and d.span.start <= end and start <= d.span.end
+    ]
+    return [r for d in inside if (r := remedy(d, document.text)) is not None]
+
+
+def remedy(diagnostic: Diagnostic, text: str) -> Remedy | None:
+    """The edit that a diagnostic asks for; None where it needs thought."""
+    if (fix := diagnostic.fix) is not None:
+        title = diagnostic.hint or (f"write `{fix.text}`" if fix.text else "remove it")
+        return Remedy(title, diagnostic, fix.span.start, fix.span.end, fix.text)
+    named = _NAMED.search(diagnostic.hint or "")
+    if named is None or diagnostic.span is None:
+        return None
+    wrong = re.findall(r"`([^`]+)`", diagnostic.message)
+    start, end = diagnostic.span.start, diagnostic.span.end
+    written = text[start:end]
+    last = next((w for w in wrong if written.strip("`").casefold().endswith(w.casefold())), None)
+    if last is None:
+        return None
+    if written.strip("`").casefold() != last.casefold():  # the last name of a path
+        start = end - len(last)
+    right = named[1] if named[1].isidentifier() and named[1].isascii() else f"`{named[1]}`"
+    return Remedy(f"write `{named[1]}`", diagnostic, start, end, right)
+
+
+def formatted(document: Document) -> str | None:
+    """The script in the one layout; None where it has syntax errors."""
+    text = document.text
+    return format_script(text) if parse_script(text, document.file).ok else None
