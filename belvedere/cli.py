@@ -39,6 +39,7 @@ COMMANDS = {
     "why": "say which rows of the inputs a row of a view was made of",
     "why-not": "say where the rows of a row that is missing vanish",
     "test": "run a script's tests",
+    "lsp": "answer an editor: the language server",
 }
 
 WITHOUT_PROJECT = {"init", "fmt", "calibrate"}

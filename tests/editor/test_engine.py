@@ -233,3 +233,10 @@ def test_no_damage_of_an_example_stops_an_answer(path: Path, data: st.DataObject
         assert d.span is None or 0 <= d.span.start <= d.span.end <= len(text)
     assert all(0 <= r.start <= r.end <= len(text) for r in remedies(made, 0, len(text)))
     assert all(0 <= u.start < u.end <= len(text) for u in made.now.uses)
+
+
+def test_a_profile_that_is_missing_is_told_in_the_script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "belvedere.toml").write_text("")
+    monkeypatch.setenv("BELVEDERE_PROFILE", "nowhere")
+    made = Document(tmp_path / "script.sqrl", SCRIPT)
+    assert [d.code for d in diagnostics(made)[made.file]] == ["B9108"]

@@ -1,0 +1,30 @@
+"""`belvedere lsp`: the language server, for editors, on standard input and output.
+
+In: messages of an editor. Out: answers, until it says exit or goes away.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from belvedere.errors import fail
+from belvedere.settings import ProjectSettings, load_project
+
+
+def command() -> int:
+    """Answer an editor on standard input and output: diagnostics, completion, hover, definitions, renames, layout."""
+    try:
+        from belvedere.language_server.server import make_server
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] not in ("pygls", "lsprotocol"):
+            raise
+        raise fail("B9157", "`belvedere lsp` needs pygls", hint='write `pip install "belvedere[lsp]"`') from error
+    make_server(_project).start_io()
+    return 0
+
+
+def _project(script: Path) -> ProjectSettings:
+    """The project of a script, with the columns that a store in a file has."""
+    from belvedere.commands.stores import with_columns_at_hand
+
+    return with_columns_at_hand(load_project(script.parent), script)

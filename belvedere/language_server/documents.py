@@ -1,0 +1,70 @@
+"""The scripts that an editor has open, and those beside them.
+
+In: addresses and texts. Out: `Document`s; one that is not open is read from its file. All share what sources told of their tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from belvedere.editor.document import Document, Opened
+from belvedere.editor.places import scripts_beside
+from belvedere.editor.tables import CachedTables
+
+
+def path_of(uri: str) -> Path:
+    """The path of an address; a text that was never saved has one that does not exist."""
+    parts = urlsplit(uri)
+    path = unquote(parts.path)
+    if parts.scheme != "file":
+        return Path.cwd() / f"{Path(path).name or 'untitled'}"
+    drive = path[1:] if len(path) > 2 and path[2] == ":" else path  # /C:/folder of Windows
+    return Path(drive).resolve()
+
+
+class Documents:
+    """Documents by path."""
+
+    def __init__(self, open_project: Opened):
+        self._open_project, self._tables = open_project, CachedTables()
+        self.opened: dict[Path, Document] = {}
+        self._read: dict[Path, tuple[int, Document]] = {}
+
+    def open(self, uri: str, text: str) -> Document:
+        """A document whose text the editor says from now on."""
+        path = path_of(uri)
+        self.opened[path] = Document(path, text, self._open_project, self._tables)
+        return self.opened[path]
+
+    def at(self, uri: str) -> Document:
+        """An open document. Raises KeyError."""
+        return self.opened[path_of(uri)]
+
+    def close(self, uri: str) -> None:
+        """The file is what counts again."""
+        self.opened.pop(path_of(uri), None)
+
+    def others(self, document: Document) -> Iterator[Document]:
+        """The scripts that a document may import, or that may import it."""
+        for path in scripts_beside(document.path):
+            found = self.opened.get(path) or self._from_file(path)
+            if found is not None:
+                yield found
+
+    def _from_file(self, path: Path) -> Document | None:
+        try:
+            changed = path.stat().st_mtime_ns
+            known = self._read.get(path)
+            if known is None or known[0] != changed:
+                made = Document(path, path.read_text(encoding="utf-8"), self._open_project, self._tables)
+                known = self._read[path] = (changed, made)
+        except (OSError, UnicodeDecodeError):
+            return None
+        return known[1]
+
+    def forget(self) -> None:
+        """A script, the project file or data has changed: all is compiled anew when it is asked for."""
+        for document in (*self.opened.values(), *(d for _, d in self._read.values())):
+            document.forget()

@@ -1,0 +1,290 @@
+"""The language server: one function a request.
+
+In: a function that opens the project of a script. Out: a pygls server. Diagnostics wait until nobody has typed for a moment and are
+computed in a thread, so that other requests go on; a mistake of ours is told to the editor (B9156) and ends no connection.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from functools import wraps
+from importlib.metadata import version
+from typing import Any
+
+from lsprotocol import types as lsp
+from pygls.exceptions import JsonRpcException
+from pygls.lsp.server import LanguageServer
+
+from belvedere.editor.completion import complete
+from belvedere.editor.document import Document, Opened
+from belvedere.editor.functions import signature_of
+from belvedere.editor.hover import hover, signature_text
+from belvedere.editor.outline import outline
+from belvedere.editor.places import Place, definitions, references
+from belvedere.editor.positions import Lines
+from belvedere.editor.problems import diagnostics, formatted, remedies
+from belvedere.editor.renaming import renamable, rename
+from belvedere.editor.signatures import signature_at
+from belvedere.errors import BelvedereError
+from belvedere.language_server.conversion import to_completion, to_diagnostic, to_range, to_symbol
+from belvedere.language_server.documents import Documents, path_of
+
+FAILED = "B9156"
+PAUSE = 0.15
+"""Seconds without a key until diagnostics are computed."""
+WATCHED = ("**/*.sqrl", "**/belvedere.toml")
+
+
+class RequestRefused(JsonRpcException):
+    """A request that cannot be done, with the reason for whoever asked."""
+
+    CODE = -32803
+
+
+class ScriptServer(LanguageServer):
+    """The documents of one editor, and the diagnostics that are on their way."""
+
+    def __init__(self, open_project: Opened):
+        super().__init__("belvedere", version("belvedere"), text_document_sync_kind=lsp.TextDocumentSyncKind.Incremental)
+        self.documents = Documents(open_project)
+        self.waiting: dict[str, asyncio.Task[None]] = {}
+
+    @property
+    def encoding(self) -> str:
+        """The units of positions that were agreed on."""
+        return str(getattr(self.workspace.position_encoding, "value", self.workspace.position_encoding))
+
+    def place(self, params: Any) -> tuple[Document, int]:
+        """The document and the offset that a request names."""
+        document = self.documents.at(params.text_document.uri)
+        return document, document.now.lines.offset(params.position.line, params.position.character, self.encoding)
+
+    def check_soon(self, uri: str, pause: float = PAUSE) -> None:
+        """Tell diagnostics once nothing has changed for a while."""
+        if (before := self.waiting.pop(uri, None)) is not None:
+            before.cancel()
+        self.waiting[uri] = asyncio.ensure_future(self._check(uri, pause))
+
+    async def _check(self, uri: str, pause: float) -> None:
+        await asyncio.sleep(pause)
+        document = self.documents.opened.get(path_of(uri))
+        if document is None:
+            return
+        text = document.text
+        try:
+            found = await asyncio.to_thread(diagnostics, document)
+        except Exception as error:
+            self.tell(error)
+            return
+        if document.text == text and path_of(uri) in self.documents.opened:
+            lines = Lines(text)
+            told = [to_diagnostic(d, lines, self.encoding) for d in found[document.file]]
+            self.text_document_publish_diagnostics(lsp.PublishDiagnosticsParams(uri, told))
+
+    def tell(self, error: Exception) -> None:
+        """A mistake of ours, for the editor's log."""
+        text = f"{FAILED}: this request failed inside Belvedere: {type(error).__name__}: {error}"
+        self.window_log_message(lsp.LogMessageParams(lsp.MessageType.Error, text))
+
+    def locations(self, places: list[Place]) -> list[lsp.Location]:
+        """Places with the lines of their files."""
+        known = {str(d.path): d for d in self.documents.opened.values()}
+        found = []
+        for place in places:
+            path = path_of(f"file://{place.span.file}")
+            lines = known[place.span.file].now.lines if place.span.file in known else Lines(_text(place.span.file))
+            found.append(lsp.Location(path.as_uri(), to_range(lines, place.span.start, place.span.end, self.encoding)))
+        return found
+
+
+def _text(file: str) -> str:
+    try:
+        return path_of(f"file://{file}").read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return ""
+
+
+Answer = Callable[[ScriptServer, Any], Any]
+
+
+def guarded(answer: Answer) -> Answer:
+    """A request that answers nothing where we fail: what is not open, or a mistake of ours, which is told."""
+
+    @wraps(answer)
+    def safe(server: ScriptServer, params: Any) -> Any:
+        try:
+            return answer(server, params)
+        except KeyError:  # not open
+            return None
+        except JsonRpcException:
+            raise
+        except Exception as error:
+            server.tell(error)
+            return None
+
+    return safe
+
+
+def make_server(open_project: Opened) -> ScriptServer:
+    """A server, ready to start."""
+    server = ScriptServer(open_project)
+    for method, answer in ANSWERS.items():
+        options = {
+            lsp.TEXT_DOCUMENT_COMPLETION: lsp.CompletionOptions(trigger_characters=[".", "`"], resolve_provider=True),
+            lsp.TEXT_DOCUMENT_SIGNATURE_HELP: lsp.SignatureHelpOptions(trigger_characters=["(", ","]),
+            lsp.TEXT_DOCUMENT_RENAME: lsp.RenameOptions(prepare_provider=True),
+            lsp.TEXT_DOCUMENT_CODE_ACTION: lsp.CodeActionOptions([lsp.CodeActionKind.QuickFix]),
+        }.get(method)
+        server.feature(method, options)(_bound(guarded(answer), server))
+    return server
+
+
+def _bound(answer: Answer, server: ScriptServer) -> Callable[[Any], Any]:
+    def ask(params: Any) -> Any:
+        return answer(server, params)
+
+    return ask
+
+
+def _opened(server: ScriptServer, params: lsp.DidOpenTextDocumentParams) -> None:
+    server.documents.open(params.text_document.uri, params.text_document.text)
+    server.check_soon(params.text_document.uri, 0)
+
+
+def _changed(server: ScriptServer, params: lsp.DidChangeTextDocumentParams) -> None:
+    uri = params.text_document.uri
+    server.documents.at(uri).change(server.workspace.get_text_document(uri).source)
+    server.check_soon(uri)
+
+
+def _closed(server: ScriptServer, params: lsp.DidCloseTextDocumentParams) -> None:
+    server.documents.close(params.text_document.uri)
+    server.text_document_publish_diagnostics(lsp.PublishDiagnosticsParams(params.text_document.uri, []))
+
+
+def _beside(server: ScriptServer, params: Any) -> None:
+    """Another file was saved or has changed: the project file, an imported script."""
+    server.documents.forget()
+    for path in server.documents.opened:
+        server.check_soon(path.as_uri())
+
+
+def _initialized(server: ScriptServer, params: Any) -> None:
+    watched = server.client_capabilities.workspace and server.client_capabilities.workspace.did_change_watched_files
+    if watched and watched.dynamic_registration:
+        options = lsp.DidChangeWatchedFilesRegistrationOptions([lsp.FileSystemWatcher(p) for p in WATCHED])
+        files = lsp.Registration("files", lsp.WORKSPACE_DID_CHANGE_WATCHED_FILES, options)
+        server.client_register_capability(lsp.RegistrationParams([files]))
+
+
+def _completed(server: ScriptServer, params: Any) -> lsp.CompletionList:
+    document, offset = server.place(params)
+    found = complete(document, offset)
+    return lsp.CompletionList(False, to_completion(found, document.now.lines, server.encoding))
+
+
+def _resolved(server: ScriptServer, item: lsp.CompletionItem) -> lsp.CompletionItem:
+    if item.data == "function" and (found := signature_of(item.label, {})) is not None:
+        item.documentation = lsp.MarkupContent(lsp.MarkupKind.Markdown, signature_text(found))
+    return item
+
+
+def _hovered(server: ScriptServer, params: Any) -> lsp.Hover | None:
+    document, offset = server.place(params)
+    found = hover(document, offset)
+    if found is None:
+        return None
+    where = to_range(document.now.lines, found.start, found.end, server.encoding)
+    return lsp.Hover(lsp.MarkupContent(lsp.MarkupKind.Markdown, found.text), where)
+
+
+def _defined(server: ScriptServer, params: Any) -> list[lsp.Location]:
+    document, offset = server.place(params)
+    return server.locations(definitions(document, offset, server.documents.others(document)))
+
+
+def _referenced(server: ScriptServer, params: lsp.ReferenceParams) -> list[lsp.Location]:
+    document, offset = server.place(params)
+    found = references(document, offset, server.documents.others(document))
+    return server.locations([p for p in found if params.context.include_declaration or not p.use.defines])
+
+
+def _prepared(server: ScriptServer, params: Any) -> lsp.Range | None:
+    document, offset = server.place(params)
+    use = renamable(document, offset)
+    return to_range(document.now.lines, use.start, use.end, server.encoding) if use is not None else None
+
+
+def _renamed(server: ScriptServer, params: lsp.RenameParams) -> lsp.WorkspaceEdit:
+    document, offset = server.place(params)
+    try:
+        edits = rename(document, offset, params.new_name, server.documents.others(document))
+    except BelvedereError as error:
+        told = error.diagnostics[0]
+        raise RequestRefused(f"{told.message} ({told.hint})") from error
+    lines = document.now.lines
+    made = [lsp.TextEdit(to_range(lines, e.start, e.end, server.encoding), e.text) for e in edits]
+    return lsp.WorkspaceEdit(changes={params.text_document.uri: made})
+
+
+def _signed(server: ScriptServer, params: Any) -> lsp.SignatureHelp | None:
+    call = signature_at(*server.place(params))
+    if call is None:
+        return None
+    said = lsp.MarkupContent(lsp.MarkupKind.Markdown, call.signature.text)
+    parameters = [lsp.ParameterInformation(p) for p in call.signature.parameters]
+    return lsp.SignatureHelp([lsp.SignatureInformation(call.signature.label, said, parameters)], 0, call.argument)
+
+
+def _outlined(server: ScriptServer, params: lsp.DocumentSymbolParams) -> list[lsp.DocumentSymbol]:
+    document = server.documents.at(params.text_document.uri)
+    return [to_symbol(e, document.now.lines, server.encoding) for e in outline(document)]
+
+
+def _laid_out(server: ScriptServer, params: lsp.DocumentFormattingParams) -> list[lsp.TextEdit]:
+    document = server.documents.at(params.text_document.uri)
+    text = formatted(document)
+    if text is None or text == document.text:
+        return []
+    return [lsp.TextEdit(to_range(document.now.lines, 0, len(document.text), server.encoding), text)]
+
+
+def _mended(server: ScriptServer, params: lsp.CodeActionParams) -> list[lsp.CodeAction]:
+    document = server.documents.at(params.text_document.uri)
+    lines, where = document.now.lines, params.range
+    start = lines.offset(where.start.line, where.start.character, server.encoding)
+    end = lines.offset(where.end.line, where.end.character, server.encoding)
+    return [
+        lsp.CodeAction(
+            title=r.title,
+            kind=lsp.CodeActionKind.QuickFix,
+            diagnostics=[to_diagnostic(r.diagnostic, lines, server.encoding)],
+            edit=lsp.WorkspaceEdit(
+                changes={params.text_document.uri: [lsp.TextEdit(to_range(lines, r.start, r.end, server.encoding), r.text)]}
+            ),
+            is_preferred=True,
+        )
+        for r in remedies(document, start, end)
+    ]
+
+
+ANSWERS: dict[str, Answer] = {
+    lsp.INITIALIZED: _initialized,
+    lsp.TEXT_DOCUMENT_DID_OPEN: _opened,
+    lsp.TEXT_DOCUMENT_DID_CHANGE: _changed,
+    lsp.TEXT_DOCUMENT_DID_CLOSE: _closed,
+    lsp.TEXT_DOCUMENT_DID_SAVE: _beside,
+    lsp.WORKSPACE_DID_CHANGE_WATCHED_FILES: _beside,
+    lsp.TEXT_DOCUMENT_COMPLETION: _completed,
+    lsp.COMPLETION_ITEM_RESOLVE: _resolved,
+    lsp.TEXT_DOCUMENT_HOVER: _hovered,
+    lsp.TEXT_DOCUMENT_DEFINITION: _defined,
+    lsp.TEXT_DOCUMENT_REFERENCES: _referenced,
+    lsp.TEXT_DOCUMENT_PREPARE_RENAME: _prepared,
+    lsp.TEXT_DOCUMENT_RENAME: _renamed,
+    lsp.TEXT_DOCUMENT_SIGNATURE_HELP: _signed,
+    lsp.TEXT_DOCUMENT_DOCUMENT_SYMBOL: _outlined,
+    lsp.TEXT_DOCUMENT_FORMATTING: _laid_out,
+    lsp.TEXT_DOCUMENT_CODE_ACTION: _mended,
+}
