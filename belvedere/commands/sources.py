@@ -175,7 +175,7 @@ def _source_table(told: Sequence[Told]) -> Table:
             table.add_row(source.source, *[""] * 7, "has no tables")
         for part in source.parts:
             name = f"{part.table}[{part.part}]" if part.table and part.part else part.table or part.part
-            behind = "" if part.behind is None else f"{part.behind:,} {part.unit}"
+            behind = "" if part.behind is None else _counted(part.behind, part.unit)
             numbers = [_number(n) for n in (part.first, part.end, part.taken)]
             table.add_row(source.source, name, part.imported, _facts(part.facts), *numbers, behind, part.note)
     return table
@@ -201,7 +201,12 @@ def _facts(facts: Mapping[str, Any]) -> str:
 def _fact(name: str, value: Any) -> str:
     if isinstance(value, bool):
         return name if value else f"not {name}"
-    return f"{value:,} {name}" if isinstance(value, int) else f"{name} {value}"
+    return _counted(value, name) if isinstance(value, int) else f"{name} {value}"
+
+
+def _counted(value: int, plural: str) -> str:
+    """`1 partition`, `2 partitions`."""
+    return f"{value:,} {plural.removesuffix('s') if value == 1 else plural}"
 
 
 def _number(value: int | str | None) -> str:

@@ -23,7 +23,7 @@ from pyspark.sql import types as T
 from pyspark.sql.pandas.types import to_arrow_type
 
 from belvedere.connectors.away import Away
-from belvedere.connectors.connector import Arrived, OffsetRange, Sampled, Wanted
+from belvedere.connectors.connector import Arrived, Imported, OffsetRange, Sampled, SourcePart, Wanted
 from belvedere.connectors.reading.formats import MOST_REJECTED
 from belvedere.connectors.records import RejectedRow
 from belvedere.engine.scratch import scratch_frame
@@ -50,6 +50,20 @@ def columns(source: Source, table: str) -> pa.Schema:
     """Nobody tells them but the project file. Raises B6250."""
     hint = f'write [sources.{source.name}.tables.{table}] columns = {{ id = "BIGINT" }}'
     raise fail("B6250", f'the columns of table "{table}" are not declared', hint=hint)
+
+
+def parts(source: Source, imports: Sequence[Imported]) -> Iterator[SourcePart]:
+    """The declared tables, how each is read, and how far; Spark is not asked what is new."""
+    by_table = {i.table: i for i in imports}
+    for table, declared in source.tables.items():
+        imported = by_table.get(table)
+        by = {k: str(declared[k]) for k in ("increasing", "version") if k in declared}
+        note = "" if by else "needs `increasing` or `version`"
+        if imported is None:
+            yield SourcePart(table, facts={"format": source.format, **by}, note=note)
+            continue
+        taken = imported.offset.get(LAST, imported.offset.get(VERSION))
+        yield SourcePart(table, imported=imported.name, facts={"format": source.format, **by}, taken=taken, note=note)
 
 
 def sample(wanted: Wanted, rows: int, spark: Callable[[], SparkSession]) -> Sampled:

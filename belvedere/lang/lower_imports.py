@@ -53,7 +53,7 @@ class Importer:
         name = statement.alias.text if statement.alias is not None else table
         source = self._source(origin)
         if source is not None:
-            self._from_source(source, table, name, statement)
+            self._from_source(source, table, None if statement.alias is None else name, statement)
             return
         script, found = self._other_script(origin or table, statement)
         relation = found.find(table)
@@ -124,12 +124,12 @@ class Importer:
     def _source(self, name: str) -> Source | None:
         return self.project.source(name) if self.project is not None else None
 
-    def _from_source(self, source: Source, table: str, name: str, statement: ImportTable | ImportAll) -> None:
+    def _from_source(self, source: Source, table: str, name: str | None, statement: ImportTable | ImportAll) -> None:
+        """A table of a source, under a name or the one that it has there."""
         found = source_table(source, table, self._finder, span=statement.span)
         columns = found.schema if found.is_found else None
         origin = SourceTable(source.name, found.name, source.connector, dict(source.options), columns)
-        shown = name if name.casefold() != found.name.casefold() else found.name
-        define_imported(self.into.definitions, shown, found, origin, statement, self.into.file)
+        define_imported(self.into.definitions, found.name if name is None else name, found, origin, statement, self.into.file)
 
     def _no_origin(self, name: str, span: Span) -> BelvedereError:
         if name.casefold() in self.missing:

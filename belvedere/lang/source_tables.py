@@ -13,8 +13,9 @@ from typing import Any
 import pyarrow as pa
 
 from belvedere.errors import BelvedereError, Span, fail
+from belvedere.functions.types import type_text
 from belvedere.lang.names import did_you_mean
-from belvedere.schema import KEY_MARK
+from belvedere.schema import KEY_MARK, Column
 from belvedere.settings import Source, TableFinder
 
 
@@ -50,6 +51,11 @@ def source_table(source: Source, table: str, finder: TableFinder, *, span: Span 
     declared, found = source.tables.get(name, {}), False
     if "columns" in declared:
         schema = _declared_schema(name, declared["columns"], span)
+        if (source.connector, source.format or "json") == ("kafka", "json") or (source.connector, source.format) == (
+            "files",
+            "json",
+        ):
+            refuse_map_keys(name, schema, span)
     elif name in source.stored:
         schema, found = source.stored[name], True
     else:
@@ -61,6 +67,20 @@ def source_table(source: Source, table: str, finder: TableFinder, *, span: Span 
         hint = did_you_mean(missing, schema.names)
         raise fail("B6105", f'primary key "{missing}" of table "{name}" is none of its columns', span=span, hint=hint)
     return TableSchema(name, schema, key, found)
+
+
+def refuse_map_keys(table: str, columns: Iterable[pa.Field | Column], span: Span | None = None) -> None:
+    """Raise B6104 for a column that JSON cannot hold: its objects have texts as keys."""
+    for column in columns:
+        if _has_other_keys(column.type):
+            message = f'column "{column.name}" of table "{table}" is {type_text(column.type)}, and keys in JSON are texts'
+            raise fail("B6104", message, span=span, hint="declare the MAP with keys of type STRING, and cast them in a view")
+
+
+def _has_other_keys(type_: pa.DataType) -> bool:
+    if pa.types.is_map(type_) and not pa.types.is_string(type_.key_type):
+        return True
+    return any(_has_other_keys(type_.field(n).type) for n in range(type_.num_fields))
 
 
 def _named(table: str, names: Sequence[str]) -> str | None:

@@ -120,6 +120,14 @@ def test_the_first_and_last_rows_of_the_first_and_last_files(spark: Any, tmp_pat
     assert looked_at(tmp_path, "--rows", "100000")["T"]["rows"] == 20_003
 
 
+@pytest.mark.spark
+def test_maps_whose_keys_files_cannot_have(spark: Any, tmp_path: Path) -> None:
+    toml = '[sources.shop]\npath = "data"\n[sources.shop.tables.T]\ncolumns = { m = "MAP<INT, STRING>" }\n'
+    project(tmp_path, toml, "IMPORT shop.T;\nV := SELECT m FROM T;")
+    lines(tmp_path, "T.json", {"m": {"1": "a"}})
+    assert looked_at(tmp_path, code=1)["T"]["failures"][0]["code"] == "B6104"
+
+
 @pytest.mark.parametrize(
     ("most", "expected"), [(1, [1]), (2, [1, 7]), (5, [1, 2, 3, 6, 7]), (7, [*range(1, 8)]), (9, [*range(1, 8)])]
 )

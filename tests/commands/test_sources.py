@@ -53,7 +53,7 @@ def test_files_before_there_is_a_store(tmp_path: Path) -> None:
         {"sink": "log", "connector": "console"},
     ]
     shown = called(str(script)).stdout
-    assert "1 files, 18 bytes" in shown
+    assert "1 file, 18 bytes" in shown
     assert "nothing is exported to it" in shown
     refused = called(str(script), "--store", f"sqlite:///{tmp_path / 'none.db'}", code=1)
     assert "B7001" in refused.stderr

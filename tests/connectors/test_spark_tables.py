@@ -12,6 +12,7 @@ import pytest
 from belvedere.compiler import compile_script
 from belvedere.errors import BelvedereError
 from belvedere.settings import load_project
+from tests.commands.asked_sources import as_json, part
 from tests.run.loops import Loop
 from tools.servers.kafka import FOLDER, NoPrograms, _fetch
 
@@ -156,6 +157,21 @@ def test_check_needs_no_spark(tmp_path: Path) -> None:
     (tmp_path / "belvedere.toml").write_text(undeclared)
     (found,) = compile_script(SEEN, path=tmp_path / "s.sqrl", project=load_project(tmp_path)).diagnostics[:1]
     assert (found.code, found.span is not None) == ("B6250", True)
+
+
+@pytest.mark.spark
+def test_sources_say_how_a_table_is_read(spark: Any, tmp_path: Path) -> None:
+    add(spark, tmp_path, "1L, 'Köln', NULL, 1", "7L, 'Ulm', NULL, 1")
+    (tmp_path / "s.sqrl").write_text(SEEN)
+    more = '[sources.lake.tables.Other]\npath = "o"\ncolumns = { id = "INT" }\nprimary_key = ["id"]\nversion = "max(v)"\n'
+    loop = Loop(spark, tmp_path, SEEN, GROWING.format("id") + more)
+    facts = {"format": "parquet", "increasing": "id"}
+    before = as_json(str(tmp_path / "s.sqrl"))
+    assert part(before, "lake", "Orders") == {"table": "Orders", "imported": "Orders", "facts": facts}
+    loop.once()
+    found = as_json(str(tmp_path / "s.sqrl"), "--store", loop.url)
+    assert part(found, "lake", "Orders") == {"table": "Orders", "imported": "Orders", "facts": facts, "taken": "7"}
+    assert part(found, "lake", "Other") == {"table": "Other", "facts": {"format": "parquet", "version": "max(v)"}}
 
 
 @pytest.fixture(scope="session")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -109,3 +110,26 @@ def test_it_is_read_and_written(spark: Any, installed: Path, tmp_path: Path, mon
     )
     with pytest.raises(BelvedereError, match="B6024"):
         loop.once()
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("watermark", ["", " WATERMARK FOR at AS at - INTERVAL 1 MINUTE LATE DROP"])
+@pytest.mark.parametrize("as_frame", [False, True])
+def test_a_table_with_a_key_whose_rows_bring_no_weight(
+    spark: Any, installed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, as_frame: bool, watermark: str
+) -> None:
+    log = tmp_path / "logs" / "access.log"
+    log.parent.mkdir()
+    log.write_text("any\n")
+    tail = importlib.import_module("tail")
+    rows = pa.table({"line": ["one", "three", "one"], "position": [0, 4, 10], "at": [datetime(2024, 1, 1, tzinfo=UTC)] * 3})
+
+    def read(self: Any, spark: Any, span: Any) -> Any:
+        return tail.Arrived(spark.createDataFrame(rows) if as_frame else rows)
+
+    monkeypatch.setattr(tail.Tail, "read", read)
+    columns = 'columns = { line = "STRING", position = "BIGINT", at = "TIMESTAMP" }\nprimary_key = ["line"]\n'
+    script = f"IMPORT logs.access{watermark};\nLong := SELECT line, position FROM access WHERE length(line) > 2;"
+    loop = Loop(spark, tmp_path, script, f"{PROJECT}[sources.logs.tables.access]\n{columns}")
+    loop.once()
+    assert sorted((r["line"], r["position"]) for r in loop.rows("Long")) == [("one", 10), ("three", 4)]

@@ -87,6 +87,24 @@ def test_columns_of_other_types() -> None:
     }
 
 
+def test_named_types_that_are_used_again() -> None:
+    place = {"type": "record", "name": "Place", "fields": [{"name": "x", "type": "double"}]}
+    kind = {"type": "enum", "name": "Kind", "symbols": ["A"]}
+    some = [{"name": "a", "type": place}, {"name": "b", "type": ["null", "Place"]}, {"name": "k", "type": kind}]
+    more = [{"name": "l", "type": "Kind"}, {"name": "m", "type": {"type": "array", "items": "shop.Place"}}]
+    schema = {"type": "record", "name": "Order", "namespace": "shop", "fields": [*some, *more]}
+    found = columns("T", list, {"schema": json.dumps(schema)})
+    struct = pa.struct([("x", pa.float64())])
+    assert list(found.types) == [struct, struct, pa.string(), pa.string(), pa.list_(struct)]
+    record = {"a": {"x": 1.0}, "b": {"x": 2.0}, "k": "A", "l": "A", "m": [{"x": 3.0}]}
+    decoded = decode([avro(record, schema)], fields(found), {"schema": json.dumps(schema)})
+    assert decoded.rows.to_pylist() == [record]
+    nested = {"type": "record", "name": "Node", "fields": [{"name": "next", "type": ["null", "Node"]}]}
+    with pytest.raises(BelvedereError, match="B6205") as caught:
+        columns("T", list, {"schema": json.dumps(nested)})
+    assert 'field "next" of the Avro schema contains itself' in caught.value.diagnostics[0].message
+
+
 def test_values_that_are_no_records() -> None:
     told = {"schema": '{"type": "array", "items": "int"}'}
     found = columns("T", list, told)

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
+from belvedere.compiler import compile_script
 from belvedere.connectors.reading.infer import infer_file
 from belvedere.connectors.registry import SourceTables
 from belvedere.errors import BelvedereError
@@ -16,7 +17,7 @@ from belvedere.lang import source_tables
 from belvedere.lang.source_tables import TableSchema
 from belvedere.lang.types.samples import kind_of_text
 from belvedere.schema import TIMESTAMP
-from belvedere.settings import Source
+from belvedere.settings import ProjectSettings, Source
 
 
 def source_table(source: Source, table: str) -> TableSchema:
@@ -135,6 +136,29 @@ def test_declarations_that_do_not_fit(declared: dict[str, object], code: str) ->
     with pytest.raises(BelvedereError) as raised:
         source_table(Source("s", tables={"T": declared}), "T")
     assert [d.code for d in raised.value.diagnostics] == [code]
+
+
+def test_maps_from_json_have_texts_as_keys() -> None:
+    for text in ("MAP<INT, STRING>", "ARRAY<STRUCT<a: MAP<DATE, INT>>>"):
+        declared = {"T": {"columns": {"id": "BIGINT", "m": text}}}
+        for source in (Source("s", "kafka", tables=declared), Source("s", "files", format="json", tables=declared)):
+            with pytest.raises(BelvedereError, match="B6104") as raised:
+                source_table(source, "T")
+            assert 'column "m" of table "T" is ' in raised.value.diagnostics[0].message
+        assert source_table(Source("s", "kafka", format="avro", tables=declared), "T").is_found is False
+    fine = {"T": {"columns": {"m": "MAP<STRING, MAP<STRING, INT>>"}}}
+    assert source_table(Source("s", "kafka", tables=fine), "T").name == "T"
+
+
+def test_an_alias_is_written_as_it_is_said(tmp_path: Path) -> None:
+    project = ProjectSettings(tmp_path, sources={"crm": Source("crm", tables={"customers": {"columns": {"id": "BIGINT"}}})})
+    for text, name in (
+        ("crm.customers AS Customers", "Customers"),
+        ("crm.CUSTOMERS", "customers"),
+        ("crm.customers AS c", "c"),
+    ):
+        compiled = compile_script(f"IMPORT {text};", path=tmp_path / "s.sqrl", project=project)
+        assert [t.name for t in compiled.catalog.inputs.values()] == [name]
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,7 @@ from belvedere.connectors.reading.pieces import Piece, cut, ends, packed, task_o
 from belvedere.connectors.reading.records import READ_ERRORS, RECORDS, first_csv_record
 from belvedere.connectors.reading.rows import csv_rows, json_rows, typed_rows
 from belvedere.connectors.records import SourceFile, path_text
+from belvedere.lang.source_tables import refuse_map_keys
 
 FrameReader = Callable[[DataFrame], DataFrame]
 
@@ -72,6 +73,7 @@ def _told(reading: Reading, file: SourceFile, format_: str) -> tuple[str, ...] |
 def _rows_of(reading: Reading, format_: str, told: tuple[str, ...] | pa.Schema) -> FrameReader:
     if isinstance(told, pa.Schema):
         return lambda raw: typed_rows(raw, reading.columns)
+    refuse_map_keys(reading.table, reading.columns)
     if format_ == "csv":
         return lambda raw: csv_rows(raw, reading.columns, told, reading.options)
     return lambda raw: json_rows(raw, reading.columns, reading.options)

@@ -46,9 +46,10 @@ def columns(table: str, sample: Sample, options: Mapping[str, Any]) -> pa.Schema
         schema = _of_registry(str(options["registry"]), number_of(newest_framed(table, sample())) or 0)
     else:
         schema = _parsed(_text_of(options))
+    named = schema.get("__named_schemas", {}) if isinstance(schema, dict) else {}
     if not isinstance(schema, dict) or schema["type"] != "record":
-        return pa.schema([pa.field(COLUMN, _arrow(schema, COLUMN))])
-    return pa.schema([pa.field(f["name"], _arrow(f["type"], f["name"])) for f in schema["fields"]])
+        return pa.schema([pa.field(COLUMN, _arrow(schema, COLUMN, named))])
+    return pa.schema([pa.field(f["name"], _arrow(f["type"], f["name"], named, (schema["name"],))) for f in schema["fields"]])
 
 
 def decode(values: Sequence[bytes], columns: Sequence[Column], options: Mapping[str, Any]) -> Decoded:
@@ -102,14 +103,22 @@ def _of_registry(address: str, number: int) -> Any:
     return _parsed(asked(address, f"/schemas/ids/{number}", f"schema {number}")["schema"])
 
 
-def _arrow(schema: Any, name: str) -> pa.DataType:
-    """The type of a column. Raises B6205 for a union of several types."""
+def _arrow(schema: Any, name: str, named: Mapping[str, Any], within: tuple[str, ...] = ()) -> pa.DataType:
+    """The type of a column; `named` are the schema's types that have names, `within` those around it.
+
+    Raises B6205 for a union of several types, and for a record that contains itself.
+    """
     if isinstance(schema, list):
         some = [s for s in schema if s != "null"]
         if len(some) != 1:
             hint = "declare the table's columns without it, or write the field with one type or null"
             raise fail("B6205", f'field "{name}" of the Avro schema may have several types', hint=hint)
-        return _arrow(some[0], name)
+        return _arrow(some[0], name, named, within)
+    if isinstance(schema, str) and schema in named:
+        if schema in within:
+            hint = "declare the table's columns without it: a column cannot hold records of any depth"
+            raise fail("B6205", f'field "{name}" of the Avro schema contains itself', hint=hint)
+        return _arrow(named[schema], name, named, within)
     if isinstance(schema, str):
         return SIMPLE.get(schema, pa.string())
     logical = schema.get("logicalType")
@@ -119,10 +128,11 @@ def _arrow(schema: Any, name: str) -> pa.DataType:
         return SIMPLE[logical]
     match schema["type"]:
         case "array":
-            return pa.list_(_arrow(schema["items"], name))
+            return pa.list_(_arrow(schema["items"], name, named, within))
         case "map":
-            return pa.map_(pa.string(), _arrow(schema["values"], name))
+            return pa.map_(pa.string(), _arrow(schema["values"], name, named, within))
         case "record":
-            return pa.struct([(f["name"], _arrow(f["type"], f["name"])) for f in schema["fields"]])
+            inner = (*within, schema["name"])
+            return pa.struct([(f["name"], _arrow(f["type"], f["name"], named, inner)) for f in schema["fields"]])
         case other:
-            return _arrow(other, name)
+            return _arrow(other, name, named, within)
