@@ -57,7 +57,7 @@ def test_a_first_read_and_then_what_changes(shop: Shop, spark: Any, tmp_path: Pa
     )
     loop = Loop(spark, tmp_path, SCRIPT, project(shop))
     agree(loop, shop)
-    assert loop.progress[0].rows_in == {"customers": 2, "orders": 2}
+    assert loop.progress[0].rows_in == {"Customers": 2, "Orders": 2}
     loop.once()
     assert len(loop.progress) == 1, "nothing is new"
     shop.run(
@@ -81,7 +81,7 @@ def test_a_first_read_and_then_what_changes(shop: Shop, spark: Any, tmp_path: Pa
     last = reader.last_epoch()
     reader.close()
     assert last is not None
-    assert last.offsets["orders"]["lsn"] == last.offsets["customers"]["lsn"] == confirmed
+    assert last.offsets["Orders"]["lsn"] == last.offsets["Customers"]["lsn"] == confirmed
 
 
 def test_a_first_read_among_writers(shop: Shop, spark: Any, tmp_path: Path) -> None:
