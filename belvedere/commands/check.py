@@ -42,7 +42,7 @@ def command(
     looked: list[Looked] = []
     for path in scripts:
         project, compiled = _compiled(texts[str(path)], path)
-        found += dict.fromkeys((*project.diagnostics, *compiled.diagnostics))
+        found += (*project.diagnostics, *compiled.diagnostics)
         if data:
             looked += _looked(project, compiled, rows)
     if spark and not has_errors(found):
@@ -80,12 +80,6 @@ def _looked(project: ProjectSettings, compiled: Compiled, rows: int) -> list[Loo
 
     assert isinstance(project.finder, SourceTables)
     return look_at(compiled.catalog, project, project.finder, rows)
-
-
-def check(text: str, path: Path) -> tuple[Diagnostic, ...]:
-    """The diagnostics of a script and of its project file."""
-    project, compiled = _compiled(text, path)
-    return tuple(dict.fromkeys((*project.diagnostics, *compiled.diagnostics)))
 
 
 def _compiled(text: str, path: Path) -> tuple[ProjectSettings, Compiled]:

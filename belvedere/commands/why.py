@@ -21,7 +21,7 @@ from belvedere.catalog import Catalog, shown_names
 from belvedere.commands.output import print_json, show
 from belvedere.commands.query_store import open_store_tables
 from belvedere.errors import BelvedereError, fail
-from belvedere.lang.names import did_you_mean
+from belvedere.lang.names import counted, did_you_mean
 from belvedere.plan.expressions import conjuncts
 from belvedere.plan.nodes import Filter, Scan
 from belvedere.plan.rewrite import push_down
@@ -110,7 +110,7 @@ def tree_of(catalog: Catalog, answer: Why) -> Tree:
     if answer.inputs and answer.sql:
         below = tree.add("in all, of the inputs")
         for read in answer.inputs:
-            below.add(f"{catalog.name_of(read.relation)}: {read.untold or rows_text(read.count)}")
+            below.add(f"{catalog.name_of(read.relation)}: {read.untold or counted(read.count, 'row')}")
     return tree
 
 
@@ -125,7 +125,7 @@ def print_tree(tree: Tree) -> None:
 def add_read(catalog: Catalog, tree: Tree, read: Read, name: str) -> None:
     """Rows of a relation below a tree."""
     words = f", {read.words}" if read.words else ""
-    branch = tree.add(f"{name}{relation_name(catalog, read.relation)}: {read.untold or rows_text(read.count)}{words}")
+    branch = tree.add(f"{name}{relation_name(catalog, read.relation)}: {read.untold or counted(read.count, 'row')}{words}")
     followed = dict(enumerate(read.below))
     for number, row in enumerate(read.rows):
         if number in followed and followed[number].sql:
@@ -134,11 +134,6 @@ def add_read(catalog: Catalog, tree: Tree, read: Read, name: str) -> None:
             branch.add(row_text(visible(catalog, read.relation, row)))
     if read.count > len(read.rows) and read.rows:
         branch.add(f"... {read.count - len(read.rows):,} more, in the order of {', '.join(read.order)}")
-
-
-def rows_text(count: int) -> str:
-    """How many rows, in words."""
-    return f"{count:,} row{'' if count == 1 else 's'}"
 
 
 def row_text(row: Mapping[str, Any]) -> str:

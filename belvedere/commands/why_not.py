@@ -15,15 +15,9 @@ from rich.tree import Tree
 
 from belvedere.catalog import Catalog, shown_names
 from belvedere.commands.output import print_json, show
-from belvedere.commands.why import (
-    add_read,
-    condition_of,
-    id_of,
-    open_asker,
-    print_tree,
-    rows_text,
-)
+from belvedere.commands.why import add_read, condition_of, id_of, open_asker, print_tree
 from belvedere.errors import BelvedereError
+from belvedere.lang.names import counted
 from belvedere.provenance.document import read_document, relation_name, visible
 from belvedere.provenance.lost import Lost
 from belvedere.provenance.reads import SAMPLE
@@ -84,7 +78,7 @@ def why_not_tree(catalog: Catalog, answer: WhyNot) -> Tree:
     name = shown_names(answer.view)
     epoch = "" if answer.epoch is None else f"   (epoch {answer.epoch})"
     if answer.there:
-        there = f"{rows_text(answer.there)} with {answer.condition}{epoch}"
+        there = f"{counted(answer.there, 'row')} with {answer.condition}{epoch}"
         return Tree(f"{name} has {there}; `belvedere why` says where it comes from")
     tree = Tree(f"{name} has no row with {answer.condition}{epoch}")
     for lost in answer.lost:

@@ -57,13 +57,11 @@ def parts(source: Source, imports: Sequence[Imported]) -> Iterator[SourcePart]:
     by_table = {i.table: i for i in imports}
     for table, declared in source.tables.items():
         imported = by_table.get(table)
+        name, offset = ("", {}) if imported is None else (imported.name, imported.offset)
         by = {k: str(declared[k]) for k in ("increasing", "version") if k in declared}
         note = "" if by else "needs `increasing` or `version`"
-        if imported is None:
-            yield SourcePart(table, facts={"format": source.format, **by}, note=note)
-            continue
-        taken = imported.offset.get(LAST, imported.offset.get(VERSION))
-        yield SourcePart(table, imported=imported.name, facts={"format": source.format, **by}, taken=taken, note=note)
+        taken = offset.get(LAST, offset.get(VERSION))
+        yield SourcePart(table, imported=name, facts={"format": source.format, **by}, taken=taken, note=note)
 
 
 def sample(wanted: Wanted, rows: int, spark: Callable[[], SparkSession]) -> Sampled:

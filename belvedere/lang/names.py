@@ -78,8 +78,8 @@ def did_you_mean(name: str, candidates: Iterable[str], *, shown: int = 8) -> str
 
 
 def counted(number: int, noun: str) -> str:
-    """`1 column`, `2 columns`."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+    """`1 column`, `2,000 columns`."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def misfit(table: str, columns: Sized, names: Sized) -> str:

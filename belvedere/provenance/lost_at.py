@@ -11,6 +11,7 @@ from dataclasses import replace
 import pyarrow as pa
 from sqlglot import exp
 
+from belvedere.lang.names import counted
 from belvedere.plan.expressions import columns_of, conjuncts
 from belvedere.plan.keys import item_of
 from belvedere.plan.nodes import (
@@ -220,7 +221,7 @@ def _partition(descent: Descent, node: TopK, own: Wanted) -> Wanted:
 
 
 def _top_words(node: TopK) -> str:
-    number = "" if node.limit is None else f"the first {node.limit:,} row{'' if node.limit == 1 else 's'}"
+    number = "" if node.limit is None else f"the first {counted(node.limit, 'row')}"
     skipped = f"after {node.offset:,}" if node.offset else ""
     by = f"of each {', '.join(n.rpartition('.')[2] for n in node.partition)}" if node.partition else ""
     order = ", ".join(expression_text(o.expr) + (" DESC" if o.descending else "") for o in node.order)
@@ -242,8 +243,7 @@ def _unnest(descent: Descent, node: Unnest, wanted: Wanted, way: Way) -> Iterato
 
 
 def _values(descent: Descent, node: Values, wanted: Wanted, way: Way) -> Iterator[Lost]:
-    count = len(node.rows)
-    yield lost(way, Where.VALUES, f"the query writes {count:,} row{'' if count == 1 else 's'} out: none is such", wanted)
+    yield lost(way, Where.VALUES, f"the query writes {counted(len(node.rows), 'row')} out: none is such", wanted)
 
 
 def _recursion(descent: Descent, node: Recursion, wanted: Wanted, way: Way) -> Iterator[Lost]:

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from sqlglot import exp
 
+from belvedere.lang.names import counted
 from belvedere.plan.expressions import columns_of, conjuncts, replace_columns
 from belvedere.plan.nodes import Expr, Join, JoinKind
 from belvedere.plan.text import expression_text
@@ -127,7 +128,7 @@ def _without_partner(descent: Descent, node: Join, number: int, there: Read, tes
     if any(f.at is not Where.INPUT for f in found):
         yield from found
         return
-    rows = f"{there.count:,} row{'' if there.count == 1 else 's'}"
+    rows = counted(there.count, "row")
     words = f"{join_text(node)}: {descent.name(side)} has {rows}, {descent.name(partner)} none with {condition_text(tests)}"
     answer = lost(way, at, words, tests, [near])
     yield replace(answer, near=(*answer.near, *(r for f in found for r in f.near)))

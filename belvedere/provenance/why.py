@@ -19,10 +19,10 @@ from belvedere.plan.historic import HISTORIC
 from belvedere.plan.keys import keep_columns
 from belvedere.plan.nodes import Node, Scan, TopK, Union
 from belvedere.plan.rewrite import replace_scans
-from belvedere.plan.text import expression_text
 from belvedere.provenance.asking import Asker
 from belvedere.provenance.backward import trace
 from belvedere.provenance.constants import row_tests
+from belvedere.provenance.lost import condition_text
 from belvedere.provenance.lost_inputs import late_rows
 from belvedere.provenance.reads import SAMPLE, Question, Read, sample_order, told
 from belvedere.provenance.traces import Backward, Dropped, Traced, Trail
@@ -57,7 +57,7 @@ def find_row(asker: Asker, id_: str, wanted: Wanted) -> tuple[Mapping[str, Any],
     top = TopK(narrowed(scan, wanted, asker.definition), (), 2)
     answers = asker.ask([top])
     rows = _told(answers.rows[0])
-    condition = " AND ".join(map(expression_text, wanted.tests)) or "TRUE"
+    condition = condition_text(wanted)
     if not rows.num_rows:
         hint = "`belvedere query` shows the rows that there are"
         raise fail("B8111", f'"{name}" has no row with {condition}', hint=hint)

@@ -86,7 +86,7 @@ def asked_of(entity: Entity, key: Mapping[str, Any], depth: Any, rows: Any) -> W
 
 def _number(name: str, given: Any, otherwise: int, most: int) -> int:
     text = str(otherwise if given is None else given)
-    if not (text.isascii() and text.isdigit() and 1 <= int(text) <= most):
+    if not (text.isascii() and text.isdigit() and len(text) < 10 and 1 <= int(text) <= most):
         raise RequestError(BAD_VALUE, f"`{name}` is no whole number from 1 to {most}", f"leave it out for {otherwise}")
     return int(text)
 
