@@ -138,14 +138,10 @@ class Exports:
         line.is_sure = True
 
     def _deliver(self, delivery: Delivery, epoch: int, last: int) -> None:
-        transaction = self.store.begin()
-        try:
-            pieces = _pending(transaction, delivery, self.done[delivery.cursor], last)
-            first = next(pieces, None)
-            if first is not None:
-                self._write(delivery, epoch, chain((first,), pieces))
-        finally:
-            transaction.rollback()
+        pieces = _pending(self.store, delivery, self.done[delivery.cursor], last)
+        first = next(pieces, None)
+        if first is not None:
+            self._write(delivery, epoch, chain((first,), pieces))
         self._advance(delivery, last, epoch)
 
     def _write(self, delivery: Delivery, epoch: int, pieces: Iterator[pa.Table]) -> None:
@@ -176,12 +172,18 @@ PIECE = 10_000
 """So many events are in memory at once."""
 
 
-def _pending(transaction: Transaction, delivery: Delivery, done: int, last: int) -> Iterator[pa.Table]:
-    """The events behind `done` up to `last` as they are shown, in their order, a piece at a time."""
+def _pending(store: Store, delivery: Delivery, done: int, last: int) -> Iterator[pa.Table]:
+    """The events behind `done` up to `last` as they are shown, in their order, a piece at a time.
+
+    Each piece is read in a transaction of its own: a sink may take long, and would hold the store's lock so long.
+    """
     for start in range(done, last, PIECE):
-        rows = (
-            transaction.lookup_range(delivery.relation, SEQUENCE, start, min(start + PIECE, last)).read_all().sort_by(SEQUENCE)
-        )
+        transaction = store.begin()
+        try:
+            found = transaction.lookup_range(delivery.relation, SEQUENCE, start, min(start + PIECE, last)).read_all()
+        finally:
+            transaction.rollback()
+        rows = found.sort_by(SEQUENCE)
         if rows.num_rows:
             yield rows.select([n for n in rows.schema.names if n not in delivery.hidden and not is_engine_column(n)])
 

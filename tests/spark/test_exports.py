@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
-from belvedere.connectors import exports
+from belvedere.connectors import exports, files
 from belvedere.settings import ProjectSettings, Sink
+from belvedere.store import open_store
 from belvedere.workbench import Workbench
 
 SCRIPT = """
@@ -79,4 +82,38 @@ def test_a_crash_after_delivery_repeats_it_onto_itself(
     assert [e["id"] for e in lines(out / "HotChanges")] == [1, 2]
     heat(wb, 3, 120.0)
     assert [e["id"] for e in lines(out / "HotChanges")] == [1, 2, 3]
+    wb.close()
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("store", ["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
+def test_a_sink_that_takes_long_holds_nothing_of_the_store(
+    spark: Any,
+    project: ProjectSettings,
+    tmp_path: Path,
+    store: str,
+    request: pytest.FixtureRequest,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    url = f"sqlite:///{tmp_path}/s.db" if store == "sqlite" else request.getfixturevalue("postgres_url")
+    wb = Workbench(SCRIPT, spark=spark, project=project, store=url)
+    ids: list[int] = []
+
+    def write(sink: Sink, target: str, epoch: int, pieces: Iterable[pa.Table]) -> None:
+        for piece in pieces:
+            other = open_store(url)
+            other.set_document("written by another process", target)
+            last = other.last_epoch()
+            assert last is not None
+            assert last.epoch == epoch
+            other.close()
+            wb.engine.store.begin().rollback()  # the store would take an epoch now
+            if target == "HotChanges":
+                ids.extend(piece["id"].to_pylist())
+
+    monkeypatch.setattr(exports, "PIECE", 2)
+    monkeypatch.setattr(files, "write", write)
+    wb.insert("Machine", [{"id": n, "temp": 120.0} for n in range(5)])
+    wb.step()
+    assert ids == [0, 1, 2, 3, 4]
     wb.close()
