@@ -15,7 +15,7 @@ from belvedere.connectors.connector import RereadableFeed
 from belvedere.connectors.feeds import open_feed
 from belvedere.connectors.records import SourceFile, files_by_epoch
 from belvedere.connectors.registry import reads_again
-from belvedere.engine.spans import SPANS, PastSpan, past_spans
+from belvedere.engine.spans import SPANS, PastSpans, past_spans
 from belvedere.errors import BelvedereError
 from belvedere.settings import ProjectSettings
 from belvedere.store.protocol import Store
@@ -25,12 +25,12 @@ from belvedere.store.protocol import Store
 class Past:
     """What epochs have taken of the inputs that can be read again: spans by input id, and the files of (input, epoch)."""
 
-    spans: Mapping[str, tuple[PastSpan, ...]] = field(default_factory=dict)
+    spans: Mapping[str, PastSpans] = field(default_factory=dict)
     files: Mapping[tuple[str, int], list[SourceFile]] = field(default_factory=dict)
 
     def rows(self, id_: str) -> int:
         """How many rows of an input epochs have used."""
-        return sum(p.span.used for p in self.spans.get(id_, ()))
+        return self.spans[id_].used if id_ in self.spans else 0
 
 
 def rereadable_inputs(catalog: Catalog) -> frozenset[str]:
@@ -47,7 +47,7 @@ def past_of(catalog: Catalog, store: Store, ids: Collection[str]) -> Past:
     reader = store.reader()
     try:
         spans = past_spans(reader, wanted, last.offsets)
-        return Past(spans, files_by_epoch(reader) if spans else {})
+        return Past(spans, {k: files for i in spans for k, files in files_by_epoch(reader, i).items()})
     finally:
         reader.close()
 

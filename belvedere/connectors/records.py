@@ -18,7 +18,7 @@ from urllib.parse import unquote_to_bytes, urlsplit
 
 import pyarrow as pa
 
-from belvedere.engine.spans import SPANS
+from belvedere.engine.spans import SPANS, of_input
 from belvedere.errors import BelvedereError, fail
 from belvedere.schema import CONTROL, KEY, TIMESTAMP, Column, Schema
 from belvedere.store import identifiers
@@ -163,12 +163,13 @@ def files_read(reader: Reader) -> dict[str, set[str]]:
     return found
 
 
-def files_by_epoch(reader: Reader) -> dict[tuple[str, int], list[SourceFile]]:
-    """The files that the store has noted, by input id and epoch, each as it was then; in the order in which they were read."""
+def files_by_epoch(reader: Reader, id_: str) -> dict[tuple[str, int], list[SourceFile]]:
+    """The files of an input that the store has noted, by its id and epoch, each as it was then; in the order in which they were read."""
     found: dict[tuple[str, int], list[SourceFile]] = {}
-    for row in reader.rows(FILES).to_pylist():
-        file = SourceFile(path_of(row["path"]), row["length"], row["modified"])
-        found.setdefault((row["source"], row["epoch"]), []).append(file)
+    for batch in of_input(reader, FILES, "source", id_).to_batches():
+        for row in batch.to_pylist():
+            file = SourceFile(path_of(row["path"]), row["length"], row["modified"])
+            found.setdefault((id_, row["epoch"]), []).append(file)
     return {key: in_order(files) for key, files in found.items()}
 
 

@@ -1,20 +1,25 @@
 """What each epoch took of the sources that can be read again: enough to make the same rows once more, with the same numbers.
 
 In: spans of an epoch, and the rows that were made of them. Out: a stored table that is appended to in the epoch's own transaction,
-and from it the epochs of an input again. No view reads it.
+and from it the epochs of an input again: as Arrow, of which objects are made while they are used, since there is a row for each epoch so
+far. No view reads it.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from belvedere.schema import TIMESTAMP, Column, Schema
+from belvedere.store.dialects import DIALECTS
+from belvedere.store.dialects.dialect import literal
+from belvedere.store.identifiers import identifier
 from belvedere.store.protocol import Reader, StoredTable
 from belvedere.time.event_time import Clocks
 
@@ -38,6 +43,10 @@ SPANS = StoredTable(
         ("input", "epoch"),
     ),
 )
+
+
+OBJECTS = 1_000
+"""So many rows at a time become objects."""
 
 
 @dataclass(frozen=True)
@@ -85,40 +94,71 @@ def record_spans(
     return pa.Table.from_pylist([dict(zip(names, row, strict=True)) for row in rows], schema=SPANS.arrow), next_uid
 
 
-def past_spans(reader: Reader, ids: Iterable[str], offsets: Mapping[str, Any]) -> dict[str, tuple[PastSpan, ...]]:
-    """By input id what epochs have taken, the earliest first, of those inputs (of `ids`) of which each epoch is known up to `offsets`."""
-    rows = sorted(reader.rows(SPANS).to_pylist(), key=lambda r: r["epoch"])
-    found: dict[str, tuple[PastSpan, ...]] = {}
+@dataclass(frozen=True)
+class PastSpans:
+    """What epochs have taken of one input, without a gap, the earliest first."""
+
+    rows: pa.Table
+    """The columns of `SPANS`, ascending by epoch; `begin_offset` is the `end_offset` before it, and is not held."""
+    begin: str = "{}"
+    """The offset from which the first of them went on."""
+
+    def __len__(self) -> int:
+        return int(self.rows.num_rows)
+
+    def __iter__(self) -> Iterator[PastSpan]:
+        begin = json.loads(self.begin)
+        for batch in self.rows.to_batches(OBJECTS):
+            for row in batch.to_pylist():
+                end, clocks = json.loads(row["end_offset"]), Clocks.of_document({"streams": json.loads(row["clocks"])})
+                span = Span(row["input"], begin, end, row["used"], row["refused"], clocks)
+                yield PastSpan(span, row["epoch"], row["clock"], row["first_uid"])
+                begin = end
+
+    @property
+    def used(self) -> int:
+        """How many rows were used."""
+        return int(pc.sum(self.rows["used"]).as_py() or 0)
+
+    def after(self, epoch: int) -> PastSpans:
+        """Those of later epochs."""
+        known = int(pc.sum(pc.less_equal(self.rows["epoch"], epoch)).as_py() or 0)
+        begin = self.rows["end_offset"][known - 1].as_py() if known else self.begin
+        return PastSpans(self.rows.slice(known), begin)
+
+
+def past_spans(reader: Reader, ids: Iterable[str], offsets: Mapping[str, Any]) -> dict[str, PastSpans]:
+    """By input id what epochs have taken, of those inputs (of `ids`) of which each epoch is known up to `offsets`."""
+    found = {}
     for id_ in ids:
-        whole = _whole([_past(r) for r in rows if r["input"] == id_], offsets.get(id_) or {})
+        rows = of_input(reader, SPANS, "input", id_, " AND (end_offset IS NOT NULL OR used > 0)")
+        whole = _whole(rows, offsets.get(id_) or {})
         if whole is not None:
             found[id_] = whole
     return found
 
 
-def _past(row: Mapping[str, Any]) -> PastSpan:
-    end = None if row["end_offset"] is None else json.loads(row["end_offset"])
-    clocks = Clocks.of_document({"streams": json.loads(row["clocks"])})
-    span = Span(row["input"], json.loads(row["begin_offset"]), end, row["used"], row["refused"], clocks)
-    return PastSpan(span, row["epoch"], row["clock"], row["first_uid"])
+def of_input(reader: Reader, table: StoredTable, column: str, id_: str, condition: str = "") -> pa.Table:
+    """The rows of a stored table in which a column names an input, in any order, without `_key`."""
+    value = literal(DIALECTS[reader.dialect].escape(id_))
+    query = f"SELECT * FROM {identifier(table.name)} WHERE {identifier(column)} = {value}{condition}"
+    return reader.rows(StoredTable("", table.schema, query=query))
 
 
-def _whole(spans: list[PastSpan], offset: Mapping[str, Any]) -> tuple[PastSpan, ...] | None:
+def _whole(rows: pa.Table, offset: Mapping[str, Any]) -> PastSpans | None:
     """The spans from the source's beginning to the offset; None where one between is not known, or can never be read again."""
-    found: list[PastSpan] = []
-    at: Mapping[str, Any] = {}
-    for past in spans:
-        if past.span.end is None:
-            if past.span.used:
-                return None  # rejected rows that were tried again came from no place of the source
-            continue
-        if not past.span.begin:
-            found, at = [], {}  # the source was read from its beginning again
-        if past.span.begin != at:
-            return None
-        found.append(past)
-        at = past.span.end
-    return tuple(found) if at == offset else None
+    if rows["end_offset"].null_count:
+        return None  # rejected rows that were tried again came from no place of the source
+    rows = rows.sort_by("epoch")
+    beginnings = pc.indices_nonzero(pc.equal(rows["begin_offset"], "{}"))
+    if len(beginnings):  # the last one: the source may have been read from its beginning again
+        rows = rows.slice(beginnings[-1].as_py())
+    begins = pa.chunked_array([*rows["begin_offset"].chunks, [_text(offset)]], pa.string())
+    ends = pa.chunked_array([["{}"], *rows["end_offset"].chunks], pa.string())
+    differ = pc.indices_nonzero(pc.not_equal(begins, ends)).to_pylist()
+    if any(json.loads(begins[i].as_py()) != json.loads(ends[i].as_py()) for i in differ):
+        return None
+    return PastSpans(rows.drop_columns("begin_offset"))
 
 
 def _text(document: Mapping[str, Any]) -> str:

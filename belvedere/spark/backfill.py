@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import json
 import time
-from collections import deque
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from heapq import merge
+from itertools import chain
 from typing import cast
 
 import pyarrow as pa
@@ -28,7 +29,7 @@ from belvedere.engine.ingest import stamp
 from belvedere.engine.late import judge
 from belvedere.engine.rows import WEIGHT_FIELD, Rows
 from belvedere.engine.scratch import Scratch
-from belvedere.engine.spans import PastSpan
+from belvedere.engine.spans import PastSpan, PastSpans
 from belvedere.pieces import in_pieces
 from belvedere.rules.running import DOCUMENT
 from belvedere.settings import ProjectSettings
@@ -58,7 +59,7 @@ class Backfill:
         """Raises B7070 at once where something that was read is not there as it was."""
         self.spark, self.project = spark, project
         self._inputs = {i: _InputBefore(catalog, catalog.inputs[i], project) for i in ids if i in past.spans}
-        self._todo: deque[_Part] = deque()
+        self._todo: Iterator[_Part] = iter(())
         self._after = 0
         """The last epoch whose parts are known."""
         self.read = self.total = 0
@@ -76,20 +77,25 @@ class Backfill:
         return tuple(b.table.name for b in self._inputs.values())
 
     def go_on(self, past: Past) -> None:
-        """Epochs that have been committed meanwhile are read too."""
-        spans = [s for i in self._inputs for s in past.spans.get(i, ()) if s.epoch > self._after]
-        for span in sorted(spans, key=lambda s: s.epoch):
+        """Epochs that have been committed meanwhile are read too. Raises B7070 where a part of them is not there as it was."""
+        spans = [past.spans[i].after(self._after) for i in self._inputs if i in past.spans]
+        for part in self._parts(past, spans):
+            self._after = max(self._after, part.past.epoch)
+        self.total += sum(s.used for s in spans)
+        self._todo = chain(self._todo, self._parts(past, spans))
+
+    def _parts(self, past: Past, spans: Iterable[PastSpans]) -> Iterator[_Part]:
+        """The parts of all epochs, made while they are used: there may be a million."""
+        for span in merge(*spans, key=lambda s: s.epoch):
             files = past.files.get((span.span.input, span.epoch), [])
-            parts = [*self._inputs[span.span.input].feed.past(span, files), None]
-            self._todo += (_Part(span, content) for content in parts)
-            self.total += span.span.used
-            self._after = max(self._after, span.epoch)
+            for content in chain(self._inputs[span.span.input].feed.past(span, files), [None]):
+                yield _Part(span, content)
 
     def step(self) -> bool:
         """Read the next part; whether there was one. Raises B7070 where rows are not there as they were."""
-        if not self._todo:
+        part = next(self._todo, None)
+        if part is None:
             return False
-        part = self._todo.popleft()
         before = self._inputs[part.past.span.input]
         NOW.begin(f"reading {before.table.name} again, {self.read:,} of {self.total:,} rows", PATIENCE)
         self.read += before.take(self.spark, part)

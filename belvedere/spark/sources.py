@@ -156,7 +156,7 @@ class Sources:
         for id_, taken in arrived.items():
             if is_rereadable(self.catalog.inputs[id_]):
                 end = None if id_ in new.retried else new.spans[id_].end
-                clocks = Clocks({id_: new.waiting.clocks.streams.get(id_, {})})
+                clocks = Clocks({i: streams for i, streams in new.waiting.clocks.streams.items() if i == id_ and streams})
                 rows = used[id_].num_rows if id_ in used else 0
                 yield Span(id_, self._offsets.get(id_, {}), end, rows, taken.refused, clocks)
 
