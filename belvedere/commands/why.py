@@ -28,6 +28,7 @@ from belvedere.plan.rewrite import push_down
 from belvedere.provenance.asking import Asker
 from belvedere.provenance.document import document, relation_name, visible
 from belvedere.provenance.reads import SAMPLE, Read
+from belvedere.provenance.since import Since, since_text
 from belvedere.provenance.wanted import Wanted
 from belvedere.provenance.why import Why, find_row, why
 from belvedere.store_queries import QUERY_FILE, Vocabulary, compile_read
@@ -104,6 +105,8 @@ def tree_of(catalog: Catalog, answer: Why) -> Tree:
     """The answer as people read it."""
     title = f"{shown_names(answer.view)}  {row_text(visible(catalog, answer.view, answer.row))}"
     tree = Tree(title if answer.epoch is None else f"{title}   (epoch {answer.epoch})")
+    if answer.since is not None:
+        add_since(catalog, tree, answer.view, answer.since)
     for part, name in ((answer.reads, ""), (answer.dropped, "not counted: "), (answer.late, "late: ")):
         for read in part:
             add_read(catalog, tree, read, name)
@@ -112,6 +115,23 @@ def tree_of(catalog: Catalog, answer: Why) -> Tree:
         for read in answer.inputs:
             below.add(f"{catalog.name_of(read.relation)}: {read.untold or counted(read.count, 'row')}")
     return tree
+
+
+def add_since(catalog: Catalog, tree: Tree, view: str, found: Since) -> None:
+    """Since when a row is there, below a tree."""
+    words = since_text(found)
+    branch = tree.add(words or "since when it is there is not known")
+    for read in found.made_by:
+        add_read(catalog, branch, read, "")
+    for version in found.versions:
+        until = "" if version.until is None else f" until {version.until}"
+        below = branch.add(f"since {version.since}{until}: {row_text(visible(catalog, view, version.row))}")
+        for read in version.made_by:
+            add_read(catalog, below, read, "")
+    if found.count > len(found.versions):
+        branch.add(f"... {found.count - len(found.versions):,} earlier")
+    for one in found.unknown:
+        branch.add(f"not known: {one}")
 
 
 def print_tree(tree: Tree) -> None:

@@ -49,7 +49,7 @@ class Asker:
         return id_ in self.tables or id_ in self.held or self.definition(id_) is not None
 
     def ask(self, plans: Sequence[Node]) -> Answers:
-        """The rows of each plan, in one snapshot."""
+        """The rows of each plan, in one snapshot. Raises B7063 where no epoch has made the tables."""
         texts = [self._text(plan) for plan in plans]
         asked = [
             StoredTable("", Schema(p.schema.columns), query=t) for p, t in zip(plans, texts, strict=True) if isinstance(t, str)
@@ -57,12 +57,27 @@ class Asker:
         open_ = [p for p, t in zip(plans, texts, strict=True) if not isinstance(t, str) and self._is_for_spark(t)]
         scanned = list(dict.fromkeys(n.relation for p in open_ for n in p.walk() if isinstance(n, Scan)))
         stored = [i for i in scanned if i in self.tables]
-        epoch, found = self.reader.rows_together([*asked, *(self.tables[i] for i in stored)])
+        epoch, found = self._together([*asked, *(self.tables[i] for i in stored)])
         answers = iter(found[: len(asked)])
         rows = dict(zip(stored, found[len(asked) :], strict=True)) | {
             i: self.held[i]() for i in scanned if i not in self.tables
         }
         return Answers(epoch, tuple(self._answer(p, t, answers, rows, epoch) for p, t in zip(plans, texts, strict=True)))
+
+    def _together(self, tables: Sequence[StoredTable]) -> tuple[EpochRow | None, list[pa.Table]]:
+        try:
+            return self.reader.rows_together(tables)
+        except BelvedereError as error:
+            if error.diagnostics[0].code == "B7014" and not self._has_epochs():
+                hint = "run its script first: `belvedere run SCRIPT`, or `step()` of a Workbench"
+                raise fail("B7063", "the store has no epoch yet, so it has no rows", hint=hint) from None
+            raise
+
+    def _has_epochs(self) -> bool:
+        try:
+            return self.reader.last_epoch() is not None
+        except BelvedereError:
+            return False
 
     def _text(self, plan: Node) -> str | Diagnostic:
         """The SQL of a plan, or why the database cannot answer it."""

@@ -11,6 +11,7 @@ from typing import Any
 
 from belvedere.catalog import Catalog
 from belvedere.provenance.reads import Read
+from belvedere.provenance.since import Moment, Since, since_text
 from belvedere.provenance.why import Why
 from belvedere.row_texts import value_text
 
@@ -21,9 +22,41 @@ Show = Callable[[str, Row], Row | None]
 
 def document(catalog: Catalog, answer: Why, show: Show) -> dict[str, Any]:
     """A row of a view, and what it was made of."""
-    found = {"view": catalog.name_of(answer.view), "sql": answer.sql, "row": _row(show(answer.view, answer.row))}
+    found: dict[str, Any] = {
+        "view": catalog.name_of(answer.view),
+        "sql": answer.sql,
+        "row": _row(show(answer.view, answer.row)),
+    }
     parts = {"reads": answer.reads, "dropped": answer.dropped, "late": answer.late, "inputs": answer.inputs}
-    return found | {"epoch": answer.epoch} | {n: [read_document(catalog, r, show) for r in reads] for n, reads in parts.items()}
+    found |= {"epoch": answer.epoch} | {n: [read_document(catalog, r, show) for r in reads] for n, reads in parts.items()}
+    return found if answer.since is None else found | {"since": since_document(catalog, answer.view, answer.since, show)}
+
+
+def since_document(catalog: Catalog, view: str, found: Since, show: Show) -> dict[str, Any]:
+    """Since when a row of a relation is there: epochs with their clocks, and the versions of a history."""
+    versions = [
+        {
+            "row": _row(show(view, v.row)),
+            "since": _moment(v.since),
+            "until": _moment(v.until),
+            "made_by": [read_document(catalog, r, show) for r in v.made_by],
+        }
+        for v in found.versions
+    ]
+    return {
+        "words": since_text(found),
+        "appeared": _moment(found.appeared),
+        "changed": _moment(found.changed),
+        "exact": found.exact,
+        "versions": versions,
+        "count": found.count,
+        "made_by": [read_document(catalog, r, show) for r in found.made_by],
+        "unknown": list(found.unknown),
+    }
+
+
+def _moment(moment: Moment | None) -> dict[str, Any] | None:
+    return None if moment is None else {"epoch": moment.epoch, "time": _plain(moment.time)}
 
 
 def read_document(catalog: Catalog, read: Read, show: Show) -> dict[str, Any]:

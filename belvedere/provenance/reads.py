@@ -59,6 +59,11 @@ def sample_order(schema: Schema) -> tuple[str, ...]:
     return tuple(n for n in schema.key or () if not pa.types.is_nested(schema[n].type))
 
 
+def not_stored(asker: Asker, read: Read) -> Read:
+    """That the rows of a relation are nowhere."""
+    return replace(read, untold=f"the rows of `{asker.catalog.name_of(read.relation)}` are not stored: it is private")
+
+
 @dataclass(frozen=True)
 class Question:
     """Rows that are to be counted and sampled."""

@@ -6,7 +6,7 @@ it read, with a count and a sample, and what was dropped on the way. Computed wh
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -15,18 +15,18 @@ import pyarrow as pa
 
 from belvedere.catalog import Catalog
 from belvedere.errors import Diagnostic, fail
-from belvedere.plan.historic import HISTORIC
-from belvedere.plan.keys import keep_columns
-from belvedere.plan.nodes import Node, Scan, TopK, Union
+from belvedere.plan.nodes import Node, Scan, TopK
 from belvedere.plan.rewrite import replace_scans
 from belvedere.provenance.asking import Asker
 from belvedere.provenance.backward import trace
 from belvedere.provenance.constants import row_tests
+from belvedere.provenance.inputs import grouped, root_wanted, rows_named, to_inputs
 from belvedere.provenance.lost import condition_text
 from belvedere.provenance.lost_inputs import late_rows
-from belvedere.provenance.reads import SAMPLE, Question, Read, sample_order, told
-from belvedere.provenance.traces import Backward, Dropped, Traced, Trail
-from belvedere.provenance.wanted import Wanted, matching, narrowed, same
+from belvedere.provenance.reads import SAMPLE, Question, Read, not_stored, sample_order, told
+from belvedere.provenance.since import Since, since
+from belvedere.provenance.traces import Backward, Dropped, Traced
+from belvedere.provenance.wanted import Wanted, narrowed
 from belvedere.rows import as_instant
 from belvedere.schema import TIMESTAMP, Column
 
@@ -45,6 +45,8 @@ class Why:
     late: tuple[Read, ...] = ()
     inputs: tuple[Read, ...] = ()
     """The rows of each input that it comes from, through all views between; of rows that were followed it is left out."""
+    since: Since | None = None
+    """Since when the row is there; of rows that were followed it is left out."""
 
 
 def find_row(asker: Asker, id_: str, wanted: Wanted) -> tuple[Mapping[str, Any], int | None]:
@@ -100,43 +102,13 @@ def _told(answer: pa.Table | Diagnostic) -> pa.Table:
     return answer
 
 
-def root_wanted(plan: Node, row: Mapping[str, Any]) -> Wanted:
-    """What finds a stored row in its view's plan: its key; where the plan depends on history all that can be compared."""
-    historic = any(isinstance(n, HISTORIC) for n in plan.walk())
-    key = plan.schema.key or ()
-    names = [c.name for c in plan.schema if c.name in row] if historic or not key else key
-    return Wanted(row_tests(row, {n: plan.schema[n].type for n in names}))
-
-
-def to_inputs(asker: Asker, back: Backward, traced: Traced) -> Iterator[Traced]:
-    """Rows of a relation followed through all views to the inputs."""
-    view = asker.catalog.views.get(traced.relation.relation)
-    if view is None:
-        yield traced
-        return
-    plan = keep_columns(view.plan, traced.relation.schema.names)
-    for found in trace(back, plan, traced.wanted, Trail((*traced.words, f"through {view.name}"), traced.certain)):
-        if isinstance(found, Traced):
-            yield from to_inputs(asker, back, found)
-
-
-def rows_named(asker: Asker, traces: Sequence[Traced]) -> Node:
-    """The rows of one relation that any of the traces names, each once."""
-    relation = traces[0].relation
-    plans = [narrowed(relation, r.wanted, asker.definition) for r in traces]
-    if len(plans) == 1:
-        return plans[0]
-    key = relation.schema.key or relation.schema.names
-    keys = Union(tuple(keep_columns(p, key) for p in plans))
-    return narrowed(relation, matching(keys, *same(None, key)), asker.definition)
-
-
 def why(asker: Asker, id_: str, row: Mapping[str, Any], epoch: int | None, *, depth: int = 1, size: int = SAMPLE) -> Why:
     """What a row of a view was made of; with a greater depth also what the sampled rows of views were made of.
 
     Args: `row` has all of the stored columns. `depth` 1: only the relations that the view's own query reads. `epoch`: that of the row.
     """
-    return _level(asker, id_, row, epoch, depth, size, with_inputs=True)
+    answer = _level(asker, id_, row, epoch, depth, size, with_inputs=True)
+    return replace(answer, since=since(asker, id_, row, size=size))
 
 
 def _level(
@@ -151,10 +123,10 @@ def _level(
     traces = [w for w in ways if isinstance(w, Traced)]
     inputs = [i for t in traces for i in to_inputs(asker, back, t)] if with_inputs else []
     questions = (
-        [_question(asker, g, "; ".join(g[0].words)) for g in _grouped(traces, lambda r: (r.relation.relation, r.words))],
+        [_question(asker, g, "; ".join(g[0].words)) for g in grouped(traces, lambda r: (r.relation.relation, r.words))],
         [_of_dropped(w) for w in ways if isinstance(w, Dropped)],
         list(_late_questions(asker, traces)),
-        [_question(asker, g, "") for g in _grouped(inputs, lambda r: r.relation.relation)],
+        [_question(asker, g, "") for g in grouped(inputs, lambda r: r.relation.relation)],
     )
     epoch_row, found = told(asker, [q for part in questions for q in part], size)
     read_in = epoch_row.epoch if epoch_row is not None else None
@@ -172,20 +144,11 @@ def _level(
     )
 
 
-def _grouped(traces: Sequence[Traced], key: Callable[[Traced], Hashable]) -> Iterable[list[Traced]]:
-    """The traces that have one key together, in the order in which they came."""
-    groups: dict[Hashable, list[Traced]] = {}
-    for traced in traces:
-        groups.setdefault(key(traced), []).append(traced)
-    return groups.values()
-
-
 def _question(asker: Asker, traces: Sequence[Traced], words: str) -> Question:
     relation = traces[0].relation
     read = Read(relation.relation, words, order=sample_order(relation.schema))
     if not asker.is_there(relation.relation):
-        name = asker.catalog.name_of(relation.relation)
-        return Question(replace(read, untold=f"the rows of `{name}` are not stored: it is private"), None)
+        return Question(not_stored(asker, read), None)
     return Question(read, rows_named(asker, traces))
 
 

@@ -104,6 +104,11 @@ def test_a_row_is_told_with_what_is_served_of_its_origin(client: TestClient) -> 
     inputs = {r["relation"]: r for r in found["inputs"]}
     assert inputs["Orders"]["count"] == 2
     assert inputs["Orders"]["rows"][0] == {"id": 12, "customer": 2, "amount": "20.00", "at": "2020-01-01T12:00:00Z"}
+    since = found["since"]
+    assert (since["words"], since["exact"]) == ("last arrival: epoch 0, 2020-01-01T12:00:00Z", False)
+    assert since["changed"] == {"epoch": 0, "time": "2020-01-01T12:00:00Z"}
+    assert {r["relation"]: r["count"] for r in since["made_by"]} == {"Orders": 2, "Customers": 2}
+    assert any("`Orders` that were deleted or replaced" in u for u in since["unknown"])
 
 
 def test_views_are_followed_and_samples_bounded(client: TestClient) -> None:

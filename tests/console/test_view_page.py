@@ -125,7 +125,19 @@ def test_rows_that_a_row_was_made_of_are_opened_in_turn(window: Visit) -> None:
     item = {"item": "bell", "name": None, "size": None}
     made = {"relation": "Items", "how": "its group by item", "count": 7, "order": ["item"], "rows": [item]}
     parts = {"reads": [made], "dropped": [{**made, "count": 1, "how": "price > 5"}], "late": [], "inputs": [made]}
-    told = {"view": "Items", "sql": "Items := made up", "row": item, "epoch": 1, **parts}
+    first, second = ({"epoch": n, "time": f"2024-03-01T0{n}:00:00Z"} for n in (1, 2))
+    versions = [
+        {"row": item, "since": second, "until": None, "made_by": [{**made, "how": "arrived"}]},
+        {"row": item, "since": first, "until": second, "made_by": []},
+    ]
+    since = {
+        "words": "last changed in epoch 2",
+        "versions": versions,
+        "count": 3,
+        "made_by": [],
+        "unknown": ["when it appeared"],
+    }
+    told = {"view": "Items", "sql": "Items := made up", "row": item, "epoch": 1, "since": since, **parts}
     page.route("**/rest/items/%22anvil%22/why", lambda route: route.fulfill(json=told))
     page.click('[aria-label="More of this row"] >> nth=0')
     page.click("td.related button:text-is('Why is this row here?')")
@@ -134,10 +146,19 @@ def test_rows_that_a_row_was_made_of_are_opened_in_turn(window: Visit) -> None:
         "Items: 7 rows, its group by item",
         "not counted: Items: 1 row, price > 5",
     ]
-    assert "6 rows more, in the order of item" in window.text(".why .hint")
-    page.click(".why table button >> nth=0")  # asked of the server: a row of an input arrived
-    page.wait_for_selector(".why td.related p")
-    assert "it arrived" in window.text(".why td.related p")
+    assert "last changed in epoch 2" in window.text(".why .facts")
+    hints = page.locator(".why .hint").all_inner_texts()
+    assert hints[:2] == ["1 earlier versions", "not known: when it appeared"]
+    assert "6 rows more, in the order of item" in hints[2]
+    held = page.locator(".why table >> nth=0").locator("tbody")
+    assert "epoch 1, 2024-03-01 01:00:00 UTC" in held.inner_text()
+    page.click(".why table button >> nth=0")  # a version opens to what made it
+    page.wait_for_selector(".why td.related h3")
+    assert "Items: 7 rows, arrived" in window.text(".why td.related h3")
+    group = page.locator(".why section", has=page.get_by_role("heading", name="Items: 7 rows, its group by item"))
+    group.locator("table button").first.click()  # asked of the server: a row of an input arrived
+    page.wait_for_selector(".why >> text=it arrived")
+    assert "last arrival: 20" in window.text(".why td.related .why .facts, .why td.related .facts")
 
 
 def test_a_row_without_an_address_says_so(window: Visit) -> None:

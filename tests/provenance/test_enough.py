@@ -13,9 +13,9 @@ import pytest
 from belvedere.plan.nodes import JoinKind, Node, SetKind
 from belvedere.plan.rewrite import inline
 from belvedere.plan.text import plan_text
+from belvedere.provenance.inputs import root_wanted
 from belvedere.provenance.reads import Read
 from belvedere.provenance.wanted import narrowed
-from belvedere.provenance.why import root_wanted
 from belvedere.spark.plan_answers import by_spark
 from belvedere.workbench import Workbench
 from tests import depth

@@ -19,7 +19,7 @@ from belvedere.api.failures import BAD_REQUEST, RequestError
 from belvedere.api.graphql.endpoint import Api
 from belvedere.api.http.asked import Asked
 from belvedere.api.reads.entities import Entity
-from belvedere.api.reads.provenance import MOST_DEPTH, MOST_ROWS, WhyAsked, asked_of
+from belvedere.api.reads.provenance import MOST_DEPTH, MOST_ROWS, SINCE, WhyAsked, asked_of
 from belvedere.lang.names import did_you_mean
 
 LIST, DESCRIBE, QUERY, WHY = "list_views", "describe_view", "query_view", "why_row"
@@ -143,7 +143,8 @@ def _query(api: Api) -> Tool:
 def _why() -> Tool:
     text = (
         "Why a row is there: the rows that it was made of, relation by relation, what was dropped on the way, and the rows of each "
-        "input. Each relation tells how many rows there are, and the first of them."
+        "input. Each relation tells how many rows there are, and the first of them. Since when it is there, with its versions where "
+        "the view has a history."
     )
     arguments: Schema = {
         "view": _VIEW,
@@ -162,7 +163,7 @@ def _why() -> Tool:
         },
     }
     parts = {n: _array({"type": "object"}) for n in ("reads", "dropped", "late", "inputs")}
-    answer = {"view": {"type": "string"}, "sql": {"type": "string"}, "row": {"type": "object"}, **parts}
+    answer = {"view": {"type": "string"}, "sql": {"type": "string"}, "row": {"type": "object"}, **parts, "since": SINCE}
     return Tool(
         WHY, text, _object(arguments, ("view", "key")), {"type": "object", "properties": answer, "required": list(answer)}
     )

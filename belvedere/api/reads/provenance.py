@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from belvedere.api.failures import BAD_REQUEST, BAD_VALUE, INTERNAL, NOT_ALLOWED, NOT_FOUND, TIME_OUT, RequestError
+from belvedere.api.failures import BAD_REQUEST, BAD_VALUE, INTERNAL, NOT_ALLOWED, NOT_FOUND, NOT_READY, TIME_OUT, RequestError
 from belvedere.api.reads.entities import Entity, Model
 from belvedere.api.serving.lazy_reader import LazyReader
 from belvedere.catalog import Catalog
@@ -24,6 +24,28 @@ if TYPE_CHECKING:
 MOST_DEPTH, MOST_ROWS = 5, 100
 """Through how many views rows are followed at most, and how many are shown of a relation."""
 ROWS = 5
+_MOMENT = {
+    "type": ["object", "null"],
+    "description": "an epoch and its clock; the epoch is null where the store has forgotten which it was",
+    "properties": {"epoch": {"type": ["integer", "null"]}, "time": {"type": "string", "format": "date-time"}},
+    "required": ["epoch", "time"],
+}
+SINCE: dict[str, Any] = {
+    "type": "object",
+    "description": "Since when the row is there and when it last changed; not exact: when the last of the rows arrived that it is made of.",
+    "properties": {
+        "words": {"type": "string"},
+        "appeared": _MOMENT,
+        "changed": _MOMENT,
+        "exact": {"type": "boolean"},
+        "versions": {"type": "array", "items": {"type": "object"}},
+        "count": {"type": "integer"},
+        "made_by": {"type": "array", "items": {"type": "object"}},
+        "unknown": {"type": "array", "items": {"type": "string"}},
+    },
+    "required": ["words", "appeared", "changed", "exact", "versions", "count", "made_by", "unknown"],
+}
+"""What `since` of an answer is, as JSON Schema."""
 
 
 @dataclass(frozen=True)
@@ -97,6 +119,8 @@ def _told(found: Diagnostic) -> RequestError:
         return RequestError(NOT_FOUND, found.message, "ask for the rows that there are", status=404)
     if found.code == "B7086":
         return RequestError(TIME_OUT, "the read took too long", "ask for fewer rows, or less depth", status=503)
+    if found.code in ("B7014", "B7063"):
+        return RequestError(NOT_READY, "its rows are not stored yet", "ask again: the next epoch makes them", status=503)
     if found.code == "B8110":
         return RequestError(
             BAD_REQUEST, found.message, "`belvedere why` asks Spark where the database cannot say it", status=501

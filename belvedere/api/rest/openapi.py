@@ -15,7 +15,7 @@ import pyarrow as pa
 from belvedere.api.graphql.scalars import scalar_of
 from belvedere.api.limits import Limits
 from belvedere.api.reads.entities import Entity, Model, RelationshipField, Template
-from belvedere.api.reads.provenance import MOST_DEPTH, MOST_ROWS, ROWS
+from belvedere.api.reads.provenance import MOST_DEPTH, MOST_ROWS, ROWS, SINCE
 from belvedere.api.rest.answers import CSV, JSON, OBJECT
 from belvedere.api.rest.filters import operators_of
 from belvedere.api.rest.requests import OF_ROOTS, name_of
@@ -169,7 +169,7 @@ def _why_operation(entity: Entity) -> Document:
     doc = f"The rows that the row of {entity.name} with this key was made of, relation by relation."
     found = _operation(f"why_{entity.field}", entity.name, doc, [*_keys(entity), *words])
     lists = {n: {"type": "array", "items": {"type": "object"}} for n in ("reads", "dropped", "late", "inputs")}
-    row = {"view": {"type": "string"}, "sql": {"type": "string"}, "row": _reference(entity.type_name), **lists}
+    row = {"view": {"type": "string"}, "sql": {"type": "string"}, "row": _reference(entity.type_name), **lists, "since": SINCE}
     content = {JSON: {"schema": {"type": "object", "required": list(row), "properties": row}}}
     errors = {status: {"$ref": f"#/components/responses/Error{status}"} for status in _ERRORS if status != "406"}
     found["responses"] = {

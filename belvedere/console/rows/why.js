@@ -3,7 +3,7 @@
 import * as addresses from "../addresses.js";
 import { getJson } from "../api.js";
 import { errorBox, make } from "../dom.js";
-import { textOf } from "../numbers.js";
+import { textOf, time } from "../numbers.js";
 import { code } from "./definition.js";
 import { rowsTable } from "./table.js";
 
@@ -30,11 +30,23 @@ async function answer(endpoint, byName, row) {
   try {
     const found = await getJson(addressOf(endpoint, row));
     const parts = [...found.reads.map((r) => part(r, "", byName)), ...found.dropped.map((r) => part(r, "not counted: ", byName)), ...found.late.map((r) => part(r, "late: ", byName))];
-    return make("div", {}, found.sql && code(`SQL of ${found.view}`, found.sql),
+    return make("div", {}, found.since && sinceOf(found.since, endpoint, byName), found.sql && code(`SQL of ${found.view}`, found.sql),
       parts.length ? parts : make("p", { class: "quiet", text: found.sql ? "It was made of no rows that are there." : "It is a row of an input: it arrived." }), inAll(found));
   } catch (error) {
     return errorBox(error);
   }
+}
+
+/** Since when the row is there; each version opens to the rows that made it. */
+function sinceOf({ words, versions, count, made_by, unknown }, endpoint, byName) {
+  const madeOf = (reads) => (reads.length ? reads.map((r) => part(r, "", byName)) : [make("p", { class: "quiet", text: "No row that is there came in this epoch." })]);
+  const at = (moment) => (moment ? `${moment.epoch === null ? "" : `epoch ${moment.epoch}, `}${time(moment.time)}` : "");
+  const columns = [...["held since", "held until"].map((name) => ({ name, type: "String", written: "" })), ...endpoint.columns];
+  const rows = versions.map((v) => ({ ...v.row, "held since": at(v.since), "held until": at(v.until) || "now" }));
+  return make("section", {}, words && make("p", { class: "facts" }, make("span", { text: words })), made_by.map((r) => part(r, "", byName)),
+    rows.length > 0 && rowsTable({ title: "the versions", columns, rows, below: (row) => make("div", {}, madeOf(versions[rows.indexOf(row)].made_by)) }),
+    count > rows.length && make("p", { class: "hint", text: `${count - rows.length} earlier versions` }),
+    unknown.map((text) => make("p", { class: "hint", text: `not known: ${text}` })));
 }
 
 function part(read, said, byName) {

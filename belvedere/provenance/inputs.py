@@ -1,0 +1,57 @@
+"""The rows of the inputs that a row of a view comes from, through all views between, as plans.
+
+In: the plan of a view, one of its rows. Out: what is traced down to each input, and the plan of the rows that are named. Asks nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from belvedere.plan.historic import HISTORIC
+from belvedere.plan.keys import keep_columns
+from belvedere.plan.nodes import Node, Union
+from belvedere.provenance.asking import Asker
+from belvedere.provenance.backward import trace
+from belvedere.provenance.constants import row_tests
+from belvedere.provenance.traces import Backward, Traced, Trail
+from belvedere.provenance.wanted import Wanted, matching, narrowed, same
+
+
+def root_wanted(plan: Node, row: Mapping[str, Any]) -> Wanted:
+    """What finds a stored row in its view's plan: its key; where the plan depends on history all that can be compared."""
+    historic = any(isinstance(n, HISTORIC) for n in plan.walk())
+    key = plan.schema.key or ()
+    names = [c.name for c in plan.schema if c.name in row] if historic or not key else key
+    return Wanted(row_tests(row, {n: plan.schema[n].type for n in names}))
+
+
+def to_inputs(asker: Asker, back: Backward, traced: Traced) -> Iterator[Traced]:
+    """Rows of a relation followed through all views to the inputs."""
+    view = asker.catalog.views.get(traced.relation.relation)
+    if view is None:
+        yield traced
+        return
+    plan = keep_columns(view.plan, traced.relation.schema.names)
+    for found in trace(back, plan, traced.wanted, Trail((*traced.words, f"through {view.name}"), traced.certain)):
+        if isinstance(found, Traced):
+            yield from to_inputs(asker, back, found)
+
+
+def rows_named(asker: Asker, traces: Sequence[Traced]) -> Node:
+    """The rows of one relation that any of the traces names, each once."""
+    relation = traces[0].relation
+    plans = [narrowed(relation, r.wanted, asker.definition) for r in traces]
+    if len(plans) == 1:
+        return plans[0]
+    key = relation.schema.key or relation.schema.names
+    keys = Union(tuple(keep_columns(p, key) for p in plans))
+    return narrowed(relation, matching(keys, *same(None, key)), asker.definition)
+
+
+def grouped(traces: Sequence[Traced], key: Callable[[Traced], Hashable]) -> Iterable[list[Traced]]:
+    """The traces that have one key together, in the order in which they came."""
+    groups: dict[Hashable, list[Traced]] = {}
+    for traced in traces:
+        groups.setdefault(key(traced), []).append(traced)
+    return groups.values()

@@ -1,0 +1,98 @@
+"""In which epoch something was: what the store remembers of its epochs.
+
+In: a time, or an epoch, and the number of a row that arrived. Out: the epoch with its clock, and what its arrivals have in common. The
+store has the clocks of its last epochs, and of sources that can be read again in which epoch each row came.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlglot import exp
+
+from belvedere.engine.spans import SPANS
+from belvedere.errors import Diagnostic
+from belvedere.instants import microseconds
+from belvedere.plan.expressions import column
+from belvedere.plan.nodes import Order, Scan, TopK
+from belvedere.provenance.asking import Asker
+from belvedere.provenance.constants import constant
+from belvedere.provenance.wanted import Wanted, restricted
+from belvedere.row_texts import value_text
+from belvedere.schema import INGEST_TIME, TIMESTAMP, UID
+from belvedere.store.definitions import epoch_from_values
+from belvedere.store.protocol import EpochRow
+from belvedere.store.system import EPOCH
+
+
+@dataclass(frozen=True)
+class Moment:
+    """An epoch; `epoch` is None where the store has forgotten which it was. `time` is its clock: what now() was, in UTC."""
+
+    epoch: int | None
+    time: datetime
+
+    def __str__(self) -> str:
+        at = value_text(self.time)
+        return at if self.epoch is None else f"epoch {self.epoch}, {at}"
+
+
+def arrival(asker: Asker, input_: str, time: datetime, uid: int) -> Moment:
+    """The epoch in which a row of an input arrived, by its `_ingest_time` and its `_uid`."""
+    epochs = _epochs(asker, time)
+    if len(epochs) > 1:
+        rows = [_row(asker, e) for e in epochs]
+        epochs = [r.epoch for r in rows if r is not None and uid < _next_uid(r)][:1]
+    return Moment(epochs[0] if epochs else _spanned(asker, input_, time, uid), time)
+
+
+def emitted_in(asker: Asker, time: datetime) -> Moment:
+    """The epoch that emitted what was due at a time: the first whose clock is not before it; not known where several have the clock."""
+    (least, first), *_ = asker.reader.execute(f"SELECT min(epoch), min(clock) FROM {EPOCH}")
+    if first is None or (least != 1 and int(first) > microseconds(time)) or len(_epochs(asker, time)) > 1:
+        return Moment(None, time)
+    ((found,),) = asker.reader.execute(f"SELECT min(epoch) FROM {EPOCH} WHERE clock >= {microseconds(time)}")
+    return Moment(None if found is None else int(found), time)
+
+
+def arrived_in(asker: Asker, moment: Moment) -> Wanted:
+    """What rows of an input have in common that arrived in an epoch; where others have its clock, the numbers that it gave to rows."""
+    tests: list[exp.Expr] = [exp.EQ(this=column(INGEST_TIME), expression=constant(moment.time, TIMESTAMP))]
+    if moment.epoch is not None and len(_epochs(asker, moment.time)) > 1:
+        before, last = _row(asker, moment.epoch - 1), _row(asker, moment.epoch)
+        if before is not None:
+            tests.append(exp.GTE(this=column(UID), expression=exp.Literal.number(_next_uid(before))))
+        if last is not None:
+            tests.append(exp.LT(this=column(UID), expression=exp.Literal.number(_next_uid(last))))
+    return Wanted(tuple(tests))
+
+
+def _epochs(asker: Asker, time: datetime) -> list[int]:
+    """The epochs with this clock that the store remembers."""
+    rows = asker.reader.execute(f"SELECT epoch FROM {EPOCH} WHERE clock = {microseconds(time)} ORDER BY epoch")
+    return [int(r[0]) for r in rows]
+
+
+def _row(asker: Asker, epoch: int) -> EpochRow | None:
+    rows = asker.reader.execute(f"SELECT epoch, clock, content, committed_at FROM {EPOCH} WHERE epoch = {epoch}")
+    return epoch_from_values(rows[0]) if rows else None
+
+
+def _next_uid(row: EpochRow) -> int:
+    return int(row.extra.get("next_uid", 1))
+
+
+def _spanned(asker: Asker, input_: str, time: datetime, uid: int) -> int | None:
+    """The epoch that took the row of its source, where that is written down."""
+    if SPANS.name not in asker.tables:
+        return None
+    tests = (
+        exp.EQ(this=column("input"), expression=exp.Literal.string(input_)),
+        exp.EQ(this=column("clock"), expression=constant(time, TIMESTAMP)),
+        exp.LTE(this=column("first_uid"), expression=exp.Literal.number(uid)),
+    )
+    spans = restricted(Scan(SPANS.name, SPANS.schema), Wanted(tests))
+    (found,) = asker.ask([TopK(spans, (Order(column("epoch"), descending=True),), 1)]).rows
+    epochs = [] if isinstance(found, Diagnostic) else found["epoch"].to_pylist()
+    return epochs[0] if epochs else None

@@ -1,0 +1,166 @@
+"""Since when a row is there, and when it last changed.
+
+In: a store that can be asked, a row of a relation. Out: epochs with their clocks. A history tells them, with the rows of the inputs by
+which each version came. Without one it is told when the last of the rows arrived that the row is made of. What nobody can tell is said
+in words. Nothing is stored for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Any
+
+import pyarrow as pa
+
+from belvedere.catalog import Input, View
+from belvedere.engine.failed import failures_of, quarantined
+from belvedere.engine.spans import SPANS
+from belvedere.plan.expressions import column
+from belvedere.plan.facts import needs_clock
+from belvedere.plan.nodes import Order, Scan, TopK
+from belvedere.plan.time_nodes import PTIME, Emit
+from belvedere.provenance.asking import Answers, Asker
+from belvedere.provenance.inputs import rows_named
+from belvedere.provenance.moments import Moment, arrival, emitted_in
+from belvedere.provenance.reads import SAMPLE, Read, told
+from belvedere.provenance.traces import Traced
+from belvedere.provenance.versions import Version, questions, rows_of_inputs, versions_of
+from belvedere.row_texts import value_text
+from belvedere.schema import HISTORY, INGEST_TIME, UID
+from belvedere.store.read.history import stored_tables
+
+__all__ = ["Moment", "Since", "Version", "since", "since_text"]
+
+LAST = (Order(column(INGEST_TIME), descending=True), Order(column(UID), descending=True))
+
+
+@dataclass(frozen=True)
+class Since:
+    """Since when a row is there."""
+
+    appeared: Moment | None
+    """Since when there is a row of its key; None: not known."""
+    changed: Moment | None
+    """When it last changed; where that is not `exact`, when the last of the rows arrived that it is made of. None: not known."""
+    exact: bool
+    versions: tuple[Version, ...] = ()
+    """Of a relation WITH HISTORY the newest versions of the row, the newest first."""
+    count: int = 0
+    """How many versions its history has."""
+    made_by: tuple[Read, ...] = ()
+    """Of a view without a history: the rows of the inputs that arrived in the epoch of `changed`."""
+    unknown: tuple[str, ...] = ()
+    """What cannot be told."""
+
+
+def since(asker: Asker, id_: str, row: Mapping[str, Any], *, size: int = SAMPLE) -> Since:
+    """Since when a row of a relation is there, and when it last changed.
+
+    Args: `row` has all of its stored columns, as `find_row` gives them; `size`: so many versions are told, and rows of each input.
+    """
+    stored = stored_tables(asker.reader)
+    names = (SPANS.name, *(i + HISTORY for i in asker.catalog.histories))
+    past = replace(asker, tables={**asker.tables, **{n: stored[n] for n in names if n in stored}})
+    table, view = asker.catalog.inputs.get(id_), asker.catalog.views.get(id_)
+    if id_ + HISTORY in past.tables:
+        found = _of_history(past, id_, row, size)
+    elif table is not None:
+        found = _of_input(past, table, row)
+    else:
+        assert view is not None
+        found = _of_emitted(past, view, row) or _of_view(past, view, row, size)
+    moments = (found.appeared, found.changed, *(v.since for v in found.versions))
+    return replace(found, unknown=(*found.unknown, *_forgotten(m for m in moments if m is not None)))
+
+
+def since_text(found: Since) -> str:
+    """The answer in a line; "" where nothing is known."""
+    if found.changed is None:
+        return ""
+    if not found.exact:
+        return f"last arrival: {found.changed}"
+    if found.appeared == found.changed:
+        return f"there since {found.appeared}"
+    return f"last changed in {found.changed}" + (f"; there since {found.appeared}" if found.appeared is not None else "")
+
+
+def _forgotten(moments: Iterable[Moment]) -> Iterator[str]:
+    for time in dict.fromkeys(m.time for m in moments if m.epoch is None):
+        yield f"the epoch of {value_text(time)}: the store has the clocks of its last 1,000 epochs, and several may be equal"
+
+
+def _of_history(past: Asker, id_: str, row: Mapping[str, Any], size: int) -> Since:
+    found = versions_of(past, id_, row, size)
+    view, unknown = past.catalog.views.get(id_), found.unknown
+    if view is not None and any(not v.made_by for v in found.newest):
+        unknown += tuple(_unseen(past, view, rows_of_inputs(past, view, row)))
+    changed = found.newest[0].since if found.newest else None
+    return Since(found.appeared, changed, changed is not None, found.newest, found.count, unknown=unknown)
+
+
+def _of_input(past: Asker, table: Input, row: Mapping[str, Any]) -> Since:
+    """A row that came once is what it was; one of a key may have replaced another."""
+    moment = arrival(past, table.id, row[INGEST_TIME], row[UID])
+    if not table.primary_key:
+        return Since(moment, moment, True)
+    words = f"since when there is a row of its key, and whether the last one differed: `{table.name}` has no history"
+    return Since(None, moment, False, unknown=(words,))
+
+
+def _of_emitted(past: Asker, view: View, row: Mapping[str, Any]) -> Since | None:
+    """A row of a changelog says itself when it was emitted, and stays as it is."""
+    if not isinstance(view.plan, Emit) or not view.plan.stream:
+        return None
+    moment = emitted_in(past, row[PTIME])
+    return Since(moment, moment, True)
+
+
+def _of_view(past: Asker, view: View, row: Mapping[str, Any], size: int) -> Since:
+    """The last arrival of a row that this one is made of."""
+    inputs = rows_of_inputs(past, view, row)
+    stored = [traces for traces in inputs if past.is_there(traces[0].relation.relation)]
+    answers = past.ask([TopK(rows_named(past, traces), LAST, 1) for traces in stored])
+    last = [
+        (r[INGEST_TIME], r[UID], traces[0].relation.relation)
+        for traces, rows in zip(stored, answers.rows, strict=True)
+        if isinstance(rows, pa.Table)
+        for r in rows.to_pylist()
+    ]
+    words = f"when the row appeared, and whether its last arrival changed it: `{view.name}` has no history"
+    unknown = (words, *_held(view, answers), *_unseen(past, view, inputs))
+    if not last:
+        return Since(None, None, False, unknown=unknown)
+    time, uid, input_ = max(last)
+    moment = arrival(past, input_, time, uid)
+    _, reads = told(past, list(questions(past, view, row, moment)), size)
+    return Since(None, moment, False, made_by=tuple(r for r in reads if r.count or r.untold), unknown=unknown)
+
+
+def _held(view: View, answers: Answers) -> Iterator[str]:
+    held = quarantined(failures_of(answers.epoch.extra)) if answers.epoch is not None else {}
+    if view.id in held:
+        yield f"what arrived after epoch {held[view.id]}: `{view.name}` is in quarantine with the rows of that epoch"
+
+
+def _unseen(past: Asker, view: View, inputs: list[list[Traced]]) -> Iterator[str]:
+    """What may have changed the row and is not seen in the rows that are there."""
+    for table in (past.catalog.inputs[t[0].relation.relation] for t in inputs):
+        if not past.is_there(table.id):
+            yield f"rows of `{table.name}`: it is private, and they are not stored"
+        elif table.keep is not None:
+            yield f"rows of `{table.name}` that have left it, {timedelta(microseconds=table.keep)} after their arrival (KEEP)"
+        elif not table.append_only and table.id + HISTORY not in past.tables:
+            yield f"rows of `{table.name}` that were deleted or replaced: it has no history"
+    if any(needs_clock(node) for v in _below(past, view) for node in v.plan.walk()):
+        yield "what the clock alone changed: the query reads now()"
+
+
+def _below(past: Asker, view: View) -> list[View]:
+    """A view and those that it reads, through all between."""
+    found, views = [view], past.catalog.views
+    for one in found:
+        scanned = (n.relation for n in one.plan.walk() if isinstance(n, Scan))
+        found += dict.fromkeys(views[i] for i in scanned if i in views and views[i] not in found)
+    return found

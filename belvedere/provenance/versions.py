@@ -1,0 +1,139 @@
+"""The versions of a row that a history has, with the rows of the inputs by which each came.
+
+In: a relation WITH HISTORY, one of its rows. Out: its newest versions, how many there are, since when the row is there. A version is
+told with the rows of the inputs that arrived in the epoch in which it began; those that went then are seen where the input has a history.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from sqlglot import exp
+
+from belvedere.catalog import View
+from belvedere.errors import Diagnostic
+from belvedere.plan.expressions import column
+from belvedere.plan.nodes import Order, Scan, TopK
+from belvedere.provenance.asking import Asker
+from belvedere.provenance.backward import trace
+from belvedere.provenance.constants import row_tests
+from belvedere.provenance.inputs import grouped, root_wanted, rows_named, to_inputs
+from belvedere.provenance.moments import Moment, arrived_in
+from belvedere.provenance.reads import COUNT, Question, Read, counted, not_stored, sample_order, told
+from belvedere.provenance.traces import Backward, Traced, Trail
+from belvedere.provenance.wanted import Wanted, matching, other, restricted, test
+from belvedere.schema import HISTORY, SINCE_EPOCH, SINCE_TIME, UNTIL_EPOCH, UNTIL_TIME
+from belvedere.store.protocol import EpochRow
+from belvedere.store.read.history import BEGAN
+
+NEWEST = (Order(column(SINCE_EPOCH), descending=True),)
+ARRIVED, WENT = "arrived", "went, or were replaced"
+
+
+@dataclass(frozen=True)
+class Version:
+    """A row as it was from one epoch to another."""
+
+    row: Mapping[str, Any]
+    since: Moment
+    until: Moment | None
+    """None: it holds."""
+    made_by: tuple[Read, ...] = ()
+    """Rows of the inputs that came or went in the epoch in which it began, and that the row was made of."""
+
+
+@dataclass(frozen=True)
+class Versions:
+    """What a history has of a row: its newest versions, the newest first, and how many there are."""
+
+    newest: tuple[Version, ...]
+    count: int
+    appeared: Moment | None
+    """The beginning of the first of those that follow each other without a gap; None where the history does not reach so far back."""
+    unknown: tuple[str, ...] = ()
+
+
+def versions_of(past: Asker, id_: str, row: Mapping[str, Any], size: int) -> Versions:
+    """The versions of a row. `past` has the tables of histories."""
+    own, history = past.catalog.schema_of(id_), past.tables[id_ + HISTORY]
+    key = {n: own[n].type for n in own.key or ()}
+    rows = restricted(Scan(history.name, history.schema), Wanted(row_tests(row, key)))
+    follows = exp.EQ(this=column(SINCE_EPOCH), expression=other(UNTIL_EPOCH))
+    first = restricted(rows, matching(rows, follows, negated=True))
+    answers = past.ask([counted(rows), TopK(rows, NEWEST, size), TopK(first, NEWEST, 1)])
+    found = [a for a in answers.rows if not isinstance(a, Diagnostic)]
+    if len(found) < len(answers.rows):
+        untold = next(a.message for a in answers.rows if isinstance(a, Diagnostic))
+        return Versions((), 0, None, (f"its versions: {untold}",))
+    count, newest, began = found
+    versions = [_version(v, own.names) for v in newest.to_pylist()]
+    if id_ in past.catalog.views:
+        versions = _with_rows(past, past.catalog.views[id_], versions, size)
+    appeared = next((_version(v, ()).since for v in began.to_pylist()), None)
+    if appeared is not None and not _is_known(history.name, appeared, answers.epoch):
+        return Versions(tuple(versions), count[COUNT][0].as_py(), None, (_too_early(history.name, answers.epoch),))
+    return Versions(tuple(versions), count[COUNT][0].as_py(), appeared)
+
+
+def questions(past: Asker, view: View, row: Mapping[str, Any], moment: Moment, *, is_there: bool = True) -> Iterator[Question]:
+    """The rows of the inputs that came or went in an epoch, of those that a row is made of; `is_there`: it is one that holds."""
+    arrived = arrived_in(past, moment)
+    for traces in rows_of_inputs(past, view, row, is_there=is_there):
+        relation = traces[0].relation
+        read = Read(relation.relation, ARRIVED, order=sample_order(relation.schema))
+        history = past.tables.get(relation.relation + HISTORY)
+        if history is not None and moment.epoch is not None:
+            scan = Scan(history.name, history.schema)
+            for name, words in ((SINCE_EPOCH, ARRIVED), (UNTIL_EPOCH, WENT)):
+                then = test(exp.EQ(this=column(name), expression=exp.Literal.number(moment.epoch)))
+                yield Question(replace(read, words=words), rows_named(past, _narrower(traces, scan, then)))
+        elif past.is_there(relation.relation):
+            yield Question(read, rows_named(past, _narrower(traces, relation, arrived)))
+        else:
+            yield Question(not_stored(past, read), None)
+
+
+def rows_of_inputs(past: Asker, view: View, row: Mapping[str, Any], *, is_there: bool = True) -> list[list[Traced]]:
+    """What a row is made of, input by input, with all columns of these."""
+    back = Backward(past.definition)
+    ways = trace(back, view.plan, root_wanted(view.plan, row), Trail(certain=is_there))
+    found = [i for w in ways if isinstance(w, Traced) for i in to_inputs(past, back, w)]
+    whole = [replace(t, relation=Scan(t.relation.relation, past.catalog.schema_of(t.relation.relation))) for t in found]
+    return list(grouped(whole, lambda t: t.relation.relation))
+
+
+def _narrower(traces: Sequence[Traced], relation: Scan, more: Wanted) -> list[Traced]:
+    return [replace(t, relation=relation, wanted=t.wanted + more) for t in traces]
+
+
+def _version(row: Mapping[str, Any], names: Sequence[str]) -> Version:
+    until = None if row[UNTIL_EPOCH] is None else Moment(row[UNTIL_EPOCH], row[UNTIL_TIME])
+    return Version({n: row[n] for n in names}, Moment(row[SINCE_EPOCH], row[SINCE_TIME]), until)
+
+
+def _with_rows(past: Asker, view: View, versions: list[Version], size: int) -> list[Version]:
+    """The versions with the rows that came or went when each began."""
+    asked = [list(questions(past, view, v.row, v.since, is_there=v.until is None)) for v in versions]
+    _, found = told(past, [q for part in asked for q in part], size)
+    answers = iter(found)
+    made = [tuple(r for _ in part if (r := next(answers)).count or r.untold) for part in asked]
+    return [replace(v, made_by=m) for v, m in zip(versions, made, strict=True)]
+
+
+def _began(history: str, row: EpochRow | None) -> int | None:
+    """The first epoch whose state a history can tell."""
+    known: int | None = row.extra.get("sequences", {}).get(history + BEGAN) if row is not None else None
+    return known
+
+
+def _is_known(history: str, appeared: Moment, row: EpochRow | None) -> bool:
+    """Whether no version can have been before: the history is as old as the store, or nothing of it was dropped that ended then."""
+    began = _began(history, row)
+    return began is not None and (began == 1 or (appeared.epoch or 0) > began)
+
+
+def _too_early(history: str, row: EpochRow | None) -> str:
+    began = _began(history, row)
+    return "since when there is a row of its key: its history " + (f"begins with epoch {began}" if began else "is not whole")
