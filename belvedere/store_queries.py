@@ -185,7 +185,7 @@ def answer_in_spark(
     scanned = list(dict.fromkeys(n.relation for n in plan.walk() if isinstance(n, Scan)))
     last, found = reader.rows_together([tables[i] for i in scanned])
     rows = dict(zip(scanned, found, strict=True))
-    return last, by_spark(lambda: spark, catalog)(plan, rows, last.clock if last else datetime.now(UTC))
+    return last, by_spark(lambda: spark, catalog)([plan], rows, last.clock if last else datetime.now(UTC))[0]
 
 
 def _held(plan: Node, tables: Mapping[str, StoredTable], last: EpochRow | None) -> dict[str, int | None]:

@@ -18,8 +18,8 @@ from belvedere.schema import Schema
 from belvedere.store.protocol import EpochRow, Reader, StoredTable
 from belvedere.store.read.computed import BEYOND, plan_of_unstored, text_at_read
 
-BySpark = Callable[[Node, Mapping[str, pa.Table], datetime], pa.Table]
-"""What computes a plan from the rows of the relations that it scans, at a time."""
+BySpark = Callable[[Sequence[Node], Mapping[str, pa.Table], datetime], list[pa.Table]]
+"""What computes plans from the rows of the relations that they scan, at a time."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,8 @@ class Asker:
         rows = dict(zip(stored, found[len(asked) :], strict=True)) | {
             i: self.held[i]() for i in scanned if i not in self.tables
         }
-        return Answers(epoch, tuple(self._answer(p, t, answers, rows, epoch) for p, t in zip(plans, texts, strict=True)))
+        computed = iter(self.spark(open_, rows, epoch.clock) if self.spark and open_ and epoch else ())
+        return Answers(epoch, tuple(self._answer(t, answers, computed) for t in texts))
 
     def _together(self, tables: Sequence[StoredTable]) -> tuple[EpochRow | None, list[pa.Table]]:
         try:
@@ -101,15 +102,9 @@ class Asker:
         return self.spark is not None and why.code in BEYOND
 
     def _answer(
-        self,
-        plan: Node,
-        text: str | Diagnostic,
-        answers: Iterator[pa.Table],
-        rows: Mapping[str, pa.Table],
-        epoch: EpochRow | None,
+        self, text: str | Diagnostic, answers: Iterator[pa.Table], computed: Iterator[pa.Table]
     ) -> pa.Table | Diagnostic:
+        """The next rows of whoever was asked; why there are none where nobody was."""
         if isinstance(text, str):
             return next(answers)
-        if self.spark is None or not self._is_for_spark(text) or epoch is None:
-            return text
-        return self.spark(plan, {n.relation: rows[n.relation] for n in plan.walk() if isinstance(n, Scan)}, epoch.clock)
+        return next(computed, text) if self._is_for_spark(text) else text

@@ -1,11 +1,12 @@
 """Plans over relations whose rows are at hand, computed by Spark in batch.
 
-In: a session, a script's catalog, which has the schemas. Out: a function from a plan and the rows of the relations that it scans to rows.
+In: a session, a script's catalog, which has the schemas. Out: a function from plans and the rows of the relations that they scan to the
+rows of each.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 
@@ -14,18 +15,18 @@ import pyarrow as pa
 from belvedere.catalog import Catalog, Input, InputKind
 from belvedere.plan.nodes import Node, Scan
 from belvedere.provenance.asking import BySpark
-from belvedere.spark.query_files import answer_plan
+from belvedere.spark.query_files import answer_plans
 from belvedere.spark.session import SparkSession
 
 
 def by_spark(session: Callable[[], SparkSession], catalog: Catalog) -> BySpark:
     """What computes plans; the session is asked for when the first one is."""
 
-    def answer(plan: Node, rows: Mapping[str, pa.Table], now: datetime) -> pa.Table:
-        scans = {n.relation: n for n in plan.walk() if isinstance(n, Scan)}
+    def answer(plans: Sequence[Node], rows: Mapping[str, pa.Table], now: datetime) -> list[pa.Table]:
+        scans = {n.relation: n for p in plans for n in p.walk() if isinstance(n, Scan)}
         inputs = {i: Input(i, i, InputKind.TABLE, s.schema) for i, s in scans.items()}
         over = replace(catalog, inputs=inputs, views={}, relationships=(), templates={}, subscriptions={}, exports=())
         given = {i: rows[i].select(s.schema.names) for i, s in scans.items()}
-        return answer_plan(session(), over, plan, given, now)
+        return answer_plans(session(), over, plans, given, now)
 
     return answer

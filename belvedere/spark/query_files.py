@@ -25,7 +25,7 @@ from belvedere.engine.ingest import stamp
 from belvedere.plan.expressions import column
 from belvedere.plan.nodes import Expr, Filter, Item, Node, Project, TopK, Window
 from belvedere.schema import Column
-from belvedere.spark.batch import GivenRows, InputLog, run_batch
+from belvedere.spark.batch import BatchAnswers, GivenRows, InputLog, run_batch
 from belvedere.spark.failures import WINDOW_HINTS, explain_query_failure
 from belvedere.spark.window_by.run import run_window_query
 
@@ -79,11 +79,19 @@ def answer_template(
     return rows.select([c.name for c in template.schema.visible])
 
 
-def answer_plan(spark: SparkSession, catalog: Catalog, plan: Node, rows: Mapping[str, pa.Table], now: datetime) -> pa.Table:
-    """The rows of a plan, hidden columns too, over the rows of the catalog's inputs (by id), at the time `now`."""
-    whole = replace(catalog, views={**catalog.views, QUERY: View(QUERY, QUERY, plan, plan.schema)})
+def answer_plans(
+    spark: SparkSession, catalog: Catalog, plans: Sequence[Node], rows: Mapping[str, pa.Table], now: datetime
+) -> list[pa.Table]:
+    """The rows of each plan, hidden columns too, over the rows of the catalog's inputs (by id), at the time `now`: by one query."""
+    views = {f"{QUERY}{n}": View(f"{QUERY}{n}", f"{QUERY}{n}", p, p.schema) for n, p in enumerate(plans)}
+    whole = replace(catalog, views={**catalog.views, **views})
     with explain_query_failure():
-        return run_batch(spark, whole, QUERY, GivenRows(whole, rows, now), now)
+        batch = BatchAnswers(spark, whole, GivenRows(whole, rows, now))
+        try:
+            found = batch.answers(tuple(views), now)
+        finally:
+            batch.close()
+    return [found[v] for v in views]
 
 
 def query_window_by(spark: SparkSession, text: str, paths: Mapping[str, tuple[Path, Sequence[Column]]]) -> Answer:
