@@ -26,7 +26,7 @@ from belvedere.plan.expressions import conjuncts
 from belvedere.plan.nodes import Filter, Scan
 from belvedere.plan.rewrite import push_down
 from belvedere.provenance.asking import Asker
-from belvedere.provenance.document import document, relation_name, visible
+from belvedere.provenance.document import document, relation_name, rows_of, visible
 from belvedere.provenance.reads import SAMPLE, Read
 from belvedere.provenance.since import Since, since_text
 from belvedere.provenance.wanted import Wanted
@@ -147,11 +147,11 @@ def add_read(catalog: Catalog, tree: Tree, read: Read, name: str) -> None:
     words = f", {read.words}" if read.words else ""
     branch = tree.add(f"{name}{relation_name(catalog, read.relation)}: {read.untold or counted(read.count, 'row')}{words}")
     followed = dict(enumerate(read.below))
-    for number, row in enumerate(read.rows):
+    for number, row in enumerate(rows_of(read, partial(visible, catalog))):
         if number in followed and followed[number].sql:
             branch.add(tree_of(catalog, followed[number]))
         else:
-            branch.add(row_text(visible(catalog, read.relation, row)))
+            branch.add(row_text(row))
     if read.count > len(read.rows) and read.rows:
         branch.add(f"... {read.count - len(read.rows):,} more, in the order of {', '.join(read.order)}")
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.tree import Tree
@@ -18,8 +18,7 @@ from belvedere.commands.output import print_json, show
 from belvedere.commands.why import add_read, condition_of, id_of, open_asker, print_tree
 from belvedere.errors import BelvedereError
 from belvedere.lang.names import counted
-from belvedere.provenance.document import read_document, relation_name, visible
-from belvedere.provenance.lost import Lost
+from belvedere.provenance.document import relation_name, visible, why_not_document
 from belvedere.provenance.reads import SAMPLE
 from belvedere.provenance.why_not import WhyNot, why_not
 from belvedere.store_queries import QUERY_FILE
@@ -42,35 +41,10 @@ def command(
         show(error.diagnostics, {QUERY_FILE: query}, stream=sys.stderr)
         return 1
     if json:
-        print_json(why_not_document(asker.catalog, answer))
+        print_json(why_not_document(asker.catalog, answer, partial(visible, asker.catalog)))
     else:
         print_tree(why_not_tree(asker.catalog, answer))
     return 0
-
-
-def why_not_document(catalog: Catalog, answer: WhyNot) -> dict[str, Any]:
-    """The answer as JSON: names of relations, visible columns only."""
-    return {
-        "view": catalog.name_of(answer.view),
-        "sql": answer.sql,
-        "condition": answer.condition,
-        "epoch": answer.epoch,
-        "there": answer.there,
-        "lost": [_lost_document(catalog, lost) for lost in answer.lost],
-    }
-
-
-def _lost_document(catalog: Catalog, lost: Lost) -> dict[str, Any]:
-    return {
-        "view": relation_name(catalog, lost.view),
-        "at": lost.at.value,
-        "words": lost.words,
-        "condition": lost.condition,
-        "through": [relation_name(catalog, i) for i in lost.through],
-        "steps": list(lost.steps),
-        "near": [read_document(catalog, r, partial(visible, catalog)) for r in lost.near],
-        **({"unfollowed": list(lost.unfollowed)} if lost.unfollowed else {}),
-    }
 
 
 def why_not_tree(catalog: Catalog, answer: WhyNot) -> Tree:
@@ -82,7 +56,7 @@ def why_not_tree(catalog: Catalog, answer: WhyNot) -> Tree:
         return Tree(f"{name} has {there}; `belvedere why` says where it comes from")
     tree = Tree(f"{name} has no row with {answer.condition}{epoch}")
     for lost in answer.lost:
-        place = " > ".join(relation_name(catalog, i) for i in (*lost.through, lost.view))
+        place = " > ".join(dict.fromkeys(relation_name(catalog, i) for i in (*lost.through, lost.view)))
         branch = tree.add(f"{place}: {lost.words}")
         for step in lost.steps:
             branch.add(f"on the way: {step}")

@@ -46,6 +46,7 @@ from belvedere.provenance.join_traces import joined, without_partner
 from belvedere.provenance.orders import ahead_of
 from belvedere.provenance.passing import branch_wanted, partitions, passing
 from belvedere.provenance.predicate_windows import window_rows
+from belvedere.provenance.reads import relations_of
 from belvedere.provenance.time_windows import in_window
 from belvedere.provenance.traces import Backward, Below, Dropped, Traced, Trail, is_fixed
 from belvedere.provenance.wanted import Wanted, matching, of_other, other, same, test
@@ -74,13 +75,14 @@ def dropped(back: Backward, node: Node, wanted: Wanted) -> Iterator[Dropped]:
     if isinstance(node, Filter):
         failed = exp.Not(this=exp.paren(exp.NullSafeEQ(this=exp.paren(node.condition.copy()), expression=exp.true())))
         rows = back.rows(node.input, wanted + test(failed))
-        yield Dropped(f"WHERE {expression_text(node.condition)}", rows)
+        yield Dropped(f"WHERE {expression_text(node.condition)}", rows, relations_of(node))
     if isinstance(node, Join) and node.kind is JoinKind.INNER and node.condition is not None:
         for side, partner in ((node.left, node.right), (node.right, node.left)):
             own, rest = wanted.split(side.schema.names)
             if own and not rest:
                 lonely = without_partner(back.rows(partner, Wanted()), node.condition, partner)
-                yield Dropped(f"no partner by {expression_text(node.condition)}", back.rows(side, own + lonely))
+                words = f"no partner by {expression_text(node.condition)}"
+                yield Dropped(words, back.rows(side, own + lonely), relations_of(side))
 
 
 def _has_ways(steps: list[Below]) -> bool:

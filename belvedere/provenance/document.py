@@ -1,6 +1,6 @@
-"""What a row was made of as a document: values that JSON has, relations by their names.
+"""What a row was made of, and why one is missing, as documents: values that JSON has, relations by their names.
 
-In: a `Why`. Out: dicts and lists, for `--json`, REST and agents.
+In: a `Why` or a `WhyNot`, and what of a row its reader may see. Out: dicts and lists, for `--json`, REST, agents and the console.
 """
 
 from __future__ import annotations
@@ -10,9 +10,11 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from belvedere.catalog import Catalog
+from belvedere.provenance.lost import Lost
 from belvedere.provenance.reads import Read
 from belvedere.provenance.since import Moment, Since, since_text
 from belvedere.provenance.why import Why
+from belvedere.provenance.why_not import WhyNot
 from belvedere.row_texts import value_text
 
 Row = Mapping[str, Any]
@@ -61,15 +63,46 @@ def _moment(moment: Moment | None) -> dict[str, Any] | None:
 
 def read_document(catalog: Catalog, read: Read, show: Show) -> dict[str, Any]:
     """Rows that were found."""
-    rows = [_row(show(read.relation, r)) for r in read.rows]
     return {
         "relation": relation_name(catalog, read.relation),
         "how": read.words,
         "count": None if read.untold else read.count,
         "order": list(read.order),
-        "rows": [r for r in rows if r is not None],
+        "rows": [_row(r) for r in rows_of(read, show)],
         **({"untold": read.untold} if read.untold else {}),
         **({"why": [document(catalog, w, show) for w in read.below]} if read.below else {}),
+    }
+
+
+def rows_of(read: Read, show: Show) -> list[Row]:
+    """The rows of a sample that may be seen: those between operators only where all relations may be that they are made of."""
+    if read.between:
+        return list(read.rows) if all(show(i, {}) is not None for i in read.between) else []
+    return [shown for row in read.rows if (shown := show(read.relation, row)) is not None]
+
+
+def why_not_document(catalog: Catalog, answer: WhyNot, show: Show) -> dict[str, Any]:
+    """Where the rows of a row that is missing vanish."""
+    return {
+        "view": catalog.name_of(answer.view),
+        "sql": answer.sql,
+        "condition": answer.condition,
+        "epoch": answer.epoch,
+        "there": answer.there,
+        "lost": [_lost_document(catalog, lost, show) for lost in answer.lost],
+    }
+
+
+def _lost_document(catalog: Catalog, lost: Lost, show: Show) -> dict[str, Any]:
+    return {
+        "view": relation_name(catalog, lost.view),
+        "at": lost.at.value,
+        "words": lost.words,
+        "condition": lost.condition,
+        "through": [relation_name(catalog, i) for i in lost.through],
+        "steps": list(lost.steps),
+        "near": [read_document(catalog, r, show) for r in lost.near],
+        "unfollowed": list(lost.unfollowed),
     }
 
 
@@ -99,6 +132,8 @@ def _is_known(catalog: Catalog, id_: str) -> bool:
 
 
 def visible(catalog: Catalog, id_: str, row: Row) -> Row:
-    """A row without hidden columns; of rows between operators all columns."""
-    shown = {c.name for c in catalog.schema_of(id_).visible} if _is_known(catalog, id_) else set()
-    return {n: v for n, v in row.items() if n in shown} or row
+    """A row without hidden columns; of the store's own tables all columns."""
+    if not _is_known(catalog, id_):
+        return row
+    shown = {c.name for c in catalog.schema_of(id_).visible}
+    return {n: v for n, v in row.items() if n in shown}

@@ -14,9 +14,8 @@ from typing import Any
 from belvedere.plan.nodes import Node, Scan
 from belvedere.plan.text import expression_text
 from belvedere.provenance.asking import Asker
-from belvedere.provenance.reads import Question, Read, sample_order, told
+from belvedere.provenance.reads import Question, Read, relations_of, sample_order, told, without_hidden
 from belvedere.provenance.wanted import Wanted, narrowed
-from belvedere.schema import Schema
 from belvedere.store.protocol import EpochRow
 
 MOST_WAYS = 20
@@ -106,6 +105,8 @@ class Descent:
     asker: Asker
     size: int
     losses: Losses
+    shows: Callable[[str], bool] = lambda _: True
+    """Whether values of a relation's rows may be told, by its id: they stand in the sentences, too."""
     seen: dict[int | None, EpochRow | None] = field(default_factory=dict)
 
     def below(self, node: Node, wanted: Wanted, way: Way) -> Iterator[Lost]:
@@ -132,7 +133,7 @@ class Descent:
 
 def lost(way: Way, at: Where, words: str, wanted: Wanted, near: Sequence[tuple[Node, Read]] = ()) -> Lost:
     """What is told of an operator; of the rows that nearly did those that there are, without hidden columns."""
-    shown = tuple(_shown(node.schema, read) for node, read in near if read.count or read.untold)
+    shown = tuple(without_hidden(node.schema, read) for node, read in near if read.count or read.untold)
     return Lost(way.view, at, words, shown, condition_text(wanted), way.through, way.steps, way.unfollowed)
 
 
@@ -150,11 +151,6 @@ def condition_text(wanted: Wanted) -> str:
 
 def _question(asker: Asker, look: Look) -> Question:
     relation = next((n.relation for n in look.node.walk() if isinstance(n, Scan)), "")
-    read = Read(relation, look.words, order=sample_order(look.node.schema))
+    between = () if isinstance(look.node, Scan) else relations_of(look.node)
+    read = Read(relation, look.words, order=sample_order(look.node.schema), between=between)
     return Question(read, narrowed(look.node, look.wanted, asker.definition))
-
-
-def _shown(schema: Schema, read: Read) -> Read:
-    names = {c.name for c in schema.visible} or set(schema.names)
-    rows = tuple({n: v for n, v in r.items() if n in names} for r in read.rows)
-    return replace(read, rows=rows, order=tuple(n for n in read.order if n in names))

@@ -166,7 +166,7 @@ def _aggregate(descent: Descent, node: Aggregate, wanted: Wanted, way: Way) -> I
         left = on_values
     if left or not node.keys:
         (there,) = descent.look(Look(node, on_keys, "the group as it is" if on_keys else "the groups that there are"))
-        if there.untold:
+        if there.untold and _is_reached(descent, node, group):
             yield from untold(way, wanted, there)
             return
         if there.count:
@@ -174,6 +174,12 @@ def _aggregate(descent: Descent, node: Aggregate, wanted: Wanted, way: Way) -> I
             yield lost(found, Where.GROUP, f"{words}: the group is there, with other values", wanted, [(node, there)])
             return
     yield from descent.below(node.input, group, way.without(left, words))
+
+
+def _is_reached(descent: Descent, node: Aggregate, group: Wanted) -> bool:
+    """Whether rows are there that make the group, or nobody can tell that."""
+    (reached,) = descent.look(Look(node.input, group))
+    return bool(reached.untold or reached.count)
 
 
 def _of_sets(node: Aggregate, on_keys: Wanted) -> Wanted:

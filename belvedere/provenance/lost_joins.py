@@ -18,7 +18,7 @@ from belvedere.plan.text import expression_text
 from belvedere.provenance.constants import constant, fixed_columns, is_impossible
 from belvedere.provenance.join_traces import partner_condition
 from belvedere.provenance.lost import Descent, Look, Lost, Way, Where, condition_text, lost, untold
-from belvedere.provenance.reads import Read
+from belvedere.provenance.reads import Read, relations_of
 from belvedere.provenance.wanted import Wanted, matching, narrowed
 
 Sides = tuple[Wanted, Wanted]
@@ -149,10 +149,10 @@ def _over_values(node: Join, values: Mapping[str, Expr], number: int) -> tuple[E
 
 
 def _partners(descent: Descent, node: Join, number: int, there: Read, own: Wanted) -> Wanted:
-    """What partners of these rows of one side must be: by their values where they all have the same, else by a match."""
+    """What partners of these rows of one side must be: by their values where they all have the same and may be told, else by a match."""
     side = node.inputs[number]
     names = [n for n in side.schema.names if any(n in columns_of(p) for p in conjuncts(node.condition))]
-    if there.count == len(there.rows):
+    if there.count == len(there.rows) and all(map(descent.shows, relations_of(side))):
         values = [{n: constant(r[n], side.schema[n].type) for n in names} for r in there.rows]
         first = values[0]
         if all(v == first for v in values) and all(v is not None for v in first.values()):

@@ -5,7 +5,7 @@ In: plans of rows. Out: counts and samples, all of one epoch.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,7 @@ from sqlglot import exp
 
 from belvedere.errors import Diagnostic
 from belvedere.plan.expressions import column
-from belvedere.plan.nodes import Aggregate, Item, Node, Order, TopK
+from belvedere.plan.nodes import Aggregate, Item, Join, JoinKind, Node, Order, Scan, TopK
 from belvedere.provenance.asking import Asker
 from belvedere.schema import Schema
 from belvedere.store.protocol import EpochRow
@@ -42,6 +42,8 @@ class Read:
     """Why its rows cannot be told."""
     below: tuple[Why, ...] = ()
     """For rows of views that were followed: what they were made of."""
+    between: tuple[str, ...] = ()
+    """Of rows between operators, which are no rows of `relation`: all relations whose columns they may have, by their ids."""
 
 
 def counted(rows: Node) -> Node:
@@ -57,6 +59,26 @@ def sampled(rows: Node, order: tuple[str, ...], size: int) -> Node:
 def sample_order(schema: Schema) -> tuple[str, ...]:
     """The key of a relation, as far as it can be ordered."""
     return tuple(n for n in schema.key or () if not pa.types.is_nested(schema[n].type))
+
+
+def relations_of(node: Node) -> tuple[str, ...]:
+    """The relations whose columns the rows of an operator may have."""
+    return tuple(dict.fromkeys(_scanned(node)))
+
+
+def _scanned(node: Node) -> Iterator[str]:
+    if isinstance(node, Scan):
+        yield node.relation
+    only_left = isinstance(node, Join) and node.kind in (JoinKind.SEMI, JoinKind.ANTI)
+    for below in node.inputs[:1] if only_left else node.inputs:
+        yield from _scanned(below)
+
+
+def without_hidden(schema: Schema, read: Read) -> Read:
+    """The same without values of hidden columns."""
+    names = {c.name for c in schema.visible} or set(schema.names)
+    rows = tuple({n: v for n, v in r.items() if n in names} for r in read.rows)
+    return replace(read, rows=rows, order=tuple(n for n in read.order if n in names))
 
 
 def not_stored(asker: Asker, read: Read) -> Read:

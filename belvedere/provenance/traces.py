@@ -40,6 +40,8 @@ class Dropped:
 
     words: str
     rows: Node
+    between: tuple[str, ...]
+    """The relations whose columns they may have."""
 
 
 @dataclass(frozen=True)

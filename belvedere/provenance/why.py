@@ -23,7 +23,7 @@ from belvedere.provenance.constants import row_tests
 from belvedere.provenance.inputs import grouped, root_wanted, rows_named, to_inputs
 from belvedere.provenance.lost import condition_text
 from belvedere.provenance.lost_inputs import late_rows
-from belvedere.provenance.reads import SAMPLE, Question, Read, not_stored, sample_order, told
+from belvedere.provenance.reads import SAMPLE, Question, Read, not_stored, sample_order, told, without_hidden
 from belvedere.provenance.since import Since, since
 from belvedere.provenance.traces import Backward, Dropped, Traced
 from belvedere.provenance.wanted import Wanted, narrowed
@@ -78,11 +78,11 @@ def key_tests(catalog: Catalog, id_: str, key: Mapping[str, Any]) -> Wanted:
         if known is None:
             hint = f"it has {', '.join(c.name for c in schema.visible)}"
             raise fail("B2002", f'"{name}" has no column "{given}"', hint=hint)
-        found[known.name] = _typed(known, value)
+        found[known.name] = typed_value(known, value)
     return Wanted(row_tests(found, {n: schema[n].type for n in found}))
 
 
-def _typed(known: Column, value: Any) -> Any:
+def typed_value(known: Column, value: Any) -> Any:
     """A value as its column has it. Raises B8113 where it does not fit."""
     try:
         if isinstance(value, str) and known.type == TIMESTAMP:
@@ -138,7 +138,7 @@ def _level(
         row,
         read_in,
         tuple(_followed(asker, r, read_in, depth, size) for r in reads if r.count or r.untold),
-        tuple(r for r in dropped if r.count),
+        tuple(without_hidden(q.rows.schema, r) for q, r in zip(questions[1], dropped, strict=True) if r.count and q.rows),
         tuple(r for r in late if r.count),
         tuple(r for r in of_inputs if r.count or r.untold),
     )
@@ -154,7 +154,8 @@ def _question(asker: Asker, traces: Sequence[Traced], words: str) -> Question:
 
 def _of_dropped(dropped: Dropped) -> Question:
     relation = next((n.relation for n in dropped.rows.walk() if isinstance(n, Scan)), "")
-    return Question(Read(relation, dropped.words, order=sample_order(dropped.rows.schema)), dropped.rows)
+    order = sample_order(dropped.rows.schema)
+    return Question(Read(relation, dropped.words, order=order, between=dropped.between), dropped.rows)
 
 
 def _followed(asker: Asker, read: Read, epoch: int | None, depth: int, size: int) -> Read:

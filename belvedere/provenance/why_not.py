@@ -8,7 +8,7 @@ Source: Chapman, Jagadish, "Why not?" (SIGMOD 2009): the operator that picks the
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import islice
 
@@ -35,14 +35,16 @@ class WhyNot:
     lost: tuple[Lost, ...] = ()
 
 
-def why_not(asker: Asker, id_: str, wanted: Wanted, *, size: int = SAMPLE) -> WhyNot:
+def why_not(
+    asker: Asker, id_: str, wanted: Wanted, *, size: int = SAMPLE, shows: Callable[[str], bool] = lambda _: True
+) -> WhyNot:
     """Where the rows of a relation vanish that would fulfil tests of its columns (`key_tests`).
 
     `size` rows are shown of each that nearly did. What an epoch changes while it is asked is asked again. Without Spark, what the
-    database cannot say is a `Lost` at `UNTOLD`.
+    database cannot say is a `Lost` at `UNTOLD`. No sentence has values of rows of relations that `shows` refuses; samples have.
     """
     for _ in range(ATTEMPTS):
-        descent = Descent(asker, size, LOSSES)
+        descent = Descent(asker, size, LOSSES, shows)
         answer = _asked(descent, id_, wanted)
         if len(descent.seen) == 1:
             break

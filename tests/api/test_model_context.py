@@ -60,7 +60,7 @@ def url(request: pytest.FixtureRequest) -> str:
 def test_an_agent_finds_its_way(url: str) -> None:
     async def said(client: Client) -> None:
         tools = {t.name: t for t in (await client.list_tools()).tools}
-        assert list(tools) == ["list_views", "describe_view", "query_view", "why_row", "thingsNamed"]
+        assert list(tools) == ["list_views", "describe_view", "query_view", "why_row", "why_not", "thingsNamed"]
         assert all(t.annotations is not None and t.annotations.read_only_hint for t in tools.values())
         views = (await told(client, "list_views"))["views"]
         assert {v["name"] for v in views} == {
@@ -95,6 +95,10 @@ def test_an_agent_finds_its_way(url: str) -> None:
         jsonschema.validate({"least": 0, "name": "ärger"}, tools["thingsNamed"].input_schema)
         why = await told(client, "why_row", view="MonitoringGroup", key={"groupid": 501})
         assert (why["row"]["groupName"], why["sql"], why["reads"]) == ("Wenatchee Factory", "", [])
+        lost = (await told(client, "why_not", view="MonitoringGroup", filter={"groupName": {"eq": "wenatchee factory"}}))[
+            "lost"
+        ]
+        assert [(x["view"], x["at"], x["near"][0]["count"]) for x in lost] == [("MonitoringGroup", "input", 1)]
         assert (await told(client, "thingsNamed", least=0, name="ärger"))["rows"] == [{"id": 4, "small": 7, "name": "ärger"}]
 
     with start_api(CATALOG, url, processes=2) as serving:
@@ -149,7 +153,7 @@ def posted(client: TestClient, method: str, parameters: Any, **headers: str) -> 
 def test_arguments_have_types_and_names_of_tools_are_one() -> None:
     client = TestClient(Application(compile_script(SCRIPT).catalog, MemoryReader))
     tools = {t["name"]: t for t in posted(client, "tools/list", {})["tools"]}
-    assert set(tools) == {"list_views", "describe_view", "query_view", "why_row", "mine", "list_views_template"}
+    assert set(tools) == {"list_views", "describe_view", "query_view", "why_row", "why_not", "mine", "list_views_template"}
     mine = tools["mine"]
     assert mine["description"].startswith("The orders of the caller.")
     assert set(mine["inputSchema"]["properties"]) == {"least", "limit", "offset"}, "the caller's token says the customer"

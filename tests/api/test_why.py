@@ -1,4 +1,4 @@
-"""`/rest/<view>/<key>/why` and the tool `why_row`: rows of what is served are told, to who may see all of it."""
+"""`/rest/<view>/<key>/why`, `/rest/<view>/why-not` and their tools: rows of what is served are told, to who may see all of it."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from starlette.testclient import TestClient
+from test_openapi import drive
 from test_tokens import SECRET, signed
 
 from belvedere.api.access.gate import ServerSettings
@@ -18,10 +19,13 @@ from belvedere.api.access.tokens import TokenRules
 from belvedere.api.agents.mcp_tools import call, tools_of
 from belvedere.api.failures import RequestError
 from belvedere.api.http.server import Application
-from belvedere.api.reads.provenance import WhyAsked
+from belvedere.api.reads.provenance import WhyAsked, WhyNotAsked
+from belvedere.api.reads.wanted_rows import wanted_of
 from belvedere.compiler import compile_script
+from belvedere.provenance.lost import condition_text
 from belvedere.settings import read_project
 from belvedere.store import EpochRow, StoredTable, open_reader, open_served_reader, open_store
+from tests.depth import examples
 
 SCRIPT = """
 CREATE TABLE Customers (id BIGINT NOT NULL, city STRING, PRIMARY KEY (id));
@@ -30,6 +34,8 @@ _Large := SELECT id, customer, amount, at FROM Orders WHERE amount >= 10;
 ByCity := SELECT c.city, sum(o.amount) AS total FROM _Large o JOIN Customers c ON c.id = o.customer GROUP BY c.city;
 Cities := SELECT city, total FROM ByCity WHERE total > 20;
 Days := SELECT city, CAST(at AS DATE) AS day, count(*) AS n FROM _Large o JOIN Customers c ON c.id = o.customer GROUP BY city, day;
+Owners := SELECT o.id, c.city FROM _Large o JOIN Customers c ON c.id = o.customer;
+Everything := SELECT o.id, o.amount FROM Orders o JOIN Customers c ON c.id = o.customer;
 One(city STRING) := SELECT total FROM ByCity WHERE city = :city;
 """
 ROLES = '[roles.tenant]\nviews = ["ByCity", "Orders"]\nrows = { ByCity = "city = claim(\'city\')" }\n'
@@ -47,6 +53,8 @@ def rows() -> dict[str, list[dict[str, Any]]]:
         "Orders": [{"id": i, "customer": c, "amount": Decimal(a), "at": NOON, "_uid": i, **hidden} for i, c, a in ORDERS],
         "ByCity": [{"city": ODD, "total": Decimal("10.50")}, {"city": "Bern", "total": Decimal("50.00")}],
         "Cities": [{"city": "Bern", "total": Decimal("50.00")}],
+        "Owners": [{"id": i, "city": c, "_id": o} for i, c, o in ((10, ODD, 1), (12, "Bern", 2), (13, "Bern", 3))],
+        "Everything": [{"id": i, "amount": Decimal(a), "_id": c} for i, c, a in ORDERS if c != 9],
         "Days": [{"city": ODD, "day": NOON.date(), "n": 1}, {"city": "Bern", "day": NOON.date(), "n": 2}],
     }
 
@@ -133,6 +141,17 @@ def test_views_are_followed_and_samples_bounded(client: TestClient) -> None:
         ("one/Bern/why", 404, "B8017"),
         ("_Large/10/why", 404, "B8017"),
         ("nothing/10/why", 404, "B8017"),
+        ("byCity/why-not?town=eq.Bern", 400, "B8016"),
+        ("byCity/why-not?city=is.many", 400, "B8016"),
+        ("byCity/why-not?order=city", 400, "B8016"),
+        ("byCity/why-not?customers.city=eq.Bern", 400, "B8016"),
+        ("byCity/why-not?limit=0", 400, "B8003"),
+        ("orders/why-not?id=eq.many", 400, "B8003"),
+        ("orders/why-not?id=in.(" + ",".join("1" * 2000) + ")", 400, "B8004"),
+        ("orders/why-not?and=(" + ",".join(["id.eq.1"] * 60) + ")", 400, "B8004"),
+        ("one/why-not", 404, "B8017"),
+        ("_Large/why-not", 404, "B8017"),
+        ("byCity/%22why-not%22", 404, "B8017"),
     ],
 )
 def test_mistakes_are_told(client: TestClient, address: str, status: int, code: str) -> None:
@@ -156,14 +175,53 @@ def test_what_the_database_cannot_say_is_told_as_that(client: TestClient) -> Non
     assert client.get("/rest/byCity/a%2Fwhy").status_code == 404  # a row that is not there, and no question
 
 
+def test_a_missing_row_is_told_with_what_is_served_on_the_way(client: TestClient) -> None:
+    answer = client.get("/rest/cities/why-not", params={"city": f"eq.{ODD}"})
+    assert answer.status_code == 200, answer.text
+    assert answer.headers["cache-control"] == "no-store"
+    found = answer.json()
+    assert (found["view"], found["there"], found["epoch"]) == ("Cities", 0, 0)
+    (lost,) = found["lost"]
+    assert (lost["view"], lost["at"], lost["through"]) == ("Cities", "filter", [])
+    (read,) = lost["near"]
+    assert (read["count"], [r["ByCity.total"] for r in read["rows"]]) == (1, ["10.50"])
+    assert client.get("/rest/cities/why-not?city=eq.Bern").json()["there"] == 1
+    (lost,) = client.get("/rest/byCity/why-not?city=ilike.bern&and=(total.gte.1000,total.lt.2000)").json()["lost"]
+    assert lost["at"] == "group"
+    (lost,) = client.get("/rest/byCity/why-not?city=in.(Basel,Chur)").json()["lost"]
+    assert (lost["view"], lost["at"]) == ("Customers", "input")
+    assert (
+        client.get("/rest/orders/why-not?at=lt.2019-01-01T00:00:00Z&amount=not.is.null").json()["lost"][0]["view"] == "Orders"
+    )
+
+
+def test_rows_between_operators_are_shown_where_all_of_them_are_served(client: TestClient) -> None:
+    (lost,) = client.get("/rest/owners/why-not?id=eq.14").json()["lost"]
+    assert lost["at"] == "join"
+    assert [(r["relation"], r["count"], r["rows"]) for r in lost["near"]] == [("_Large", 1, [])]
+    assert "9" not in lost["words"] + lost["condition"]  # the value of a row that nobody may see
+    (lost,) = client.get("/rest/everything/why-not?id=eq.14").json()["lost"]
+    assert [r["o.id"] for r in lost["near"][0]["rows"]] == [14]
+    assert "9" in lost["words"]
+
+
 def test_roles_and_servers_without_tables_are_refused(client: TestClient, url: str, catalog: Any) -> None:
     tenant = {"Authorization": f"Bearer {signed({'role': 'tenant', 'city': 'Bern'})}"}
     assert client.get("/rest/byCity/Bern", headers=tenant).status_code == 200
     refused = client.get("/rest/byCity/Bern/why", headers=tenant)
     assert (refused.status_code, refused.json()["code"]) == (403, "B8008")
+    assert client.get("/rest/byCity/why-not?city=eq.Basel", headers=tenant).status_code == 403
     assert client.get("/rest/byCity/Bern/why", headers={"Authorization": "Bearer no"}).status_code == 401
     with TestClient(Application(catalog, lambda: open_reader(url))) as bare:
         assert bare.get("/rest/byCity/Bern/why").status_code == 404
+
+
+def test_schemathesis_finds_nothing(url: str, catalog: Any) -> None:
+    drive(
+        Application(catalog, lambda: open_served_reader(url, None, 2), open_whole=lambda: open_reader(url, 10)),
+        examples(40),
+        ("/why", "/why-not"),
+    )
 
 
 def test_agents_ask_by_names(client: TestClient) -> None:
@@ -173,6 +231,23 @@ def test_agents_ask_by_names(client: TestClient) -> None:
     assert call(api, "why_row", {"view": "bycity", "key": {"city": "Bern"}, "rows": 2}) == WhyAsked(
         api.model.entities["ByCity"], {"city": "Bern"}, 1, 2
     )
+    asked: Any = call(api, "why_not", {"view": "ByCity", "filter": {"city": {"eq": "Basel"}}})
+    assert asked == WhyNotAsked(api.model.entities["ByCity"], {"city": {"eq": "Basel"}}, 5)
+    for filter_, code in (
+        ({"city": "Basel"}, "B8003"),
+        ({"city": {"eq": None}}, "B8003"),
+        ({"city": {"is": "Basel"}}, "B8003"),
+        ({"town": {"eq": "Basel"}}, "B8003"),
+        ({"or": [{"city": {"isNull": 3}}]}, "B8003"),
+        ({"total": {"like": "1%"}}, "B8003"),
+        ({"city": {"in": ["x"] * 1001}}, "B8004"),
+        ({"and": [{"city": {"eq": "x"}}] * 51}, "B8004"),
+    ):
+        with pytest.raises(RequestError) as refused:
+            wanted_of(api.model.entities["ByCity"], filter_)
+        assert refused.value.code == code, filter_
+    either = {"or": [{"city": {"startsWith": "B"}}, {"not": {"city": {"isNull": True}}}], "total": {"notIn": []}}
+    assert condition_text(wanted_of(api.model.entities["ByCity"], either)).startswith("(STARTSWITH(city, 'B') OR ")
     for wrong in (
         {"key": {"city": "Bern"}},
         {"view": "ByCity"},

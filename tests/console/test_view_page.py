@@ -148,7 +148,7 @@ def test_rows_that_a_row_was_made_of_are_opened_in_turn(window: Visit) -> None:
     ]
     assert "last changed in epoch 2" in window.text(".why .facts")
     hints = page.locator(".why .hint").all_inner_texts()
-    assert hints[:2] == ["1 earlier versions", "not known: when it appeared"]
+    assert hints[:2] == ["1 version earlier", "not known: when it appeared"]
     assert "6 rows more, in the order of item" in hints[2]
     held = page.locator(".why table >> nth=0").locator("tbody")
     assert "epoch 1, 2024-03-01 01:00:00 UTC" in held.inner_text()
@@ -159,6 +159,21 @@ def test_rows_that_a_row_was_made_of_are_opened_in_turn(window: Visit) -> None:
     group.locator("table button").first.click()  # asked of the server: a row of an input arrived
     page.wait_for_selector(".why >> text=it arrived")
     assert "last arrival: 20" in window.text(".why td.related .why .facts, .why td.related .facts")
+
+
+def test_an_empty_list_says_why(window: Visit) -> None:
+    page = window.go("views/hourly?f=item.eq.Anvil&f=n.gt.0")
+    page.click("button:text-is('Why is there no such row?')")
+    page.wait_for_selector(".why section h3")
+    assert "Hourly" in window.text(".why h3")
+    assert "max(price) AS best" in window.text(".why pre")
+    page = window.go("views/items?f=item.startsWith.An_&f=name.isNull.false")
+    page.click("button:text-is('Why is there no such row?')")
+    page.wait_for_selector(".why section p")
+    assert "`Items` has no row with item" in window.text(".why section p")
+    page = window.go("views/items?f=item.contains.*")
+    page.wait_for_selector("td.empty")
+    assert not page.locator(".why").count()  # what REST's patterns cannot say
 
 
 def test_a_row_without_an_address_says_so(window: Visit) -> None:

@@ -18,7 +18,7 @@ from belvedere.api.agents.mcp_tools import Reading, call, tools_of
 from belvedere.api.failures import BAD_REQUEST, INTERNAL, LIMIT_EXCEEDED, RequestError
 from belvedere.api.http.asked import Asked
 from belvedere.api.http.pushes import CLAIMS, problem_answer, read_body
-from belvedere.api.reads.provenance import WhyAsked
+from belvedere.api.reads.provenance import Question, WhyAsked, WhyNotAsked
 from belvedere.intake.claims import Claims
 
 if TYPE_CHECKING:
@@ -31,14 +31,14 @@ MOST_BYTES = 1_000_000
 """So long an answer is at most, as JSON: it is read by an agent, and the SDK holds others up while it writes it."""
 INSTRUCTIONS = (
     "Views over streams and tables, kept up to date. Begin with list_views; describe_view tells a view's columns and filters, "
-    "query_view reads rows, why_row tells which rows one was made of. Each further tool answers one question. Every answer is of one "
-    "epoch, which it tells; nothing can be changed."
+    "query_view reads rows, why_row tells which rows one was made of, why_not why one is missing. Each further tool answers one "
+    "question. Every answer is of one epoch, which it tells; nothing can be changed."
 )
 See = Callable[[Claims], Awaitable["Seen"]]
 """What a caller sees."""
 Answer = Callable[[Asked, Claims], Awaitable[bytes]]
 """The answer of a GraphQL query, as JSON."""
-Ask = Callable[["Seen", WhyAsked], Awaitable[dict[str, Any]]]
+Ask = Callable[["Seen", Question], Awaitable[dict[str, Any]]]
 """What a row was made of."""
 
 
@@ -117,8 +117,8 @@ class ModelContext:
 
     async def _told(self, name: str, given: dict[str, Any], claims: Claims) -> dict[str, Any]:
         seen = await self._see(claims)
-        found: Reading | WhyAsked | dict[str, Any] = await self._in_planner(lambda: call(seen.api, name, given))
-        if isinstance(found, WhyAsked):
+        found: Reading | Question | dict[str, Any] = await self._in_planner(lambda: call(seen.api, name, given))
+        if isinstance(found, WhyAsked | WhyNotAsked):
             return await self._why(seen, found)
         if not isinstance(found, Reading):
             return found

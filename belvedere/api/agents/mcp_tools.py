@@ -19,13 +19,25 @@ from belvedere.api.failures import BAD_REQUEST, RequestError
 from belvedere.api.graphql.endpoint import Api
 from belvedere.api.http.asked import Asked
 from belvedere.api.reads.entities import Entity
-from belvedere.api.reads.provenance import MOST_DEPTH, MOST_ROWS, SINCE, WhyAsked, asked_of
+from belvedere.api.reads.provenance import MOST_DEPTH, MOST_ROWS, SINCE, Question, asked_of, why_not_of
+from belvedere.api.reads.provenance import WHY_NOT as WHY_NOT_ANSWER
 from belvedere.lang.names import did_you_mean
 
-LIST, DESCRIBE, QUERY, WHY = "list_views", "describe_view", "query_view", "why_row"
+LIST, DESCRIBE, QUERY, WHY, WHY_NOT = "list_views", "describe_view", "query_view", "why_row", "why_not"
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _OF_A_LIST = ("filter", "order", "limit", "offset")
 _VIEW: Schema = {"type": "string", "description": "the view's name, as list_views tells it"}
+_FILTER: Schema = {
+    "type": "object",
+    "description": 'a condition: {"price": {"gt": 5}, "name": {"startsWith": "A"}}; `and`, `or`, `not` combine. '
+    "describe_view tells what each column takes",
+}
+_ROWS: Schema = {
+    "type": "integer",
+    "minimum": 1,
+    "maximum": MOST_ROWS,
+    "description": "how many rows are shown of each relation",
+}
 _EPOCH: Schema = {
     "epoch": {"type": "integer", "description": "the epoch that all rows are from"},
     "asOf": {"type": "string", "format": "date-time", "description": "the epoch's clock: what now() was"},
@@ -65,10 +77,17 @@ class Reading:
 @lru_cache(100)
 def tools_of(api: Api) -> tuple[Tool, ...]:
     """All tools of an API."""
-    return (_list(), _describe(), _query(api), _why(), *(_template(name, field) for name, field in _templates(api).items()))
+    return (
+        _list(),
+        _describe(),
+        _query(api),
+        _why(),
+        _why_not(),
+        *(_template(name, field) for name, field in _templates(api).items()),
+    )
 
 
-def call(api: Api, name: str, given: Mapping[str, Any]) -> Reading | WhyAsked | dict[str, Any]:
+def call(api: Api, name: str, given: Mapping[str, Any]) -> Reading | Question | dict[str, Any]:
     """What a call of a tool asks for; raises `RequestError` where it makes no sense."""
     tool = next((t for t in tools_of(api) if t.name == name), None)
     if tool is None:
@@ -90,6 +109,8 @@ def call(api: Api, name: str, given: Mapping[str, Any]) -> Reading | WhyAsked | 
         if not isinstance(key, dict):
             raise RequestError(BAD_REQUEST, "`key` is an object: the values of one row's key", f"{DESCRIBE} tells the key")
         return asked_of(_view(api, given), key, given.get("depth"), given.get("rows"))
+    if name == WHY_NOT:
+        return why_not_of(_view(api, given), given.get("filter", {}), "rows", given.get("rows"))
     field = _templates(api)[name]
     return _reading(field.name, field.field, given, None)
 
@@ -122,11 +143,7 @@ def _query(api: Api) -> Tool:
             "items": {"type": "string"},
             "description": "the columns to answer; without it all. Of related rows: `machines.name`",
         },
-        "filter": {
-            "type": "object",
-            "description": 'a condition: {"price": {"gt": 5}, "name": {"startsWith": "A"}}; `and`, `or`, `not` combine. '
-            "describe_view tells what each column takes",
-        },
+        "filter": _FILTER,
         "order": {
             "type": "array",
             "items": {"type": "object"},
@@ -155,18 +172,23 @@ def _why() -> Tool:
             "maximum": MOST_DEPTH,
             "description": "through how many views, 1 by default",
         },
-        "rows": {
-            "type": "integer",
-            "minimum": 1,
-            "maximum": MOST_ROWS,
-            "description": "how many rows are shown of each relation",
-        },
+        "rows": _ROWS,
     }
     parts = {n: _array({"type": "object"}) for n in ("reads", "dropped", "late", "inputs")}
     answer = {"view": {"type": "string"}, "sql": {"type": "string"}, "row": {"type": "object"}, **parts, "since": SINCE}
     return Tool(
         WHY, text, _object(arguments, ("view", "key")), {"type": "object", "properties": answer, "required": list(answer)}
     )
+
+
+def _why_not() -> Tool:
+    text = (
+        "Why there is no such row: on each way down from the view the first operator at which the rows vanish that would have made "
+        "it (a filter, a join without partner, an input that has no such row), with the rows that nearly matched."
+    )
+    arguments: Schema = {"view": _VIEW, "filter": _FILTER, "rows": _ROWS}
+    answer = {"type": "object", "properties": WHY_NOT_ANSWER, "required": list(WHY_NOT_ANSWER)}
+    return Tool(WHY_NOT, text, _object(arguments, ("view", "filter")), answer)
 
 
 def _template(name: str, found: _Found) -> Tool:
@@ -187,7 +209,7 @@ class _Found:
 def _templates(api: Api) -> dict[str, _Found]:
     """The root fields of query templates by the names of their tools."""
     fields = _roots(api)
-    taken = (LIST, DESCRIBE, QUERY, WHY)
+    taken = (LIST, DESCRIBE, QUERY, WHY, WHY_NOT)
     return {(f"{n}_template" if n in taken else n): _Found(n, fields[n]) for n in api.model.templates if n in fields}
 
 

@@ -35,7 +35,7 @@ from belvedere.api.http.status import seen_status, status_of
 from belvedere.api.live.event_streams import EventStreams, Told
 from belvedere.api.live.sse import EVENTS, graphql_events, is_passing, no_events_yet, takes_events_alone
 from belvedere.api.live.websockets import Session
-from belvedere.api.reads.provenance import Provenance, WhyAsked, check_may_ask
+from belvedere.api.reads.provenance import Provenance, Question, check_may_ask
 from belvedere.api.reads.seen import Seen
 from belvedere.api.reads.seen_catalog import seen_catalog
 from belvedere.api.rest.endpoint import RestEndpoint
@@ -185,13 +185,13 @@ class Application:
         answer = await self._read(seen, operation, literals, asked, claims, JSON, None, {"method": "POST"})
         return _once(bytes(answer.body))
 
-    async def why(self, seen: Seen, asked: WhyAsked) -> dict[str, Any]:
-        """What a row was made of."""
+    async def why(self, seen: Seen, asked: Question) -> dict[str, Any]:
+        """What a row was made of, or where it was lost."""
         check_may_ask(seen)
         if self._whole is None:
             raise RequestError(NOT_FOUND, "this server does not say where rows come from", status=404)
         provenance = Provenance(self._catalog, self.api.model, self._whole)
-        return await self._in_thread(lambda: provenance.why(asked))
+        return await self._in_thread(lambda: provenance.answer(asked))
 
     async def _first(self, asked: Asked, claims: Claims) -> bytes:
         """The answer of a query."""

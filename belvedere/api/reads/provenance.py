@@ -1,8 +1,8 @@
-"""Where a row comes from, for REST, agents and the console: `belvedere.provenance` over the store that is served.
+"""Where a row comes from, or why it is missing, for REST, agents and the console: `belvedere.provenance` over the store that is served.
 
-In: an entity, the values of its key. Out: a document with the names of the API. Computed when asked, by the database alone: what it cannot
-say is named as untold. Rows of relations that are not served are counted and not shown; callers of a role are not answered at all, since
-the rows below a view may be of others.
+In: an entity, the values of its key or a filter. Out: a document with the names of the API. Computed when asked, by the database alone:
+what it cannot say is named as untold. Rows of relations that are not served, and those between operators that are made of such, are
+counted and not shown; callers of a role are not answered at all, since the rows below a view may be of others.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from belvedere.store.protocol import Reader
 
 if TYPE_CHECKING:
     from belvedere.api.reads.seen import Seen
+    from belvedere.provenance.asking import Asker
 
 MOST_DEPTH, MOST_ROWS = 5, 100
 """Through how many views rows are followed at most, and how many are shown of a relation."""
@@ -46,6 +47,19 @@ SINCE: dict[str, Any] = {
     "required": ["words", "appeared", "changed", "exact", "versions", "count", "made_by", "unknown"],
 }
 """What `since` of an answer is, as JSON Schema."""
+WHY_NOT: dict[str, Any] = {
+    "view": {"type": "string"},
+    "sql": {"type": "string"},
+    "condition": {"type": "string"},
+    "epoch": {"type": ["integer", "null"]},
+    "there": {"type": "integer", "description": "so many rows are there: then nothing is lost"},
+    "lost": {
+        "type": "array",
+        "items": {"type": "object"},
+        "description": "on each way down the first operator at which they vanish",
+    },
+}
+"""The properties of an answer to what is missing."""
 
 
 @dataclass(frozen=True)
@@ -58,37 +72,64 @@ class WhyAsked:
     rows: int = ROWS
 
 
+@dataclass(frozen=True)
+class WhyNotAsked:
+    """Rows of a view that are missing: `filter` as GraphQL has it, with the names of the API and values in place."""
+
+    entity: Entity
+    filter: Mapping[str, Any]
+    rows: int = ROWS
+
+
+Question = WhyAsked | WhyNotAsked
+
+
 class Provenance:
     """Answers for one catalog. `whole` opens a reader of tables, which is another one than that of requests."""
 
     def __init__(self, catalog: Catalog, model: Model, whole: LazyReader[Reader]):
         self._catalog, self._entities, self._whole = catalog, model.entities, whole
 
-    def why(self, asked: WhyAsked) -> dict[str, Any]:
-        """What the row was made of; raises `RequestError`. It takes as long as reading the rows that it was made of."""
+    def answer(self, asked: Question) -> dict[str, Any]:
+        """What a row was made of, or where it was lost; raises `RequestError`. It takes as long as reading the rows that are told."""
         try:
             return self._whole.reading(lambda reader: self._document(reader, asked))
         except BelvedereError as error:
             raise _told(error.diagnostics[0]) from error
 
-    def _document(self, reader: Reader, asked: WhyAsked) -> dict[str, Any]:
+    def _document(self, reader: Reader, asked: Question) -> dict[str, Any]:
         from belvedere.provenance.asking import Asker  # a process that is never asked does not load it
-        from belvedere.provenance.document import document
-        from belvedere.provenance.why import find_row, key_tests, why
         from belvedere.store.read.history import readable_tables
 
         asker = Asker(self._catalog, readable_tables(reader), reader)
+        return self._why(asker, asked) if isinstance(asked, WhyAsked) else self._why_not(asker, asked)
+
+    def _why(self, asker: Asker, asked: WhyAsked) -> dict[str, Any]:
+        from belvedere.provenance.document import document
+        from belvedere.provenance.why import find_row, key_tests, why
+
         id_ = asked.entity.id
         key = {asked.entity.columns[n].name: v for n, v in asked.key.items()}
         row, epoch = find_row(asker, id_, key_tests(self._catalog, id_, key))
         return document(self._catalog, why(asker, id_, row, epoch, depth=asked.depth, size=asked.rows), self._shown)
+
+    def _why_not(self, asker: Asker, asked: WhyNotAsked) -> dict[str, Any]:
+        from belvedere.api.reads.wanted_rows import wanted_of
+        from belvedere.provenance.document import why_not_document
+        from belvedere.provenance.why_not import why_not
+
+        wanted = wanted_of(asked.entity, asked.filter)
+        shows = self._entities.__contains__
+        return why_not_document(
+            self._catalog, why_not(asker, asked.entity.id, wanted, size=asked.rows, shows=shows), self._shown
+        )
 
     def _shown(self, id_: str, row: Mapping[str, Any]) -> Mapping[str, Any] | None:
         """A row as the API names its columns; None of a relation that is not served."""
         entity = self._entities.get(id_)
         if entity is None:
             return None
-        return {n: row[c.name] for n, c in entity.columns.items() if c.name in row} or row
+        return {n: row[c.name] for n, c in entity.columns.items() if c.name in row}
 
 
 def check_may_ask(seen: Seen) -> None:
@@ -104,6 +145,13 @@ def asked_of(entity: Entity, key: Mapping[str, Any], depth: Any, rows: Any) -> W
     if not key or any(n not in entity.columns for n in key):
         raise RequestError(BAD_VALUE, f"rows of {entity.name} are named by {', '.join(columns)}", "give a value of each")
     return WhyAsked(entity, key, _number("depth", depth, 1, MOST_DEPTH), _number("rows", rows, ROWS, MOST_ROWS))
+
+
+def why_not_of(entity: Entity, filter_: Any, name: str, rows: Any) -> WhyNotAsked:
+    """The question for rows that are missing; `name` is that of the number of rows."""
+    if not isinstance(filter_, Mapping):
+        raise RequestError(BAD_VALUE, "`filter` is an object", 'write {"column": {"eq": "value"}}')
+    return WhyNotAsked(entity, filter_, _number(name, rows, ROWS, MOST_ROWS))
 
 
 def _number(name: str, given: Any, otherwise: int, most: int) -> int:

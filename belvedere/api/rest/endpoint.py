@@ -1,8 +1,8 @@
 """`/rest`: the ASGI application of REST.
 
-In: GET and HEAD of `/rest/<view>`, `/rest/<view>/<key>`, `/rest/<view>/<key>/why` and `/rest/<template>`. Out: rows with a tag of their
-epoch, what a row was made of, or an error as RFC 9457 has it. Who may ask is decided before; planning and whatever takes long is done in
-threads.
+In: GET and HEAD of `/rest/<view>`, `/rest/<view>/<key>`, `/rest/<view>/<key>/why`, `/rest/<view>/why-not` and `/rest/<template>`. Out: rows
+with a tag of their epoch, what a row was made of or where it was lost, or an error as RFC 9457 has it. Who may ask is decided before;
+planning and whatever takes long is done in threads.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from belvedere.api.graphql.operations import Prepared
 from belvedere.api.http import etags
 from belvedere.api.http.pushes import CLAIMS, problem_answer
 from belvedere.api.quarantine import as_header
+from belvedere.api.reads.provenance import Question
 from belvedere.api.rest.answers import CSV, JSON, body_of, headers_of, media_of, rows_of, status_of
 from belvedere.api.rest.parameters import range_of
 from belvedere.api.rest.requests import SHORT, RestRequest
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from belvedere.api.reads.seen import Seen
 
 METHODS = "GET, HEAD, OPTIONS"
-WHY = "/why"
+WHY, WHY_NOT = "/why", "why-not"
 EPOCH, HELD = "belvedere-epoch", "belvedere-quarantined"
 HEADERS = etags.HEADERS | {"vary": f"{etags.HEADERS['vary']}, Prefer"}
 _COUNTS = ("count=exact", "count=planned", "count=estimated")
@@ -77,8 +78,10 @@ class RestEndpoint:
         seen, query = await self._application.seen(claims), request.scope["query_string"]
         ranged = b"" if key else range_of(request.headers.get("range-unit", ""), request.headers.get("range", ""))
         query = b"&".join(filter(None, (query, ranged)))
+        if key == WHY_NOT:
+            return await self._told(seen, seen.requests.why_not(name, request.scope["query_string"]))
         if key and _asks_why(request):
-            return await self._why(seen, name, key.removesuffix(WHY), request)
+            return await self._told(seen, seen.requests.why(name, key.removesuffix(WHY), request.scope["query_string"]))
         is_long = len(query) + len(key) > SHORT
         if is_long:
             asked = await self._application.in_planner(lambda: seen.requests.asked(name, key or None, query))
@@ -94,9 +97,8 @@ class RestEndpoint:
             prepared = await self._application.in_planner(lambda: seen.reads.prepare(asked, claims))
         return await self._tagged(request, asked, prepared, media, seen.mark(prepared))
 
-    async def _why(self, seen: Seen, name: str, key: str, request: Request) -> Response:
-        """What a row was made of, which no cache keeps."""
-        asked = seen.requests.why(name, key, request.scope["query_string"])
+    async def _told(self, seen: Seen, asked: Question) -> Response:
+        """What a row was made of, or where it was lost, which no cache keeps."""
         return JSONResponse(await self._application.why(seen, asked), headers={"cache-control": "no-store"})
 
     async def _tagged(self, request: Request, asked: RestRequest, prepared: Prepared, media: str, mark: str) -> Response:

@@ -15,7 +15,7 @@ import pyarrow as pa
 from belvedere.api.graphql.scalars import scalar_of
 from belvedere.api.limits import Limits
 from belvedere.api.reads.entities import Entity, Model, RelationshipField, Template
-from belvedere.api.reads.provenance import MOST_DEPTH, MOST_ROWS, ROWS, SINCE
+from belvedere.api.reads.provenance import MOST_DEPTH, MOST_ROWS, ROWS, SINCE, WHY_NOT
 from belvedere.api.rest.answers import CSV, JSON, OBJECT
 from belvedere.api.rest.filters import operators_of
 from belvedere.api.rest.requests import OF_ROOTS, name_of
@@ -87,7 +87,9 @@ def openapi_of(model: Model, limits: Limits, closed: bool) -> Document:
     paths: Document = {}
     for entity in listed:
         paths |= _entity_paths(entity, limits)
-        if entity.by_key is not None and model.grant is None:  # a role is not told
+        if model.grant is None:  # a role is not told
+            paths[f"/rest/{entity.field}/why-not"] = {"get": _why_not_operation(entity)}
+        if entity.by_key is not None and model.grant is None:
             paths[f"{_address(entity)}/why"] = {"get": _why_operation(entity)}
     for template in model.templates.values():
         paths[f"/rest/{template.field}"] = {"get": _template_operation(template, model, limits)}
@@ -125,12 +127,10 @@ def openapi_of(model: Model, limits: Limits, closed: bool) -> Document:
 
 
 def _entity_paths(entity: Entity, limits: Limits) -> Document:
-    reserved = set(OF_ROOTS) | {"and", "or"}
     words = [_word(n) for n in ("select", "order", "offset", "after", "and", "or")]
     if entity.history:
         words.append(_word("as_of"))
-    columns = [_filter(n, c, _is_needed(entity, c)) for n, c in entity.columns.items() if n not in reserved]
-    listed = _operation(f"list_{entity.field}", entity.name, entity.doc, [*columns, *words, _limit(limits)])
+    listed = _operation(f"list_{entity.field}", entity.name, entity.doc, [*_filters(entity), *words, _limit(limits)])
     listed["responses"] = _answers(_list(entity.type_name))
     paths: Document = {f"/rest/{entity.field}": {"get": listed}}
     if entity.by_key is not None:
@@ -141,6 +141,11 @@ def _entity_paths(entity: Entity, limits: Limits) -> Document:
         one["responses"] = _answers(_reference(entity.type_name))
         paths[_address(entity)] = {"get": one}
     return paths
+
+
+def _filters(entity: Entity) -> list[Document]:
+    reserved = set(OF_ROOTS) | {"and", "or"}
+    return [_filter(n, c, _is_needed(entity, c)) for n, c in entity.columns.items() if n not in reserved]
 
 
 def _address(entity: Entity) -> str:
@@ -157,23 +162,32 @@ def _keys(entity: Entity) -> list[Document]:
 
 def _why_operation(entity: Entity) -> Document:
     numbers = (("depth", MOST_DEPTH, 1, "Through how many views rows are followed."), ("rows", MOST_ROWS, ROWS, _SHOWN))
-    words = [
-        {
-            "name": n,
-            "in": "query",
-            "description": d,
-            "schema": {"type": "integer", "minimum": 1, "maximum": most, "default": own},
-        }
-        for n, most, own, d in numbers
-    ]
+    words = [_whole_number(*n) for n in numbers]
     doc = f"The rows that the row of {entity.name} with this key was made of, relation by relation."
     found = _operation(f"why_{entity.field}", entity.name, doc, [*_keys(entity), *words])
     lists = {n: {"type": "array", "items": {"type": "object"}} for n in ("reads", "dropped", "late", "inputs")}
     row = {"view": {"type": "string"}, "sql": {"type": "string"}, "row": _reference(entity.type_name), **lists, "since": SINCE}
-    content = {JSON: {"schema": {"type": "object", "required": list(row), "properties": row}}}
+    return _told(found, row, "What it was made of.")
+
+
+def _why_not_operation(entity: Entity) -> Document:
+    words = [_word("and"), _word("or"), _whole_number("limit", MOST_ROWS, ROWS, _SHOWN)]
+    doc = f"Where the rows vanish that would have made a row of {entity.name} with these filters, which has none."
+    found = _operation(f"why_not_{entity.field}", entity.name, doc, [*_filters(entity), *words])
+    return _told(found, WHY_NOT, "Where they vanish.")
+
+
+def _whole_number(name: str, most: int, otherwise: int, doc: str) -> Document:
+    schema = {"type": "integer", "minimum": 1, "maximum": most, "default": otherwise}
+    return {"name": name, "in": "query", "description": doc, "schema": schema}
+
+
+def _told(found: Document, answer: Document, doc: str) -> Document:
+    """An operation with its answer, an object with these properties."""
+    content = {JSON: {"schema": {"type": "object", "required": list(answer), "properties": answer}}}
     errors = {status: {"$ref": f"#/components/responses/Error{status}"} for status in _ERRORS if status != "406"}
     found["responses"] = {
-        "200": {"description": "What it was made of.", "content": content},
+        "200": {"description": doc, "content": content},
         **errors,
         "default": {"$ref": "#/components/responses/Error"},
     }

@@ -16,7 +16,7 @@ from belvedere.api.graphql.operations import remember
 from belvedere.api.graphql.selections import Selection
 from belvedere.api.limits import Limits
 from belvedere.api.reads.entities import Entity, Model, RelationshipField, Template
-from belvedere.api.reads.provenance import WhyAsked, asked_of
+from belvedere.api.reads.provenance import WhyAsked, WhyNotAsked, asked_of, why_not_of
 from belvedere.api.reads.values import Fixed, Given, Scalar
 from belvedere.api.rest.filters import Literals, filter_of, find_column
 from belvedere.api.rest.grammar import Chosen, Group, Test, read_group, read_key, read_order, read_select, read_test, unreadable
@@ -104,6 +104,14 @@ class Requests:
         values = dict(zip(source.key, read_key("key", key, len(source.key)), strict=True))
         return asked_of(source, values, given.get("depth"), given.get("rows"))
 
+    def why_not(self, name: str, query: bytes) -> WhyNotAsked:
+        """The question for `/rest/<name>/why-not`, which takes the filters of the list, and `limit` for the rows that are shown."""
+        source = self.source(name)
+        if not isinstance(source, Entity):
+            raise RequestError(NOT_FOUND, f"{name_of(source)} is a query template: ask for rows of its views", status=404)
+        reading = _Reading(self._model, self._limits, Literals(self._limits), pairs_of(query, self._limits))
+        return reading.missing(source)
+
     def read(self, name: str, key: str | None, pairs: Pairs) -> RestRequest:
         """The request for `/rest/<name>`, or `/rest/<name>/<key>`."""
         source = self.source(name)
@@ -159,6 +167,18 @@ class _Reading:
         fields = self._fields(entity, read_select("select", words.get("select", "")), said)
         selection = Selection(ROWS, entity.by_key, arguments | self._as_of(words), fields)
         return RestRequest(entity, selection, self.literals.values, one=True)
+
+    def missing(self, entity: Entity) -> WhyNotAsked:
+        """Rows of an entity that are looked for."""
+        from belvedere.api.reads.wanted_rows import with_values  # with the machinery of provenance, which few ask
+
+        said = sorted_parameters(self.pairs)
+        words = words_of([p for p in said.own if p.is_word(("limit",))])
+        said.own = [p for p in said.own if not p.is_word(("limit",))]
+        for name in [p.key for p in said.own if p.is_word(OF_ROOTS)] + list(said.inner):
+            raise unreadable(name, "a missing row is asked for by filters of its columns, and `limit`", "leave it out")
+        asked = self._list_arguments(entity, said, "", required=True).get("filter")
+        return why_not_of(entity, with_values(asked or {}, self.literals.values), "limit", words.get("limit"))
 
     def template(self, template: Template) -> RestRequest:
         """The rows of a query template, whose arguments are parameters without operators."""

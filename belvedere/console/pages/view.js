@@ -13,6 +13,7 @@ import { SIZES, addressOf, countRequest, missing, pageRequest, stateOf } from ".
 import { hasRelated, relatedOf } from "../rows/related.js";
 import { rowsTable } from "../rows/table.js";
 import { hasWhy, whyOf } from "../rows/why.js";
+import { canAskWhyNot, whyNotOf } from "../rows/why_not.js";
 import { schema } from "../schema.js";
 
 export async function show(outlet, address) {
@@ -72,7 +73,7 @@ async function rows(page, state, change, mine) {
     if (mine !== page.turn) return;
     const hasNext = data.rows.length > state.size || (state.size >= endpoint.most && data.rows.length === state.size), shown = data.rows.slice(0, state.size);
     const focused = document.activeElement?.closest("th")?.cellIndex;
-    page.body.replaceChildren(bar(page, state, change), rowsTable({ title: endpoint.title, columns: endpoint.columns, rows: shown, order: state.order, sort, below }), pager(state, shown.length, hasNext, change, page));
+    page.body.replaceChildren(bar(page, state, change), rowsTable({ title: endpoint.title, columns: endpoint.columns, rows: shown, order: state.order, sort, below }), emptyOf(page, state, shown.length), pager(state, shown.length, hasNext, change, page));
     if (focused >= 0) page.body.querySelectorAll("th")[focused]?.querySelector("button")?.focus();
     page.told.textContent = `${shown.length} rows${extensions ? ` of epoch ${extensions.epoch}` : ""}${heldText(extensions)}`;
     page.told.classList.toggle("warning", Boolean(extensions?.quarantined));
@@ -89,10 +90,18 @@ async function rows(page, state, change, mine) {
   }
 }
 
+/** Below a list without rows: why there are none. */
+function emptyOf(page, state, count) {
+  const isAsked = count === 0 && state.page === 1 && page.node?.kind !== "template" && canAskWhyNot(page.endpoint, state.filters);
+  return isAsked ? whyNotOf(page.endpoint, byNameOf(page), state.filters) : "";
+}
+
+const byNameOf = ({ endpoints, graph }) => (name) => endpoints[[...graph.nodes.values()].find((n) => n.name === name)?.endpoint];
+
 /** What a row shows when it is opened: the rows that are related to it, and where it comes from. */
-async function belowOf({ endpoint, endpoints, graph }, row) {
-  const byName = (name) => endpoints[[...graph.nodes.values()].find((n) => n.name === name)?.endpoint];
-  return make("div", {}, hasRelated(endpoint) && (await relatedOf(endpoint, endpoints, row)), hasWhy(endpoint) && whyOf(endpoint, byName, row));
+async function belowOf(page, row) {
+  const { endpoint, endpoints } = page;
+  return make("div", {}, hasRelated(endpoint) && (await relatedOf(endpoint, endpoints, row)), hasWhy(endpoint) && whyOf(endpoint, byNameOf(page), row));
 }
 
 /** That rows are those of an earlier epoch, since the view has failed. */

@@ -16,7 +16,7 @@ const quoted = (value) => `"${textOf(value).replace(/["\\]/g, "\\$&")}"`;
 const isNamed = (endpoint, row) => keyOf(endpoint).every((name) => row[name] !== null && row[name] !== undefined);
 const addressOf = (endpoint, row) => `rest/${encodeURIComponent(endpoint.name)}/${encodeURIComponent(keyOf(endpoint).map((name) => quoted(row[name])).join(","))}/why`;
 
-const rowsText = (count) => `${count.toLocaleString("en")} ${count === 1 ? "row" : "rows"}`;
+export const rowsText = (count) => `${count.toLocaleString("en")} ${count === 1 ? "row" : "rows"}`;
 
 /** A button that is replaced by the answer. `byName` finds endpoints by the names of their views. */
 export function whyOf(endpoint, byName, row) {
@@ -45,11 +45,11 @@ function sinceOf({ words, versions, count, made_by, unknown }, endpoint, byName)
   const rows = versions.map((v) => ({ ...v.row, "held since": at(v.since), "held until": at(v.until) || "now" }));
   return make("section", {}, words && make("p", { class: "facts" }, make("span", { text: words })), made_by.map((r) => part(r, "", byName)),
     rows.length > 0 && rowsTable({ title: "the versions", columns, rows, below: (row) => make("div", {}, madeOf(versions[rows.indexOf(row)].made_by)) }),
-    count > rows.length && make("p", { class: "hint", text: `${count - rows.length} earlier versions` }),
+    count > rows.length && make("p", { class: "hint", text: `${rowsText(count - rows.length).replace("row", "version")} earlier` }),
     unknown.map((text) => make("p", { class: "hint", text: `not known: ${text}` })));
 }
 
-function part(read, said, byName) {
+export function part(read, said, byName) {
   const endpoint = byName(read.relation), name = endpoint ? make("a", { href: addresses.view(endpoint.name), text: read.relation }) : read.relation;
   const head = make("h3", {}, said, name, `: ${read.untold ?? rowsText(read.count)}${read.how ? `, ${read.how}` : ""}`);
   if (!read.rows.length) return make("section", {}, head, read.count > 0 && make("p", { class: "quiet", text: "Its rows are not served." }));
