@@ -189,6 +189,8 @@ class Outgoing:
     """The identity of the store whose events these are."""
     key: tuple[str, ...] = ()
     """The columns that say which row a change is of; empty where none that show do, and for events of a subscription."""
+    relation: str = ""
+    """What has the events: one relation may be exported to several targets."""
 
 
 class Outlet(Protocol):
@@ -204,11 +206,27 @@ class Outlet(Protocol):
         """The run is over."""
 
 
+class SharedOutlet(Protocol):
+    """The side of a sink of all exports to it, which it takes together. They are called by their places, from 0 on."""
+
+    def reached(self) -> Sequence[int | None]:
+        """As `Outlet.reached`, of each export."""
+
+    def write(self, events: Iterable[tuple[int, pa.Table]]) -> None:
+        """Write events of exports, named by their places, all of which are behind `reached`; those of one export in the order of `_seq`."""
+
+    def close(self) -> None:
+        """The run is over."""
+
+
 class WritingConnector(Protocol):
-    """A kind of sink. One whose sinks know how far they have come has `open_outlet(outgoing)` in place of `write`."""
+    """A kind of sink. One whose sinks know how far they have come has `open_outlet` or `open_shared_outlet` in place of `write`."""
 
     def write(self, sink: Sink, target: str, epoch: int, pieces: Iterable[pa.Table]) -> None:
         """Write an epoch's events under the name `target`. The same epoch may come again after a crash."""
 
     def open_outlet(self, outgoing: Outgoing) -> Outlet:
         """An export's side of a sink."""
+
+    def open_shared_outlet(self, outgoings: Sequence[Outgoing]) -> SharedOutlet:
+        """The side of a sink of all exports to it."""

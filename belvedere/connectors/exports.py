@@ -10,16 +10,18 @@ from __future__ import annotations
 import json
 import time
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import chain
+from typing import TypeAlias
 
 import pyarrow as pa
 
 from belvedere.catalog import Catalog, Export
 from belvedere.connectors.away import Away, is_away
-from belvedere.connectors.connector import Outgoing, Outlet
-from belvedere.connectors.registry import opens_outlets, writing_connector
+from belvedere.connectors.connector import Outgoing, SharedOutlet
+from belvedere.connectors.registry import open_outlets, opens_outlets, writing_connector
 from belvedere.errors import BelvedereError, fail
 from belvedere.rules.events import CHANGES, SEQUENCE
 from belvedere.schema import is_engine_column
@@ -30,6 +32,8 @@ IDENTITY = "identity"
 """The store's document that tells it from others: a sink has what it was sent under this name."""
 PATIENCE = 120.0
 """So long the end of a run waits for it."""
+Events: TypeAlias = Iterable[tuple[int, pa.Table]]
+"""Some events of some exports at a time, with the places of these."""
 
 
 @dataclass(frozen=True)
@@ -52,9 +56,10 @@ class Delivery:
 
 @dataclass
 class _Line:
-    """A delivery's outlet, and how it stands: not asked yet how far it has come, or away."""
+    """Deliveries that go together, their outlet, and how it stands: not asked yet how far it has come, or away."""
 
-    outlet: Outlet
+    deliveries: tuple[Delivery, ...]
+    outlet: SharedOutlet
     is_sure: bool = False
     away: Away = field(default_factory=Away)
 
@@ -66,32 +71,44 @@ class Exports:
         self.store = store
         self.deliveries = tuple(_delivery(e, catalog, sinks) for e in catalog.exports) if sinks else ()
         self.done = {d.cursor: _done(store.document(d.cursor)) for d in self.deliveries}
-        self._lines = {d.cursor: self._line(d) for d in self.deliveries if opens_outlets(d.sink.connector)}
+        self._plain = [d for d in self.deliveries if not opens_outlets(d.sink.connector)]
+        self._lines = [*self._open([d for d in self.deliveries if opens_outlets(d.sink.connector)])]
         self._notices: list[str] = []
         self._now: tuple[int, Mapping[str, int]] = (0, {})
 
-    def _line(self, delivery: Delivery) -> _Line:
+    def _open(self, deliveries: Sequence[Delivery]) -> Iterator[_Line]:
+        by_sink: dict[str, list[Delivery]] = {}
+        for delivery in deliveries:
+            by_sink.setdefault(delivery.sink.name, []).append(delivery)
+        for own in by_sink.values():
+            identity = self._identity()
+            outgoings = [Outgoing(d.sink, d.export.target, identity, d.key, d.relation) for d in own]
+            for places, outlet in open_outlets(outgoings):
+                yield _Line(tuple(own[n] for n in places), outlet)
+
+    def _identity(self) -> str:
         identity = self.store.document(IDENTITY)
         if identity is None:
             identity = uuid.uuid4().hex[:16]
             self.store.set_document(IDENTITY, identity)
-        outgoing = Outgoing(delivery.sink, delivery.export.target, identity, delivery.key)
-        return _Line(writing_connector(delivery.sink.connector).open_outlet(outgoing))
+        return identity
 
     def deliver(self, epoch: int, sequences: Mapping[str, int]) -> None:
         """Send what was committed and not delivered yet. Called after a commit and once at the start."""
         self._now = (epoch, sequences)
-        for delivery in self.deliveries:
-            line, last = self._lines.get(delivery.cursor), sequences.get(delivery.relation, 1) - 1
-            if line is not None:
-                self._go_on(delivery, line, epoch, last)
-            elif last > self.done[delivery.cursor]:
-                self._deliver(delivery, epoch, last)
+        for line in self._lines:
+            self._go_on(line)
+        for delivery in self._plain:
+            self._send((delivery,), partial(self._write, delivery))
+
+    def _last(self, delivery: Delivery) -> int:
+        """The number of the last event that was committed."""
+        return self._now[1].get(delivery.relation, 1) - 1
 
     def catch_up(self, wait: bool = False) -> tuple[str, ...]:
         """Try sinks again that were away; `wait`: until they have all. What people should know, once. Raises what the last try says."""
         deadline = time.monotonic() + PATIENCE
-        while late := [n.away for n in self._lines.values() if n.away.failure is not None]:
+        while late := [n.away for n in self._lines if n.away.failure is not None]:
             if not all(n.is_pausing for n in late):
                 self.deliver(*self._now)
             elif not wait:
@@ -104,15 +121,14 @@ class Exports:
         found, self._notices = tuple(self._notices), []
         return found
 
-    def _go_on(self, delivery: Delivery, line: _Line, epoch: int, last: int) -> None:
+    def _go_on(self, line: _Line) -> None:
         """Send what an outlet has not, unless it is away and was asked a moment ago."""
         if line.away.is_pausing:
             return
         try:
             if not line.is_sure:
-                self._ask(delivery, line, last)
-            if last > self.done[delivery.cursor]:
-                self._deliver(delivery, epoch, last)
+                self._ask(line)
+            self._send(line.deliveries, line.outlet.write)
         except BelvedereError as error:
             line.is_sure = False
             if not is_away(error):
@@ -122,38 +138,41 @@ class Exports:
             line.away.failed(error)
             return
         if line.away.failure is not None:
-            self._notices.append(f'sink "{delivery.sink.name}" takes events again')
+            self._notices.append(f'sink "{line.deliveries[0].sink.name}" takes events again')
         line.away.answered()
 
-    def _ask(self, delivery: Delivery, line: _Line, last: int) -> None:
-        """How far the outlet has come: it may have more than the cursor says, and never more than there is."""
-        reached = line.outlet.reached()
-        if reached is not None and reached > last:
-            name, target = delivery.sink.name, delivery.export.target
-            message = f'sink "{name}" has events of "{target}" up to {reached:,}, and the store up to {last:,}'
-            hint = "the store was put back from an older backup: export to another target, or begin with a new store"
-            raise fail("B6211", message, hint=hint)
-        if reached is not None and reached > self.done[delivery.cursor]:
-            self._advance(delivery, reached, self._now[0])
+    def _ask(self, line: _Line) -> None:
+        """How far the outlet has come: it may have more than the cursors say, and never more than there is."""
+        more: dict[str, int] = {}
+        for delivery, reached in zip(line.deliveries, line.outlet.reached(), strict=True):
+            last = self._last(delivery)
+            if reached is not None and reached > last:
+                name, target = delivery.sink.name, delivery.export.target
+                message = f'sink "{name}" has events of "{target}" up to {reached:,}, and the store up to {last:,}'
+                hint = "the store was put back from an older backup: export to another target, or begin with a new store"
+                raise fail("B6211", message, hint=hint)
+            if reached is not None and reached > self.done[delivery.cursor]:
+                more[delivery.cursor] = reached
+        self._advance(more)
         line.is_sure = True
 
-    def _deliver(self, delivery: Delivery, epoch: int, last: int) -> None:
-        pieces = _pending(self.store, delivery, self.done[delivery.cursor], last)
-        first = next(pieces, None)
+    def _send(self, deliveries: Sequence[Delivery], write: Callable[[Events], None]) -> None:
+        """Give `write` what was not delivered yet, if there is anything."""
+        late = [(place, d) for place, d in enumerate(deliveries) if self._last(d) > self.done[d.cursor]]
+        events = ((place, rows) for place, d in late for rows in _pending(self.store, d, self.done[d.cursor], self._last(d)))
+        first = next(events, None)
         if first is not None:
-            self._write(delivery, epoch, chain((first,), pieces))
-        self._advance(delivery, last, epoch)
+            write(chain((first,), events))
+        self._advance({d.cursor: self._last(d) for _, d in late})
 
-    def _write(self, delivery: Delivery, epoch: int, pieces: Iterator[pa.Table]) -> None:
-        line = self._lines.get(delivery.cursor)
-        if line is not None:
-            line.outlet.write(pieces)
-        else:
-            writing_connector(delivery.sink.connector).write(delivery.sink, delivery.export.target, epoch, pieces)
+    def _write(self, delivery: Delivery, events: Events) -> None:
+        connector = writing_connector(delivery.sink.connector)
+        connector.write(delivery.sink, delivery.export.target, self._now[0], (rows for _, rows in events))
 
-    def _advance(self, delivery: Delivery, sequence: int, epoch: int) -> None:
-        self.store.set_document(delivery.cursor, json.dumps({"seq": sequence, "epoch": epoch}))
-        self.done[delivery.cursor] = sequence
+    def _advance(self, reached: Mapping[str, int]) -> None:
+        """Note how far exports have come, by the names of their cursors."""
+        self.store.set_documents({c: json.dumps({"seq": n, "epoch": self._now[0]}) for c, n in reached.items()})
+        self.done.update(reached)
 
     def forget(self, transaction: Transaction) -> None:
         """Drop the changes that every export has delivered; events of subscriptions stay, as they are served."""
@@ -164,7 +183,7 @@ class Exports:
 
     def close(self) -> None:
         """Let go of the sinks."""
-        for line in self._lines.values():
+        for line in self._lines:
             line.outlet.close()
 
 

@@ -9,7 +9,7 @@ In: a name. Out: the connector, or a diagnostic. A package adds one in its `pypr
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache, partial
 from importlib import import_module
 from importlib.metadata import entry_points
@@ -18,7 +18,17 @@ from typing import Any, TypeVar, cast
 import pyarrow as pa
 
 from belvedere.connectors.away import is_away
-from belvedere.connectors.connector import Connector, Imported, Sampled, SourcePart, Wanted, WritingConnector
+from belvedere.connectors.connector import (
+    Connector,
+    Imported,
+    Outgoing,
+    Outlet,
+    Sampled,
+    SharedOutlet,
+    SourcePart,
+    Wanted,
+    WritingConnector,
+)
 from belvedere.errors import BelvedereError, fail
 from belvedere.lang.names import did_you_mean
 from belvedere.settings import CONNECTORS, OWN_CONNECTORS, Source
@@ -45,7 +55,7 @@ def writing_connector(name: str) -> WritingConnector:
         found = _found(name)
     except BelvedereError:
         found = None
-    if not (hasattr(found, "write") or hasattr(found, "open_outlet")):
+    if not (hasattr(found, "write") or _has_outlets(found)):
         hint = 'write connector = "files" with format = "json", "csv" or "parquet", or connector = "console"'
         raise fail("B6130", f'the connector "{name}" is not supported for sinks', hint=hint)
     return cast(WritingConnector, found)
@@ -53,7 +63,33 @@ def writing_connector(name: str) -> WritingConnector:
 
 def opens_outlets(name: str) -> bool:
     """Whether sinks of this connector know themselves how far they have come. Raises B6130."""
-    return hasattr(writing_connector(name), "open_outlet")
+    return _has_outlets(writing_connector(name))
+
+
+def _has_outlets(connector: Any) -> bool:
+    return hasattr(connector, "open_outlet") or hasattr(connector, "open_shared_outlet")
+
+
+def open_outlets(outgoings: Sequence[Outgoing]) -> list[tuple[list[int], SharedOutlet]]:
+    """The outlets of exports to one sink, each with the places of those that it takes: all of them, or one."""
+    connector = writing_connector(outgoings[0].sink.connector)
+    if hasattr(connector, "open_shared_outlet"):
+        return [([*range(len(outgoings))], connector.open_shared_outlet(outgoings))]
+    return [([n], _Alone(connector.open_outlet(o))) for n, o in enumerate(outgoings)]
+
+
+class _Alone:
+    """An outlet of one export."""
+
+    def __init__(self, outlet: Outlet):
+        self._outlet = outlet
+        self.close = outlet.close
+
+    def reached(self) -> Sequence[int | None]:
+        return [self._outlet.reached()]
+
+    def write(self, events: Iterable[tuple[int, pa.Table]]) -> None:
+        self._outlet.write(rows for _, rows in events)
 
 
 class SourceTables:

@@ -195,6 +195,9 @@ class Store(Protocol):
     def set_document(self, name: str, text: str) -> None:
         """Keep a small document (the catalog for `serve`, the script's text)."""
 
+    def set_documents(self, documents: Mapping[str, str]) -> None:
+        """Keep several, all of them or none."""
+
     def document(self, name: str) -> str | None: ...
 
     def begin(self, chunk_bytes: int = CHUNK_BYTES) -> Transaction:

@@ -36,6 +36,13 @@ TAKE_LEASE = (
     "SET owner = excluded.owner, expires_at = excluded.expires_at, process = excluded.process"
 )
 
-SET_DOCUMENT = f"INSERT INTO {DOCUMENT} VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET content = excluded.content"
+
+def set_documents(count: int) -> str:
+    """The statement that keeps so many documents; its parameters are their names and contents."""
+    rows = ", ".join(["(?, ?)"] * count)
+    return f"INSERT INTO {DOCUMENT} VALUES {rows} ON CONFLICT (name) DO UPDATE SET content = excluded.content"
+
+
+SET_DOCUMENT = set_documents(1)
 
 LAST_EPOCH = f"SELECT epoch, clock, content, committed_at FROM {EPOCH} ORDER BY epoch DESC LIMIT 1"

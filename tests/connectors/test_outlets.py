@@ -102,7 +102,7 @@ def test_a_server_that_is_away_gets_the_rows_later(spark: Any, tmp_path: Path, o
     told = wb.engine.exports.catch_up()
     assert told
     assert all("does not answer" in t for t in told)
-    assert {n.away.failure.diagnostics[0].code for n in wb.engine.exports._lines.values() if n.away.failure} == {"B6220"}
+    assert {n.away.failure.diagnostics[0].code for n in wb.engine.exports._lines if n.away.failure} == {"B6220"}
     assert set(wb.engine.exports.catch_up(wait=True)) == {'sink "out" takes events again'}
     with psycopg.connect(url) as found:
         assert found.execute('SELECT id FROM "Hot" ORDER BY id').fetchall() == [(1,), (2,)]
@@ -195,7 +195,7 @@ def test_who_is_away_or_busy_gets_them_later_and_who_refuses_ends_the_run(
     heat(wb, row(1))
     told = wb.engine.exports.catch_up()
     assert sorted(told)[0].startswith('sink "out" does not take events: 429 Too Many Requests')
-    assert {n.away.failure.diagnostics[0].code for n in wb.engine.exports._lines.values() if n.away.failure} == {"B6230"}
+    assert {n.away.failure.diagnostics[0].code for n in wb.engine.exports._lines if n.away.failure} == {"B6230"}
     wb.engine.exports.catch_up(wait=True)
     assert [e["id"] for e in receiver.events("GotHot")] == [1]
     receiver.statuses = [404]

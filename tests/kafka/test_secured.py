@@ -151,6 +151,6 @@ def test_a_sink_that_is_refused(secured: Secured, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("KAFKA_USER", "anna")
     monkeypatch.setenv("KAFKA_PASSWORD", "wrong")
     (tmp_path / "belvedere.toml").write_text(secured.project())
-    outlet = KafkaOutlet(Outgoing(load_project(tmp_path).sinks["bus"], "Totals", "s"))
+    outlet = KafkaOutlet([Outgoing(load_project(tmp_path).sinks["bus"], "Totals", "s")])
     with pytest.raises(BelvedereError, match="B6207"):
         outlet.reached()

@@ -116,6 +116,65 @@ def test_a_crash_after_the_transaction_repeats_nothing(
     wb.close()
 
 
+def test_an_epoch_is_in_all_topics_at_once(bus: Bus, spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from belvedere.connectors.kafka import sink
+
+    settings, topics = project(bus, tmp_path)
+    wb = Workbench(SCRIPT, spark=spark, project=settings)
+    heat(wb, (1, "Süd", 120.0))
+    seen = {t: len(read(bus, topics[t])) for t in TARGETS}
+    assert all(seen.values())
+
+    def crash(_: object, producer: Any, __: object) -> None:
+        assert producer.flush(30) == 0
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(sink.KafkaOutlet, "_commit", crash)
+        with pytest.raises(KeyboardInterrupt):
+            heat(wb, (2, "Süd", 120.0))
+    for target in TARGETS:
+        assert len(read(bus, topics[target], "read_uncommitted")) > seen[target]
+        assert len(read(bus, topics[target])) == seen[target], "no topic shows a part of the epoch"
+    wb.restart()
+    wb.engine.exports.catch_up(wait=True)
+    for target in TARGETS:
+        numbers = [int(dict(m.headers() or [])["seq"]) for m in messages(bus.address, topics[target])]
+        assert numbers == [*range(1, len(numbers) + 1)]
+        assert len(numbers) > seen[target]
+    wb.close()
+
+
+def test_exports_share_topics_and_come_and_go(bus: Bus, spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    temps, events = bus.topic(), bus.topic()
+    names = {"Temps": temps, "Hot": temps, "Again": temps, "GotHot": events}
+    settings = ProjectSettings(tmp_path, sinks={"bus": Sink("bus", "kafka", options={"servers": bus.address, "names": names})})
+    script = "\n".join(line for line in SCRIPT.splitlines() if "bus.Halls" not in line) + "EXPORT Temps TO bus.Again;\n"
+    url = f"sqlite:///{tmp_path}/s.db"
+    wb = Workbench(script, spark=spark, project=settings, store=url)
+    heat(wb, (1, "Süd", 120.0))
+
+    def crash(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(exports.Exports, "_advance", crash)  # only the marks say that these were sent
+        with pytest.raises(KeyboardInterrupt):
+            heat(wb, (2, "Süd", 130.0))
+    wb.close()
+    wb = Workbench(script.replace("EXPORT GotHot", "-- EXPORT GotHot"), spark=spark, project=settings, store=url)
+    heat(wb, (3, "Süd", 140.0))
+    assert [v["id"] for _, v in read(bus, events)] == [1, 2], "nobody exports it"
+    wb.close()
+    wb = Workbench(script, spark=spark, project=settings, store=url)
+    heat(wb, (4, "Süd", 150.0))
+    assert [v["id"] for _, v in read(bus, events)] == [1, 2, 3, 4], "what came meanwhile is sent, and nothing again"
+    found = sorted((k is None, v["temp"]) for k, v in read(bus, temps))
+    degrees = [120.0, 130.0, 140.0, 150.0]
+    assert found == [(False, t) for t in degrees] + [(True, t) for t in degrees for _ in range(2)]
+    wb.close()
+
+
 @pytest.mark.nightly
 def test_a_broker_that_is_away_is_told_and_holds_nothing_up(
     own_bus: Bus, spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -157,7 +216,8 @@ def test_what_is_wrong_is_told(bus: Bus, spark: Any, tmp_path: Path) -> None:
     wb = Workbench(SCRIPT, spark=spark, project=settings)
     heat(wb, (1, "Süd", 120.0))
     # a store from before what was sent
-    wb.engine.exports._lines[wb.engine.exports.deliveries[0].cursor].is_sure = False
+    (line,) = wb.engine.exports._lines
+    line.is_sure = False
     with pytest.raises(BelvedereError) as caught:
         wb.engine.exports.deliver(1, {})
     assert caught.value.diagnostics[0].code == "B6211"
@@ -165,11 +225,11 @@ def test_what_is_wrong_is_told(bus: Bus, spark: Any, tmp_path: Path) -> None:
     # another process that sends for the same store
     from belvedere.connectors.kafka.sink import KafkaOutlet
 
-    line = wb.engine.exports._lines[wb.engine.exports.deliveries[0].cursor]
-    other = KafkaOutlet(line.outlet.outgoing)  # type: ignore[attr-defined]
+    outgoings = [e.outgoing for e in line.outlet.exports]  # type: ignore[attr-defined]
+    other = KafkaOutlet(outgoings)
     line.outlet.reached()
     line.is_sure = True
-    assert other.reached() == 1
+    assert other.reached() == [1, 1, 1, 1]
     with pytest.raises(BelvedereError) as caught:
         heat(wb, (2, "Süd", 120.0))
     assert caught.value.diagnostics[0].code == "B6210"
@@ -178,6 +238,7 @@ def test_what_is_wrong_is_told(bus: Bus, spark: Any, tmp_path: Path) -> None:
     with pytest.raises(BelvedereError) as caught:
         Workbench(SCRIPT, spark=spark, project=settings)
     assert caught.value.diagnostics[0].code == "B6202"
+    assert caught.value.diagnostics[0].message == f'sink "bus" has no topic "{topics["Hot"]}"'
 
 
 def test_a_call_that_passes_over_its_timeout_is_left_behind() -> None:

@@ -224,6 +224,9 @@ def test_documents(store: Store, url: str) -> None:
     store.set_document("catalog", "undone")
     transaction.rollback()
     assert store.document("catalog") == text
+    store.set_documents({})
+    store.set_documents({"catalog": "new", "ü": text})
+    assert (store.document("catalog"), store.document("ü")) == ("new", text)
 
 
 def test_a_database_on_this_machine_has_no_other_clock(store: Store) -> None:

@@ -51,9 +51,9 @@ def open_feed(wanted: Wanted) -> KafkaFeed:
     return KafkaFeed(wanted)
 
 
-def open_outlet(outgoing: Outgoing) -> KafkaOutlet:
-    """An export on its way into a topic."""
-    return KafkaOutlet(outgoing)
+def open_shared_outlet(outgoings: Sequence[Outgoing]) -> KafkaOutlet:
+    """The exports of a sink on their way into topics."""
+    return KafkaOutlet(outgoings)
 
 
-__all__ = ["columns", "open_feed", "open_outlet", "parts", "sample", "tables"]
+__all__ = ["columns", "open_feed", "open_shared_outlet", "parts", "sample", "tables"]

@@ -1,24 +1,26 @@
-"""The sink: an export's events as messages, exactly once, or at least once where the sink says so.
+"""The sink: events of exports as messages, exactly once, or at least once where the sink says so.
 
-In: events behind the outlet's mark, in the order of `_seq`. Out: messages in transactions of Kafka. Each transaction also commits, as the
-offset of a consumer group of the export's own, the number of the last event in it: this mark and the messages are there together or not at
-all. After a crash the producer of the same transactional id ends what the old one left open, and then the mark says what was sent.
+In: events behind the marks of a sink's exports, in the order of `_seq`. Out: messages in transactions of Kafka: those of an epoch are in
+one, whatever topics they go to, up to a number of messages. Each transaction also commits, as offsets of a consumer group of the sink's
+own, the number of the last event of each export in it: these marks and the messages are there together or not at all. After a crash the
+producer of the same transactional id ends what the old one left open, and then the marks say what was sent.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, wait
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from itertools import islice
 from threading import Thread
-from typing import Any
 
 import pyarrow as pa
-from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from belvedere.connectors.connector import Outgoing
-from belvedere.connectors.kafka.client import Settings, client_settings, told
+from belvedere.connectors.kafka.client import Settings, client_settings, diagnostic, told
 from belvedere.connectors.kafka.topics import Cluster
 from belvedere.connectors.writing import json_lines
 from belvedere.errors import BelvedereError, fail
@@ -36,63 +38,83 @@ TRANSACTION: Settings = {
     "queue.buffering.max.messages": 2 * MOST_MESSAGES,
 }
 DELETED = "DELETE"
-Sent = tuple[bytes | None, bytes | None, list[tuple[str, bytes]], int]
-"""Key, value, headers, and the number of the event."""
+Sent = tuple[int, bytes | None, bytes | None, list[tuple[str, bytes]], int]
+"""The place of the export, key, value, headers, and the number of the event."""
+
+
+@dataclass(frozen=True)
+class _Export:
+    """One export on its way into a topic."""
+
+    outgoing: Outgoing
+    topic: str
+
+    @property
+    def mark(self) -> str:
+        """The name of its mark: exports may share a topic."""
+        return f"{self.outgoing.relation} {self.outgoing.target}"
 
 
 class KafkaOutlet:
-    """One export on its way into a topic."""
+    """The exports of a sink on their way into topics, together."""
 
-    def __init__(self, outgoing: Outgoing):
-        sink = outgoing.sink
-        self.sink, self.outgoing = sink.name, outgoing
-        self.topic = str(sink.options.get("names", {}).get(outgoing.target, outgoing.target))
+    def __init__(self, outgoings: Sequence[Outgoing]):
+        sink = outgoings[0].sink
+        names = sink.options.get("names", {})
+        self.sink = sink.name
+        self.exports = tuple(_Export(o, str(names.get(o.target, o.target))) for o in outgoings)
         self.settings = client_settings("sink", sink.name, sink.options)
-        self.name = f"belvedere-{outgoing.store}-{sink.name}-{outgoing.target}"
+        self.name = f"belvedere-{outgoings[0].store}-{sink.name}"
         self.is_exact = sink.options.get("exactly_once", True) is True
         self._producer: Producer | None = None
-        self._failed: KafkaError | None = None
+        self._marks: dict[str, dict[str, int]] = {}
+        """The numbers of the last events that a topic has, by the names of marks."""
+        self._failed: tuple[str, KafkaError] | None = None
+        """The topic and the reason of the first message that was not taken."""
 
-    def reached(self) -> int | None:
-        """The number of the last event that was sent; None for none, or where it cannot know. Raises B6201, B6202, B6210."""
-        self._producer = None
-        if self.topic not in Cluster(self.sink, self.settings, "sink").names():
-            raise fail(
-                "B6202",
-                f'sink "{self.sink}" has no topic "{self.topic}"',
-                hint="make it with the partitions that it is to have",
-            )
+    def reached(self) -> Sequence[int | None]:
+        """The numbers of the last events that were sent; None for none, or where it cannot know. Raises B6201, B6202, B6210."""
+        self._producer = self._failed = None
+        self._find_topics()
         with self._told("cannot begin to send"):
             if not self.is_exact:
                 self._producer = Producer(
                     self.settings | {k: v for k, v in TRANSACTION.items() if k != "transaction.timeout.ms"}
                 )
-                return None
+                return [None] * len(self.exports)
             made = Producer(self.settings | TRANSACTION | {"transactional.id": self.name})
-            made.init_transactions(SECONDS)  # the old one's open transaction ends here: only then the mark says all
-            mark = self._mark()
+            made.init_transactions(SECONDS)  # the old one's open transaction ends here: only then the marks say all
+            self._marks = self._committed()
         self._producer = made
-        return mark
+        return [self._marks[e.topic].get(e.mark) for e in self.exports]
 
-    def _mark(self) -> int | None:
+    def _find_topics(self) -> None:
+        there = set(Cluster(self.sink, self.settings, "sink").names())
+        missing = sorted({e.topic for e in self.exports} - there)
+        if missing:
+            named = ", ".join(f'"{t}"' for t in missing)
+            message = f'sink "{self.sink}" has no topic{"s" if len(missing) > 1 else ""} {named}'
+            raise fail("B6202", message, hint="make it with the partitions that it is to have")
+
+    def _committed(self) -> dict[str, dict[str, int]]:
         consumer = self._group()
         try:
-            (found,) = consumer.committed([TopicPartition(self.topic, 0)], SECONDS)
+            found = consumer.committed([TopicPartition(t, 0) for t in sorted({e.topic for e in self.exports})], SECONDS)
         finally:
             consumer.close()
-        return None if found.offset < 0 else int(found.offset)
+        return {p.topic: json.loads(p.metadata) if p.metadata else {} for p in found}
 
     def _group(self) -> Consumer:
         given = {"group.id": self.name, "isolation.level": "read_committed", "enable.auto.commit": False}
         return Consumer(self.settings | given)
 
-    def write(self, pieces: Iterable[pa.Table]) -> None:
+    def write(self, events: Iterable[tuple[int, pa.Table]]) -> None:
         """Send the events. Raises B6201 where the cluster does not answer: ask `reached` then, and send what is behind it."""
         producer = self._producer
         assert producer is not None
         try:
             with self._told("cannot send"):
-                messages = self._messages(pieces)
+                messages = self._messages(events)
                 while some := list(islice(messages, MOST_MESSAGES)):
                     self._send(producer, some)
         except BaseException:
@@ -100,49 +122,60 @@ class KafkaOutlet:
             raise
 
     def _send(self, producer: Producer, some: list[Sent]) -> None:
-        self._failed = None
         if self.is_exact:
             producer.begin_transaction()
-        for key, value, headers, _ in some:
-            producer.produce(self.topic, value, key, headers=headers, on_delivery=self._heed)
+        for place, key, value, headers, _ in some:
+            producer.produce(self.exports[place].topic, value, key, headers=headers, on_delivery=self._heed)
             producer.poll(0)
-        if not self.is_exact:
-            left = producer.flush(SECONDS)
-            if left or self._failed is not None:
-                raise KafkaException(self._failed or KafkaError(KafkaError._TIMED_OUT, f"{left:,} messages wait"))
+        if self.is_exact:
+            self._commit(producer, {place: number for place, *_, number in some})
             return
+        left = producer.flush(SECONDS)
+        if left or self._failed is not None:
+            raise KafkaException(KafkaError(KafkaError._TIMED_OUT, f"{left:,} messages wait"))
+
+    def _commit(self, producer: Producer, last: Mapping[int, int]) -> None:
+        """End the transaction; `last`: the numbers of the last events in it, by the places of exports."""
+        for place, number in last.items():
+            self._marks[self.exports[place].topic][self.exports[place].mark] = number
+        changed = {self.exports[place].topic: number for place, number in last.items()}
+        offsets = [TopicPartition(t, 0, n, json.dumps(self._marks[t], ensure_ascii=False)) for t, n in changed.items()]
         group = self._group()
         try:
-            mark = TopicPartition(self.topic, 0, some[-1][-1])
             metadata = group.consumer_group_metadata()
-            _within(2 * SECONDS, lambda: producer.send_offsets_to_transaction([mark], metadata, SECONDS))
+            _within(2 * SECONDS, lambda: producer.send_offsets_to_transaction(offsets, metadata, SECONDS))
             producer.commit_transaction(SECONDS)
         finally:
             group.close()
 
-    def _heed(self, error: KafkaError | None, _: Any) -> None:
-        self._failed = self._failed or error
+    def _heed(self, error: KafkaError | None, message: Message) -> None:
+        if error is not None and self._failed is None:
+            self._failed = (message.topic() or "", error)
 
-    def _messages(self, pieces: Iterable[pa.Table]) -> Iterator[Sent]:
+    def _messages(self, events: Iterable[tuple[int, pa.Table]]) -> Iterator[Sent]:
         """Changes by the view's key, with tombstones; rows as they are where it has none, and events of a subscription."""
-        key = self.outgoing.key
-        for events in pieces:
-            shown = events.drop_columns([OPERATION, EVENT_TIME, SEQUENCE]) if key else events
-            keys = _keys(events.select(key)) if key else [None] * events.num_rows
-            operations = events[OPERATION].to_pylist()
-            numbers = events[SEQUENCE].to_pylist()
+        for place, rows in events:
+            key = self.exports[place].outgoing.key
+            shown = rows.drop_columns([OPERATION, EVENT_TIME, SEQUENCE]) if key else rows
+            keys = _keys(rows.select(key)) if key else [None] * rows.num_rows
+            operations = rows[OPERATION].to_pylist()
+            numbers = rows[SEQUENCE].to_pylist()
             for named, line, operation, number in zip(keys, json_lines(shown), operations, numbers, strict=True):
                 value = None if key and operation == DELETED else line.encode()
-                yield named, value, [("op", operation.encode()), ("seq", str(number).encode())], number
+                yield place, named, value, [("op", operation.encode()), ("seq", str(number).encode())], number
 
-    def _told(self, what: str) -> Any:
-        return told(f'sink "{self.sink}" {what} to the topic "{self.topic}"', other=self._fenced)
+    def _told(self, what: str) -> AbstractContextManager[None]:
+        return told(f'sink "{self.sink}" {what}', other=self._known)
 
-    def _fenced(self, error: KafkaError) -> BelvedereError | None:
-        if error.code() not in (KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.PRODUCER_FENCED):
-            return None
-        hint = "one run at a time sends the events of a store: end the other one"
-        return fail("B6210", f'another process sends to the topic "{self.topic}" for this store', hint=hint)
+    def _known(self, error: KafkaError) -> BelvedereError | None:
+        """What says more than the call that failed: that another process sends, or why a message was not taken."""
+        if error.code() in (KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.PRODUCER_FENCED):
+            hint = "one run at a time sends the events of a store: end the other one"
+            return fail("B6210", f'another process sends to the sink "{self.sink}" for this store', hint=hint)
+        if self._failed is not None:
+            topic, reason = self._failed
+            return diagnostic(f'sink "{self.sink}" cannot send to the topic "{topic}"', reason)
+        return None
 
     def close(self) -> None:
         """What was sent is there: nothing waits here."""

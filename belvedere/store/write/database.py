@@ -25,10 +25,10 @@ from belvedere.store.system import (
     FORMAT_OF,
     LAST_EPOCH,
     LEASE,
-    SET_DOCUMENT,
     STATEMENTS,
     TAKE_LEASE,
     WRITTEN_BY,
+    set_documents,
 )
 from belvedere.store.write.tables import Tables
 from belvedere.store.write.transaction import EpochTransaction
@@ -242,8 +242,13 @@ class DatabaseStore:
     # --- documents and the rest ---
 
     def set_document(self, name: str, text: str) -> None:
+        self.set_documents({name: text})
+
+    def set_documents(self, documents: Mapping[str, str]) -> None:
         with self._lock:
-            self._session.execute(SET_DOCUMENT, (name, self._session.dialect.escape(text)))
+            if documents:
+                values = [v for name, text in documents.items() for v in (name, self._session.dialect.escape(text))]
+                self._session.execute(set_documents(len(documents)), values)
 
     def document(self, name: str) -> str | None:
         rows = self._session.execute(f"SELECT content FROM {DOCUMENT} WHERE name = ?", (name,))
