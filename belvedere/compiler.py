@@ -15,6 +15,7 @@ from belvedere.catalog import Catalog, OnError, Placement, Relationship, View, e
 from belvedere.connectors.registry import SourceTables
 from belvedere.errors import BelvedereError, Diagnostic, Severity
 from belvedere.lang.lower import lower_script
+from belvedere.lang.progress import Progress
 from belvedere.lang.statements.parse import parse_script
 from belvedere.plan.forgive import forgive
 from belvedere.plan.time_nodes import InOrder
@@ -35,16 +36,21 @@ class Compiled:
         return not any(d.severity is Severity.ERROR for d in self.diagnostics)
 
 
-def compile_script(text: str, *, path: Path | str | None = None, project: ProjectSettings | None = None) -> Compiled:
-    """Compile a script. `path` names it in diagnostics and says where imported scripts and `belvedere.toml` are."""
+def compile_script(
+    text: str, *, path: Path | str | None = None, project: ProjectSettings | None = None, progress: Progress | None = None
+) -> Compiled:
+    """Compile a script. `path` names it in diagnostics and says where imported scripts and `belvedere.toml` are.
+
+    With `progress`, which an editor keeps for each script, it goes on from where the text begins to differ from that of the last compile.
+    """
     file = str(path) if path is not None else "script.sqrl"
     if project is None and path is not None:
         project = load_project(Path(path).resolve().parent)
     if project is not None and project.finder is None:
         project = replace(project, finder=SourceTables())
     project, unread = with_functions(project)
-    script = parse_script(text, file)
-    catalog, found = lower_script(script, path=Path(path) if path is not None else None, project=project)
+    script = parse_script(text, file, progress.script if progress is not None else None)
+    catalog, found = lower_script(script, path=Path(path) if path is not None else None, project=project, progress=progress)
     found += unread
     explicit = frozenset(catalog.on_error)
     catalog = with_policies(catalog, OnError(project.on_error) if project is not None else OnError.STOP)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from belvedere.editor.garbage import collect_when_asked
 from belvedere.errors import fail
 from belvedere.settings import ProjectSettings, load_project
 
@@ -19,7 +20,9 @@ def command() -> int:
         if error.name is None or error.name.partition(".")[0] not in ("pygls", "lsprotocol"):
             raise
         raise fail("B9157", "`belvedere lsp` needs pygls", hint='write `pip install "belvedere[lsp]"`') from error
-    make_server(_project).start_io()
+    server = make_server(_project)
+    collect_when_asked()
+    server.start_io()
     return 0
 
 

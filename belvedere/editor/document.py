@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from threading import RLock
 
 from belvedere.catalog import Catalog
 from belvedere.compiler import Compiled, compile_script
@@ -20,9 +21,12 @@ from belvedere.editor.reading import ReadText, read
 from belvedere.editor.tables import CachedTables
 from belvedere.editor.uses import Statement, Use, statement_of
 from belvedere.errors import BelvedereError
+from belvedere.lang.progress import Progress
 from belvedere.settings import ProjectSettings, load_project
 
 SUFFIX = ".sqrl"
+COMPILING = RLock()
+"""One compile at a time, of any script: a server asks in several threads, and modules of functions change what Python imports."""
 Opened = Callable[[Path], ProjectSettings]
 """The project of the script at a path."""
 
@@ -42,7 +46,7 @@ class Revision:
     @cached_property
     def read(self) -> ReadText:
         """Its tokens and statements."""
-        return read(self.text)
+        return read(self.text, self.known.file)
 
     @cached_property
     def statements(self) -> list[Statement]:
@@ -71,6 +75,9 @@ class Document:
         self.path, self.file = path, str(path)
         self._open = open_project or (lambda p: load_project(p.parent))
         self._tables = tables or CachedTables()
+        self._progress = Progress()
+        self.fine: Catalog | None = None
+        """The catalog of the last compile without errors."""
         self._compiled: tuple[str, Compiled, ProjectSettings] | None = None
         self.now = Revision(text, Known(Catalog(), self.file))
 
@@ -87,6 +94,7 @@ class Document:
     def forget(self) -> None:
         """Something beside the text has changed: the next compile is a new one."""
         self._compiled = None
+        self._progress = Progress()
 
     def compile(self) -> Compiled:
         """The text compiled; what it tells of names is known from then on. Its diagnostics begin with those of the project file."""
@@ -95,7 +103,7 @@ class Document:
     @property
     def project(self) -> ProjectSettings:
         """The project of the last compile."""
-        return self._compile()[2]
+        return (self._compiled or self._compile())[2]
 
     def ready(self) -> Revision:
         """The text as it is now, with names of a compile: of this text if there has been none at all."""
@@ -104,12 +112,17 @@ class Document:
         return self.now
 
     def _compile(self) -> tuple[str, Compiled, ProjectSettings]:
-        text, done = self.now.text, self._compiled
-        if done is not None and done[0] == text:
+        with COMPILING:
+            done = self._compiled
+            if done is None or done[0] != self.now.text:
+                done = self._compiled = self._compile_now()
             return done
+
+    def _compile_now(self) -> tuple[str, Compiled, ProjectSettings]:
+        text = self.now.text
         try:
             project = replace(self._open(self.path), finder=self._tables)
-            compiled = compile_script(text, path=self.path, project=project)
+            compiled = compile_script(text, path=self.path, project=project, progress=self._progress)
             compiled = replace(compiled, diagnostics=tuple(dict.fromkeys((*project.diagnostics, *compiled.diagnostics))))
         except BelvedereError as error:  # a profile that is not there
             project = ProjectSettings(self.path.parent)
@@ -120,8 +133,8 @@ class Document:
             self.now = Revision(text, known)
         else:  # it was changed meanwhile
             self.now = Revision(now.text, known)
-        self._compiled = (text, compiled, project)
-        return self._compiled
+        self.fine = compiled.catalog if compiled.ok else self.fine
+        return text, compiled, project
 
 
 def _imported(read_text: ReadText) -> dict[str, str]:

@@ -1,7 +1,8 @@
 """What an editor shows of the name under the pointer.
 
 In: a document, an offset. Out: Markdown with the place that it is about: type, key, kind, how a view is maintained, the doc comment; of
-functions their parameters and what they do. How views are maintained is planned at the first hover, not while somebody types.
+functions their parameters and what they do. How views are maintained is planned once for a compile: by a server when diagnostics are told,
+else at the first hover.
 """
 
 from __future__ import annotations
@@ -109,11 +110,8 @@ def _type(column: KnownColumn) -> str:
 
 
 def kept_text(document: Document, relation: KnownRelation) -> str | None:
-    """How a view is maintained and read; None where the script has errors."""
-    compiled = document.compile()
-    if not compiled.ok:
-        return None
-    found = next((e for e in _explained(compiled.catalog) if e.name == relation.id), None)
+    """How a view was maintained and read when the script had no errors; None where it never was so."""
+    found = next((e for e in explained(document) if e.name == relation.id), None)
     if found is None:
         return None
     lines = [f"- **{s.rule}**: {shown_names(s.reason)}" for s in found.stages]
@@ -133,8 +131,10 @@ class _ById:
         return isinstance(other, _ById) and other.catalog is self.catalog
 
 
-def _explained(catalog: Catalog) -> tuple[ViewExplanation, ...]:
-    return _explanations(_ById(catalog))
+def explained(document: Document) -> tuple[ViewExplanation, ...]:
+    """How the views of the last compile without errors are maintained; planned once for each."""
+    document.ready()
+    return _explanations(_ById(document.fine)) if document.fine is not None else ()
 
 
 @lru_cache(maxsize=8)

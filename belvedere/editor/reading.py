@@ -95,9 +95,9 @@ class ReadText:
         return path
 
 
-def read(text: str) -> ReadText:
-    """Read a text."""
-    found = read_tokens(text, "")
+def read(text: str, file: str = "") -> ReadText:
+    """Read a text; that of a file as its compile has read it."""
+    found = read_tokens(text, file)
     ranges = boundaries(text, found.tokens)
     statements = []
     for n, (lo, hi) in enumerate(ranges):

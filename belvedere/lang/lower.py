@@ -20,11 +20,12 @@ from belvedere.lang.checks_open import changing_arguments, open_windows
 from belvedere.lang.checks_own import unplaced_calls
 from belvedere.lang.definitions import Definitions
 from belvedere.lang.lower_columns import define_column
-from belvedere.lang.lower_imports import Importer
+from belvedere.lang.lower_imports import Ask, Importer, answered
 from belvedere.lang.lower_inputs import define_created
 from belvedere.lang.lower_outputs import define_export, define_subscribed, define_template
 from belvedere.lang.lower_relationships import define_by_query, define_relationship
 from belvedere.lang.lower_views import define_distinct, define_view
+from belvedere.lang.progress import Progress, is_refused, resumed
 from belvedere.lang.query_hints import idle_hint, placements, policies, promises, query_arguments
 from belvedere.lang.script_lowering import ScriptLowering
 from belvedere.lang.statements.tree import (
@@ -50,10 +51,10 @@ from belvedere.settings import ProjectSettings
 
 
 def lower_script(
-    script: Script, *, path: Path | None, project: ProjectSettings | None
+    script: Script, *, path: Path | None, project: ProjectSettings | None, progress: Progress | None = None
 ) -> tuple[Catalog, tuple[Diagnostic, ...]]:
-    """The catalog of a script with what is wrong or noteworthy in it."""
-    lowering = lower_statements(script, path, project, (), {})
+    """The catalog of a script with what is wrong or noteworthy in it. With `progress` it goes on from an earlier text of the script."""
+    lowering = lower_statements(script, path, project, (), {}, progress=progress)
     catalog = finish(lowering)
     if not any(d.severity == "error" for d in lowering.diagnostics):
         catalog, told = served_behind(catalog, frozenset(i for i in catalog.public if i.casefold() in lowering.no_query))
@@ -82,27 +83,39 @@ def lower_statements(
     chain: tuple[Path, ...],
     compiled: dict[Path, Definitions],
     known: Definitions | None = None,
+    *,
+    progress: Progress | None = None,
+    ask: Ask = answered,
 ) -> ScriptLowering:
     """All statements of one script. `chain` are the scripts that import this one; `compiled` are those that are done.
 
-    `known` are definitions that it goes on from, and grows.
+    `known` are definitions that it goes on from, and grows; `progress` is how far it came with an earlier text. `ask` puts the questions to
+    sources and files.
     """
     sinks = frozenset(project.sinks) if project is not None else None
     lowering = ScriptLowering(script.file, script.text, sinks, known if known is not None else Definitions())
     lowering.definitions.broken |= script.unread
+    reached = progress.resume(script, project) if progress is not None else None
+    if reached is not None:
+        lowering, compiled = resumed(reached, script), dict(reached.scripts)
     if project is not None:
         lowering.definitions.functions = project.functions
-    importer = Importer(lowering, path.resolve() if path is not None else None, project, chain, lower_statements, compiled)
+    here, ask = path.resolve() if path is not None else None, progress.ask if progress is not None else ask
+    importer = Importer(lowering, here, project, chain, lower_statements, compiled, ask)
     for statement in reversed(script.statements):
         if (name := _name_of(statement)) is not None:
             lowering.definitions.lines[name.casefold()] = script.text.count("\n", 0, statement.span.start) + 1
-    for statement in script.statements:
+    done = reached.count if reached is not None else 0
+    for count, statement in enumerate(script.statements[done:], done + 1):
         try:
             _lower(statement, lowering, importer)
             lowering.read_hints(statement)
         except BelvedereError as error:
             lowering.diagnostics += error.diagnostics
             _break(statement, lowering.definitions)
+            progress = None
+        if progress is not None and not is_refused(lowering):
+            progress.keep(count, lowering, compiled)
     lowering.diagnostics += [idle_hint(hint, None, script.file) for hint in script.stray_hints]
     lowering.tell_selected()
     return lowering

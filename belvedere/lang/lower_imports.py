@@ -6,9 +6,12 @@ definitions. Another script is compiled once; a circle is refused and shown.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
 
 from belvedere.catalog import Input, SourceTable, Subscription, View
 from belvedere.errors import BelvedereError, Diagnostic, Severity, Span, fail
@@ -24,6 +27,30 @@ from belvedere.plan.rewrite import replace_scans
 from belvedere.settings import ProjectSettings, Source, TableFinder
 
 SUFFIX = ".sqrl"
+Ask = Callable[[Callable[[], Any]], Any]
+"""Puts a question to sources or files, and gives the answer."""
+
+
+def answered(question: Callable[[], Any]) -> Any:
+    """The answer, which nobody notes."""
+    return question()
+
+
+@dataclass(frozen=True)
+class AskedTables:
+    """The tables of sources, each question put by `ask`."""
+
+    finder: TableFinder
+    ask: Ask
+
+    def tables(self, source: Source) -> Sequence[str]:
+        """The tables of a source."""
+        found: Sequence[str] = self.ask(lambda: self.finder.tables(source))
+        return found
+
+    def columns(self, source: Source, table: str) -> pa.Schema:
+        """The columns of a table."""
+        return self.ask(lambda: self.finder.columns(source, table))
 
 
 @dataclass
@@ -37,6 +64,7 @@ class Importer:
     lower: Callable[..., ScriptLowering]
     scripts: dict[Path, Definitions]
     """Scripts that were compiled, for all that import each other."""
+    ask: Ask
     missing: set[str] = field(default_factory=set)
     """Origins that were told to be missing: once is enough."""
 
@@ -119,7 +147,7 @@ class Importer:
     def _finder(self) -> TableFinder:
         if self.project is None or self.project.finder is None:
             raise AssertionError("a project with sources that nobody finds tables in")
-        return self.project.finder
+        return AskedTables(self.project.finder, self.ask)
 
     def _source(self, name: str) -> Source | None:
         return self.project.source(name) if self.project is not None else None
@@ -161,6 +189,10 @@ class Importer:
         return script, self._compiled(script, at)
 
     def _script(self, name: str) -> Path | None:
+        found: Path | None = self.ask(lambda: self._file_of(name))
+        return found
+
+    def _file_of(self, name: str) -> Path | None:
         relative = Path(*name.split(".")).with_suffix(SUFFIX) if name else Path()
         for directory in self._directories():
             candidate = directory / relative
@@ -179,9 +211,9 @@ class Importer:
             circle = " -> ".join(p.name for p in (*chain[chain.index(script) :], script))
             message = f"the scripts import each other in a circle: {circle}"
             raise fail("B2010", message, span=span, hint="move what both need to a third")
-        text = script.read_text(encoding="utf-8")
+        text = self.ask(lambda: script.read_text(encoding="utf-8"))
         parsed = parse_script(text, str(script))
-        lowering = self.lower(parsed, script, self.project, chain, self.scripts)
+        lowering = self.lower(parsed, script, self.project, chain, self.scripts, ask=self.ask)
         diagnostics = [*parsed.diagnostics, *lowering.diagnostics]
         self.into.diagnostics += diagnostics
         if any(d.severity is Severity.ERROR for d in diagnostics):

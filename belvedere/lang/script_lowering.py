@@ -7,7 +7,8 @@ In: the definitions, the text, and what has been found wrong. Out: new versions 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from copy import copy
+from dataclasses import dataclass, field, replace
 
 from belvedere.catalog import Export, QueryTemplate, View
 from belvedere.errors import BelvedereError, Diagnostic, Severity, Span, fail
@@ -51,6 +52,13 @@ class ScriptLowering:
     """The hints that say what becomes of a view that fails, by its folded name."""
     promised: dict[tuple[str, str], Hint] = field(default_factory=dict)
     """The hints that state a rate or a latency, by the name of what they stand before and their own."""
+
+    def copy(self) -> ScriptLowering:
+        """The same for now, to be grown apart."""
+        grown = {name: copy(value) for name, value in vars(self).items() if isinstance(value, list | dict | set)}
+        made = replace(self, definitions=self.definitions.copy())
+        vars(made).update(grown, placed={name: list(hints) for name, hints in self.placed.items()})
+        return made
 
     def context(self, parameters: dict[str, Typed] | None = None) -> StatementContext:
         return new_context(self.definitions, self.file, self.diagnostics, parameters)

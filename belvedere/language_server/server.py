@@ -19,7 +19,8 @@ from pygls.lsp.server import LanguageServer
 from belvedere.editor.completion import complete
 from belvedere.editor.document import Document, Opened
 from belvedere.editor.functions import signature_of
-from belvedere.editor.hover import hover, signature_text
+from belvedere.editor.garbage import collect
+from belvedere.editor.hover import explained, hover, signature_text
 from belvedere.editor.outline import outline
 from belvedere.editor.places import Place, definitions, references
 from belvedere.editor.positions import Lines
@@ -74,13 +75,13 @@ class ScriptServer(LanguageServer):
         text = document.text
         try:
             found = await asyncio.to_thread(diagnostics, document)
+            if document.text == text and path_of(uri) in self.documents.opened:
+                lines = Lines(text)
+                told = [to_diagnostic(d, lines, self.encoding) for d in found[document.file]]
+                self.text_document_publish_diagnostics(lsp.PublishDiagnosticsParams(uri, told))
+                await asyncio.to_thread(_tidy, document)
         except Exception as error:
             self.tell(error)
-            return
-        if document.text == text and path_of(uri) in self.documents.opened:
-            lines = Lines(text)
-            told = [to_diagnostic(d, lines, self.encoding) for d in found[document.file]]
-            self.text_document_publish_diagnostics(lsp.PublishDiagnosticsParams(uri, told))
 
     def tell(self, error: Exception) -> None:
         """A mistake of ours, for the editor's log."""
@@ -96,6 +97,12 @@ class ScriptServer(LanguageServer):
             lines = known[place.span.file].now.lines if place.span.file in known else Lines(_text(place.span.file))
             found.append(lsp.Location(path.as_uri(), to_range(lines, place.span.start, place.span.end, self.encoding)))
         return found
+
+
+def _tidy(document: Document) -> None:
+    """What can wait until diagnostics are told: plans for the next hover, and garbage."""
+    explained(document)
+    collect()
 
 
 def _text(file: str) -> str:

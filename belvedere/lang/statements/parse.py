@@ -21,22 +21,31 @@ from belvedere.lang.statements.tree import (
 )
 
 
-def parse_script(text: str, file: str = "script.sqrl") -> Script:
-    """Read a whole script."""
+def parse_script(text: str, file: str = "script.sqrl", earlier: Script | None = None) -> Script:
+    """Read a whole script. Statements of an `earlier` text of it, above the first change, are taken as they were read then."""
+    same = _same_length(earlier.text, text) if earlier is not None and earlier.file == file else 0
+    before = earlier.parsed if earlier is not None else {}
+    parsed = {}
     read = read_tokens(text, file)
     diagnostics = list(read.diagnostics)
     statements = []
     unread = set()
     raws = split(text, read)
     for raw in raws:
-        statement, found = parse_statement(raw, text, file, read)
+        place = raw.start, raw.end
+        statement, found = parsed[place] = (raw.end <= same and before.get(place)) or parse_statement(raw, text, file, read)
         diagnostics += found
         if statement is not None:
-            statements.append(replace(statement, hints=raw.hints) if raw.hints else statement)
+            statements.append(statement)
         else:
             unread.add(_defined_by(raw.tokens).casefold())
     stray = read.stray_hints({raw.start for raw in raws})
-    return Script(file, text, tuple(statements), _ordered(diagnostics), frozenset(unread - {""}), stray)
+    return Script(file, text, tuple(statements), _ordered(diagnostics), frozenset(unread - {""}), stray, parsed)
+
+
+def _same_length(a: str, b: str) -> int:
+    """How many characters two texts begin with alike."""
+    return next((n for n, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
 
 
 def _defined_by(tokens: list[Token]) -> str:
@@ -64,6 +73,7 @@ def parse_statement(raw: RawStatement, text: str, file: str, read: Tokens) -> tu
     try:
         _check_brackets(raw.tokens)
         statement = parser.statement()
+        statement = replace(statement, hints=raw.hints) if raw.hints else statement
     except Problem as problem:
         problems.append(parser.miscount or problem)
     except RecursionError:

@@ -60,7 +60,9 @@ class PositionedParser(SparkParser):
         self.reset()
         self.error_level = ErrorLevel.IMMEDIATE
         self.sql = text
-        self._tokens = tokens
+        tokens = self._tokens = [
+            Token(t.token_type, t.text, t.line, t.col, t.start, t.end, t.comments) for t in tokens
+        ]  # kinds may change
         self._tokens_size = len(tokens)
         self._index = -1
         self.findings: list[Problem] = []

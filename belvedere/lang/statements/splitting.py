@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 
 from sqlglot.errors import TokenError
 from sqlglot.tokenizer_core import Token, TokenType
@@ -128,6 +129,7 @@ def doc_text(comment: str) -> str:
     return "\n".join(lines).strip()
 
 
+@lru_cache(maxsize=8)
 def read_tokens(text: str, file: str) -> Tokens:
     """Tokens and comments of a file. An unterminated string or comment is reported and read as blank to the end of its line."""
     diagnostics: list[Diagnostic] = []

@@ -7,6 +7,7 @@ Expressions and queries are sqlglot trees: `belvedere.lang.statements.query_tree
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from sqlglot import exp
@@ -290,6 +291,10 @@ class Script:
     unread: frozenset[str] = frozenset()
     """Paths (folded) that statements define which could not be read: who finds such a name missing need not say so again."""
     stray_hints: tuple[Hint, ...] = ()
+    parsed: Mapping[tuple[int, int], tuple[Statement | None, tuple[Diagnostic, ...]]] = field(
+        default_factory=dict, repr=False, compare=False
+    )
+    """What was read of each statement, by its place: for another text of the script that begins like this one."""
 
     @property
     def ok(self) -> bool:
