@@ -52,8 +52,8 @@ def _optional(node: Join) -> tuple[int, ...]:
 
 
 def _is_without(own: Wanted) -> bool:
-    """Whether columns of a side must be NULL."""
-    return any(isinstance(v, exp.Null) for v in fixed_columns(own.tests).values())
+    """Whether all that is asked of a side is that columns are NULL, as where it has no row."""
+    return bool(own.tests) and all(isinstance(t, exp.Is) and isinstance(t.expression, exp.Null) for t in own.tests)
 
 
 def join_text(node: Join) -> str:
