@@ -19,7 +19,6 @@ from belvedere.plan.expressions import column, columns_of, conjuncts
 from belvedere.plan.nodes import (
     Aggregate,
     Distinct,
-    Expr,
     Filter,
     Join,
     JoinKind,
@@ -43,8 +42,9 @@ from belvedere.plan.window_by import PredicateWindow
 from belvedere.provenance.constants import fixed_columns, is_impossible
 from belvedere.provenance.historic import emitted, in_order, spl_contents, spl_sides
 from belvedere.provenance.join_traces import joined, without_partner
+from belvedere.provenance.names import group_text, text_over
 from belvedere.provenance.orders import ahead_of
-from belvedere.provenance.passing import branch_wanted, partitions, passing
+from belvedere.provenance.passing import branch_wanted, partitions, passing, set_columns
 from belvedere.provenance.predicate_windows import window_rows
 from belvedere.provenance.reads import relations_of
 from belvedere.provenance.time_windows import in_window
@@ -75,7 +75,7 @@ def dropped(back: Backward, node: Node, wanted: Wanted) -> Iterator[Dropped]:
     if isinstance(node, Filter):
         failed = exp.Not(this=exp.paren(exp.NullSafeEQ(this=exp.paren(node.condition.copy()), expression=exp.true())))
         rows = back.rows(node.input, wanted + test(failed))
-        yield Dropped(f"WHERE {expression_text(node.condition)}", rows, relations_of(node))
+        yield Dropped(f"WHERE {text_over(node.input, node.condition)}", rows, relations_of(node))
     if isinstance(node, Join) and node.kind is JoinKind.INNER and node.condition is not None:
         for side, partner in ((node.left, node.right), (node.right, node.left)):
             own, rest = wanted.split(side.schema.names)
@@ -128,7 +128,7 @@ def _aggregate(back: Backward, node: Aggregate, wanted: Wanted, trail: Trail) ->
         yield from _grouping_sets(back, node, wanted)
         return
     (group,), left = passing(node, wanted)
-    words = f"its group by {', '.join(k.name.rpartition('.')[2] for k in node.keys)}" if node.keys else "all rows"
+    words = f"its group by {group_text(node)}" if node.keys else "all rows"
     if node.keys and left and not (trail.certain and is_fixed(wanted, node.schema.key)):
         group = group + matching(back.rows(node, wanted), *same({k.name: k.expr for k in node.keys}))
     yield Below(0, group, words, certain=bool(node.keys))
@@ -136,17 +136,13 @@ def _aggregate(back: Backward, node: Aggregate, wanted: Wanted, trail: Trail) ->
 
 def _grouping_sets(back: Backward, node: Aggregate, wanted: Wanted) -> Iterator[Below]:
     """Each set is a way of its own: keys that are not in it are NULL."""
-    names = [k.name for k in node.keys]
     for members in node.grouping_sets or ():
-        mapping: dict[str, Expr] = {k.name: k.expr if k.name in members else exp.Null() for k in node.keys}
-        if node.grouping_id is not None:
-            bits = "".join("0" if n in members else "1" for n in names)
-            mapping[node.grouping_id] = exp.Literal.number(int(bits or "0", 2))
+        mapping = set_columns(node, members)
         group, left = wanted.split(mapping)
-        words = f"its group by {', '.join(members)}" if members else "all rows"
+        words = f"its group by {group_text(node, members)}" if members else "all rows"
         found = group.over(mapping)
         if left:
-            there = [m for m in names if m in members]
+            there = [k.name for k in node.keys if k.name in members]
             found = found + matching(back.rows(node, wanted), *same({m: mapping[m] for m in there}))
         yield Below(0, found, words, certain=False)
 

@@ -14,7 +14,8 @@ from typing import Any
 from belvedere.plan.nodes import Node, Scan
 from belvedere.plan.text import expression_text
 from belvedere.provenance.asking import Asker
-from belvedere.provenance.reads import Question, Read, relations_of, sample_order, told, without_hidden
+from belvedere.provenance.names import shown
+from belvedere.provenance.reads import Question, Read, relations_of, sample_order, told
 from belvedere.provenance.wanted import Wanted, narrowed
 from belvedere.store.protocol import EpochRow
 
@@ -113,6 +114,21 @@ class Descent:
         """Where the wanted rows of an operator vanish; it is known that there are none."""
         yield from self.losses[type(node)](self, node, wanted, way)
 
+    def reached(
+        self, node: Node, wanted: Wanted, way: Way, words: str, dropped: Callable[[Read], Iterator[Lost]]
+    ) -> Iterator[Lost]:
+        """Where an operator's input has rows that would do, `dropped` says why they are not passed on; else it goes on below.
+
+        `words` say what these rows are to the wanted one.
+        """
+        (there,) = self.look(Look(node, wanted, words))
+        if there.untold:
+            yield from untold(way, wanted, there)
+        elif there.count:
+            yield from dropped(there)
+        else:
+            yield from self.below(node, wanted, way)
+
     def look(self, *looks: Look, cheap: bool = False) -> list[Read]:
         """Count and sample rows, all of one epoch; `cheap`: only where the database says it."""
         questions = [_question(self.asker, look) for look in looks]
@@ -133,8 +149,8 @@ class Descent:
 
 def lost(way: Way, at: Where, words: str, wanted: Wanted, near: Sequence[tuple[Node, Read]] = ()) -> Lost:
     """What is told of an operator; of the rows that nearly did those that there are, without hidden columns."""
-    shown = tuple(without_hidden(node.schema, read) for node, read in near if read.count or read.untold)
-    return Lost(way.view, at, words, shown, condition_text(wanted), way.through, way.steps, way.unfollowed)
+    near_ones = tuple(shown(node, read) for node, read in near if read.count or read.untold)
+    return Lost(way.view, at, words, near_ones, condition_text(wanted), way.through, way.steps, way.unfollowed)
 
 
 def untold(way: Way, wanted: Wanted, *reads: Read) -> Iterator[Lost]:

@@ -43,7 +43,8 @@ from belvedere.provenance.lost import Descent, Look, Losses, Lost, Way, Where, l
 from belvedere.provenance.lost_inputs import lost_scan
 from belvedere.provenance.lost_joins import lost_join
 from belvedere.provenance.lost_times import lost_emit, lost_in_order, lost_sequence, lost_spl_join, lost_time_window
-from belvedere.provenance.passing import branch_wanted, passing
+from belvedere.provenance.names import group_text, text_over, wanted_over
+from belvedere.provenance.passing import branch_wanted, passing, set_columns
 from belvedere.provenance.reads import Read
 from belvedere.provenance.wanted import Wanted, matching, narrowed, same, test
 
@@ -76,9 +77,13 @@ def _filter(descent: Descent, node: Filter, wanted: Wanted, way: Way) -> Iterato
         yield from _outranked(descent, node, partition, wanted, reached, way)
     else:
         at = Where.HAVING if _is_of_groups(node.input) else Where.FILTER
-        told = "; ".join(_failed_text(p, f, reached) for p, f in zip(parts, failed, strict=True) if f.count)
-        word = "HAVING" if at is Where.HAVING else "the filter"
-        yield lost(way, at, f"{word} drops them: {told or expression_text(node.condition)}", wanted, [(tested, reached)])
+        told = "; ".join(
+            _failed_text(text_over(node.input, p), f, reached) for p, f in zip(parts, failed, strict=True) if f.count
+        )
+        words = (
+            f"{'HAVING' if at is Where.HAVING else 'the filter'} drops them: {told or text_over(node.input, node.condition)}"
+        )
+        yield lost(way, at, words, wanted_over(node, wanted), [(tested, reached)])
 
 
 def _ranked_by(node: Filter) -> tuple[str, ...] | None:
@@ -108,7 +113,7 @@ def _with_parts(node: Filter, parts: tuple[Expr, ...], wanted: Wanted) -> Projec
     named = columns_of(node.condition) | {n for t in wanted.tests for n in columns_of(t)} | set(node.schema.key or ())
     items = [item_of(c, hidden=c.hidden or c.name not in named) for c in node.schema]
     taken = set(node.schema.names)
-    items += [Item(t, p, pa.bool_()) for p in parts if (t := expression_text(p)) not in taken]
+    items += [Item(t, p, pa.bool_()) for p in parts if (t := text_over(node.input, p)) not in taken]
     return Project(node.input, tuple({i.name: i for i in items}.values()))
 
 
@@ -116,8 +121,7 @@ def _is_not_true(part: Expr) -> Expr:
     return exp.Not(this=exp.paren(exp.NullSafeEQ(this=exp.paren(part.copy()), expression=exp.true())))
 
 
-def _failed_text(part: Expr, failed: Read, reached: Read) -> str:
-    text = expression_text(part)
+def _failed_text(text: str, failed: Read, reached: Read) -> str:
     if reached.count == 1:
         return f"{text} is {'NULL' if reached.rows[0].get(text) is None else 'FALSE'}"
     return f"{text} is not TRUE for {failed.count:,} of {reached.count:,} rows"
@@ -157,23 +161,29 @@ def _set_operation(descent: Descent, node: SetOperation, wanted: Wanted, way: Wa
 
 def _aggregate(descent: Descent, node: Aggregate, wanted: Wanted, way: Way) -> Iterator[Lost]:
     """Tests of aggregates are not followed: the groups are told, with what they have instead."""
-    (group,), left = passing(node, wanted)
-    by = ", ".join(k.name.rpartition(".")[2] for k in node.keys)
-    words = f"GROUP BY {by}" if by else "the aggregate"
-    on_keys, on_values = wanted.split([k.name for k in node.keys])
     if node.grouping_sets is not None:
-        group = _of_sets(node, on_keys)
-        left = on_values
+        yield from _grouping_sets(descent, node, wanted, way)
+        return
+    (group,), left = passing(node, wanted)
+    words = f"GROUP BY {group_text(node)}" if node.keys else "the aggregate"
     if left or not node.keys:
-        (there,) = descent.look(Look(node, on_keys, "the group as it is" if on_keys else "the groups that there are"))
-        if there.untold and _is_reached(descent, node, group):
-            yield from untold(way, wanted, there)
+        found = list(_groups(descent, node, wanted, group, words, way))
+        if found:
+            yield from found
             return
-        if there.count:
-            found = way.without(on_values, words)
-            yield lost(found, Where.GROUP, f"{words}: the group is there, with other values", wanted, [(node, there)])
-            return
-    yield from descent.below(node.input, group, way.without(left, words))
+    yield from descent.below(node.input, group, way.without(wanted_over(node, left), words))
+
+
+def _groups(descent: Descent, node: Aggregate, wanted: Wanted, group: Wanted, words: str, way: Way) -> Iterator[Lost]:
+    """The groups that are there with other values, or that nobody can tell them; nothing where there are none."""
+    on_keys, on_values = wanted.split(node.schema.key or ())
+    (there,) = descent.look(Look(node, on_keys, "the group as it is" if on_keys else "the groups that there are"))
+    if there.untold and _is_reached(descent, node, group):
+        yield from untold(way, wanted, there)
+    elif there.count:
+        found = way.without(wanted_over(node, on_values), words)
+        told = wanted_over(node, wanted)
+        yield lost(found, Where.GROUP, f"{words}: the group is there, with other values", told, [(node, there)])
 
 
 def _is_reached(descent: Descent, node: Aggregate, group: Wanted) -> bool:
@@ -182,40 +192,65 @@ def _is_reached(descent: Descent, node: Aggregate, group: Wanted) -> bool:
     return bool(reached.untold or reached.count)
 
 
-def _of_sets(node: Aggregate, on_keys: Wanted) -> Wanted:
-    """The rows that go into groups with these keys: one that must be NULL may be of a set without it."""
-    fixed = {n for n, v in fixed_columns(on_keys.tests).items() if not isinstance(v, exp.Null)}
-    tests = tuple(t for t in on_keys.tests if columns_of(t) <= fixed)
-    return Wanted(tests).over({k.name: k.expr for k in node.keys})
+def _grouping_sets(descent: Descent, node: Aggregate, wanted: Wanted, way: Way) -> Iterator[Lost]:
+    """Each set that may give such a row is a way of its own."""
+    on_keys, on_values = wanted.split(node.schema.key or ())
+    sets = [(members, _of_set(node, members, on_keys)) for members in node.grouping_sets or ()]
+    able = [(members, group) for members, group in sets if group is not None]
+    words = "; ".join(f"({group_text(node, members)})" for members, _ in sets)
+    if not able:
+        told = wanted_over(node, wanted)
+        yield lost(way, Where.VALUES, f"no grouping set gives such a row: {words}", told)
+        return
+    if on_values or any(not members for members, _ in able):
+        found = list(_groups(descent, node, wanted, Wanted(), f"GROUP BY GROUPING SETS ({words})", way))
+        if found:
+            yield from found
+            return
+    way = way.without(wanted_over(node, on_values), "GROUP BY")
+    for members, group in able:
+        yield from descent.below(node.input, group, way.by(f"the grouping set ({group_text(node, members)})"))
+
+
+def _of_set(node: Aggregate, members: tuple[str, ...], on_keys: Wanted) -> Wanted | None:
+    """The rows that go into a set's groups with these keys; None where the set has none such."""
+    group = on_keys.over(set_columns(node, members))
+    compared = (exp.EQ, exp.Is, exp.NullSafeEQ)
+    if any(map(is_impossible, group.tests)):
+        return None
+    tests = tuple(t for t in group.tests if columns_of(t) or not isinstance(t, compared))
+    return replace(group, tests=tests)
 
 
 def _window(descent: Descent, node: Window, wanted: Wanted, way: Way) -> Iterator[Lost]:
     """No row is dropped: the row is there with another value of a window function, or its input has none."""
     own, left = wanted.split(node.input.schema.names)
     words = "the window functions"
-    if left:
-        (there,) = descent.look(Look(node, own, "the row as it is"))
-        if there.untold or there.count:
-            yield from untold(way, wanted, there)
-            if there.count:
-                found = way.without(left, words)
-                yield lost(found, Where.WINDOW, f"{words} give the row other values", wanted, [(node, there)])
-            return
-    yield from descent.below(node.input, own, way.without(left, words))
+    way = way.without(wanted_over(node, left), words)
+    if not left:
+        yield from descent.below(node.input, own, way)
+        return
+    (there,) = descent.look(Look(node, own, "the row as it is"))
+    if there.untold:
+        yield from untold(way, wanted, there)
+    elif there.count:
+        told = wanted_over(node, wanted)
+        yield lost(way, Where.WINDOW, f"{words} give the row other values", told, [(node, there)])
+    else:
+        yield from descent.below(node.input, own, way)
 
 
 def _top(descent: Descent, node: TopK, wanted: Wanted, way: Way) -> Iterator[Lost]:
     """The rows that stand in the place of those that were there below."""
     own, number = wanted.split(node.input.schema.names)
-    (there,) = descent.look(Look(node.input, own, "came after them"))
     way = way.without(number, "the first rows of an order")
-    if there.untold:
-        yield from untold(way, wanted, there)
-    elif not there.count:
-        yield from descent.below(node.input, own, way)
-    else:
+
+    def dropped(there: Read) -> Iterator[Lost]:
         (winners,) = descent.look(Look(node, _partition(descent, node, own), "won in their place"))
-        yield lost(way, Where.TOP, _top_words(node), wanted, [(node, winners), (node.input, there)])
+        near = [(node, winners), (node.input, there)]
+        yield lost(way, Where.TOP, _top_words(node), wanted_over(node, wanted), near)
+
+    yield from descent.reached(node.input, own, way, "came after them", dropped)
 
 
 def _partition(descent: Descent, node: TopK, own: Wanted) -> Wanted:
@@ -230,22 +265,20 @@ def _top_words(node: TopK) -> str:
     number = "" if node.limit is None else f"the first {counted(node.limit, 'row')}"
     skipped = f"after {node.offset:,}" if node.offset else ""
     by = f"of each {', '.join(n.rpartition('.')[2] for n in node.partition)}" if node.partition else ""
-    order = ", ".join(expression_text(o.expr) + (" DESC" if o.descending else "") for o in node.order)
+    order = ", ".join(text_over(node.input, o.expr) + (" DESC" if o.descending else "") for o in node.order)
     told = " ".join(w for w in (number or "the rows", skipped, by, f"by {order}" if order else "") if w)
     return f"only {told} are passed on: others stand there"
 
 
 def _unnest(descent: Descent, node: Unnest, wanted: Wanted, way: Way) -> Iterator[Lost]:
     own, left = wanted.split(node.input.schema.names)
-    (there,) = descent.look(Look(node.input, own, "have no such element"))
-    if there.untold:
-        yield from untold(way, wanted, there)
-    elif there.count:
-        text = expression_text(node.expr)
-        reason = "is empty or NULL" if not left else "has no such element"
-        yield lost(way, Where.UNNEST, f"UNNEST: {text} {reason}", wanted, [(node.input, there)])
-    else:
-        yield from descent.below(node.input, own, way.without(left, "UNNEST"))
+    reason = "is empty or NULL" if not left else "has no such element"
+
+    def dropped(there: Read) -> Iterator[Lost]:
+        words = f"UNNEST: {text_over(node.input, node.expr)} {reason}"
+        yield lost(way, Where.UNNEST, words, wanted, [(node.input, there)])
+
+    yield from descent.reached(node.input, own, way.without(left, "UNNEST"), "have no such element", dropped)
 
 
 def _values(descent: Descent, node: Values, wanted: Wanted, way: Way) -> Iterator[Lost]:

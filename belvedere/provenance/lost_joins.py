@@ -64,17 +64,14 @@ def join_text(node: Join) -> str:
 def _has_partner(descent: Descent, node: Join, own: Sides, number: int, way: Way) -> Iterator[Lost]:
     """Rows of one side that should be without a partner."""
     side, partner = node.inputs[number], node.inputs[1 - number]
-    (there,) = descent.look(Look(side, own[number], "have a partner"))
-    if there.untold or not there.count:
-        yield from untold(way, own[number], there)
-        if not there.untold:
-            yield from descent.below(side, own[number], way)
-        return
-    (partners,) = descent.look(Look(partner, _partners(descent, node, number, there, own[number]), "their partners"))
-    words = (
-        f"{join_text(node)}: a row of {descent.name(side)} has a partner, so no column of {descent.name(partner)} is missing"
-    )
-    yield lost(way, Where.JOIN, words, own[number], [(side, there), (partner, partners)])
+    names = descent.name(side), descent.name(partner)
+
+    def dropped(there: Read) -> Iterator[Lost]:
+        (partners,) = descent.look(Look(partner, _partners(descent, node, number, there, own[number]), "their partners"))
+        words = f"{join_text(node)}: a row of {names[0]} has a partner, so no column of {names[1]} is missing"
+        yield lost(way, Where.JOIN, words, own[number], [(side, there), (partner, partners)])
+
+    yield from descent.reached(side, own[number], way, "have a partner", dropped)
 
 
 def _pairs(descent: Descent, node: Join, own: Sides, way: Way) -> Iterator[Lost]:
@@ -162,17 +159,13 @@ def _partners(descent: Descent, node: Join, number: int, there: Read, own: Wante
 
 
 def _existence(descent: Descent, node: Join, wanted: Wanted, way: Way) -> Iterator[Lost]:
-    (there,) = descent.look(Look(node.left, wanted, "reached it"))
-    if there.untold:
-        yield from untold(way, wanted, there)
-        return
-    if not there.count:
-        yield from descent.below(node.left, wanted, way)
-        return
-    tests = _partners(descent, node, 0, there, wanted)
-    if node.kind is JoinKind.SEMI:
-        yield from _without_partner(descent, node, 0, there, tests, way)
-        return
-    (partners,) = descent.look(Look(node.right, tests, "are there, and must not be"))
-    words = f"NOT EXISTS drops them: {descent.name(node.right)} has rows with {condition_text(tests)}"
-    yield lost(way, Where.EXCEPT, words, wanted, [(node.left, there), (node.right, partners)])
+    def dropped(there: Read) -> Iterator[Lost]:
+        tests = _partners(descent, node, 0, there, wanted)
+        if node.kind is JoinKind.SEMI:
+            yield from _without_partner(descent, node, 0, there, tests, way)
+            return
+        (partners,) = descent.look(Look(node.right, tests, "are there, and must not be"))
+        words = f"NOT EXISTS drops them: {descent.name(node.right)} has rows with {condition_text(tests)}"
+        yield lost(way, Where.EXCEPT, words, wanted, [(node.left, there), (node.right, partners)])
+
+    yield from descent.reached(node.left, wanted, way, "reached it", dropped)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 from belvedere.instants import instant, microseconds
@@ -20,7 +21,7 @@ from belvedere.plan.time_nodes import Emit, InOrder, TimeWindow
 from belvedere.plan.window_by import PredicateWindow
 from belvedere.provenance.historic import emitted, in_order, spl_sides
 from belvedere.provenance.lost import Descent, Look, Lost, Way, Where, lost, untold
-from belvedere.provenance.reads import Read
+from belvedere.provenance.reads import Read, relations_of
 from belvedere.provenance.time_windows import in_window
 from belvedere.provenance.wanted import Wanted
 from belvedere.time.event_time import Clocks, bounds_by_input
@@ -30,18 +31,13 @@ def lost_time_window(descent: Descent, node: TimeWindow, wanted: Wanted, way: Wa
     """The rows in the window; where the window is not known by tests, the windows of the rows."""
     own, left = wanted.split(node.input.schema.names)
     window = in_window(node, wanted)
-    below = own + (window or Wanted())
-    (there,) = descent.look(Look(node.input, below, "reached it"))
-    if there.untold:
-        yield from untold(way, wanted, there)
-    elif there.count:
-        yield from _other_windows(descent, node, own, wanted, left, there, way)
-    else:
-        yield from descent.below(node.input, below, way if window is not None else way.without(left, node.kind.upper()))
+    below = way if window is not None else way.without(left, node.kind.upper())
+    others = partial(_other_windows, descent, node, own, wanted, left, way=way)
+    yield from descent.reached(node.input, own + (window or Wanted()), below, "reached it", others)
 
 
 def _other_windows(
-    descent: Descent, node: TimeWindow, own: Wanted, wanted: Wanted, left: Wanted, there: Read, way: Way
+    descent: Descent, node: TimeWindow, own: Wanted, wanted: Wanted, left: Wanted, there: Read, *, way: Way
 ) -> Iterator[Lost]:
     (windows,) = descent.look(Look(node, own, "are in other windows"))
     reason = "they are in other windows" if windows.count else f"their `{node.time}` is NULL, which is in no window"
@@ -51,17 +47,10 @@ def _other_windows(
 
 def lost_emit(descent: Descent, node: Emit, wanted: Wanted, way: Way) -> Iterator[Lost]:
     """Groups that are there and wait for the watermark, or for their delay."""
-    below = emitted(node, wanted)
-    (there,) = descent.look(Look(node.input, below, "wait"))
-    if there.untold:
-        yield from untold(way, wanted, there)
-    elif not there.count:
-        yield from descent.below(node.input, below, way)
-    else:
-        left = wanted.split(node.input.schema.names)[1]
-        reasons = []
-        if node.watermark:
-            reasons.append(_waits(descent, node.input, there, "EMIT AFTER WATERMARK"))
+    left = wanted.split(node.input.schema.names)[1]
+
+    def waits(there: Read) -> Iterator[Lost]:
+        reasons = [_waits(descent, node.input, there, "EMIT AFTER WATERMARK")] if node.watermark else []
         if node.delay is not None:
             delay = timedelta(microseconds=node.delay)
             reasons.append(
@@ -70,44 +59,40 @@ def lost_emit(descent: Descent, node: Emit, wanted: Wanted, way: Way) -> Iterato
         words = "; ".join(reasons) or "EMIT: its changes were told as they came, with other values"
         yield lost(way.without(left, "EMIT"), Where.EMIT, words, wanted, [(node.input, there)])
 
+    yield from descent.reached(node.input, emitted(node, wanted), way, "wait", waits)
+
 
 def lost_in_order(descent: Descent, node: InOrder, wanted: Wanted, way: Way) -> Iterator[Lost]:
     """Rows that wait until no earlier one can come."""
-    below = in_order(node, wanted)
-    (there,) = descent.look(Look(node.input, below, "wait, or came too late for their place"))
-    if there.untold or not there.count:
-        yield from untold(way, wanted, there)
-        if not there.untold:
-            yield from descent.below(node.input, below, way)
-        return
-    if node.within is None:
-        words = _waits(descent, node.input, there, "SELECT STREAM", node.time)
-    else:
-        within = timedelta(microseconds=node.within)
-        words = f"ORDER BY WITHIN: a row is told once a row whose `{node.time}` is {within} greater has come; later ones are dropped"
-    yield lost(way, Where.EMIT, words, wanted, [(node.input, there)])
+
+    def waits(there: Read) -> Iterator[Lost]:
+        if node.within is None:
+            words = _waits(descent, node.input, there, "SELECT STREAM", node.time)
+        else:
+            within = timedelta(microseconds=node.within)
+            told = f"a row is told once a row whose `{node.time}` is {within} greater has come"
+            words = f"ORDER BY WITHIN: {told}; later ones are dropped"
+        yield lost(way, Where.EMIT, words, wanted, [(node.input, there)])
+
+    yield from descent.reached(node.input, in_order(node, wanted), way, "wait, or came too late for their place", waits)
 
 
 def lost_sequence(descent: Descent, node: SplAggregate | PredicateWindow, wanted: Wanted, way: Way) -> Iterator[Lost]:
     """The rows of the sequence of which no window was made: what else is asked of a window cannot be followed."""
-    is_spl = isinstance(node, SplAggregate)
-    words = "the window of SPL" if is_spl else "WINDOW BY"
     mapping: dict[str, Expr]
     if isinstance(node, SplAggregate):
+        words, told = "the window of SPL", "it has not fired so"
         mapping = {i.name: i.expr for i in (*node.partition, *node.groups)}
     else:
+        words, told = "WINDOW BY", "no window of its rows is such"
         mapping = {n: column(k) for n, k in zip(node.partition, node.spec.keys, strict=True)}
     own, left = wanted.split(mapping)
-    below = own.over(mapping)
-    (there,) = descent.look(Look(node.input, below, "are in its sequence"))
     way = way.without(left, words)
-    if there.untold:
-        yield from untold(way, wanted, there)
-    elif there.count:
-        told = "it has not fired so" if is_spl else "no window of its rows is such"
+
+    def dropped(there: Read) -> Iterator[Lost]:
         yield lost(way, Where.WINDOW, f"{words}: the rows are there, but {told}", wanted, [(node.input, there)])
-    else:
-        yield from descent.below(node.input, below, way)
+
+    yield from descent.reached(node.input, own.over(mapping), way, "are in its sequence", dropped)
 
 
 def lost_spl_join(descent: Descent, node: SplJoin, wanted: Wanted, way: Way) -> Iterator[Lost]:
@@ -128,7 +113,8 @@ def lost_spl_join(descent: Descent, node: SplJoin, wanted: Wanted, way: Way) -> 
 def _waits(descent: Descent, node: Node, there: Read, word: str, only: str | None = None) -> str:
     """For which watermark the rows wait, and how far it is."""
     bounds = _bounds(descent, node)
-    told = [_wait(n, b, there.rows) for n, b in bounds.items() if b < FOREVER and (only is None or n == only)]
+    shows = all(map(descent.shows, relations_of(node)))
+    told = [_wait(n, b, there.rows, shows) for n, b in bounds.items() if b < FOREVER and (only is None or n == only)]
     words = "; ".join(t for t in told if t)
     if not words:
         return (
@@ -139,8 +125,8 @@ def _waits(descent: Descent, node: Node, there: Read, word: str, only: str | Non
     return f"{word}: they wait: {words}"
 
 
-def _wait(name: str, bound: int, rows: tuple[Mapping[str, Any], ...]) -> str:
-    """What one column waits for."""
+def _wait(name: str, bound: int, rows: tuple[Mapping[str, Any], ...], shows: bool) -> str:
+    """What one column waits for; `shows`: whether its values may be told."""
     times = [t for r in rows if (t := r.get(name)) is not None]
     if bound == NEVER:
         return f"there is no watermark of `{name}` yet"
@@ -148,7 +134,7 @@ def _wait(name: str, bound: int, rows: tuple[Mapping[str, Any], ...]) -> str:
     if not waiting:
         return ""
     at, least = (t.isoformat(" ") for t in (instant(bound), min(waiting)))
-    return f"the watermark of `{name}` is {at}, and must pass {least}"
+    return f"the watermark of `{name}` is {at}, and must pass {least if shows else 'theirs'}"
 
 
 def _bounds(descent: Descent, node: Node) -> Bounds:

@@ -6,7 +6,7 @@ aggregate's group passes, one of its sum does not. What has no line in `PASSES` 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 from sqlglot import exp
@@ -15,6 +15,7 @@ from belvedere.plan.expressions import column
 from belvedere.plan.nodes import (
     Aggregate,
     Distinct,
+    Expr,
     Filter,
     Join,
     JoinKind,
@@ -72,6 +73,15 @@ def _aggregate(node: Aggregate, wanted: Wanted) -> Passed:
         return (Wanted(),), wanted
     group, left = wanted.split([k.name for k in node.keys])
     return (group.over({k.name: k.expr for k in node.keys}),), left
+
+
+def set_columns(node: Aggregate, members: Collection[str]) -> dict[str, Expr]:
+    """What the keys of one grouping set's rows are: those that do not take part are NULL."""
+    found: dict[str, Expr] = {k.name: k.expr if k.name in members else exp.Null() for k in node.keys}
+    if node.grouping_id is not None:
+        bits = "".join("0" if k.name in members else "1" for k in node.keys)
+        found[node.grouping_id] = exp.Literal.number(int(bits or "0", 2))
+    return found
 
 
 def _join(node: Join, wanted: Wanted) -> Passed:

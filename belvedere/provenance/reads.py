@@ -74,13 +74,6 @@ def _scanned(node: Node) -> Iterator[str]:
         yield from _scanned(below)
 
 
-def without_hidden(schema: Schema, read: Read) -> Read:
-    """The same without values of hidden columns."""
-    names = {c.name for c in schema.visible} or set(schema.names)
-    rows = tuple({n: v for n, v in r.items() if n in names} for r in read.rows)
-    return replace(read, rows=rows, order=tuple(n for n in read.order if n in names))
-
-
 def not_stored(asker: Asker, read: Read) -> Read:
     """That the rows of a relation are nowhere."""
     return replace(read, untold=f"the rows of `{asker.catalog.name_of(read.relation)}` are not stored: it is private")

@@ -23,7 +23,8 @@ from belvedere.provenance.constants import row_tests
 from belvedere.provenance.inputs import grouped, root_wanted, rows_named, to_inputs
 from belvedere.provenance.lost import condition_text
 from belvedere.provenance.lost_inputs import late_rows
-from belvedere.provenance.reads import SAMPLE, Question, Read, not_stored, sample_order, told, without_hidden
+from belvedere.provenance.names import shown
+from belvedere.provenance.reads import SAMPLE, Question, Read, not_stored, sample_order, told
 from belvedere.provenance.since import Since, since
 from belvedere.provenance.traces import Backward, Dropped, Traced
 from belvedere.provenance.wanted import Wanted, narrowed
@@ -138,7 +139,7 @@ def _level(
         row,
         read_in,
         tuple(_followed(asker, r, read_in, depth, size) for r in reads if r.count or r.untold),
-        tuple(without_hidden(q.rows.schema, r) for q, r in zip(questions[1], dropped, strict=True) if r.count and q.rows),
+        tuple(shown(q.rows, r) for q, r in zip(questions[1], dropped, strict=True) if r.count and q.rows),
         tuple(r for r in late if r.count),
         tuple(r for r in of_inputs if r.count or r.untold),
     )
