@@ -1,4 +1,4 @@
-"""The connector `spark`: tables that Spark reads by a format of its own or of a jar in its session: JDBC, Delta, Iceberg, Parquet, ...
+"""The connector `spark`: tables that Spark reads by a format of its own or of a jar in its session: JDBC, Parquet, ...
 
 In: a source with a `format` and `options`, a table with `increasing` (a column whose values grow) or `version` (an expression whose value
 changes with the rows). Out: by a column the rows above the last value, by a version all rows in place of those before, of which the engine
@@ -38,6 +38,11 @@ if TYPE_CHECKING:
 EVERY = 10.0
 """So often, in seconds, it is asked what is new: that is a query each time."""
 LAST, VERSION = "last", "version"
+SECRET = ("url", "password")
+"""Options that are not said."""
+FAR = "INTERVAL '2' DAY"
+EARLY, LATE = "0002", "9999"
+"""Between these, as texts, are times for which a database may be asked up to `FAR` beside them."""
 GROWING = (T.NumericType, T.StringType, T.DateType, T.TimestampType, T.TimestampNTZType)
 
 
@@ -95,7 +100,15 @@ class Reading:
         except (PySparkException, Py4JJavaError) as error:
             hint = 'see that what it is in can be reached, and that the session has its jars: [spark] "spark.jars.packages"'
             message = f'table "{self.table}" of source "{self.source}" cannot be read by Spark'
-            raise fail("B6251", message, detail=_said(error), hint=hint) from error
+            raise fail("B6251", message, detail=self._said(error), hint=hint) from error
+
+    def _said(self, error: Exception) -> str:
+        """What Spark says and the cause of it, without what may hold a password."""
+        first, last = _lines(str(error)), _lines(_cause(error))
+        text = first[:500] if last in first else f"{first[:300]}; {last[:200]}"
+        for name, value in self.options.items():
+            text = text.replace(value, "***") if name.lower() in SECRET and value else text
+        return text
 
 
 def reading_of(source: Source, table: str) -> Reading:
@@ -179,9 +192,24 @@ class SparkFeed:
         return F.col(quote(self.increasing))
 
     def _above(self, kind: T.DataType) -> Column:
-        column = self._column
         last = self.offset.get(LAST)
-        return column.isNotNull() if last is None else column > F.lit(last).cast(kind)
+        return self._column.isNotNull() if last is None else self._beside(kind, last, above=True)
+
+    def _beside(self, kind: T.DataType, value: str, above: bool) -> Column:
+        """Rows above a value, or up to it. Spark gives conditions on columns to a database, but not on functions of them."""
+
+        def compared(column: Column, limit: Column) -> Column:
+            return column > limit if above else column <= limit
+
+        column, limit = self._column, F.lit(value).cast(kind)
+        if isinstance(kind, T.StringType):  # a database has an order of its own
+            return compared(column.cast("binary"), limit.cast("binary"))
+        if not isinstance(kind, T.TimestampType):
+            return compared(column, limit)
+        exact = compared(F.unix_micros(column), F.unix_micros(limit))  # JDBC writes times in the machine's zone
+        if not EARLY < value < LATE:
+            return exact
+        return exact & compared(column, limit - F.expr(FAR) if above else limit + F.expr(FAR))
 
     def _versioned(self, spark: SparkSession) -> OffsetRange | None:
         found = self._checked(spark).agg(F.expr(str(self.version)).cast("string")).collect()[0][0]
@@ -206,9 +234,8 @@ class SparkFeed:
             frame = self._checked(spark)
             if self.increasing is not None:
                 notices = self._null_notice(frame)
-                column, kind = self._column, span.content
-                upto = column <= F.lit(span.end[LAST]).cast(kind)
-                frame = frame.where(self._above(kind) & upto).orderBy(column)
+                kind, upto = span.content, self._beside(span.content, span.end[LAST], above=False)
+                frame = frame.where(self._above(kind) & upto).orderBy(self._column)
             return self._taken(frame, notices)
 
     def _taken(self, frame: DataFrame, notices: tuple[str, ...]) -> Arrived:
@@ -278,6 +305,13 @@ class SparkFeed:
         """Nothing is open."""
 
 
-def _said(error: Exception) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip() and not line.lstrip().startswith("at ")]
-    return "; ".join(lines)[:500]
+def _cause(error: Exception) -> str:
+    """What the first exception of a chain in Java says: Spark's own hides that a password is wrong."""
+    found = getattr(error, "_origin", None) or getattr(error, "java_exception", None)
+    while found is not None and found.getCause() is not None:
+        found = found.getCause()
+    return "" if found is None else str(found.getMessage() or "")
+
+
+def _lines(text: str) -> str:
+    return "; ".join(line.strip() for line in text.splitlines() if line.strip() and not line.lstrip().startswith("at "))

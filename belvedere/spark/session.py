@@ -35,7 +35,9 @@ SETTINGS: Mapping[str, str] = {
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",  # scratch files that Arrow reads exactly
     "spark.sql.mapKeyDedupPolicy": "LAST_WIN",
     "spark.sql.legacy.allowHashOnMapType": "false",
-    "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties').as_uri()}",
+    "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties').as_uri()} "
+    "-Duser.timezone=UTC",  # drivers for JDBC read times without a zone in that of the JVM
+    "spark.executor.extraJavaOptions": "-Duser.timezone=UTC",
 }
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import sqlite3
 from pathlib import Path
 from typing import Any
@@ -13,10 +12,9 @@ from belvedere.compiler import compile_script
 from belvedere.errors import BelvedereError
 from belvedere.settings import load_project
 from tests.commands.asked_sources import as_json, part
+from tests.connectors.conftest import driver
 from tests.run.loops import Loop
-from tools.servers.kafka import FOLDER, NoPrograms, _fetch
 
-JDBC = ("org.xerial", "sqlite-jdbc", "3.50.3.0")
 GROWING = """[sources.lake]
 connector = "spark"
 format = "parquet"
@@ -174,27 +172,13 @@ def test_sources_say_how_a_table_is_read(spark: Any, tmp_path: Path) -> None:
     assert part(found, "lake", "Other") == {"table": "Other", "facts": {"format": "parquet", "version": "max(v)"}}
 
 
-@pytest.fixture(scope="session")
-def jdbc() -> Path:
-    """The driver of SQLite for JDBC; the test is skipped where it cannot be had."""
-    folder = FOLDER.parent / f"{JDBC[1]}-{JDBC[2]}"
-    jar = folder / f"{JDBC[1]}-{JDBC[2]}.jar"
-    if not jar.exists():
-        folder.mkdir(parents=True, exist_ok=True)
-        try:
-            _fetch(JDBC, folder)
-        except NoPrograms as error:
-            pytest.skip(str(error))
-        shutil.rmtree(folder / "ivy", ignore_errors=True)
-    return jar
-
-
 @pytest.mark.spark
-def test_tables_over_jdbc(spark: Any, tmp_path: Path, jdbc: Path) -> None:
-    spark.sql(f"ADD JAR '{jdbc}'")
+def test_tables_over_jdbc(spark: Any, tmp_path: Path) -> None:
+    spark.sql(f"ADD JAR '{driver('org.xerial', 'sqlite-jdbc', '3.50.3.0')}'")
     database = sqlite3.connect(tmp_path / "shop.sqlite")
     database.executescript(
         "CREATE TABLE orders (id INTEGER PRIMARY KEY, city TEXT); CREATE TABLE towns (id INTEGER, name TEXT, changed INTEGER);"
+        "CREATE TABLE names (id INTEGER, name TEXT COLLATE NOCASE); INSERT INTO names VALUES (1, 'B');"
         "INSERT INTO orders VALUES (1, 'Köln'), (2, NULL); INSERT INTO towns VALUES (1, 'a', 1);"
     )
     project = f"""[sources.shop]
@@ -212,8 +196,14 @@ options = {{ dbtable = "towns" }}
 columns = {{ id = "INT", name = "STRING" }}
 primary_key = ["id"]
 version = "max(changed)"
+
+[sources.shop.tables.Names]
+options = {{ dbtable = "names" }}
+columns = {{ id = "INT" }}
+increasing = "name"
 """
-    script = "IMPORT shop.*;\nSeen := SELECT o.id, o.city, t.name FROM Orders o LEFT JOIN Towns t ON o.id = t.id;"
+    script = "IMPORT shop.*;\nSeen := SELECT o.id, o.city, t.name FROM Orders o LEFT JOIN Towns t ON o.id = t.id;\n"
+    script += "Named := SELECT id FROM Names;"
     loop = Loop(spark, tmp_path, script, project)
     loop.once()
 
@@ -221,7 +211,11 @@ version = "max(changed)"
         return sorted((r["id"], r["city"], r["name"]) for r in loop.rows("Seen"))
 
     assert rows() == [(1, "Köln", "a"), (2, None, None)]
-    database.executescript("INSERT INTO orders VALUES (3, 'c'); UPDATE towns SET id = 3, name = 'ü', changed = 2;")
+    database.executescript("INSERT INTO names VALUES (2, 'a'), (3, 'é''x'); INSERT INTO orders VALUES (3, 'c');")
+    database.executescript("UPDATE towns SET id = 3, name = 'ü', changed = 2;")
     loop.once()
     assert rows() == [(1, "Köln", None), (2, None, None), (3, "c", "ü")]
+    assert sorted(r["id"] for r in loop.rows("Named")) == [1, 2, 3], (
+        "texts are compared by Spark, not in the order of the database"
+    )
     database.close()

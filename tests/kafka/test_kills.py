@@ -14,7 +14,7 @@ import pytest
 from tests.kafka.conftest import Bus
 from tests.kafka.reading import committed
 from tests.kafka.sender import Sender
-from tests.run.processes import drain, first_line, kill, linux, run_once, start_run, wait_for
+from tests.run.processes import kill, linux, run_once, started
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.nightly, linux]
 
@@ -37,19 +37,6 @@ servers = "{address}"
 """
 
 
-def started(script: Path) -> tuple[subprocess.Popen[str], str]:
-    """A run that has taken orders in, and its address."""
-    process = start_run(script, "--yes")
-    address = first_line(process)
-    lines = drain(process)
-    try:
-        wait_for(lambda: any("Orders" in line for line in lines), "no epoch came", 300)
-    except AssertionError:
-        process.terminate()
-        raise AssertionError([lines, process.communicate(timeout=60)]) from None
-    return process, address
-
-
 @pytest.mark.parametrize("store", ["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
 def test_run_and_broker_are_killed(own_bus: Bus, tmp_path: Path, store: str, request: pytest.FixtureRequest) -> None:
     url = f"sqlite:///{tmp_path}/s.db" if store == "sqlite" else request.getfixturevalue("postgres_url")
@@ -65,7 +52,7 @@ def test_run_and_broker_are_killed(own_bus: Bus, tmp_path: Path, store: str, req
     address = ""
     for _ in range(8):
         if process is None:
-            process, address = started(script)
+            process, address = started(script, "Orders")
         time.sleep(chance.uniform(0, 4))
         what = chance.choice(["run", "broker", "both"])
         if what != "broker":

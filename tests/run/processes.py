@@ -27,6 +27,19 @@ def start_run(script: Path, *arguments: str, file_limit: int | None = None) -> s
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
+def started(script: Path, word: str) -> tuple[subprocess.Popen[str], str]:
+    """A run that has said a line with a word, such as the name of an input that it has read, and its address."""
+    process = start_run(script, "--yes")
+    address = first_line(process)
+    lines = drain(process)
+    try:
+        wait_for(lambda: any(word in line for line in lines), "no epoch came", 300)
+    except AssertionError:
+        process.terminate()
+        raise AssertionError([lines, process.communicate(timeout=60)]) from None
+    return process, address
+
+
 def kill(process: subprocess.Popen[str], url: str) -> None:
     """`kill -9`; returns when its children are gone too, and its port is free."""
     family = descendants(process.pid)

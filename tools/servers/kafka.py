@@ -65,7 +65,7 @@ def programs() -> Path:
     FOLDER.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=FOLDER.parent, ignore_cleanup_errors=True) as made:
         for module in MODULES:
-            _fetch(module, Path(made))
+            fetch(module, Path(made))
         (Path(made) / "log4j2.properties").write_text(LOG)
         shutil.rmtree(Path(made) / "ivy", ignore_errors=True)
         os.chmod(made, 0o755)
@@ -76,7 +76,7 @@ def programs() -> Path:
     return FOLDER
 
 
-def _fetch(module: tuple[str, str, str], folder: Path) -> None:
+def fetch(module: tuple[str, str, str], folder: Path) -> None:
     """A module and what it needs, by the Ivy that comes with PySpark."""
     jars = Path(pyspark.__file__).parent / "jars"
     ivy = next(jars.glob("ivy-*.jar"))
@@ -85,7 +85,7 @@ def _fetch(module: tuple[str, str, str], folder: Path) -> None:
     command += ["-retrieve", f"{folder}/[artifact]-[revision].[ext]"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
     if done.returncode or not any(folder.glob(f"{module[1]}-*.jar")):
-        raise NoPrograms(f"Kafka's programs could not be fetched: {(done.stdout + done.stderr)[-500:]}")
+        raise NoPrograms(f"{module[1]} {module[2]} could not be fetched: {(done.stdout + done.stderr)[-500:]}")
 
 
 def java() -> tuple[str, ...]:
