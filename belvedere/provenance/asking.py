@@ -86,7 +86,7 @@ class Asker:
             if isinstance(node, Scan) and node.relation not in self.tables:
                 return self._not_there(node.relation)
         try:
-            return text_at_read(plan, self.reader.dialect)
+            return text_at_read(plan, self.reader.dialect, at_once=True)
         except BelvedereError as error:
             if error.diagnostics[0].code not in BEYOND:
                 raise

@@ -106,12 +106,28 @@ def is_impossible(test: Expr) -> bool:
         return False
     if isinstance(left, exp.Null) or isinstance(right, exp.Null):
         return isinstance(test, exp.EQ) or type(left) is not type(right)
-    if isinstance(left, exp.Literal) and isinstance(right, exp.Literal) and left.is_string != right.is_string:
-        return False
-    return type(left) is type(right) and isinstance(left, exp.Literal | exp.Boolean) and left.this != right.this
+    values = _value(left), _value(right)
+    return type(values[0]) is type(values[1]) is not type(None) and values[0] != values[1]
+
+
+def _value(literal: Expr) -> str | bool | Decimal | None:
+    """What a literal says; None for what is compared nowhere but in a database."""
+    if isinstance(literal, exp.Neg):
+        value = _value(_bare(literal.this))
+        return -value if isinstance(value, Decimal) else None
+    if isinstance(literal, exp.Literal):
+        return literal.this if literal.is_string else Decimal(literal.this)
+    return bool(literal.this) if isinstance(literal, exp.Boolean) else None
 
 
 def _bare(expr: Expr) -> Expr:
-    while isinstance(expr, exp.Paren):
+    """A literal without parentheses, and without a cast to a type that it has anyway."""
+    while isinstance(expr, exp.Paren) or (isinstance(expr, exp.Cast) and _is_of(expr.this, expr.to)):
         expr = expr.this
     return expr
+
+
+def _is_of(value: Expr, type_: exp.DataType) -> bool:
+    if not isinstance(value, exp.Literal):
+        return False
+    return type_.is_type(*exp.DataType.TEXT_TYPES) if value.is_string else value.is_int and type_.is_type("int", "bigint")

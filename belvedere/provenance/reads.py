@@ -89,18 +89,17 @@ class Question:
 
 def told(asker: Asker, questions: Sequence[Question], size: int) -> tuple[EpochRow | None, list[Read]]:
     """Count and sample the rows of each question, all of one epoch, which is given too."""
-    plans: list[Node] = []
-    for question in questions:
-        if question.rows is not None:
-            plans += [counted(question.rows), sampled(question.rows, question.read.order, size)]
+    pairs = [(counted(q.rows), sampled(q.rows, q.read.order, size)) for q in questions if q.rows is not None]
+    plans = list(dict.fromkeys(p for pair in pairs for p in pair))  # the rows that a view read may be those of the inputs, too
     asked = asker.ask(plans)
-    answers = iter(asked.rows)
+    answers = dict(zip(plans, asked.rows, strict=True))
+    waiting = iter(pairs)
     found = []
     for question in questions:
         if question.rows is None:
             found.append(question.read)
             continue
-        count, rows = next(answers), next(answers)
+        count, rows = (answers[p] for p in next(waiting))
         problem = next((a for a in (count, rows) if isinstance(a, Diagnostic)), None)
         if problem is not None:
             found.append(replace(question.read, untold=problem.message))

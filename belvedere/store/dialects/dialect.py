@@ -47,6 +47,15 @@ class Patterns:
     """Characters that no pattern may have."""
 
 
+@dataclass(frozen=True)
+class Pair:
+    """A column and one of other rows, as SQL, that are compared; `with_nulls`: both may be NULL, which is equal."""
+
+    own: str
+    other: str
+    with_nulls: bool = False
+
+
 class Dialect(ABC):
     """A database's ways. SQL texts are of values in their stored form, see `belvedere.store.dialects.codec`."""
 
@@ -187,6 +196,14 @@ class Dialect(ABC):
     @abstractmethod
     def same(self, left: str, right: str) -> str:
         """Equality that holds between NULLs."""
+
+    def is_among(self, pairs: Sequence[Pair], rows: str, negated: bool = False) -> str:
+        """Whether rows, as they stand in FROM, have one that is equal by these columns, or none."""
+        return f"{'NOT ' if negated else ''}EXISTS (SELECT 1 FROM {rows} WHERE {' AND '.join(map(self.equal, pairs))})"
+
+    def equal(self, pair: Pair) -> str:
+        """That both columns are equal."""
+        return self.same(pair.own, pair.other) if pair.with_nulls else f"{pair.own}={pair.other}"
 
     @abstractmethod
     def order(self, column: str, sort: Sort, nullable: bool = True) -> str:

@@ -18,7 +18,17 @@ from belvedere.schema import MONTHS
 from belvedere.store.copies import Snapshot
 from belvedere.store.dialects import taken_back
 from belvedere.store.dialects.codec import Form, TypeNames, casting, form, is_text
-from belvedere.store.dialects.dialect import DIGITS_MOST, MEAN_DIGITS, Dialect, Made, Patterns, is_binary, literal, null_order
+from belvedere.store.dialects.dialect import (
+    DIGITS_MOST,
+    MEAN_DIGITS,
+    Dialect,
+    Made,
+    Pair,
+    Patterns,
+    is_binary,
+    literal,
+    null_order,
+)
 from belvedere.store.dialects.faults import FaultRule
 from belvedere.store.dialects.postgres_rows import escaped, unescaped
 from belvedere.store.protocol import AnsweringReader, Reader
@@ -214,6 +224,10 @@ class Postgres(Dialect):
 
     def same(self, left: str, right: str) -> str:
         return f"{left} IS NOT DISTINCT FROM {right}"
+
+    def equal(self, pair: Pair) -> str:
+        """NULLs in arrays are equal, and arrays are hashed; Postgres compares each row with each by IS NOT DISTINCT FROM."""
+        return f"ARRAY[{pair.own}]=ARRAY[{pair.other}]" if pair.with_nulls else f"{pair.own}={pair.other}"
 
     def order(self, column: str, sort: Sort, nullable: bool = True) -> str:
         return column + (null_order(sort) if nullable else " DESC" if sort.descending else "")

@@ -22,7 +22,7 @@ from belvedere.instants import microseconds
 from belvedere.store.copies import Snapshot
 from belvedere.store.dialects import taken_back
 from belvedere.store.dialects.codec import Form, TypeNames, casting, is_text
-from belvedere.store.dialects.dialect import MEAN_DIGITS, Dialect, Made, Patterns, is_binary, literal, null_order
+from belvedere.store.dialects.dialect import MEAN_DIGITS, Dialect, Made, Pair, Patterns, is_binary, literal, null_order
 from belvedere.store.dialects.faults import FaultRule
 from belvedere.store.dialects.python_sqlite import IS_EXACT
 from belvedere.store.dialects.sqlite_decimal_sums import mean_of_decimals, mean_of_integers, sum_of_decimals
@@ -236,6 +236,12 @@ class Sqlite(Dialect):
     def same(self, left: str, right: str) -> str:
         return f"{left} IS {right}"
 
+    def is_among(self, pairs: Sequence[Pair], rows: str, negated: bool = False) -> str:
+        """As a set: by EXISTS, SQLite reads all of `rows` for each row, where no index finds them."""
+        own = ",".join(_as_member(p.own, p.with_nulls) for p in pairs)
+        others = ",".join(_as_member(p.other, p.with_nulls) for p in pairs)
+        return f"({own}) IN (SELECT {others} FROM {rows}){' IS NOT TRUE' if negated else ''}"
+
     def order(self, column: str, sort: Sort, nullable: bool = True) -> str:
         if sort.nulls_first is not sort.descending or not nullable:
             return f"{column}{' DESC' if sort.descending else ''}"  # SQLite's own placement: an index can give it
@@ -350,3 +356,8 @@ def _temporary() -> Path:
     folder = temporary_folder("store-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return folder / "store.db"
+
+
+def _as_member(column: str, with_nulls: bool) -> str:
+    """What of a column is compared with a set, in which NULL is unlike NULL."""
+    return f"{column} IS NULL,ifnull({column},0)" if with_nulls else column

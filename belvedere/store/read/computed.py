@@ -45,12 +45,15 @@ def is_said(node: Node) -> bool:
     return True
 
 
-def text_at_read(plan: Node, dialect: str) -> str:
-    """A plan over stored relations as SQL of a dialect. Raises B8020 where the database does not say it exactly as Spark does."""
+def text_at_read(plan: Node, dialect: str, at_once: bool = False) -> str:
+    """A plan over stored relations as SQL of a dialect. Raises B8020 where the database does not say it exactly as Spark does.
+
+    `at_once` as that of `print_plan`.
+    """
     reason = next((r for node in plan.walk() for r in _unlike(node)), None)
     if reason is not None:
         raise fail("B8020", reason)
-    return print_plan(plan, DIALECTS[dialect], {}, clock=LAST_CLOCK)
+    return print_plan(plan, DIALECTS[dialect], {}, clock=LAST_CLOCK, at_once=at_once)
 
 
 def plan_of_unstored(catalog: Catalog, id_: str, stored: Collection[str]) -> Node | None:

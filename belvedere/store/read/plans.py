@@ -15,6 +15,8 @@ from sqlglot import exp
 
 from belvedere.catalog import QueryTemplate
 from belvedere.errors import BelvedereError, fail
+from belvedere.plan.expressions import conjuncts
+from belvedere.plan.facts import equalities
 from belvedere.plan.nodes import (
     Aggregate,
     Distinct,
@@ -37,7 +39,7 @@ from belvedere.plan.ties import tie_order
 from belvedere.schema import Schema
 from belvedere.store.dialects import DIALECTS
 from belvedere.store.dialects.codec import form
-from belvedere.store.dialects.dialect import Dialect
+from belvedere.store.dialects.dialect import Dialect, Pair
 from belvedere.store.identifiers import SYSTEM, identifier, quoted
 from belvedere.store.read.expressions import print_expression
 from belvedere.store.read.query import BoundValue, Role, Sort
@@ -80,9 +82,13 @@ def print_plan(
     bind: Bind | None = None,
     clock: str = CLOCK,
     rows: Rows = identifier,
+    at_once: bool = False,
 ) -> str:
-    """The plan as one SELECT. `bind` gives the SQL of arguments that are no plain values: patterns, and numbers of rows."""
-    return _Plans(dialect, arguments, bind, clock, rows).select(node)
+    """The plan as one SELECT. `bind` gives the SQL of arguments that are no plain values: patterns, and numbers of rows.
+
+    `at_once`: the rows that are looked for by EXISTS are many, and computed once; without it they are looked up for each row.
+    """
+    return _Plans(dialect, arguments, bind, clock, rows, at_once).select(node)
 
 
 def plan_order(node: Node) -> tuple[Sort, ...]:
@@ -120,6 +126,7 @@ class _Plans:
     bind: Bind | None = None
     clock: str = CLOCK
     rows: Rows = identifier
+    at_once: bool = False
 
     def select(self, node: Node) -> str:
         printer = _NODES.get(type(node))
@@ -188,8 +195,29 @@ class _Plans:
             left = f"(SELECT l.*,1=1 AS {identifier(node.there)} FROM {left}) AS l"
         if node.kind in _JOINS:
             return f"SELECT {columns} FROM {left} {_JOINS[node.kind]} {right} ON {condition}"
-        exists = "EXISTS" if node.kind is JoinKind.SEMI else "NOT EXISTS"
-        return f"SELECT {columns} FROM {left} WHERE {exists} (SELECT 1 FROM {right} WHERE {condition})"
+        negated, pairs = node.kind is JoinKind.ANTI, self.pairs(node) if self.at_once else ()
+        if pairs:
+            found = self.dialect.is_among(pairs, right, negated)
+        else:
+            found = f"{'NOT ' if negated else ''}EXISTS (SELECT 1 FROM {right} WHERE {condition})"
+        return f"SELECT {columns} FROM {left} WHERE {found}"
+
+    def pairs(self, node: Join) -> tuple[Pair, ...]:
+        """The columns that a match has equal, if the condition says no more, and databases compare them as they are; else none."""
+        parts, found = conjuncts(node.condition), equalities(node)
+        if len(parts) != len(found) or not all(_is_plain(type_) for *_, type_ in found):
+            return ()
+        return tuple(
+            Pair(
+                self.column(a.name, node.left.schema),
+                self.column(b.name, node.right.schema),
+                isinstance(p, exp.NullSafeEQ) and node.left.schema[a.name].nullable and node.right.schema[b.name].nullable,
+            )
+            for p, (a, b, _) in zip(parts, found, strict=True)
+        )
+
+    def column(self, name: str, schema: Schema) -> str:
+        return self.dialect.column(identifier(name), schema[name].type)
 
     def aggregate(self, node: Aggregate) -> str:
         if node.grouping_sets is not None:
@@ -261,6 +289,12 @@ class _Plans:
         typed = print_expression(order.expr, self.scope(schema))
         sql = typed.sql if typed.type is None else self.dialect.column(typed.sql, typed.type)
         return self.dialect.order(sql, Sort("", order.descending, order.nulls_come_first))
+
+
+def _is_plain(type_: pa.DataType) -> bool:
+    """Whether values of a type are equal where their stored forms are."""
+    types = pa.types
+    return bool(types.is_integer(type_) or types.is_string(type_) or types.is_timestamp(type_) or types.is_boolean(type_))
 
 
 def _same_form(one: pa.DataType, other: pa.DataType) -> bool:
