@@ -43,7 +43,7 @@ _HINTS = (
     (r"has no key|has a key", "`key_format` and `metadata` of the table say what keys are"),
     (r"which its table has not", 'declare the columns, or write `new_columns = "ignore"`'),
     (r"is not UTF-8", "write UTF-8"),
-    (r"is not (Avro|Protobuf)|registry", "see `format`, `schema` and `registry` of the source"),
+    (r"is not (Avro|Protobuf)|number of a schema", "see `format`, `schema` and `registry` of the source"),
     (r"cannot be read|is not a whole|is of no known format", "move the file out of the folder, or write it anew"),
 )
 

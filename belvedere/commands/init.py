@@ -26,15 +26,21 @@ def command(
         str | None,
         typer.Option("--from", help="what the project reads: a folder of data files, kafka://host:port, postgres://..."),
     ] = None,
+    registry: Annotated[
+        str | None,
+        typer.Option("--registry", help="the schema registry of the messages: http://host:port, with a kafka:// address"),
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="print the files as JSON")] = False,
 ) -> int:
     """Make a small working project in a directory: a script, belvedere.toml and sample data, or over files, Kafka or Postgres."""
     if directory.exists() and not directory.is_dir():
         raise typer.BadParameter(f"`{directory}` is no directory")
+    if registry is not None and not (data or "").startswith("kafka://"):
+        raise typer.BadParameter("`--registry` goes with `--from kafka://host:port`")
     made = (
         NewProject(dict(_template(files("belvedere.commands") / "template", Path())))
         if data is None
-        else _over(directory, data)
+        else _over(directory, data, registry)
     )
     contents, script = made.contents, SCRIPT if data is None else str(next(iter(made.contents)))
     existing = [path for path in contents if (directory / path).exists()]
@@ -58,14 +64,14 @@ def command(
     return 0
 
 
-def _over(directory: Path, data: str) -> NewProject:
+def _over(directory: Path, data: str, registry: str | None) -> NewProject:
     """The project over what `--from` names."""
     from belvedere.commands.init_from_address import SCHEMES, project_from_address
 
     if "://" in data:
         if data.partition("://")[0] not in SCHEMES:
             raise typer.BadParameter("write a folder, kafka://host:port or postgres://user@host/database")
-        return project_from_address(data)
+        return project_from_address(data, registry)
     if not Path(data).is_dir():
         raise typer.BadParameter(f"`{data}` is no directory")
     return project_from(directory, Path(data))

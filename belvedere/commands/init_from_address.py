@@ -1,7 +1,7 @@
 """A project from an address: a cluster of Kafka, or a database of Postgres.
 
-In: `kafka://host:port` (settings of its client after a `?`, a user before an `@`), `postgres://...`. Out: a `NewProject`. A password is an
-environment variable of the project; it is set in this process only.
+In: `kafka://host:port` (settings of its client after a `?`, a user before an `@`) and its schema registry's address, `postgres://...`. Out:
+a `NewProject`. A password is an environment variable of the project; it is set in this process only.
 """
 
 from __future__ import annotations
@@ -24,33 +24,41 @@ PLAIN_KEY = re.compile(r"[A-Za-z0-9_-]+")
 SECRET = re.compile("password|secret|token")
 
 
-def project_from_address(address: str) -> NewProject:
+def project_from_address(address: str, registry: str | None = None) -> NewProject:
     """The project over what the address names. Raises B9113 where it has no tables, and what its connector raises."""
-    return _from_kafka(address) if urlsplit(address).scheme == "kafka" else _from_postgres(address)
+    return _from_kafka(address, registry) if urlsplit(address).scheme == "kafka" else _from_postgres(address)
 
 
 # -- Kafka ------------------------------------------------------------------------------------------------------------
 
 
-def _from_kafka(address: str) -> NewProject:
+def _from_kafka(address: str, registry: str | None) -> NewProject:
     from belvedere.connectors.kafka.proposal import ProposedTopic, proposed_topics
 
     options, written, to_do = _client(address)
+    named, more = ("", []) if registry is None else _without_password(registry, f"{BUS}_registry_password".upper())
     imports, skipped, sections = Imports(), list[str](), dict[str, list[str]]()
-    for found in proposed_topics(Source(BUS, "kafka", options=options)):
+    asked = options if registry is None else options | {"registry": registry}
+    for found in proposed_topics(Source(BUS, "kafka", options=asked)):
         if not isinstance(found, ProposedTopic):
-            skipped.append(found.diagnostics[0].message + ": it is left out")
+            told = found.diagnostics[0]
+            skipped.append(f"{told.message}: it is left out" + (f"; {told.hint}" if told.hint else ""))
             continue
         source = BUS if found.format == "json" else f"{BUS}_{found.format}"
         if source not in sections:
             form = [] if found.format == "json" else [f'format = "{found.format}"']
+            if found.format in ("avro", "protobuf"):
+                form.append(f"registry = {in_quotes(named)}")
+                to_do += [t for t in more if t not in to_do]
             sections[source] = [f'[sources.{source}]\nconnector = "kafka"\n' + "\n".join([*_lines(written), *form]) + "\n"]
         name = imports.free(re.sub(r"\W+", "_", found.topic, flags=re.ASCII).strip("_") or "topic")
         name = name if not name[0].isdigit() else f"topic_{name}"
         imports.add(source, name, found.columns)
         sections[source].append(f"[sources.{source}.tables.{name}]\n" + "\n".join(_declared(found)) + "\n")
     if not imports.statements:
-        raise no_tables("no topic tells a table", "send messages of JSON or text to a topic", skipped)
+        raise no_tables(
+            "no topic tells a table", "send messages of JSON or text to a topic, or give the `--registry` of others", skipped
+        )
     project = "\n".join(part for parts in sections.values() for part in parts)
     return NewProject(
         {Path(f"{BUS}.sqrl"): "\n".join(imports.statements), Path(FILE_NAME): project}, tuple(skipped), tuple(to_do)
@@ -86,6 +94,8 @@ def _declared(found: Any) -> list[str]:
         lines.append(f'metadata = {{ {KEY_COLUMN} = "key" }}')
     if found.primary_key:
         lines.append(f"primary_key = [{', '.join(map(in_quotes, found.primary_key))}]")
+    if found.key_format:
+        lines.append(f"key_format = {in_quotes(found.key_format)}")
     return lines
 
 

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import io
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from belvedere.connectors.kafka.ranges import RangeReader
 from tests.commands.checked_data import looked_at, project, told
 from tests.kafka.conftest import Bus
+from tests.kafka.registry import serving
+from tests.kafka.test_avro import avro
+from tests.kafka.test_protobuf import descriptors, framed, message, registered
 
+__all__ = ["descriptors"]
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]
 
 
@@ -85,3 +91,77 @@ def test_avro_of_a_file_and_texts(bus: Bus, tmp_path: Path, spark: Any) -> None:
     project(tmp_path, source(bus, f'[sources.bus.tables.Lines]\ntopic = "{text}"\n', 'format = "text"\n'), "IMPORT bus.Lines;")
     lines = looked_at(tmp_path)["Lines"]
     assert (lines["rows"], lines["fit"]) == (2, 1)
+
+
+def test_avro_with_a_registry(bus: Bus, tmp_path: Path, spark: Any) -> None:
+    id_, note = {"name": "id", "type": "long"}, {"name": "note", "type": "string"}
+    old, new = ({"type": "record", "name": "Order", "fields": f} for f in ([id_], [id_, note]))
+    name = bus.topic()
+    bus.send(name, avro({"id": 1}, old, 1), avro({"id": 2**40, "note": "a"}, new, 2), b"{}", b"\0\0\0\0\x01", key="1")
+    bus.send(name, None, key="1")
+    bus.send(name, avro({"id": 3, "note": "b"}, new, 2), key="3")
+    table = f'[sources.bus.tables.Orders]\ntopic = "{name}"\ncolumns = {{ id = "INT" }}\nprimary_key = ["id"]\n'
+    schemas = {f"/base/schemas/ids/{n}": {"schema": json.dumps(s)} for n, s in ((1, old), (2, new))}
+    with serving(schemas) as registry:
+        project(tmp_path, source(bus, table, f'format = "avro"\nregistry = "{registry}"\n'), "IMPORT bus.Orders;")
+        orders = looked_at(tmp_path)["Orders"]
+        assert (orders["rows"], orders["fit"]) == (6, 3)
+        assert told(orders, "refused") == [
+            ('column "id" is not of type INT', 1),
+            ("does not begin with the number of a schema", 1),
+            ("is not Avro of its schema", 1),
+        ]
+        assert all("registry" in f["hint"] for f in orders["findings"] if "does not begin" in f["what"])
+        assert told(orders, "type") == [('column "id" is INT, and BIGINT in the source', None)]
+        assert told(orders, "unnamed") == [("the data has 1 column that the table has not: note", None)]
+        bus.send(name, b"\0\0\0\0\x07a")
+        (failure,) = looked_at(tmp_path, code=1)["Orders"]["failures"]
+        assert failure["code"] == "B6205"
+    (failure,) = looked_at(tmp_path, code=1)["Orders"]["failures"]
+    assert failure["code"] == "B6205"
+    assert "u:p@" not in json.dumps(failure)
+
+
+def test_protobuf(bus: Bus, tmp_path: Path, spark: Any, descriptors: Path) -> None:
+    kinds = {"schema": (descriptors / "order.desc").read_bytes(), "message": "shop.Order"}
+    name = bus.topic()
+    first, second = (message(kinds, {"id": n, "city": "Köln"}) for n in (1, 2**40))
+    bus.send(name, first, second, b"\xff")
+    columns = 'columns = { id = "INT", city = "STRING", nr = "INT" }\n'
+    table = (
+        f'[sources.bus.tables.Orders]\ntopic = "{name}"\n{columns}schema = "{descriptors}/order.desc"\nmessage = "shop.Order"\n'
+    )
+    project(tmp_path, source(bus, table, 'format = "protobuf"\n'), "IMPORT bus.Orders;")
+    orders = looked_at(tmp_path)["Orders"]
+    assert (orders["rows"], orders["fit"]) == (3, 1)
+    assert told(orders, "refused") == [('column "id" is not of type INT', 1), ("is not Protobuf of its schema", 1)]
+    assert told(orders, "missing") == [('no row has the column "nr"', None)]
+    assert told(orders, "type") == [('column "id" is INT, and BIGINT in the source', None)]
+    framed_topic = bus.topic()
+    bus.send(framed_topic, framed(first, 1), b"\1")
+    table = f'[sources.bus.tables.Orders]\ntopic = "{framed_topic}"\ncolumns = {{ id = "BIGINT" }}\n'
+    with serving(registered(descriptors)) as registry:
+        project(tmp_path, source(bus, table, f'format = "protobuf"\nregistry = "{registry}"\n'), "IMPORT bus.Orders;")
+        orders = looked_at(tmp_path)["Orders"]
+    assert (orders["rows"], orders["fit"]) == (2, 1)
+    assert told(orders, "refused") == [("does not begin with the number of a schema", 1)]
+
+
+def test_messages_are_read_once(bus: Bus, tmp_path: Path, spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And what the table has not is told of all that are looked at."""
+    name = bus.topic(2)
+    bus.send(name, {"id": 0, "only here": 1}, *({"id": n} for n in range(1_500)))
+    bus.send(name, *({"id": n} for n in range(10)), partition=1)
+    read, taken = RangeReader.read, list[int]()
+
+    def counted(self: RangeReader, *given: Any) -> Iterator[Any]:
+        for range_, messages in read(self, *given):
+            taken.append(len(messages))
+            yield range_, messages
+
+    monkeypatch.setattr(RangeReader, "read", counted)
+    table = f'[sources.bus.tables.Clicks]\ntopic = "{name}"\ncolumns = {{ id = "BIGINT" }}\n'
+    project(tmp_path, source(bus, table), "IMPORT bus.Clicks;")
+    clicks = looked_at(tmp_path, "--rows", "10000")["Clicks"]
+    assert (clicks["rows"], sum(taken)) == (1_511, 1_511)
+    assert told(clicks, "unnamed") == [("the data has 1 column that the table has not: only here", None)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -10,9 +11,23 @@ import pytest
 
 from belvedere.cli import run
 from tests.kafka.conftest import Bus
+from tests.kafka.registry import serving
+from tests.kafka.test_avro import avro
+from tests.kafka.test_protobuf import descriptors, framed, message, registered, told
 from tests.run.loops import Loop
 
+__all__ = ["descriptors", "told"]
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]
+
+FIELDS = [{"name": "id", "type": "long"}, {"name": "city", "type": ["null", "string"]}]
+CITY = {"type": "record", "name": "City", "fields": FIELDS}
+KEY = {"type": "record", "name": "Key", "fields": FIELDS[:1]}
+SCHEMAS: dict[str, Any] = {
+    "/base/schemas/ids/11": {"schema": json.dumps(CITY)},
+    "/base/schemas/ids/12": {"schema": json.dumps(KEY), "schemaType": "AVRO"},
+    "/base/schemas/ids/13": {"schema": '"long"'},
+    "/base/schemas/ids/14": {"schema": "{}", "schemaType": "JSON"},
+}
 
 
 def test_a_project_is_made_of_topics(own_bus: Bus, tmp_path: Path, spark: Any, capsys: pytest.CaptureFixture[str]) -> None:
@@ -74,3 +89,60 @@ def test_passwords_stay_out_of_files(own_bus: Bus, tmp_path: Path, capsys: pytes
 def test_a_cluster_without_messages(own_bus: Bus, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["init", str(tmp_path / "p"), "--from", f"kafka://{own_bus.address}"]) == 1
     assert "B9113" in capsys.readouterr().err
+
+
+def test_topics_with_a_schema_registry(
+    own_bus: Bus,
+    tmp_path: Path,
+    spark: Any,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    descriptors: Path,
+    told: dict[str, Any],
+) -> None:
+    ulm, trier = avro({"id": 1, "city": "Ülm"}, CITY, 11), avro({"id": 2, "city": None}, CITY, 11)
+    for topic in ("stream", "by-record", "by_value", "by_text", "schema-of-json", "unknown", "orders"):
+        own_bus.topic(1, topic, **({"cleanup_policy": "compact"} if topic.startswith("by") else {}))
+    own_bus.send("stream", ulm, trier, key=avro({"id": 9}, KEY, 12))
+    own_bus.send("by-record", ulm, key=avro({"id": 1}, KEY, 12))
+    own_bus.send("by-record", trier, None, key=avro({"id": 2}, KEY, 12))
+    own_bus.send("by_value", ulm, key=avro(1, "long", 13))  # type: ignore[arg-type]
+    own_bus.send("by_text", trier, key="2")
+    own_bus.send("schema-of-json", b"\0\0\0\0\x0e{}")
+    own_bus.send("unknown", b"\0\0\0\0\x63{}")
+    own_bus.send("orders", framed(message(told, {"id": 5, "city": "a"}), 1))
+    with serving(
+        SCHEMAS | registered(descriptors) | {"/base/schemas/ids/1": {"schemaType": "PROTOBUF", "schema": ""}}
+    ) as registry:
+        address, folder = f"kafka://{own_bus.address}", tmp_path / "p"
+        assert run(["init", str(folder), "--from", address]) == 1
+        assert "give the registry's address: `--registry http://host:8081`" in capsys.readouterr().err
+        assert run(["init", str(folder), "--from", address, "--registry", registry]) == 0
+        said = capsys.readouterr()
+        assert "BUS_REGISTRY_PASSWORD" in said.out
+        assert 'topic "schema-of-json" has messages of a schema of JSON' in said.err
+        assert "does not give schema 99: it is left out" in said.err
+        text = (folder / "belvedere.toml").read_text()
+        assert "u:p@" not in text
+        sources = tomllib.loads(text)["sources"]
+        tables = sources["bus_avro"]["tables"]
+        assert {n: (t.get("primary_key"), t.get("key_format")) for n, t in tables.items()} == {
+            "by_record": (["id"], "avro"),
+            "by_value": (["id"], "avro"),
+            "by_text": (["id"], None),
+            "stream": (None, None),
+        }
+        assert tables["stream"]["columns"] == {"id": "BIGINT", "city": "STRING"}
+        assert sources["bus_protobuf"]["tables"]["orders"]["columns"]["city"] == "STRING"
+        monkeypatch.setenv("BUS_REGISTRY_PASSWORD", "p")
+        assert run(["check", str(folder / "bus.sqrl")]) == 0
+        loop = Loop(spark, folder, (folder / "bus.sqrl").read_text(), text)
+        loop.once()
+        counts = {n: loop.rows(f"{n}Count")[0]["rows_so_far"] for n in (*tables, "orders")}
+        assert counts == {"by_record": 1, "by_value": 1, "by_text": 1, "stream": 2, "orders": 1}
+        assert loop.rows("_belvedere_rejected") == []
+
+
+def test_a_registry_without_a_cluster(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["init", str(tmp_path / "p"), "--from", str(tmp_path), "--registry", "http://localhost:1"]) == 2
+    assert "--from kafka://host:port" in capsys.readouterr().err

@@ -69,3 +69,29 @@ primary_key = ["id"]
     (other,) = looked["orders"]["failures"]
     assert (other["code"], other["hint"]) == ("B6223", 'write `primary_key = ["customer", "number"]`, or leave `columns` out')
     assert looked["customers"]["failures"][0]["code"] == "B6223"
+
+
+def test_a_slot_that_is_lost(shop: Shop, tmp_path: Path) -> None:
+    """The server removes what a slot had still to read, where it would keep more than it may."""
+    shop.run(
+        "INSERT INTO customers VALUES (1, 'Köln', 1)", f"SELECT pg_create_logical_replication_slot('{shop.slot}', 'pgoutput')"
+    )
+    project(tmp_path, source(shop), "IMPORT crm.customers;\nIMPORT crm.orders;")
+    assert looked_at(tmp_path)["customers"]["fit"] == 1
+    try:
+        shop.run("ALTER SYSTEM SET max_slot_wal_keep_size = '1MB'", "SELECT pg_reload_conf()")
+        for _ in range(3):
+            shop.run("CREATE TABLE filling AS SELECT 1", "DROP TABLE filling", "SELECT pg_switch_wal()")
+        shop.run("CHECKPOINT")
+        looked = looked_at(tmp_path, code=1)
+    finally:
+        shop.run("ALTER SYSTEM RESET max_slot_wal_keep_size", "SELECT pg_reload_conf()")
+    for table in ("customers", "orders"):
+        (failure,) = looked[table]["failures"]
+        assert failure["code"] == "B6225"
+        assert "has removed what the slot" in failure["message"]
+        assert failure["hint"] == "changes are gone: drop the slot and begin with a new store, which reads the tables anew"
+    assert looked["customers"]["fit"] == 1, "its rows are looked at all the same"
+    shop.run(f"SELECT pg_drop_replication_slot('{shop.slot}')", f"SELECT pg_create_physical_replication_slot('{shop.slot}')")
+    (failure,) = looked_at(tmp_path, code=1)["customers"]["failures"]
+    assert (failure["code"], failure["message"]) == ("B6222", f'the slot "{shop.slot}" is a physical one')

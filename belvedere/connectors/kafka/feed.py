@@ -31,6 +31,7 @@ from belvedere.settings import Source
 from belvedere.time.entries import Act, BoundMark, ProducerAct
 
 if TYPE_CHECKING:
+    from confluent_kafka import Message
     from pyspark.sql import SparkSession
 
 MOST_ROWS = 1_000_000
@@ -205,7 +206,7 @@ class KafkaFeed:
         marks = self._openings(new) if self.input.watermarks else ()
         return Arrived(found.rows, found.rejected, found.refused, marks=marks, notices=notices, producers=found.producers)
 
-    def sample(self, rows: int, spark: Callable[[], SparkSession]) -> Arrived:
+    def sample(self, rows: int) -> list[tuple[Range, list[Message]]]:
         """The first and last messages of each partition, those from `starting` on; the last ones where it is "latest". Raises B6201."""
         topics = self._known_topics(anew=True)
         places = [(t.name, p) for t in topics for p in t.partitions]
@@ -216,11 +217,17 @@ class KafkaFeed:
         reader = RangeReader(self.settings)
         try:
             ranges = [r for p in places for r in _end_ranges(p, at[p], ends[p], first, most)]
-            chunks = [self.shape.chunk(r.label, messages) for r, messages in reader.read(ranges, SAMPLE_SECONDS)]
+            return list(reader.read(ranges, SAMPLE_SECONDS))
         finally:
             reader.close()
+
+    def rows_of(self, found: Iterable[tuple[Range, list[Message]]], spark: Callable[[], SparkSession]) -> Arrived:
+        """Messages of a sample as an epoch that begins with them takes them."""
+        chunks = [self.shape.chunk(r.label, messages) for r, messages in found]
         session = spark() if any(c.undecided for c in chunks) else None
-        return self._arrived(gathered(session, self.input.id, self.shape, chunks), places)
+        return self._arrived(
+            gathered(session, self.input.id, self.shape, chunks), {(t.name, p) for t in self._topics for p in t.partitions}
+        )
 
     def past(self, past: PastSpan, files: Sequence[SourceFile]) -> Iterator[OffsetRange]:
         """The offsets that an epoch took. Raises B7070 where some are gone, or the topic is another one."""

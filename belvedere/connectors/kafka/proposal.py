@@ -1,13 +1,13 @@
 """How the tables of a cluster would be declared: `belvedere init --from kafka://...`.
 
-In: a source without tables. Out: for each topic whose newest messages tell them its columns, format and key. A topic that keeps the newest
-message of each key, and whose keys are values of its columns, is a table.
+In: a source without tables, which may name a schema registry. Out: for each topic whose newest messages tell them its columns, format and
+key. A topic that keeps the newest message of each key, and whose keys are values of its columns, is a table.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,9 +17,12 @@ from confluent_kafka.admin import ConfigResource, ResourceType
 
 from belvedere.connectors.kafka.client import client_settings, told
 from belvedere.connectors.kafka.formats import format_named
+from belvedere.connectors.kafka.formats.decoded import COLUMN
+from belvedere.connectors.kafka.formats.registry import format_of, newest_framed, number_of
 from belvedere.connectors.kafka.sample import newest_messages, table_names
 from belvedere.connectors.kafka.topics import SECONDS, Cluster
 from belvedere.errors import BelvedereError, fail
+from belvedere.schema import Column
 from belvedere.settings import Source
 
 KEY_COLUMN = "message_key"
@@ -36,7 +39,9 @@ class ProposedTopic:
     columns: pa.Schema
     primary_key: tuple[str, ...] = ()
     has_other_keys: bool = False
-    """Whether messages have keys that are no columns."""
+    """Whether messages have keys that are no columns, as texts."""
+    key_format: str = ""
+    """That of keys which name their schema in a registry."""
 
 
 def proposed_topics(source: Source) -> Iterator[ProposedTopic | BelvedereError]:
@@ -54,17 +59,71 @@ def _proposed(source: Source, topic: str) -> ProposedTopic:
     if not values:
         raise fail("B6103", f'topic "{topic}" has no messages that would tell its columns')
     if all(v.startswith(FRAME) for v in values):
-        hint = 'write `format = "avro"` and `registry = "..."` by hand'
-        raise fail("B6103", f'topic "{topic}" has messages that name their schema in a registry', hint=hint)
+        return _of_registry(source, topic, messages, values)
     keyed = [m for m in messages if m.key() is not None]
-    rows = [r for r in map(_row, messages) if r is not None]
-    if not rows:
+    rows = list(map(_row, messages))
+    if not any(r is not None for r in rows):
         columns = format_named("text").columns(topic, lambda: values, {})
         return ProposedTopic(topic, "text", columns, has_other_keys=bool(keyed))
     columns = format_named("json").columns(topic, lambda: values, {})
-    key = _key(keyed, columns.names)
-    is_table = bool(key) and len(keyed) == len(messages) and (len(values) < len(messages) or _is_compacted(source, topic))
+    key = _key([None if m.key() is None else _said(m.key()) for m in messages], rows, columns.names)
+    is_table = _is_table(source, topic, key, messages)
     return ProposedTopic(topic, "json", columns, key if is_table else (), bool(keyed) and not key)
+
+
+def _of_registry(source: Source, topic: str, messages: Sequence[Message], values: Sequence[bytes]) -> ProposedTopic:
+    """A topic whose messages name their schemas. Raises B6103, B6205."""
+    address = source.options.get("registry")
+    if address is None:
+        hint = "give the registry's address: `--registry http://host:8081`"
+        raise fail("B6103", f'topic "{topic}" has messages that name their schema in a registry', hint=hint)
+    form = _registered(str(address), topic, values)
+    options = {"registry": str(address)}
+    columns = format_named(form).columns(topic, lambda: values, options)
+    rows = _decoded(form, [m.value() for m in messages], columns, options)
+    of_keys = [m.key() for m in messages if m.key() is not None]
+    if not of_keys or not all(k.startswith(FRAME) for k in of_keys):
+        key = _key([None if m.key() is None else _said(m.key()) for m in messages], rows, columns.names)
+        is_table = _is_table(source, topic, key, messages)
+        return ProposedTopic(topic, form, columns, key if is_table else (), bool(of_keys) and not key)
+    key_form = _registered(str(address), topic, of_keys)
+    of_key = format_named(key_form).columns(topic, lambda: of_keys, options)
+    keys = [
+        k if k is None or of_key.names != [COLUMN] else k[COLUMN]
+        for k in _decoded(key_form, [m.key() for m in messages], of_key, options)
+    ]
+    key = _key(keys, rows, columns.names)
+    if not _is_table(source, topic, key, messages):
+        return ProposedTopic(topic, form, columns)
+    return ProposedTopic(topic, form, columns, key, key_format=key_form)
+
+
+def _registered(address: str, topic: str, values: Sequence[bytes]) -> str:
+    """The format of the newest of these messages or keys. Raises B6103, B6205."""
+    found = format_of(address, number_of(newest_framed(topic, values)) or 0)
+    if found not in ("avro", "protobuf"):
+        raise fail("B6103", f'topic "{topic}" has messages of a schema of {found.upper()} in the registry, which are not read')
+    return found
+
+
+def _decoded(
+    form: str, values: Sequence[bytes | None], columns: pa.Schema, options: Mapping[str, Any]
+) -> list[dict[str, Any] | None]:
+    """A row for each value; None where there is none, or it is refused."""
+    places = [n for n, v in enumerate(values) if v is not None]
+    kept = [v for v in values if v is not None]
+    decoded = format_named(form).decode(kept, [Column(f.name, f.type) for f in columns], options)
+    found: list[dict[str, Any] | None] = [None] * len(values)
+    for number, (place, row) in enumerate(zip(places, decoded.rows.to_pylist(), strict=True)):
+        found[place] = None if number in decoded.refused else row
+    return found
+
+
+def _is_table(source: Source, topic: str, key: Sequence[str], messages: Sequence[Message]) -> bool:
+    """Whether the messages are the rows of a table with this key."""
+    if not key or any(m.key() is None for m in messages):
+        return False
+    return any(m.value() is None for m in messages) or _is_compacted(source, topic)
 
 
 def _row(message: Message) -> dict[str, Any] | None:
@@ -75,12 +134,12 @@ def _row(message: Message) -> dict[str, Any] | None:
     return found if isinstance(found, dict) else None
 
 
-def _key(messages: Sequence[Message], names: Sequence[str]) -> tuple[str, ...]:
-    """The columns whose values the keys are: the members of an object, or one whose value is the key as it is."""
-    if not messages:
+def _key(said: Sequence[Any], rows: Sequence[dict[str, Any] | None], names: Sequence[str]) -> tuple[str, ...]:
+    """The columns whose values the keys are (None where a message has none): the members of an object, or one whose value is the key."""
+    keys = [k for k in said if k is not None]
+    if not keys:
         return ()
-    keys = [_said(m.key()) for m in messages]
-    pairs = [(k, r) for k, r in zip(keys, map(_row, messages), strict=True) if r is not None]
+    pairs = [(k, r) for k, r in zip(said, rows, strict=True) if k is not None and r is not None]
     if all(isinstance(k, dict) and k for k in keys):
         members = tuple(keys[0])
         return members if all(all(m in names and r.get(m) == k.get(m) for m in members) for k, r in pairs) else ()

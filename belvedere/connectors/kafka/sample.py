@@ -6,7 +6,7 @@ rejected message by message.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -37,9 +37,11 @@ def table_names(source: Source) -> list[str]:
 
 def sampled_columns(source: Source, table: str) -> pa.Schema:
     """The columns of the schema or of the newest messages, and those that hold what a message has beside its value."""
-    metadata = metadata_of(source, table)
+    return _columns(source, table, cache(lambda: newest_messages(source, table)))
 
-    newest = cache(lambda: newest_messages(source, table))
+
+def _columns(source: Source, table: str, newest: Callable[[], Sequence[Message]]) -> pa.Schema:
+    metadata = metadata_of(source, table)
 
     def sample() -> list[bytes]:
         return [v for v in (m.value() for m in newest()) if v is not None]
@@ -54,10 +56,12 @@ def sampled_columns(source: Source, table: str) -> pa.Schema:
 
 
 def sampled(wanted: Wanted, rows: int, spark: Callable[[], SparkSession]) -> Sampled:
-    """Messages as rows, and what the schema or the newest ones say of their columns."""
-    arrived = KafkaFeed(wanted).sample(rows, spark)
+    """Messages as rows, and what the schema or they say of their columns."""
+    feed = KafkaFeed(wanted)
+    read = feed.sample(rows)
+    arrived, messages = feed.rows_of(read, spark), [m for _, some in read for m in some]
     try:
-        found = sampled_columns(wanted.source, wanted.table)
+        found = _columns(wanted.source, wanted.table, lambda: messages)
     except BelvedereError:  # no messages, or a schema that tells no columns
         return Sampled(arrived, order="parts")
     types = {f.name: f.type for f in found} if wanted.source.format in ("avro", "protobuf") else {}

@@ -233,7 +233,8 @@ class Server:
             return None
         position, status, plugin = found[0]
         if plugin != "pgoutput":
-            raise fail("B6222", f'the slot "{self.slot}" is of the plugin {plugin}', hint="name another one in `slot`")
+            what = f"is of the plugin {plugin}" if plugin else "is a physical one"
+            raise fail("B6222", f'the slot "{self.slot}" {what}', hint="name another one in `slot`")
         if status == "lost":
             raise lost_slot(self.source, f'the server has removed what the slot "{self.slot}" had still to read')
         return int(position)
