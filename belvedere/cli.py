@@ -25,7 +25,7 @@ COMMANDS = {
     "check": "say what is wrong with a script, in under a second and without Spark",
     "fmt": "write scripts in the one layout",
     "explain": "explain a diagnostic's code, or how a script's views are maintained",
-    "schema": "print the columns of imported tables, or accept new ones",
+    "schema": "print the columns of imported tables, or accept new ones; print the GraphQL schema",
     "plan": "say what a start would do to a store",
     "sources": "print what sources have, how far it was read, what waits for sinks",
     "run": "maintain a script's views and serve them",

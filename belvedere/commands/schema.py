@@ -1,7 +1,7 @@
 """`belvedere schema`: the columns of a script's imported tables, to paste into belvedere.toml; `accept` takes what files have beside them.
 
 In: a script, its store. Out: the columns that the store has, or else those that the rows tell; what is new in files. `accept` notes it for
-the next start. It starts no Spark.
+the next start. With `--graphql` the schema of the API instead. It starts no Spark.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Annotated, Any
 import pyarrow as pa
 import typer
 
+from belvedere.catalog import Catalog
 from belvedere.commands.addresses import StoreOption
 from belvedere.commands.output import has_errors, in_quotes, print_json, read_script, show
 from belvedere.connectors.growing import TableGrowth, growth_of_sources
@@ -30,6 +31,8 @@ def command(
     ],
     store: StoreOption = None,
     json: Annotated[bool, typer.Option("--json", help="print as JSON")] = False,
+    graphql: Annotated[bool, typer.Option("--graphql", help="print the GraphQL schema of the script's API (SDL)")] = False,
+    role: Annotated[str | None, typer.Option("--role", help="with --graphql: what callers of this role see of it")] = None,
 ) -> int:
     """Print the columns of imported tables, to paste; `schema accept SCRIPT` takes new columns and wider types with the next start."""
     from belvedere.commands.stores import compile_over_store
@@ -38,12 +41,16 @@ def command(
     accepts = len(words) == 2 and words[0] == ACCEPT
     if len(words) != 1 and not accepts:
         raise typer.BadParameter("write `belvedere schema SCRIPT` or `belvedere schema accept SCRIPT`")
+    if (graphql and (accepts or json)) or (role is not None and not graphql):
+        raise typer.BadParameter("write `belvedere schema SCRIPT --graphql [--role ROLE]`")
     script = Path(words[-1])
     text, project = read_script(script), load_project(script.parent)
     over = compile_over_store(script, text, store, project, starting=True)
     if has_errors(over.diagnostics):
         show(over.diagnostics, {str(script): text}, stream=sys.stderr)
         return 1
+    if graphql:
+        return _print_graphql(over.catalog, over.project, role)
     imported = {i: t.source for i, t in over.catalog.inputs.items() if t.source is not None}
     columns = {(s.source, s.table): s.columns for s in imported.values() if s.columns is not None}
     growths = _growths(over.project, over.url, {(s.source, s.table): i for i, s in imported.items() if s.columns is not None})
@@ -69,6 +76,17 @@ def command(
         typer.echo("taken with the next start" if grown else "there is nothing new to accept")
     elif grown:
         typer.echo(f"not taken yet: `belvedere schema accept {script}`", err=True)
+    return 0
+
+
+def _print_graphql(catalog: Catalog, project: ProjectSettings, role: str | None) -> int:
+    from belvedere.api.graphql.printed import printed_schema
+
+    if role is not None and role not in catalog.grants:
+        raise typer.BadParameter(
+            f"role `{role}` is none of [roles] in belvedere.toml: {', '.join(catalog.grants) or 'there are none'}"
+        )
+    typer.echo(printed_schema(catalog, project, role))
     return 0
 
 
