@@ -102,6 +102,11 @@ def _keyed(table: StoredTable) -> Schema:
     return Schema((*schema.columns, Column(KEY, pa.string(), nullable=False, hidden=True)), (KEY,))
 
 
+def vocabulary_catalog(known: Vocabulary) -> Catalog:
+    """What a query may name, as a catalog."""
+    return finish(ScriptLowering(known.file, known.text, None, known.definitions.copy()))
+
+
 def compile_read(sql: str, known: Vocabulary) -> tuple[Catalog, QueryTemplate]:
     """One query over relations that are known, or the call of a query template. Raises diagnostics with places in its text."""
     call, found = called_template(sql, known.templates), list[Diagnostic]()

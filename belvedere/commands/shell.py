@@ -20,16 +20,18 @@ from threading import Thread
 from typing import TYPE_CHECKING
 
 from belvedere.commands.answer_formats import FORMATS
-from belvedere.commands.completion import FUNCTION_NAMES, Words
+from belvedere.commands.completion import Words
 from belvedere.commands.output import show, told_of_quarantine
 from belvedere.commands.query_store import StoreTables, open_store_tables
 from belvedere.commands.statements import is_blank, piped
+from belvedere.editor.functions import function_names
+from belvedere.editor.known import Known
 from belvedere.errors import BelvedereError, fail
 from belvedere.functions.types import type_text
 from belvedere.lang.names import did_you_mean
 from belvedere.lang.template_calls import form_of_call
 from belvedere.schema import find_named
-from belvedere.store_queries import QUERY_FILE
+from belvedere.store_queries import QUERY_FILE, vocabulary_catalog
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -87,9 +89,10 @@ class Shell:
 
     def words(self) -> Words:
         """What may be completed."""
+        self.store.tables()  # raises where the store is away
         known = self.store.vocabulary()
-        columns = {n: [c.name for c in t.schema.visible] for n, t in self.store.tables().items() if t.schema.visible}
-        return Words(columns, [t.path.text for t in known.templates.values() if t.path is not None])
+        names = Known(vocabulary_catalog(known), QUERY_FILE)
+        return Words(names, [t.path.text for t in known.templates.values() if t.path is not None])
 
     def run(self, statements: Iterable[str]) -> None:
         """Answer one statement after another."""
@@ -114,7 +117,7 @@ class Shell:
         elif word == "\\d":
             tell(self._described(argument.strip("`")) if argument else self._listed())
         elif word == "\\f":
-            names = [n for n in FUNCTION_NAMES if argument.lower() in n]
+            names = [n for n in function_names() if argument.lower() in n]
             tell("\n".join([*names, f"({len(names)} functions)"]) + "\n")
         elif word == "\\timing":
             self.timing = not self.timing

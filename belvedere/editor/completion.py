@@ -15,6 +15,7 @@ from sqlglot.tokenizer_core import TokenType as T
 from belvedere.editor.document import Document, Revision
 from belvedere.editor.functions import function_names
 from belvedere.editor.heads import Form
+from belvedere.editor.names import written
 from belvedere.editor.uses import OWNER, KnownColumn, Statement, columns, fields
 from belvedere.errors import BelvedereError
 from belvedere.functions.types import type_text
@@ -83,6 +84,7 @@ TYPES = (
         "INT BIGINT SMALLINT TINYINT DOUBLE FLOAT DECIMAL STRING BOOLEAN TIMESTAMP DATE BINARY ARRAY STRUCT MAP"  # as SQL writes them
     ).split()
 )
+_CLOSING = re.compile(r"\w*`")
 _BEGUN = re.compile(r"`[^`\n]*\Z|\w*\Z")
 
 
@@ -98,11 +100,9 @@ class Proposal:
     @property
     def written(self) -> str:
         """The word as a script has it."""
-        if self.kind in ("keyword", "function", "type", "hint") or re.fullmatch(
-            r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*|@", self.word, re.ASCII
-        ):
+        if self.kind in ("keyword", "function", "type", "hint"):
             return self.word
-        return f"`{self.word}`"
+        return ".".join(map(written, self.word.split("."))) if self.kind in ("relation", "source") else written(self.word)
 
 
 @dataclass(frozen=True)
@@ -119,13 +119,18 @@ def complete(document: Document, offset: int) -> Proposals:
     now = document.ready()
     offset = min(max(offset, 0), len(now.text))
     begun = _BEGUN.search(now.text, 0, offset)
-    start = begun.start() if begun is not None else offset
+    start, end = begun.start() if begun is not None else offset, offset
+    if now.text[start:offset].startswith("`"):
+        if (closing := _CLOSING.match(now.text, offset)) is not None:
+            end = closing.end()
+        else:  # what follows is no part of the name
+            now = Revision(f"{now.text[:offset]}`{now.text[offset:]}", now.known)
     folded = now.text[start:offset].strip("`").casefold()
     found: dict[tuple[str, str], Proposal] = {}
     for p in _proposals(document, now, start, offset):
         if p.word.casefold().startswith(folded):
             found.setdefault((p.word, p.kind if p.kind in ("keyword", "function") else ""), p)
-    return Proposals(start, offset, tuple(found.values()))
+    return Proposals(start, end, tuple(found.values()))
 
 
 def _proposals(document: Document, now: Revision, start: int, offset: int) -> Iterator[Proposal]:

@@ -81,6 +81,14 @@ class Document:
         self._compiled: tuple[str, Compiled, ProjectSettings] | None = None
         self.now = Revision(text, Known(Catalog(), self.file))
 
+    @classmethod
+    def of_names(cls, text: str, known: Known) -> Document:
+        """A text by itself over names that are known: a query. It is not compiled."""
+        made = cls(Path(known.file), text)
+        made.now = Revision(text, known)
+        made._compiled = (text, Compiled(known.catalog), ProjectSettings(Path()))
+        return made
+
     @property
     def text(self) -> str:
         """The text as it is now."""

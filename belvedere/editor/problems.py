@@ -10,6 +10,7 @@ import re
 from dataclasses import dataclass
 
 from belvedere.editor.document import Document
+from belvedere.editor.names import written
 from belvedere.errors import Diagnostic
 from belvedere.lang.statements.format import format_script
 from belvedere.lang.statements.parse import parse_script
@@ -54,14 +55,13 @@ def remedy(diagnostic: Diagnostic, text: str) -> Remedy | None:
         return None
     wrong = re.findall(r"`([^`]+)`", diagnostic.message)
     start, end = diagnostic.span.start, diagnostic.span.end
-    written = text[start:end]
-    last = next((w for w in wrong if written.strip("`").casefold().endswith(w.casefold())), None)
+    there = text[start:end].strip("`").casefold()
+    last = next((w for w in wrong if there.endswith(w.casefold())), None)
     if last is None:
         return None
-    if written.strip("`").casefold() != last.casefold():  # the last name of a path
+    if there != last.casefold():  # the last name of a path
         start = end - len(last)
-    right = named[1] if named[1].isidentifier() and named[1].isascii() else f"`{named[1]}`"
-    return Remedy(f"write `{named[1]}`", diagnostic, start, end, right)
+    return Remedy(f"write `{named[1]}`", diagnostic, start, end, written(named[1]))
 
 
 def formatted(document: Document) -> str | None:

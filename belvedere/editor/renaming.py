@@ -13,11 +13,11 @@ from pathlib import Path
 from belvedere.catalog import Catalog, Input, Subscription, View
 from belvedere.compiler import compile_script
 from belvedere.editor.document import Document
+from belvedere.editor.names import is_plain, is_reserved, written
 from belvedere.editor.places import Place, places, symbols_at
-from belvedere.editor.reading import read
 from belvedere.editor.uses import Symbol, Use
 from belvedere.errors import BelvedereError, fail
-from belvedere.lang.statements.spacing import KEYWORD_TYPES, KEYWORDS
+from belvedere.lang.statements.spacing import KEYWORDS
 
 RENAMED = ("relation", "column", "relationship", "alias", "parameter")
 
@@ -41,14 +41,14 @@ def renamable(document: Document, offset: int) -> Use | None:
 def rename(document: Document, offset: int, name: str, others: Iterable[Document] = ()) -> list[Edit]:
     """The edits that give the name at an offset another one. Raises B9155 where that cannot be."""
     documents = [document, *others]
-    written = _written(name)
+    new = _written(name)
     if not document.compile().ok:
         raise _refused("the script has errors", "mend them first")
     symbols = [s for s in symbols_at(document, offset) if s.kind in RENAMED]
     for symbol in symbols:
         found = places(symbol, documents)
         if symbol.kind == "relationship" or any(p.use.defines for p in found):
-            return _renamed(symbol, name, written, found, documents)
+            return _renamed(symbol, name, new, found, documents)
     if symbols:
         raise _refused(f"`{symbols[0].name}` is defined by its source", "name it in the query: `column AS name`")
     raise _refused("there is no name here that could be changed", "stand on a view, a column, an alias or a parameter")
@@ -63,27 +63,22 @@ def _written(name: str) -> str:
     bare = name[1:-1] if len(name) > 2 and name[0] == name[-1] == "`" else name
     if not bare or "`" in bare or "\n" in bare:
         raise _refused(f"`{name}` is no name", "write a word")
-    plain = bare.isidentifier() and bare.isascii()
-    if plain and bare == name and _is_keyword(bare):
+    if is_plain(bare) and bare == name and (bare.upper() in KEYWORDS or is_reserved(bare)):
         raise _refused(f"`{name}` is a keyword", f"write it in quotes, or another name: {name}_")
-    return bare if plain and not _is_keyword(bare) else f"`{bare}`"
+    return f"`{bare}`" if bare.upper() in KEYWORDS else written(bare)
 
 
-def _is_keyword(word: str) -> bool:
-    return word.upper() in KEYWORDS or any(t.token_type in KEYWORD_TYPES for t in read(word).tokens)
-
-
-def _renamed(symbol: Symbol, name: str, written: str, found: list[Place], documents: list[Document]) -> list[Edit]:
+def _renamed(symbol: Symbol, name: str, new: str, found: list[Place], documents: list[Document]) -> list[Edit]:
     files = sorted({Path(p.span.file).name for p in found})
     if len(files) > 1:  # each can be compiled only with the others as they will be
         raise _refused(
             f"`{symbol.name}` is used in {', '.join(files)}",
             "change it by hand, or give it another name with AS in one of them",
         )
-    bare = written.strip("`").casefold()
+    bare = new.strip("`").casefold()
     if symbol.kind == "relation" and bare != symbol.name and any(d.now.known.find(bare) for d in documents if _is_in(d, found)):
         raise _refused(f"there is `{name}` already", "choose another name")
-    edits = list(dict.fromkeys(_edit(p, written, symbol) for p in found))
+    edits = list(dict.fromkeys(_edit(p, new, symbol) for p in found))
     for document in documents:
         own = [e for e in edits if e.file == document.file]
         if own:

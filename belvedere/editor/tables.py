@@ -6,13 +6,13 @@ change; what other sources told holds for a minute, and so does that one was awa
 
 from __future__ import annotations
 
-import os
 import time
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable
 from typing import Any
 
 import pyarrow as pa
 
+from belvedere.connectors.reading.infer import table_files, table_names
 from belvedere.connectors.registry import SourceTables
 from belvedere.errors import BelvedereError
 from belvedere.settings import Source
@@ -54,22 +54,6 @@ class CachedTables:
         """What changes when the answer may."""
         if source.connector != "files" or source.path is None:
             return int(self._clock() / FRESH_SECONDS)
-        return tuple(_files(str(source.path), table))
-
-
-def _files(folder: str, table: str) -> Iterator[tuple[str, int, int]]:
-    """The files of a table, those in a folder of its name too; without a table all names of the folder."""
-    try:
-        with os.scandir(folder) as entries:
-            named = [e for e in entries if e.name == table or e.name.startswith(f"{table}.") or not table]
-    except OSError:
-        return
-    for entry in sorted(named, key=lambda e: e.name):
         if not table:
-            yield entry.name, 0, 0
-        elif entry.is_dir():
-            with os.scandir(entry.path) as inner:
-                yield from sorted((e.path, (s := e.stat()).st_size, s.st_mtime_ns) for e in inner)
-        else:
-            state = entry.stat()
-            yield entry.path, state.st_size, state.st_mtime_ns
+            return tuple(table_names(source))
+        return tuple((str(file), (s := file.stat()).st_size, s.st_mtime_ns) for file in table_files(source, table))

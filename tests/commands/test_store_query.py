@@ -23,6 +23,8 @@ from belvedere.commands.prompt import WordCompleter, history_file, prompt_sessio
 from belvedere.commands.query_store import open_store_tables
 from belvedere.commands.shell import Shell
 from belvedere.commands.statements import is_whole, piped, statements_in
+from belvedere.compiler import compile_script
+from belvedere.editor.known import Known
 from belvedere.engine.failed import Failed, failures_document
 from belvedere.errors import fail
 from tests.commands.stored import CLOCK, change_columns, make_store
@@ -389,7 +391,10 @@ def test_statements() -> None:
 
 # -- completion -------------------------------------------------------------------------------------------------------
 
-WORDS = Words({"Cities": ["id", "name"], "Orders": ["name", "full name", "total"]}, ["ByCity"])
+SHOWN = (
+    "CREATE TABLE Cities (id INT, name STRING); CREATE TABLE Orders (name STRING, `full name` STRING, total INT, `select` INT);"
+)
+WORDS = Words(Known(compile_script(SHOWN).catalog, "query"), ["ByCity"])
 
 
 @pytest.mark.parametrize(
@@ -400,12 +405,14 @@ WORDS = Words({"Cities": ["id", "name"], "Orders": ["name", "full name", "total"
         ("SELECT * FROM Ci", "", ["Cities"]),
         ("SELECT * FROM cities, or", "", ["Orders"]),
         ("SELECT * FROM (SELECT * FROM `Or", "", ["Orders"]),
-        ("SELECT o.", " FROM Orders AS o", ["name", "`full name`", "total"]),
+        ("SELECT o.", " FROM Orders AS o", ["name", "`full name`", "total", "`select`"]),
+        ("SELECT o.sel", " FROM Orders AS o", ["`select`"]),
+        ("WITH c AS (SELECT total AS t FROM Orders) SELECT c.", " FROM c", ["t"]),
+        ("IMP", "", []),
         ("SELECT `Orders`.`fu", "", ["`full name`"]),
         ("SELECT nobody.na", " FROM Cities", []),
         ("SELECT * FROM Orders o JOIN Cities c ON c.", "", ["id", "name"]),
         ("SELECT * FROM Orders WHERE tota", "", ["total"]),
-        ("tota", "", ["total"]),
         ("SEL", "", ["SELECT"]),
         ("ByC", "", ["ByCity"]),
         ("\\d or", "", ["Orders"]),

@@ -50,6 +50,8 @@ def words(text: str) -> set[str]:
     ("text", "has", "has_not"),
     [
         ("X := SELECT h.| FROM High h", {"auction", "top"}, {"price", "SELECT", "Bid"}),
+        ("X := SELECT h.`to| FROM High h", {"top"}, {"auction"}),
+        ("X := SELECT h.`| FROM High h WHERE `a` > 1", {"top", "auction"}, {"price"}),
         ("X := SELECT | FROM High h", {"auction", "top", "h", "max"}, {"price"}),
         ("X := SELECT a.| FROM Auction a", {"id", "seller", "bids"}, {"_uid"}),
         ("X := SELECT a.bids.| FROM Auction a", {"price", "at"}, {"seller"}),
@@ -170,6 +172,16 @@ def test_a_hint_is_an_edit(wrong: str, right: str) -> None:
     assert found
     edit = found[0]
     assert right in text[: edit.start] + edit.text + text[edit.end :]
+
+
+def test_names_that_need_backticks_get_them() -> None:
+    text = SCRIPT + "T := SELECT 1 AS `a ``b`, 2 AS `select`;\nX := SELECT t.`a` FROM T t;"
+    at = text.index("t.`a`") + 4
+    found = complete(document(text, text), at)
+    (proposal,) = found.found
+    assert text[: found.start] + proposal.written + text[found.end :] == text.replace("t.`a`", "t.`a ``b`")
+    whole = complete(document(text.replace("t.`a`", "t."), text), at - 2)
+    assert {p.written for p in whole.found} == {"`a ``b`", "`select`"}
 
 
 def test_the_argument_that_is_written() -> None:
