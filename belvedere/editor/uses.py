@@ -68,6 +68,7 @@ class Statement:
     owner: KnownRelation | None = None
     _columns: dict[int, list[KnownColumn]] = field(default_factory=dict)
     _of_sources: dict[int, list[KnownColumn]] = field(default_factory=dict)
+    _asked: set[int] = field(default_factory=set)
 
     def text_of(self, i: int) -> str:
         """The name that a token is."""
@@ -115,12 +116,20 @@ class Statement:
             yield from (c for s in sources for c in self.columns_of(s) if not c.hidden)
         elif item.name is not None:
             name, place = self.text_of(item.name), self.read.tokens[item.name].start
-            found = self.resolve(block, item.bare)[-1:] if item.bare else []
-            type_, nullable = (found[0][1], found[0][2]) if found else (None, True)
+            type_, nullable = self._type_of(block, item)
             end = item.name - 1 if item.aliased else item.hi - 1
             end -= self.read.tokens[end].token_type == T.ALIAS and end > item.lo
             text = self.read.text[self.read.tokens[item.lo].start : self.read.tokens[max(end, item.lo)].end + 1]
             yield KnownColumn(name, Symbol("column", self.known.file, f"@{place}", name.casefold()), type_, nullable, text)
+
+    def _type_of(self, block: Block, item: SelectItem) -> tuple[pa.DataType | None, bool]:
+        """The type of an item that is a column, and whether it may be NULL. Items of a broken query may name each other in a circle."""
+        if not item.bare or item.lo in self._asked:
+            return None, True
+        self._asked.add(item.lo)
+        found = self.resolve(block, item.bare)[-1:]
+        self._asked.discard(item.lo)
+        return (found[0][1], found[0][2]) if found else (None, True)
 
     # -- names --------------------------------------------------------------------------------------------------------
 

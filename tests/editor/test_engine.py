@@ -174,6 +174,15 @@ def test_a_hint_is_an_edit(wrong: str, right: str) -> None:
     assert right in text[: edit.start] + edit.text + text[edit.end :]
 
 
+@pytest.mark.parametrize(
+    "text", ["X := SELECT a AS a FROM", "X := SELECT a AS b, b AS a FROM Nothing n WHERE a > b", "X := SELECT a b, b c, c a"]
+)
+def test_items_that_name_each_other(text: str) -> None:
+    made = document(SCRIPT + text)
+    assert hover(made, len(SCRIPT) + text.index("a")) is not None
+    assert complete(made, len(SCRIPT) + len(text)) is not None
+
+
 def test_names_that_need_backticks_get_them() -> None:
     text = SCRIPT + "T := SELECT 1 AS `a ``b`, 2 AS `select`;\nX := SELECT t.`a` FROM T t;"
     at = text.index("t.`a`") + 4
