@@ -16,7 +16,8 @@ from belvedere.editor.document import Document, Revision
 from belvedere.editor.functions import function_names
 from belvedere.editor.heads import Form
 from belvedere.editor.names import written
-from belvedere.editor.uses import OWNER, KnownColumn, Statement, columns, fields
+from belvedere.editor.statements import OWNER, Statement
+from belvedere.editor.symbols import KnownColumn, columns, fields
 from belvedere.errors import BelvedereError
 from belvedere.functions.types import type_text
 from belvedere.lang.query_hints import ON_ERROR, PLACEMENTS, PROMISES, QUERY_BY

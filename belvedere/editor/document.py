@@ -18,8 +18,10 @@ from belvedere.editor.heads import Form, read_head
 from belvedere.editor.known import Known
 from belvedere.editor.positions import Lines
 from belvedere.editor.reading import ReadText, read
+from belvedere.editor.statements import Statement, statement_of
+from belvedere.editor.symbols import Use
 from belvedere.editor.tables import CachedTables
-from belvedere.editor.uses import Statement, Use, statement_of
+from belvedere.editor.uses import uses_of
 from belvedere.errors import BelvedereError
 from belvedere.lang.progress import Progress
 from belvedere.settings import ProjectSettings, load_project
@@ -56,7 +58,7 @@ class Revision:
     @cached_property
     def uses(self) -> list[Use]:
         """What its names mean, in the order of the text."""
-        return sorted((u for s in self.statements for u in s.uses()), key=lambda u: (u.start, u.defines))
+        return sorted((u for s in self.statements for u in uses_of(s)), key=lambda u: (u.start, u.defines))
 
     def statement_at(self, offset: int) -> Statement | None:
         """The statement at an offset."""

@@ -14,7 +14,8 @@ from belvedere.catalog import Catalog, shown_names
 from belvedere.editor.document import Document, Revision
 from belvedere.editor.functions import Signature, signature_of
 from belvedere.editor.known import KnownRelation
-from belvedere.editor.uses import KnownColumn, Statement, Use, columns
+from belvedere.editor.statements import Statement
+from belvedere.editor.symbols import KnownColumn, Use, columns
 from belvedere.errors import BelvedereError
 from belvedere.functions.types import type_text
 from belvedere.rules import maintain

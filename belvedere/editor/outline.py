@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from belvedere.editor.document import Document
 from belvedere.editor.heads import Form
-from belvedere.editor.uses import Statement
+from belvedere.editor.statements import Statement
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from belvedere.editor.document import SUFFIX, Document
-from belvedere.editor.uses import Symbol, Use
+from belvedere.editor.symbols import Symbol, Use
 from belvedere.errors import Span
 
 

@@ -15,7 +15,7 @@ from belvedere.compiler import compile_script
 from belvedere.editor.document import Document
 from belvedere.editor.names import is_plain, is_reserved, written
 from belvedere.editor.places import Place, places, symbols_at
-from belvedere.editor.uses import Symbol, Use
+from belvedere.editor.symbols import Symbol, Use
 from belvedere.errors import BelvedereError, fail
 from belvedere.lang.statements.spacing import KEYWORDS
 

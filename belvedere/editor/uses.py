@@ -1,293 +1,51 @@
-"""What each name of a statement means.
+"""Where a statement uses and defines names.
 
-In: a statement's tokens, what is known of relations. Out: `Use`s: a place, the `Symbol` that it names, whether it defines it. The rules
-are those of `belvedere.lang.select.scope`, over tokens, so that a statement may be broken: a name that means nothing has no use.
+In: a statement. Out: `Use`s: a place, the `Symbol` that it names, whether it defines it. A name that means nothing has no use.
 """
 
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Mapping
-from dataclasses import dataclass, field
 
-import pyarrow as pa
 from sqlglot.tokenizer_core import TokenType as T
 
-from belvedere.editor.heads import Form, Head, read_head
-from belvedere.editor.known import Known, KnownRelation
-from belvedere.editor.reading import Range, ReadText, is_called, is_name, is_word
-from belvedere.editor.scopes import Block, SelectItem, Source, read_block
-from belvedere.schema import find_named
-
-OWNER = ("@", "_", "this")
+from belvedere.editor.heads import Form
+from belvedere.editor.reading import is_called, is_name, is_word
+from belvedere.editor.scopes import Block, Source
+from belvedere.editor.statements import Statement
+from belvedere.editor.symbols import Symbol, Use, folded_home, member, relation_symbol
 
 
-@dataclass(frozen=True)
-class Symbol:
-    """What a name means: its kind, the file and the relation (or place) that it belongs to, its folded name."""
-
-    kind: str
-    file: str
-    of: str
-    name: str
+def uses_of(statement: Statement) -> Iterator[Use]:
+    """All names of a statement that mean something."""
+    return _Uses(statement).all()
 
 
-@dataclass(frozen=True)
-class Use:
-    """A name at a place. `defines`: what it means begins here; `bare`: it is a whole item of SELECT, which takes its name from it."""
+class _Uses:
+    def __init__(self, statement: Statement):
+        self.statement, self.read, self.head = statement, statement.read, statement.head
+        self.block, self.known = statement.block, statement.known
 
-    start: int
-    end: int
-    symbol: Symbol
-    defines: bool = False
-    bare: bool = False
-
-
-@dataclass(frozen=True)
-class KnownColumn:
-    """A column that can be named: its type where it is known, the text that computes it where that stands in the same statement."""
-
-    name: str
-    symbol: Symbol
-    type: pa.DataType | None = None
-    nullable: bool = True
-    text: str = ""
-    hidden: bool = False
-    doc: str | None = None
-
-
-@dataclass
-class Statement:
-    """A statement with what its names may mean. `base` is the relation whose columns need no alias, `owner` the one behind `_` and `@`."""
-
-    read: ReadText
-    range: Range
-    head: Head
-    block: Block
-    known: Known
-    base: KnownRelation | None = None
-    owner: KnownRelation | None = None
-    _columns: dict[int, list[KnownColumn]] = field(default_factory=dict)
-    _of_sources: dict[int, list[KnownColumn]] = field(default_factory=dict)
-    _asked: set[int] = field(default_factory=set)
-
-    def text_of(self, i: int) -> str:
-        """The name that a token is."""
-        return self.read.tokens[i].text
-
-    # -- columns ------------------------------------------------------------------------------------------------------
-
-    def columns_of(self, source: Source) -> list[KnownColumn]:
-        """The columns of an item of FROM, with those of its window."""
-        if source.at not in self._of_sources:
-            self._of_sources[source.at] = self._read_columns(source)
-        return self._of_sources[source.at]
-
-    def _read_columns(self, source: Source) -> list[KnownColumn]:
-        added = [KnownColumn(n, Symbol("window", "", "", n), pa.timestamp("us", "UTC"), False) for n in self._windows(source)]
-        if source.inner is not None:
-            return [*self.given(source.inner), *added]
-        if len(source.path) == 1 and (cte := self.cte(source.path[0])) is not None:
-            return [*self.given(cte[1]), *added] if cte[1] is not None else added
-        relation = self.relation_of(source)
-        return [*columns(relation), *added] if relation is not None else added
-
-    def _windows(self, source: Source) -> tuple[str, ...]:
-        if source.function in ("", "LATE", "TABLE"):
-            return ()
-        return ("wstart", "wend", "window_start", "window_end", "window_time")
-
-    def given(self, block: Block) -> list[KnownColumn]:
-        """The columns that a query gives."""
-        block = block.giving
-        if block.lo in self._columns:
-            return self._columns[block.lo]
-        found: list[KnownColumn] = []
-        self._columns[block.lo] = found  # a query that names itself has what was found so far
-        for item in block.items:
-            found += self._of_item(block, item)
-        if not block.items:
-            found += [c for s in block.sources for c in self.columns_of(s) if not c.hidden]
-        return found
-
-    def _of_item(self, block: Block, item: SelectItem) -> Iterator[KnownColumn]:
-        if item.star:
-            qualifier = self.text_of(item.lo).casefold() if item.hi - item.lo > 1 else None
-            sources = [s for s in block.sources if qualifier is None or self.alias_of(s).casefold() == qualifier]
-            yield from (c for s in sources for c in self.columns_of(s) if not c.hidden)
-        elif item.name is not None:
-            name, place = self.text_of(item.name), self.read.tokens[item.name].start
-            type_, nullable = self._type_of(block, item)
-            end = item.name - 1 if item.aliased else item.hi - 1
-            end -= self.read.tokens[end].token_type == T.ALIAS and end > item.lo
-            text = self.read.text[self.read.tokens[item.lo].start : self.read.tokens[max(end, item.lo)].end + 1]
-            yield KnownColumn(name, Symbol("column", self.known.file, f"@{place}", name.casefold()), type_, nullable, text)
-
-    def _type_of(self, block: Block, item: SelectItem) -> tuple[pa.DataType | None, bool]:
-        """The type of an item that is a column, and whether it may be NULL. Items of a broken query may name each other in a circle."""
-        if not item.bare or item.lo in self._asked:
-            return None, True
-        self._asked.add(item.lo)
-        found = self.resolve(block, item.bare)[-1:]
-        self._asked.discard(item.lo)
-        return (found[0][1], found[0][2]) if found else (None, True)
-
-    # -- names --------------------------------------------------------------------------------------------------------
-
-    def alias_of(self, source: Source) -> str:
-        """The name by which an item of FROM is called."""
-        return self.text_of(source.alias) if source.alias is not None else self.text_of(source.path[-1]) if source.path else ""
-
-    def cte(self, i: int) -> tuple[int, Block | None] | None:
-        """The WITH that a name means."""
-        name = self.text_of(i).casefold()
-        return next(
-            (c for b in self.around(self.block.innermost(i)) for c in b.ctes if self.text_of(c[0]).casefold() == name), None
-        )
-
-    def around(self, block: Block | None) -> Iterator[Block]:
-        """A block and those around it."""
-        while block is not None:
-            yield block
-            block = block.parent
-
-    def relation_of(self, source: Source) -> KnownRelation | None:
-        """The relation that the path of an item of FROM leads to."""
-        found = self.steps(source)
-        return found[-1][1] if found and len(found) == len(source.path) else None
-
-    def steps(self, source: Source) -> list[tuple[Symbol, KnownRelation]]:
-        """What each name of an item of FROM means, as far as it is known."""
-        path = source.path
-        if not path:
-            return []
-        first, rest, found = self._first(path)
-        for i in rest:
-            link = first.link(self.text_of(i)) if first is not None else None
-            target = self.known.find(link[1]) if link is not None else None
-            if first is None or target is None:
-                break
-            found.append((member(first, self.text_of(i), "relationship"), target))
-            first = target
-        return found
-
-    def _first(self, path: list[int]) -> tuple[KnownRelation | None, list[int], list[tuple[Symbol, KnownRelation]]]:
-        name = self.text_of(path[0])
-        if name in OWNER and self.owner is not None:
-            return self.owner, path[1:], [(Symbol("owner", "", "", "_"), self.owner)]
-        if len(path) > 1 and (aliased := self.aliased(self.block.innermost(path[0]), name, path[0])) is not None:
-            relation = self.relation_of(aliased)
-            return relation, path[1:], [(self.alias_symbol(aliased), relation)] if relation is not None else []
-        start = self.range.start
-        if (relation := self.known.find(name, start)) is not None:
-            return relation, path[1:], [(relation_symbol(relation), relation)]
-        for n in range(2, len(path) + 1):
-            if (relation := self.known.find(".".join(self.text_of(i) for i in path[:n]), start)) is not None:
-                namespace = Symbol("namespace", self.known.file, "", name.casefold())
-                return relation, path[n:], [*[(namespace, relation)] * (n - 1), (relation_symbol(relation), relation)]
-        return None, [], []
-
-    def aliased(self, block: Block, name: str, but: int = -1) -> Source | None:
-        """The item of FROM that is called so, in a block or those around it."""
-        folded = name.casefold()
-        sources = (s for b in self.around(block) for s in b.sources)
-        return next((s for s in sources if self.alias_of(s).casefold() == folded and but not in s.path), None)
-
-    def alias_symbol(self, source: Source) -> Symbol:
-        """What an alias means; a relation without one is called by its own name."""
-        if source.alias is not None:
-            place = self.read.tokens[source.alias].start
-            return Symbol("alias", self.known.file, f"@{place}", self.text_of(source.alias).casefold())
-        steps = self.steps(source)
-        if steps and len(steps) == len(source.path):
-            return steps[-1][0]
-        return self._cte_symbol(source) or Symbol("alias", self.known.file, f"@{source.at}", self.alias_of(source).casefold())
-
-    def _cte_symbol(self, source: Source) -> Symbol | None:
-        cte = self.cte(source.path[0]) if len(source.path) == 1 else None
-        return (
-            Symbol("alias", self.known.file, f"@{self.read.tokens[cte[0]].start}", self.text_of(cte[0]).casefold())
-            if cte
-            else None
-        )
-
-    def resolve(self, block: Block, path: list[int]) -> list[tuple[Symbol, pa.DataType | None, bool]]:
-        """What the names of a path in an expression mean, as far as they are known: symbol, type, nullable."""
-        first = self.text_of(path[0])
-        if len(path) > 1:
-            source = self.aliased(block, first)
-            if first in OWNER and self.owner is not None:
-                return [(Symbol("owner", "", "", "_"), None, False), *self._members(columns(self.owner), self.owner, path[1:])]
-            if source is not None:
-                rest = self._members(self.columns_of(source), self.relation_of(source), path[1:])
-                return [(self.alias_symbol(source), None, False), *rest]
-        return self._members(self._visible(block, first, path[0]), self.base, path)
-
-    def _visible(self, block: Block, name: str, i: int) -> list[KnownColumn]:
-        """The columns of that name, of the nearest block that has one; ORDER BY and HAVING see those of SELECT first."""
-        folded = name.casefold()
-        for b in self.around(block):
-            own = (
-                [c for item in b.items if not item.star for c in self._named(b, item, folded)]
-                if b.clause_at(i) in LATER
-                else []
-            )
-            read = [c for s in b.sources for c in self.columns_of(s) if c.name.casefold() == folded]
-            if found := (own + read if b.clause_at(i) in ("ORDER BY", "HAVING") else read + own):
-                return found[:1]
-        return [c for c in columns(self.base) if c.name.casefold() == folded] if self.base is not None else []
-
-    def _named(self, block: Block, item: SelectItem, folded: str) -> Iterator[KnownColumn]:
-        if item.name is not None and item.aliased and self.text_of(item.name).casefold() == folded:
-            yield from self._of_item(block, item)
-
-    def _members(
-        self, found: list[KnownColumn], relation: KnownRelation | None, path: list[int]
-    ) -> list[tuple[Symbol, pa.DataType | None, bool]]:
-        """Columns, relationships and fields along a path."""
-        if not path:
-            return []
-        name = self.text_of(path[0])
-        column = next((c for c in found if c.name.casefold() == name.casefold()), None)
-        if column is not None:
-            return [(column.symbol, column.type, column.nullable), *self._fields(column.type, path[1:], column.symbol)]
-        target = self.known.target(relation, name) if relation is not None else None
-        if relation is None or target is None:
-            return []
-        return [(member(relation, name, "relationship"), None, True), *self._members(columns(target), target, path[1:])]
-
-    def _fields(self, type_: pa.DataType | None, path: list[int], of: Symbol) -> list[tuple[Symbol, pa.DataType | None, bool]]:
-        found: list[tuple[Symbol, pa.DataType | None, bool]] = []
-        for i in path:
-            field_ = find_named(fields(type_), self.text_of(i))
-            if field_ is None:
-                break
-            of = Symbol("field", of.file, f"{of.of}.{of.name}", field_.name.casefold())
-            found.append((of, field_.type, True))
-            type_ = field_.type
-        return found
-
-    # -- uses ---------------------------------------------------------------------------------------------------------
-
-    def uses(self) -> Iterator[Use]:
+    def all(self) -> Iterator[Use]:
         """All names of the statement that mean something."""
         yield from self._head_uses()
         from_paths = {s.path[0]: s for b in self.block.walk() for s in b.sources if s.path}
-        made = {s.alias: self.alias_symbol(s) for b in self.block.walk() for s in b.sources if s.alias is not None}
+        made = {s.alias: self.statement.alias_symbol(s) for b in self.block.walk() for s in b.sources if s.alias is not None}
         for b in self.block.walk():
             made |= {
-                i: Symbol("alias", self.known.file, f"@{self.read.tokens[i].start}", self.text_of(i).casefold())
+                i: Symbol("alias", self.known.file, f"@{self.read.tokens[i].start}", self.statement.text_of(i).casefold())
                 for i, _ in b.ctes
             }
             yield from self._item_uses(b)
         i = self.head.body
-        while i < self.range.hi:
+        while i < self.statement.range.hi:
             if i in made:
                 yield self._use(i, made[i], True)
                 i += 1
             elif i in from_paths and self.read.tokens[i].token_type != T.TABLE:
                 yield from self._from_uses(from_paths[i])
                 i = from_paths[i].path[-1] + 1
-            elif is_name(self.read.tokens[i]) or self.text_of(i) == "@":
+            elif is_name(self.read.tokens[i]) or self.statement.text_of(i) == "@":
                 i = yield from self._path_uses(i, made)
             else:
                 i += 1
@@ -296,40 +54,42 @@ class Statement:
         return Use(self.read.tokens[i].start, self.read.tokens[i].end + 1, symbol, defines, bare)
 
     def _from_uses(self, source: Source) -> Iterator[Use]:
-        cte = self._cte_symbol(source)
-        found = [cte] if cte is not None else [symbol for symbol, _ in self.steps(source)]
+        cte = self.statement.cte_symbol(source)
+        found = [cte] if cte is not None else [symbol for symbol, _ in self.statement.steps(source)]
         for i, symbol in zip(source.path, found, strict=False):
             yield self._use(i, symbol)
 
     def _path_uses(self, i: int, made: Mapping[int, Symbol]) -> Generator[Use, None, int]:
-        path = [j for j in self.read.path_from(i, self.range.hi) if j == i or j not in made]
+        path = [j for j in self.read.path_from(i, self.statement.range.hi) if j == i or j not in made]
         block = self.block.innermost(i)
-        if len(path) == 1 and is_called(self.read, i, self.range.hi):
-            yield self._use(i, Symbol("function", "", "", self.text_of(i).casefold()))
+        if len(path) == 1 and is_called(self.read, i, self.statement.range.hi):
+            yield self._use(i, Symbol("function", "", "", self.statement.text_of(i).casefold()))
             return i + 1
         if i and self.read.tokens[i - 1].token_type in (T.COLON, T.PARAMETER) and self._parameter(i) is not None:
             yield self._use(i, self._parameter(i) or Symbol("parameter", "", "", ""))
             return i + 1
         bare = any(item.bare == path and not item.aliased for item in block.items)
-        for j, (symbol, _, _) in zip(path, self.resolve(block, path), strict=False):
+        for j, (symbol, _, _) in zip(path, self.statement.resolve(block, path), strict=False):
             yield self._use(j, symbol, bare=bare and j == path[-1])
         return path[-1] + 1
 
     def _parameter(self, i: int) -> Symbol | None:
-        names = {self.text_of(p).casefold() for p, _ in self.head.parameters}
-        name = self.text_of(i).casefold()
-        return Symbol("parameter", self.known.file, f"@{self.range.start}", name) if name in names else None
+        names = {self.statement.text_of(p).casefold() for p, _ in self.head.parameters}
+        name = self.statement.text_of(i).casefold()
+        return Symbol("parameter", self.known.file, f"@{self.statement.range.start}", name) if name in names else None
 
     def _item_uses(self, block: Block) -> Iterator[Use]:
         """The names that a query's items give to its columns; those of a view are columns of the view."""
         top = self.head.form in (Form.VIEW, Form.MEMBER) and self.block.giving is block
         view = (
-            self.known.find(self.text_of(self.head.path[0])) if top and self.head.form is Form.VIEW and self.head.path else None
+            self.known.find(self.statement.text_of(self.head.path[0]))
+            if top and self.head.form is Form.VIEW and self.head.path
+            else None
         )
         for item in block.items:
             if item.name is None or item.star:
                 continue
-            name = self.text_of(item.name).casefold()
+            name = self.statement.text_of(item.name).casefold()
             if view is not None:
                 yield self._use(item.name, Symbol("column", *folded_home(view), name), True, not item.aliased)
             elif not top:
@@ -337,28 +97,33 @@ class Statement:
                 yield self._use(item.name, Symbol("column", self.known.file, f"@{place}", name), True, not item.aliased)
 
     def _head_uses(self) -> Iterator[Use]:
-        head, relation = self.head, self.base
+        head, relation = self.head, self.statement.base
         for i, _ in head.parameters:
             if (symbol := self._parameter(i)) is not None:
                 yield self._use(i, symbol, True)
         if head.form in (Form.INPUT, Form.VIEW, Form.SUBSCRIPTION, Form.TEMPLATE) and head.path:
-            made = self.known.find(self.text_of(head.path[0]), self.range.end + 1)
-            own = Symbol("relation", self.known.file, "", self.text_of(head.path[0]).casefold())
+            made = self.known.find(self.statement.text_of(head.path[0]), self.statement.range.end + 1)
+            own = Symbol("relation", self.known.file, "", self.statement.text_of(head.path[0]).casefold())
             yield self._use(
                 head.path[0], relation_symbol(made) if made is not None and head.form is not Form.TEMPLATE else own, True
             )
             for i, _ in head.columns:
                 yield self._use(
                     i,
-                    Symbol("column", self.known.file, self.text_of(head.path[0]).casefold(), self.text_of(i).casefold()),
+                    Symbol(
+                        "column",
+                        self.known.file,
+                        self.statement.text_of(head.path[0]).casefold(),
+                        self.statement.text_of(i).casefold(),
+                    ),
                     True,
                 )
-        elif head.form is Form.MEMBER and self.owner is not None:
+        elif head.form is Form.MEMBER and self.statement.owner is not None:
             source = Source(head.path[0], list(head.path[:-1]))
-            yield from (self._use(i, symbol) for i, (symbol, _) in zip(source.path, self.steps(source), strict=False))
-            name = self.text_of(head.path[-1])
-            kind = "relationship" if self.owner.link(name) is not None else "column"
-            yield self._use(head.path[-1], member(self.owner, name, kind), True)
+            yield from (self._use(i, symbol) for i, (symbol, _) in zip(source.path, self.statement.steps(source), strict=False))
+            name = self.statement.text_of(head.path[-1])
+            kind = "relationship" if self.statement.owner.link(name) is not None else "column"
+            yield self._use(head.path[-1], member(self.statement.owner, name, kind), True)
         elif head.form is Form.EXPORT and head.path:
             yield from self._from_uses(Source(head.path[0], list(head.path)))
         elif head.form is Form.IMPORT and head.path and relation is not None:
@@ -371,65 +136,21 @@ class Statement:
 
     def _input_uses(self) -> Iterator[Use]:
         """Columns that the clauses among the columns of CREATE STREAM and TABLE name."""
-        if self.head.form is not Form.INPUT or not self.head.path or self.base is None:
+        if self.head.form is not Form.INPUT or not self.head.path or self.statement.base is None:
             return
         names = {i for i, _ in self.head.columns}
         for i in range(self.head.path[-1] + 1, self.head.body):
             token = self.read.tokens[i]
-            if i not in names and is_word(token) and self.base.column(token.text) is not None and self._names_column(i):
-                yield self._use(i, Symbol("column", *folded_home(self.base), token.text.casefold()))
+            if (
+                i not in names
+                and is_word(token)
+                and self.statement.base.column(token.text) is not None
+                and self._names_column(i)
+            ):
+                yield self._use(i, Symbol("column", *folded_home(self.statement.base), token.text.casefold()))
 
     def _names_column(self, i: int) -> bool:
         """Whether a word within the brackets of CREATE TABLE is a column, and not part of a type."""
         inside = next(((a, b) for a, b in self.head.columns if a <= i < b), None)
         words = {t.token_type for t in self.read.tokens[inside[0] : i]} if inside is not None else {T.ALIAS}
         return T.ALIAS in words or any(t.text.upper() == "CHECK" for t in self.read.tokens[inside[0] if inside else i : i])
-
-
-LATER = ("GROUP BY", "HAVING", "ORDER BY", "QUALIFY", "SELECT", "WHERE")
-"""Where the names of SELECT's items may be read."""
-
-
-def fields(type_: pa.DataType | None) -> list[pa.Field]:
-    """The fields of a struct, or of the structs in an array."""
-    if type_ is not None and pa.types.is_list(type_):
-        type_ = type_.value_type
-    return list(type_) if type_ is not None and pa.types.is_struct(type_) else []
-
-
-def folded_home(relation: KnownRelation) -> tuple[str, str]:
-    """Where a relation is defined: the file and the folded name there."""
-    return relation.home[0], relation.home[1].casefold()
-
-
-def relation_symbol(relation: KnownRelation) -> Symbol:
-    """What a relation's name means."""
-    return Symbol("relation", relation.home[0], "", relation.home[1].casefold())
-
-
-def member(relation: KnownRelation, name: str, kind: str) -> Symbol:
-    """A column or a relationship of a relation."""
-    return Symbol(kind, *folded_home(relation), name.casefold())
-
-
-def columns(relation: KnownRelation | None) -> list[KnownColumn]:
-    """The columns of a relation."""
-    if relation is None:
-        return []
-    return [
-        KnownColumn(c.name, member(relation, c.name, "column"), c.type, c.nullable, "", c.hidden, c.doc)
-        for c in relation.schema
-    ]
-
-
-def statement_of(read: ReadText, found: Range, known: Known) -> Statement:
-    """A statement, ready to be asked."""
-    head = read_head(read, found.lo, found.hi)
-    body = min(head.body, found.hi)
-    made = Statement(read, found, head, read_block(read, body, found.hi), known)
-    if head.form is Form.MEMBER:
-        steps = made.steps(Source(head.path[0], list(head.path[:-1])))
-        made.owner = made.base = steps[-1][1] if len(steps) == len(head.path) - 1 else None
-    elif head.form in (Form.INPUT, Form.IMPORT) and head.name is not None:
-        made.base = known.find(read.tokens[head.name].text, found.end + 1)
-    return made

@@ -7,9 +7,10 @@ computed in a thread, so that other requests go on; a mistake of ours is told to
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import wraps
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 from lsprotocol import types as lsp
@@ -27,7 +28,7 @@ from belvedere.editor.positions import Lines
 from belvedere.editor.problems import diagnostics, formatted, remedies
 from belvedere.editor.renaming import renamable, rename
 from belvedere.editor.signatures import signature_at
-from belvedere.errors import BelvedereError
+from belvedere.errors import BelvedereError, Diagnostic
 from belvedere.language_server.conversion import to_completion, to_diagnostic, to_range, to_symbol
 from belvedere.language_server.documents import Documents, path_of
 
@@ -50,6 +51,8 @@ class ScriptServer(LanguageServer):
         super().__init__("belvedere", version("belvedere"), text_document_sync_kind=lsp.TextDocumentSyncKind.Incremental)
         self.documents = Documents(open_project)
         self.waiting: dict[str, asyncio.Task[None]] = {}
+        self.beside: dict[str, dict[str, list[Diagnostic]]] = {}
+        """What each open script tells of files that are not open, by address: the project file, imported scripts, functions."""
 
     @property
     def encoding(self) -> str:
@@ -76,12 +79,25 @@ class ScriptServer(LanguageServer):
         try:
             found = await asyncio.to_thread(diagnostics, document)
             if document.text == text and path_of(uri) in self.documents.opened:
-                lines = Lines(text)
-                told = [to_diagnostic(d, lines, self.encoding) for d in found[document.file]]
-                self.text_document_publish_diagnostics(lsp.PublishDiagnosticsParams(uri, told))
+                self._publish(uri, text, found[document.file])
+                self.tell_beside(uri, {f: d for f, d in found.items() if f != document.file})
                 await asyncio.to_thread(_tidy, document)
         except Exception as error:
             self.tell(error)
+
+    def _publish(self, uri: str, text: str, found: Iterable[Diagnostic]) -> None:
+        lines = Lines(text)
+        told = [to_diagnostic(d, lines, self.encoding) for d in found]
+        self.text_document_publish_diagnostics(lsp.PublishDiagnosticsParams(uri, told))
+
+    def tell_beside(self, uri: str, found: dict[str, list[Diagnostic]]) -> None:
+        """Tell what an open script says of files that are not open; what it said before and no script says any more goes."""
+        before = self.beside.pop(uri, {})
+        self.beside |= {uri: found} if found else {}
+        for file in before.keys() | found.keys():
+            if Path(file) not in self.documents.opened:
+                said = dict.fromkeys(d for told in self.beside.values() for d in told.get(file, ()))
+                self._publish(Path(file).as_uri(), _text(file), said)
 
     def tell(self, error: Exception) -> None:
         """A mistake of ours, for the editor's log."""
@@ -167,6 +183,7 @@ def _changed(server: ScriptServer, params: lsp.DidChangeTextDocumentParams) -> N
 
 def _closed(server: ScriptServer, params: lsp.DidCloseTextDocumentParams) -> None:
     server.documents.close(params.text_document.uri)
+    server.tell_beside(params.text_document.uri, {})
     server.text_document_publish_diagnostics(lsp.PublishDiagnosticsParams(params.text_document.uri, []))
 
 

@@ -90,6 +90,28 @@ def test_two_documents_one_imports_the_other(client: Client, tmp_path: Path) -> 
     assert client.close() == 0
 
 
+def test_files_that_are_not_open_are_told_of(client: Client, tmp_path: Path) -> None:
+    (tmp_path / "base.sqrl").write_text("CREATE STREAM S (a INT);\nV := SELECT b FROM S;\n")
+    (tmp_path / "belvedere.toml").write_text('[sources.x]\nkonnector = "files"\n')
+    base, project = (tmp_path / "base.sqrl").as_uri(), (tmp_path / "belvedere.toml").as_uri()
+    top = client.open(tmp_path / "top.sqrl", "IMPORT base.V;\n")
+    (found,) = [d for d in client.diagnostics(base, "`b`") if d["severity"] == 1]
+    assert found["range"]["start"] == {"line": 1, "character": 12}
+    (found,) = [d for d in client.diagnostics(project, "konnector") if "konnector" in d["message"]]
+    assert found["range"]["start"] == {"line": 1, "character": 0}
+    assert "base.sqrl" in client.diagnostics(top, "base.sqrl")[0]["message"]
+    second = client.open(tmp_path / "second.sqrl", "IMPORT base.V;\n")
+    client.diagnostics(second, "base.sqrl")
+    client.change(top, 2, {"text": "CREATE STREAM T (a INT);\n"})
+    assert client.diagnostics(base, "`b`"), "the second script says it still"
+    (tmp_path / "belvedere.toml").write_text("")
+    client.tell("workspace/didChangeWatchedFiles", {"changes": [{"uri": project, "type": 2}]})
+    assert client.diagnostics(project, None) == []
+    client.tell("textDocument/didClose", {"textDocument": {"uri": second}})
+    assert client.diagnostics(base, None) == []
+    assert client.close() == 0
+
+
 def test_positions_in_bytes(tmp_path: Path) -> None:
     client = Client(tmp_path, ["utf-8"])
     assert client.initialized["capabilities"]["positionEncoding"] == "utf-8"

@@ -1,0 +1,78 @@
+"""What names mean: symbols, their uses, columns; and how relations give them.
+
+In: nothing, or a relation that is known. Out: plain values.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from belvedere.editor.known import KnownRelation
+
+
+@dataclass(frozen=True)
+class Symbol:
+    """What a name means: its kind, the file and the relation (or place) that it belongs to, its folded name."""
+
+    kind: str
+    file: str
+    of: str
+    name: str
+
+
+@dataclass(frozen=True)
+class Use:
+    """A name at a place. `defines`: what it means begins here; `bare`: it is a whole item of SELECT, which takes its name from it."""
+
+    start: int
+    end: int
+    symbol: Symbol
+    defines: bool = False
+    bare: bool = False
+
+
+@dataclass(frozen=True)
+class KnownColumn:
+    """A column that can be named: its type where it is known, the text that computes it where that stands in the same statement."""
+
+    name: str
+    symbol: Symbol
+    type: pa.DataType | None = None
+    nullable: bool = True
+    text: str = ""
+    hidden: bool = False
+    doc: str | None = None
+
+
+def fields(type_: pa.DataType | None) -> list[pa.Field]:
+    """The fields of a struct, or of the structs in an array."""
+    if type_ is not None and pa.types.is_list(type_):
+        type_ = type_.value_type
+    return list(type_) if type_ is not None and pa.types.is_struct(type_) else []
+
+
+def folded_home(relation: KnownRelation) -> tuple[str, str]:
+    """Where a relation is defined: the file and the folded name there."""
+    return relation.home[0], relation.home[1].casefold()
+
+
+def relation_symbol(relation: KnownRelation) -> Symbol:
+    """What a relation's name means."""
+    return Symbol("relation", relation.home[0], "", relation.home[1].casefold())
+
+
+def member(relation: KnownRelation, name: str, kind: str) -> Symbol:
+    """A column or a relationship of a relation."""
+    return Symbol(kind, *folded_home(relation), name.casefold())
+
+
+def columns(relation: KnownRelation | None) -> list[KnownColumn]:
+    """The columns of a relation."""
+    if relation is None:
+        return []
+    return [
+        KnownColumn(c.name, member(relation, c.name, "column"), c.type, c.nullable, "", c.hidden, c.doc)
+        for c in relation.schema
+    ]
