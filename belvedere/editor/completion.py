@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from sqlglot.tokenizer_core import TokenType as T
 
 from belvedere.editor.document import Document, Revision
-from belvedere.editor.functions import function_names
+from belvedere.editor.functions import function_names, signature_of
 from belvedere.editor.heads import Form
 from belvedere.editor.names import written
 from belvedere.editor.statements import OWNER, Statement
@@ -318,7 +318,9 @@ def _of_query(document: Document, statement: Statement, before: int) -> Iterator
     yield from (Proposal(statement.text_of(p), "alias", "parameter") for p, _ in statement.head.parameters)
     yield from (Proposal(w, "keyword") for w in AFTER_CLAUSE.get(clause, AFTER_CLAUSE["WHERE"]))
     yield from (Proposal(n, "function", kind) for n, kind in function_names().items())
-    yield from (Proposal(f.name, "function", "of the project") for f in document.now.known.functions.values())
+    own = document.now.known.functions
+    signed = [found for f in own.values() if (found := signature_of(f.name, own)) is not None]
+    yield from (Proposal(f.name, "function", "of the project", f"```sqrl\n{f.label}\n```\n{f.text}") for f in signed)
     if not any(b.sources for b in around):
         yield from _relations(document.now)
 

@@ -22,7 +22,7 @@ from belvedere.editor.statements import Statement, statement_of
 from belvedere.editor.symbols import Use
 from belvedere.editor.tables import CachedTables
 from belvedere.editor.uses import uses_of
-from belvedere.errors import BelvedereError
+from belvedere.errors import BelvedereError, Diagnostic, Severity
 from belvedere.lang.progress import Progress
 from belvedere.settings import ProjectSettings, load_project
 
@@ -114,6 +114,13 @@ class Document:
     def project(self) -> ProjectSettings:
         """The project of the last compile."""
         return (self._compiled or self._compile())[2]
+
+    def wrong_at(self, offset: int) -> list[Diagnostic]:
+        """The errors and warnings of the last compile at an offset; none where it was one of another text."""
+        done = self._compiled
+        told = done[1].diagnostics if done is not None and done[0] == self.text else ()
+        here = [d for d in told if d.span is not None and d.span.file == self.file and d.span.start <= offset <= d.span.end]
+        return [d for d in here if d.severity is not Severity.NOTICE]
 
     def ready(self) -> Revision:
         """The text as it is now, with names of a compile: of this text if there has been none at all."""

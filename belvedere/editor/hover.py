@@ -7,10 +7,11 @@ else at the first hover.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from belvedere.catalog import Catalog, shown_names
+from belvedere.codes import CODES
 from belvedere.editor.document import Document, Revision
 from belvedere.editor.functions import Signature, signature_of
 from belvedere.editor.known import KnownRelation
@@ -35,8 +36,23 @@ class Hover:
 
 
 def hover(document: Document, offset: int) -> Hover | None:
-    """What is known of the name at an offset."""
+    """What is known of the name at an offset, and of what is wrong there."""
     now = document.ready()
+    wrong = document.wrong_at(offset)
+    found, why = _of_name(document, now, offset), "\n\n".join(_code_text(c) for c in dict.fromkeys(d.code for d in wrong))
+    if not why:
+        return found
+    if found is not None:
+        return replace(found, text=f"{found.text}\n\n---\n\n{why}")
+    span = next(d.span for d in wrong if d.span is not None)
+    return Hover(why, span.start, span.end)
+
+
+def _code_text(code: str) -> str:
+    return f"**{code}** {CODES[code].title}\n\n{CODES[code].text}" if code in CODES else f"**{code}**"
+
+
+def _of_name(document: Document, now: Revision, offset: int) -> Hover | None:
     for use in sorted(now.uses_at(offset), key=lambda u: offset == u.end):
         statement = now.statement_at(use.start)
         text = _text(document, now, statement, use) if statement is not None else None

@@ -209,7 +209,7 @@ def _completed(server: ScriptServer, params: Any) -> lsp.CompletionList:
 
 
 def _resolved(server: ScriptServer, item: lsp.CompletionItem) -> lsp.CompletionItem:
-    if item.data == "function" and (found := signature_of(item.label, {})) is not None:
+    if item.data == "function" and item.documentation is None and (found := signature_of(item.label, {})) is not None:
         item.documentation = lsp.MarkupContent(lsp.MarkupKind.Markdown, signature_text(found))
     return item
 

@@ -183,6 +183,29 @@ def test_items_that_name_each_other(text: str) -> None:
     assert complete(made, len(SCRIPT) + len(text)) is not None
 
 
+def test_what_is_wrong_is_explained_where_it_stands() -> None:
+    text = SCRIPT + "X := SELECT pric FROM Bid;"
+    made = document(text)
+    assert hover(made, text.index("pric ")) is None, "nothing is known of a text that was not compiled"
+    made.compile()
+    shown = hover(made, text.index("pric ") + 1)
+    assert shown is not None
+    assert (text[shown.start : shown.end], shown.text.startswith("**B2002** a column is not defined")) == ("pric", True)
+    named = hover(made, text.index("X :="))
+    assert named is None or "B2002" not in named.text
+
+
+def test_functions_of_the_project_have_their_docs(tmp_path: Path) -> None:
+    (tmp_path / "belvedere.toml").write_text('[functions]\nmodule = "own.py"\n')
+    declared = '@belvedere.function("a INT", "INT")\ndef twice(a):\n    """Two times that."""\n    return a * 2\n'
+    (tmp_path / "own.py").write_text(f"import belvedere\n\n\n{declared}")
+    made = Document(tmp_path / "script.sqrl", "CREATE STREAM S (a INT);\nV := SELECT twi")
+    made.compile()
+    (found,) = [p for p in complete(made, len(made.text)).found if p.word == "twice"]
+    assert "twice(a INT)" in found.doc
+    assert "Two times that." in found.doc
+
+
 def test_names_that_need_backticks_get_them() -> None:
     text = SCRIPT + "T := SELECT 1 AS `a ``b`, 2 AS `select`;\nX := SELECT t.`a` FROM T t;"
     at = text.index("t.`a`") + 4
