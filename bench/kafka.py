@@ -1,15 +1,20 @@
 """Messages of Kafka a second, read and decoded, by a broker on this machine: `python -m bench.kafka`.
 
 In: how many messages, over how many partitions. Out: seconds by the clock for one span of all of them, by Spark's tasks and in the driver,
-and of a small one. The broker uses the same processors.
+and of a small one; then the same messages through `belvedere run --once`, which keeps two views of them in a store: seconds of its epochs,
+and of processors beyond those of a run that has hardly any messages. The broker uses the same processors.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import resource
+import subprocess
+import sys
 import tempfile
 import time
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -21,11 +26,29 @@ from belvedere.compiler import compile_script
 from belvedere.connectors.connector import Wanted
 from belvedere.connectors.kafka import feed as kafka_feed
 from belvedere.connectors.kafka.feed import KafkaFeed
+from belvedere.instants import instant
 from belvedere.settings import Source
 from belvedere.spark.session import local_session
+from belvedere.store import open_store
+from belvedere.store.system import EPOCH
 from tools.servers.kafka import Broker
 
 SCRIPT = "CREATE STREAM Orders (id BIGINT, customer STRING, amount DOUBLE, at TIMESTAMP, note STRING);"
+VIEWS = """
+IMPORT bus.Orders;
+Customers := SELECT customer, count(*) AS orders, sum(amount) AS total, max(at) AS newest FROM Orders GROUP BY customer;
+Minutes := SELECT date_trunc('minute', at) AS minute, count(*) AS orders, sum(amount) AS total FROM Orders
+  GROUP BY date_trunc('minute', at);
+"""
+PROJECT = """
+[sources.bus]
+connector = "kafka"
+servers = "{address}"
+max_rows = {most}
+[sources.bus.tables.Orders]
+topic = "{topic}"
+columns = {{ id = "BIGINT", customer = "STRING", amount = "DOUBLE", at = "TIMESTAMP", note = "STRING" }}
+"""
 
 
 def message(number: int) -> bytes:
@@ -70,18 +93,36 @@ def measure(spark: Any, address: str, topic: str, most: int, in_driver: bool) ->
     return int(found.num_rows), seconds
 
 
+def through(folder: Path, address: str, topic: str, most: int) -> tuple[list[float], float]:
+    """A run over a topic, `most` messages an epoch: seconds from each epoch's clock to its commit, and seconds of processors in all."""
+    folder.mkdir()
+    (folder / "shop.sqrl").write_text(VIEWS)
+    (folder / "belvedere.toml").write_text(PROJECT.format(address=address, topic=topic, most=most))
+    url = f"sqlite:///{folder}/shop.db"
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    command = [sys.executable, "-m", "belvedere.cli", "run", str(folder / "shop.sqrl"), "--once", "--store", url]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    with closing(open_store(url)) as store:
+        rows = store.reader().execute(f"SELECT clock, committed_at FROM {EPOCH} ORDER BY epoch")
+    seconds = [(instant(committed) - instant(clock)).total_seconds() for clock, committed in rows]
+    return seconds, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
 def main() -> None:
     """The command line."""
     parser = argparse.ArgumentParser(prog="python -m bench.kafka")
     parser.add_argument("--messages", type=int, default=1_000_000)
     parser.add_argument("--partitions", type=int, default=8)
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--most", type=int, default=250_000, help="messages an epoch of the run takes at most")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         broker = Broker(Path(folder) / "broker").start()
         spark = local_session()
         try:
             fill(broker.address, "Orders", options.messages, options.partitions)
+            fill(broker.address, "Few", options.partitions, options.partitions)
             for name, most, in_driver in (("tasks", 10**9, False), ("driver", 10**9, True), ("small", 800, True)):
                 found = [measure(spark, broker.address, "Orders", most, in_driver) for _ in range(options.rounds)]
                 rows, best = min(found, key=lambda f: f[1])
@@ -90,6 +131,15 @@ def main() -> None:
                     f"{name:7} {rows:>10,} messages  {best:7.3f} s  {rows / best:>10,.0f} a second  (rounds: {times})",
                     flush=True,
                 )
+            _, idle = through(Path(folder) / "few", broker.address, "Few", options.most)
+            seconds, busy = through(Path(folder) / "orders", broker.address, "Orders", options.most)
+            least, processors = min(seconds[:-1] or seconds), busy - idle
+            print(
+                f"run     {options.messages:>10,} messages  {sum(seconds):7.3f} s  {options.messages / sum(seconds):>10,.0f} a second"
+                f"  (epochs: {', '.join(f'{s:.2f}' for s in seconds)}; at best {min(options.most, options.messages) / least:,.0f})"
+                f"  processors {processors:.2f} s  {options.messages / processors:,.0f} a second of one",
+                flush=True,
+            )
         finally:
             spark.stop()
             broker.stop()

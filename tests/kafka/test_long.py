@@ -95,8 +95,11 @@ def message(n: int) -> bytes:
     return f'{{"n": {n}, "city": "ö{n % 1000}", "amount": {n % 997}, "at": "{at}"}}'.encode()
 
 
-def test_a_million_messages_with_bad_ones_a_new_partition_and_a_broker_that_is_away(own_bus: Bus, tmp_path: Path) -> None:
-    url = f"sqlite:///{tmp_path}/s.db"
+@pytest.mark.parametrize("store", ["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
+def test_a_million_messages_with_bad_ones_a_new_partition_and_a_broker_that_is_away(
+    own_bus: Bus, tmp_path: Path, store: str, request: pytest.FixtureRequest
+) -> None:
+    url = f"sqlite:///{tmp_path}/s.db" if store == "sqlite" else request.getfixturevalue("postgres_url")
     for topic, partitions in (("Orders", PARTITIONS), ("Totals", 1), ("Spans", 1)):
         own_bus.topic(partitions, topic)
     script, sent = tmp_path / "s.sqrl", Million(own_bus)
