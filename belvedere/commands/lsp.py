@@ -20,7 +20,7 @@ def command() -> int:
         if error.name is None or error.name.partition(".")[0] not in ("pygls", "lsprotocol"):
             raise
         raise fail("B9157", "`belvedere lsp` needs pygls", hint='write `pip install "belvedere[lsp]"`') from error
-    server = make_server(_project)
+    server = make_server(_project, _store)
     collect_when_asked()
     server.start_io()
     return 0
@@ -31,3 +31,12 @@ def _project(script: Path) -> ProjectSettings:
     from belvedere.commands.stores import with_columns_at_hand
 
     return with_columns_at_hand(load_project(script.parent), script)
+
+
+def _store(script: Path, given: str | None) -> str:
+    """The store of a script: what the editor says, a relative file beside the project file, else what the project says."""
+    from belvedere.commands.stores import store_url
+    from belvedere.store import located
+
+    project = load_project(script.parent)
+    return store_url(located(given, project.directory) if given else None, project, script)

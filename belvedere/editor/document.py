@@ -6,7 +6,7 @@ asked for; what is known of a name stays while its statement is broken.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -79,6 +79,8 @@ class Document:
         self._tables = tables or CachedTables()
         self._progress = Progress()
         self.fine: Catalog | None = None
+        self.figures: Mapping[str, str] = {}
+        """What a store knows of relations, by id: Markdown for hover."""
         """The catalog of the last compile without errors."""
         self._compiled: tuple[str, Compiled, ProjectSettings] | None = None
         self.now = Revision(text, Known(Catalog(), self.file))

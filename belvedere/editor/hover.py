@@ -112,6 +112,8 @@ def _relation_text(document: Document, relation: KnownRelation) -> str:
         parts.append("relationships: " + ", ".join(links))
     if (kept := kept_text(document, relation)) is not None:
         parts.append(kept)
+    if (figures := document.figures.get(relation.id)) is not None:
+        parts.append(figures)
     return "\n\n".join(parts)
 
 

@@ -7,6 +7,7 @@ computed in a thread, so that other requests go on; a mistake of ours is told to
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable, Iterable
 from functools import wraps
 from importlib.metadata import version
@@ -17,8 +18,10 @@ from lsprotocol import types as lsp
 from pygls.exceptions import JsonRpcException
 from pygls.lsp.server import LanguageServer
 
+from belvedere.catalog import Catalog
 from belvedere.editor.completion import complete
 from belvedere.editor.document import Document, Opened
+from belvedere.editor.figures import stored_figures
 from belvedere.editor.functions import signature_of
 from belvedere.editor.garbage import collect
 from belvedere.editor.hover import explained, hover, signature_text
@@ -38,6 +41,10 @@ PAUSE = 0.15
 WATCHED = ("**/*.sqrl", "**/belvedere.toml")
 
 
+FindStore = Callable[[Path, str | None], str]
+"""The URL of a script's store, where the editor names one or none."""
+
+
 class RequestRefused(JsonRpcException):
     """A request that cannot be done, with the reason for whoever asked."""
 
@@ -47,9 +54,12 @@ class RequestRefused(JsonRpcException):
 class ScriptServer(LanguageServer):
     """The documents of one editor, and the diagnostics that are on their way."""
 
-    def __init__(self, open_project: Opened):
+    def __init__(self, open_project: Opened, find_store: FindStore | None = None):
         super().__init__("belvedere", version("belvedere"), text_document_sync_kind=lsp.TextDocumentSyncKind.Incremental)
         self.documents = Documents(open_project)
+        self.find_store = find_store
+        self.store: str | None = None
+        self.looking = threading.Lock()
         self.waiting: dict[str, asyncio.Task[None]] = {}
         self.beside: dict[str, dict[str, list[Diagnostic]]] = {}
         """What each open script tells of files that are not open, by address: the project file, imported scripts, functions."""
@@ -82,8 +92,22 @@ class ScriptServer(LanguageServer):
                 self._publish(uri, text, found[document.file])
                 self.tell_beside(uri, {f: d for f, d in found.items() if f != document.file})
                 await asyncio.to_thread(_tidy, document)
+                self.look_at_store(document)
         except Exception as error:
             self.tell(error)
+
+    def look_at_store(self, document: Document) -> None:
+        """Ask the script's store for figures of the next hover; nobody waits for it, and one is asked at a time."""
+        if self.find_store is not None and document.fine is not None and self.looking.acquire(blocking=False):
+            threading.Thread(target=self._look, args=(self.find_store, document, document.fine), daemon=True).start()
+
+    def _look(self, find: FindStore, document: Document, catalog: Catalog) -> None:
+        try:
+            document.figures = stored_figures(catalog, find(document.path, self.store))
+        except Exception:  # a store is no condition of hover
+            document.figures = {}
+        finally:
+            self.looking.release()
 
     def _publish(self, uri: str, text: str, found: Iterable[Diagnostic]) -> None:
         lines = Lines(text)
@@ -149,9 +173,9 @@ def guarded(answer: Answer) -> Answer:
     return safe
 
 
-def make_server(open_project: Opened) -> ScriptServer:
+def make_server(open_project: Opened, find_store: FindStore | None = None) -> ScriptServer:
     """A server, ready to start."""
-    server = ScriptServer(open_project)
+    server = ScriptServer(open_project, find_store)
     for method, answer in ANSWERS.items():
         options = {
             lsp.TEXT_DOCUMENT_COMPLETION: lsp.CompletionOptions(trigger_characters=[".", "`"], resolve_provider=True),
@@ -194,6 +218,12 @@ def _beside(server: ScriptServer, params: Any) -> None:
         server.check_soon(path.as_uri())
 
 
+def _initialize(server: ScriptServer, params: lsp.InitializeParams) -> None:
+    options = params.initialization_options
+    store = options.get("store") if isinstance(options, dict) else getattr(options, "store", None)
+    server.store = store if isinstance(store, str) else None
+
+
 def _initialized(server: ScriptServer, params: Any) -> None:
     watched = server.client_capabilities.workspace and server.client_capabilities.workspace.did_change_watched_files
     if watched and watched.dynamic_registration:
@@ -217,6 +247,7 @@ def _resolved(server: ScriptServer, item: lsp.CompletionItem) -> lsp.CompletionI
 def _hovered(server: ScriptServer, params: Any) -> lsp.Hover | None:
     document, offset = server.place(params)
     found = hover(document, offset)
+    server.look_at_store(document)
     if found is None:
         return None
     where = to_range(document.now.lines, found.start, found.end, server.encoding)
@@ -294,6 +325,7 @@ def _mended(server: ScriptServer, params: lsp.CodeActionParams) -> list[lsp.Code
 
 
 ANSWERS: dict[str, Answer] = {
+    lsp.INITIALIZE: _initialize,
     lsp.INITIALIZED: _initialized,
     lsp.TEXT_DOCUMENT_DID_OPEN: _opened,
     lsp.TEXT_DOCUMENT_DID_CHANGE: _changed,

@@ -16,7 +16,7 @@ PATIENCE = 60.0
 class Client:
     """A server in a process of its own."""
 
-    def __init__(self, folder: Path, encodings: list[str] | None = None):
+    def __init__(self, folder: Path, encodings: list[str] | None = None, options: Any = None):
         self.process = subprocess.Popen(
             [sys.executable, "-m", "belvedere.cli", "lsp"],
             cwd=folder,
@@ -30,7 +30,13 @@ class Client:
         threading.Thread(target=self._read, daemon=True).start()
         general = {"positionEncodings": encodings} if encodings else {}
         self.initialized = self.ask(
-            "initialize", {"processId": None, "rootUri": folder.as_uri(), "capabilities": {"general": general}}
+            "initialize",
+            {
+                "processId": None,
+                "rootUri": folder.as_uri(),
+                "capabilities": {"general": general},
+                "initializationOptions": options,
+            },
         )
         self.tell("initialized", {})
 
