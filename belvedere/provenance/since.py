@@ -94,8 +94,10 @@ def _forgotten(moments: Iterable[Moment]) -> Iterator[str]:
 def _of_history(past: Asker, id_: str, row: Mapping[str, Any], size: int) -> Since:
     found = versions_of(past, id_, row, size)
     view, unknown = past.catalog.views.get(id_), found.unknown
-    if view is not None and any(not v.made_by for v in found.newest):
-        unknown += tuple(_unseen(past, view, rows_of_inputs(past, view, row)))
+    untold = [str(v.since.epoch) for v in found.newest if not v.made_by]
+    if view is not None and untold:
+        words = f"by which rows the versions since epoch {', '.join(untold)} came: what is still there does not tell it"
+        unknown += (words, *_unseen(past, view, rows_of_inputs(past, view, row)))
     changed = found.newest[0].since if found.newest else None
     return Since(found.appeared, changed, changed is not None, found.newest, found.count, unknown=unknown)
 

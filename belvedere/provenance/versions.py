@@ -15,7 +15,7 @@ from sqlglot import exp
 from belvedere.catalog import View
 from belvedere.errors import Diagnostic
 from belvedere.plan.expressions import column
-from belvedere.plan.nodes import Order, Scan, TopK
+from belvedere.plan.nodes import Node, Order, Scan, TopK
 from belvedere.provenance.asking import Asker
 from belvedere.provenance.backward import trace
 from belvedere.provenance.constants import row_tests
@@ -23,10 +23,11 @@ from belvedere.provenance.inputs import grouped, root_wanted, rows_named, to_inp
 from belvedere.provenance.moments import Moment, arrived_in
 from belvedere.provenance.reads import COUNT, Question, Read, counted, not_stored, sample_order, told
 from belvedere.provenance.traces import Backward, Traced, Trail
-from belvedere.provenance.wanted import Wanted, matching, other, restricted, test
-from belvedere.schema import HISTORY, SINCE_EPOCH, SINCE_TIME, UNTIL_EPOCH, UNTIL_TIME
+from belvedere.provenance.wanted import Wanted, matching, other, restricted, same, test
+from belvedere.schema import HISTORY, SINCE_EPOCH, SINCE_TIME, UNTIL_EPOCH, UNTIL_TIME, Schema
 from belvedere.store.protocol import EpochRow
 from belvedere.store.read.history import BEGAN
+from belvedere.store.read.query import is_ordered
 
 NEWEST = (Order(column(SINCE_EPOCH), descending=True),)
 ARRIVED, WENT = "arrived", "went, or were replaced"
@@ -62,19 +63,36 @@ def versions_of(past: Asker, id_: str, row: Mapping[str, Any], size: int) -> Ver
     rows = restricted(Scan(history.name, history.schema), Wanted(row_tests(row, key)))
     follows = exp.EQ(this=column(SINCE_EPOCH), expression=other(UNTIL_EPOCH))
     first = restricted(rows, matching(rows, follows, negated=True))
-    answers = past.ask([counted(rows), TopK(rows, NEWEST, size), TopK(first, NEWEST, 1)])
+    begun, ended = _changes(rows, own)
+    answers = past.ask([counted(begun), TopK(begun, NEWEST, size), TopK(ended, NEWEST, size), TopK(first, NEWEST, 1)])
     found = [a for a in answers.rows if not isinstance(a, Diagnostic)]
     if len(found) < len(answers.rows):
         untold = next(a.message for a in answers.rows if isinstance(a, Diagnostic))
         return Versions((), 0, None, (f"its versions: {untold}",))
-    count, newest, began = found
-    versions = [_version(v, own.names) for v in newest.to_pylist()]
+    count, newest, last, began = found
+    pairs = zip(newest.to_pylist(), last.to_pylist(), strict=True)
+    versions = [_version({**v, **{n: end[n] for n in (UNTIL_EPOCH, UNTIL_TIME)}}, own.names) for v, end in pairs]
     if id_ in past.catalog.views:
         versions = _with_rows(past, past.catalog.views[id_], versions, size)
     appeared = next((_version(v, ()).since for v in began.to_pylist()), None)
     if appeared is not None and not _is_known(history.name, appeared, answers.epoch):
         return Versions(tuple(versions), count[COUNT][0].as_py(), None, (_too_early(history.name, answers.epoch),))
     return Versions(tuple(versions), count[COUNT][0].as_py(), appeared)
+
+
+def _changes(rows: Node, own: Schema) -> tuple[Node, Node]:
+    """The versions that differ from the one before them, and those that differ from the one after: a row of an input that arrives again
+    has another `_ingest_time`, which is no change. Where values cannot be compared each version counts.
+    """
+    if not all(is_ordered(c.type) for c in own.visible):
+        return rows, rows
+    equal = same(None, [c.name for c in own.visible])
+    sides = ((SINCE_EPOCH, UNTIL_EPOCH), (UNTIL_EPOCH, SINCE_EPOCH))
+    begun, ended = (
+        restricted(rows, matching(rows, exp.EQ(this=column(mine), expression=other(theirs)), *equal, negated=True))
+        for mine, theirs in sides
+    )
+    return begun, ended
 
 
 def questions(past: Asker, view: View, row: Mapping[str, Any], moment: Moment, *, is_there: bool = True) -> Iterator[Question]:

@@ -113,6 +113,10 @@ def test_rows_that_went_are_seen_in_the_history_of_their_input_alone(spark: Any)
     assert made(bern)[0] == (5, {("Customer", "went, or were replaced"): 1})
     city = asked(wb, "Customer", id=1)
     assert [(v.row["city"], v.since.epoch) for v in city.versions] == [("Zürich", 5), ("Bern", 3), ("Zürich", 1)]
+    step(wb, 7, Customer=[{"id": 1, "city": "Zürich"}])
+    again = asked(wb, "Customer", id=1)
+    assert (again.changed, again.count) == (Moment(5, clock(5)), 3)  # it came again as it was
+    assert [v.until and v.until.epoch for v in again.versions] == [None, 5, 3]
     rate = asked(wb, "Rate", city="Zürich")
     assert (rate.appeared, rate.changed, rate.exact) == (None, Moment(6, clock(6)), False)
     assert "has no history" in rate.unknown[0]
@@ -179,7 +183,10 @@ def test_a_history_that_began_later_says_so(tmp_path: Path, spark: Any) -> None:
     step(wb, 3, Sale=[sale(3, 1)])
     found = asked(wb, "Totals", customer=1)
     assert found.appeared is None
-    assert found.unknown == ("since when there is a row of its key: its history begins with epoch 2",)
+    assert found.unknown == (
+        "since when there is a row of its key: its history begins with epoch 2",
+        "by which rows the versions since epoch 2 came: what is still there does not tell it",
+    )
     assert asked(wb, "Totals", customer=3).appeared == Moment(3, clock(3))
     wb.close()
 
