@@ -61,6 +61,29 @@ def test_events_follow_changes_by_key_and_reach_files_once(spark: Any, project: 
 
 
 @pytest.mark.spark
+def test_an_export_that_comes_back_sends_all_rows_of_the_view(spark: Any, project: ProjectSettings, tmp_path: Path) -> None:
+    exported = "EXPORT Hot TO files.HotChanges;"
+    without = "\n".join(line for line in SCRIPT.splitlines() if "EXPORT" not in line)
+    steps = [
+        (without, [(1, 120.0)]),
+        (without + exported, [(2, 120.0)]),
+        (without, [(3, 120.0), (2, 90.0), (1, 130.0)]),
+        (without + exported, [(4, 120.0)]),
+    ]
+    for script, rows in steps:
+        wb = Workbench(script, spark=spark, project=project, store=f"sqlite:///{tmp_path}/s.db")
+        wb.step()
+        for id_, temp in rows:
+            heat(wb, id_, temp)
+        wb.close()
+    found = [(e["id"], e["temp"], e["_op"]) for e in lines(tmp_path / "out" / "HotChanges")]
+    assert found[:2] == [(1, 120.0, "ADD"), (2, 120.0, "ADD")], "one that is new begins with the rows that are there"
+    assert found[2:] == [(1, 130.0, "ADD"), (3, 120.0, "ADD"), (4, 120.0, "ADD")]
+    numbers = [e["_seq"] for e in lines(tmp_path / "out" / "HotChanges")]
+    assert numbers == sorted(set(numbers)), "numbers go on, or what comes back would be taken for sent"
+
+
+@pytest.mark.spark
 def test_a_crash_after_delivery_repeats_it_onto_itself(
     spark: Any, project: ProjectSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
