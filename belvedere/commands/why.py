@@ -20,6 +20,7 @@ from rich.tree import Tree
 from belvedere.catalog import Catalog, shown_names
 from belvedere.commands.output import print_json, show
 from belvedere.commands.query_store import open_store_tables
+from belvedere.editor.names import written
 from belvedere.errors import BelvedereError, fail
 from belvedere.lang.names import counted, did_you_mean
 from belvedere.plan.expressions import conjuncts
@@ -47,7 +48,7 @@ def command(
     json: Annotated[bool, typer.Option("--json", help="print as JSON")] = False,
 ) -> int:
     """Say which rows of the inputs a row of a view was made of, through every view between."""
-    query = f"SELECT * FROM {view} WHERE {row}"
+    query = query_of(view, row)
     try:
         with open_asker(store, script) as (asker, known):
             id_ = id_of(asker.catalog, view)
@@ -82,11 +83,18 @@ def open_asker(store: str | None, script: Path) -> Iterator[tuple[Asker, Vocabul
         yield Asker(known.compiled, tables.tables(), tables.reader, by_spark(session, known.compiled)), known
 
 
+def query_of(view: str, condition: str) -> str:
+    """The query for the rows of a view, named with or without backticks, that fulfil a condition: nothing may follow it."""
+    name = ".".join(written(part) for part in view.replace("`", "").split("."))
+    return f"SELECT * FROM {name} WHERE ({condition}\n)" if condition.strip() else f"SELECT * FROM {name}"
+
+
 def id_of(catalog: Catalog, name: str) -> str:
     """The id of a relation. Raises B2001 where the script defines none of that name."""
-    id_ = catalog.find(name)
+    id_ = catalog.find(name.replace("`", ""))
     if id_ is None:
-        raise fail("B2001", f'the script defines no "{name}"', hint=did_you_mean(name, tuple(catalog.views)))
+        names = tuple(i for i in (*catalog.views, *catalog.inputs, *catalog.subscriptions) if "~" not in i)
+        raise fail("B2001", f'the script defines no "{name}"', hint=did_you_mean(name, names))
     return id_
 
 

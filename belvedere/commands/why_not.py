@@ -15,7 +15,7 @@ from rich.tree import Tree
 
 from belvedere.catalog import Catalog, shown_names
 from belvedere.commands.output import print_json, show
-from belvedere.commands.why import add_read, condition_of, id_of, open_asker, print_tree
+from belvedere.commands.why import add_read, condition_of, id_of, open_asker, print_tree, query_of
 from belvedere.errors import BelvedereError
 from belvedere.lang.names import counted
 from belvedere.provenance.document import relation_name, visible, why_not_document
@@ -33,7 +33,7 @@ def command(
     json: Annotated[bool, typer.Option("--json", help="print as JSON")] = False,
 ) -> int:
     """Say where the rows vanish of a row that is missing, and what nearly matched."""
-    query = f"SELECT * FROM {view} WHERE {row}"
+    query = query_of(view, row)
     try:
         with open_asker(store, script) as (asker, known):
             answer = why_not(asker, id_of(asker.catalog, view), condition_of(query, known), size=rows)

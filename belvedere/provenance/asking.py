@@ -14,6 +14,7 @@ import pyarrow as pa
 from belvedere.catalog import Catalog
 from belvedere.errors import BelvedereError, Diagnostic, fail
 from belvedere.plan.nodes import Node, Scan
+from belvedere.provenance.carried import carried_by, why_not_stored
 from belvedere.schema import Schema
 from belvedere.store.protocol import EpochRow, Reader, StoredTable
 from belvedere.store.read.computed import BEYOND, plan_of_unstored, text_at_read
@@ -41,8 +42,8 @@ class Asker:
     held: Mapping[str, Callable[[], pa.Table]] = field(default_factory=dict)
 
     def definition(self, id_: str) -> Node | None:
-        """The plan of a view that is not stored, whose rows follow from what is."""
-        return plan_of_unstored(self.catalog, id_, self.tables)
+        """The plan of a relation that is not stored, whose rows follow from what is."""
+        return carried_by(self.catalog, id_, self.tables) or plan_of_unstored(self.catalog, id_, self.tables)
 
     def is_there(self, id_: str) -> bool:
         """Whether a relation's rows can be read."""
@@ -96,7 +97,8 @@ class Asker:
         code = "B8020" if id_ in self.held else "B8110"
         name = self.catalog.name_of(id_) if self.catalog.find(id_) else id_
         hint = f"serve `{name}`: give it a name without the leading underscore"
-        return fail(code, f"the rows of `{name}` are not in the database", hint=hint).diagnostics[0]
+        message = f"the rows of `{name}` are not in the database" if id_ in self.held else why_not_stored(self.catalog, id_)
+        return fail(code, message, hint=hint).diagnostics[0]
 
     def _is_for_spark(self, why: Diagnostic) -> bool:
         return self.spark is not None and why.code in BEYOND

@@ -18,6 +18,7 @@ from belvedere.plan.expressions import column
 from belvedere.plan.keys import item_of, keep_columns
 from belvedere.plan.nodes import Expr, Item, Node, Project, Scan
 from belvedere.plan.text import expression_text
+from belvedere.provenance.carried import why_not_stored
 from belvedere.provenance.constants import fixed_columns
 from belvedere.provenance.lost import Descent, Look, Lost, Way, Where, condition_text, lost, untold
 from belvedere.provenance.wanted import Wanted, test
@@ -31,7 +32,7 @@ REJECTED = f"{SYSTEM}rejected"
 def lost_scan(descent: Descent, node: Scan, wanted: Wanted, way: Way) -> Iterator[Lost]:
     """Into the query of a view; beside an input."""
     id_, catalog = node.relation, descent.asker.catalog
-    view, table = catalog.views.get(id_), catalog.inputs.get(id_)
+    view, table, events = catalog.views.get(id_), catalog.inputs.get(id_), catalog.subscriptions.get(id_)
     if descent.asker.is_there(id_):
         (there,) = descent.look(Look(node, wanted, "are there"))
         if there.untold:
@@ -42,11 +43,14 @@ def lost_scan(descent: Descent, node: Scan, wanted: Wanted, way: Way) -> Iterato
             return
     if view is not None:
         yield from descent.below(keep_columns(view.plan, node.schema.names), wanted, way.into(id_))
+    elif events is not None:
+        query = catalog.views[events.view]
+        asked, left = wanted.split(query.schema.names)
+        yield from descent.below(Scan(query.id, query.schema), asked, way.into(id_).without(left, "the subscription"))
     elif table is not None and descent.asker.is_there(id_):
         yield from _beside(descent, node, table, wanted, way.into(id_))
     else:
-        name = catalog.name_of(id_)
-        words = f"the rows of `{name}` are not stored: it is private, so nobody can tell whether it had such a row"
+        words = f"{why_not_stored(catalog, id_)}, so nobody can tell whether there was such a row"
         yield lost(way.into(id_), Where.UNTOLD, words, wanted)
 
 

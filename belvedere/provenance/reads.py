@@ -16,6 +16,7 @@ from belvedere.errors import Diagnostic
 from belvedere.plan.expressions import column
 from belvedere.plan.nodes import Aggregate, Item, Join, JoinKind, Node, Order, Scan, TopK
 from belvedere.provenance.asking import Asker
+from belvedere.provenance.carried import why_not_stored
 from belvedere.schema import Schema
 from belvedere.store.protocol import EpochRow
 
@@ -76,7 +77,7 @@ def _scanned(node: Node) -> Iterator[str]:
 
 def not_stored(asker: Asker, read: Read) -> Read:
     """That the rows of a relation are nowhere."""
-    return replace(read, untold=f"the rows of `{asker.catalog.name_of(read.relation)}` are not stored: it is private")
+    return replace(read, untold=why_not_stored(asker.catalog, read.relation))
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ from belvedere.plan.facts import needs_clock
 from belvedere.plan.nodes import Order, Scan, TopK
 from belvedere.plan.time_nodes import PTIME, Emit
 from belvedere.provenance.asking import Answers, Asker
+from belvedere.provenance.carried import why_not_stored
 from belvedere.provenance.inputs import rows_named
 from belvedere.provenance.moments import Moment, arrival, emitted_in
 from belvedere.provenance.reads import SAMPLE, Read, told
@@ -150,7 +151,7 @@ def _unseen(past: Asker, view: View, inputs: list[list[Traced]]) -> Iterator[str
     """What may have changed the row and is not seen in the rows that are there."""
     for table in (past.catalog.inputs[t[0].relation.relation] for t in inputs):
         if not past.is_there(table.id):
-            yield f"rows of `{table.name}`: it is private, and they are not stored"
+            yield why_not_stored(past.catalog, table.id)
         elif table.keep is not None:
             yield f"rows of `{table.name}` that have left it, {timedelta(microseconds=table.keep)} after their arrival (KEEP)"
         elif not table.append_only and table.id + HISTORY not in past.tables:

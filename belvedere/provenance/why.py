@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any
 
 import pyarrow as pa
+from sqlglot import exp
 
 from belvedere.catalog import Catalog
 from belvedere.errors import Diagnostic, fail
@@ -62,7 +63,8 @@ def find_row(asker: Asker, id_: str, wanted: Wanted) -> tuple[Mapping[str, Any],
     rows = _told(answers.rows[0])
     condition = condition_text(wanted)
     if not rows.num_rows:
-        hint = "`belvedere query` shows the rows that there are"
+        null = any(isinstance(e, exp.EQ) and isinstance(e.expression, exp.Null) for t in wanted.tests for e in t.walk())
+        hint = "nothing equals NULL: write `IS NULL`" if null else "`belvedere why-not` says where such a row vanishes"
         raise fail("B8111", f'"{name}" has no row with {condition}', hint=hint)
     if rows.num_rows > 1:
         key = ", ".join(n for n in scan.schema.key or () if not scan.schema[n].hidden)
@@ -171,7 +173,7 @@ def _late_questions(asker: Asker, traces: Sequence[Traced]) -> Iterator[Question
         late = asker.catalog.late_of(traced.relation.relation)
         if late is None or late.id not in asker.tables:
             continue
-        rows = narrowed(traced.relation, traced.wanted, asker.definition)
+        rows = narrowed(traced.relation, traced.wanted, lambda _: None)
         over = replace_scans(rows, partial(_late_for, traced.relation, Scan(late.id, late.schema)))
         yield Question(Read(traced.relation.relation, "came late", order=sample_order(over.schema)), over)
 

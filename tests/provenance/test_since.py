@@ -148,7 +148,7 @@ def test_without_a_history_the_last_arrival_is_told_and_what_cannot_be(spark: An
     assert any("now()" in u for u in recent.unknown)
     private = asked(wb, "Hits", page="a")
     assert private.changed is None
-    assert any("`_Hit`: it is private" in u for u in private.unknown)
+    assert any("`_Hit` are not stored: it is private" in u for u in private.unknown)
     wb.close()
 
 

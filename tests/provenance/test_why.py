@@ -93,9 +93,17 @@ def test_from_the_command_line(tmp_path: Path, spark: Any, capsys: pytest.Captur
     text = capsys.readouterr().out
     assert "Sale: 1 row" in text
     assert "customer = 3, total = 40" in text
-    for condition, code in (("city = 'Basel'", "B8111"), ("city IN (SELECT city FROM Customer)", "B8114")):
-        assert run(["why", str(script), "ByCity", condition, "--store", store]) == 1
-        assert code in capsys.readouterr().err
+    for view, condition, words in (
+        ("ByCity", "city = 'Basel'", "B8111"),
+        ("ByCity", "city = NULL", "IS NULL"),
+        ("ByCity", "city IN (SELECT city FROM Customer)", "B8114"),
+        ("ByCity", " ", "B8114"),
+        ("ByCity", "city = 'Bern' LIMIT 1", "found `LIMIT`"),
+        ("Bycities", "city = 'Bern'", "ByCity"),
+    ):
+        assert run(["why", str(script), view, condition, "--store", store]) == 1
+        assert words in capsys.readouterr().err
+    assert run(["why", str(script), "`ByCity`", "city = 'Bern' -- the capital", "--store", store]) == 0
 
 
 @pytest.mark.spark

@@ -164,7 +164,7 @@ def _number(name: str, given: Any, otherwise: int, most: int) -> int:
 def _told(found: Diagnostic) -> RequestError:
     """What a client may know of a question that failed."""
     if found.code == "B8111":
-        return RequestError(NOT_FOUND, found.message, "ask for the rows that there are", status=404)
+        return RequestError(NOT_FOUND, found.message, "ask `why-not` of the view where such a row vanishes", status=404)
     if found.code == "B7086":
         return RequestError(TIME_OUT, "the read took too long", "ask for fewer rows, or less depth", status=503)
     if found.code in ("B7014", "B7063"):
