@@ -152,3 +152,17 @@ def test_rows_of_windows_and_of_what_was_emitted(spark: Any) -> None:
         assert sum(found) >= row["total"], "the bid that ends the window is named too"
         assert len(found) <= 3
     wb.close()
+
+
+@pytest.mark.spark
+@pytest.mark.usefixtures("each_store")
+def test_texts_that_no_statement_holds_are_asked_of_spark(spark: Any) -> None:
+    wb = Workbench("CREATE TABLE T (k STRING, PRIMARY KEY (k)); V := SELECT k FROM T;", spark=spark)
+    wb.insert("T", [{"k": "a\x00b"}, {"k": "\x01"}, {"k": "a"}])
+    wb.step()
+    for k in ("a\x00b", "\x01", "a"):
+        assert [[row["k"] for row in r.rows] for r in wb.why("V", {"k": k}).inputs] == [[k]]
+    for k in ("a\x00", "\x01\x01", "\x00"):
+        answer = wb.why_not("V", {"k": k})
+        assert (answer.there, [lost.at for lost in answer.lost]) == (0, ["input"]), answer
+    wb.close()
