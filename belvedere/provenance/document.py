@@ -6,6 +6,7 @@ In: a `Why` or a `WhyNot`, and what of a row its reader may see. Out: dicts and 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -20,6 +21,7 @@ from belvedere.row_texts import value_text
 Row = Mapping[str, Any]
 Show = Callable[[str, Row], Row | None]
 """A row of a relation, by its id, as the reader of the document may see it; None: not at all."""
+_PRIVATE = re.compile(r"(?<!\w)_\w+")
 
 
 def document(catalog: Catalog, answer: Why, show: Show) -> dict[str, Any]:
@@ -75,9 +77,16 @@ def read_document(catalog: Catalog, read: Read, show: Show) -> dict[str, Any]:
 
 
 def rows_of(read: Read, show: Show) -> list[Row]:
-    """The rows of a sample that may be seen: those between operators only where all relations may be that they are made of."""
+    """The rows of a sample that may be seen: those between operators only where all relations may be that they are made of.
+
+    Their columns are named by expressions: one with a private column is seen by who sees that column.
+    """
     if read.between:
-        return list(read.rows) if all(show(i, {}) is not None for i in read.between) else []
+        if any(show(i, {}) is None for i in read.between):
+            return []
+        private = {w for row in read.rows for n in row for w in _PRIVATE.findall(n)}
+        unseen = {w for w in private if not any(show(i, {w: None}) for i in read.between)}
+        return [{n: v for n, v in row.items() if unseen.isdisjoint(_PRIVATE.findall(n))} for row in read.rows]
     return [shown for row in read.rows if (shown := show(read.relation, row)) is not None]
 
 

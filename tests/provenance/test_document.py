@@ -1,0 +1,26 @@
+"""What of the rows of a sample goes into a document."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from belvedere.provenance.document import rows_of
+from belvedere.provenance.reads import Read
+
+ROW = {"T.k": 1, "T._größe": 2, "T._größe + T.k > 2": True, "T.k_2": 3, "U._x": None}
+
+
+def served(id_: str, row: Any) -> Any:
+    """The API has no private columns, and no relation `P`."""
+    return None if id_ == "P" else {n: v for n, v in row.items() if not n.startswith("_")}
+
+
+def whole(id_: str, row: Any) -> Any:
+    return {n: v for n, v in row.items() if (id_, n) in {("T", "_größe"), ("T", "k"), ("U", "_x")}}
+
+
+def test_private_columns_between_operators_are_for_who_sees_them() -> None:
+    read = Read("", "reached it", 1, (ROW,), between=("T", "U"))
+    assert rows_of(read, whole) == [ROW]
+    assert rows_of(read, served) == [{"T.k": 1, "T.k_2": 3}]
+    assert rows_of(Read("", "reached it", 1, (ROW,), between=("T", "P")), served) == []
