@@ -26,7 +26,8 @@ class Bus:
         self.broker, self.address = broker, broker.address
         settings = {"bootstrap.servers": broker.address, "log_level": 0}
         self.admin = AdminClient(settings)
-        self.producer = Producer(settings | {"linger.ms": 2, "queue.buffering.max.messages": 1_000_000})
+        in_order = {"max.in.flight": 1}  # else a batch that is tried again comes behind the next one
+        self.producer = Producer(settings | in_order | {"linger.ms": 2, "queue.buffering.max.messages": 1_000_000})
 
     def topic(self, partitions: int = 1, name: str | None = None, replicas: int = 1, **config: str) -> str:
         """An empty topic; its name."""
