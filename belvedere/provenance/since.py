@@ -99,8 +99,7 @@ def _of_history(past: Asker, id_: str, row: Mapping[str, Any], size: int) -> Sin
     if view is not None and untold:
         words = f"by which rows the versions since epoch {', '.join(untold)} came: what is still there does not tell it"
         unknown += (words, *_unseen(past, view, rows_of_inputs(past, view, row)))
-    changed = found.newest[0].since if found.newest else None
-    return Since(found.appeared, changed, changed is not None, found.newest, found.count, unknown=unknown)
+    return Since(found.appeared, found.changed, found.changed is not None, found.newest, found.count, unknown=unknown)
 
 
 def _of_input(past: Asker, table: Input, row: Mapping[str, Any]) -> Since:

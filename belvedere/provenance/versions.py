@@ -51,6 +51,8 @@ class Versions:
 
     newest: tuple[Version, ...]
     count: int
+    changed: Moment | None
+    """The beginning of the newest; None where the history began with it, so that the row may be older."""
     appeared: Moment | None
     """The beginning of the first of those that follow each other without a gap; None where the history does not reach so far back."""
     unknown: tuple[str, ...] = ()
@@ -68,16 +70,18 @@ def versions_of(past: Asker, id_: str, row: Mapping[str, Any], size: int) -> Ver
     found = [a for a in answers.rows if not isinstance(a, Diagnostic)]
     if len(found) < len(answers.rows):
         untold = next(a.message for a in answers.rows if isinstance(a, Diagnostic))
-        return Versions((), 0, None, (f"its versions: {untold}",))
+        return Versions((), 0, None, None, (f"its versions: {untold}",))
     count, newest, last, began = found
     pairs = zip(newest.to_pylist(), last.to_pylist(), strict=True)
     versions = [_version({**v, **{n: end[n] for n in (UNTIL_EPOCH, UNTIL_TIME)}}, own.names) for v, end in pairs]
     if id_ in past.catalog.views:
         versions = _with_rows(past, past.catalog.views[id_], versions, size)
     appeared = next((_version(v, ()).since for v in began.to_pylist()), None)
+    changed = versions[0].since if versions else None
+    unknown: tuple[str, ...] = ()
     if appeared is not None and not _is_known(history.name, appeared, answers.epoch):
-        return Versions(tuple(versions), count[COUNT][0].as_py(), None, (_too_early(history.name, answers.epoch),))
-    return Versions(tuple(versions), count[COUNT][0].as_py(), appeared)
+        changed, appeared, unknown = None if changed == appeared else changed, None, (_too_early(history.name, answers.epoch),)
+    return Versions(tuple(versions), count[COUNT][0].as_py(), changed, appeared, unknown)
 
 
 def _changes(rows: Node, own: Schema) -> tuple[Node, Node]:

@@ -182,12 +182,15 @@ def test_a_history_that_began_later_says_so(tmp_path: Path, spark: Any) -> None:
     step(wb, 2, Sale=[sale(2, 1)])
     step(wb, 3, Sale=[sale(3, 1)])
     found = asked(wb, "Totals", customer=1)
-    assert found.appeared is None
+    assert (found.appeared, found.changed, found.exact) == (None, None, False), "it was so before there was a history"
     assert found.unknown == (
         "since when there is a row of its key: its history begins with epoch 2",
         "by which rows the versions since epoch 2 came: what is still there does not tell it",
     )
     assert asked(wb, "Totals", customer=3).appeared == Moment(3, clock(3))
+    step(wb, 4, Sale=[sale(1, 5)])
+    later = asked(wb, "Totals", customer=1)
+    assert (later.appeared, later.changed, later.exact) == (None, Moment(4, clock(4)), True)
     wb.close()
 
 
