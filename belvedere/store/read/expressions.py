@@ -62,7 +62,7 @@ def _column(tree: Expr, scope: NameBindings) -> TypedSql:
 def _literal(tree: Expr, scope: NameBindings) -> TypedSql:
     assert isinstance(tree, exp.Literal)
     if tree.is_string:
-        return TypedSql(_text_literal(tree, tree.this), pa.string())
+        return TypedSql(literal(_held(tree, tree.this)), pa.string())
     if tree.is_int:
         return _integer(tree, int(tree.this))
     if "e" in tree.this.lower():
@@ -74,11 +74,11 @@ def _literal(tree: Expr, scope: NameBindings) -> TypedSql:
     return TypedSql(scope.dialect.decimal(int(digits), type_), type_)
 
 
-def _text_literal(tree: Expr, text: str) -> str:
-    """A statement's text ends at U+0000, and Postgres stores U+0000 and U+0001 as others."""
+def _held(tree: Expr, text: str) -> str:
+    """The text, which a statement can hold: it ends at U+0000, and Postgres stores U+0000 and U+0001 as others."""
     if "\x00" in text or "\x01" in text:
         raise refused(tree, "a text with U+0000 or U+0001")
-    return literal(text)
+    return text
 
 
 def _integer(tree: Expr, value: int) -> TypedSql:
@@ -173,7 +173,7 @@ def _like(tree: Expr, scope: NameBindings) -> TypedSql:
         value = scope.in_role(given, role)
     else:
         try:
-            value = _text_literal(tree, converter(BoundValue(0, pa.string(), role), scope.dialect)(pattern.this))
+            value = literal(converter(BoundValue(0, pa.string(), role), scope.dialect)(_held(tree, pattern.this)))
         except ValueError as error:
             raise refused(tree, str(error)) from None
     negation = "NOT " if tree.args.get("negate") else ""
