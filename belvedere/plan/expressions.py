@@ -50,13 +50,13 @@ def replace_columns(expr: Expr, replacement: Mapping[str, Expr] | Callable[[str]
         )
         return _operand(found) if beside_operator else found.copy()
 
-    result: Expr = expr.copy().transform(change)
+    result: Expr = expr.transform(change)
     return result
 
 
 def map_columns(expr: Expr, change: Callable[[exp.Column], Expr]) -> Expr:
     """A copy with every column changed."""
-    result: Expr = expr.copy().transform(lambda node: change(node) if isinstance(node, exp.Column) else node)
+    result: Expr = expr.transform(lambda node: change(node) if isinstance(node, exp.Column) else node)
     return result
 
 

@@ -69,6 +69,8 @@ class Frame:
         self.context = context
         self.scope = Scope(context.file, outer=outer)
         self._plan: Node | None = None
+        self._typed: tuple[Node, dict[str, Typed]] | None = None
+        """The types of the columns of the plan that was asked for last."""
         self.settled = False
         """Whether FROM is complete, so that expressions may join related rows to the plan."""
         self.open = False
@@ -101,7 +103,9 @@ class Frame:
         columns.update({c.internal: c.typed for c in self.scope.used.values()})
         at = plan or self._plan
         if at is not None:
-            columns.update({c.name: Typed(c.type, c.nullable) for c in at.schema})
+            if self._typed is None or self._typed[0] is not at:
+                self._typed = at, {c.name: Typed(c.type, c.nullable) for c in at.schema}
+            columns.update(self._typed[1])
         return Inference(columns, file=self.context.file, parameters=self.context.parameters)
 
     def item(self, name: str, expr: exp.Expr, *, hidden: bool = False, doc: str | None = None) -> Item:

@@ -95,6 +95,8 @@ class Pending:
 
 def attach_all(frame: Frame, expr: Expr) -> Expr:
     """Join in every subquery that an expression waits for; gives the expression over what is joined then."""
+    if expr.find(SubqueryValue) is None:
+        return expr
     result: Expr = exp.paren(expr, copy=True)
     for value in list(result.find_all(SubqueryValue)):
         value.replace(_attach(frame, value))

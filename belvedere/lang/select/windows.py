@@ -31,6 +31,8 @@ class WindowFunctions:
         """The expression with columns in place of its window functions."""
         if isinstance(expr, exp.Window):
             return self._window(expr, written)
+        if expr.find(exp.Window, exp.Func) is None:
+            return expr
         if is_window_function(unwrap_aggregate(expr)):
             raise self.frame.fail(
                 "B3036", "a window function needs OVER", written, "write `OVER (PARTITION BY ... ORDER BY ...)`"

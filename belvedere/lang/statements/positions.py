@@ -50,7 +50,10 @@ def locate(tree: exp.Expr, tokens: TokenMap) -> None:
             found = places.get(id(node.parent))
         if found is not None:
             places[id(node)] = found
-            node.meta["start"], node.meta["end"] = found
+            meta = node.meta
+            meta["start"], meta["end"] = found
+            for unread in ("line", "col"):  # each copy of a node copies them
+                meta.pop(unread, None)
 
 
 def _hull(node: exp.Expr, places: dict[int, tuple[int, int]]) -> tuple[int, int] | None:
