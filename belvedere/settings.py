@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -142,6 +142,11 @@ class Sink:
     options: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
 
+def read_file(path: Path) -> str:
+    """The text of a file. Raises OSError and UnicodeDecodeError."""
+    return path.read_text(encoding="utf-8")
+
+
 @dataclass(frozen=True)
 class ProjectSettings:
     """What `belvedere.toml` says; an empty project where there is no file. `on_error` is `stop`, `null` or `quarantine`."""
@@ -178,6 +183,8 @@ class ProjectSettings:
     diagnostics: tuple[Diagnostic, ...] = ()
     finder: TableFinder | None = field(default=None, compare=False, repr=False)
     """Who knows the tables of its sources."""
+    read_script: Callable[[Path], str] = field(default=read_file, compare=False, repr=False)
+    """Who knows the texts of the scripts that others import: an editor's may not be saved."""
 
     def source(self, name: str) -> Source | None:
         """The source of that name, whatever its case."""

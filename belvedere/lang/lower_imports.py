@@ -24,7 +24,7 @@ from belvedere.lang.statements.parse import parse_script
 from belvedere.lang.statements.tree import DottedName, ImportAll, ImportTable, Part
 from belvedere.plan.nodes import Scan
 from belvedere.plan.rewrite import replace_scans
-from belvedere.settings import ProjectSettings, Source, TableFinder
+from belvedere.settings import ProjectSettings, Source, TableFinder, read_file
 
 SUFFIX = ".sqrl"
 Ask = Callable[[Callable[[], Any]], Any]
@@ -211,8 +211,7 @@ class Importer:
             circle = " -> ".join(p.name for p in (*chain[chain.index(script) :], script))
             message = f"the scripts import each other in a circle: {circle}"
             raise fail("B2010", message, span=span, hint="move what both need to a third")
-        text = self.ask(lambda: script.read_text(encoding="utf-8"))
-        parsed = parse_script(text, str(script))
+        parsed = parse_script(self._text(script, span), str(script))
         lowering = self.lower(parsed, script, self.project, chain, self.scripts, ask=self.ask)
         diagnostics = [*parsed.diagnostics, *lowering.diagnostics]
         self.into.diagnostics += diagnostics
@@ -220,6 +219,16 @@ class Importer:
             raise fail("B2011", f"script `{script.name}` has errors", span=span)
         self.scripts[script] = lowering.definitions
         return self.scripts[script]
+
+    def _text(self, script: Path, span: Span) -> str:
+        """The text of another script. Raises B2014 where its file cannot be read."""
+        read = self.project.read_script if self.project is not None else read_file
+        try:
+            return str(self.ask(lambda: read(script)))
+        except (OSError, UnicodeDecodeError) as error:
+            why = "its bytes are not UTF-8" if isinstance(error, UnicodeDecodeError) else error.strerror or str(error)
+            hint = "save it as UTF-8, and let the user who compiles read it"
+            raise fail("B2014", f"script `{script.name}` cannot be read: {why}", span=span, hint=hint) from error
 
     def _take(self, other: Definitions, wanted: list[NamedRelation], script: Path, names: dict[str, str]) -> None:
         """Bring relations of another script in, with all that they rest on. What was not asked for gets a name that no script can

@@ -145,3 +145,10 @@ def test_a_circle_of_imports_is_shown(tmp_path: Path) -> None:
     compiled = compile_script((tmp_path / "a.sqrl").read_text(), path=tmp_path / "a.sqrl")
     circles = [d.message for d in compiled.diagnostics if d.code == "B2010"]
     assert circles == ["the scripts import each other in a circle: a.sqrl -> b.sqrl -> a.sqrl"]
+
+
+def test_a_script_whose_bytes_are_no_text(tmp_path: Path) -> None:
+    (tmp_path / "base.sqrl").write_bytes(b"V := SELECT 'caf\xe9' AS drink")
+    text = "IMPORT base.V;\nX := SELECT drink FROM V"
+    compiled = compile_script(text, path=tmp_path / "top.sqrl")
+    assert [(d.code, d.span and text[d.span.start : d.span.end]) for d in compiled.diagnostics] == [("B2014", "base")]
