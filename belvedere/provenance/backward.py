@@ -40,7 +40,7 @@ from belvedere.plan.text import expression_text
 from belvedere.plan.time_nodes import Emit, InOrder, TimeWindow, TimeWindowKind
 from belvedere.plan.window_by import PredicateWindow
 from belvedere.provenance.constants import fixed_columns, is_impossible
-from belvedere.provenance.historic import emitted, in_order, spl_contents, spl_sides
+from belvedere.provenance.historic import emitted, in_order, spl_contents, spl_pairs
 from belvedere.provenance.join_traces import joined, without_partner
 from belvedere.provenance.names import group_text, text_over
 from belvedere.provenance.orders import ahead_of
@@ -216,8 +216,8 @@ def _spl_aggregate(back: Backward, node: SplAggregate, wanted: Wanted, trail: Tr
 
 
 def _spl_join(back: Backward, node: SplJoin, wanted: Wanted, trail: Trail) -> Iterator[Below]:
-    for number, side in enumerate(spl_sides(node, wanted)):
-        yield Below(number, side, "in its window", certain=False)
+    for number, side, words in spl_pairs(back.rows, node, wanted):
+        yield Below(number, side, words, certain=False)
 
 
 def _predicate_window(back: Backward, node: PredicateWindow, wanted: Wanted, trail: Trail) -> Iterator[Below]:

@@ -6,19 +6,20 @@ may have changed since, so rows are found by the columns that do not change: the
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from sqlglot import exp
 
 from belvedere.plan.expressions import column, columns_of
 from belvedere.plan.nodes import Expr, Node, Order, TopK
 from belvedere.plan.spl_aggregate import FiringReading, SplAggregate
-from belvedere.plan.spl_join import SplJoin
+from belvedere.plan.spl_join import FIRED, JoinedWindow, SplJoin
 from belvedere.plan.spl_windows import Count, Sliding, Time
 from belvedere.plan.time_nodes import PTIME, Emit, InOrder
 from belvedere.provenance.constants import fixed_columns
+from belvedere.provenance.join_traces import partner_condition
 from belvedere.provenance.time_windows import between, earlier, literal_time
-from belvedere.provenance.wanted import Wanted, matching, same
+from belvedere.provenance.wanted import Wanted, matching, other, same
 from belvedere.schema import INGEST_TIME
 
 Rows = Callable[[Node, Wanted], Node]
@@ -65,10 +66,51 @@ def spl_contents(rows: Rows, node: SplAggregate, wanted: Wanted) -> tuple[Wanted
 
 
 def spl_sides(node: SplJoin, wanted: Wanted) -> tuple[Wanted, Wanted]:
-    """The rows of both sides that have the result's columns."""
+    """The rows of each side that have the result's columns, and arrived no later; where its window is one of time, not too long before."""
     fixed = fixed_columns(wanted.tests)
+    fired = fixed.get(FIRED)
     left, right = (
         Wanted(tuple(t for t in wanted.tests if columns_of(t) <= set(side.schema.names) and columns_of(t) <= set(fixed)))
-        for side in (node.left, node.right)
+        + _before(window, fired)
+        for side, window in zip(node.inputs, node.windows, strict=True)
     )
     return left, right
+
+
+def _before(window: JoinedWindow, fired: Expr | None) -> Wanted:
+    """The rows that a window may have held, or let go, as a result was made."""
+    if fired is None:
+        return Wanted()
+    tests: tuple[Expr, ...] = (exp.LTE(this=column(window.clock), expression=fired),)
+    # a row that is alone leaves a microsecond after the last moment at which it may match
+    low = earlier(fired, window.eviction.micros + 1) if isinstance(window.eviction, Time) else None
+    return Wanted((*tests, exp.GTE(this=column(window.clock), expression=low)) if low is not None else tests)
+
+
+def is_there(side: Node, wanted: Wanted) -> bool | None:
+    """Whether a result has a row of a side: it has where a column of it has a value, has none where one is NULL that never is."""
+    fixed = {n: v for n, v in fixed_columns(wanted.tests).items() if side.schema.find(n) is not None}
+    if any(not isinstance(v, exp.Null) for v in fixed.values()):
+        return True
+    return False if any(not side.schema[n].nullable for n in fixed) else None
+
+
+def spl_pairs(rows: Rows, node: SplJoin, wanted: Wanted) -> Iterator[tuple[int, Wanted, str]]:
+    """The rows of each side, by its number, that may have made a result: one met the other as one of the two arrived, or left without."""
+    own, there = spl_sides(node, wanted), tuple(is_there(s, wanted) for s in node.inputs)
+    fired = fixed_columns(wanted.tests).get(FIRED)
+    for number, window in enumerate(node.windows):
+        if there[number] is False:
+            continue
+        held = fired is not None and isinstance(window.eviction, Time)
+        words = "in its window" if held else "may have been in its window"
+        if node.outer[number] and not there[1 - number]:  # it may have been alone
+            yield number, own[number], words
+            continue
+        partner = node.inputs[1 - number]
+        met = partner_condition(node.condition, partner)
+        if fired is not None:
+            clocks = column(window.clock), other(node.windows[1 - number].clock)
+            arrived = (exp.EQ(this=c, expression=fired.copy()) for c in clocks)
+            met = (*met, exp.paren(exp.or_(*arrived)))
+        yield number, own[number] + matching(rows(partner, own[1 - number]), *met), words

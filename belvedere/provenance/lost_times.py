@@ -19,7 +19,7 @@ from belvedere.plan.spl_aggregate import SplAggregate
 from belvedere.plan.spl_join import SplJoin
 from belvedere.plan.time_nodes import Emit, InOrder, TimeWindow
 from belvedere.plan.window_by import PredicateWindow
-from belvedere.provenance.historic import emitted, in_order, spl_sides
+from belvedere.provenance.historic import emitted, in_order, is_there, spl_sides
 from belvedere.provenance.lost import Descent, Look, Lost, Way, Where, lost, untold
 from belvedere.provenance.reads import Read, relations_of
 from belvedere.provenance.time_windows import in_window
@@ -98,16 +98,21 @@ def lost_sequence(descent: Descent, node: SplAggregate | PredicateWindow, wanted
 def lost_spl_join(descent: Descent, node: SplJoin, wanted: Wanted, way: Way) -> Iterator[Lost]:
     """Both sides' rows: of those that are there on both it cannot be told which stood in their windows together."""
     sides = spl_sides(node, wanted)
-    looks = descent.look(*(Look(i, s, "are there") for i, s in zip(node.inputs, sides, strict=True)))
+    # a result that need not have a row of one side may be one of the other side alone
+    needed = [n for n in (0, 1) if is_there(node.inputs[n], wanted) or not node.outer[1 - n]] or [0, 1]
+    looks = descent.look(*(Look(node.inputs[n], sides[n], "are there") for n in needed))
     if any(r.untold for r in looks):
         yield from untold(way, wanted, *looks)
         return
-    missing = [n for n, r in enumerate(looks) if not r.count]
+    missing = [n for n, r in zip(needed, looks, strict=True) if not r.count]
     for number in missing:
         yield from descent.below(node.inputs[number], sides[number], way.by("the join of windows of SPL"))
     if not missing:
-        words = "the join of windows of SPL: both sides have such rows, which did not stand in their windows together"
-        yield lost(way, Where.WINDOW, words, wanted, list(zip(node.inputs, looks, strict=True)))
+        why = "both sides have such rows, which did not stand in their windows together"
+        if len(needed) == 1:
+            why = "there is such a row, which met one of the other side, or has not left its window so far"
+        words = f"the join of windows of SPL: {why}"
+        yield lost(way, Where.WINDOW, words, wanted, [(node.inputs[n], r) for n, r in zip(needed, looks, strict=True)])
 
 
 def _waits(descent: Descent, node: Node, there: Read, word: str, only: str | None = None) -> str:
