@@ -24,7 +24,7 @@ from belvedere.editor.tables import CachedTables
 from belvedere.editor.uses import uses_of
 from belvedere.errors import BelvedereError, Diagnostic, Severity
 from belvedere.lang.progress import Progress
-from belvedere.settings import ProjectSettings, load_project
+from belvedere.settings import ProjectSettings, load_project, read_file
 
 SUFFIX = ".sqrl"
 COMPILING = RLock()
@@ -60,6 +60,13 @@ class Revision:
         """What its names mean, in the order of the text."""
         return sorted((u for s in self.statements for u in uses_of(s)), key=lambda u: (u.start, u.defines))
 
+    @cached_property
+    def imported_words(self) -> frozenset[str]:
+        """The folded words of its imports."""
+        heads = ((s, read_head(self.read, s.lo, s.hi)) for s in self.read.statements)
+        imports = (s for s, head in heads if head.form is Form.IMPORT)
+        return frozenset(t.text.casefold() for s in imports for t in self.read.tokens[s.lo : s.hi])
+
     def statement_at(self, offset: int) -> Statement | None:
         """The statement at an offset."""
         found = self.read.statement_at(offset)
@@ -73,15 +80,25 @@ class Revision:
 class Document:
     """A script. `compile` may be called in another thread than the rest; whoever has a `Revision` keeps it."""
 
-    def __init__(self, path: Path, text: str, open_project: Opened | None = None, tables: CachedTables | None = None):
+    def __init__(
+        self,
+        path: Path,
+        text: str,
+        open_project: Opened | None = None,
+        tables: CachedTables | None = None,
+        texts: Callable[[Path], str] = read_file,
+    ):
+        """`texts` says the texts of the scripts that it imports, as their editors have them."""
         self.path, self.file = path, str(path)
         self._open = open_project or (lambda p: load_project(p.parent))
-        self._tables = tables or CachedTables()
+        self._tables, self.texts = tables or CachedTables(), texts
         self._progress = Progress()
         self.fine: Catalog | None = None
+        """The catalog of the last compile without errors."""
         self.figures: Mapping[str, str] = {}
         """What a store knows of relations, by id: Markdown for hover."""
-        """The catalog of the last compile without errors."""
+        self.imported: dict[Path, str | None] = {}
+        """The scripts that the last compile has read, also through others, with their texts; None where one could not be read."""
         self._compiled: tuple[str, Compiled, ProjectSettings] | None = None
         self.now = Revision(text, Known(Catalog(), self.file))
 
@@ -133,14 +150,27 @@ class Document:
     def _compile(self) -> tuple[str, Compiled, ProjectSettings]:
         with COMPILING:
             done = self._compiled
-            if done is None or done[0] != self.now.text:
+            if done is None or done[0] != self.now.text or any(self._text_of(p) != t for p, t in self.imported.items()):
                 done = self._compiled = self._compile_now()
             return done
 
+    def _text_of(self, path: Path) -> str | None:
+        try:
+            return self.texts(path)
+        except (OSError, UnicodeDecodeError):
+            return None
+
+    def _read_script(self, path: Path) -> str:
+        """The text of a script that this one imports, which is noted."""
+        self.imported[path] = None
+        text = self.imported[path] = self.texts(path)
+        return text
+
     def _compile_now(self) -> tuple[str, Compiled, ProjectSettings]:
         text = self.now.text
+        self.imported = {}
         try:
-            project = replace(self._open(self.path), finder=self._tables)
+            project = replace(self._open(self.path), finder=self._tables, read_script=self._read_script)
             compiled = compile_script(text, path=self.path, project=project, progress=self._progress)
             compiled = replace(compiled, diagnostics=tuple(dict.fromkeys((*project.diagnostics, *compiled.diagnostics))))
         except BelvedereError as error:  # a profile that is not there

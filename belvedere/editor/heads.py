@@ -50,7 +50,7 @@ class Head:
 def read_head(read: ReadText, lo: int, hi: int) -> Head:
     """The head of the statement with the tokens `[lo, hi)`."""
     word = read.tokens[lo].text.upper()
-    if word in ("IMPORT", "EXPORT") and (lo + 1 == hi or is_word(read.tokens[lo + 1])):
+    if word in ("IMPORT", "EXPORT") and (lo + 1 == hi or is_word(read.tokens[lo + 1]) or _is_variable(read, lo + 1)):
         return _moved(read, lo, hi, Form(word.lower()))
     if read.tokens[lo].token_type == T.CREATE:
         return _created(read, lo, hi)
@@ -58,14 +58,34 @@ def read_head(read: ReadText, lo: int, hi: int) -> Head:
 
 
 def _moved(read: ReadText, lo: int, hi: int, form: Form) -> Head:
-    path = read.path_from(lo + 1, hi) if lo + 1 < hi else []
-    end = path[-1] + 1 if path else lo + 1
+    path, end = _origin(read, lo + 1, hi)
     star = end + 1 < hi and read.tokens[end].token_type == T.DOT and read.tokens[end + 1].token_type == T.STAR
     end += 2 if star else 0
     aliased = end + 1 < hi and read.tokens[end].token_type == T.ALIAS and is_word(read.tokens[end + 1])
     if form is Form.EXPORT or not aliased:
         return Head(form, tuple(path), end)
     return Head(form, tuple(path), end + 2, alias=end + 1)
+
+
+def _is_variable(read: ReadText, i: int) -> bool:
+    """Whether a variable of the project file, `{{name}}`, begins at a token."""
+    return [t.token_type for t in read.tokens[i : i + 2]] == [T.L_BRACE, T.L_BRACE]
+
+
+def _origin(read: ReadText, i: int, hi: int) -> tuple[list[int], int]:
+    """The names of what an import names, those of variables among them, and where it ends."""
+    path: list[int] = []
+    end = i
+    while i < hi:
+        braces = 2 if _is_variable(read, i) else 0
+        if i + braces >= hi or not is_word(read.tokens[i + braces]):
+            break
+        path.append(i + braces)
+        end = i + 2 * braces + 1
+        if end >= hi or read.tokens[end].token_type != T.DOT:
+            break
+        i = end + 1
+    return path, end
 
 
 def _created(read: ReadText, lo: int, hi: int) -> Head:

@@ -6,11 +6,11 @@ that is read is meant first.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
 
-from belvedere.editor.document import SUFFIX, Document
+from belvedere.editor.document import Document
+from belvedere.editor.linked import linked
 from belvedere.editor.symbols import Symbol, Use
 from belvedere.errors import Span
 
@@ -35,7 +35,7 @@ def symbols_at(document: Document, offset: int) -> list[Symbol]:
 
 def definitions(document: Document, offset: int, others: Iterable[Document]) -> list[Place]:
     """Where the name at an offset is defined; that itself where it stands there."""
-    known = [document, *others]
+    known = linked(document, others)
     for symbol in symbols_at(document, offset):
         found = [p for p in places(symbol, known) if p.use.defines]
         if found:
@@ -48,7 +48,7 @@ def definitions(document: Document, offset: int, others: Iterable[Document]) -> 
 def references(document: Document, offset: int, others: Iterable[Document]) -> list[Place]:
     """All places of the name at an offset."""
     found = symbols_at(document, offset)
-    return places(found[0], [document, *others]) if found else []
+    return places(found[0], linked(document, others)) if found else []
 
 
 def places(symbol: Symbol, documents: Iterable[Document]) -> list[Place]:
@@ -69,14 +69,3 @@ def _through(document: Document, symbol: Symbol, documents: list[Document]) -> l
     """For a column of an imported table: its import; for one that a view has from `*`: the view."""
     relation = Symbol("relation", symbol.file, "", symbol.of)
     return [p for p in places(relation, documents) if p.use.defines]
-
-
-def scripts_beside(path: Path) -> Iterator[Path]:
-    """The scripts of a folder and those below it, but one."""
-    try:
-        found = sorted(path.parent.rglob(f"*{SUFFIX}"))
-    except OSError:
-        return
-    yield from (
-        p for p in found[:500] if p != path and not any(part.startswith(".") for part in p.relative_to(path.parent).parts)
-    )

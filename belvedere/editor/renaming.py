@@ -1,24 +1,28 @@
 """A name changed everywhere, so that every script means what it meant.
 
-In: a document, an offset, the new name, the other scripts. Out: edits. The renamed scripts are compiled: where the result is not the same
-catalog under the new name, nothing is renamed and B9155 says why.
+In: a document, an offset, the new name, the scripts beside. Out: edits. Renamed scripts and those that import them are compiled: where the
+result is not the same catalog under the new name, nothing is renamed and B9155 says why.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from belvedere.catalog import Catalog, Input, Subscription, View
+from belvedere.catalog import Catalog, Input, QueryTemplate, Subscription, View
 from belvedere.compiler import compile_script
-from belvedere.editor.document import Document
+from belvedere.editor.document import COMPILING, Document
+from belvedere.editor.linked import ALONE, Beside, linked
 from belvedere.editor.names import is_plain, is_reserved, written
 from belvedere.editor.places import Place, places, symbols_at
 from belvedere.editor.symbols import Symbol, Use
-from belvedere.errors import BelvedereError, fail
+from belvedere.errors import BelvedereError, Severity, fail
 from belvedere.lang.statements.spacing import KEYWORDS
+from belvedere.plan.text import plan_text
 
+OTHERWISE = "choose another name, or name columns instead of `*`"
 RENAMED = ("relation", "column", "relationship", "alias", "parameter")
 
 
@@ -38,20 +42,55 @@ def renamable(document: Document, offset: int) -> Use | None:
     return found[0] if found else None
 
 
-def rename(document: Document, offset: int, name: str, others: Iterable[Document] = ()) -> list[Edit]:
-    """The edits that give the name at an offset another one. Raises B9155 where that cannot be."""
-    documents = [document, *others]
+def rename(document: Document, offset: int, name: str, beside: Beside = ALONE) -> list[Edit]:
+    """The edits of documents that give the name at an offset another one. Raises B9155 where that cannot be."""
     new = _written(name)
     if not document.compile().ok:
         raise _refused("the script has errors", "mend them first")
-    symbols = [s for s in symbols_at(document, offset) if s.kind in RENAMED]
-    for symbol in symbols:
-        found = places(symbol, documents)
+    for use in (u for u in document.ready().uses_at(offset) if u.symbol.kind in RENAMED):
+        symbol, old = use.symbol, _bare(document.text[use.start : use.end])
+        documents = _knowing(symbol, document, beside)
+        found = _named(symbol, old, documents)
         if symbol.kind == "relationship" or any(p.use.defines for p in found):
-            return _renamed(symbol, name, new, found, documents)
-    if symbols:
+            return _renamed(_Renaming(symbol, old, _bare(new), new), found, documents)
+    if symbols := [s for s in symbols_at(document, offset) if s.kind in RENAMED]:
         raise _refused(f"`{symbols[0].name}` is defined by its source", "name it in the query: `column AS name`")
     raise _refused("there is no name here that could be changed", "stand on a view, a column, an alias or a parameter")
+
+
+@dataclass(frozen=True)
+class _Renaming:
+    """A symbol with its old and its new name, both folded, and the new one as a script has it."""
+
+    symbol: Symbol
+    old: str
+    new: str
+    written: str
+
+
+def _bare(word: str) -> str:
+    """A name without backticks, folded."""
+    return (word[1:-1].replace("``", "`") if len(word) > 2 and word[0] == word[-1] == "`" else word).casefold()
+
+
+def _knowing(symbol: Symbol, document: Document, beside: Beside) -> list[Document]:
+    """The documents that may know a symbol, this one first."""
+    if symbol.kind in ("alias", "parameter"):
+        return [document]
+    if beside.unread:
+        names = ", ".join(p.name for p in beside.unread)
+        raise _refused(f"`{symbol.name}` may be used in {names}, which cannot be read", "save it as UTF-8, or put it elsewhere")
+    if not beside.whole:
+        raise _refused("there are more folders beside this script than are looked through", "open the project's folder alone")
+    return linked(document, beside.documents)
+
+
+def _named(symbol: Symbol, name: str, documents: Sequence[Document]) -> list[Place]:
+    """The places at which a symbol has a name. An import's own name for a relation is known in its script alone."""
+    if symbol.kind != "relation":
+        return places(symbol, documents)
+    own = documents if name == symbol.name else documents[:1]
+    return [p for d in own for p in places(symbol, [d]) if _bare(d.text[p.span.start : p.span.end]) == name]
 
 
 def _refused(why: str, hint: str) -> BelvedereError:
@@ -68,66 +107,75 @@ def _written(name: str) -> str:
     return f"`{bare}`" if bare.upper() in KEYWORDS else written(bare)
 
 
-def _renamed(symbol: Symbol, name: str, new: str, found: list[Place], documents: list[Document]) -> list[Edit]:
-    files = sorted({Path(p.span.file).name for p in found})
-    if len(files) > 1:  # each can be compiled only with the others as they will be
-        raise _refused(
-            f"`{symbol.name}` is used in {', '.join(files)}",
-            "change it by hand, or give it another name with AS in one of them",
-        )
-    bare = new.strip("`").casefold()
-    if symbol.kind == "relation" and bare != symbol.name and any(d.now.known.find(bare) for d in documents if _is_in(d, found)):
-        raise _refused(f"there is `{name}` already", "choose another name")
-    edits = list(dict.fromkeys(_edit(p, new, symbol) for p in found))
-    for document in documents:
-        own = [e for e in edits if e.file == document.file]
-        if own:
-            _check(document, own, symbol, name)
+def _renamed(renaming: _Renaming, found: list[Place], documents: list[Document]) -> list[Edit]:
+    """The edits at these places, once every document that they touch means the same with them."""
+    edits = list(dict.fromkeys(_edit(p, renaming) for p in found))
+    texts = {Path(d.file): apply(d.text, own) for d in documents if (own := [e for e in edits if e.file == d.file])}
+    compiled = [(d, d.compile()) for d in documents]
+    touched = [(d, c) for d, c in compiled if d.path in texts or not d.imported.keys().isdisjoint(texts)]
+    for d, c in touched:
+        if not c.ok:
+            raise _refused(f"`{renaming.symbol.name}` may be used in {d.path.name}, which has errors", "mend them first")
+        taken = renaming.symbol.kind == "relation" and renaming.new != renaming.old
+        if taken and d.path in texts and d.now.known.find(renaming.new):
+            raise _refused(f"there is {renaming.written} already in {d.path.name}", "choose another name")
+    for d, c in touched:
+        _check(d, c.catalog, texts, renaming)
     return edits
 
 
-def _is_in(document: Document, found: list[Place]) -> bool:
-    return any(p.span.file == document.file for p in found)
+def _edit(place: Place, renaming: _Renaming) -> Edit:
+    span, new = place.span, renaming.written
+    if not place.use.bare:
+        return Edit(span.file, span.start, span.end, new)
+    if place.use.defines:  # it takes its name from the column or table that is read, which keeps its own
+        return Edit(span.file, span.end, span.end, f" AS {new}")
+    return Edit(span.file, span.start, span.end, f"{new} AS {written(renaming.symbol.name)}")
 
 
-def _edit(place: Place, written: str, symbol: Symbol) -> Edit:
-    span = place.span
-    if place.use.bare and symbol.kind == "column":  # the column of this query keeps, or alone takes, its name
-        return Edit(span.file, span.end, span.end, f" AS {written}") if place.use.defines else _kept(place, written)
-    return Edit(span.file, span.start, span.end, written)
+def _check(document: Document, before: Catalog, texts: Mapping[Path, str], renaming: _Renaming) -> None:
+    """Raise B9155 unless a document means the same where scripts have other texts."""
 
+    def read_script(path: Path) -> str:
+        return texts[path] if path in texts else document.texts(path)
 
-def _kept(place: Place, written: str) -> Edit:
-    return Edit(place.span.file, place.span.start, place.span.end, f"{written} AS {place.use.symbol.name}")
-
-
-def _check(document: Document, edits: list[Edit], symbol: Symbol, name: str) -> None:
-    """Raise B9155 unless the renamed text means the same."""
-    text = apply(document.text, edits)
-    before, after = document.compile(), compile_script(text, path=document.path, project=document.project)
+    project = replace(document.project, read_script=read_script)
+    with COMPILING:
+        after = compile_script(texts.get(document.path, document.text), path=document.path, project=project)
     if not after.ok:
-        first = next(d for d in after.diagnostics if d.severity == "error")
-        raise _refused(f"then {first.message}", first.hint or "choose another name")
-    if _meaning(before.catalog, symbol, name) != _meaning(after.catalog, symbol, name):
-        raise _refused(f"views of {document.path.name} would change", "choose another name, or name the columns instead of `*`")
+        first = next(d for d in after.diagnostics if d.severity is Severity.ERROR)
+        raise _refused(f"then in {document.path.name} {first.message}", OTHERWISE)
+    told = [_meanings(c, renaming) for c in (before, after.catalog)]
+    changed = next((name for (name, b), (_, a) in zip(*told, strict=False) if a != b), None)
+    if changed is not None or len(told[0]) != len(told[1]):
+        raise _refused(f"`{changed or renaming.symbol.name}` of {document.path.name} would change", OTHERWISE)
 
 
-def _meaning(catalog: Catalog, symbol: Symbol, name: str) -> list[tuple[str, tuple[str, ...]]]:
-    """What a catalog shows: relations with their columns, the name and the one that it was taken as one."""
-    old, new = symbol.name, name.strip("`").casefold()
-
-    def one(word: str) -> str:
-        return ".".join(new if p.casefold() == old else p.casefold() for p in word.split("."))
-
-    relations: tuple[Input | View | Subscription, ...] = (
+def _meanings(catalog: Catalog, renaming: _Renaming) -> list[tuple[str, str]]:
+    """All that a catalog has: its name, and as text what it is, in which the old name is the new one."""
+    made: tuple[Input | View | Subscription | QueryTemplate, ...] = (
         *catalog.inputs.values(),
         *catalog.views.values(),
         *catalog.subscriptions.values(),
+        *catalog.templates.values(),
     )
-    kinds = {"relation": one, "relationship": one}
-    shown = kinds.get(symbol.kind, str.casefold)
-    columns = one if symbol.kind == "column" else str.casefold
-    return [(shown(r.name), tuple(columns(c.name) for c in r.schema.visible)) for r in relations]
+    told = [(r.name, _text(r)) for r in made]
+    told += [(r.name, f"{r.owner} {r.name} {r.target} {r.pairs}") for r in catalog.relationships]
+    old = re.escape(renaming.old)
+    word = re.compile(
+        rf"(?<!\w)(_*){old}(?=~imported)|(?<!\w){old}(?!\w)"
+    )  # imports give what they need besides names of their own
+
+    def in_new_words(text: str) -> str:
+        found = word.sub(lambda f: f"{f[1] or ''}{renaming.new}", text.casefold())
+        return found.replace(f"{renaming.new} = {renaming.new}", renaming.new)  # `a AS a` is `a`
+
+    return [(name, in_new_words(text)) for name, text in told]
+
+
+def _text(made: Input | View | Subscription | QueryTemplate) -> str:
+    plan = plan_text(made.plan) if isinstance(made, View | QueryTemplate) else ""
+    return f"{made.name} {getattr(made, 'id', '')} ({', '.join(c.name for c in made.schema.visible)}) {plan}"
 
 
 def apply(text: str, edits: Iterable[Edit]) -> str:

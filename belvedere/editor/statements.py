@@ -16,7 +16,7 @@ from belvedere.editor.heads import Form, Head, read_head
 from belvedere.editor.known import Known, KnownRelation
 from belvedere.editor.reading import Range, ReadText
 from belvedere.editor.scopes import Block, SelectItem, Source, read_block
-from belvedere.editor.symbols import KnownColumn, Symbol, columns, fields, member, relation_symbol
+from belvedere.editor.symbols import KnownColumn, Symbol, columns, fields, folded_home, member, relation_symbol
 from belvedere.schema import find_named
 
 OWNER = ("@", "_", "this")
@@ -84,12 +84,20 @@ class Statement:
             sources = [s for s in block.sources if qualifier is None or self.alias_of(s).casefold() == qualifier]
             yield from (c for s in sources for c in self.columns_of(s) if not c.hidden)
         elif item.name is not None:
-            name, place = self.text_of(item.name), self.read.tokens[item.name].start
+            name = self.text_of(item.name)
             type_, nullable = self._type_of(block, item)
             end = item.name - 1 if item.aliased else item.hi - 1
             end -= self.read.tokens[end].token_type == T.ALIAS and end > item.lo
             text = self.read.text[self.read.tokens[item.lo].start : self.read.tokens[max(end, item.lo)].end + 1]
-            yield KnownColumn(name, Symbol("column", self.known.file, f"@{place}", name.casefold()), type_, nullable, text)
+            yield KnownColumn(name, self.item_symbol(block, item.name), type_, nullable, text)
+
+    def item_symbol(self, block: Block, i: int) -> Symbol:
+        """What the name of a query's item means: a column of the view that the query defines, or one of the query alone."""
+        name, view = self.text_of(i).casefold(), None
+        if self.head.form is Form.VIEW and self.head.path and self.block.giving is block:
+            view = self.known.find(self.text_of(self.head.path[0]))
+        of = folded_home(view) if view is not None else (self.known.file, f"@{self.read.tokens[i].start}")
+        return Symbol("column", *of, name)
 
     def _type_of(self, block: Block, item: SelectItem) -> tuple[pa.DataType | None, bool]:
         """The type of an item that is a column, and whether it may be NULL. Items of a broken query may name each other in a circle."""

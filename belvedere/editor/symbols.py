@@ -24,7 +24,8 @@ class Symbol:
 
 @dataclass(frozen=True)
 class Use:
-    """A name at a place. `defines`: what it means begins here; `bare`: it is a whole item of SELECT, which takes its name from it."""
+    """A name at a place. `defines`: what it means begins here; `bare`: it is a whole item of SELECT, or the
+    table of a source in IMPORT, which takes its name from it."""
 
     start: int
     end: int

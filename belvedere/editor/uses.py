@@ -37,9 +37,12 @@ class _Uses:
                 for i, _ in b.ctes
             }
             yield from self._item_uses(b)
+        named = {item.name for b in self.block.walk() for item in b.items if item.aliased}
         i = self.head.body
         while i < self.statement.range.hi:
-            if i in made:
+            if i in named:
+                i += 1
+            elif i in made:
                 yield self._use(i, made[i], True)
                 i += 1
             elif i in from_paths and self.read.tokens[i].token_type != T.TABLE:
@@ -80,21 +83,17 @@ class _Uses:
 
     def _item_uses(self, block: Block) -> Iterator[Use]:
         """The names that a query's items give to its columns; those of a view are columns of the view."""
-        top = self.head.form in (Form.VIEW, Form.MEMBER) and self.block.giving is block
-        view = (
-            self.known.find(self.statement.text_of(self.head.path[0]))
-            if top and self.head.form is Form.VIEW and self.head.path
-            else None
+        top = self.block.giving is block
+        unknown = (
+            self.head.form is Form.VIEW
+            and self.head.path
+            and self.known.find(self.statement.text_of(self.head.path[0])) is None
         )
+        if top and (self.head.form is Form.MEMBER or unknown):
+            return
         for item in block.items:
-            if item.name is None or item.star:
-                continue
-            name = self.statement.text_of(item.name).casefold()
-            if view is not None:
-                yield self._use(item.name, Symbol("column", *folded_home(view), name), True, not item.aliased)
-            elif not top:
-                place = self.read.tokens[item.name].start
-                yield self._use(item.name, Symbol("column", self.known.file, f"@{place}", name), True, not item.aliased)
+            if item.name is not None and not item.star:
+                yield self._use(item.name, self.statement.item_symbol(block, item.name), True, not item.aliased)
 
     def _head_uses(self) -> Iterator[Use]:
         head, relation = self.head, self.statement.base
@@ -131,7 +130,8 @@ class _Uses:
             foreign = relation.home[0] != self.known.file
             if head.alias is not None and foreign:  # the name here is one of its own; so is that of the table
                 yield self._use(head.alias, symbol, True)
-            yield self._use(head.path[-1] if foreign or head.alias is None else head.alias, symbol, not foreign)
+            bare = not foreign and head.alias is None
+            yield self._use(head.path[-1] if foreign or bare or head.alias is None else head.alias, symbol, not foreign, bare)
         yield from self._input_uses()
 
     def _input_uses(self) -> Iterator[Use]:

@@ -5,13 +5,14 @@ In: addresses and texts. Out: `Document`s; one that is not open is read from its
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from belvedere.editor.document import Document, Opened
-from belvedere.editor.places import scripts_beside
+from belvedere.editor.linked import Beside, scripts_in
 from belvedere.editor.tables import CachedTables
+from belvedere.settings import read_file
 
 
 def path_of(uri: str) -> Path:
@@ -35,7 +36,7 @@ class Documents:
     def open(self, uri: str, text: str) -> Document:
         """A document whose text the editor says from now on."""
         path = path_of(uri)
-        self.opened[path] = Document(path, text, self._open_project, self._tables)
+        self.opened[path] = self._made(path, text)
         return self.opened[path]
 
     def at(self, uri: str) -> Document:
@@ -46,23 +47,32 @@ class Documents:
         """The file is what counts again."""
         self.opened.pop(path_of(uri), None)
 
-    def others(self, document: Document) -> Iterator[Document]:
-        """The scripts that a document may import, or that may import it."""
-        for path in scripts_beside(document.path):
-            found = self.opened.get(path) or self._from_file(path)
-            if found is not None:
-                yield found
+    def text(self, path: Path) -> str:
+        """A script's text as its editor has it, else that of its file. Raises OSError and UnicodeDecodeError."""
+        opened = self.opened.get(path)
+        return opened.text if opened is not None else read_file(path)
+
+    def beside(self, document: Document, folders: Iterable[Path]) -> Beside:
+        """The scripts that a document may import, or that may import it: in its folder, the editor's and the search path."""
+        inside = (f for f in folders if document.path.is_relative_to(f))
+        paths, whole = scripts_in((*inside, document.path.parent, *document.project.script_path))
+        paths = [p for p in dict.fromkeys((*self.opened, *paths)) if p != document.path]
+        found = {p: self.opened.get(p) or self._from_file(p) for p in paths}
+        unread = [p for p, d in found.items() if d is None]
+        return Beside([d for d in found.values() if d is not None], unread, whole)
 
     def _from_file(self, path: Path) -> Document | None:
         try:
             changed = path.stat().st_mtime_ns
             known = self._read.get(path)
             if known is None or known[0] != changed:
-                made = Document(path, path.read_text(encoding="utf-8"), self._open_project, self._tables)
-                known = self._read[path] = (changed, made)
+                known = self._read[path] = (changed, self._made(path, read_file(path)))
         except (OSError, UnicodeDecodeError):
             return None
         return known[1]
+
+    def _made(self, path: Path, text: str) -> Document:
+        return Document(path, text, self._open_project, self._tables, self.text)
 
     def forget(self) -> None:
         """A script, the project file or data has changed: all is compiled anew when it is asked for."""

@@ -25,6 +25,7 @@ from belvedere.editor.figures import stored_figures
 from belvedere.editor.functions import signature_of
 from belvedere.editor.garbage import collect
 from belvedere.editor.hover import explained, hover, signature_text
+from belvedere.editor.linked import Beside
 from belvedere.editor.outline import outline
 from belvedere.editor.places import Place, definitions, references
 from belvedere.editor.positions import Lines
@@ -34,6 +35,7 @@ from belvedere.editor.signatures import signature_at
 from belvedere.errors import BelvedereError, Diagnostic
 from belvedere.language_server.conversion import to_completion, to_diagnostic, to_range, to_symbol
 from belvedere.language_server.documents import Documents, path_of
+from belvedere.settings import read_file
 
 FAILED = "B9156"
 PAUSE = 0.15
@@ -73,6 +75,16 @@ class ScriptServer(LanguageServer):
         """The document and the offset that a request names."""
         document = self.documents.at(params.text_document.uri)
         return document, document.now.lines.offset(params.position.line, params.position.character, self.encoding)
+
+    def uri_of(self, path: Path) -> str:
+        """The address of a file: the editor's own where it has it open, as editors write addresses in different ways."""
+        opened = (d.uri for d in self.workspace.text_documents.values() if path_of(d.uri) == path)
+        return next(opened, path.as_uri())
+
+    def scripts_beside(self, document: Document) -> Beside:
+        """The scripts beside a document: those of the editor's folders too, where it has any."""
+        addresses = [f.uri for f in self.workspace.folders.values()] or [u for u in (self.workspace.root_uri,) if u]
+        return self.documents.beside(document, [path_of(u) for u in addresses])
 
     def check_soon(self, uri: str, pause: float = PAUSE) -> None:
         """Tell diagnostics once nothing has changed for a while."""
@@ -133,9 +145,12 @@ class ScriptServer(LanguageServer):
         known = {str(d.path): d for d in self.documents.opened.values()}
         found = []
         for place in places:
-            path = path_of(f"file://{place.span.file}")
             lines = known[place.span.file].now.lines if place.span.file in known else Lines(_text(place.span.file))
-            found.append(lsp.Location(path.as_uri(), to_range(lines, place.span.start, place.span.end, self.encoding)))
+            found.append(
+                lsp.Location(
+                    self.uri_of(Path(place.span.file)), to_range(lines, place.span.start, place.span.end, self.encoding)
+                )
+            )
         return found
 
 
@@ -147,7 +162,7 @@ def _tidy(document: Document) -> None:
 
 def _text(file: str) -> str:
     try:
-        return path_of(f"file://{file}").read_text(encoding="utf-8")
+        return read_file(Path(file))
     except (OSError, UnicodeDecodeError):
         return ""
 
@@ -197,16 +212,26 @@ def _bound(answer: Answer, server: ScriptServer) -> Callable[[Any], Any]:
 def _opened(server: ScriptServer, params: lsp.DidOpenTextDocumentParams) -> None:
     server.documents.open(params.text_document.uri, params.text_document.text)
     server.check_soon(params.text_document.uri, 0)
+    _check_importers(server, path_of(params.text_document.uri))
 
 
 def _changed(server: ScriptServer, params: lsp.DidChangeTextDocumentParams) -> None:
     uri = params.text_document.uri
     server.documents.at(uri).change(server.workspace.get_text_document(uri).source)
     server.check_soon(uri)
+    _check_importers(server, path_of(uri))
+
+
+def _check_importers(server: ScriptServer, path: Path) -> None:
+    """The text of a script has changed: what is told of open scripts that import it may have, too."""
+    for other, document in server.documents.opened.items():
+        if path in document.imported:
+            server.check_soon(server.uri_of(other))
 
 
 def _closed(server: ScriptServer, params: lsp.DidCloseTextDocumentParams) -> None:
     server.documents.close(params.text_document.uri)
+    _check_importers(server, path_of(params.text_document.uri))
     server.tell_beside(params.text_document.uri, {})
     server.text_document_publish_diagnostics(lsp.PublishDiagnosticsParams(params.text_document.uri, []))
 
@@ -215,7 +240,7 @@ def _beside(server: ScriptServer, params: Any) -> None:
     """Another file was saved or has changed: the project file, an imported script."""
     server.documents.forget()
     for path in server.documents.opened:
-        server.check_soon(path.as_uri())
+        server.check_soon(server.uri_of(path))
 
 
 def _initialize(server: ScriptServer, params: lsp.InitializeParams) -> None:
@@ -256,12 +281,12 @@ def _hovered(server: ScriptServer, params: Any) -> lsp.Hover | None:
 
 def _defined(server: ScriptServer, params: Any) -> list[lsp.Location]:
     document, offset = server.place(params)
-    return server.locations(definitions(document, offset, server.documents.others(document)))
+    return server.locations(definitions(document, offset, server.scripts_beside(document).documents))
 
 
 def _referenced(server: ScriptServer, params: lsp.ReferenceParams) -> list[lsp.Location]:
     document, offset = server.place(params)
-    found = references(document, offset, server.documents.others(document))
+    found = references(document, offset, server.scripts_beside(document).documents)
     return server.locations([p for p in found if params.context.include_declaration or not p.use.defines])
 
 
@@ -273,14 +298,18 @@ def _prepared(server: ScriptServer, params: Any) -> lsp.Range | None:
 
 def _renamed(server: ScriptServer, params: lsp.RenameParams) -> lsp.WorkspaceEdit:
     document, offset = server.place(params)
+    beside = server.scripts_beside(document)
     try:
-        edits = rename(document, offset, params.new_name, server.documents.others(document))
+        edits = rename(document, offset, params.new_name, beside)
     except BelvedereError as error:
         told = error.diagnostics[0]
         raise RequestRefused(f"{told.message} ({told.hint})") from error
-    lines = document.now.lines
-    made = [lsp.TextEdit(to_range(lines, e.start, e.end, server.encoding), e.text) for e in edits]
-    return lsp.WorkspaceEdit(changes={params.text_document.uri: made})
+    changes: dict[str, list[lsp.TextEdit]] = {}
+    lines = {d.file: d.now.lines for d in (document, *beside.documents)}
+    for e in edits:
+        where = to_range(lines[e.file], e.start, e.end, server.encoding)
+        changes.setdefault(server.uri_of(Path(e.file)), []).append(lsp.TextEdit(where, e.text))
+    return lsp.WorkspaceEdit(changes=changes)
 
 
 def _signed(server: ScriptServer, params: Any) -> lsp.SignatureHelp | None:

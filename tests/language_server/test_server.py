@@ -82,8 +82,7 @@ def test_two_documents_one_imports_the_other(client: Client, tmp_path: Path) -> 
     client.diagnostics(top, None)
     (place,) = client.at("textDocument/definition", top, 1, 12)
     assert (place["uri"], place["range"]["start"]["character"]) == (base, 42)
-    (tmp_path / "base.sqrl").write_text("CREATE STREAM S (a INT); V := SELECT a AS c FROM S;\n")
-    client.tell("workspace/didChangeWatchedFiles", {"changes": [{"uri": base, "type": 2}]})
+    client.change(base, 2, {"text": "CREATE STREAM S (a INT); V := SELECT a AS c FROM S;\n"})
     client.diagnostics(top, "`b`")
     client.tell("textDocument/didClose", {"textDocument": {"uri": top}})
     assert client.diagnostics(top, None) == []
