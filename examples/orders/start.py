@@ -14,6 +14,7 @@ import json
 import os
 import random
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -32,7 +33,7 @@ import traffic  # noqa: E402
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition  # noqa: E402
 from confluent_kafka.admin import AdminClient, NewTopic  # noqa: E402
 
-from tools.servers.kafka import Broker  # noqa: E402
+from tools.servers.kafka import Broker, NoPrograms, NotStarted  # noqa: E402
 from tools.servers.postgres import running_postgres  # noqa: E402
 
 ORDERS, PAYMENTS, REVENUE, ALERTS = "shop.orders", "shop.payments", "shop.revenue-by-city", "shop.late-payments"
@@ -134,6 +135,15 @@ Ctrl-C ends all of it
 """
 
 
+def is_free(port: int) -> bool:
+    """Whether the API can listen on a port: asked before anything starts."""
+    try:
+        socket.create_server(("127.0.0.1", port)).close()
+    except OSError:
+        return False
+    return True
+
+
 def main() -> int:
     """The command line."""
     parser = argparse.ArgumentParser(description="An order stream in Kafka, customers in Postgres, views over both.")
@@ -142,25 +152,40 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=float("inf"), help="end after so long")
     options = parser.parse_args()
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    end = time.monotonic() + options.seconds
+    if not is_free(options.port):
+        parser.error(f"port {options.port} is taken by another program: give another one by --port")
     print("a broker of Kafka and a Postgres start; the broker's programs are fetched the first time", flush=True)
-    with servers(HERE / "data") as (kafka, postgres):
-        orders_so_far(kafka)
-        environment = os.environ | {"ORDERS_KAFKA": kafka, "ORDERS_POSTGRES": postgres}
-        command = [sys.executable, "-m", "belvedere.cli", "run", str(HERE / "orders.sqrl"), "--port", str(options.port)]
-        run = subprocess.Popen(command, env=environment, start_new_session=True)
-        print(told(kafka, postgres, options.port), flush=True)
-        try:
-            for _ in trade(kafka, postgres, options.rate):
-                if run.poll() is not None:
-                    return run.returncode
-                if time.monotonic() > end:
-                    break
-        except KeyboardInterrupt:
-            pass
-        finally:
-            run.terminate()
-            run.wait(60)
+    try:
+        with servers(HERE / "data") as (kafka, postgres):
+            return run_over(kafka, postgres, options)
+    except NoPrograms as error:
+        print(f"the programs of Kafka cannot be fetched: {error}", file=sys.stderr)
+    except NotStarted as error:
+        print(f"the broker does not start; the end of {HERE / 'data/kafka/server.log'}:\n{error}", file=sys.stderr)
+    except KeyboardInterrupt:  # while the servers start
+        return 0
+    return 1
+
+
+def run_over(kafka: str, postgres: str, options: argparse.Namespace) -> int:
+    """The run and the orders, until Ctrl-C, the time that was given, or the end of the run: its exit code."""
+    end = time.monotonic() + options.seconds
+    orders_so_far(kafka)
+    environment = os.environ | {"ORDERS_KAFKA": kafka, "ORDERS_POSTGRES": postgres}
+    command = [sys.executable, "-m", "belvedere.cli", "run", str(HERE / "orders.sqrl"), "--port", str(options.port)]
+    run = subprocess.Popen(command, env=environment, start_new_session=True)
+    print(told(kafka, postgres, options.port), flush=True)
+    try:
+        for _ in trade(kafka, postgres, options.rate):
+            if run.poll() is not None:
+                return run.returncode
+            if time.monotonic() > end:
+                break
+    except KeyboardInterrupt:
+        pass
+    finally:
+        run.terminate()
+        run.wait(60)
     return 0
 
 

