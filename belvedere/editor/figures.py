@@ -1,7 +1,7 @@
 """What a store knows of a script's relations, for hover: rows, and what they cost in the last epochs.
 
-In: a catalog, a store's URL. Out: Markdown by the relation's id. Nothing is told of a relation that the store has with other columns or
-not at all, and nothing where the store does not answer.
+In: a catalog, a store's URL. Out: Markdown by the relation's id. Nothing is told of a relation that the store does not have, or has with
+another meaning: the figures of another query under the same name. Nothing, too, where the store does not answer.
 """
 
 from __future__ import annotations
@@ -9,11 +9,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from belvedere.catalog import Catalog
+from belvedere.editor.pipelines import pipeline_of
+from belvedere.engine.meanings import meanings
 from belvedere.engine.measured import DOCUMENT as MEASURED
 from belvedere.engine.measured import Measured
 from belvedere.engine.row_counts import DOCUMENT as ROWS
+from belvedere.engine.tables import filled_tables
 from belvedere.errors import BelvedereError
-from belvedere.schema import Schema
+from belvedere.rules.placed import DOCUMENT as CHOICE
+from belvedere.rules.placed import PlacedViews, with_choice
 from belvedere.store import EpochRow, file_of, open_reader
 from belvedere.store.read.history import stored_tables
 
@@ -29,26 +33,23 @@ def stored_figures(catalog: Catalog, url: str) -> dict[str, str]:
             return {}
         reader = open_reader(url, SECONDS)
         try:
-            row, stored = reader.last_epoch(), stored_tables(reader)
+            row, tables, choice = reader.last_epoch(), stored_tables(reader), reader.document(CHOICE)
         finally:
             reader.close()
     except BelvedereError:  # no store of ours, another version, no answer
         return {}
-    if row is None:
+    pipeline = pipeline_of(with_choice(catalog, PlacedViews.of_text(choice)) if choice else catalog)
+    if row is None or pipeline is None:
         return {}
-    known = {**{i: t.schema for i, t in catalog.inputs.items()}, **{i: v.schema for i, v in catalog.views.items()}}
-    same = [i for i, s in known.items() if i in stored and _columns(stored[i].schema) == _columns(s)]
-    return {i: text for i in same if (text := _text(i, row))}
+    filled, wanted = filled_tables(row, tables.values()), meanings(pipeline)
+    same = {i: n for i, n in pipeline.served.items() if filled.get(n) == wanted[n]}
+    return {i: text for i, n in same.items() if (text := _text(i, n, row))}
 
 
-def _columns(schema: Schema) -> list[tuple[str, str]]:
-    return [(c.name, str(c.type)) for c in schema.columns]
-
-
-def _text(id_: str, row: EpochRow) -> str:
+def _text(id_: str, table: str, row: EpochRow) -> str:
     rows: Mapping[str, int] = row.extra.get(ROWS) or {}
     measured = Measured.of_document(row.extra.get(MEASURED))
     parts = [f"{rows[id_]:,} rows"] if id_ in rows else []
-    if measured.epochs and id_ in measured.changed:
-        parts.append(f"{measured.changed[id_]:,.3g} changed in a mean epoch, in {measured.seconds.get(id_, 0.0):.3g} s")
+    if measured.epochs and table in measured.changed:
+        parts.append(f"{measured.changed[table]:,.3g} changed in a mean epoch, in {measured.seconds.get(table, 0.0):.3g} s")
     return f"in the store after epoch {row.epoch}: {'; '.join(parts)}" if parts else ""

@@ -8,19 +8,17 @@ else at the first hover.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import lru_cache
 
-from belvedere.catalog import Catalog, shown_names
+from belvedere.catalog import shown_names
 from belvedere.codes import CODES
 from belvedere.editor.document import Document, Revision
 from belvedere.editor.functions import Signature, signature_of
 from belvedere.editor.known import KnownRelation
+from belvedere.editor.pipelines import explanations
 from belvedere.editor.statements import Statement
 from belvedere.editor.symbols import KnownColumn, Use, columns
-from belvedere.errors import BelvedereError
 from belvedere.functions.types import type_text
-from belvedere.rules import maintain
-from belvedere.rules.explain import ViewExplanation, explain
+from belvedere.rules.explain import ViewExplanation
 
 SHOWN = 40
 """So many columns of a relation are listed."""
@@ -137,31 +135,10 @@ def kept_text(document: Document, relation: KnownRelation) -> str | None:
     return shown_names("\n".join([*lines, f"- read: {found.reads}"]))
 
 
-class _ById:
-    """A catalog as a key: the same object has the same plan."""
-
-    def __init__(self, catalog: Catalog):
-        self.catalog = catalog
-
-    def __hash__(self) -> int:
-        return id(self.catalog)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _ById) and other.catalog is self.catalog
-
-
 def explained(document: Document) -> tuple[ViewExplanation, ...]:
     """How the views of the last compile without errors are maintained; planned once for each."""
     document.ready()
-    return _explanations(_ById(document.fine)) if document.fine is not None else ()
-
-
-@lru_cache(maxsize=8)
-def _explanations(of: _ById) -> tuple[ViewExplanation, ...]:
-    try:
-        return explain(of.catalog, maintain(of.catalog))
-    except BelvedereError:  # `check` tells it
-        return ()
+    return explanations(document.fine) if document.fine is not None else ()
 
 
 def _query_text(statement: Statement, name: str, use: Use) -> str | None:

@@ -79,9 +79,8 @@ class StoredRelations:
 
     @property
     def filled_tables(self) -> Mapping[str, str]:
-        """Meanings by table. One counts as filled when an epoch that knew its meaning was committed: one that was only made does not."""
-        committed: Mapping[str, str] = self.last.extra.get("meanings", {}) if self.last else {}
-        return {t.name: t.meaning for t in self.tables if t.meaning and committed.get(t.name) == t.meaning}
+        """Meanings by table."""
+        return filled_tables(self.last, self.tables)
 
     @property
     def filled(self) -> Mapping[str, str]:
@@ -94,6 +93,12 @@ class StoredRelations:
         found = {t.name: t.schema for t in self.tables if t.meaning}
         fields = ((n, (f for f in s if not is_engine_column(f.name))) for n, s in self.arranged.items())
         return {n: Schema(tuple(Column(f.name, f.type, f.nullable) for f in columns)) for n, columns in fields} | found
+
+
+def filled_tables(last: EpochRow | None, tables: Iterable[StoredTable]) -> Mapping[str, str]:
+    """Meanings by table. One counts as filled when an epoch that knew its meaning was committed: one that was only made does not."""
+    committed: Mapping[str, str] = last.extra.get("meanings", {}) if last else {}
+    return {t.name: t.meaning for t in tables if t.meaning and committed.get(t.name) == t.meaning}
 
 
 def stored_now(store: Store | Reader, tables: Iterable[StoredTable], state: State | None) -> StoredRelations:

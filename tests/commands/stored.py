@@ -19,13 +19,16 @@ Rows = Sequence[Mapping[str, Any]]
 
 
 def make_store(url: str, script: Path, rows: Mapping[str, Rows], extra: Mapping[str, Any] | None = None) -> None:
-    """The script's public relations, and the store's own. Columns that a row does not give are NULL, or 0 where they are hidden."""
+    """The script's public relations, and the store's own. Columns that a row does not give are NULL, or 0 where they are hidden.
+
+    What `extra`, of the epoch's row, has as `meanings` are those of the tables; the others have none that a script could have.
+    """
     catalog = compile_script(script.read_text(encoding="utf-8"), path=script).catalog
     known = {**catalog.inputs, **catalog.views}
-    tables = [FILES, REJECTED]
+    tables, meant = [FILES, REJECTED], (extra or {}).get("meanings", {})
     for id_ in sorted(catalog.public & known.keys()):
         order = tuple((o.expr.name, o.descending, o.nulls_come_first) for o in getattr(known[id_], "order", ()))
-        tables.append(StoredTable(id_, known[id_].schema, meaning=id_, order=order))
+        tables.append(StoredTable(id_, known[id_].schema, meaning=meant.get(id_, id_), order=order))
     store = open_store(url)
     try:
         store.create(tables)

@@ -1,4 +1,4 @@
-"""Hover tells what the script's store knows of a relation, and nothing where there is none or it has other columns."""
+"""Hover tells what the script's store knows of a relation, and nothing where there is none or it is of another query."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from belvedere.compiler import compile_script
+from belvedere.engine.meanings import meanings
 from belvedere.engine.measured import Measured
+from belvedere.rules import maintain
 from tests.commands.stored import change_columns, make_store
 from tests.language_server.client import Client
 
@@ -23,7 +26,7 @@ def _hovered(client: Client, uri: str, wanted: bool) -> str:
     return text
 
 
-@pytest.mark.parametrize("case", ["beside", "given", "missing", "changed", "broken"])
+@pytest.mark.parametrize("case", ["beside", "given", "missing", "columns", "query", "broken"])
 def test_figures_of_a_store(case: str, tmp_path: Path) -> None:
     script, name = tmp_path / "a.sqrl", "other.db" if case == "given" else "a.db"
     script.write_text(SCRIPT, encoding="utf-8")
@@ -32,11 +35,12 @@ def test_figures_of_a_store(case: str, tmp_path: Path) -> None:
         (tmp_path / name).write_text("no store")
     elif case != "missing":
         measured = Measured(epochs=3, changed={"Größe": 12.0}, seconds={"Größe": 0.25}).as_document()
-        make_store(url, script, {}, {"rows": {"Größe": 1234}, "measured": measured})
-    if case == "changed":
+        meant = meanings(maintain(compile_script(SCRIPT, path=script).catalog))
+        make_store(url, script, {}, {"rows": {"Größe": 1234}, "measured": measured, "meanings": meant})
+    if case == "columns":
         change_columns(url, "Größe")
     client = Client(tmp_path, options={"store": url} if case == "given" else None)
-    uri = client.open(script, SCRIPT)
+    uri = client.open(script, SCRIPT.replace("Bid;", "Bid WHERE price > 1;") if case == "query" else SCRIPT)
     client.diagnostics(uri, None)
     told = case in ("beside", "given")
     text = _hovered(client, uri, told)

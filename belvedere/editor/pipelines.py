@@ -1,0 +1,51 @@
+"""How the views of a script are maintained, planned once for a catalog.
+
+In: a catalog without errors. Out: its pipeline, and what is said of it; nothing where it cannot be maintained, which `check` tells.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from belvedere.catalog import Catalog
+from belvedere.engine.pipeline import Pipeline
+from belvedere.errors import BelvedereError
+from belvedere.rules import maintain
+from belvedere.rules.explain import ViewExplanation, explain
+
+
+class _ById:
+    """A catalog as a key: the same object has the same plan."""
+
+    def __init__(self, catalog: Catalog):
+        self.catalog = catalog
+
+    def __hash__(self) -> int:
+        return id(self.catalog)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _ById) and other.catalog is self.catalog
+
+
+def pipeline_of(catalog: Catalog) -> Pipeline | None:
+    """The pipeline of a catalog."""
+    return _pipeline(_ById(catalog))
+
+
+def explanations(catalog: Catalog) -> tuple[ViewExplanation, ...]:
+    """How each view is maintained and read."""
+    return _explanations(_ById(catalog))
+
+
+@lru_cache(maxsize=8)
+def _pipeline(of: _ById) -> Pipeline | None:
+    try:
+        return maintain(of.catalog)
+    except BelvedereError:
+        return None
+
+
+@lru_cache(maxsize=8)
+def _explanations(of: _ById) -> tuple[ViewExplanation, ...]:
+    pipeline = _pipeline(of)
+    return explain(of.catalog, pipeline) if pipeline is not None else ()
