@@ -1,6 +1,6 @@
 """Names as a script writes them.
 
-In: a name. Out: the word, in backticks where it is no plain word or one of the language's own.
+In: a name. Out: the word, in backticks where it is no plain word or one of the language's own; and back.
 """
 
 from __future__ import annotations
@@ -25,3 +25,8 @@ def is_reserved(word: str) -> bool:
 def written(name: str) -> str:
     """A name as a script has it."""
     return name if is_plain(name) and not is_reserved(name) else f"`{name.replace('`', '``')}`"
+
+
+def bare(word: str) -> str:
+    """The name that a script's word is: without backticks."""
+    return word[1:-1].replace("``", "`") if len(word) > 2 and word[0] == word[-1] == "`" else word

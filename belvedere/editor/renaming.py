@@ -15,7 +15,7 @@ from belvedere.catalog import Catalog, Input, QueryTemplate, Subscription, View
 from belvedere.compiler import compile_script
 from belvedere.editor.document import COMPILING, Document
 from belvedere.editor.linked import ALONE, Beside, linked
-from belvedere.editor.names import is_plain, is_reserved, written
+from belvedere.editor.names import bare, is_plain, is_reserved, written
 from belvedere.editor.places import Place, places, symbols_at
 from belvedere.editor.symbols import Symbol, Use
 from belvedere.errors import BelvedereError, Severity, fail
@@ -48,11 +48,11 @@ def rename(document: Document, offset: int, name: str, beside: Beside = ALONE) -
     if not document.compile().ok:
         raise _refused("the script has errors", "mend them first")
     for use in (u for u in document.ready().uses_at(offset) if u.symbol.kind in RENAMED):
-        symbol, old = use.symbol, _bare(document.text[use.start : use.end])
+        symbol, old = use.symbol, bare(document.text[use.start : use.end]).casefold()
         documents = _knowing(symbol, document, beside)
         found = _named(symbol, old, documents)
         if symbol.kind == "relationship" or any(p.use.defines for p in found):
-            return _renamed(_Renaming(symbol, old, _bare(new), new), found, documents)
+            return _renamed(_Renaming(symbol, old, bare(new).casefold(), new), found, documents)
     if symbols := [s for s in symbols_at(document, offset) if s.kind in RENAMED]:
         raise _refused(f"`{symbols[0].name}` is defined by its source", "name it in the query: `column AS name`")
     raise _refused("there is no name here that could be changed", "stand on a view, a column, an alias or a parameter")
@@ -66,11 +66,6 @@ class _Renaming:
     old: str
     new: str
     written: str
-
-
-def _bare(word: str) -> str:
-    """A name without backticks, folded."""
-    return (word[1:-1].replace("``", "`") if len(word) > 2 and word[0] == word[-1] == "`" else word).casefold()
 
 
 def _knowing(symbol: Symbol, document: Document, beside: Beside) -> list[Document]:
@@ -90,7 +85,7 @@ def _named(symbol: Symbol, name: str, documents: Sequence[Document]) -> list[Pla
     if symbol.kind != "relation":
         return places(symbol, documents)
     own = documents if name == symbol.name else documents[:1]
-    return [p for d in own for p in places(symbol, [d]) if _bare(d.text[p.span.start : p.span.end]) == name]
+    return [p for d in own for p in places(symbol, [d]) if bare(d.text[p.span.start : p.span.end]).casefold() == name]
 
 
 def _refused(why: str, hint: str) -> BelvedereError:
@@ -99,12 +94,12 @@ def _refused(why: str, hint: str) -> BelvedereError:
 
 def _written(name: str) -> str:
     """The name as a script has it: in quotes where it is no plain word."""
-    bare = name[1:-1] if len(name) > 2 and name[0] == name[-1] == "`" else name
-    if not bare or "`" in bare or "\n" in bare:
+    word = bare(name)
+    if not word or "`" in word or "\n" in word:
         raise _refused(f"`{name}` is no name", "write a word")
-    if is_plain(bare) and bare == name and (bare.upper() in KEYWORDS or is_reserved(bare)):
+    if is_plain(word) and word == name and (word.upper() in KEYWORDS or is_reserved(word)):
         raise _refused(f"`{name}` is a keyword", f"write it in quotes, or another name: {name}_")
-    return f"`{bare}`" if bare.upper() in KEYWORDS else written(bare)
+    return f"`{word}`" if word.upper() in KEYWORDS else written(word)
 
 
 def _renamed(renaming: _Renaming, found: list[Place], documents: list[Document]) -> list[Edit]:
