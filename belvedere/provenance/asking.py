@@ -18,6 +18,7 @@ from belvedere.provenance.carried import carried_by, why_not_stored
 from belvedere.schema import Schema
 from belvedere.store.protocol import EpochRow, Reader, StoredTable
 from belvedere.store.read.computed import BEYOND, plan_of_unstored, text_at_read
+from belvedere.store.read.sets import KeptSet, Sets
 
 BySpark = Callable[[Sequence[Node], Mapping[str, pa.Table], datetime], list[pa.Table]]
 """What computes plans from the rows of the relations that they scan, at a time."""
@@ -51,14 +52,15 @@ class Asker:
 
     def ask(self, plans: Sequence[Node]) -> Answers:
         """The rows of each plan, in one snapshot. Raises B7063 where no epoch has made the tables."""
-        texts = [self._text(plan) for plan in plans]
-        asked = [
-            StoredTable("", Schema(p.schema.columns), query=t) for p, t in zip(plans, texts, strict=True) if isinstance(t, str)
-        ]
+        sets = Sets()
+        texts = [self._text(plan, sets) for plan in plans]
+        statements, kept = sets.shared(t for t in texts if isinstance(t, str))
+        said = (p for p, t in zip(plans, texts, strict=True) if isinstance(t, str))
+        asked = [StoredTable("", Schema(p.schema.columns), query=t) for p, t in zip(said, statements, strict=True)]
         open_ = [p for p, t in zip(plans, texts, strict=True) if not isinstance(t, str) and self._is_for_spark(t)]
         scanned = list(dict.fromkeys(n.relation for p in open_ for n in p.walk() if isinstance(n, Scan)))
         stored = [i for i in scanned if i in self.tables]
-        epoch, found = self._together([*asked, *(self.tables[i] for i in stored)])
+        epoch, found = self._together([*asked, *(self.tables[i] for i in stored)], kept)
         answers = iter(found[: len(asked)])
         rows = dict(zip(stored, found[len(asked) :], strict=True)) | {
             i: self.held[i]() for i in scanned if i not in self.tables
@@ -66,9 +68,9 @@ class Asker:
         computed = iter(self.spark(open_, rows, epoch.clock) if self.spark and open_ and epoch else ())
         return Answers(epoch, tuple(self._answer(t, answers, computed) for t in texts))
 
-    def _together(self, tables: Sequence[StoredTable]) -> tuple[EpochRow | None, list[pa.Table]]:
+    def _together(self, tables: Sequence[StoredTable], sets: Sequence[KeptSet]) -> tuple[EpochRow | None, list[pa.Table]]:
         try:
-            return self.reader.rows_together(tables)
+            return self.reader.rows_together(tables, sets)
         except BelvedereError as error:
             if error.diagnostics[0].code == "B7014" and not self._has_epochs():
                 hint = "run its script first: `belvedere run SCRIPT`, or `step()` of a Workbench"
@@ -81,13 +83,13 @@ class Asker:
         except BelvedereError:
             return False
 
-    def _text(self, plan: Node) -> str | Diagnostic:
+    def _text(self, plan: Node, sets: Sets) -> str | Diagnostic:
         """The SQL of a plan, or why the database cannot answer it."""
         for node in plan.walk():
             if isinstance(node, Scan) and node.relation not in self.tables:
                 return self._not_there(node.relation)
         try:
-            return text_at_read(plan, self.reader.dialect, at_once=True)
+            return text_at_read(plan, self.reader.dialect, sets)
         except BelvedereError as error:
             if error.diagnostics[0].code not in BEYOND:
                 raise

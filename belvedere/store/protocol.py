@@ -21,6 +21,7 @@ from belvedere.schema import KEY, WEIGHT, Schema
 
 if TYPE_CHECKING:
     from belvedere.store.read.as_of import AsOf
+    from belvedere.store.read.sets import KeptSet
     from belvedere.store.shown import ShownView
 
 CHUNK_BYTES = 64 << 20
@@ -161,8 +162,10 @@ class Reader(AnsweringReader, Protocol):
     def rows(self, table: StoredTable, as_of: AsOf | None = None) -> pa.Table:
         """All rows of a table in the catalog's types, as `StoredTable.arrow`; of a history those that held then."""
 
-    def rows_together(self, tables: Sequence[StoredTable]) -> tuple[EpochRow | None, list[pa.Table]]:
-        """All rows of each table, and the epoch that all of them are of."""
+    def rows_together(
+        self, tables: Sequence[StoredTable], sets: Sequence[KeptSet] = ()
+    ) -> tuple[EpochRow | None, list[pa.Table]]:
+        """All rows of each table, and the epoch that all of them are of. `sets`: what their queries look values up in, by name."""
 
 
 class Store(Protocol):

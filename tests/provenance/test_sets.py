@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -13,8 +14,11 @@ from belvedere.plan.keys import item_of
 from belvedere.plan.nodes import Item, Join, JoinKind, Project, Scan
 from belvedere.provenance.constants import is_impossible
 from belvedere.schema import Schema
-from belvedere.store.protocol import StoredTable
+from belvedere.store import open_reader
+from belvedere.store.dialects.sqlite_reader import SqliteReader
+from belvedere.store.protocol import Reader, StoredTable
 from belvedere.store.read.computed import text_at_read
+from belvedere.store.read.sets import KeptSet, Sets
 
 SCRIPT = """
 CREATE TABLE A (k INT, s STRING, n INT, PRIMARY KEY (k));
@@ -40,17 +44,65 @@ def test_rows_that_match_are_found_as_a_set(spark: Any) -> None:
     wb.step()
     left, right = (Scan(i, wb.catalog.schema_of(i)) for i in ("A", "B"))
     others = Project(right, tuple(item_of(right.schema[n]) for n in ("id", "t", "m")))
-    reader = wb.store.reader()
+    url = wb.store.url
+    inside = wb.store.reader()
+    _check_all(inside, left, others)
+    inside.close()
+    wb.close()
+    outside = open_reader(url)
+    _check_all(outside, left, others)
+    outside.close()
+
+
+def _check_all(reader: Reader, left: Scan, others: Project) -> None:
     for text, holds in CONDITIONS.items():
-        for kind in (JoinKind.SEMI, JoinKind.ANTI):
-            join = Join(left, others, kind, parse_one(text, dialect="spark"))
-            plan = Project(join, (Item("k", column("k"), left.schema["k"].type, nullable=False),))
-            query = text_at_read(plan, reader.dialect, at_once=True)
-            assert "DISTINCT FROM" not in query or "<" in text, "Postgres would compare each row with each"
-            _, (found,) = reader.rows_together([StoredTable("", Schema(plan.schema.columns), query=query)])
-            want = [a[0] for a in A if any(holds(a, b) for b in B) is (kind is JoinKind.SEMI)]
-            assert sorted(found["k"].to_pylist()) == want, (text, kind)
-    reader.close()
+        want = [[a[0] for a in A if any(holds(a, b) for b in B) is there] for there in (True, False)]
+        joins = [Join(left, others, kind, parse_one(text, dialect="spark")) for kind in (JoinKind.SEMI, JoinKind.ANTI)]
+        plans = [Project(j, (Item("k", column("k"), left.schema["k"].type, nullable=False),)) for j in joins]
+        for asked in (plans[:1], plans[1:], plans):
+            sets = Sets()
+            queries, kept = sets.shared([text_at_read(p, reader.dialect, sets) for p in asked])
+            assert "DISTINCT FROM" not in queries[0] or "<" in text, "Postgres would compare each row with each"
+            assert len(kept) == (reader.dialect == "sqlite" and len(asked) > 1 and "<" not in text.replace("<=>", ""))
+            tables = [StoredTable("", Schema(p.schema.columns), query=q) for p, q in zip(asked, queries, strict=True)]
+            for _ in range(2):  # a set ends with its transaction
+                _, found = reader.rows_together(tables, kept)
+                assert [sorted(f["k"].to_pylist()) for f in found] == [want[plans.index(p)] for p in asked], text
+
+
+def test_a_set_that_only_another_one_reads_stays_a_part_of_it() -> None:
+    sets = Sets()
+    inner = sets.named("SELECT a FROM t", ["INTEGER"])
+    outer = sets.named(f"SELECT b FROM u WHERE a IN {inner}", ["TEXT"])
+    once = sets.named("SELECT 1", [""])
+    sets.named("SELECT 2", [""])  # of a statement that the database was not asked
+    statements = [f"b IN {outer}", f"b IN {outer} AND 1 IN {once}"]
+    texts, kept = sets.shared(statements)
+    assert texts == [statements[0], f"b IN {outer} AND 1 IN (SELECT 1)"]
+    assert kept == [KeptSet(outer, (("c0", "TEXT"),), "SELECT b FROM u WHERE a IN (SELECT a FROM t)")]
+    assert [k.name for k in sets.shared([*statements, f"a IN {inner}"])[1]] == [inner, outer]
+    assert sets.shared([]) == ([], [])
+
+
+@pytest.mark.spark
+def test_an_answer_computes_the_partners_of_a_join_once_and_writes_nothing(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    wb = Workbench(SCRIPT + "C := SELECT b.t, count(*) AS n FROM A a JOIN B b ON b.id = a.k GROUP BY b.t;", spark=spark)
+    wb.insert("A", [dict(zip("ksn", r, strict=True)) for r in A])
+    wb.insert("B", [dict(zip(("id", "t", "m"), r, strict=True)) for r in B])
+    wb.step()
+    made: list[str] = []
+    make = SqliteReader.make
+
+    def counted(reader: SqliteReader, connection: Any, sets: Sequence[KeptSet]) -> None:
+        made.extend(s.query for s in sets)
+        make(reader, connection, sets)
+        with pytest.raises(Exception, match="readonly"):
+            reader.run(connection, 'DELETE FROM "A"', ())
+
+    monkeypatch.setattr(SqliteReader, "make", counted)
+    found = wb.why("C", {"t": "a"})
+    assert {r.relation: [row["_uid"] for row in r.rows] for r in found.inputs} == {"A": [3], "B": [8]}
+    assert sum('FROM "A"' in q for q in made) == 2, "for what it is made of, and for what of that came last"
     wb.close()
 
 

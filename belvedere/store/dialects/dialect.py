@@ -25,6 +25,7 @@ from belvedere.store.dialects.faults import FaultRule, fault
 from belvedere.store.dialects.session import Session
 from belvedere.store.protocol import AnsweringReader, Reader
 from belvedere.store.read.query import Operator, Role, Sort
+from belvedere.store.read.sets import Sets
 
 types = pa.types
 
@@ -49,11 +50,12 @@ class Patterns:
 
 @dataclass(frozen=True)
 class Pair:
-    """A column and one of other rows, as SQL, that are compared; `with_nulls`: both may be NULL, which is equal."""
+    """A column and one of other rows, as SQL, that are compared, of a type; `with_nulls`: both may be NULL, which is equal."""
 
     own: str
     other: str
-    with_nulls: bool = False
+    with_nulls: bool
+    type: str
 
 
 class Dialect(ABC):
@@ -197,8 +199,8 @@ class Dialect(ABC):
     def same(self, left: str, right: str) -> str:
         """Equality that holds between NULLs."""
 
-    def is_among(self, pairs: Sequence[Pair], rows: str, negated: bool = False) -> str:
-        """Whether rows, as they stand in FROM, have one that is equal by these columns, or none."""
+    def is_among(self, pairs: Sequence[Pair], rows: str, sets: Sets, negated: bool) -> str:
+        """Whether rows, as they stand in FROM, have one that is equal by these columns, or none; as one of `sets` where that is needed."""
         return f"{'NOT ' if negated else ''}EXISTS (SELECT 1 FROM {rows} WHERE {' AND '.join(map(self.equal, pairs))})"
 
     def equal(self, pair: Pair) -> str:

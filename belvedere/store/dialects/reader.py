@@ -18,6 +18,7 @@ from belvedere.store.dialects.faults import is_transient
 from belvedere.store.layout import Layout
 from belvedere.store.protocol import EpochRow, StoredTable
 from belvedere.store.read.as_of import AsOf
+from belvedere.store.read.sets import KeptSet
 from belvedere.store.system import DOCUMENT, LAST_EPOCH
 
 if TYPE_CHECKING:
@@ -136,14 +137,21 @@ class PooledReader(StatementReader):
         flat = self.with_connection(lambda connection: self.flat(connection, layout, where))
         return pa.Table.from_batches([layout.restore(b) for b in flat], layout.arrow)
 
-    def rows_together(self, tables: Sequence[StoredTable]) -> tuple[EpochRow | None, list[pa.Table]]:
+    def make(self, connection: Any, sets: Sequence[KeptSet]) -> None:
+        """Make sets that end with the transaction, outside of the store. Of a database for which none are printed: nothing."""
+
+    def rows_together(
+        self, tables: Sequence[StoredTable], sets: Sequence[KeptSet] = ()
+    ) -> tuple[EpochRow | None, list[pa.Table]]:
         layouts = [Layout(self._dialect, table) for table in tables]
 
         def read(connection: Any) -> tuple[list[tuple[Any, ...]], list[list[pa.RecordBatch]]]:
             self.run(connection, self._dialect.for_reads, ())
-            found = self.run(connection, LAST_EPOCH, ()), [self.flat(connection, layout, "") for layout in layouts]
-            self.run(connection, "COMMIT", ())
-            return found
+            last = self.run(connection, LAST_EPOCH, ())
+            self.make(connection, sets)
+            found = [self.flat(connection, layout, "") for layout in layouts]
+            self.run(connection, "ROLLBACK", ())  # nothing was written but the sets
+            return last, found
 
         last, flat = self.with_connection(read)
         rows = [pa.Table.from_batches([la.restore(b) for b in f], la.arrow) for la, f in zip(layouts, flat, strict=True)]

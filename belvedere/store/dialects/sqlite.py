@@ -37,6 +37,7 @@ from belvedere.store.dialects.sqlite_decimals import (
 from belvedere.store.dialects.sqlite_libraries import ADBC, is_open
 from belvedere.store.protocol import Reader
 from belvedere.store.read.query import Operator, Role, Sort
+from belvedere.store.read.sets import Sets
 from belvedere.temporary import temporary_folder
 
 if TYPE_CHECKING:
@@ -236,11 +237,13 @@ class Sqlite(Dialect):
     def same(self, left: str, right: str) -> str:
         return f"{left} IS {right}"
 
-    def is_among(self, pairs: Sequence[Pair], rows: str, negated: bool = False) -> str:
+    def is_among(self, pairs: Sequence[Pair], rows: str, sets: Sets, negated: bool) -> str:
         """As a set: by EXISTS, SQLite reads all of `rows` for each row, where no index finds them."""
         own = ",".join(_as_member(p.own, p.with_nulls) for p in pairs)
         others = ",".join(_as_member(p.other, p.with_nulls) for p in pairs)
-        return f"({own}) IN (SELECT {others} FROM {rows}){' IS NOT TRUE' if negated else ''}"
+        # the types are those that SQLite compares the expressions by, else it does not look into the set's own index
+        types = [t for p in pairs for t in (("", "") if p.with_nulls else (p.type,))]
+        return f"({own}) IN {sets.named(f'SELECT {others} FROM {rows}', types)}{' IS NOT TRUE' if negated else ''}"
 
     def order(self, column: str, sort: Sort, nullable: bool = True) -> str:
         if sort.nulls_first is not sort.descending or not nullable:

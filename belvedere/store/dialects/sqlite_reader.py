@@ -21,6 +21,7 @@ from belvedere.store.dialects.singles import SINGLE_DIGITS, shortest_single
 from belvedere.store.dialects.sqlite_libraries import PYTHON, closed, opened
 from belvedere.store.dialects.sqlite_rows import BATCH_ROWS
 from belvedere.store.layout import Layout
+from belvedere.store.read.sets import KeptSet
 
 if TYPE_CHECKING:
     from belvedere.store.dialects.dialect import Dialect
@@ -39,6 +40,17 @@ class SqliteReader(PooledReader):
         opened(library, path)
         self._path, self._library = path, library
         super().__init__(dialect, url, connect)
+
+    def make(self, connection: Any, sets: Sequence[KeptSet]) -> None:
+        """As temporary tables, which lie in a file of their own; `query_only` would keep these out, too."""
+        if not sets:
+            return
+        self.run(connection, "PRAGMA query_only=OFF", ())
+        for one in sets:
+            columns, key = ",".join(map(" ".join, one.columns)), ",".join(n for n, _ in one.columns)
+            self.run(connection, f"CREATE TEMP TABLE {one.name} ({columns},PRIMARY KEY ({key})) WITHOUT ROWID", ())
+            self.run(connection, f"INSERT OR IGNORE INTO temp.{one.name} {one.query}", ())
+        self.run(connection, "PRAGMA query_only=ON", ())
 
     def close(self) -> None:
         if self._pool.close():

@@ -23,6 +23,7 @@ from belvedere.store.dialects.dialect import Dialect
 from belvedere.store.protocol import StoredTable
 from belvedere.store.read.plans import print_plan
 from belvedere.store.read.query import is_ordered
+from belvedere.store.read.sets import Sets
 from belvedere.store.system import EPOCH
 
 BEYOND = ("B8020", "B7087", "B7088", "B7099")
@@ -45,15 +46,15 @@ def is_said(node: Node) -> bool:
     return True
 
 
-def text_at_read(plan: Node, dialect: str, at_once: bool = False) -> str:
+def text_at_read(plan: Node, dialect: str, sets: Sets | None = None) -> str:
     """A plan over stored relations as SQL of a dialect. Raises B8020 where the database does not say it exactly as Spark does.
 
-    `at_once` as that of `print_plan`.
+    `sets` as those of `print_plan`.
     """
     reason = next((r for node in plan.walk() for r in _unlike(node)), None)
     if reason is not None:
         raise fail("B8020", reason)
-    return print_plan(plan, DIALECTS[dialect], {}, clock=LAST_CLOCK, at_once=at_once)
+    return print_plan(plan, DIALECTS[dialect], {}, clock=LAST_CLOCK, sets=sets)
 
 
 def plan_of_unstored(catalog: Catalog, id_: str, stored: Collection[str]) -> Node | None:

@@ -43,6 +43,7 @@ from belvedere.store.dialects.dialect import Dialect, Pair
 from belvedere.store.identifiers import SYSTEM, identifier, quoted
 from belvedere.store.read.expressions import print_expression
 from belvedere.store.read.query import BoundValue, Role, Sort
+from belvedere.store.read.sets import Sets
 from belvedere.store.read.typed import CLOCK, NameBindings, TypedSql
 
 ROW = quoted(f"{SYSTEM}row")
@@ -82,13 +83,14 @@ def print_plan(
     bind: Bind | None = None,
     clock: str = CLOCK,
     rows: Rows = identifier,
-    at_once: bool = False,
+    sets: Sets | None = None,
 ) -> str:
     """The plan as one SELECT. `bind` gives the SQL of arguments that are no plain values: patterns, and numbers of rows.
 
-    `at_once`: the rows that are looked for by EXISTS are many, and computed once; without it they are looked up for each row.
+    `sets`: the rows that are looked for by EXISTS are many, and computed once: as a set that goes there, where the database makes such.
+    Without it they are looked up for each row.
     """
-    return _Plans(dialect, arguments, bind, clock, rows, at_once).select(node)
+    return _Plans(dialect, arguments, bind, clock, rows, sets).select(node)
 
 
 def plan_order(node: Node) -> tuple[Sort, ...]:
@@ -126,7 +128,7 @@ class _Plans:
     bind: Bind | None = None
     clock: str = CLOCK
     rows: Rows = identifier
-    at_once: bool = False
+    sets: Sets | None = None
 
     def select(self, node: Node) -> str:
         printer = _NODES.get(type(node))
@@ -195,9 +197,9 @@ class _Plans:
             left = f"(SELECT l.*,1=1 AS {identifier(node.there)} FROM {left}) AS l"
         if node.kind in _JOINS:
             return f"SELECT {columns} FROM {left} {_JOINS[node.kind]} {right} ON {condition}"
-        negated, pairs = node.kind is JoinKind.ANTI, self.pairs(node) if self.at_once else ()
-        if pairs:
-            found = self.dialect.is_among(pairs, right, negated)
+        negated, pairs = node.kind is JoinKind.ANTI, self.pairs(node) if self.sets is not None else ()
+        if self.sets is not None and pairs:
+            found = self.dialect.is_among(pairs, right, self.sets, negated)
         else:
             found = f"{'NOT ' if negated else ''}EXISTS (SELECT 1 FROM {right} WHERE {condition})"
         return f"SELECT {columns} FROM {left} WHERE {found}"
@@ -212,8 +214,9 @@ class _Plans:
                 self.column(a.name, node.left.schema),
                 self.column(b.name, node.right.schema),
                 isinstance(p, exp.NullSafeEQ) and node.left.schema[a.name].nullable and node.right.schema[b.name].nullable,
+                form(self.dialect, type_).sql,
             )
-            for p, (a, b, _) in zip(parts, found, strict=True)
+            for p, (a, b, type_) in zip(parts, found, strict=True)
         )
 
     def column(self, name: str, schema: Schema) -> str:

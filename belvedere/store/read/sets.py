@@ -1,0 +1,49 @@
+"""Sets of values in which several statements of one answer look columns up: each is computed once, for their transaction.
+
+In: the SQL of sets, as statements are printed. Out: the statements, over the names of the sets that several of them read, and these sets,
+in the order in which they are made. A set that is read once stays a part of its statement.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from belvedere.store.identifiers import SYSTEM, quoted
+
+
+@dataclass(frozen=True)
+class KeptSet:
+    """A set: its name as SQL, its columns with their types, and the SELECT of its rows, which may come several times.
+
+    No row with NULL is a member: it equals nothing that is looked up.
+    """
+
+    name: str
+    columns: tuple[tuple[str, str], ...]
+    query: str
+
+
+class Sets:
+    """The sets that statements were printed with, those before others that these read."""
+
+    def __init__(self) -> None:
+        self._found: dict[str, KeptSet] = {}
+
+    def named(self, query: str, types: Iterable[str]) -> str:
+        """A name that stands for the rows of a SELECT behind IN."""
+        name = quoted(f"{SYSTEM}set_{hashlib.sha256(query.encode()).hexdigest()[:24]}")
+        self._found[name] = KeptSet(name, tuple((f"c{n}", t) for n, t in enumerate(types)), query)
+        return name
+
+    def shared(self, statements: Iterable[str]) -> tuple[list[str], list[KeptSet]]:
+        """The statements as they are run, and what is made before. A name has a hash, so that nothing else is equal to it."""
+        texts, kept = list(statements), list[KeptSet]()
+        for one in reversed(self._found.values()):
+            if sum(t.count(one.name) for t in (*texts, *(k.query for k in kept))) > 1:
+                kept.append(one)
+                continue
+            texts = [t.replace(one.name, f"({one.query})") for t in texts]
+            kept = [replace(k, query=k.query.replace(one.name, f"({one.query})")) for k in kept]
+        return texts, kept[::-1]
