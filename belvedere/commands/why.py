@@ -161,8 +161,7 @@ def add_read(catalog: Catalog, tree: Tree, read: Read, name: str) -> None:
         else:
             branch.add(row_text(row))
     if read.count > len(read.rows) and read.rows:
-        order = f", in the order of {', '.join(read.order)}" if read.order else ""
-        branch.add(f"... {read.count - len(read.rows):,} more{order}")
+        branch.add(f"... {read.count - len(read.rows):,} more, in the order of {', '.join(read.order)}")
 
 
 def row_text(row: Mapping[str, Any]) -> str:

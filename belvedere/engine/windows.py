@@ -29,22 +29,33 @@ Apart = WindowOperator | RecursionOperator
 """An operator whose rows become a view."""
 
 
-def split_windows(plan: Node, view_of: Callable[[str], str], clock: str) -> tuple[Node, tuple[Apart, ...]]:
-    """The plan with scans `w0`, `w1`, ... in place of these operators; `view_of` and `clock` as for `render`."""
+def split_windows(
+    plan: Node, view_of: Callable[[str], str], clock: str, known: dict[Node, str] | None = None
+) -> tuple[Node, tuple[Apart, ...]]:
+    """The plan with scans `w0`, `w1`, ... in place of these operators; `view_of` and `clock` as for `render`.
+
+    Equal ones are one, those of other plans, too, that are in `known` with their names; what is new is added to it.
+    """
     found: list[Apart] = []
+    names = {} if known is None else known
 
     def walk(node: Node) -> Node:
         node = node.with_inputs(tuple(walk(i) for i in node.inputs))
-        name = f"w{len(found)}"
-        if isinstance(node, Recursion):
-            found.append(recursion_operator(name, node, view_of, clock))
-            return numbered(name, node)
-        if not isinstance(node, PredicateWindow):
+        if not isinstance(node, Recursion | PredicateWindow):
             return node
-        found.append(WindowOperator(name, node, render(node.input, view_of, clock)))
-        return Scan(name, node.schema)
+        name = names.get(node)
+        if name is None:
+            name = names[node] = f"w{len(names)}"
+            found.append(_apart(name, node, view_of, clock))
+        return numbered(name, node) if isinstance(node, Recursion) else Scan(name, node.schema)
 
     return walk(plan), tuple(found)
+
+
+def _apart(name: str, node: Recursion | PredicateWindow, view_of: Callable[[str], str], clock: str) -> Apart:
+    if isinstance(node, Recursion):
+        return recursion_operator(name, node, view_of, clock)
+    return WindowOperator(name, node, render(node.input, view_of, clock))
 
 
 def print_plan(plan: Node) -> str:

@@ -47,11 +47,10 @@ from belvedere.provenance.orders import ahead_of
 from belvedere.provenance.passing import branch_wanted, partitions, passing, set_columns
 from belvedere.provenance.predicate_windows import window_rows
 from belvedere.provenance.reads import relations_of
+from belvedere.provenance.recursions import recursed
 from belvedere.provenance.time_windows import in_window
-from belvedere.provenance.traces import Backward, Below, Dropped, Traced, Trail, is_fixed
+from belvedere.provenance.traces import Backward, Below, Dropped, Found, Traced, Trail, is_fixed
 from belvedere.provenance.wanted import Wanted, matching, of_other, other, same, test
-
-Found = Traced | Dropped
 
 
 def trace(back: Backward, node: Node, wanted: Wanted, trail: Trail | None = None) -> Iterator[Found]:
@@ -224,9 +223,8 @@ def _predicate_window(back: Backward, node: PredicateWindow, wanted: Wanted, tra
     yield Below(0, *window_rows(back.rows, node, wanted), certain=False)
 
 
-def _whole(back: Backward, node: Node, wanted: Wanted, trail: Trail) -> Iterator[Below]:
-    for number in range(len(node.inputs)):
-        yield Below(number, Wanted(), "all rows: any may lead to it", certain=False)
+def _recursion(back: Backward, node: Recursion, wanted: Wanted, trail: Trail) -> Iterator[Below]:
+    yield from recursed(trace, back, node, wanted)
 
 
 STEPS: dict[type[Node], Callable[[Backward, Any, Wanted, Trail], Iterator[Below]]] = {
@@ -247,6 +245,6 @@ STEPS: dict[type[Node], Callable[[Backward, Any, Wanted, Trail], Iterator[Below]
     SplAggregate: _spl_aggregate,
     SplJoin: _spl_join,
     PredicateWindow: _predicate_window,
-    Recursion: _whole,
+    Recursion: _recursion,
 }
 """How each operator's rows are traced to its inputs' rows."""

@@ -12,6 +12,7 @@ from enum import StrEnum
 from typing import Any
 
 from belvedere.plan.nodes import Node, Scan
+from belvedere.plan.recursion import Recursion
 from belvedere.plan.text import expression_text
 from belvedere.provenance.asking import Asker
 from belvedere.provenance.names import shown
@@ -142,9 +143,17 @@ class Descent:
         return next(reversed(self.seen.values()), None)
 
     def name(self, node: Node) -> str:
-        """The relations that a plan reads, by their names."""
-        names = (self.asker.catalog.name_of(n.relation) for n in node.walk() if isinstance(n, Scan))
+        """The relations that a plan reads, by their names; a recursion by its own."""
+        names = (n.name if isinstance(n, Recursion) else self.asker.catalog.name_of(n.relation) for n in _read(node))
         return " and ".join(f"`{n}`" for n in dict.fromkeys(names)) or "the literal rows"
+
+
+def _read(node: Node) -> Iterator[Scan | Recursion]:
+    if isinstance(node, Scan | Recursion):
+        yield node
+        return
+    for below in node.inputs:
+        yield from _read(below)
 
 
 def lost(way: Way, at: Where, words: str, wanted: Wanted, near: Sequence[tuple[Node, Read]] = ()) -> Lost:

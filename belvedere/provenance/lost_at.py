@@ -39,13 +39,14 @@ from belvedere.plan.text import expression_text
 from belvedere.plan.time_nodes import Emit, InOrder, TimeWindow
 from belvedere.plan.window_by import PredicateWindow
 from belvedere.provenance.constants import fixed_columns, is_impossible
-from belvedere.provenance.lost import Descent, Look, Losses, Lost, Way, Where, lost, untold
+from belvedere.provenance.lost import Descent, Look, Losses, Lost, Way, Where, condition_text, lost, untold
 from belvedere.provenance.lost_inputs import lost_scan
 from belvedere.provenance.lost_joins import lost_join
 from belvedere.provenance.lost_times import lost_emit, lost_in_order, lost_sequence, lost_spl_join, lost_time_window
 from belvedere.provenance.names import group_text, text_over, wanted_over
 from belvedere.provenance.passing import branch_wanted, passing, set_columns
 from belvedere.provenance.reads import Read
+from belvedere.provenance.recursions import names_of, step_over
 from belvedere.provenance.wanted import Wanted, matching, narrowed, same, test
 
 
@@ -286,11 +287,15 @@ def _values(descent: Descent, node: Values, wanted: Wanted, way: Way) -> Iterato
 
 
 def _recursion(descent: Descent, node: Recursion, wanted: Wanted, way: Way) -> Iterator[Lost]:
-    looks = descent.look(*(Look(i, Wanted(), "may lead to it") for i in node.inputs))
-    words = f"WITH RECURSIVE {node.name} does not reach it; its rows cannot be followed back"
-    yield lost(
-        way.without(wanted, "WITH RECURSIVE"), Where.RECURSION, words, wanted, list(zip(node.inputs, looks, strict=True))
-    )
+    """The first rows, and one step back from the missing row: rows that the step would need are not followed further."""
+    own, left = wanted.split(names_of(node))
+    name = f"the recursion {node.name}"
+    way = way.without(left, name)
+    if name in way.steps:
+        yield lost(way, Where.RECURSION, f"{name} has no row with {condition_text(own)}", own)
+        return
+    yield from descent.below(node.base, own, way.by(f"first rows of {node.name}"))
+    yield from descent.below(step_over(node), own, way.by(name))
 
 
 LOSSES: Losses = {

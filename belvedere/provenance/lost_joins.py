@@ -122,7 +122,7 @@ def _without_partner(descent: Descent, node: Join, number: int, there: Read, tes
         return
     step = f"{join_text(node)}: {descent.name(side)} has rows, which look for {condition_text(tests)}"
     found = list(descent.below(partner, tests, way.by(step)))
-    if any(f.at is not Where.INPUT for f in found):
+    if any(f.at not in (Where.INPUT, Where.RECURSION) for f in found):
         yield from found
         return
     rows = counted(there.count, "row")

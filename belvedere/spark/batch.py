@@ -208,20 +208,21 @@ class BatchAnswers:
         for relation in {n.relation: None for plan in plans for n in plan.walk() if isinstance(n, Scan)}:
             self._make(relation, partial(self._contents, relation))
         self._put(f"${CLOCK}", CLOCK, lambda: pa.table({CLOCK_COLUMN: pa.array([now], TIMESTAMP)}))
+        windows: dict[Node, str] = {}
         try:
-            return compute.collect_all([self._query(plan, number) for number, plan in enumerate(plans)])
+            return compute.collect_all([self._query(plan, windows) for plan in plans])
         finally:
             compute.rest()
 
-    def _query(self, plan: Node, number: int) -> tuple[str, pa.Schema]:
-        """A plan as text, with the schema of its rows; the rows of its windows are views of its own."""
-        compute, own = self._compute, f"windows{number}_"
+    def _query(self, plan: Node, made: dict[Node, str]) -> tuple[str, pa.Schema]:
+        """A plan as text, with the schema of its rows; the rows of its windows are views of their own, of `made` they are there."""
+        compute, own = self._compute, "windows_"
 
         def view_of(relation: str) -> str:
             return compute.view_name(self._names[relation] if relation in self._made else own + relation)
 
         clock = compute.view_name(CLOCK)
-        plan, windows = split_windows(plan, view_of, clock)
+        plan, windows = split_windows(plan, view_of, clock, made)
         for found in windows:
             compute.put(own + found.name, self._apart(found, own))
         columns = ", ".join(quote(c.name) for c in plan.schema)
