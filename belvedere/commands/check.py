@@ -6,7 +6,7 @@ error, or if a source cannot be read or none of its rows fits.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from belvedere.commands.output import diagnostics_json, has_errors, print_json, read_script, show
-from belvedere.errors import Diagnostic
+from belvedere.errors import Diagnostic, Severity
 
 if TYPE_CHECKING:
     from belvedere.commands.check_data import Looked
@@ -40,41 +40,57 @@ def command(
     texts = {str(path): read_script(path) for path in scripts}
     found: list[Diagnostic] = []
     looked: list[Looked] = []
+    wrong: list[Path] = []
     for path in scripts:
         project, compiled = _compiled(texts[str(path)], path)
-        found += (*project.diagnostics, *compiled.diagnostics)
-        if data:
+        own = (*project.diagnostics, *compiled.diagnostics)
+        found += own
+        if _is_wrong(own):
+            wrong.append(path)
+        elif data:
             looked += _looked(project, compiled, rows)
     if spark and not has_errors(found):
         found += analyzed(texts)
     found = list(dict.fromkeys(found))
     failed = has_errors(found) or any(one.failed for one in looked)
     if json:
-        _print_json(failed, found, texts, looked if data else None)
+        answer = {"ok": not failed, "diagnostics": diagnostics_json(found, texts)}
+        print_json(answer | _data_json(looked, wrong, len(scripts)) if data else answer)
         return 1 if failed else 0
     if found:
         show(found, texts)
     else:
         typer.echo(f"{', '.join(texts)}: fine")
     if data:
-        from belvedere.commands.check_data import show_data
-
-        typer.echo("")
-        show_data(looked)
+        _show_data(looked, wrong, len(scripts))
     return 1 if failed else 0
 
 
-def _print_json(failed: bool, found: list[Diagnostic], texts: Mapping[str, str], looked: list[Looked] | None) -> None:
-    answer: dict[str, Any] = {"ok": not failed, "diagnostics": diagnostics_json(found, texts)}
-    if looked is not None:
-        from belvedere.commands.check_data import as_json
+def _is_wrong(found: Sequence[Diagnostic]) -> bool:
+    """Whether a script, or its project file, has errors of its own: one of a source may be all that is wrong, and others follow from it."""
+    errors = [d for d in found if d.severity is Severity.ERROR]
+    return bool(errors) and not any(d.code.startswith("B6") for d in errors)
 
-        answer["data"] = as_json(looked)
-    print_json(answer)
+
+def _show_data(looked: list[Looked], wrong: Sequence[Path], scripts: int) -> None:
+    from belvedere.commands.check_data import show_data
+
+    typer.echo("")
+    if len(wrong) < scripts:
+        show_data(looked)
+    if wrong:
+        typer.echo(f"{', '.join(map(str, wrong))}: the data is looked at when these errors are mended")
+
+
+def _data_json(looked: list[Looked], wrong: Sequence[Path], scripts: int) -> dict[str, Any]:
+    """What was looked at; null where every script is wrong."""
+    from belvedere.commands.check_data import as_json
+
+    return {"data": as_json(looked) if len(wrong) < scripts else None}
 
 
 def _looked(project: ProjectSettings, compiled: Compiled, rows: int) -> list[Looked]:
-    """The imported tables that the script knows, also where it has errors: a source may be away."""
+    """The imported tables that the script knows, also where a source is away."""
     from belvedere.commands.check_data import look_at
     from belvedere.connectors.registry import SourceTables
 

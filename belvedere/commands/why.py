@@ -161,7 +161,8 @@ def add_read(catalog: Catalog, tree: Tree, read: Read, name: str) -> None:
         else:
             branch.add(row_text(row))
     if read.count > len(read.rows) and read.rows:
-        branch.add(f"... {read.count - len(read.rows):,} more, in the order of {', '.join(read.order)}")
+        order = f", in the order of {', '.join(read.order)}" if read.order else ""
+        branch.add(f"... {read.count - len(read.rows):,} more{order}")
 
 
 def row_text(row: Mapping[str, Any]) -> str:

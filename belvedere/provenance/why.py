@@ -45,6 +45,7 @@ class Why:
     reads: tuple[Read, ...] = ()
     dropped: tuple[Read, ...] = ()
     late: tuple[Read, ...] = ()
+    """Rows of `LATE(T)`, which are for who may read it."""
     inputs: tuple[Read, ...] = ()
     """The rows of each input that it comes from, through all views between; of rows that were followed it is left out."""
     since: Since | None = None
@@ -175,7 +176,7 @@ def _late_questions(asker: Asker, traces: Sequence[Traced]) -> Iterator[Question
             continue
         rows = narrowed(traced.relation, traced.wanted, lambda _: None)
         over = replace_scans(rows, partial(_late_for, traced.relation, Scan(late.id, late.schema)))
-        yield Question(Read(traced.relation.relation, "came late", order=sample_order(over.schema)), over)
+        yield Question(Read(late.id, "came late", order=sample_order(over.schema)), over)
 
 
 def _late_for(relation: Scan, late: Scan, scan: Scan) -> Node:

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from belvedere.cli import run
 from belvedere.connectors.reading.pieces import Piece, ends
 from belvedere.connectors.records import REJECTED
 from belvedere.store import open_reader
@@ -189,6 +190,22 @@ columns = { id = "BIGINT" }
     assert looked_at(tmp_path, code=1)["Bad"]["fit"] == 0
     project(tmp_path, toml, "A := SELECT 1 AS a;")
     assert "imports no tables" in checked(tmp_path)
+
+
+def test_the_data_of_a_script_that_is_wrong_is_not_looked_at(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lines(tmp_path, "Orders.json", {"id": 1})
+    project(tmp_path, ORDERS, "IMPORT shop.Orders KEEP 1 DAY;\nA := SELECT nothing FROM Orders;")
+    assert "s.sqrl: the data is looked at when these errors are mended" in (shown := checked(tmp_path, code=1))
+    assert "error[B2002]" in shown
+    assert "shop.Orders" not in shown
+    assert json.loads(checked(tmp_path, "--json", code=1))["data"] is None
+    fine = tmp_path / "fine.sqrl"
+    fine.write_text("IMPORT shop.Orders KEEP 1 DAY;")
+    assert run(["check", str(fine), str(tmp_path / "s.sqrl"), "--data"]) == 1
+    assert "shop.Orders" in (out := capsys.readouterr().out)
+    assert "fine.sqrl: the data" not in out
+    project(tmp_path, ORDERS + "[shop]\n", "IMPORT shop.Orders KEEP 1 DAY;")
+    assert "looked at when" in checked(tmp_path, code=1)
 
 
 @pytest.mark.spark

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from rich.tree import Tree
+
+from belvedere.commands.why import add_read
+from belvedere.compiler import compile_script
 from belvedere.provenance.document import rows_of
 from belvedere.provenance.reads import Read
 
@@ -24,3 +28,11 @@ def test_private_columns_between_operators_are_for_who_sees_them() -> None:
     assert rows_of(read, whole) == [ROW]
     assert rows_of(read, served) == [{"T.k": 1, "T.k_2": 3}]
     assert rows_of(Read("", "reached it", 1, (ROW,), between=("T", "P")), served) == []
+
+
+def test_a_sample_without_an_order_names_none() -> None:
+    catalog = compile_script("CREATE TABLE T (k INT, PRIMARY KEY (k));").catalog
+    for order, last in ((("k",), "... 1,233 more, in the order of k"), ((), "... 1,233 more")):
+        tree = Tree("")
+        add_read(catalog, tree, Read("T", "", 1234, ({"k": 1},), order=order), "")
+        assert [c.label for c in tree.children[0].children] == ["k = 1", last]

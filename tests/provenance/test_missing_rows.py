@@ -8,10 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 from belvedere import Workbench
 from belvedere.cli import run
+from belvedere.commands.why import tree_of
 from belvedere.errors import BelvedereError
+from belvedere.provenance.document import document
 from belvedere.provenance.lost import Where
 from tests.provenance.test_why_not import near, places
 from tests.run.loops import Loop
@@ -53,6 +56,18 @@ def test_rows_that_came_late_left_or_wait(spark: Any) -> None:
     wb.step()
     (lost,) = wb.why_not("Best", {"item": "late"}).lost
     assert (lost.view, lost.at, near(lost)) == ("Bid", Where.INPUT, {"came late": 1})
+    with pytest.raises(BelvedereError, match="late"):
+        wb.insert("Bid", [bid("a", 3, hour=7)])
+    wb.step()
+    found = wb.why("Best", {"item": "a"})
+    assert [(r.relation, r.words, r.count) for r in found.late] == [("LATE(Bid)", "came late", 1)]
+    tree = Console(width=1000)
+    with tree.capture() as shown:
+        tree.print(tree_of(wb.catalog, found))
+    assert "late: LATE(Bid): 1 row, came late\n" in shown.get()
+    assert "at = 2020-01-01 07:00:00+00:00, item = a, price = 3\n" in shown.get()
+    (late,) = document(wb.catalog, found, lambda id_, row: row if id_ in wb.catalog.public else None)["late"]
+    assert (late["count"], late["rows"]) == (1, []), "no API serves them"
     (lost,) = wb.why_not("Delayed", {"item": "a"}).lost
     assert (lost.view, lost.at, near(lost)) == ("Delayed", Where.EMIT, {"wait": 1})
     assert "EMIT AFTER DELAY" in lost.words
