@@ -25,7 +25,7 @@ from pyspark.sql import SparkSession
 from belvedere.activity import NOW
 from belvedere.spark.class_archive import LONGEST_WRITE, OPTIONS, SHORT, ClassArchive
 from belvedere.spark.cluster import cluster_settings, is_local, master_of, not_started
-from belvedere.spark.session import SETTINGS, local_session, make_session
+from belvedere.spark.session import DRIVER_OPTIONS, local_session, make_session
 from belvedere.temporary import temporary_folder
 
 OWN_SETTINGS = ("master", "spark.master", "cores", "memory", "trigger", "clock", "retry", "wait")
@@ -50,7 +50,10 @@ def quiet_session(settings: Mapping[str, str], driver_memory: int | None = None,
     largest = {} if driver_memory is None else {"spark.driver.maxResultSize": str(max(LEAST_RESULT, driver_memory // 4))}
     given = largest | {k: v for k, v in settings.items() if k not in OWN_SETTINGS}
     java = {OPTIONS: options if options is not None else ClassArchive().options()}
-    extra = {"spark.log.level": "OFF", **_own_folder(), **{n: o for n, o in java.items() if o}} | given
+    folder = _own_folder()
+    if DRIVER_OPTIONS in folder and DRIVER_OPTIONS in given:
+        given[DRIVER_OPTIONS] = f"{folder[DRIVER_OPTIONS]} {given[DRIVER_OPTIONS]}"
+    extra = {"spark.log.level": "OFF", **folder, **{n: o for n, o in java.items() if o}} | given
     master, cores = master_of(settings), settings.get("cores")
     with NOW.meanwhile("starting Spark"), _stderr_aside(), _own_interrupts():
         if master is None:
@@ -206,6 +209,5 @@ def _own_folder() -> dict[str, str]:
     _folder = str(temporary_folder("spark-"))
     settings = {"spark.local.dir": _folder}
     if _folder.split() == [_folder]:
-        options = SETTINGS["spark.driver.extraJavaOptions"]
-        settings["spark.driver.extraJavaOptions"] = f"{options} -Djava.io.tmpdir={_folder}"
+        settings[DRIVER_OPTIONS] = f"-Djava.io.tmpdir={_folder}"
     return settings

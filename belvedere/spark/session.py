@@ -20,6 +20,9 @@ from belvedere.spark.stderr import without_incubator_warning
 __all__ = ["LOOPBACK", "SETTINGS", "SparkSession", "local_session", "make_session"]
 
 LOOPBACK = "127.0.0.1"
+DRIVER_OPTIONS, EXECUTOR_OPTIONS = "spark.driver.extraJavaOptions", "spark.executor.extraJavaOptions"
+IN_UTC = "-Duser.timezone=UTC"
+"""For the JVM: drivers for JDBC read times without a zone in its own."""
 SETTINGS: Mapping[str, str] = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -35,9 +38,8 @@ SETTINGS: Mapping[str, str] = {
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",  # scratch files that Arrow reads exactly
     "spark.sql.mapKeyDedupPolicy": "LAST_WIN",
     "spark.sql.legacy.allowHashOnMapType": "false",
-    "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties').as_uri()} "
-    "-Duser.timezone=UTC",  # drivers for JDBC read times without a zone in that of the JVM
-    "spark.executor.extraJavaOptions": "-Duser.timezone=UTC",
+    DRIVER_OPTIONS: f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties').as_uri()} {IN_UTC}",
+    EXECUTOR_OPTIONS: IN_UTC,
 }
 
 
@@ -51,12 +53,16 @@ def local_session(cores: int | None = None, memory: str = "4g", extra: Mapping[s
 
 
 def make_session(master: str, settings: Mapping[str, str]) -> SparkSession:
-    """The running session, or a new one of a master with `settings` beside those that every session has."""
+    """The running session, or a new one of a master with `settings` beside those that every session has.
+
+    Options of the JVM are joined: those of `settings` count, but for the time zone, which is UTC.
+    """
     use_java()
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     builder = SparkSession.builder.master(master).appName("belvedere")
     warehouse = Path(tempfile.gettempdir(), "belvedere-warehouse").as_uri()  # never used, and no litter where one works
-    for name, value in {**SETTINGS, "spark.sql.warehouse.dir": warehouse, **settings}.items():
+    java = {n: f"{SETTINGS[n]} {settings[n]} {IN_UTC}" for n in (DRIVER_OPTIONS, EXECUTOR_OPTIONS) if n in settings}
+    for name, value in {**SETTINGS, "spark.sql.warehouse.dir": warehouse, **settings, **java}.items():
         builder = builder.config(name, value)
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)  # failures are told as diagnostics
     with without_incubator_warning():
