@@ -28,6 +28,7 @@ from belvedere.plan.nodes import Filter, Scan
 from belvedere.plan.rewrite import push_down
 from belvedere.provenance.asking import Asker
 from belvedere.provenance.document import document, relation_name, rows_of, visible
+from belvedere.provenance.literals import check_literals
 from belvedere.provenance.reads import SAMPLE, Read
 from belvedere.provenance.since import Since, since_text
 from belvedere.provenance.wanted import Wanted
@@ -99,14 +100,16 @@ def id_of(catalog: Catalog, name: str) -> str:
 
 
 def condition_of(query: str, known: Vocabulary) -> Wanted:
-    """The rows of the one relation of a query for which its condition is TRUE."""
+    """The rows of the one relation of a query for which its condition is TRUE. Raises B8113, B8114."""
     _, template = compile_read(query, known)
     found = next((n for n in template.plan.walk() if isinstance(n, Filter)), None)
     if found is None or any(not isinstance(n, Scan) and len(n.inputs) != 1 for n in template.plan.walk()):
         raise fail(
             "B8114", "the condition names no row by its own columns", hint="write `column = value`, with AND between them"
         )
-    return Wanted(push_down(found.input, conjuncts(found.condition)))
+    tests = push_down(found.input, conjuncts(found.condition))
+    check_literals(tests, next(n.schema for n in found.walk() if isinstance(n, Scan)))
+    return Wanted(tests)
 
 
 def tree_of(catalog: Catalog, answer: Why) -> Tree:

@@ -16,6 +16,7 @@ from sqlglot import exp
 
 from belvedere.catalog import Catalog
 from belvedere.errors import Diagnostic, fail
+from belvedere.functions.types import type_text
 from belvedere.plan.nodes import Node, Scan, TopK
 from belvedere.plan.rewrite import replace_scans
 from belvedere.provenance.asking import Asker
@@ -30,7 +31,7 @@ from belvedere.provenance.since import Since, since
 from belvedere.provenance.traces import Backward, Dropped, Traced
 from belvedere.provenance.wanted import Wanted, narrowed
 from belvedere.rows import as_instant
-from belvedere.schema import TIMESTAMP, Column
+from belvedere.schema import TIMESTAMP, Column, Schema
 
 
 @dataclass(frozen=True)
@@ -68,9 +69,17 @@ def find_row(asker: Asker, id_: str, wanted: Wanted) -> tuple[Mapping[str, Any],
         hint = "nothing equals NULL: write `IS NULL`" if null else "`belvedere why-not` says where such a row vanishes"
         raise fail("B8111", f'"{name}" has no row with {condition}', hint=hint)
     if rows.num_rows > 1:
-        key = ", ".join(n for n in scan.schema.key or () if not scan.schema[n].hidden)
-        raise fail("B8112", f'"{name}" has several rows with {condition}', hint=f"name one by its key: {key}" if key else None)
+        raise fail("B8112", f'"{name}" has several rows with {condition}', hint=_how_to_name_one(scan.schema))
     return rows.to_pylist()[0], answers.epoch.epoch if answers.epoch else None
+
+
+def _how_to_name_one(schema: Schema) -> str | None:
+    """Its key tells a row apart; where columns of it are hidden, as those of a nested table's parent, all that can be named may do."""
+    key = schema.key or ()
+    if key and not any(schema[n].hidden for n in key):
+        return f"name one by its key: {', '.join(key)}"
+    names = ", ".join(c.name for c in schema.visible)
+    return f"name more of its columns: {names}" if names else None
 
 
 def key_tests(catalog: Catalog, id_: str, key: Mapping[str, Any]) -> Wanted:
@@ -95,7 +104,7 @@ def typed_value(known: Column, value: Any) -> Any:
             return pa.array([value]).cast(known.type)[0].as_py()
         return pa.array([value], known.type)[0].as_py()
     except (ValueError, TypeError, NotImplementedError, OverflowError) as error:  # those of Arrow are such, too
-        raise fail("B8113", f"`{known.name}` is {known.type}, not {value!r}", detail=str(error)) from None
+        raise fail("B8113", f"`{known.name}` is {type_text(known.type)}, not {value!r}", detail=str(error)) from None
 
 
 def _told(answer: pa.Table | Diagnostic) -> pa.Table:

@@ -1,0 +1,78 @@
+"""Conditions of `belvedere why` and `why-not` that no row can fulfil, or several do, on every database. No Spark is asked."""
+
+from __future__ import annotations
+
+from datetime import date
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from belvedere.cli import run
+from belvedere.provenance.literals import may_be
+from tests.commands.stored import CLOCK, make_store
+from tests.commands.test_store_query import no_spark
+
+SCRIPT = """CREATE TABLE `Größe` (id BIGINT, n INT, price DOUBLE, cost DECIMAL(9, 2), fine BOOLEAN, day DATE, at TIMESTAMP, name STRING,
+    PRIMARY KEY (id));
+CREATE TABLE Part (part INT, whole BIGINT, colour STRING, PRIMARY KEY (part));
+`Größe`.parts := SELECT p.colour, count(*) AS n FROM Part p WHERE p.whole = this.id GROUP BY p.colour;
+"""
+ROW = {"id": 1, "n": 2, "price": 0.5, "cost": None, "fine": True, "day": date(2024, 2, 29), "at": CLOCK, "name": "abc"}
+PARTS = [{"colour": "red", "n": 1, "_id": 1}, {"colour": "red", "n": 2, "_id": 2}]
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
+def asked(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The script and the option that names its store."""
+    url = f"sqlite:///{tmp_path}/a.db" if request.param == "sqlite" else str(request.getfixturevalue("postgres_url"))
+    script = tmp_path / "a.sqrl"
+    script.write_text(SCRIPT, encoding="utf-8")
+    monkeypatch.setattr("belvedere.spark.quiet_session.batch_session", no_spark)
+    make_store(url, script, {"Größe": [ROW], "Größe.parts": PARTS})
+    return [str(script), "--store", url]
+
+
+@pytest.mark.parametrize("command", ["why", "why-not"])
+@pytest.mark.parametrize(
+    ("condition", "said"),
+    [
+        ("id = 'abc'", "`id` is BIGINT, and 'abc' is none"),
+        ("name = 'abc' AND 'x' < n", "`n` is INT, and 'x' is none"),
+        ("NOT price IN (1, 'much')", "`price` is DOUBLE, and 'much' is none"),
+        ("cost BETWEEN 1 AND ''", "`cost` is DECIMAL(9, 2), and '' is none"),
+        ("fine <=> 'maybe'", "`fine` is BOOLEAN, and 'maybe' is none"),
+        ("day > 'tomorrow'", "`day` is DATE, and 'tomorrow' is none"),
+        ("at > 'now'", "`at` is TIMESTAMP, and 'now' is none"),
+    ],
+)
+def test_a_text_that_is_no_value_of_its_column(
+    asked: list[str], command: str, condition: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run([command, asked[0], "Größe", condition, *asked[1:]]) == 1
+    assert f"error[B8113]: {said}" in capsys.readouterr().err
+
+
+def test_of_several_rows_of_a_nested_table_one_is_named_by_more_columns(
+    asked: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["why", asked[0], "Größe.parts", "colour = 'red'", *asked[1:]]) == 1
+    told = capsys.readouterr().err
+    assert 'error[B8112]: "Größe.parts" has several rows with colour = ' in told
+    assert "hint: name more of its columns: colour, n" in told
+
+
+@pytest.mark.parametrize(
+    ("type_", "good", "bad"),
+    [
+        (pa.int64(), [" 12 ", "-3", "+4", "99999999999999999999"], ["1.5", "1e3", "", "0x1", "١"]),
+        (pa.float64(), ["1d", ".5f", "-Infinity", "nan", "1e-7", "0x1p3"], ["d", "1,5", "-"]),
+        (pa.decimal128(9, 2), ["1.005", "7"], ["seven"]),
+        (pa.bool_(), ["T", " yes", "0"], ["2", "on"]),
+        (pa.date32(), ["2024", "2024-2-9"], ["today"]),
+        (pa.string(), ["", "x"], []),
+    ],
+)
+def test_what_may_be_a_value(type_: pa.DataType, good: list[str], bad: list[str]) -> None:
+    assert all(may_be(t, type_) for t in good)
+    assert not any(may_be(t, type_) for t in bad)
