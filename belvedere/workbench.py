@@ -30,7 +30,7 @@ from belvedere.plan.sorting import sorted_rows
 from belvedere.plan.time_nodes import SEQUENCE
 from belvedere.provenance.asking import Asker
 from belvedere.provenance.reads import SAMPLE
-from belvedere.provenance.why import Why, find_row, key_tests, why
+from belvedere.provenance.why import Why, find_row, key_tests, relation_named, why
 from belvedere.provenance.why_not import WhyNot, why_not
 from belvedere.queries import compile_over
 from belvedere.rows import as_instant, shown
@@ -282,7 +282,7 @@ class Workbench:
         `size` rows are shown of each relation, beside their count. `depth` 2 and more: also of what the rows of views below were made.
         Raises B8111 and B8112 where no row, or more than one, has the values.
         """
-        id_ = self._relation(view)
+        id_ = relation_named(self.catalog, str(view))
         with self._asker() as asker:
             row, epoch = find_row(asker, id_, key_tests(self.catalog, id_, key))
             return why(asker, id_, row, epoch, depth=depth, size=size)
@@ -292,7 +292,7 @@ class Workbench:
 
         On each way down it is the first operator that has such rows and does not pass them on, with `size` of what nearly matched.
         """
-        id_ = self._relation(view)
+        id_ = relation_named(self.catalog, str(view))
         with self._asker() as asker:
             return why_not(asker, id_, key_tests(self.catalog, id_, key), size=size)
 

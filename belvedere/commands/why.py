@@ -22,7 +22,7 @@ from belvedere.commands.output import print_json, show
 from belvedere.commands.query_store import open_store_tables
 from belvedere.editor.names import written
 from belvedere.errors import BelvedereError, fail
-from belvedere.lang.names import counted, did_you_mean
+from belvedere.lang.names import counted
 from belvedere.plan.expressions import conjuncts
 from belvedere.plan.nodes import Filter, Scan
 from belvedere.plan.rewrite import push_down
@@ -32,7 +32,7 @@ from belvedere.provenance.literals import check_literals
 from belvedere.provenance.reads import SAMPLE, Read
 from belvedere.provenance.since import Since, since_text
 from belvedere.provenance.wanted import Wanted
-from belvedere.provenance.why import Why, find_row, why
+from belvedere.provenance.why import Why, find_row, relation_named, why
 from belvedere.store_queries import QUERY_FILE, Vocabulary, compile_read
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def command(
     query = query_of(view, row)
     try:
         with open_asker(store, script) as (asker, known):
-            id_ = id_of(asker.catalog, view)
+            id_ = relation_named(asker.catalog, view.replace("`", ""))
             found, epoch = find_row(asker, id_, condition_of(query, known))
             answer = why(asker, id_, found, epoch, depth=depth, size=rows)
     except BelvedereError as error:
@@ -88,15 +88,6 @@ def query_of(view: str, condition: str) -> str:
     """The query for the rows of a view, named with or without backticks, that fulfil a condition: nothing may follow it."""
     name = ".".join(written(part) for part in view.replace("`", "").split("."))
     return f"SELECT * FROM {name} WHERE ({condition}\n)" if condition.strip() else f"SELECT * FROM {name}"
-
-
-def id_of(catalog: Catalog, name: str) -> str:
-    """The id of a relation. Raises B2001 where the script defines none of that name."""
-    id_ = catalog.find(name.replace("`", ""))
-    if id_ is None:
-        names = tuple(i for i in (*catalog.views, *catalog.inputs, *catalog.subscriptions) if "~" not in i)
-        raise fail("B2001", f'the script defines no "{name}"', hint=did_you_mean(name, names))
-    return id_
 
 
 def condition_of(query: str, known: Vocabulary) -> Wanted:

@@ -15,11 +15,12 @@ from rich.tree import Tree
 
 from belvedere.catalog import Catalog, shown_names
 from belvedere.commands.output import print_json, show
-from belvedere.commands.why import add_read, condition_of, id_of, open_asker, print_tree, query_of
+from belvedere.commands.why import add_read, condition_of, open_asker, print_tree, query_of
 from belvedere.errors import BelvedereError
 from belvedere.lang.names import counted
 from belvedere.provenance.document import relation_name, visible, why_not_document
 from belvedere.provenance.reads import SAMPLE
+from belvedere.provenance.why import relation_named
 from belvedere.provenance.why_not import WhyNot, why_not
 from belvedere.store_queries import QUERY_FILE
 
@@ -36,7 +37,8 @@ def command(
     query = query_of(view, row)
     try:
         with open_asker(store, script) as (asker, known):
-            answer = why_not(asker, id_of(asker.catalog, view), condition_of(query, known), size=rows)
+            id_ = relation_named(asker.catalog, view.replace("`", ""))
+            answer = why_not(asker, id_, condition_of(query, known), size=rows)
     except BelvedereError as error:
         show(error.diagnostics, {QUERY_FILE: query}, stream=sys.stderr)
         return 1

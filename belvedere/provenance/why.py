@@ -17,6 +17,7 @@ from sqlglot import exp
 from belvedere.catalog import Catalog
 from belvedere.errors import Diagnostic, fail
 from belvedere.functions.types import type_text
+from belvedere.lang.names import did_you_mean
 from belvedere.plan.nodes import Node, Scan, TopK
 from belvedere.plan.rewrite import replace_scans
 from belvedere.provenance.asking import Asker
@@ -80,6 +81,23 @@ def _how_to_name_one(schema: Schema) -> str | None:
         return f"name one by its key: {', '.join(key)}"
     names = ", ".join(c.name for c in schema.visible)
     return f"name more of its columns: {names}" if names else None
+
+
+def relation_named(catalog: Catalog, name: str) -> str:
+    """The id of a relation whose rows may be asked for, by its name.
+
+    Raises B8115 for a query template, and B2001 where the script defines none of that name.
+    """
+    id_ = catalog.find(name)
+    if id_ is not None:
+        return id_
+    template = next((t for t in catalog.templates.values() if t.name.casefold() == name.casefold()), None)
+    if template is not None:
+        read = dict.fromkeys(f"`{catalog.name_of(n.relation)}`" for n in template.plan.walk() if isinstance(n, Scan))
+        hint = f"ask for rows of what it reads: {', '.join(read)}" if read else None
+        raise fail("B8115", f'"{template.name}" is a query template, which has no rows of its own', hint=hint)
+    names = tuple(i for i in (*catalog.views, *catalog.inputs, *catalog.subscriptions) if "~" not in i)
+    raise fail("B2001", f'the script defines no "{name}"', hint=did_you_mean(name, names))
 
 
 def key_tests(catalog: Catalog, id_: str, key: Mapping[str, Any]) -> Wanted:

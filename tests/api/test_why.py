@@ -159,6 +159,28 @@ def test_mistakes_are_told(client: TestClient, address: str, status: int, code: 
     assert (answer.status_code, answer.json().get("code")) == (status, code), answer.text
 
 
+@pytest.mark.parametrize(
+    ("address", "message", "hint"),
+    [
+        ("one/Bern/why", "One is a query template", "what it reads: `/rest/byCity`"),
+        ("one/why-not?city=eq.Bern", "One is a query template", "what it reads: `/rest/byCity`"),
+        ("one/Bern/why-not", "One is a query template", "what it reads: `/rest/byCity`"),
+        ("byCity/Basel/why-not", "asked of a view, not of a row", "ask `/rest/byCity/why-not?city=eq.Basel`"),
+        ("byCity/a%26b/why-not", "asked of a view", "ask `/rest/byCity/why-not?city=eq.a%26b`"),
+        ("days/Bern,2020-01-01/why-not", "asked of a view", "ask `/rest/days/why-not?city=eq.Bern&day=eq.2020-01-01`"),
+    ],
+)
+def test_the_right_question_is_named(client: TestClient, address: str, message: str, hint: str) -> None:
+    answer = client.get(f"/rest/{address}")
+    told = answer.json()
+    assert (answer.status_code, told["code"]) == (404, "B8017")
+    assert message in told["message"]
+    assert hint in told["hint"]
+    asked = told["hint"].partition("ask `")[2].partition("`")[0]
+    assert not asked or client.get(asked).status_code == 200
+    assert "no row" in client.get("/rest/byCity/Basel%2Fwhy-not").json()["message"]
+
+
 def test_keys_are_read_as_those_of_rows(client: TestClient) -> None:
     odd = "a%2Fwhy,%20%22%C3%96%22"
     assert client.get(f"/rest/byCity/{odd}/why").json()["row"]["city"] == ODD
@@ -253,6 +275,7 @@ def test_agents_ask_by_names(client: TestClient) -> None:
         {"view": "ByCity"},
         {"view": "ByCity", "key": {"town": 1}},
         {"view": "ByCity", "key": {}},
+        {"view": "One", "key": {"total": 1}},
     ):
         with pytest.raises(RequestError):
             call(api, "why_row", wrong)

@@ -20,6 +20,7 @@ ByCustomer := SELECT customer, sum(amount) AS total, count(*) AS n FROM _Big GRO
 ByCity := SELECT c.city, sum(b.total) AS total FROM ByCustomer b JOIN Customer c ON c.id = b.customer GROUP BY c.city;
 Best := SELECT DISTINCT ON (customer) customer, amount FROM Sale ORDER BY customer, amount DESC;
 Quiet := SELECT c.id, s.amount FROM Customer c LEFT JOIN Sale s ON s.customer = c.id;
+In(city STRING) := SELECT c.id, b.total FROM ByCustomer b JOIN Customer c ON c.id = b.customer WHERE c.city = :city;
 """
 CUSTOMERS = [(1, "Zürich"), (2, "Zürich"), (3, "Bern"), (4, None)]
 SALES = [(1, 10), (1, 20), (1, 5), (2, 30), (3, 40)]
@@ -69,6 +70,9 @@ def test_a_first_row_has_its_partition_and_a_row_without_a_partner_is_alone(spar
 @pytest.mark.spark
 def test_a_row_that_is_not_there_and_one_that_is_not_alone(spark: Any) -> None:
     wb = filled("sqlite://", spark)
+    for ask in (wb.why, wb.why_not):
+        with pytest.raises(BelvedereError, match="B8115"):
+            ask("In", {"id": 1})
     for key, code in (({"city": "Basel"}, "B8111"), ({}, "B8112"), ({"total": "many"}, "B8113"), ({"town": "Bern"}, "B2002")):
         with pytest.raises(BelvedereError) as raised:
             wb.why("ByCity", key)
@@ -93,7 +97,13 @@ def test_from_the_command_line(tmp_path: Path, spark: Any, capsys: pytest.Captur
     text = capsys.readouterr().out
     assert "Sale: 1 row" in text
     assert "customer = 3, total = 40" in text
+    assert run(["why-not", str(script), "in", "id = 7", "--store", store]) == 1
+    told = capsys.readouterr().err
+    assert "B8115" in told
+    assert '"In" is a query template' in told
+    assert "what it reads: `ByCustomer`, `Customer`" in told
     for view, condition, words in (
+        ("In", "id = 1", "B8115"),
         ("ByCity", "city = 'Basel'", "B8111"),
         ("ByCity", "city = NULL", "IS NULL"),
         ("ByCity", "city IN (SELECT city FROM Customer)", "B8114"),

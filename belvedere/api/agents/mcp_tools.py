@@ -311,6 +311,10 @@ def _view(api: Api, given: Mapping[str, Any]) -> Entity:
         raise RequestError(BAD_REQUEST, "`view` is the name of a view", f"{LIST} tells them")
     found = views.get(asked.casefold())
     if found is None:
+        if asked.casefold() in {t.template.name.casefold() for t in api.model.templates.values()}:
+            raise RequestError(
+                BAD_REQUEST, f"{asked} is a query template: it has a tool of its own, and no rows", f"{LIST} tells views"
+            )
         hint = did_you_mean(asked, [e.name for e in views.values()]) or f"{LIST} tells them"
         raise RequestError(BAD_REQUEST, f'there is no view "{asked[:100]}"', hint)
     return found

@@ -80,7 +80,9 @@ class RestEndpoint:
         query = b"&".join(filter(None, (query, ranged)))
         if key == WHY_NOT:
             return await self._told(seen, seen.requests.why_not(name, request.scope["query_string"]))
-        if key and _asks_why(request):
+        if key and _ends_in(request, f"/{WHY_NOT}"):
+            raise seen.requests.why_not_of_row(name, key.removesuffix(f"/{WHY_NOT}"))
+        if key and _ends_in(request, WHY):
             return await self._told(seen, seen.requests.why(name, key.removesuffix(WHY), request.scope["query_string"]))
         is_long = len(query) + len(key) > SHORT
         if is_long:
@@ -118,10 +120,10 @@ class RestEndpoint:
         return Response(body, status_of(asked, rows), headers, f"{media}; charset=utf-8" if media == CSV else media)
 
 
-def _asks_why(request: Request) -> bool:
-    """Whether the address is that of a row with `/why` behind it; a key that ends so is written with `%2F`."""
+def _ends_in(request: Request, ending: str) -> bool:
+    """Whether the address is that of a row with this behind it; a key that ends so is written with `%2F`."""
     raw: bytes = request.scope.get("raw_path") or request.scope["path"].encode()
-    return raw.endswith(WHY.encode()) and raw.count(b"/") > 3
+    return raw.endswith(ending.encode()) and raw.count(b"/") > 3
 
 
 def _suffix(media: str) -> str:

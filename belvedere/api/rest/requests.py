@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
+from urllib.parse import quote
 
 from belvedere.api.failures import BAD_VALUE, LIMIT_EXCEEDED, NOT_FOUND, RequestError
 from belvedere.api.graphql.operations import remember
@@ -23,6 +24,7 @@ from belvedere.api.rest.grammar import Chosen, Group, Test, read_group, read_key
 from belvedere.api.rest.parameters import Pairs, Said, pairs_of, sorted_parameters, words_of
 from belvedere.catalog import Parameter
 from belvedere.lang.names import did_you_mean
+from belvedere.plan.nodes import Scan
 from belvedere.store.read.query import is_ordered
 
 ROWS = "rows"
@@ -98,7 +100,9 @@ class Requests:
     def why(self, name: str, key: str, query: bytes) -> WhyAsked:
         """The question for `/rest/<name>/<key>/why`, which takes `depth` and `rows`."""
         source = self.source(name)
-        if not isinstance(source, Entity) or source.by_key is None:
+        if isinstance(source, Template):
+            raise self._of_template(source)
+        if source.by_key is None:
             raise RequestError(NOT_FOUND, f"rows of {name_of(source)} have no key that a path could give", status=404)
         given = _given(f"{name_of(source)}/KEY/why", pairs_of(query, self._limits), ("depth", "rows"))
         values = dict(zip(source.key, read_key("key", key, len(source.key)), strict=True))
@@ -107,10 +111,30 @@ class Requests:
     def why_not(self, name: str, query: bytes) -> WhyNotAsked:
         """The question for `/rest/<name>/why-not`, which takes the filters of the list, and `limit` for the rows that are shown."""
         source = self.source(name)
-        if not isinstance(source, Entity):
-            raise RequestError(NOT_FOUND, f"{name_of(source)} is a query template: ask for rows of its views", status=404)
+        if isinstance(source, Template):
+            raise self._of_template(source)
         reading = _Reading(self._model, self._limits, Literals(self._limits), pairs_of(query, self._limits))
         return reading.missing(source)
+
+    def why_not_of_row(self, name: str, key: str) -> RequestError:
+        """That `/rest/<name>/<key>/why-not` is no address, since a row that is missing has none, and what to write."""
+        source = self.source(name)
+        if isinstance(source, Template):
+            return self._of_template(source)
+        tests = "COLUMN=eq.VALUE"
+        if source.by_key is not None:
+            values = zip(source.key, read_key("key", key, len(source.key)), strict=True)
+            tests = "&".join(f"{quote(n)}=eq.{quote(v)}" for n, v in values)
+        hint = f"ask `/rest/{source.field}/why-not?{tests}`; a `/` within a key is written `%2F`"
+        return RequestError(NOT_FOUND, "`why-not` is asked of a view, not of a row", hint, status=404)
+
+    def _of_template(self, source: Template) -> RequestError:
+        """That a query template has no rows whose origin could be told."""
+        read = {n.relation for n in source.template.plan.walk() if isinstance(n, Scan)}
+        fields = [f"`/rest/{e.field}`" for e in self._model.entities.values() if e.id in read and e.field]
+        message = f"{name_of(source)} is a query template, which has no rows of its own"
+        hint = f"ask for rows of what it reads: {', '.join(fields)}" if fields else None
+        return RequestError(NOT_FOUND, message, hint, status=404)
 
     def read(self, name: str, key: str | None, pairs: Pairs) -> RestRequest:
         """The request for `/rest/<name>`, or `/rest/<name>/<key>`."""
