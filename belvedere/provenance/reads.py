@@ -17,7 +17,7 @@ from belvedere.plan.expressions import column
 from belvedere.plan.nodes import Aggregate, Item, Join, JoinKind, Node, Order, Scan, TopK
 from belvedere.provenance.asking import Asker
 from belvedere.provenance.carried import why_not_stored
-from belvedere.schema import Schema
+from belvedere.schema import INGEST_TIME, UID, Schema
 from belvedere.store.protocol import EpochRow
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 SAMPLE = 5
 """How many rows are shown of each relation."""
 COUNT = "n"
+LAST = (Order(column(INGEST_TIME), descending=True), Order(column(UID), descending=True))
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,8 @@ class Read:
     """For rows of views that were followed: what they were made of."""
     between: tuple[str, ...] = ()
     """Of rows between operators, which are no rows of `relation`: all relations whose columns they may have, by their ids."""
+    last: Mapping[str, Any] | None = None
+    """Of an input's rows the one that arrived last, where that was asked."""
 
 
 def counted(rows: Node) -> Node:
@@ -86,24 +89,32 @@ class Question:
 
     read: Read
     rows: Node | None
+    with_last: bool = False
+    """Of an input's rows: whether the one that arrived last is told, too."""
 
 
 def told(asker: Asker, questions: Sequence[Question], size: int) -> tuple[EpochRow | None, list[Read]]:
     """Count and sample the rows of each question, all of one epoch, which is given too."""
-    pairs = [(counted(q.rows), sampled(q.rows, q.read.order, size)) for q in questions if q.rows is not None]
-    plans = list(dict.fromkeys(p for pair in pairs for p in pair))  # the rows that a view read may be those of the inputs, too
+    parts = [_plans(q, size) for q in questions]
+    plans = list(dict.fromkeys(p for part in parts for p in part))  # the rows that a view read may be those of the inputs, too
     asked = asker.ask(plans)
     answers = dict(zip(plans, asked.rows, strict=True))
-    waiting = iter(pairs)
-    found = []
-    for question in questions:
-        if question.rows is None:
-            found.append(question.read)
-            continue
-        count, rows = (answers[p] for p in next(waiting))
-        problem = next((a for a in (count, rows) if isinstance(a, Diagnostic)), None)
-        if problem is not None:
-            found.append(replace(question.read, untold=problem.message))
-        else:
-            found.append(replace(question.read, count=count[COUNT][0].as_py(), rows=tuple(rows.to_pylist())))  # type: ignore[union-attr,index]
-    return asked.epoch, found
+    return asked.epoch, [_read(q.read, [answers[p] for p in part]) for q, part in zip(questions, parts, strict=True)]
+
+
+def _plans(question: Question, size: int) -> tuple[Node, ...]:
+    if question.rows is None:
+        return ()
+    last = (TopK(question.rows, LAST, 1),) if question.with_last else ()
+    return (counted(question.rows), sampled(question.rows, question.read.order, size), *last)
+
+
+def _read(read: Read, answers: Sequence[pa.Table | Diagnostic]) -> Read:
+    problem = next((a for a in answers if isinstance(a, Diagnostic)), None)
+    if problem is not None:
+        return replace(read, untold=problem.message)
+    found = [a.to_pylist() for a in answers if isinstance(a, pa.Table)]
+    if not found:
+        return read
+    (count,), rows, *last = found
+    return replace(read, count=count[COUNT], rows=tuple(rows), last=next((r for part in last for r in part), None))

@@ -7,23 +7,19 @@ in words. Nothing is stored for it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
-import pyarrow as pa
-
 from belvedere.catalog import Input, View
 from belvedere.engine.failed import failures_of, quarantined
 from belvedere.engine.spans import SPANS
-from belvedere.plan.expressions import column
 from belvedere.plan.facts import needs_clock
-from belvedere.plan.nodes import Order, Scan, TopK
+from belvedere.plan.nodes import Scan
 from belvedere.plan.time_nodes import PTIME, Emit
-from belvedere.provenance.asking import Answers, Asker
+from belvedere.provenance.asking import Asker
 from belvedere.provenance.carried import why_not_stored
-from belvedere.provenance.inputs import rows_named
 from belvedere.provenance.moments import Moment, arrival, emitted_in
 from belvedere.provenance.reads import SAMPLE, Read, told
 from belvedere.provenance.traces import Traced
@@ -33,8 +29,6 @@ from belvedere.schema import HISTORY, INGEST_TIME, UID
 from belvedere.store.read.history import stored_tables
 
 __all__ = ["Moment", "Since", "Version", "since", "since_text"]
-
-LAST = (Order(column(INGEST_TIME), descending=True), Order(column(UID), descending=True))
 
 
 @dataclass(frozen=True)
@@ -56,22 +50,33 @@ class Since:
     """What cannot be told."""
 
 
-def since(asker: Asker, id_: str, row: Mapping[str, Any], *, size: int = SAMPLE) -> Since:
-    """Since when a row of a relation is there, and when it last changed.
-
-    Args: `row` has all of its stored columns, as `find_row` gives them; `size`: so many versions are told, and rows of each input.
-    """
+def with_histories(asker: Asker) -> Asker:
+    """The same store with the tables that tell what was."""
     stored = stored_tables(asker.reader)
     names = (SPANS.name, *(i + HISTORY for i in asker.catalog.histories))
-    past = replace(asker, tables={**asker.tables, **{n: stored[n] for n in names if n in stored}})
-    table, view = asker.catalog.inputs.get(id_), asker.catalog.views.get(id_)
+    return replace(asker, tables={**asker.tables, **{n: stored[n] for n in names if n in stored}})
+
+
+def goes_by_arrival(past: Asker, id_: str) -> bool:
+    """Whether all that is known is when the rows arrived that a row of a relation is made of: of a view that has no history."""
+    view = past.catalog.views.get(id_)
+    return view is not None and id_ + HISTORY not in past.tables and not _is_emitted(view)
+
+
+def since(past: Asker, id_: str, row: Mapping[str, Any], inputs: Sequence[Read], *, size: int = SAMPLE) -> Since:
+    """Since when a row of a relation is there, and when it last changed.
+
+    Args: `past` is `with_histories`; `row` has all of its stored columns, as `find_row` gives them; `inputs`: the rows of each input that
+    it is made of, with the last one where it `goes_by_arrival`; `size`: so many versions are told, and rows of each input.
+    """
+    table, view = past.catalog.inputs.get(id_), past.catalog.views.get(id_)
     if id_ + HISTORY in past.tables:
         found = _of_history(past, id_, row, size)
     elif table is not None:
         found = _of_input(past, table, row)
     else:
         assert view is not None
-        found = _of_emitted(past, view, row) or _of_view(past, view, row, size)
+        found = _of_emitted(past, row) if _is_emitted(view) else _of_view(past, view, row, inputs, size)
     moments = (found.appeared, found.changed, *(v.since for v in found.versions))
     return replace(found, unknown=(*found.unknown, *_forgotten(m for m in moments if m is not None)))
 
@@ -111,37 +116,36 @@ def _of_input(past: Asker, table: Input, row: Mapping[str, Any]) -> Since:
     return Since(None, moment, False, unknown=(words,))
 
 
-def _of_emitted(past: Asker, view: View, row: Mapping[str, Any]) -> Since | None:
+def _is_emitted(view: View) -> bool:
+    """Whether it is a changelog."""
+    return isinstance(view.plan, Emit) and view.plan.stream
+
+
+def _of_emitted(past: Asker, row: Mapping[str, Any]) -> Since:
     """A row of a changelog says itself when it was emitted, and stays as it is."""
-    if not isinstance(view.plan, Emit) or not view.plan.stream:
-        return None
     moment = emitted_in(past, row[PTIME])
     return Since(moment, moment, True)
 
 
-def _of_view(past: Asker, view: View, row: Mapping[str, Any], size: int) -> Since:
+def _of_view(past: Asker, view: View, row: Mapping[str, Any], inputs: Sequence[Read], size: int) -> Since:
     """The last arrival of a row that this one is made of."""
-    inputs = rows_of_inputs(past, view, row)
-    stored = [traces for traces in inputs if past.is_there(traces[0].relation.relation)]
-    answers = past.ask([TopK(rows_named(past, traces), LAST, 1) for traces in stored])
-    last = [
-        (r[INGEST_TIME], r[UID], traces[0].relation.relation)
-        for traces, rows in zip(stored, answers.rows, strict=True)
-        if isinstance(rows, pa.Table)
-        for r in rows.to_pylist()
-    ]
+    traced = rows_of_inputs(past, view, row)
+    last = [(r.last[INGEST_TIME], r.last[UID], r.relation) for r in inputs if r.last is not None]
     words = f"when the row appeared, and whether its last arrival changed it: `{view.name}` has no history"
-    unknown = (words, *_held(view, answers), *_unseen(past, view, inputs))
+    unknown = (words, *_held(past, view), *_unseen(past, view, traced))
     if not last:
         return Since(None, None, False, unknown=unknown)
     time, uid, input_ = max(last)
     moment = arrival(past, input_, time, uid)
-    _, reads = told(past, list(questions(past, view, row, moment)), size)
+    may_have = {r.relation for r in inputs if r.last is None or r.last[INGEST_TIME] == time}
+    asked = [t for t in traced if (i := t[0].relation.relation) in may_have or i + HISTORY in past.tables]
+    _, reads = told(past, list(questions(past, asked, moment)), size)
     return Since(None, moment, False, made_by=tuple(r for r in reads if r.count or r.untold), unknown=unknown)
 
 
-def _held(view: View, answers: Answers) -> Iterator[str]:
-    held = quarantined(failures_of(answers.epoch.extra)) if answers.epoch is not None else {}
+def _held(past: Asker, view: View) -> Iterator[str]:
+    last = past.reader.last_epoch()
+    held = quarantined(failures_of(last.extra)) if last is not None else {}
     if view.id in held:
         yield f"what arrived after epoch {held[view.id]}: `{view.name}` is in quarantine with the rows of that epoch"
 

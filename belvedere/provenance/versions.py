@@ -6,7 +6,7 @@ told with the rows of the inputs that arrived in the epoch in which it began; th
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -99,10 +99,10 @@ def _changes(rows: Node, own: Schema) -> tuple[Node, Node]:
     return begun, ended
 
 
-def questions(past: Asker, view: View, row: Mapping[str, Any], moment: Moment, *, is_there: bool = True) -> Iterator[Question]:
-    """The rows of the inputs that came or went in an epoch, of those that a row is made of; `is_there`: it is one that holds."""
+def questions(past: Asker, inputs: Iterable[Sequence[Traced]], moment: Moment) -> Iterator[Question]:
+    """The rows of the inputs that came or went in an epoch, of those that a row is made of."""
     arrived = arrived_in(past, moment)
-    for traces in rows_of_inputs(past, view, row, is_there=is_there):
+    for traces in inputs:
         relation = traces[0].relation
         read = Read(relation.relation, ARRIVED, order=sample_order(relation.schema))
         history = past.tables.get(relation.relation + HISTORY)
@@ -118,7 +118,7 @@ def questions(past: Asker, view: View, row: Mapping[str, Any], moment: Moment, *
 
 
 def rows_of_inputs(past: Asker, view: View, row: Mapping[str, Any], *, is_there: bool = True) -> list[list[Traced]]:
-    """What a row is made of, input by input, with all columns of these."""
+    """What a row is made of, input by input, with all columns of these; `is_there`: it is one that holds."""
     back = Backward(past.definition)
     ways = trace(back, view.plan, root_wanted(view.plan, row), Trail(certain=is_there))
     found = [i for w in ways if isinstance(w, Traced) for i in to_inputs(past, back, w)]
@@ -137,7 +137,8 @@ def _version(row: Mapping[str, Any], names: Sequence[str]) -> Version:
 
 def _with_rows(past: Asker, view: View, versions: list[Version], size: int) -> list[Version]:
     """The versions with the rows that came or went when each began."""
-    asked = [list(questions(past, view, v.row, v.since, is_there=v.until is None)) for v in versions]
+    inputs = [rows_of_inputs(past, view, v.row, is_there=v.until is None) for v in versions]
+    asked = [list(questions(past, i, v.since)) for i, v in zip(inputs, versions, strict=True)]
     _, found = told(past, [q for part in asked for q in part], size)
     answers = iter(found)
     made = [tuple(r for _ in part if (r := next(answers)).count or r.untold) for part in asked]

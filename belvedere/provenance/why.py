@@ -23,13 +23,14 @@ from belvedere.plan.rewrite import replace_scans
 from belvedere.provenance.asking import Asker
 from belvedere.provenance.backward import trace
 from belvedere.provenance.constants import row_tests
-from belvedere.provenance.inputs import grouped, root_wanted, rows_named, to_inputs
+from belvedere.provenance.inputs import grouped, root_wanted, rows_named
 from belvedere.provenance.lost import condition_text
 from belvedere.provenance.lost_inputs import late_rows
 from belvedere.provenance.names import shown
 from belvedere.provenance.reads import SAMPLE, Question, Read, not_stored, sample_order, told
-from belvedere.provenance.since import Since, since
+from belvedere.provenance.since import Since, goes_by_arrival, since, with_histories
 from belvedere.provenance.traces import Backward, Dropped, Traced
+from belvedere.provenance.versions import rows_of_inputs
 from belvedere.provenance.wanted import Wanted, narrowed
 from belvedere.rows import as_instant
 from belvedere.schema import TIMESTAMP, Column, Schema
@@ -138,26 +139,28 @@ def why(asker: Asker, id_: str, row: Mapping[str, Any], epoch: int | None, *, de
 
     Args: `row` has all of the stored columns. `depth` 1: only the relations that the view's own query reads. `epoch`: that of the row.
     """
-    answer = _level(asker, id_, row, epoch, depth, size, with_inputs=True)
-    return replace(answer, since=since(asker, id_, row, size=size))
+    past = with_histories(asker)
+    answer = _level(past, id_, row, epoch, depth, size, is_asked=True)
+    return replace(answer, since=since(past, id_, row, answer.inputs, size=size))
 
 
 def _level(
-    asker: Asker, id_: str, row: Mapping[str, Any], epoch: int | None, depth: int, size: int, *, with_inputs: bool = False
+    asker: Asker, id_: str, row: Mapping[str, Any], epoch: int | None, depth: int, size: int, *, is_asked: bool = False
 ) -> Why:
-    """What one row was made of, and the levels below; the rows of the inputs are told once, for all levels."""
+    """What one row was made of, and the levels below; the rows of the inputs are told once, for all levels: of the row that is asked."""
     view = asker.catalog.views.get(id_)
     if view is None:
         return Why(id_, "", row, epoch)
     back = Backward(asker.definition)
     ways = list(trace(back, view.plan, root_wanted(view.plan, row)))
     traces = [w for w in ways if isinstance(w, Traced)]
-    inputs = [i for t in traces for i in to_inputs(asker, back, t)] if with_inputs else []
+    inputs = rows_of_inputs(asker, view, row) if is_asked else []
+    with_last = is_asked and goes_by_arrival(asker, id_)
     questions = (
         [_question(asker, g, "; ".join(g[0].words)) for g in grouped(traces, lambda r: (r.relation.relation, r.words))],
         [_of_dropped(w) for w in ways if isinstance(w, Dropped)],
         list(_late_questions(asker, traces)),
-        [_question(asker, g, "") for g in grouped(inputs, lambda r: r.relation.relation)],
+        [replace(_question(asker, g, ""), with_last=with_last) for g in inputs],
     )
     epoch_row, found = told(asker, [q for part in questions for q in part], size)
     read_in = epoch_row.epoch if epoch_row is not None else None

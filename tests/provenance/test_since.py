@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,8 @@ import pytest
 from belvedere import Workbench
 from belvedere.cli import run
 from belvedere.errors import BelvedereError
+from belvedere.plan.nodes import Node
+from belvedere.provenance.asking import Answers, Asker
 from belvedere.provenance.since import Moment, Since, since_text
 from belvedere.store.write import database
 
@@ -125,7 +128,7 @@ def test_rows_that_went_are_seen_in_the_history_of_their_input_alone(spark: Any)
 
 @pytest.mark.spark
 @pytest.mark.usefixtures("each_store")
-def test_without_a_history_the_last_arrival_is_told_and_what_cannot_be(spark: Any) -> None:
+def test_without_a_history_the_last_arrival_is_told_and_what_cannot_be(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     wb = filled("sqlite://", spark)
     found = asked(wb, "Plain", customer=1)
     assert (found.appeared, found.changed, found.exact) == (None, Moment(2, clock(2)), False)
@@ -139,6 +142,19 @@ def test_without_a_history_the_last_arrival_is_told_and_what_cannot_be(spark: An
     assert rated.changed == Moment(5, clock(5))
     assert any("`Rate` that were deleted or replaced" in u for u in rated.unknown)
     assert not any("`Customer` that were" in u for u in rated.unknown)
+    assert [r.relation for r in rated.made_by] == ["Rate"]
+    step(wb, 6, Customer=[{"id": 1, "city": "Bern"}])
+    asks: list[int] = []
+    ask = Asker.ask
+
+    def counted(asker: Asker, plans: Sequence[Node]) -> Answers:
+        asks.append(len(plans))
+        return ask(asker, plans)
+
+    monkeypatch.setattr(Asker, "ask", counted)
+    rated = asked(wb, "RatedNow", id=1)
+    assert {r.relation for r in rated.made_by} == {"Customer"}
+    assert asks[2:] == [4], "what arrived in `Customer` and what went is counted and sampled; of `Rate` all came earlier"
     row = asked(wb, "Sale", customer=1, amount=5)
     assert (row.appeared, row.changed, row.exact) == (Moment(2, clock(2)), Moment(2, clock(2)), True)
     told = asked(wb, "Told", customer=1, n=3, undo=False)
