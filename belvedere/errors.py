@@ -7,7 +7,7 @@ for a terminal lives in `console_text`-style callers; this module only holds dat
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 
@@ -76,3 +76,17 @@ def fail(
 ) -> BelvedereError:
     """An error with one diagnostic, ready to raise."""
     return BelvedereError(Diagnostic(code, message, span=span, hint=hint, detail=detail))
+
+
+def moved(diagnostic: Diagnostic, file: str, by: int, to: str) -> Diagnostic:
+    """The diagnostic of a text that was made of another: what points into `file` points `by` characters further ahead into `to`.
+
+    Labels for what the other text does not have are left out; places in other files stay.
+    """
+
+    def there(span: Span) -> Span:
+        return span if span.file != file else Span(to, max(0, span.start - by), max(0, span.end - by))
+
+    labels = tuple(replace(label, span=there(label.span)) for label in diagnostic.labels if label.span.start >= by)
+    fix = replace(diagnostic.fix, span=there(diagnostic.fix.span)) if diagnostic.fix else None
+    return replace(diagnostic, span=there(diagnostic.span) if diagnostic.span else None, labels=labels, fix=fix)

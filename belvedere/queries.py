@@ -7,12 +7,11 @@ the text of the query.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from belvedere.catalog import Catalog, QueryTemplate
 from belvedere.compiler import compile_script
-from belvedere.errors import BelvedereError, Diagnostic, Severity, Span
+from belvedere.errors import BelvedereError, Severity, moved
 from belvedere.functions.types import quote, type_text
 from belvedere.lang.spl.mentions import mentions_spl_window
 from belvedere.plan.nodes import Scan
@@ -61,7 +60,9 @@ def compile_query(
     text = declared + sql.strip().rstrip(";")
     compiled = compile_script(text, path=None, project=functions)
     lead = len(sql) - len(sql.lstrip())
-    errors = [_moved(d, len(declared) - lead) for d in compiled.diagnostics if d.severity is Severity.ERROR]
+    errors = [
+        moved(d, "script.sqrl", len(declared) - lead, QUERY_FILE) for d in compiled.diagnostics if d.severity is Severity.ERROR
+    ]
     if errors:
         raise BelvedereError(errors)
     templates = list(compiled.catalog.templates.values())
@@ -110,16 +111,3 @@ def _arriving(name: str, columns: Sequence[Column]) -> str:
     time = next((c.name for c in columns if c.type == TIMESTAMP), None)
     listed += [] if time is None else [f"WATERMARK FOR {quote(time)}"]
     return f"CREATE STREAM {quote(name)} ({', '.join(listed)});\n"
-
-
-def _moved(diagnostic: Diagnostic, by: int) -> Diagnostic:
-    """The diagnostic with its places in the query alone."""
-
-    def moved(span: Span) -> Span:
-        if span.file != "script.sqrl":  # a place in the module of functions
-            return span
-        return Span(QUERY_FILE, max(0, span.start - by), max(0, span.end - by))
-
-    labels = tuple(replace(label, span=moved(label.span)) for label in diagnostic.labels if label.span.start >= by)
-    fix = replace(diagnostic.fix, span=moved(diagnostic.fix.span)) if diagnostic.fix else None
-    return replace(diagnostic, span=moved(diagnostic.span) if diagnostic.span else None, labels=labels, fix=fix)

@@ -6,6 +6,7 @@ sample data in it. Overwrites nothing.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 from importlib.resources import files
 from importlib.resources.abc import Traversable
@@ -18,6 +19,7 @@ from belvedere.commands.init_from import NewProject, project_from
 from belvedere.commands.output import print_json
 
 SCRIPT = "shop.sqrl"
+ADDRESSES = "write a folder, kafka://host:port or postgres://user@host/database"
 
 
 def command(
@@ -60,7 +62,7 @@ def command(
         typer.echo("\n".join(written))
         for line in ("", *made.to_do) if made.to_do else ():
             typer.echo(line)
-        typer.echo(f"\nnow try: belvedere run {directory / script}")
+        typer.echo(f"\nnow try: belvedere run {shlex.quote(str(directory / script))}")
     return 0
 
 
@@ -70,10 +72,10 @@ def _over(directory: Path, data: str, registry: str | None) -> NewProject:
 
     if "://" in data:
         if data.partition("://")[0] not in SCHEMES:
-            raise typer.BadParameter("write a folder, kafka://host:port or postgres://user@host/database")
+            raise typer.BadParameter(ADDRESSES)
         return project_from_address(data, registry)
     if not Path(data).is_dir():
-        raise typer.BadParameter(f"`{data}` is no directory")
+        raise typer.BadParameter(f"`{data}` is no directory: {ADDRESSES}")
     return project_from(directory, Path(data))
 
 

@@ -6,7 +6,6 @@ view's plan is read backwards over the rows of the store; the database answers, 
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from functools import partial
@@ -18,22 +17,18 @@ from rich.console import Console
 from rich.tree import Tree
 
 from belvedere.catalog import Catalog, shown_names
-from belvedere.commands.output import print_json, show
+from belvedere.commands.output import print_json
 from belvedere.commands.query_store import open_store_tables
-from belvedere.editor.names import written
-from belvedere.errors import BelvedereError, fail
+from belvedere.commands.row_condition import show_refused, wanted_by
+from belvedere.commands.under_way import UnderWay
+from belvedere.errors import BelvedereError
 from belvedere.lang.names import counted
-from belvedere.plan.expressions import conjuncts
-from belvedere.plan.nodes import Filter, Scan
-from belvedere.plan.rewrite import push_down
 from belvedere.provenance.asking import Asker
 from belvedere.provenance.document import document, relation_name, rows_of, visible
-from belvedere.provenance.literals import check_literals
 from belvedere.provenance.reads import SAMPLE, Read
 from belvedere.provenance.since import Since, since_text
-from belvedere.provenance.wanted import Wanted
 from belvedere.provenance.why import Why, find_row, relation_named, why
-from belvedere.store_queries import QUERY_FILE, Vocabulary, compile_read
+from belvedere.store_queries import Vocabulary
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -49,14 +44,13 @@ def command(
     json: Annotated[bool, typer.Option("--json", help="print as JSON")] = False,
 ) -> int:
     """Say which rows of the inputs a row of a view was made of, through every view between."""
-    query = query_of(view, row)
     try:
-        with open_asker(store, script) as (asker, known):
+        with UnderWay(quiet=json), open_asker(store, script) as (asker, known):
             id_ = relation_named(asker.catalog, view.replace("`", ""))
-            found, epoch = find_row(asker, id_, condition_of(query, known))
+            found, epoch = find_row(asker, id_, wanted_by(view, row, known))
             answer = why(asker, id_, found, epoch, depth=depth, size=rows)
     except BelvedereError as error:
-        show(error.diagnostics, {QUERY_FILE: query}, stream=sys.stderr)
+        show_refused(error, row)
         return 1
     if json:
         print_json(document(asker.catalog, answer, partial(visible, asker.catalog)))
@@ -82,25 +76,6 @@ def open_asker(store: str | None, script: Path) -> Iterator[tuple[Asker, Vocabul
             return opened.enter_context(batch_session())
 
         yield Asker(known.compiled, tables.tables(), tables.reader, by_spark(session, known.compiled)), known
-
-
-def query_of(view: str, condition: str) -> str:
-    """The query for the rows of a view, named with or without backticks, that fulfil a condition: nothing may follow it."""
-    name = ".".join(written(part) for part in view.replace("`", "").split("."))
-    return f"SELECT * FROM {name} WHERE ({condition}\n)" if condition.strip() else f"SELECT * FROM {name}"
-
-
-def condition_of(query: str, known: Vocabulary) -> Wanted:
-    """The rows of the one relation of a query for which its condition is TRUE. Raises B8113, B8114."""
-    _, template = compile_read(query, known)
-    found = next((n for n in template.plan.walk() if isinstance(n, Filter)), None)
-    if found is None or any(not isinstance(n, Scan) and len(n.inputs) != 1 for n in template.plan.walk()):
-        raise fail(
-            "B8114", "the condition names no row by its own columns", hint="write `column = value`, with AND between them"
-        )
-    tests = push_down(found.input, conjuncts(found.condition))
-    check_literals(tests, next(n.schema for n in found.walk() if isinstance(n, Scan)))
-    return Wanted(tests)
 
 
 def tree_of(catalog: Catalog, answer: Why) -> Tree:
@@ -147,7 +122,8 @@ def print_tree(tree: Tree) -> None:
 def add_read(catalog: Catalog, tree: Tree, read: Read, name: str) -> None:
     """Rows of a relation below a tree."""
     words = f", {read.words}" if read.words else ""
-    branch = tree.add(f"{name}{relation_name(catalog, read.relation)}: {read.untold or counted(read.count, 'row')}{words}")
+    title = f"{name}{relation_name(catalog, read.relation)}"
+    branch = tree.add(f"{title}{words}: {read.untold}" if read.untold else f"{title}: {counted(read.count, 'row')}{words}")
     followed = dict(enumerate(read.below))
     for number, row in enumerate(rows_of(read, partial(visible, catalog))):
         if number in followed and followed[number].sql:

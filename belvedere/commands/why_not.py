@@ -5,7 +5,6 @@ In: a script, a view, a condition that no row of it fulfils, the store. Out: for
 
 from __future__ import annotations
 
-import sys
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -14,15 +13,16 @@ import typer
 from rich.tree import Tree
 
 from belvedere.catalog import Catalog, shown_names
-from belvedere.commands.output import print_json, show
-from belvedere.commands.why import add_read, condition_of, open_asker, print_tree, query_of
+from belvedere.commands.output import print_json
+from belvedere.commands.row_condition import show_refused, wanted_by
+from belvedere.commands.under_way import UnderWay
+from belvedere.commands.why import add_read, open_asker, print_tree
 from belvedere.errors import BelvedereError
 from belvedere.lang.names import counted
 from belvedere.provenance.document import relation_name, visible, why_not_document
 from belvedere.provenance.reads import SAMPLE
 from belvedere.provenance.why import relation_named
 from belvedere.provenance.why_not import WhyNot, why_not
-from belvedere.store_queries import QUERY_FILE
 
 
 def command(
@@ -34,13 +34,12 @@ def command(
     json: Annotated[bool, typer.Option("--json", help="print as JSON")] = False,
 ) -> int:
     """Say where the rows vanish of a row that is missing, and what nearly matched."""
-    query = query_of(view, row)
     try:
-        with open_asker(store, script) as (asker, known):
+        with UnderWay(quiet=json), open_asker(store, script) as (asker, known):
             id_ = relation_named(asker.catalog, view.replace("`", ""))
-            answer = why_not(asker, id_, condition_of(query, known), size=rows)
+            answer = why_not(asker, id_, wanted_by(view, row, known), size=rows)
     except BelvedereError as error:
-        show(error.diagnostics, {QUERY_FILE: query}, stream=sys.stderr)
+        show_refused(error, row)
         return 1
     if json:
         print_json(why_not_document(asker.catalog, answer, partial(visible, asker.catalog)))

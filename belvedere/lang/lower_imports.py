@@ -159,6 +159,14 @@ class Importer:
         origin = SourceTable(source.name, found.name, source.connector, dict(source.options), columns)
         define_imported(self.into.definitions, found.name if name is None else name, found, origin, statement, self.into.file)
 
+    def _dotted(self, name: str, statement: ImportTable | ImportAll, span: Span) -> BelvedereError | None:
+        """That a source's table has dots in its name, which its parts without backticks are taken for no name of."""
+        source, _, rest = name.partition(".")
+        if not rest or not isinstance(statement, ImportTable) or self._source(source) is None:
+            return None
+        hint = f"write `IMPORT {source}.` and the name in backticks: `{rest}.{statement.table.text}`"
+        return fail("B6100", f"`{name}` is neither a configured source nor a script", span=span, hint=hint)
+
     def _no_origin(self, name: str, span: Span) -> BelvedereError:
         if name.casefold() in self.missing:
             return BelvedereError(())
@@ -181,7 +189,7 @@ class Importer:
         at = statement.origin.span if statement.origin.parts else statement.span
         script = self._script(name)
         if script is None:
-            raise self._no_origin(name, at)
+            raise self._dotted(name, statement, at) or self._no_origin(name, at)
         clauses = statement.clauses
         if clauses.watermarks or clauses.late is not None or clauses.keep is not None:
             message = "WATERMARK, LATE and KEEP belong to the import of a source's table"

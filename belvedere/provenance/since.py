@@ -156,7 +156,8 @@ def _unseen(past: Asker, view: View, inputs: list[list[Traced]]) -> Iterator[str
         if not past.is_there(table.id):
             yield why_not_stored(past.catalog, table.id)
         elif table.keep is not None:
-            yield f"rows of `{table.name}` that have left it, {timedelta(microseconds=table.keep)} after their arrival (KEEP)"
+            kept = str(timedelta(microseconds=table.keep)).removesuffix(", 0:00:00")
+            yield f"rows of `{table.name}` that have left it, {kept} after their arrival (KEEP)"
         elif not table.append_only and table.id + HISTORY not in past.tables:
             yield f"rows of `{table.name}` that were deleted or replaced: it has no history"
     if any(needs_clock(node) for v in _below(past, view) for node in v.plan.walk()):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 
 import pytest
@@ -32,11 +33,19 @@ def test_a_project_is_made_of_a_folder(tmp_path: Path) -> None:
     assert run(call) == 1, "nothing is overwritten"
 
 
+def test_what_to_try_next_is_a_command_of_a_shell(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["init", str(tmp_path / "the café's shop")]) == 0
+    command = capsys.readouterr().out.partition("now try: ")[2]
+    assert shlex.split(command) == ["belvedere", "run", str(tmp_path / "the café's shop" / "shop.sqrl")]
+
+
 def test_an_address_of_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["init", str(tmp_path / "p"), "--from", "mysql://host/shop"]) == 2
     assert run(["init", str(tmp_path / "p"), "--from", f"kafka://127.0.0.1:{free_port()}"]) == 1
     assert run(["init", str(tmp_path / "p"), "--from", f"postgres://u:geheim@127.0.0.1:{free_port()}/shop"]) == 1
+    assert run(["init", str(tmp_path / "p"), "--from", "kafka"]) == 2
     said = capsys.readouterr().err
+    assert "`kafka` is no directory: write a folder, kafka://host:port or" in " ".join(said.split())
     assert "B6201" in said
     assert "B6220" in said
     assert "geheim" not in said

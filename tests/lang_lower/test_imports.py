@@ -121,3 +121,12 @@ def test_views_over_a_namespace_are_what_batch_says(spark: Any, home: Path) -> N
         assert answer["data"]["ctl_Cards"][0] == {"card": 1, "spent": 17.0, "visits": [{"tags": [{"t": "8"}, {"t": "x"}]}]}
     finally:
         wb.close()
+
+
+def test_a_table_with_dots_in_its_name_stands_in_backticks(home: Path) -> None:
+    (home / "belvedere.toml").write_text('[sources.bus]\nconnector = "files"\npath = "bus"\nformat = "json"\n')
+    (home / "bus").mkdir()
+    (home / "bus" / "shop.eu.orders.json").write_text('{"id": 1}\n')
+    project = load_project(home)
+    (told,) = compile_script("IMPORT bus.shop.eu.orders AS O;", path=home / "main.sqrl", project=project).diagnostics
+    assert (told.code, told.hint) == ("B6100", "write `IMPORT bus.` and the name in backticks: `shop.eu.orders`")

@@ -110,9 +110,16 @@ def test_from_the_command_line(tmp_path: Path, spark: Any, capsys: pytest.Captur
         ("ByCity", " ", "B8114"),
         ("ByCity", "city = 'Bern' LIMIT 1", "found `LIMIT`"),
         ("Bycities", "city = 'Bern'", "ByCity"),
+        ("ByCity", "city = Bern", "<condition>:1:8\n  |\n1 | city = Bern\n  |        ^^^^\n"),
+        ("ByCity", "city = Bern", "there is `city`, `total`; a text stands in quotes: 'Bern'"),
+        ("ByCity", "citi = 'Bern'", "did you mean `city`?"),
+        ("ByCity", "city =", "an expression is missing"),
     ):
-        assert run(["why", str(script), view, condition, "--store", store]) == 1
-        assert words in capsys.readouterr().err
+        for command in ("why", "why-not") if "<condition>" in words or "stands" in words else ("why",):
+            assert run([command, str(script), view, condition, "--store", store]) == 1
+            said = capsys.readouterr().err
+            assert words in said
+            assert condition != "city =" or "`)`" not in said
     assert run(["why", str(script), "`ByCity`", "city = 'Bern' -- the capital", "--store", store]) == 0
 
 
