@@ -11,6 +11,7 @@ a name of the input that they come from (the missing side of an outer join, NOT 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 from sqlglot import exp
@@ -43,7 +44,7 @@ from belvedere.provenance.constants import fixed_columns, is_impossible
 from belvedere.provenance.historic import emitted, in_order, spl_contents, spl_pairs
 from belvedere.provenance.join_traces import joined, without_partner
 from belvedere.provenance.names import group_text, text_over
-from belvedere.provenance.orders import ahead_of
+from belvedere.provenance.orders import ahead_of, ahead_of_values
 from belvedere.provenance.passing import branch_wanted, partitions, passing, set_columns
 from belvedere.provenance.predicate_windows import window_rows
 from belvedere.provenance.reads import relations_of
@@ -57,7 +58,7 @@ def trace(back: Backward, node: Node, wanted: Wanted, trail: Trail | None = None
     """The ways from a plan's wanted rows down to its scans."""
     trail = trail or Trail()
     if isinstance(node, Scan):
-        yield Traced(node, wanted, trail.words, trail.certain)
+        yield Traced(node, wanted, trail.words, trail.certain, trail.ahead)
         return
     steps = [s for s in STEPS[type(node)](back, node, wanted, trail) if not any(map(is_impossible, s.wanted.tests))]
     certain = trail.certain and all(s.certain for s in steps) and not _has_ways(steps)
@@ -66,7 +67,8 @@ def trace(back: Backward, node: Node, wanted: Wanted, trail: Trail | None = None
         yield from dropped(back, node, wanted)
     for step in steps:
         words = (*trail.words, step.words) if step.words else trail.words
-        yield from trace(back, node.inputs[step.input], step.wanted, Trail(words, certain, grouped))
+        below = replace(trail, words=words, certain=certain, grouped=grouped, ahead=trail.ahead or step.ahead)
+        yield from trace(back, node.inputs[step.input], step.wanted, below)
 
 
 def dropped(back: Backward, node: Node, wanted: Wanted) -> Iterator[Dropped]:
@@ -162,6 +164,9 @@ def _window(back: Backward, node: Window, wanted: Wanted, trail: Trail) -> Itera
 
 
 def _top(back: Backward, node: TopK, wanted: Wanted, trail: Trail) -> Iterator[Below]:
+    if trail.past:
+        yield from _once_top(back, node, wanted)
+        return
     own = passing(node, wanted)[0][0]
     key = node.input.schema.key or node.input.schema.names
     if not (trail.certain and is_fixed(own, node.input.schema.key)):
@@ -173,6 +178,15 @@ def _top(back: Backward, node: TopK, wanted: Wanted, trail: Trail) -> Iterator[B
     if node.number is not None or node.offset:
         partition = [exp.NullSafeEQ(this=column(n), expression=other(n)) for n in node.partition]
         yield Below(0, matching(back.rows(node.input, own), *partition, ahead_of(node)), "the rows ahead of it")
+
+
+def _once_top(back: Backward, node: TopK, wanted: Wanted) -> Iterator[Below]:
+    """A row that was among the first: itself, and those that were ahead of it. Unless places are counted, it came only as they went."""
+    yield Below(0, wanted.split(node.input.schema.names)[0], "the row itself", certain=False)
+    partition = _partition(back, node, wanted.split(node.input.schema.names)[0])
+    condition = ahead_of_values(node, fixed_columns(wanted.tests))
+    counts = node.number is not None or node.offset > 0
+    yield Below(0, partition + test(*condition), "the rows ahead of it", certain=False, ahead=not counts)
 
 
 def _partition(back: Backward, node: TopK, own: Wanted) -> Wanted:

@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from belvedere.catalog import Catalog
 from belvedere.plan.historic import HISTORIC
 from belvedere.plan.keys import keep_columns
-from belvedere.plan.nodes import Node, Union
+from belvedere.plan.nodes import Filter, Node, Project, Scan, TopK, Union
 from belvedere.provenance.asking import Asker
 from belvedere.provenance.backward import trace
 from belvedere.provenance.constants import row_tests
@@ -18,24 +19,34 @@ from belvedere.provenance.traces import Backward, Traced, Trail
 from belvedere.provenance.wanted import Wanted, matching, narrowed, same
 
 
-def root_wanted(plan: Node, row: Mapping[str, Any]) -> Wanted:
-    """What finds a stored row in its view's plan: its key; where the plan depends on history all that can be compared."""
+def root_wanted(plan: Node, row: Mapping[str, Any], *, whole: bool = False) -> Wanted:
+    """What finds a stored row in its view's plan: its key; `whole`, or where the plan depends on history: all that can be compared."""
     historic = any(isinstance(n, HISTORIC) for n in plan.walk())
     key = plan.schema.key or ()
-    names = [c.name for c in plan.schema if c.name in row] if historic or not key else key
+    names = [c.name for c in plan.schema if c.name in row] if historic or whole or not key else key
     return Wanted(row_tests(row, {n: plan.schema[n].type for n in names}))
 
 
-def to_inputs(asker: Asker, back: Backward, traced: Traced) -> Iterator[Traced]:
-    """Rows of a relation followed through all views to the inputs."""
+def is_chosen(catalog: Catalog, plan: Node) -> bool:
+    """Whether the rows of a plan are first rows of an order: of a row as it once was, the key alone finds the one that is first now."""
+    while isinstance(plan, Project | Filter):
+        plan = plan.input
+    if isinstance(plan, Scan) and plan.relation in catalog.views:
+        return is_chosen(catalog, catalog.views[plan.relation].plan)
+    return isinstance(plan, TopK)
+
+
+def to_inputs(asker: Asker, back: Backward, traced: Traced, *, past: bool = False) -> Iterator[Traced]:
+    """Rows of a relation followed through all views to the inputs; `past` as that of a `Trail`."""
     view = asker.catalog.views.get(traced.relation.relation)
     if view is None:
         yield traced
         return
     plan = keep_columns(view.plan, traced.relation.schema.names)
-    for found in trace(back, plan, traced.wanted, Trail((*traced.words, f"through {view.name}"), traced.certain)):
+    trail = Trail((*traced.words, f"through {view.name}"), traced.certain, past=past, ahead=traced.ahead)
+    for found in trace(back, plan, traced.wanted, trail):
         if isinstance(found, Traced):
-            yield from to_inputs(asker, back, found)
+            yield from to_inputs(asker, back, found, past=past)
 
 
 def rows_named(asker: Asker, traces: Sequence[Traced]) -> Node:

@@ -5,12 +5,14 @@ In: a TopK. Out: a condition over its input's columns and those of the rows that
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from sqlglot import exp
 
-from belvedere.plan.expressions import conjunction
+from belvedere.plan.expressions import columns_of, conjunction, replace_columns
 from belvedere.plan.nodes import Expr, Order, TopK
 from belvedere.plan.ties import tie_order
-from belvedere.provenance.wanted import of_other
+from belvedere.provenance.wanted import of_other, other
 
 
 def ahead_of(node: TopK) -> Expr:
@@ -26,6 +28,14 @@ def ahead_of(node: TopK) -> Expr:
     for way in ways[1:]:
         result = exp.Or(this=result, expression=exp.paren(way))
     return exp.paren(result)
+
+
+def ahead_of_values(node: TopK, values: Mapping[str, Expr]) -> tuple[Expr, ...]:
+    """The same for one row of which these columns are known; nothing where the order reads others."""
+    known = {other(n).name: v for n, v in values.items()}
+    condition = ahead_of(node)
+    read = {c for c in columns_of(condition) if c not in node.input.schema.names}
+    return (replace_columns(condition, known),) if read <= known.keys() else ()
 
 
 def _before(order: Order) -> Expr:

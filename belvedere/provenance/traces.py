@@ -21,6 +21,10 @@ class Trail:
     certain: bool = True
     """Whether the wanted row is one that exists: tests beside those of its key then hold, and its partners are there."""
     grouped: bool = False
+    past: bool = False
+    """Whether the wanted row is looked for as it once was, so that rows of other operators now say nothing of it."""
+    ahead: bool = False
+    """Whether the rows stood ahead of the wanted one: it came as they went."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +36,8 @@ class Traced:
     words: tuple[str, ...]
     certain: bool
     """Whether it is known without a look that there are some."""
+    ahead: bool = False
+    """As that of a `Trail`."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +58,8 @@ class Below:
     wanted: Wanted
     words: str = ""
     certain: bool = True
+    ahead: bool = False
+    """As that of a `Trail`."""
 
 
 Found = Traced | Dropped

@@ -19,7 +19,7 @@ from belvedere.plan.nodes import Node, Order, Scan, TopK
 from belvedere.provenance.asking import Asker
 from belvedere.provenance.backward import trace
 from belvedere.provenance.constants import row_tests
-from belvedere.provenance.inputs import grouped, root_wanted, rows_named, to_inputs
+from belvedere.provenance.inputs import grouped, is_chosen, root_wanted, rows_named, to_inputs
 from belvedere.provenance.moments import Moment, arrived_in
 from belvedere.provenance.reads import COUNT, Question, Read, counted, not_stored, sample_order, told
 from belvedere.provenance.traces import Backward, Traced, Trail
@@ -104,24 +104,33 @@ def questions(past: Asker, inputs: Iterable[Sequence[Traced]], moment: Moment) -
     arrived = arrived_in(past, moment)
     for traces in inputs:
         relation = traces[0].relation
+        came = [t for t in traces if not t.ahead]
         read = Read(relation.relation, ARRIVED, order=sample_order(relation.schema))
         history = past.tables.get(relation.relation + HISTORY)
         if history is not None and moment.epoch is not None:
             scan = Scan(history.name, history.schema)
             for name, words in ((SINCE_EPOCH, ARRIVED), (UNTIL_EPOCH, WENT)):
                 then = test(exp.EQ(this=column(name), expression=exp.Literal.number(moment.epoch)))
-                yield Question(replace(read, words=words), rows_named(past, _narrower(traces, scan, then)))
+                if found := came if words == ARRIVED else traces:
+                    yield Question(replace(read, words=words), rows_named(past, _narrower(found, scan, then)))
         elif past.is_there(relation.relation):
-            yield Question(read, rows_named(past, _narrower(traces, relation, arrived)))
+            if came:
+                yield Question(read, rows_named(past, _narrower(came, relation, arrived)))
         else:
             yield Question(not_stored(past, read), None)
 
 
-def rows_of_inputs(past: Asker, view: View, row: Mapping[str, Any], *, is_there: bool = True) -> list[list[Traced]]:
-    """What a row is made of, input by input, with all columns of these; `is_there`: it is one that holds."""
+def rows_of_inputs(
+    past: Asker, view: View, row: Mapping[str, Any], *, is_there: bool = True, version: bool = False
+) -> list[list[Traced]]:
+    """What a row is made of, input by input, with all columns of these.
+
+    `is_there`: it is one that holds. `version`: the row as it began, so that rows ahead of it in an order count as they go alone.
+    """
     back = Backward(past.definition)
-    ways = trace(back, view.plan, root_wanted(view.plan, row), Trail(certain=is_there))
-    found = [i for w in ways if isinstance(w, Traced) for i in to_inputs(past, back, w)]
+    wanted = root_wanted(view.plan, row, whole=version and is_chosen(past.catalog, view.plan))
+    ways = trace(back, view.plan, wanted, Trail(certain=is_there, past=version))
+    found = [i for w in ways if isinstance(w, Traced) for i in to_inputs(past, back, w, past=version)]
     whole = [replace(t, relation=Scan(t.relation.relation, past.catalog.schema_of(t.relation.relation))) for t in found]
     return list(grouped(whole, lambda t: t.relation.relation))
 
@@ -137,7 +146,7 @@ def _version(row: Mapping[str, Any], names: Sequence[str]) -> Version:
 
 def _with_rows(past: Asker, view: View, versions: list[Version], size: int) -> list[Version]:
     """The versions with the rows that came or went when each began."""
-    inputs = [rows_of_inputs(past, view, v.row, is_there=v.until is None) for v in versions]
+    inputs = [rows_of_inputs(past, view, v.row, is_there=v.until is None, version=True) for v in versions]
     asked = [list(questions(past, i, v.since)) for i, v in zip(inputs, versions, strict=True)]
     _, found = told(past, [q for part in asked for q in part], size)
     answers = iter(found)

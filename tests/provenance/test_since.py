@@ -242,3 +242,49 @@ def test_from_the_command_line(tmp_path: Path, spark: Any, capsys: pytest.Captur
     assert "... 1 earlier" in text
     assert run(["why", str(script), "Plain", "customer = 1", "--store", store]) == 0
     assert "not known: when the row appeared" in capsys.readouterr().out
+
+
+CHOSEN = """
+CREATE TABLE Offer (id INT, shop STRING, price INT, PRIMARY KEY (id)) WITH HISTORY;
+CREATE STREAM Visit (shop STRING, page INT);
+Best := DISTINCT Offer ON shop ORDER BY price DESC WITH HISTORY;
+Last := DISTINCT Visit ON shop ORDER BY page DESC WITH HISTORY;
+Dear := SELECT id, shop, price FROM Offer ORDER BY price DESC LIMIT 2 WITH HISTORY;
+Of := SELECT id, price FROM Best WHERE shop = 'ü' WITH HISTORY;
+"""
+
+
+def causes(wb: Workbench, view: str, key: dict[str, Any], column: str) -> list[tuple[Any, ...]]:
+    """Of each version, the oldest first, its epoch and the rows that came and that went, by a column."""
+    found = wb.why(view, key, size=50).since
+    assert found is not None
+    rows = [{r.words: sorted(row[column] for row in r.rows) for r in v.made_by} for v in found.versions[::-1]]
+    epochs = [v.since.epoch for v in found.versions[::-1]]
+    return [(e, r.get("arrived", []), r.get("went, or were replaced", [])) for e, r in zip(epochs, rows, strict=True)]
+
+
+@pytest.mark.spark
+@pytest.mark.usefixtures("each_store")
+def test_versions_of_first_rows_came_by_themselves_or_as_those_ahead_went(spark: Any) -> None:
+    wb = Workbench(CHOSEN, spark=spark)
+
+    def step(minute: int, offers: list[tuple[Any, ...]], pages: list[int], gone: tuple[Any, ...] | None = None) -> None:
+        wb.clock(datetime(2020, 1, 1, 0, minute, tzinfo=UTC))
+        wb.insert("Offer", [dict(zip(("id", "shop", "price"), o, strict=True)) for o in offers])
+        wb.insert("Visit", [{"shop": "ü", "page": p} for p in pages])
+        if gone is not None:
+            wb.delete("Offer", [dict(zip(("id", "shop", "price"), gone, strict=True))])
+        wb.step()
+
+    step(1, [(1, "ü", 5), (2, "ü", None), (3, "b", 9)], [1])
+    step(2, [(4, "ü", 7), (5, "ü", 6)], [3, 2])
+    step(3, [(5, "ü", 1)], [], (4, "ü", 7))
+    step(4, [(1, "ü", None)], [9])
+    step(5, [], [], (3, "b", 9))
+    best = [(1, [5], []), (2, [7], []), (3, [], [6, 7]), (4, [], [5])]
+    assert causes(wb, "Best", {"shop": "ü"}, "price") == best
+    assert causes(wb, "Last", {"shop": "ü"}, "page") == [(1, [1], []), (2, [3], []), (4, [9], [])]
+    assert causes(wb, "Dear", {"id": 5}, "price") == [(4, [], [5])]
+    (row,) = wb.rows("Of")
+    assert causes(wb, "Of", row, "price") == best
+    wb.close()
