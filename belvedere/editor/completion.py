@@ -287,7 +287,10 @@ def _tables(document: Document, path: list[str]) -> Iterator[Proposal]:
     if file.is_file() and file != document.path:
         from belvedere.editor.outline import outline
 
-        other = Document(file, file.read_text(encoding="utf-8", errors="replace"))
+        try:
+            other = Document(file, document.texts(file.resolve()))
+        except (OSError, UnicodeDecodeError):  # the import says so
+            return
         names = dict.fromkeys(e.name for e in outline(other) if "." not in e.name and not e.name.startswith("_"))
         yield from (Proposal(n, "relation", f"of {file.name}") for n in names)
 

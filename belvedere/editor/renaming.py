@@ -14,15 +14,18 @@ from pathlib import Path
 from belvedere.catalog import Catalog, Input, QueryTemplate, Subscription, View
 from belvedere.compiler import compile_script
 from belvedere.editor.document import COMPILING, Document
+from belvedere.editor.heads import Form
 from belvedere.editor.linked import ALONE, Beside, linked
 from belvedere.editor.names import bare, is_plain, is_reserved, written
 from belvedere.editor.places import Place, places, symbols_at
-from belvedere.editor.symbols import Symbol, Use
+from belvedere.editor.symbols import Symbol, Use, member
 from belvedere.errors import BelvedereError, Severity, fail
 from belvedere.lang.statements.spacing import KEYWORDS
 from belvedere.plan.text import plan_text
 
 OTHERWISE = "choose another name, or name columns instead of `*`"
+IMPORTED = "B2011"
+"""What is said of an import whose script has errors, which are told, too."""
 RENAMED = ("relation", "column", "relationship", "alias", "parameter")
 
 
@@ -83,9 +86,22 @@ def _knowing(symbol: Symbol, document: Document, beside: Beside) -> list[Documen
 def _named(symbol: Symbol, name: str, documents: Sequence[Document]) -> list[Place]:
     """The places at which a symbol has a name. An import's own name for a relation is known in its script alone."""
     if symbol.kind != "relation":
-        return places(symbol, documents)
+        return [p for s in _taken(symbol, documents) for p in places(s, documents)]
     own = documents if name == symbol.name else documents[:1]
     return [p for d in own for p in places(symbol, [d]) if bare(d.text[p.span.start : p.span.end]).casefold() == name]
+
+
+def _taken(symbol: Symbol, documents: Sequence[Document]) -> list[Symbol]:
+    """A symbol; with a column those that views take in under its name by `*`, or as DISTINCT takes in all: from it, and it from them."""
+    found = [symbol]
+    views = [s for d in documents for s in d.ready().statements if s.head.form is Form.VIEW and s.head.path]
+    made = [(s, s.known.find(s.text_of(s.head.path[0]))) for s in views if symbol.kind == "column"]
+    pairs = [(member(v, c.name, "column"), c.symbol) for s, v in made if v is not None for c in s.given(s.block)]
+    for known in found:  # grows
+        found += {*(taken for taken, of in pairs if of == known), *(of for taken, of in pairs if taken == known)}.difference(
+            found
+        )
+    return found
 
 
 def _refused(why: str, hint: str) -> BelvedereError:
@@ -138,8 +154,10 @@ def _check(document: Document, before: Catalog, texts: Mapping[Path, str], renam
     with COMPILING:
         after = compile_script(texts.get(document.path, document.text), path=document.path, project=project)
     if not after.ok:
-        first = next(d for d in after.diagnostics if d.severity is Severity.ERROR)
-        raise _refused(f"then in {document.path.name} {first.message}", OTHERWISE)
+        errors = [d for d in after.diagnostics if d.severity is Severity.ERROR]
+        first = next((d for d in errors if d.code != IMPORTED), errors[0])
+        place = Path(first.span.file) if first.span is not None else document.path
+        raise _refused(f"then in {place.name} {first.message}", OTHERWISE)
     told = [_meanings(c, renaming) for c in (before, after.catalog)]
     changed = next((name for (name, b), (_, a) in zip(*told, strict=False) if a != b), None)
     if changed is not None or len(told[0]) != len(told[1]):
@@ -156,14 +174,13 @@ def _meanings(catalog: Catalog, renaming: _Renaming) -> list[tuple[str, str]]:
     )
     told = [(r.name, _text(r)) for r in made]
     told += [(r.name, f"{r.owner} {r.name} {r.target} {r.pairs}") for r in catalog.relationships]
-    old = re.escape(renaming.old)
     word = re.compile(
-        rf"(?<!\w)(_*){old}(?=~imported)|(?<!\w){old}(?!\w)"
-    )  # imports give what they need besides names of their own
+        rf"(?<!\w)(_*){re.escape(renaming.old)}(?!\w)"
+    )  # `_name` is a hidden key, or a relation that an import needs
+    same = f"{renaming.new} = {renaming.new}"
 
     def in_new_words(text: str) -> str:
-        found = word.sub(lambda f: f"{f[1] or ''}{renaming.new}", text.casefold())
-        return found.replace(f"{renaming.new} = {renaming.new}", renaming.new)  # `a AS a` is `a`
+        return word.sub(lambda f: f[1] + renaming.new, text.casefold()).replace(same, renaming.new)  # `a AS a` is `a`
 
     return [(name, in_new_words(text)) for name, text in told]
 

@@ -115,11 +115,14 @@ class Statement:
         return self.text_of(source.alias) if source.alias is not None else self.text_of(source.path[-1]) if source.path else ""
 
     def cte(self, i: int) -> tuple[int, Block | None] | None:
-        """The WITH that a name means."""
+        """The WITH that a name means: one above it. Its own query knows it only where it is recursive."""
         name = self.text_of(i).casefold()
-        return next(
-            (c for b in self.around(self.block.innermost(i)) for c in b.ctes if self.text_of(c[0]).casefold() == name), None
-        )
+        known = (c for b in self.around(self.block.innermost(i)) for c in b.ctes if c[0] < i)
+        return next((c for c in known if self.text_of(c[0]).casefold() == name and not self._is_within(i, c)), None)
+
+    def _is_within(self, i: int, cte: tuple[int, Block | None]) -> bool:
+        recursive = any(self.text_of(j).upper() == "RECURSIVE" for j in range(self.head.body, cte[0]))
+        return not recursive and cte[1] is not None and cte[1].lo <= i < cte[1].hi
 
     def around(self, block: Block | None) -> Iterator[Block]:
         """A block and those around it."""
@@ -135,7 +138,7 @@ class Statement:
     def steps(self, source: Source) -> list[tuple[Symbol, KnownRelation]]:
         """What each name of an item of FROM means, as far as it is known."""
         path = source.path
-        if not path:
+        if not path or (len(path) == 1 and self.cte(path[0]) is not None):
             return []
         first, rest, found = self._first(path)
         for i in rest:

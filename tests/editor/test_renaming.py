@@ -107,7 +107,6 @@ def test_an_imported_table_gets_a_name_beside_its_own(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("top", "why"),
     [
-        ("IMPORT base.V;\nX := SELECT * FROM V;\nY := SELECT x.b FROM X x;\n", "then in top.sqrl `x` has no column `b`"),
         ("IMPORT base.V;\nX := SELECT b FROM V WHERE;\n", "`b` may be used in top.sqrl, which has errors"),
         (
             "IMPORT base.V;\nCREATE STREAM T (c INT);\nX := SELECT t.c FROM T t WHERE EXISTS (SELECT 1 FROM V WHERE b = c);\n",
@@ -131,9 +130,25 @@ def test_an_alias_is_no_use_of_a_column_that_is_called_so(tmp_path: Path) -> Non
     assert "SELECT a AS b, d AS c" in renamed(scripts, "base", "b INT", "d")["base"]
 
 
-def test_a_view_with_a_star_follows(tmp_path: Path) -> None:
-    scripts = project(tmp_path, base=BASE, top="IMPORT base.V;\nX := SELECT * FROM V;\n")
-    assert renamed(scripts, "base", "b FROM", "c").keys() == {"base"}
+@pytest.mark.parametrize("at", ["base", "top", "over"])
+def test_views_with_a_star_follow(tmp_path: Path, at: str) -> None:
+    top = "IMPORT base.V;\nX := SELECT * FROM V;\nFirst := DISTINCT X ON b ORDER BY b DESC;\n"
+    over = "IMPORT top.First;\nY := SELECT f.b AS d FROM First f;\n"
+    where = {"base": "b FROM", "top": "b ORDER", "over": "b AS"}[at]
+    assert renamed(project(tmp_path, base=BASE, top=top, over=over), at, where, "c") == {
+        "base": BASE.replace("AS b", "AS c"),
+        "top": top.replace("ON b ORDER BY b", "ON c ORDER BY c"),
+        "over": over.replace("f.b", "f.c"),
+    }
+
+
+def test_a_query_of_with_is_not_the_view_that_it_is_called_like(tmp_path: Path) -> None:
+    text = "CREATE STREAM S (a INT);\nw := WITH w AS (SELECT a FROM S) SELECT w.a FROM w;\n"
+    text += "X := WITH S AS (SELECT a FROM S) SELECT S.a FROM S;\n"
+    made = renamed(project(tmp_path, base=text), "base", "w AS (", "q")["base"]
+    assert "w := WITH q AS (SELECT a FROM S) SELECT q.a FROM q;" in made
+    made = renamed(project(tmp_path, base=text), "base", "S (a INT", "T")["base"]
+    assert "X := WITH S AS (SELECT a FROM T) SELECT S.a FROM S;" in made
 
 
 def test_scripts_that_cannot_be_read(tmp_path: Path) -> None:
