@@ -40,6 +40,12 @@ def test_the_clock_of_arrival_is_a_time_as_any_other() -> None:
     assert (refused.code, "METADATA FROM 'timestamp'" in (refused.hint or "")) == ("B3005", True)
 
 
+@pytest.mark.parametrize("end", ["", " ON o.cur = r.cur", ";\nX := SELECT 1 AS a"])
+def test_a_time_that_is_missing(end: str) -> None:
+    compiled = compile_script(f"{BASE}V := SELECT o.id FROM Orders o JOIN Rates FOR SYSTEM_TIME AS OF{end}")
+    assert [d.code for d in compiled.diagnostics if d.severity == "error"] == ["B1001"]
+
+
 @pytest.mark.parametrize("kind", [JoinKind.INNER, JoinKind.LEFT])
 @pytest.mark.parametrize("table", ["Rates", "Changes", "Dated"])
 def test_it_is_a_join_with_the_last_version(kind: JoinKind, table: str) -> None:

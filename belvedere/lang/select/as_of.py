@@ -79,6 +79,8 @@ def _time(frame: Frame, item: exp.Table) -> Expr:
     if frame.empty:
         hint = "name the events first: `FROM Events e JOIN T FOR SYSTEM_TIME AS OF e.ts t ON t.k = e.k`"
         raise context.fail("B5032", "FOR SYSTEM_TIME AS OF needs a row with a time before it", item, hint)
+    if version.expression is None:
+        raise context.fail("B1001", "a time is missing after FOR SYSTEM_TIME AS OF", item, "write `FOR SYSTEM_TIME AS OF e.ts`")
     time = Resolver(frame).resolve(version.expression)
     if time.find(SubqueryValue) is not None:
         raise context.fail(
