@@ -10,10 +10,11 @@ from belvedere.compiler import compile_script
 from belvedere.editor.document import Document
 from belvedere.editor.linked import Beside, linked, scripts_in
 from belvedere.editor.places import references
-from belvedere.editor.renaming import apply, rename
+from belvedere.editor.renaming import RENAMED, apply, rename
 from belvedere.errors import BelvedereError
 from belvedere.settings import load_project
 
+EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*/*.sqrl"))
 BASE = "CREATE STREAM S (a INT, k INT);\nV := SELECT a AS b FROM S;\nN := SELECT count(*) AS n FROM V;\n"
 TOP = "IMPORT base.V;\nX := SELECT b FROM V WHERE b > 1 ORDER BY b;\n"
 
@@ -180,3 +181,22 @@ def test_scripts_that_are_linked(tmp_path: Path) -> None:
     assert {d.path.stem for d in found} == {"base", "top", "over", "broken"}
     everywhere = references(scripts["base"], BASE.index("V :="), list(scripts.values())[1:])
     assert {Path(p.span.file).stem for p in everywhere} == {"base", "top"}
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda p: p.stem)
+def test_every_name_of_an_example(path: Path) -> None:
+    made = Document(path, path.read_text(encoding="utf-8"))
+    if not made.compile().ok:
+        pytest.skip("the example needs data that is made first")
+    uses = {u.symbol: u for u in reversed(made.now.uses) if u.symbol.kind in RENAMED}
+    assert {
+        why for use in uses.values() if (why := why_not(made, use.start)) and "is defined by its source" not in why
+    } == set()
+
+
+def why_not(made: Document, offset: int) -> str:
+    """Why the name there cannot be another one; nothing where it can."""
+    try:
+        return "" if rename(made, offset, "another_name") else "no edits"
+    except BelvedereError as error:
+        return error.diagnostics[0].message
