@@ -120,6 +120,19 @@ def test_a_row_says_where_it_comes_from_as_far_as_the_database_can(window: Visit
     assert "max(price) AS best" in window.text("td.related .why pre")
 
 
+def test_what_a_row_was_made_of_is_read_in_a_narrow_window(window: Visit) -> None:
+    window.page.set_viewport_size({"width": 420, "height": 800})
+    page = window.go("views/hourly?f=item.contains.XL&f=h.eq.2024-03-01T09:00:00Z&size=25")
+    page.click('[aria-label="More of this row"] >> nth=0')
+    page.click("td.related button:text-is('Why is this row here?')")
+    page.wait_for_selector("td.related .why section h3")
+    assert page.evaluate("(t => t.offsetWidth > t.parentElement.clientWidth)(document.querySelector('table.rows'))")
+    for element in page.query_selector_all("td.related .why h3, td.related .why pre, td.related .why p"):
+        box = element.bounding_box()
+        assert box["x"] >= 0
+        assert box["x"] + box["width"] <= 420, element.inner_text()
+
+
 def test_rows_that_a_row_was_made_of_are_opened_in_turn(window: Visit) -> None:
     page = window.go("views/items?order=item.asc")
     item = {"item": "bell", "name": None, "size": None}

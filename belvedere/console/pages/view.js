@@ -96,7 +96,7 @@ function emptyOf(page, state, count) {
   return isAsked ? whyNotOf(page.endpoint, byNameOf(page), state.filters) : "";
 }
 
-const byNameOf = ({ endpoints, graph }) => (name) => endpoints[[...graph.nodes.values()].find((n) => n.name === name)?.endpoint];
+const byNameOf = ({ endpoints, graph }) => (name) => endpoints[[...graph.nodes.values()].find((n) => n.name === name && n.endpoint)?.endpoint];
 
 /** What a row shows when it is opened: the rows that are related to it, and where it comes from. */
 async function belowOf(page, row) {

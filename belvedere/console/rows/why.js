@@ -51,7 +51,8 @@ function sinceOf({ words, versions, count, made_by, unknown }, endpoint, byName)
 
 export function part(read, said, byName) {
   const endpoint = byName(read.relation), name = endpoint ? make("a", { href: addresses.view(endpoint.name), text: read.relation }) : read.relation;
-  const head = make("h3", {}, said, name, `: ${read.untold ?? rowsText(read.count)}${read.how ? `, ${read.how}` : ""}`);
+  const how = read.how ? `, ${read.how}` : "";
+  const head = make("h3", {}, said, name, read.untold ? `${how}: ${read.untold}` : `: ${rowsText(read.count)}${how}`);
   if (!read.rows.length) return make("section", {}, head, read.count > 0 && make("p", { class: "quiet", text: "Its rows are not served." }));
   const columns = columnsOf(read.rows, endpoint);
   const below = endpoint && hasWhy(endpoint) ? (row) => answer(endpoint, byName, row) : null;
@@ -68,5 +69,5 @@ function columnsOf(rows, endpoint) {
 
 function inAll({ inputs, sql }) {
   if (!sql || !inputs.length) return null;
-  return make("p", { class: "facts" }, make("span", { class: "quiet", text: `in all, of the inputs: ${inputs.map((i) => `${i.relation} ${i.untold ?? rowsText(i.count)}`).join("; ")}` }));
+  return make("p", { class: "facts" }, make("span", { class: "quiet", text: `in all, of the inputs: ${inputs.map((i) => `${i.relation}: ${i.untold ?? rowsText(i.count)}`).join("; ")}` }));
 }
