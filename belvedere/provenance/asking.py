@@ -8,20 +8,23 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 
 import pyarrow as pa
 
 from belvedere.catalog import Catalog
+from belvedere.engine.rows import Rows
+from belvedere.engine.scratch import Scratch
 from belvedere.errors import BelvedereError, Diagnostic, fail
 from belvedere.plan.nodes import Node, Scan
 from belvedere.provenance.carried import carried_by, why_not_stored
 from belvedere.schema import Schema
-from belvedere.store.protocol import EpochRow, Reader, StoredTable
+from belvedere.store.protocol import EpochRow, Reader, StoredTable, Take
 from belvedere.store.read.computed import BEYOND, plan_of_unstored, text_at_read
 from belvedere.store.read.sets import KeptSet, Sets
 
-BySpark = Callable[[Sequence[Node], Mapping[str, pa.Table], datetime], list[pa.Table]]
-"""What computes plans from the rows of the relations that they scan, at a time."""
+BySpark = Callable[[Sequence[Node], Mapping[str, pa.Table | Rows], datetime], list[pa.Table]]
+"""What computes plans from the rows of the relations that they scan, at a time; many rows lie in files."""
 
 
 @dataclass(frozen=True)
@@ -58,19 +61,19 @@ class Asker:
         said = (p for p, t in zip(plans, texts, strict=True) if isinstance(t, str))
         asked = [StoredTable("", Schema(p.schema.columns), query=t) for p, t in zip(said, statements, strict=True)]
         open_ = [p for p, t in zip(plans, texts, strict=True) if not isinstance(t, str) and self._is_for_spark(t)]
-        scanned = list(dict.fromkeys(n.relation for p in open_ for n in p.walk() if isinstance(n, Scan)))
-        stored = [i for i in scanned if i in self.tables]
-        epoch, found = self._together([*asked, *(self.tables[i] for i in stored)], kept)
-        answers = iter(found[: len(asked)])
-        rows = dict(zip(stored, found[len(asked) :], strict=True)) | {
-            i: self.held[i]() for i in scanned if i not in self.tables
-        }
+        scanned = {n.relation: n.schema for p in open_ for n in p.walk() if isinstance(n, Scan)}
+        rows: dict[str, pa.Table | Rows] = {i: self.held[i]() for i in scanned if i not in self.tables}
+        streams = [(self.tables[i], partial(_take, rows, i, s)) for i, s in scanned.items() if i in self.tables]
+        epoch, found = self._together(asked, kept, streams)
+        answers = iter(found)
         computed = iter(self.spark(open_, rows, epoch.clock) if self.spark and open_ and epoch else ())
         return Answers(epoch, tuple(self._answer(t, answers, computed) for t in texts))
 
-    def _together(self, tables: Sequence[StoredTable], sets: Sequence[KeptSet]) -> tuple[EpochRow | None, list[pa.Table]]:
+    def _together(
+        self, tables: Sequence[StoredTable], sets: Sequence[KeptSet], streams: Sequence[tuple[StoredTable, Take]]
+    ) -> tuple[EpochRow | None, list[pa.Table]]:
         try:
-            return self.reader.rows_together(tables, sets)
+            return self.reader.rows_together(tables, sets, streams)
         except BelvedereError as error:
             if error.diagnostics[0].code == "B7014" and not self._has_epochs():
                 hint = "run its script first: `belvedere run SCRIPT`, or `step()` of a Workbench"
@@ -112,3 +115,12 @@ class Asker:
         if isinstance(text, str):
             return next(answers)
         return next(computed, text) if self._is_for_spark(text) else text
+
+
+def _take(into: dict[str, pa.Table | Rows], id_: str, schema: Schema, batches: pa.RecordBatchReader) -> None:
+    """The columns of a relation as they come: few rows in memory, others in a file that goes with them."""
+    # not packed: what is read once or twice costs less so
+    taken = Scratch(pa.schema([batches.schema.field(n) for n in schema.names]), compression="none")
+    for batch in batches:
+        taken.add(batch.select(schema.names))
+    into[id_] = taken.rows()

@@ -54,7 +54,7 @@ class InputLog:
             self._rows.setdefault(id_, []).append((len(self.epochs), table))
         self.epochs.append(LoggedEpoch(report.clock, report.bounds, self._ends))
 
-    def current(self, table: Input, epoch: int | None = None) -> pa.Table:
+    def current(self, table: Input, epoch: int | None = None) -> pa.Table | Rows:
         """The input's rows now, or after an epoch of the log: upserts and deletions applied one after the other."""
         schema = table.schema.arrow
         parts = [t for n, t in self._rows.get(table.id, []) if epoch is None or n <= epoch]
@@ -70,13 +70,15 @@ class InputLog:
 class GivenRows(InputLog):
     """The rows of each input as they are, with all columns of its schema, as if one epoch had brought them."""
 
-    def __init__(self, catalog: Catalog, rows: Mapping[str, pa.Table], now: datetime):
+    def __init__(self, catalog: Catalog, rows: Mapping[str, pa.Table | Rows], now: datetime):
+        """Rows that lie in files have just these columns."""
         super().__init__(catalog, ends=True)
         self._given = rows
         self.add(EpochReport(1, now))
 
-    def current(self, table: Input, epoch: int | None = None) -> pa.Table:
-        return self._given[table.id].select(table.schema.names)
+    def current(self, table: Input, epoch: int | None = None) -> pa.Table | Rows:
+        given = self._given[table.id]
+        return given if isinstance(given, Rows) else given.select(table.schema.names)
 
 
 def _fold(log: pa.Table, table: Input) -> list[int]:
@@ -235,17 +237,18 @@ class BatchAnswers:
             return all_levels(operator, self._compute, lambda name, rows: self._compute.put(own + name, rows))
         return self._compute.windows(operator, few=False)
 
-    def _make(self, relation: str, rows: Callable[[], pa.Table]) -> None:
+    def _make(self, relation: str, rows: Callable[[], pa.Table | Rows]) -> None:
         """A relation's view at this moment, once."""
         self._put(relation, self._names.setdefault(relation, f"rows{len(self._names)}"), rows)
 
-    def _put(self, relation: str, name: str, rows: Callable[[], pa.Table]) -> None:
+    def _put(self, relation: str, name: str, rows: Callable[[], pa.Table | Rows]) -> None:
         """`name` is that of the view."""
         if relation not in self._made:
-            self._compute.put(name, Rows(rows()))
+            found = rows()
+            self._compute.put(name, found if isinstance(found, Rows) else Rows(found))
             self._made.add(relation)
 
-    def _contents(self, relation: str) -> pa.Table:
+    def _contents(self, relation: str) -> pa.Table | Rows:
         """The rows of an input, or an answer."""
         source = self.catalog.inputs.get(relation)
         if source is None:

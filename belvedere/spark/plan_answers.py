@@ -13,6 +13,7 @@ from datetime import datetime
 import pyarrow as pa
 
 from belvedere.catalog import Catalog, Input, InputKind
+from belvedere.engine.rows import Rows
 from belvedere.plan.nodes import Node, Scan
 from belvedere.provenance.asking import BySpark
 from belvedere.spark.query_files import answer_plans
@@ -22,11 +23,10 @@ from belvedere.spark.session import SparkSession
 def by_spark(session: Callable[[], SparkSession], catalog: Catalog) -> BySpark:
     """What computes plans; the session is asked for when the first one is."""
 
-    def answer(plans: Sequence[Node], rows: Mapping[str, pa.Table], now: datetime) -> list[pa.Table]:
+    def answer(plans: Sequence[Node], rows: Mapping[str, pa.Table | Rows], now: datetime) -> list[pa.Table]:
         scans = {n.relation: n for p in plans for n in p.walk() if isinstance(n, Scan)}
         inputs = {i: Input(i, i, InputKind.TABLE, s.schema) for i, s in scans.items()}
         over = replace(catalog, inputs=inputs, views={}, relationships=(), templates={}, subscriptions={}, exports=())
-        given = {i: rows[i].select(s.schema.names) for i, s in scans.items()}
-        return answer_plans(session(), over, plans, given, now)
+        return answer_plans(session(), over, plans, rows, now)
 
     return answer

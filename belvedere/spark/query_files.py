@@ -22,6 +22,7 @@ from belvedere.connectors.reading.reader import Taken, read_files
 from belvedere.connectors.records import RejectedRow, SourceFile
 from belvedere.engine.epoch import EpochReport
 from belvedere.engine.ingest import stamp
+from belvedere.engine.rows import Rows
 from belvedere.plan.expressions import column
 from belvedere.plan.nodes import Expr, Filter, Item, Node, Project, TopK, Window
 from belvedere.schema import Column
@@ -80,7 +81,7 @@ def answer_template(
 
 
 def answer_plans(
-    spark: SparkSession, catalog: Catalog, plans: Sequence[Node], rows: Mapping[str, pa.Table], now: datetime
+    spark: SparkSession, catalog: Catalog, plans: Sequence[Node], rows: Mapping[str, pa.Table | Rows], now: datetime
 ) -> list[pa.Table]:
     """The rows of each plan, hidden columns too, over the rows of the catalog's inputs (by id), at the time `now`: by one query."""
     views = {f"{QUERY}{n}": View(f"{QUERY}{n}", f"{QUERY}{n}", p, p.schema) for n, p in enumerate(plans)}

@@ -131,6 +131,9 @@ class Transaction(Protocol):
         """Undo everything."""
 
 
+Take = Callable[[pa.RecordBatchReader], None]
+
+
 class AnsweringReader(Protocol):
     """What answers requests: a read-only connection for statements. Thread-safe."""
 
@@ -163,9 +166,13 @@ class Reader(AnsweringReader, Protocol):
         """All rows of a table in the catalog's types, as `StoredTable.arrow`; of a history those that held then."""
 
     def rows_together(
-        self, tables: Sequence[StoredTable], sets: Sequence[KeptSet] = ()
+        self, tables: Sequence[StoredTable], sets: Sequence[KeptSet] = (), streams: Sequence[tuple[StoredTable, Take]] = ()
     ) -> tuple[EpochRow | None, list[pa.Table]]:
-        """All rows of each table, and the epoch that all of them are of. `sets`: what their queries look values up in, by name."""
+        """All rows of each table, and the epoch that all of them are of.
+
+        `sets`: what their queries look values up in, by name. `streams`: tables of any size, with what takes their rows, of that epoch,
+        too, a batch at a time; where a connection had died it is called again.
+        """
 
 
 class Store(Protocol):

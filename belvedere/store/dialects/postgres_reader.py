@@ -5,7 +5,7 @@ In: SELECTs of one statement each, so that each sees one epoch. Out: Python rows
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -34,7 +34,7 @@ class PostgresReader(PooledReader):
             cursor.execute(sql, tuple(parameters) or None)
             return python_rows(cursor.fetch_arrow_table())
 
-    def flat(self, connection: Any, layout: Layout, where: str) -> list[pa.RecordBatch]:
+    def flat(self, connection: Any, layout: Layout, where: str) -> Iterator[pa.RecordBatch]:
         with connection.cursor() as cursor:
             cursor.execute(f"SELECT {layout.column_list} FROM {layout.name} AS t{where}")
-            return list(selected(layout, cursor.fetch_record_batch()))
+            yield from selected(layout, cursor.fetch_record_batch())

@@ -6,7 +6,7 @@ In: SELECTs of one statement each, so that each sees one epoch. Out: Python rows
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from threading import Lock
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -16,7 +16,7 @@ from belvedere.errors import BelvedereError, fail
 from belvedere.store.definitions import epoch_from_values
 from belvedere.store.dialects.faults import is_transient
 from belvedere.store.layout import Layout
-from belvedere.store.protocol import EpochRow, StoredTable
+from belvedere.store.protocol import EpochRow, StoredTable, Take
 from belvedere.store.read.as_of import AsOf
 from belvedere.store.read.sets import KeptSet
 from belvedere.store.system import DOCUMENT, LAST_EPOCH
@@ -128,20 +128,20 @@ class PooledReader(StatementReader):
     """A `Reader`: it reads tables as Arrow besides."""
 
     @abstractmethod
-    def flat(self, connection: Any, layout: Layout, where: str) -> list[pa.RecordBatch]:
-        """The stored rows of a relation, in the columns of the store."""
+    def flat(self, connection: Any, layout: Layout, where: str) -> Iterator[pa.RecordBatch]:
+        """The stored rows of a relation, in the columns of the store, a batch at a time."""
 
     def rows(self, table: StoredTable, as_of: AsOf | None = None) -> pa.Table:
         layout = Layout(self._dialect, table)
         where = "" if as_of is None else f" WHERE {as_of.held(self._dialect)}"
-        flat = self.with_connection(lambda connection: self.flat(connection, layout, where))
+        flat = self.with_connection(lambda connection: list(self.flat(connection, layout, where)))
         return pa.Table.from_batches([layout.restore(b) for b in flat], layout.arrow)
 
     def make(self, connection: Any, sets: Sequence[KeptSet]) -> None:
         """Make sets that end with the transaction, outside of the store. Of a database for which none are printed: nothing."""
 
     def rows_together(
-        self, tables: Sequence[StoredTable], sets: Sequence[KeptSet] = ()
+        self, tables: Sequence[StoredTable], sets: Sequence[KeptSet] = (), streams: Sequence[tuple[StoredTable, Take]] = ()
     ) -> tuple[EpochRow | None, list[pa.Table]]:
         layouts = [Layout(self._dialect, table) for table in tables]
 
@@ -149,7 +149,11 @@ class PooledReader(StatementReader):
             self.run(connection, self._dialect.for_reads, ())
             last = self.run(connection, LAST_EPOCH, ())
             self.make(connection, sets)
-            found = [self.flat(connection, layout, "") for layout in layouts]
+            found = [list(self.flat(connection, layout, "")) for layout in layouts]
+            for table, take in streams:
+                layout = Layout(self._dialect, table)
+                batches = (layout.restore(b) for b in self.flat(connection, layout, ""))
+                take(pa.RecordBatchReader.from_batches(layout.arrow, batches))
             self.run(connection, "ROLLBACK", ())  # nothing was written but the sets
             return last, found
 

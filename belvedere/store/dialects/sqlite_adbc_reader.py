@@ -5,7 +5,7 @@ In: SELECTs of one statement each, so that each sees one epoch. Out: Python rows
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,11 +34,11 @@ class AdbcReader(SqliteReader):
             cursor.execute(sql, tuple(parameters) or None)
             return list(cursor.fetchall())
 
-    def flat(self, connection: Any, layout: Layout, where: str) -> list[pa.RecordBatch]:
+    def flat(self, connection: Any, layout: Layout, where: str) -> Iterator[pa.RecordBatch]:
         with connection.cursor() as cursor:
             cursor.adbc_statement.set_options(**{"adbc.sqlite.query.batch_rows": str(BATCH_ROWS)})
             cursor.execute(select_statement(layout, f"{layout.name} AS t{where}"))
-            return list(selected(layout, cursor.fetch_record_batch()))
+            yield from selected(layout, cursor.fetch_record_batch())
 
 
 def _adbc_connection(path: Path) -> Any:

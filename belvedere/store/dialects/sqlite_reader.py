@@ -5,7 +5,7 @@ In: SELECTs of one statement each, so that each sees one epoch. Out: Python rows
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any
@@ -74,15 +74,13 @@ class FileReader(SqliteReader):
         connection.start()
         return list(connection.execute(sql, tuple(parameters)).fetchall())
 
-    def flat(self, connection: Any, layout: Layout, where: str) -> list[pa.RecordBatch]:
+    def flat(self, connection: Any, layout: Layout, where: str) -> Iterator[pa.RecordBatch]:
         connection.start()
         order = "" if layout.table.query else " ORDER BY rowid"
         cursor = connection.execute(f"SELECT {layout.column_list} FROM {layout.name} AS t{where}{order}")
-        result = []
         while values := cursor.fetchmany(BATCH_ROWS):
             arrays = [_array(c, f.type) for c, f in zip(zip(*values, strict=True), layout.flat, strict=True)]
-            result.append(pa.RecordBatch.from_arrays(arrays, schema=layout.flat))
-        return result
+            yield pa.RecordBatch.from_arrays(arrays, schema=layout.flat)
 
 
 class _Timed(sqlite.Connection):  # type: ignore[misc, name-defined]
