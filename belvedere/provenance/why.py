@@ -65,13 +65,13 @@ def find_row(asker: Asker, id_: str, wanted: Wanted) -> tuple[Mapping[str, Any],
     top = TopK(narrowed(scan, wanted, asker.definition), (), 2)
     answers = asker.ask([top])
     rows = _told(answers.rows[0])
-    condition = condition_text(wanted)
+    condition = f" with {condition_text(wanted)}" if wanted else ""
     if not rows.num_rows:
         null = any(isinstance(e, exp.EQ) and isinstance(e.expression, exp.Null) for t in wanted.tests for e in t.walk())
         hint = "nothing equals NULL: write `IS NULL`" if null else "`belvedere why-not` says where such a row vanishes"
-        raise fail("B8111", f'"{name}" has no row with {condition}', hint=hint)
+        raise fail("B8111", f'"{name}" has no row{condition}', hint=hint)
     if rows.num_rows > 1:
-        raise fail("B8112", f'"{name}" has several rows with {condition}', hint=_how_to_name_one(scan.schema))
+        raise fail("B8112", f'"{name}" has several rows{condition}', hint=_how_to_name_one(scan.schema))
     return rows.to_pylist()[0], answers.epoch.epoch if answers.epoch else None
 
 
@@ -102,7 +102,10 @@ def relation_named(catalog: Catalog, name: str) -> str:
 
 
 def key_tests(catalog: Catalog, id_: str, key: Mapping[str, Any]) -> Wanted:
-    """That a row has these values, by its columns' names. Raises B2002 for a column that there is not."""
+    """That a row has these values, by its columns' names. Raises B2002 for a column that there is not, B8114 for no such mapping."""
+    if not isinstance(key, Mapping):
+        hint = 'write {"column": value}; conditions are for `belvedere why`'
+        raise fail("B8114", f"a row is named by a dict of its columns' values, not by {key!r}", hint=hint)
     schema, name = catalog.schema_of(id_), catalog.name_of(id_)
     found: dict[str, Any] = {}
     for given, value in key.items():

@@ -73,6 +73,10 @@ def test_a_row_that_is_not_there_and_one_that_is_not_alone(spark: Any) -> None:
     for ask in (wb.why, wb.why_not):
         with pytest.raises(BelvedereError, match="B8115"):
             ask("In", {"id": 1})
+        with pytest.raises(BelvedereError, match="B8114: a row is named by a dict of its columns' values, not by"):
+            ask("ByCity", "city = 'Bern'")
+    with pytest.raises(BelvedereError, match=r'"ByCity" has several rows$'):
+        wb.why("ByCity", {})
     for key, code in (({"city": "Basel"}, "B8111"), ({}, "B8112"), ({"total": "many"}, "B8113"), ({"town": "Bern"}, "B2002")):
         with pytest.raises(BelvedereError) as raised:
             wb.why("ByCity", key)
