@@ -132,7 +132,8 @@ def _of_view(past: Asker, view: View, row: Mapping[str, Any], inputs: Sequence[R
     traced = rows_of_inputs(past, view, row)
     last = [(r.last[INGEST_TIME], r.last[UID], r.relation) for r in inputs if r.last is not None]
     words = f"when the row appeared, and whether its last arrival changed it: `{view.name}` has no history"
-    unknown = (words, *_held(past, view), *_unseen(past, view, traced))
+    untold = (f"the last arrival of `{past.catalog.name_of(r.relation)}`: {r.untold}" for r in inputs if r.untold)
+    unknown = (words, *untold, *_held(past, view), *_unseen(past, view, traced))
     if not last:
         return Since(None, None, False, unknown=unknown)
     time, uid, input_ = max(last)

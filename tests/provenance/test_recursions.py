@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 from belvedere import Workbench
 from belvedere.provenance.inputs import root_wanted
 from belvedere.provenance.lost import Lost, Where
-from belvedere.provenance.why import Why
+from belvedere.provenance.why import Why, find_row, key_tests, why
 from tests.depth import at_night
 from tests.provenance.worlds import World, computed, inlined, is_among
 
@@ -128,6 +129,16 @@ def test_a_cycle_and_what_is_said_of_it(graph: Any) -> None:
     ]
     assert named(found) == {"Start": {0}, "Edge": {0, 1, 2, 3, 4}}
     assert named(graph.why("Reach", {"n": "h"}, size=100))["Edge"] == {0, 1, 2, 3, 4, 7}
+
+
+def test_what_the_database_cannot_say_alone(graph: Any) -> None:
+    with graph._asker() as asker:
+        row, epoch = find_row(asker, "Reach", key_tests(graph.catalog, "Reach", {"n": "d"}))
+        found = why(replace(asker, spark=None), "Reach", row, epoch)
+    words = "WITH RECURSIVE cannot be computed when it is read"
+    assert {(r.relation, r.untold) for r in found.inputs} == {("Start", words), ("Edge", words)}
+    assert found.since is not None
+    assert f"the last arrival of `Edge`: {words}" in found.since.unknown
 
 
 def places(found: Iterable[Lost]) -> list[tuple[str, Where]]:
