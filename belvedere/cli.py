@@ -35,7 +35,7 @@ COMMANDS = {
     "restore": "make a store from a backup",
     "optimize": "choose what is maintained and what is computed when it is read",
     "calibrate": "measure what epochs and requests cost on this machine, for `optimize`",
-    "query": "run one query over files",
+    "query": "run queries over files or a store",
     "why": "say which rows of the inputs a row of a view was made of",
     "why-not": "say where the rows of a row that is missing vanish",
     "test": "run a script's tests",

@@ -6,7 +6,7 @@ view's plan is read backwards over the rows of the store; the database answers, 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
@@ -28,6 +28,7 @@ from belvedere.provenance.document import document, relation_name, rows_of, visi
 from belvedere.provenance.reads import SAMPLE, Read
 from belvedere.provenance.since import Since, since_text
 from belvedere.provenance.why import Why, find_row, relation_named, why
+from belvedere.schema import UID
 from belvedere.store_queries import Vocabulary
 
 if TYPE_CHECKING:
@@ -131,8 +132,13 @@ def add_read(catalog: Catalog, tree: Tree, read: Read, name: str) -> None:
         else:
             branch.add(row_text(row))
     if read.count > len(read.rows) and read.rows:
-        order = f", in the order of {', '.join(read.order)}" if read.order else ""
+        order = f", in the order of {', '.join(order_names(read.order))}" if read.order else ""
         branch.add(f"... {read.count - len(read.rows):,} more{order}")
+
+
+def order_names(order: Sequence[str]) -> list[str]:
+    """The columns of an order as people know them: rows get `_uid` as they arrive."""
+    return ["their arrival" if name == UID else name for name in order]
 
 
 def row_text(row: Mapping[str, Any]) -> str:

@@ -32,7 +32,11 @@ def test_private_columns_between_operators_are_for_who_sees_them() -> None:
 
 def test_a_sample_without_an_order_names_none() -> None:
     catalog = compile_script("CREATE TABLE T (k INT, PRIMARY KEY (k));").catalog
-    for order, last in ((("k",), "... 1,233 more, in the order of k"), ((), "... 1,233 more")):
+    for order, last in (
+        (("k",), "... 1,233 more, in the order of k"),
+        (("_uid",), "... 1,233 more, in the order of their arrival"),
+        ((), "... 1,233 more"),
+    ):
         tree = Tree("")
         add_read(catalog, tree, Read("T", "", 1234, ({"k": 1},), order=order), "")
         assert [c.label for c in tree.children[0].children] == ["k = 1", last]

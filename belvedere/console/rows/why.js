@@ -58,7 +58,7 @@ export function part(read, said, byName) {
   const below = endpoint && hasWhy(endpoint) ? (row) => answer(endpoint, byName, row) : null;
   const more = read.count - read.rows.length;
   return make("section", {}, head, rowsTable({ title: read.relation, columns, rows: read.rows, below: below && ((row) => (isNamed(endpoint, row) ? below(row) : whyOf(endpoint, byName, row))) }),
-    more > 0 && make("p", { class: "hint", text: `${rowsText(more)} more${read.order.length ? `, in the order of ${read.order.join(", ")}` : ""}` }));
+    more > 0 && make("p", { class: "hint", text: `${rowsText(more)} more${read.order.length ? `, in the order of ${read.order.map((n) => (n === "_uid" ? "their arrival" : n)).join(", ")}` : ""}` }));
 }
 
 /** The columns that the rows have: those of the endpoint where they are its rows. */
