@@ -32,8 +32,8 @@ observe: Callable[[DataFrame], tuple[DataFrame, Callable[[], int]]] | None = Non
 class Scratch:
     """Takes rows of one schema in; `few` bytes of them are held at most, unless their types do not go through files."""
 
-    def __init__(self, schema: pa.Schema, few: int = FEW_BYTES, compression: str = "lz4"):
-        self.schema, self._few, self._compression = schema, few, compression
+    def __init__(self, schema: pa.Schema, few: int = FEW_BYTES):
+        self.schema, self._few = schema, few
         self.count = 0
         self._held: list[pa.RecordBatch] = []
         self._size = self._rows_held = 0
@@ -61,9 +61,7 @@ class Scratch:
             self._folder = scratch_folder(PREFIX)
             self._gone = weakref.finalize(self, shutil.rmtree, self._folder, True)
             # without statistics, as in `Exchange`: Arrow leaves NaN out of them
-            self._writer = pq.ParquetWriter(
-                self._folder / "rows.parquet", numbered, compression=self._compression, write_statistics=False
-            )
+            self._writer = pq.ParquetWriter(self._folder / "rows.parquet", numbered, compression="lz4", write_statistics=False)
             self._few = 0
         batches = [pa.RecordBatch.from_arrays(b.columns, schema=numbered) for b in self._held]
         self._writer.write_table(pa.Table.from_batches(batches, numbered).combine_chunks())

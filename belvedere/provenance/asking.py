@@ -119,8 +119,7 @@ class Asker:
 
 def _take(into: dict[str, pa.Table | Rows], id_: str, schema: Schema, batches: pa.RecordBatchReader) -> None:
     """The columns of a relation as they come: few rows in memory, others in a file that goes with them."""
-    # not packed: what is read once or twice costs less so
-    taken = Scratch(pa.schema([batches.schema.field(n) for n in schema.names]), compression="none")
+    taken = Scratch(pa.schema([batches.schema.field(n) for n in schema.names]))
     for batch in batches:
         taken.add(batch.select(schema.names))
     into[id_] = taken.rows()

@@ -119,7 +119,9 @@ class SparkCompute:
     def _read(self, files: tuple[Path, ...], schema: pa.Schema) -> DataFrame:
         numbered = pa.schema([f.with_name(f"c{n}") for n, f in enumerate(schema)])
         types = self.spark.createDataFrame(numbered.empty_table()).schema
-        return self.spark.read.schema(types).parquet(*map(uri, files)).toDF(*schema.names)
+        # a filter that looks into a dictionary of more than 8 KB that lz4 has packed fails (parquet-java's #3478)
+        reader = self.spark.read.schema(types).option("parquet.filter.dictionary.enabled", "false")
+        return reader.parquet(*map(uri, files)).toDF(*schema.names)
 
     def _write(self, batches: Iterable[pa.RecordBatch], schema: pa.Schema, rows: int = SMALL * 4) -> Path:
         """One scratch file; `rows` are those of a row group, which a reader or writer holds at once."""

@@ -161,8 +161,8 @@ def jvm_of(spark: SparkSession) -> subprocess.Popen[bytes] | None:
     return found
 
 
-def _let_calls_go() -> None:
-    """Say nothing of calls that other threads still make to a JVM that is being ended."""
+def silence_py4j() -> None:
+    """Errors of Spark are told once, by who asked, and calls to a JVM that has ended by nobody: py4j would print them as tracebacks."""
     for name in (None, "py4j", "py4j.clientserver", "py4j.java_gateway"):
         logging.getLogger(name).addFilter(_is_no_call)  # once, however often it is asked
 
@@ -180,7 +180,7 @@ def _let_counts_go(spark: SparkSession) -> None:
 
 def let_spark_go(spark: SparkSession) -> None:
     """Tell the session's JVM to end, and do not wait for it."""
-    _let_calls_go()
+    silence_py4j()
     _let_counts_go(spark)
     process = jvm_of(spark)
     if process is not None and process.stdin is not None:

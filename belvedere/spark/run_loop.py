@@ -6,7 +6,6 @@ when an epoch runs, the engine what it does, the sources what it takes. It start
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -262,8 +261,3 @@ def _progress(report: Any, batch: EpochInput, catalog: Catalog, clocks: Clocks, 
         (*batch.notices, *map(told_failure, report.failing), *map(told_healing, report.healed)),
         report.held,
     )
-
-
-def silence_py4j() -> None:
-    """Errors of Spark are told once, by who asked: py4j would print them as tracebacks too."""
-    logging.getLogger("py4j").setLevel(logging.CRITICAL + 1)

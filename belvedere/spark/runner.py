@@ -48,9 +48,9 @@ from belvedere.spark.analysis import analyze
 from belvedere.spark.backfill import FEW, Backfill, Beside, fill_before
 from belvedere.spark.cluster import has_ended, is_cluster, join_cluster, master_of
 from belvedere.spark.engine import open_engine
-from belvedere.spark.quiet_session import end_spark, jvm_of, last_words, let_spark_go, quiet_session
+from belvedere.spark.quiet_session import end_spark, jvm_of, last_words, let_spark_go, quiet_session, silence_py4j
 from belvedere.spark.retrying import Retried, going, retry_rejected
-from belvedere.spark.run_loop import LEASE_SECONDS, Progress, RunLoop, RunSettings, silence_py4j
+from belvedere.spark.run_loop import LEASE_SECONDS, Progress, RunLoop, RunSettings
 from belvedere.spark.sources import Sources, open_sources
 from belvedere.spark.stop_flag import StopFlag
 from belvedere.store import file_of, open_store

@@ -29,7 +29,7 @@ def killed_until_done(*arguments: str) -> int:
             [sys.executable, "-m", "belvedere.cli", *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )
         try:
-            _, err = process.communicate(timeout=5 + 0.9 * count + random.random())
+            _, err = process.communicate(timeout=5 * 1.2**count + random.random())
         except subprocess.TimeoutExpired:
             process.kill()
             process.communicate()

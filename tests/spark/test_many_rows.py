@@ -5,9 +5,13 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
+from belvedere.engine.rows import Rows
+from belvedere.engine.scratch import Scratch
 from belvedere.schema import KEY, UID
+from belvedere.spark.compute import SparkCompute
 from belvedere.workbench import Workbench
 
 SCRIPT = """
@@ -53,3 +57,20 @@ def test_rows_are_stored_without_spark_as_with_it(spark: Any, monkeypatch: pytes
     assert sorted(direct.rows("Counts"), key=str) == sorted(direct.batch("Counts"), key=str)
     direct.close()
     through.close()
+
+
+@pytest.mark.spark
+def test_a_filter_on_a_file_with_a_large_dictionary(spark: Any) -> None:
+    """Spark looks into the dictionaries of a file's columns; what it reads of an lz4 one of more than 8 KB is broken."""
+    names = [f"customer number {n % 2_000} of Bern" for n in range(40_000)]
+    scratch = Scratch(pa.schema([pa.field("customer", pa.string()), pa.field("id", pa.int64())]), few=0)
+    scratch.add(pa.table({"customer": names, "id": range(40_000)}))
+    found = scratch.rows()
+    assert isinstance(found, Rows)
+    compute = SparkCompute(spark, "dictionaries")
+    try:
+        compute.put("orders", found)
+        asked = f"SELECT id FROM `{compute.view_name('orders')}` WHERE customer = 'customer number 7 of Bern'"
+        assert sorted(compute.compute(asked).table["id"].to_pylist()) == list(range(7, 40_000, 2_000))
+    finally:
+        compute.close()
