@@ -7,6 +7,7 @@ stored relations. Out: the plan that takes a relation's rows from such a view; i
 from __future__ import annotations
 
 from collections.abc import Collection
+from datetime import timedelta
 
 from sqlglot import exp
 
@@ -61,3 +62,8 @@ def why_not_stored(catalog: Catalog, id_: str) -> str:
             f"the rows that `{name}` had before the script defined it anew are not stored (two names keep both: IMPORT ... AS)"
         )
     return f"the rows of `{name}` are not stored"
+
+
+def kept_text(keep: timedelta) -> str:
+    """How long an input keeps its rows, for people: `30 days`, `1 day, 2:00:00`."""
+    return str(keep).removesuffix(", 0:00:00")

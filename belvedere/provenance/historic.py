@@ -87,7 +87,7 @@ def _before(window: JoinedWindow, fired: Expr | None) -> Wanted:
     return Wanted((*tests, exp.GTE(this=column(window.clock), expression=low)) if low is not None else tests)
 
 
-def is_there(side: Node, wanted: Wanted) -> bool | None:
+def has_row_of(side: Node, wanted: Wanted) -> bool | None:
     """Whether a result has a row of a side: it has where a column of it has a value, has none where one is NULL that never is."""
     fixed = {n: v for n, v in fixed_columns(wanted.tests).items() if side.schema.find(n) is not None}
     if any(not isinstance(v, exp.Null) for v in fixed.values()):
@@ -97,7 +97,7 @@ def is_there(side: Node, wanted: Wanted) -> bool | None:
 
 def spl_pairs(rows: Rows, node: SplJoin, wanted: Wanted) -> Iterator[tuple[int, Wanted, str]]:
     """The rows of each side, by its number, that may have made a result: one met the other as one of the two arrived, or left without."""
-    own, there = spl_sides(node, wanted), tuple(is_there(s, wanted) for s in node.inputs)
+    own, there = spl_sides(node, wanted), tuple(has_row_of(s, wanted) for s in node.inputs)
     fired = fixed_columns(wanted.tests).get(FIRED)
     for number, window in enumerate(node.windows):
         if there[number] is False:

@@ -18,7 +18,7 @@ from belvedere.plan.expressions import column
 from belvedere.plan.keys import item_of, keep_columns
 from belvedere.plan.nodes import Expr, Item, Node, Project, Scan
 from belvedere.plan.text import expression_text
-from belvedere.provenance.carried import why_not_stored
+from belvedere.provenance.carried import kept_text, why_not_stored
 from belvedere.provenance.constants import fixed_columns
 from belvedere.provenance.lost import Descent, Look, Lost, Way, Where, condition_text, lost, untold
 from belvedere.provenance.wanted import Wanted, test
@@ -83,7 +83,7 @@ def _gone(descent: Descent, table: Input, wanted: Wanted) -> str:
         kept = timedelta(microseconds=table.keep)
         row = descent.epoch
         since = f", {(row.clock - kept).isoformat(' ', 'seconds')} now" if row is not None else ""
-        return f"; rows leave it {kept} after their arrival (KEEP{since}), so it may have had one"
+        return f"; rows leave it {kept_text(kept)} after their arrival (KEEP{since}), so it may have had one"
     return "" if table.append_only else "; a row that was deleted or changed leaves no trace"
 
 

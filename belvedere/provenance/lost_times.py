@@ -19,7 +19,7 @@ from belvedere.plan.spl_aggregate import SplAggregate
 from belvedere.plan.spl_join import SplJoin
 from belvedere.plan.time_nodes import Emit, InOrder, TimeWindow
 from belvedere.plan.window_by import PredicateWindow
-from belvedere.provenance.historic import emitted, in_order, is_there, spl_sides
+from belvedere.provenance.historic import emitted, has_row_of, in_order, spl_sides
 from belvedere.provenance.lost import Descent, Look, Lost, Way, Where, lost, untold
 from belvedere.provenance.reads import Read, relations_of
 from belvedere.provenance.time_windows import in_window
@@ -99,7 +99,7 @@ def lost_spl_join(descent: Descent, node: SplJoin, wanted: Wanted, way: Way) -> 
     """Both sides' rows: of those that are there on both it cannot be told which stood in their windows together."""
     sides = spl_sides(node, wanted)
     # a result that need not have a row of one side may be one of the other side alone
-    needed = [n for n in (0, 1) if is_there(node.inputs[n], wanted) or not node.outer[1 - n]] or [0, 1]
+    needed = [n for n in (0, 1) if has_row_of(node.inputs[n], wanted) or not node.outer[1 - n]] or [0, 1]
     looks = descent.look(*(Look(node.inputs[n], sides[n], "are there") for n in needed))
     if any(r.untold for r in looks):
         yield from untold(way, wanted, *looks)

@@ -19,7 +19,7 @@ from belvedere.plan.facts import needs_clock
 from belvedere.plan.nodes import Scan
 from belvedere.plan.time_nodes import PTIME, Emit
 from belvedere.provenance.asking import Asker
-from belvedere.provenance.carried import why_not_stored
+from belvedere.provenance.carried import kept_text, why_not_stored
 from belvedere.provenance.moments import Moment, arrival, emitted_in
 from belvedere.provenance.reads import SAMPLE, Read, told
 from belvedere.provenance.traces import Traced
@@ -157,7 +157,7 @@ def _unseen(past: Asker, view: View, inputs: list[list[Traced]]) -> Iterator[str
         if not past.is_there(table.id):
             yield why_not_stored(past.catalog, table.id)
         elif table.keep is not None:
-            kept = str(timedelta(microseconds=table.keep)).removesuffix(", 0:00:00")
+            kept = kept_text(timedelta(microseconds=table.keep))
             yield f"rows of `{table.name}` that have left it, {kept} after their arrival (KEEP)"
         elif not table.append_only and table.id + HISTORY not in past.tables:
             yield f"rows of `{table.name}` that were deleted or replaced: it has no history"

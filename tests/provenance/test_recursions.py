@@ -15,10 +15,11 @@ from belvedere.provenance.lost import Lost, Where
 from belvedere.provenance.why import Why, find_row, key_tests, why
 from tests.depth import at_night
 from tests.provenance.worlds import World, computed, inlined, is_among
+from tests.rules.test_recursion import OPEN
 
 pytestmark = pytest.mark.spark
 
-SCRIPT = """
+SCRIPT = f"""
 CREATE TABLE Start (n STRING, id INT, PRIMARY KEY (id));
 CREATE TABLE Edge (a STRING, b STRING, k INT, PRIMARY KEY (k));
 CREATE TABLE Shut (n STRING, PRIMARY KEY (n));
@@ -26,14 +27,7 @@ Reach := WITH RECURSIVE t AS (SELECT n FROM Start UNION SELECT e.b FROM t JOIN E
 Walks := WITH RECURSIVE t(n, len) AS (
     SELECT n, 0 FROM Start UNION ALL SELECT e.b, t.len + 1 FROM t JOIN Edge e ON e.a = t.n WHERE t.len < 2
 ) SELECT n, len FROM t;
-Open := WITH RECURSIVE t AS (
-    SELECT n FROM Start
-    UNION (SELECT e.b FROM t JOIN Edge e ON e.a = t.n WHERE NOT EXISTS (SELECT 1 FROM Shut s WHERE s.n = e.b)
-           UNION ALL SELECT s.n || '!' FROM t JOIN Shut s ON s.n = t.n)
-), back(m) AS (
-    SELECT n FROM t UNION SELECT e.a FROM back LEFT JOIN (SELECT b, max(a) AS a FROM Edge GROUP BY b) e ON e.b = back.m
-) SELECT m, count(*) AS c FROM back GROUP BY m;
-"""
+{OPEN}"""
 NAMES = [None, "a", "b", "ü", "c d"]
 Edges = Mapping[int, tuple[Any, Any]]
 

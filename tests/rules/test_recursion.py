@@ -18,7 +18,16 @@ from belvedere.rules import maintain
 from tests.depth import STORES_AND_SEEDS
 from tests.rules.batch_answers import are_batch_answers, epochs
 
-SCRIPT = """
+OPEN = """Open := WITH RECURSIVE t AS (
+    SELECT n FROM Start
+    UNION (SELECT e.b FROM t JOIN Edge e ON e.a = t.n WHERE NOT EXISTS (SELECT 1 FROM Shut s WHERE s.n = e.b)
+           UNION ALL SELECT s.n || '!' FROM t JOIN Shut s ON s.n = t.n)
+), back(m) AS (
+    SELECT n FROM t UNION SELECT e.a FROM back LEFT JOIN (SELECT b, max(a) AS a FROM Edge GROUP BY b) e ON e.b = back.m
+) SELECT m, count(*) AS c FROM back GROUP BY m;
+"""
+"""Two recursions, the second over the first: with a chain of steps, NOT EXISTS and a LEFT JOIN."""
+SCRIPT = f"""
 CREATE TABLE Start (n STRING, d DECIMAL(6, 2));
 CREATE TABLE Edge (a STRING, b STRING, k INT, PRIMARY KEY (k));
 CREATE TABLE Shut (n STRING, PRIMARY KEY (n));
@@ -28,14 +37,7 @@ Walks := WITH RECURSIVE t(n, len, d) AS (
     SELECT n, 0, d FROM Start
     UNION ALL SELECT e.b, t.len + 1, CAST(t.d / 2 AS DECIMAL(6, 2)) FROM t JOIN Edge e ON e.a = t.n WHERE t.len < 2
 ) SELECT n, len, d FROM t;
-Open := WITH RECURSIVE t AS (
-    SELECT n FROM Start
-    UNION (SELECT e.b FROM t JOIN Edge e ON e.a = t.n WHERE NOT EXISTS (SELECT 1 FROM Shut s WHERE s.n = e.b)
-           UNION ALL SELECT s.n || '!' FROM t JOIN Shut s ON s.n = t.n)
-), back(m) AS (
-    SELECT n FROM t UNION SELECT e.a FROM back LEFT JOIN (SELECT b, max(a) AS a FROM Edge GROUP BY b) e ON e.b = back.m
-) SELECT m, count(*) AS c FROM back GROUP BY m;
-"""
+{OPEN}"""
 VIEWS = ("Reach", "Named", "Walks", "Open")
 
 
