@@ -10,7 +10,7 @@ import sys
 from dataclasses import replace
 
 from belvedere.catalog import QueryTemplate
-from belvedere.commands.output import show
+from belvedere.commands.output import diagnostics_json, print_json, show
 from belvedere.editor.names import written
 from belvedere.errors import BelvedereError, Diagnostic, fail, moved
 from belvedere.plan.expressions import conjuncts
@@ -31,7 +31,10 @@ def wanted_by(view: str, condition: str, known: Vocabulary) -> Wanted:
     name = ".".join(written(part) for part in view.replace("`", "").split("."))
     begin = f"SELECT * FROM {name} WHERE "
     _compiled(begin, condition, "", known)
-    template = _compiled(f"{begin}(", condition, "\n)", known)  # so that nothing follows it
+    try:
+        template = _compiled(f"{begin}(", condition, "\n)", known)
+    except BelvedereError as error:
+        raise fail("B8114", "something follows the condition", span=error.diagnostics[0].span, hint=ADVICE) from error
     found = next((n for n in template.plan.walk() if isinstance(n, Filter)), None)
     if found is None or any(not isinstance(n, Scan) and len(n.inputs) != 1 for n in template.plan.walk()):
         raise fail("B8114", "the condition names no row by its own columns", hint=ADVICE)
@@ -47,9 +50,13 @@ def _compiled(begin: str, condition: str, end: str, known: Vocabulary) -> QueryT
         raise BelvedereError([_in_condition(d, len(begin), condition) for d in error.diagnostics]) from error
 
 
-def show_refused(error: BelvedereError, condition: str) -> None:
-    """Print what is wrong, on stderr."""
-    show(error.diagnostics, {FILE: condition}, stream=sys.stderr)
+def show_refused(error: BelvedereError, condition: str, *, json: bool) -> None:
+    """Print what is wrong: for people on stderr, as JSON on stdout."""
+    texts = {FILE: condition}
+    if json:
+        print_json({"ok": False, "diagnostics": diagnostics_json(error.diagnostics, texts)})
+    else:
+        show(error.diagnostics, texts, stream=sys.stderr)
 
 
 def _in_condition(diagnostic: Diagnostic, by: int, condition: str) -> Diagnostic:

@@ -6,29 +6,24 @@ view's plan is read backwards over the rows of the store; the database answers, 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
-from rich.tree import Tree
 
-from belvedere.catalog import Catalog, shown_names
 from belvedere.commands.output import print_json
 from belvedere.commands.query_store import open_store_tables
 from belvedere.commands.row_condition import show_refused, wanted_by
 from belvedere.commands.under_way import UnderWay
 from belvedere.errors import BelvedereError
-from belvedere.lang.names import counted
 from belvedere.provenance.asking import Asker
-from belvedere.provenance.document import document, relation_name, rows_of, visible
-from belvedere.provenance.reads import SAMPLE, Read
-from belvedere.provenance.since import Since, since_text
-from belvedere.provenance.why import Why, find_row, relation_named, why
-from belvedere.schema import UID
+from belvedere.provenance.document import document, visible
+from belvedere.provenance.reads import SAMPLE
+from belvedere.provenance.trees import print_tree, why_tree
+from belvedere.provenance.why import find_row, relation_named, why
 from belvedere.store_queries import Vocabulary
 
 if TYPE_CHECKING:
@@ -51,12 +46,12 @@ def command(
             found, epoch = find_row(asker, id_, wanted_by(view, row, known))
             answer = why(asker, id_, found, epoch, depth=depth, size=rows)
     except BelvedereError as error:
-        show_refused(error, row)
+        show_refused(error, row, json=json)
         return 1
     if json:
         print_json(document(asker.catalog, answer, partial(visible, asker.catalog)))
     else:
-        print_tree(tree_of(asker.catalog, answer))
+        print_tree(why_tree(answer))
     return 0
 
 
@@ -77,70 +72,3 @@ def open_asker(store: str | None, script: Path) -> Iterator[tuple[Asker, Vocabul
             return opened.enter_context(batch_session())
 
         yield Asker(known.compiled, tables.tables(), tables.reader, by_spark(session, known.compiled)), known
-
-
-def tree_of(catalog: Catalog, answer: Why) -> Tree:
-    """The answer as people read it."""
-    title = f"{shown_names(answer.view)}  {row_text(visible(catalog, answer.view, answer.row))}"
-    tree = Tree(title if answer.epoch is None else f"{title}   (epoch {answer.epoch})")
-    if answer.since is not None:
-        add_since(catalog, tree, answer.view, answer.since)
-    for part, name in ((answer.reads, ""), (answer.dropped, "not counted: "), (answer.late, "late: ")):
-        for read in part:
-            add_read(catalog, tree, read, name)
-    if answer.inputs and answer.sql:
-        below = tree.add("in all, of the inputs")
-        for read in answer.inputs:
-            below.add(f"{catalog.name_of(read.relation)}: {read.untold or counted(read.count, 'row')}")
-    return tree
-
-
-def add_since(catalog: Catalog, tree: Tree, view: str, found: Since) -> None:
-    """Since when a row is there, below a tree."""
-    words = since_text(found)
-    branch = tree.add(words or "since when it is there is not known")
-    for read in found.made_by:
-        add_read(catalog, branch, read, "")
-    for version in found.versions:
-        until = "" if version.until is None else f" until {version.until}"
-        below = branch.add(f"since {version.since}{until}: {row_text(visible(catalog, view, version.row))}")
-        for read in version.made_by:
-            add_read(catalog, below, read, "")
-    if found.count > len(found.versions):
-        branch.add(f"... {found.count - len(found.versions):,} earlier")
-    for one in found.unknown:
-        branch.add(f"not known: {one}")
-
-
-def print_tree(tree: Tree) -> None:
-    """Print a tree as its text is: values are no markup, and a line is cut nowhere where no terminal has a width."""
-    console = Console(highlight=False, markup=False, emoji=False)
-    if not console.is_terminal:
-        console.width = 10_000
-    console.print(tree)
-
-
-def add_read(catalog: Catalog, tree: Tree, read: Read, name: str) -> None:
-    """Rows of a relation below a tree."""
-    words = f", {read.words}" if read.words else ""
-    title = f"{name}{relation_name(catalog, read.relation)}"
-    branch = tree.add(f"{title}{words}: {read.untold}" if read.untold else f"{title}: {counted(read.count, 'row')}{words}")
-    followed = dict(enumerate(read.below))
-    for number, row in enumerate(rows_of(read, partial(visible, catalog))):
-        if number in followed and followed[number].sql:
-            branch.add(tree_of(catalog, followed[number]))
-        else:
-            branch.add(row_text(row))
-    if read.count > len(read.rows) and read.rows:
-        order = f", in the order of {', '.join(order_names(read.order))}" if read.order else ""
-        branch.add(f"... {read.count - len(read.rows):,} more{order}")
-
-
-def order_names(order: Sequence[str]) -> list[str]:
-    """The columns of an order as people know them: rows get `_uid` as they arrive."""
-    return ["their arrival" if name == UID else name for name in order]
-
-
-def row_text(row: Mapping[str, Any]) -> str:
-    """A row in one line."""
-    return ", ".join(f"{n} = {'NULL' if v is None else v}" for n, v in row.items())

@@ -10,19 +10,17 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.tree import Tree
 
-from belvedere.catalog import Catalog, shown_names
 from belvedere.commands.output import print_json
 from belvedere.commands.row_condition import show_refused, wanted_by
 from belvedere.commands.under_way import UnderWay
-from belvedere.commands.why import add_read, open_asker, print_tree
+from belvedere.commands.why import open_asker
 from belvedere.errors import BelvedereError
-from belvedere.lang.names import counted
-from belvedere.provenance.document import relation_name, visible, why_not_document
+from belvedere.provenance.document import visible, why_not_document
 from belvedere.provenance.reads import SAMPLE
+from belvedere.provenance.trees import print_tree, why_not_tree
 from belvedere.provenance.why import relation_named
-from belvedere.provenance.why_not import WhyNot, why_not
+from belvedere.provenance.why_not import why_not
 
 
 def command(
@@ -39,30 +37,10 @@ def command(
             id_ = relation_named(asker.catalog, view.replace("`", ""))
             answer = why_not(asker, id_, wanted_by(view, row, known), size=rows)
     except BelvedereError as error:
-        show_refused(error, row)
+        show_refused(error, row, json=json)
         return 1
     if json:
         print_json(why_not_document(asker.catalog, answer, partial(visible, asker.catalog)))
     else:
-        print_tree(why_not_tree(asker.catalog, answer))
+        print_tree(why_not_tree(answer))
     return 0
-
-
-def why_not_tree(catalog: Catalog, answer: WhyNot) -> Tree:
-    """The answer as people read it."""
-    name = shown_names(answer.view)
-    epoch = "" if answer.epoch is None else f"   (epoch {answer.epoch})"
-    if answer.there:
-        there = f"{counted(answer.there, 'row')} with {answer.condition}{epoch}"
-        return Tree(f"{name} has {there}; `belvedere why` says where it comes from")
-    tree = Tree(f"{name} has no row with {answer.condition}{epoch}")
-    for lost in answer.lost:
-        place = " > ".join(dict.fromkeys(relation_name(catalog, i) for i in (*lost.through, lost.view)))
-        branch = tree.add(f"{place}: {lost.words}")
-        for step in lost.steps:
-            branch.add(f"on the way: {step}")
-        for read in lost.near:
-            add_read(catalog, branch, read, "")
-        for test in lost.unfollowed:
-            branch.add(f"not followed: {test}")
-    return tree

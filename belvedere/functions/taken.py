@@ -40,7 +40,7 @@ the single ones a text serves too."""
 
 _FORMS: Mapping[str, str] = {
     "a": (
-        "bigint bit_count boolean btrim collation contains convert_timezone date date_add datediff decimal double encode "
+        "bigint bit_count boolean btrim contains convert_timezone date date_add datediff decimal double encode "
         "endswith find_in_set float from_base32 int is_valid_variant is_variant_null jaro_winkler_similarity "
         "json_object_keys ltrim luhn_check parse_json raise_error regexp regexp_count regexp_like regexp_replace "
         "regexp_substr replace rlike rtrim schema_of_variant sentences sequence smallint st_asbinary st_setsrid st_srid "
@@ -74,7 +74,7 @@ _FORMS: Mapping[str, str] = {
         "timestamp_nanos try_mod width_bucket"
     ),
     "t": "day dayofmonth dayofweek dayofyear hour minute month quarter second weekofyear year",
-    "x": "get_json_object parse_url str_to_map try_parse_url",
+    "x": "collation get_json_object parse_url str_to_map try_parse_url",
     ".a": "to_char to_varchar",
     ".t": "datepart",
     "a.": "listagg schema_of_csv schema_of_json schema_of_xml string_agg to_binary try_to_binary",

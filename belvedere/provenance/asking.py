@@ -17,6 +17,7 @@ from belvedere.engine.rows import Rows
 from belvedere.engine.scratch import Scratch
 from belvedere.errors import BelvedereError, Diagnostic, fail
 from belvedere.plan.nodes import Node, Scan
+from belvedere.plan.prune import prune
 from belvedere.provenance.carried import carried_by, why_not_stored
 from belvedere.schema import Schema
 from belvedere.store.protocol import EpochRow, Reader, StoredTable, Take
@@ -55,6 +56,7 @@ class Asker:
 
     def ask(self, plans: Sequence[Node]) -> Answers:
         """The rows of each plan, in one snapshot. Raises B7063 where no epoch has made the tables."""
+        plans = [prune(p) for p in plans]  # an aggregate that nobody reads may be one that the database does not compute
         sets = Sets()
         texts = [self._text(plan, sets) for plan in plans]
         statements, kept = sets.shared(t for t in texts if isinstance(t, str))

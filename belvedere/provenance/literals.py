@@ -1,4 +1,4 @@
-"""Texts in a condition that are compared with a column of another type: what Spark would fail to read is told before anybody is asked.
+"""Literals in a condition that no row can fulfil: what Spark would fail to read as the column's type, and NULL, which equals nothing.
 
 In: tests of a relation's columns, its columns. Out: nothing, or B8113. Refused is only what Spark surely does not read as that type.
 """
@@ -17,7 +17,8 @@ from belvedere.functions.types import type_text
 from belvedere.plan.nodes import Expr
 from belvedere.schema import Schema
 
-COMPARISONS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NullSafeEQ, exp.NullSafeNEQ)
+NEVER_OF_NULL = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE)
+COMPARISONS = (*NEVER_OF_NULL, exp.NullSafeEQ, exp.NullSafeNEQ)
 WHOLE = re.compile(r"\s*[+-]?[0-9]+\s*")
 BOOLEANS = ("t", "true", "y", "yes", "1", "f", "false", "n", "no", "0")
 
@@ -25,8 +26,10 @@ types = pa.types
 
 
 def check_literals(tests: Iterable[Expr], schema: Schema) -> None:
-    """Raise B8113 where a column is compared with a text that is no value of its type."""
+    """Raise B8113 where a column is compared with NULL, or with a text that is no value of its type."""
     for test in tests:
+        if any(isinstance(side, exp.Null) for node in test.find_all(*NEVER_OF_NULL) for side in (node.left, node.right)):
+            raise fail("B8113", "nothing equals NULL, so no row fulfils this", hint="write `IS NULL` or `IS NOT NULL`")
         for name, text in _compared(test):
             known = schema.find(name)
             if known is not None and not may_be(text, known.type):

@@ -7,12 +7,11 @@ it read, with a count and a sample, and what was dropped on the way. Computed wh
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
 import pyarrow as pa
-from sqlglot import exp
 
 from belvedere.catalog import Catalog
 from belvedere.errors import Diagnostic, fail
@@ -38,8 +37,9 @@ from belvedere.schema import TIMESTAMP, Column, Schema
 
 @dataclass(frozen=True)
 class Why:
-    """A row of a view, and what it was made of."""
+    """A row of a view, and what it was made of; as text it is a tree."""
 
+    catalog: Catalog = field(repr=False, compare=False)
     view: str
     sql: str
     row: Mapping[str, Any]
@@ -54,6 +54,15 @@ class Why:
     since: Since | None = None
     """Since when the row is there; of rows that were followed it is left out."""
 
+    def __str__(self) -> str:
+        from belvedere.provenance.trees import tree_text, why_tree
+
+        return tree_text(why_tree(self))
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        """What a notebook shows."""
+        printer.text(str(self))
+
 
 def find_row(asker: Asker, id_: str, wanted: Wanted) -> tuple[Mapping[str, Any], int | None]:
     """The one row of a relation that fulfils the tests, hidden columns too, with its epoch.
@@ -67,9 +76,7 @@ def find_row(asker: Asker, id_: str, wanted: Wanted) -> tuple[Mapping[str, Any],
     rows = _told(answers.rows[0])
     condition = f" with {condition_text(wanted)}" if wanted else ""
     if not rows.num_rows:
-        null = any(isinstance(e, exp.EQ) and isinstance(e.expression, exp.Null) for t in wanted.tests for e in t.walk())
-        hint = "nothing equals NULL: write `IS NULL`" if null else "`belvedere why-not` says where such a row vanishes"
-        raise fail("B8111", f'"{name}" has no row{condition}', hint=hint)
+        raise fail("B8111", f'"{name}" has no row{condition}', hint="`belvedere why-not` says where such a row vanishes")
     if rows.num_rows > 1:
         raise fail("B8112", f'"{name}" has several rows{condition}', hint=_how_to_name_one(scan.schema))
     return rows.to_pylist()[0], answers.epoch.epoch if answers.epoch else None
@@ -153,7 +160,7 @@ def _level(
     """What one row was made of, and the levels below; the rows of the inputs are told once, for all levels: of the row that is asked."""
     view = asker.catalog.views.get(id_)
     if view is None:
-        return Why(id_, "", row, epoch)
+        return Why(asker.catalog, id_, "", row, epoch)
     back = Backward(asker.definition)
     ways = list(trace(back, view.plan, root_wanted(view.plan, row)))
     traces = [w for w in ways if isinstance(w, Traced)]
@@ -170,6 +177,7 @@ def _level(
     answers = iter(found)
     reads, dropped, late, of_inputs = (tuple(next(answers) for _ in part) for part in questions)
     return Why(
+        asker.catalog,
         id_,
         view.sql,
         row,

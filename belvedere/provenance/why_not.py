@@ -9,9 +9,11 @@ Source: Chapman, Jagadish, "Why not?" (SIGMOD 2009): the operator that picks the
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import islice
+from typing import Any
 
+from belvedere.catalog import Catalog
 from belvedere.plan.nodes import Scan
 from belvedere.provenance.asking import Asker
 from belvedere.provenance.lost import MOST_WAYS, Descent, Look, Lost, Way, condition_text
@@ -24,8 +26,9 @@ ATTEMPTS = 3
 
 @dataclass(frozen=True)
 class WhyNot:
-    """Where the rows of a relation with a condition vanish."""
+    """Where the rows of a relation with a condition vanish; as text it is a tree."""
 
+    catalog: Catalog = field(repr=False, compare=False)
     view: str
     sql: str
     condition: str
@@ -33,6 +36,15 @@ class WhyNot:
     there: int
     """How many rows have it: where there are any, nothing is lost."""
     lost: tuple[Lost, ...] = ()
+
+    def __str__(self) -> str:
+        from belvedere.provenance.trees import tree_text, why_not_tree
+
+        return tree_text(why_not_tree(self))
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        """What a notebook shows."""
+        printer.text(str(self))
 
 
 def why_not(
@@ -54,7 +66,7 @@ def why_not(
 def _asked(descent: Descent, id_: str, wanted: Wanted) -> WhyNot:
     view = descent.asker.catalog.views.get(id_)
     scan = Scan(id_, descent.asker.catalog.schema_of(id_))
-    answer = WhyNot(id_, view.sql if view is not None else "", condition_text(wanted), None, 0)
+    answer = WhyNot(descent.asker.catalog, id_, view.sql if view is not None else "", condition_text(wanted), None, 0)
     if descent.asker.is_there(id_):
         (there,) = descent.look(Look(scan, wanted))
         answer = replace(answer, there=there.count)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import date
 from pathlib import Path
 
@@ -18,17 +19,28 @@ SCRIPT = """CREATE TABLE `Größe` (id BIGINT, n INT, price DOUBLE, cost DECIMAL
 CREATE TABLE Part (part INT, whole BIGINT, colour STRING, PRIMARY KEY (part));
 `Größe`.parts := SELECT p.colour, count(*) AS n FROM Part p WHERE p.whole = this.id GROUP BY p.colour;
 """
+TOTALS = """CREATE TABLE Owner (id BIGINT, PRIMARY KEY (id));
+CREATE TABLE Box (id BIGINT, owner BIGINT, PRIMARY KEY (id));
+CREATE TABLE Item (part BIGINT, whole BIGINT, n INT, price DOUBLE, PRIMARY KEY (part));
+Box.total := SELECT sum(i.n * i.price) FROM Item i WHERE i.whole = _.id;
+Owner.spent := SELECT sum(b.total) FROM Box b WHERE b.owner = _.id;
+"""
 ROW = {"id": 1, "n": 2, "price": 0.5, "cost": None, "fine": True, "day": date(2024, 2, 29), "at": CLOCK, "name": "abc"}
 PARTS = [{"colour": "red", "n": 1, "_id": 1}, {"colour": "red", "n": 2, "_id": 2}]
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
-def asked(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def url(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """An empty store."""
+    monkeypatch.setattr("belvedere.spark.quiet_session.batch_session", no_spark)
+    return f"sqlite:///{tmp_path}/a.db" if request.param == "sqlite" else str(request.getfixturevalue("postgres_url"))
+
+
+@pytest.fixture
+def asked(url: str, tmp_path: Path) -> list[str]:
     """The script and the option that names its store."""
-    url = f"sqlite:///{tmp_path}/a.db" if request.param == "sqlite" else str(request.getfixturevalue("postgres_url"))
     script = tmp_path / "a.sqrl"
     script.write_text(SCRIPT, encoding="utf-8")
-    monkeypatch.setattr("belvedere.spark.quiet_session.batch_session", no_spark)
     make_store(url, script, {"Größe": [ROW], "Größe.parts": PARTS})
     return [str(script), "--store", url]
 
@@ -44,6 +56,8 @@ def asked(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mo
         ("fine <=> 'maybe'", "`fine` is BOOLEAN, and 'maybe' is none"),
         ("day > 'tomorrow'", "`day` is DATE, and 'tomorrow' is none"),
         ("at > 'now'", "`at` is TIMESTAMP, and 'now' is none"),
+        ("n = 1 AND name = NULL", "nothing equals NULL, so no row fulfils this"),
+        ("NULL <> name", "nothing equals NULL, so no row fulfils this"),
     ],
 )
 def test_a_text_that_is_no_value_of_its_column(
@@ -51,6 +65,31 @@ def test_a_text_that_is_no_value_of_its_column(
 ) -> None:
     assert run([command, asked[0], "Größe", condition, *asked[1:]]) == 1
     assert f"error[B8113]: {said}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["why", "why-not"])
+def test_a_mistake_is_json_for_machines(asked: list[str], command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([command, asked[0], "Größe", "name = 'a' LIMIT 1", *asked[1:], "--json"]) == 1
+    out, err = capsys.readouterr()
+    told = json.loads(out)
+    (found,) = told["diagnostics"]
+    assert (told["ok"], found["code"], found["message"], err) == (False, "B8114", "something follows the condition", "")
+
+
+def test_sums_on_the_way_that_nobody_asks_for_are_not_computed(
+    url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The rows of a total's parts are found by their keys: no database multiplies DOUBLEs as Spark does, and none has to."""
+    script = tmp_path / "totals.sqrl"
+    script.write_text(TOTALS, encoding="utf-8")
+    items = [{"part": n, "whole": w, "n": 2, "price": 0.5} for n, w in enumerate((1, 1, 2))]
+    boxes = [{"id": 1, "owner": 7, "total": 2.0}, {"id": 2, "owner": 8, "total": 1.0}]
+    make_store(url, script, {"Item": items, "Box": boxes, "Owner": [{"id": 7, "spent": 2.0}, {"id": 8, "spent": 1.0}]})
+    assert run(["why", str(script), "Owner", "id = 7", "--store", url, "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert {r["relation"]: (r["count"], r.get("untold")) for r in told["inputs"]} == {
+        "Item": (2, None), "Box": (1, None), "Owner": (1, None),
+    }  # fmt: skip
 
 
 def test_of_several_rows_of_a_nested_table_one_is_named_by_more_columns(

@@ -46,6 +46,7 @@ OTHER = {"t": "id", "i": "ts", "x": "id", "k": "m", "a": "m", "n": "ts", "b": "i
         ("array_contains(s, 1)", "STRING, INT"),
         ("lpad(s, m)", "STRING, MAP<STRING, INT>"),
         ("size(id)", "INT"),
+        ("collation(id)", "INT"),
     ],
 )
 def test_arguments_that_do_not_fit_are_refused(call: str, types: str) -> None:

@@ -6,10 +6,10 @@ from typing import Any
 
 from rich.tree import Tree
 
-from belvedere.commands.why import add_read
 from belvedere.compiler import compile_script
 from belvedere.provenance.document import rows_of
 from belvedere.provenance.reads import Read
+from belvedere.provenance.trees import add_read
 
 ROW = {"T.k": 1, "T._größe": 2, "T._größe + T.k > 2": True, "T.k_2": 3, "U._x": None}
 
