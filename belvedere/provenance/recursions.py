@@ -69,7 +69,7 @@ def recursed(trace: Trace, back: Backward, node: Recursion, wanted: Wanted) -> I
 
 def leading_rows(trace: Trace, back: Backward, node: Recursion, wanted: Wanted) -> Node:
     """The wanted rows of a recursion, those of which the step makes them, those of which it makes these, and so on."""
-    everything = own_columns(node, back.rows(node, Wanted()))
+    everything = own_columns(node, back.rows(members(node), Wanted()))
     step, last = StepPlan(node), Last(node.columns, f"leading to rows of {node.name}")
     inside = step.reading(back, everything)
     ways = [
@@ -78,14 +78,22 @@ def leading_rows(trace: Trace, back: Backward, node: Recursion, wanted: Wanted) 
         if isinstance(t, Traced) and t.relation.relation == step.last
     ]
     before, sides = parted(Union(tuple(keep_columns(w, names_of(node)) for w in ways)), last)
-    first = own_columns(node, back.rows(node, wanted))
+    own, of_copies = wanted.split(names_of(node))
+    # equal rows come in the same ways, so which of them is wanted may be left open
+    first = own_columns(node, back.rows(node, wanted) if of_copies.matches else back.rows(members(node), own))
     # a way back may be longer than the level at which a row came first: it ends since no row comes twice
     return replace(node, base=first, sides=sides, step=before, distinct=True, levels=recursion.ROWS, copy=None)
 
 
+def members(node: Recursion) -> Recursion:
+    """The rows of a recursion, each once: of UNION ALL, too, where the step makes equal rows of equal ones."""
+    reads = sum(isinstance(n, Scan) and n.relation == LAST for n in node.step.walk())
+    return replace(node, distinct=True, copy=None) if reads == 1 else node
+
+
 def step_over(node: Recursion) -> Node:
     """The step over all rows of the recursion, and over the sides themselves."""
-    known = {LAST: own_columns(node, node), **{side_name(n): side for n, side in enumerate(node.sides)}}
+    known = {LAST: own_columns(node, members(node)), **{side_name(n): side for n, side in enumerate(node.sides)}}
     return replace_scans(node.step, lambda s: known[s.relation])
 
 

@@ -10,9 +10,14 @@ from typing import Any
 import pytest
 
 from belvedere import Workbench
+from belvedere.errors import fail
+from belvedere.plan.nodes import Node
+from belvedere.plan.recursion import Recursion
 from belvedere.provenance.inputs import root_wanted
 from belvedere.provenance.lost import Lost, Where
 from belvedere.provenance.why import Why, find_row, key_tests, why
+from belvedere.store.read.computed import text_at_read
+from belvedere.store.read.sets import Sets
 from tests.depth import at_night
 from tests.provenance.worlds import World, computed, inlined, is_among
 from tests.rules.test_recursion import OPEN
@@ -68,13 +73,27 @@ def named(found: Why) -> dict[str, set[Any]]:
     return {"Start": set(), "Edge": set()} | rows
 
 
+def by_database(wb: Workbench, view: str, key: Mapping[str, Any]) -> Why:
+    """What is told without Spark."""
+    with wb._asker() as asker:
+        row, epoch = find_row(asker, view, key_tests(wb.catalog, view, key))
+        return why(replace(asker, spark=None), view, row, epoch, size=100)
+
+
+def no_recursion(plan: Node, dialect: str, sets: Sets) -> str:
+    """The database says all but recursions."""
+    if any(isinstance(n, Recursion) for n in plan.walk()):
+        raise fail("B8020", "for Spark")
+    return text_at_read(plan, dialect, sets)
+
+
 @pytest.mark.usefixtures("each_store")
 @pytest.mark.parametrize(
     ("each_store", "seed"),
     [("sqlite", 1), pytest.param("postgres", 2, marks=pytest.mark.postgres), *at_night([("sqlite", s) for s in range(3, 20)])],
     indirect=["each_store"],
 )
-def test_all_ways_to_a_row_and_no_other_rows_are_named(spark: Any, seed: int) -> None:
+def test_all_ways_to_a_row_and_no_other_rows_are_named(spark: Any, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     random = Random(seed)
     wb = Workbench(SCRIPT, spark=spark)
     starts = {i: random.choice(NAMES) for i in range(2)}
@@ -84,11 +103,14 @@ def test_all_ways_to_a_row_and_no_other_rows_are_named(spark: Any, seed: int) ->
     wb.insert("Shut", [{"n": random.choice(NAMES[1:])}])
     wb.step()
     row = random.choice(wb.rows("Reach"))
-    assert named(wb.why("Reach", row, size=100)) == dict(zip(("Start", "Edge"), leading(row["n"], starts, edges), strict=True))
+    ways = dict(zip(("Start", "Edge"), leading(row["n"], starts, edges), strict=True))
     stored = max(wb._stored("Walks").to_pylist(), key=lambda r: r["len"])
-    found = wb.why("Walks", {n: stored[n] for n in wb.catalog.views["Walks"].schema.key or ()}, size=100)
-    ways = walks(stored["n"], stored["len"], starts, edges)
-    assert named(found) == dict(zip(("Start", "Edge"), ways, strict=True))
+    walk = {n: stored[n] for n in wb.catalog.views["Walks"].schema.key or ()}
+    walked = dict(zip(("Start", "Edge"), walks(stored["n"], stored["len"], starts, edges), strict=True))
+    assert (named(by_database(wb, "Reach", row)), named(by_database(wb, "Walks", walk))) == (ways, walked)
+    with monkeypatch.context() as patched:
+        patched.setattr("belvedere.provenance.asking.text_at_read", no_recursion)
+        assert (named(wb.why("Reach", row, size=100)), named(wb.why("Walks", walk, size=100))) == (ways, walked)
     found = wb.why("Open", {"m": random.choice(wb.rows("Open"))["m"]}, size=100)
     plan = inlined(wb, "Open")
     (again,) = computed(wb, plan, [World({r.relation: r.rows for r in found.inputs}, root_wanted(plan, found.row))])
@@ -125,14 +147,31 @@ def test_a_cycle_and_what_is_said_of_it(graph: Any) -> None:
     assert named(graph.why("Reach", {"n": "h"}, size=100))["Edge"] == {0, 1, 2, 3, 4, 7}
 
 
-def test_what_the_database_cannot_say_alone(graph: Any) -> None:
-    with graph._asker() as asker:
-        row, epoch = find_row(asker, "Reach", key_tests(graph.catalog, "Reach", {"n": "d"}))
-        found = why(replace(asker, spark=None), "Reach", row, epoch)
-    words = "WITH RECURSIVE cannot be computed when it is read"
-    assert {(r.relation, r.untold) for r in found.inputs} == {("Start", words), ("Edge", words)}
-    assert found.since is not None
-    assert f"the last arrival of `Edge`: {words}" in found.since.unknown
+STEPS = {
+    "Outer": "SELECT e.b FROM t LEFT JOIN Edge e ON e.a = t.n",
+    "Not": "SELECT e.b FROM t JOIN Edge e ON e.a = t.n WHERE NOT EXISTS (SELECT 1 FROM Edge s WHERE s.a = e.b)",
+    "Two": "(SELECT e.b FROM t JOIN Edge e ON e.a = t.n UNION ALL SELECT e.a FROM t JOIN Edge e ON e.b = t.n)",
+}
+TOLD = ("Some", "SELECT e.b FROM t JOIN Edge e ON e.a = t.n AND e.k < 8 WHERE t.n IN (SELECT a FROM Edge) AND t.n <> 'x'")
+
+
+def test_what_the_database_cannot_say_alone(spark: Any) -> None:
+    """Steps that no database takes in its WITH RECURSIVE; a semi-join it does."""
+    recursions = "".join(
+        f"{n} := WITH RECURSIVE t AS (SELECT n FROM Start UNION {s}) SELECT n FROM t;\n" for n, s in (*STEPS.items(), TOLD)
+    )
+    wb = Workbench(TREE + recursions, spark=spark)
+    wb.insert("Start", [{"n": "a", "id": 0}])
+    wb.insert("Edge", [{"a": a, "b": b, "k": k} for k, (a, b) in enumerate(["ab", "bc", "pq"])])
+    wb.step()
+    for view in STEPS:
+        found = by_database(wb, view, {"n": "b" if view != "Not" else "a"})
+        words = "WITH RECURSIVE of such a step cannot be computed when it is read"
+        assert {(r.relation, r.untold) for r in found.inputs} == {("Start", words), ("Edge", words)}, view
+        assert found.since is not None
+        assert f"the last arrival of `Edge`: {words}" in found.since.unknown
+    assert named(by_database(wb, TOLD[0], {"n": "c"})) == {"Start": {0}, "Edge": {0, 1}}
+    wb.close()
 
 
 def places(found: Iterable[Lost]) -> list[tuple[str, Where]]:

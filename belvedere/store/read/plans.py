@@ -35,6 +35,7 @@ from belvedere.plan.nodes import (
     Unnest,
     Values,
 )
+from belvedere.plan.recursion import Recursion
 from belvedere.plan.ties import tie_order
 from belvedere.schema import Schema
 from belvedere.store.dialects import DIALECTS
@@ -90,7 +91,7 @@ def print_plan(
     `sets`: the rows that are looked for by EXISTS are many, and computed once: as a set that goes there, where the database makes such.
     Without it they are looked up for each row.
     """
-    return _Plans(dialect, arguments, bind, clock, rows, sets).select(node)
+    return Plans(dialect, arguments, bind, clock, rows, sets).select(node)
 
 
 def plan_order(node: Node) -> tuple[Sort, ...]:
@@ -122,7 +123,9 @@ _SHOWN = {
 
 
 @dataclass(frozen=True)
-class _Plans:
+class Plans:
+    """Prints the operators of a plan."""
+
     dialect: Dialect
     arguments: Mapping[str, TypedSql]
     bind: Bind | None = None
@@ -133,12 +136,7 @@ class _Plans:
     def select(self, node: Node) -> str:
         printer = _NODES.get(type(node))
         if printer is None:
-            what = type(node).__name__
-            what = _SHOWN.get(what, f"{'an' if what[0] in 'AEIOU' else 'a'} {what.lower()}")
-            hint = "compute it in a view, and query the view"
-            if isinstance(node, Unnest):
-                hint = "write `JOIN t.items i` for an array of objects; elements of another array are computed in a view"
-            raise fail("B8020", f"{what} cannot be computed when it is read", hint=hint)
+            raise _beyond(node)
         return printer(self, node)
 
     def source(self, node: Node, alias: str = "i") -> str:
@@ -155,8 +153,12 @@ class _Plans:
         return NameBindings(self.dialect, column, self.arguments, aggregates, self.bind, self.clock)
 
     def expression(self, expr: Expr, schema: Schema, expected: pa.DataType | None = None, aggregates: bool = False) -> str:
+        """An expression's SQL over the columns of a schema."""
+        return self.printed(expr, self.scope(schema, aggregates), expected)
+
+    def printed(self, expr: Expr, scope: NameBindings, expected: pa.DataType | None = None) -> str:
         """An expression's SQL. Where its type is told, the stored form must be that type's."""
-        typed = print_expression(expr, self.scope(schema, aggregates))
+        typed = print_expression(expr, scope)
         if expected is not None and typed.type is not None and not _same_form(typed.type, expected):
             raise fail("B8020", f"`{expr.sql('spark')}` is {typed.type} in the store, and {expected} in the query")
         if expected is not None and typed.type is None and isinstance(expr, exp.Null):  # else Postgres takes it for a text
@@ -204,15 +206,18 @@ class _Plans:
             found = f"{'NOT ' if negated else ''}EXISTS (SELECT 1 FROM {right} WHERE {condition})"
         return f"SELECT {columns} FROM {left} WHERE {found}"
 
-    def pairs(self, node: Join) -> tuple[Pair, ...]:
-        """The columns that a match has equal, if the condition says no more, and databases compare them as they are; else none."""
-        parts, found = conjuncts(node.condition), equalities(node)
-        if len(parts) != len(found) or not all(_is_plain(type_) for *_, type_ in found):
+    def pairs(self, node: Join, column: Callable[[str, Schema], str] | None = None) -> tuple[Pair, ...]:
+        """The columns that a match has equal, if the condition says no more, and databases compare them as they are; else none.
+
+        `column`: the SQL of a column of a side, where it is not called by its name alone.
+        """
+        parts, found, said = conjuncts(node.condition), equalities(node), column or self.column
+        if len(parts) != len(found) or not all(self.is_plain(type_) for *_, type_ in found):
             return ()
         return tuple(
             Pair(
-                self.column(a.name, node.left.schema),
-                self.column(b.name, node.right.schema),
+                said(a.name, node.left.schema),
+                said(b.name, node.right.schema),
                 isinstance(p, exp.NullSafeEQ) and node.left.schema[a.name].nullable and node.right.schema[b.name].nullable,
                 form(self.dialect, type_).sql,
             )
@@ -221,6 +226,20 @@ class _Plans:
 
     def column(self, name: str, schema: Schema) -> str:
         return self.dialect.column(identifier(name), schema[name].type)
+
+    @staticmethod
+    def is_plain(type_: pa.DataType) -> bool:
+        """Whether values of a type are equal where their stored forms are."""
+        types = pa.types
+        return bool(types.is_integer(type_) or types.is_string(type_) or types.is_timestamp(type_) or types.is_boolean(type_))
+
+    def recursion(self, node: Recursion) -> str:
+        """Only with `sets`, as for rows that a view's epochs have made: else Spark's bounds on its levels and rows are told, too."""
+        if self.sets is None:
+            raise _beyond(node)
+        from belvedere.store.read.recursive import recursive_select  # it prints parts by this module
+
+        return recursive_select(self, node)
 
     def aggregate(self, node: Aggregate) -> str:
         if node.grouping_sets is not None:
@@ -294,10 +313,14 @@ class _Plans:
         return self.dialect.order(sql, Sort("", order.descending, order.nulls_come_first))
 
 
-def _is_plain(type_: pa.DataType) -> bool:
-    """Whether values of a type are equal where their stored forms are."""
-    types = pa.types
-    return bool(types.is_integer(type_) or types.is_string(type_) or types.is_timestamp(type_) or types.is_boolean(type_))
+def _beyond(node: Node) -> BelvedereError:
+    """The diagnostic for an operator that has no SQL here."""
+    what = type(node).__name__
+    what = _SHOWN.get(what, f"{'an' if what[0] in 'AEIOU' else 'a'} {what.lower()}")
+    hint = "compute it in a view, and query the view"
+    if isinstance(node, Unnest):
+        hint = "write `JOIN t.items i` for an array of objects; elements of another array are computed in a view"
+    return fail("B8020", f"{what} cannot be computed when it is read", hint=hint)
 
 
 def _same_form(one: pa.DataType, other: pa.DataType) -> bool:
@@ -311,15 +334,16 @@ def _same_form(one: pa.DataType, other: pa.DataType) -> bool:
     return one == other or any(kind(one) and kind(other) for kind in kinds)
 
 
-_NODES: dict[type[Node], Callable[[_Plans, Any], str]] = {
-    Scan: _Plans.scan,
-    Values: _Plans.values,
-    Project: _Plans.project,
-    Filter: _Plans.filter,
-    Join: _Plans.join,
-    Aggregate: _Plans.aggregate,
-    Distinct: _Plans.distinct,
-    Union: _Plans.union,
-    SetOperation: _Plans.set_operation,
-    TopK: _Plans.top,
+_NODES: dict[type[Node], Callable[[Plans, Any], str]] = {
+    Scan: Plans.scan,
+    Values: Plans.values,
+    Project: Plans.project,
+    Filter: Plans.filter,
+    Join: Plans.join,
+    Aggregate: Plans.aggregate,
+    Distinct: Plans.distinct,
+    Union: Plans.union,
+    SetOperation: Plans.set_operation,
+    TopK: Plans.top,
+    Recursion: Plans.recursion,
 }
