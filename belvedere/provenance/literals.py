@@ -14,6 +14,7 @@ from sqlglot import exp
 
 from belvedere.errors import fail
 from belvedere.functions.types import type_text
+from belvedere.plan.expressions import conjuncts
 from belvedere.plan.nodes import Expr
 from belvedere.schema import Schema
 
@@ -28,7 +29,8 @@ types = pa.types
 def check_literals(tests: Iterable[Expr], schema: Schema) -> None:
     """Raise B8113 where a column is compared with NULL, or with a text that is no value of its type."""
     for test in tests:
-        if any(isinstance(side, exp.Null) for node in test.find_all(*NEVER_OF_NULL) for side in (node.left, node.right)):
+        whole = (part for part in conjuncts(test) if isinstance(part, NEVER_OF_NULL))
+        if any(isinstance(side, exp.Null) for part in whole for side in (part.this, part.expression)):
             raise fail("B8113", "nothing equals NULL, so no row fulfils this", hint="write `IS NULL` or `IS NOT NULL`")
         for name, text in _compared(test):
             known = schema.find(name)

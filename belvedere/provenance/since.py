@@ -74,8 +74,10 @@ def since(past: Asker, id_: str, row: Mapping[str, Any], inputs: Sequence[Read],
         found = _of_history(past, id_, row, size)
     elif table is not None:
         found = _of_input(past, table, row)
+    elif view is None:
+        words = f"since when it is there: `{past.catalog.name_of(id_)}` is a subscription, whose events are not followed back"
+        found = Since(None, None, False, unknown=(words,))
     else:
-        assert view is not None
         found = _of_emitted(past, row) if _is_emitted(view) else _of_view(past, view, row, inputs, size)
     moments = (found.appeared, found.changed, *(v.since for v in found.versions))
     return replace(found, unknown=(*found.unknown, *_forgotten(m for m in moments if m is not None)))

@@ -92,6 +92,10 @@ def test_sums_on_the_way_that_nobody_asks_for_are_not_computed(
     }  # fmt: skip
 
 
+def test_null_beside_what_a_row_fulfils_is_no_mistake(asked: list[str]) -> None:
+    assert run(["why", asked[0], "Größe", "id = 1 OR name = NULL", *asked[1:]]) == 0
+
+
 def test_of_several_rows_of_a_nested_table_one_is_named_by_more_columns(
     asked: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:

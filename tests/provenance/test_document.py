@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from typing import Any
+from unittest.mock import Mock
 
 from rich.tree import Tree
 
 from belvedere.compiler import compile_script
+from belvedere.provenance.asking import Asker
 from belvedere.provenance.document import rows_of
 from belvedere.provenance.reads import Read
+from belvedere.provenance.since import since
 from belvedere.provenance.trees import add_read
 
 ROW = {"T.k": 1, "T._größe": 2, "T._größe + T.k > 2": True, "T.k_2": 3, "U._x": None}
@@ -40,3 +43,12 @@ def test_a_sample_without_an_order_names_none() -> None:
         tree = Tree("")
         add_read(catalog, tree, Read("T", "", 1234, ({"k": 1},), order=order), "")
         assert [c.label for c in tree.children[0].children] == ["k = 1", last]
+
+
+def test_since_when_an_event_of_a_subscription_is_there_is_not_told() -> None:
+    catalog = compile_script(
+        "CREATE TABLE T (k INT, PRIMARY KEY (k));\nCREATE SUBSCRIPTION New ON ADD AS SELECT k FROM T;"
+    ).catalog
+    found = since(Asker(catalog, {}, Mock()), "New", {"k": 1}, ())
+    assert found.changed is None
+    assert found.unknown == ("since when it is there: `New` is a subscription, whose events are not followed back",)

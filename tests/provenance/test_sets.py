@@ -22,7 +22,7 @@ from belvedere.store.read.sets import KeptSet, Sets
 
 SCRIPT = """
 CREATE TABLE A (k INT, s STRING, n INT, PRIMARY KEY (k));
-CREATE TABLE B (id INT, t STRING, m INT, PRIMARY KEY (id));
+CREATE TABLE B (id INT, t STRING, m BIGINT, PRIMARY KEY (id));
 """
 A = [(1, None, 1), (2, "é", None), (3, "a", 2), (4, None, None), (5, "b", 3)]
 B = [(1, None, 1), (2, "é", None), (3, "a", 3), (4, "", 0)]

@@ -227,7 +227,10 @@ class Postgres(Dialect):
 
     def equal(self, pair: Pair) -> str:
         """NULLs in arrays are equal, and arrays are hashed; Postgres compares each row with each by IS NOT DISTINCT FROM."""
-        return f"ARRAY[{pair.own}]=ARRAY[{pair.other}]" if pair.with_nulls else f"{pair.own}={pair.other}"
+        if not pair.with_nulls:
+            return f"{pair.own}={pair.other}"
+        kind = pair.type.partition(" COLLATE ")[0]  # no array of INTEGERs is compared with one of BIGINTs
+        return f"CAST(ARRAY[{pair.own}] AS {kind}[])=CAST(ARRAY[{pair.other}] AS {kind}[])"
 
     def order(self, column: str, sort: Sort, nullable: bool = True) -> str:
         return column + (null_order(sort) if nullable else " DESC" if sort.descending else "")
