@@ -150,6 +150,10 @@ class Plans:
             known = schema[found.name]
             return identifier(known.name), known.type
 
+        return self.bindings(column, aggregates)
+
+    def bindings(self, column: Callable[[exp.Column], tuple[str, pa.DataType]], aggregates: bool = False) -> NameBindings:
+        """What names mean where this says the SQL of columns."""
         return NameBindings(self.dialect, column, self.arguments, aggregates, self.bind, self.clock)
 
     def expression(self, expr: Expr, schema: Schema, expected: pa.DataType | None = None, aggregates: bool = False) -> str:

@@ -15,7 +15,6 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-from sqlglot import exp
 
 from belvedere.errors import BelvedereError, fail
 from belvedere.plan.nodes import Distinct, Expr, Filter, Join, JoinKind, Node, Project, Scan, Union
@@ -24,7 +23,6 @@ from belvedere.plan.rewrite import replace_scans
 from belvedere.schema import Column, Schema
 from belvedere.store.dialects.codec import form
 from belvedere.store.identifiers import SYSTEM, identifier, quoted
-from belvedere.store.read.typed import NameBindings
 
 if TYPE_CHECKING:
     from belvedere.store.read.plans import Plans
@@ -127,11 +125,7 @@ class _Steps:
         return [self.said(columns, node.condition)]
 
     def said(self, columns: Columns, expr: Expr, expected: pa.DataType | None = None) -> str:
-        def column(found: exp.Column) -> tuple[str, pa.DataType]:
-            return columns[found.name]
-
-        p = self.plans
-        return p.printed(expr, NameBindings(p.dialect, column, p.arguments, False, p.bind, p.clock), expected)
+        return self.plans.printed(expr, self.plans.bindings(lambda c: columns[c.name]), expected)
 
 
 def _reads_last(node: Node) -> bool:
