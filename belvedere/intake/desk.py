@@ -170,6 +170,11 @@ class Desk:
             return replace(self.intake.waiting(now), sequence=self.journal.last)
 
     @property
+    def notices(self) -> Sequence[str]:
+        """What people should know of the journal as it was found."""
+        return self.journal.notices
+
+    @property
     def has_waiting(self) -> bool:
         """Whether something waits for an epoch."""
         return bool(self.intake.entries)

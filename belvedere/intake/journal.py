@@ -1,8 +1,8 @@
 """The journal: numbered records on disk that survive a crash at any moment.
 
-In: payloads of bytes. Out: the same, in order, from any number on that was not yet committed. A segment is a file of frames (length,
-CRC-32, payload); its first frame is a JSON header. `append` returns when its records are on the disk; a torn end is cut off when the
-journal is opened. What the payloads mean is decided in `belvedere.intake.records`.
+In: payloads of bytes. Out: the same, in order, from any number on that was not yet committed. A segment is a file of frames
+(`belvedere.intake.segments`); its first frame is a JSON header. `append` returns when its records are on the disk. A torn end is cut off
+when the journal is opened, and kept beside it. What the payloads mean is decided in `belvedere.intake.records`.
 """
 
 from __future__ import annotations
@@ -12,9 +12,7 @@ import errno
 import fcntl
 import json
 import os
-import struct
 import uuid
-import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,14 +20,13 @@ from typing import Any
 
 from belvedere.durable import sync_folder
 from belvedere.errors import fail
+from belvedere.intake.segments import VERSION, cut_torn_end, damaged, frame, read_frames, seed_of
 
-FRAME = struct.Struct("<II")
 SEGMENT_BYTES = 16 << 20
 """A segment that has grown so large is followed by a new one."""
 SPENT_BYTES = 1 << 20
 """So much of only committed records is not carried on: a new segment follows, and the old one goes."""
 ENDING = ".journal"
-VERSION = 1
 
 
 @dataclass
@@ -39,6 +36,8 @@ class _Segment:
     last: int
     """The number of its last record; `first - 1` where it has none."""
     size: int = 0
+    seed: int | None = None
+    """What the checks of its frames begin with."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +63,8 @@ class Journal:
         self._segments: list[_Segment] = []
         self.committed_sequence = committed.sequence
         self.headers: list[Mapping[str, Any]] = []
+        self.notices: list[str] = []
+        """What people should know of the files as they were found."""
         try:
             directory.mkdir(parents=True, exist_ok=True)
             sync_folder(directory.parent)
@@ -84,7 +85,7 @@ class Journal:
     def records(self) -> Iterator[tuple[int, bytes]]:
         """All records that are still there, committed ones too, with their numbers."""
         for segment in self._segments:
-            for number, (payload, _) in enumerate(_frames(segment.path), start=segment.first - 1):
+            for number, payload in enumerate(read_frames(segment.path).payloads, start=segment.first - 1):
                 if number >= segment.first:
                     yield number, payload
 
@@ -93,7 +94,9 @@ class Journal:
         if self._broken:
             raise OSError(errno.EIO, "an earlier write failed and could not be taken back")
         segment = self._writable()
-        data = b"".join(FRAME.pack(len(p), zlib.crc32(p)) + p for p in payloads)
+        data = bytearray()
+        for payload in payloads:
+            data += frame(payload, segment.seed, segment.size + len(data))
         assert self._file is not None
         try:
             _write(self._file, data)
@@ -141,24 +144,19 @@ class Journal:
             self._segments.clear()
 
     def _add(self, path: Path) -> None:
-        """Read a segment; the torn end of the last one is cut off."""
-        frames = list(_frames(path))
-        header = _header(frames[0][0]) if frames else None
-        size = path.stat().st_size
-        end = frames[-1][1] if frames else 0
+        """Read a segment; the torn end of the last one is cut off. Raises B6142."""
+        found = read_frames(path)
         previous = self._segments[-1] if self._segments else None
         newest = path == max(self.directory.glob(f"*{ENDING}"))
-        if header is None or (end < size and not newest) or (previous and header["first"] != previous.last + 1):
-            raise fail(
-                "B6142",
-                f"the journal's file {path} is damaged",
-                hint="restore it from a backup, or move it away to go on without it",
-            )
-        if end < size:
-            os.truncate(path, end)
-        first = int(header["first"])
-        self._segments.append(_Segment(path, first, first + len(frames) - 2, end))
-        self.headers.append(header)
+        if found.header is None or (previous and found.header["first"] != previous.last + 1):
+            raise damaged(path, 0)
+        if found.goes_on_at is not None or (found.end < found.size and not newest):
+            raise damaged(path, found.end, found.goes_on_at)
+        if found.end < found.size:
+            self.notices.append(cut_torn_end(path, found))
+        first = int(found.header["first"])
+        self._segments.append(_Segment(path, first, first + len(found.payloads) - 2, found.end, seed_of(found.header)))
+        self.headers.append(found.header)
 
     def _writable(self) -> _Segment:
         """The segment that takes the next records, open for writing."""
@@ -173,8 +171,7 @@ class Journal:
 
     def _start(self, first: int) -> _Segment:
         header = {"version": VERSION, "journal": self.id, "first": first, **self._snapshot()}
-        payload = json.dumps(header).encode()
-        data = FRAME.pack(len(payload), zlib.crc32(payload)) + payload
+        data = frame(json.dumps(header).encode(), None, 0)
         path = self.directory / f"{first:020}{ENDING}"
         scratch = path.with_suffix(".new")
         file = os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
@@ -188,7 +185,7 @@ class Journal:
             os.close(file)
         os.replace(scratch, path)
         sync_folder(self.directory)
-        self._segments.append(_Segment(path, first, first - 1, len(data)))
+        self._segments.append(_Segment(path, first, first - 1, len(data), seed_of(header)))
         self.committed(self.committed_sequence)
         return self._segments[-1]
 
@@ -205,28 +202,7 @@ class Journal:
             self._file = None
 
 
-def _frames(path: Path) -> Iterator[tuple[bytes, int]]:
-    """The whole frames of a segment, each with the place where it ends."""
-    data = path.read_bytes()
-    place = 0
-    while place + FRAME.size <= len(data):
-        length, check = FRAME.unpack_from(data, place)
-        payload = data[place + FRAME.size : place + FRAME.size + length]
-        if len(payload) < length or zlib.crc32(payload) != check:
-            return
-        place += FRAME.size + length
-        yield payload, place
-
-
-def _header(payload: bytes) -> Mapping[str, Any] | None:
-    try:
-        header = json.loads(payload)
-    except ValueError:
-        return None
-    return header if isinstance(header, dict) and header.get("version") == VERSION else None
-
-
-def _write(file: int, data: bytes) -> None:
+def _write(file: int, data: bytes | bytearray) -> None:
     view = memoryview(data)
     while view:
         view = view[os.write(file, view) :]

@@ -180,6 +180,8 @@ class Runner:
         # from here on a signal waits: a JVM that is interrupted while it starts would stay behind, an epoch be for nothing
         stopped.interrupts = False
         self.clock.tell = tell
+        for notice in self.desk.notices if self.desk is not None else ():
+            tell(notice)
         self._wait_for_clock(stopped)
         if stopped.is_set():
             return

@@ -55,6 +55,79 @@ def test_a_torn_end_is_cut_at_any_byte(tmp_path: Path) -> None:
         again.close()
 
 
+@pytest.fixture
+def unsynced(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hundreds of journals are opened: without waiting for the disk."""
+    monkeypatch.setattr(os, "fsync", lambda file: None)
+    monkeypatch.setattr(os, "fdatasync", lambda file: None)
+
+
+def written(folder: Path, records: int, since: int = 0, id_: str = "mine", before: bytes = b"") -> tuple[str, Path, list[int]]:
+    """A journal of one segment behind record `since`: its id, its file, and where each record ends (the header first)."""
+    journal = Journal(folder, Position(id_, since))
+    ends = []
+    for number in range(1, records + 1):
+        journal.append([before + payload(number)])
+        ends.append(next(folder.glob("*.journal")).stat().st_size)
+    journal.close()
+    (path,) = folder.glob("*.journal")
+    return journal.id, path, [ends[0] - len(payload(1)) - 8, *ends]
+
+
+@pytest.mark.usefixtures("unsynced")
+def test_a_flip_of_each_byte_is_damage_or_a_torn_end(tmp_path: Path) -> None:
+    id_, path, ends = written(tmp_path / "j", 4)
+    data = path.read_bytes()
+    for place in range(len(data)):
+        broken = bytearray(data)
+        broken[place] ^= 1 << place % 8
+        path.write_bytes(broken)
+        if place < ends[-2]:
+            with pytest.raises(BelvedereError, match="B6142") as told:
+                Journal(path.parent, Position(id_))
+            first = max(end for end in [0, *ends] if end <= place)
+            assert f"damaged at byte {first}" in told.value.diagnostics[0].message
+            assert path.read_bytes() == broken
+            assert not list(path.parent.glob("*.torn"))
+            continue
+        journal = Journal(path.parent, Position(id_))
+        assert [p for _, p in journal.records()] == [payload(n) for n in (1, 2, 3)]
+        (torn,) = path.parent.glob("*.torn")
+        assert torn.read_bytes() == broken[ends[-2] :]
+        assert [torn.name in notice for notice in journal.notices] == [True]
+        torn.unlink()
+        journal.close()
+
+
+@pytest.mark.usefixtures("unsynced")
+@pytest.mark.parametrize("behind", ["zeros", "own bytes", "an older file", "another journal"])
+def test_what_a_crash_leaves_behind_the_end_is_no_record(tmp_path: Path, behind: str) -> None:
+    """Zeros, and blocks that had other content before, come after the end where power is lost while a file grows."""
+    id_, path, ends = written(tmp_path / "j", 4, 20)
+    data = path.read_bytes()
+    older = written(tmp_path / "older", 4, 10, before=b"old")[1].read_bytes()
+    another = written(tmp_path / "other", 4, 20, "another", b"!")[1].read_bytes()
+    tail = {"zeros": bytes(len(data)), "own bytes": data, "an older file": older, "another journal": another}[behind]
+    for cut in range(ends[0], len(data) + 1):
+        for rest in (tail, tail[cut:]) if behind != "own bytes" else (tail, tail[cut % 40 :]):
+            path.write_bytes(data[:cut] + rest)
+            whole = sum(end <= cut for end in ends[1:])
+            journal = Journal(path.parent, Position(id_, 20))
+            assert [p for _, p in journal.records()] == [payload(n) for n in range(1, whole + 1)], cut
+            assert bool(journal.notices) == (path.stat().st_size < cut + len(rest)), cut
+            journal.append([b"next"])
+            assert list(journal.records())[-1] == (20 + whole + 1, b"next")
+            journal.close()
+
+
+def test_zeros_in_the_middle_are_damage(tmp_path: Path) -> None:
+    id_, path, ends = written(tmp_path / "j", 4)
+    data = path.read_bytes()
+    path.write_bytes(data[: ends[1]] + bytes(ends[2] - ends[1]) + data[ends[2] :])
+    with pytest.raises(BelvedereError, match=f"damaged at byte {ends[1]}; whole records follow from byte {ends[2]} on"):
+        Journal(path.parent, Position(id_))
+
+
 def test_committed_segments_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "SEGMENT_BYTES", 200)
     journal = Journal(tmp_path / "j", Position(), lambda: {"keys": ["kept"]})
