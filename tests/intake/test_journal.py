@@ -62,12 +62,14 @@ def unsynced(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "fdatasync", lambda file: None)
 
 
-def written(folder: Path, records: int, since: int = 0, id_: str = "mine", shouts: bool = False) -> tuple[str, Path, list[int]]:
+def written(
+    folder: Path, records: int, since: int = 0, id_: str = "mine", is_other: bool = False
+) -> tuple[str, Path, list[int]]:
     """A journal of one segment behind record `since`: its id, its file, and where each record ends (the header first)."""
     journal = Journal(folder, Position(id_, since))
     ends = []
     for number in range(1, records + 1):
-        journal.append([payload(number).upper() if shouts else payload(number)])
+        journal.append([bytes(255 - b for b in payload(number)) if is_other else payload(number)])
         ends.append(next(folder.glob("*.journal")).stat().st_size)
     journal.close()
     (path,) = folder.glob("*.journal")
@@ -105,7 +107,7 @@ def test_what_a_crash_leaves_behind_the_end_is_no_record(tmp_path: Path, behind:
     """Zeros, and blocks that had other content before, come after the end where power is lost while a file grows."""
     id_, path, ends = written(tmp_path / "j", 4, 20)
     data = path.read_bytes()
-    older = written(tmp_path / "older", 4, 10, shouts=True)[1].read_bytes()
+    older = written(tmp_path / "older", 4, 10, is_other=True)[1].read_bytes()
     another = written(tmp_path / "other", 4, 20, "another", True)[1].read_bytes()
     tail = {"zeros": bytes(len(data)), "own bytes": data, "an older file": older, "another journal": another}[behind]
     for cut in range(ends[0], len(data) + 1):
