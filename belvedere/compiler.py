@@ -11,7 +11,7 @@ from pathlib import Path
 
 from sqlglot import exp
 
-from belvedere.catalog import Catalog, OnError, Placement, Relationship, View, equal_as_they_are
+from belvedere.catalog import Catalog, Grant, OnError, Placement, Relationship, View, equal_as_they_are
 from belvedere.connectors.registry import SourceTables
 from belvedere.errors import BelvedereError, Diagnostic, Severity
 from belvedere.lang.lower import lower_script
@@ -152,20 +152,36 @@ def with_grants(catalog: Catalog, project: ProjectSettings | None) -> tuple[Cata
     if project is None or not project.roles:
         return catalog, ()
     from belvedere.lang.grants import grants_of  # loaded by the few projects that have roles
-    from belvedere.store.read.query import guard_of
-    from belvedere.store.read.statements import check_guard
 
     grants, found = grants_of(catalog, project.roles)
     refused = list(found)
     for name, grant in grants.items():
-        for id_, condition in grant.rows.items():
+        for id_ in grant.rows:
             try:
-                check_guard(guard_of(condition))
+                grants[name] = _with_old_rows(grants[name], id_)
             except BelvedereError as error:
                 message = f"role `{name}`, rows of `{catalog.name_of(id_)}`: {error.diagnostics[0].message}"
                 place = project.roles[name].place("rows", catalog.name_of(id_))
                 refused.append(replace(error.diagnostics[0], message=message, span=place))
     return replace(catalog, grants=grants), tuple(refused)
+
+
+def _with_old_rows(grant: Grant, id_: str) -> Grant:
+    """The grant with its condition on these rows asked of changed rows as they were, too; where a database cannot ask that, nobody of the
+    role sees how they were. Raises B8020 where it cannot ask the condition at all.
+    """
+    from belvedere.lang.grants import of_both_rows, without_old
+    from belvedere.store.read.query import guard_of
+    from belvedere.store.read.statements import check_guard
+
+    condition = grant.rows[id_]
+    check_guard(guard_of(condition))
+    both = of_both_rows(condition)
+    try:
+        check_guard(guard_of(both))
+    except BelvedereError:
+        return without_old(grant, id_)
+    return replace(grant, rows={**grant.rows, id_: both})
 
 
 def _told(relationship: Relationship, why: Diagnostic, catalog: Catalog) -> Diagnostic:

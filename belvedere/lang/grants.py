@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
+import pyarrow as pa
 from sqlglot import exp
 
 from belvedere.catalog import Catalog, Grant, QueryTemplate, Relationship, Right, RowCondition, pushed_inputs
 from belvedere.errors import BelvedereError, Diagnostic, Severity, Span, fail
 from belvedere.lang.names import did_you_mean
 from belvedere.lang.row_conditions import row_condition
-from belvedere.plan.expressions import columns_of
+from belvedere.plan.expressions import columns_of, map_columns
 from belvedere.plan.nodes import Node, Project, Scan
 from belvedere.plan.prune import prune
 from belvedere.role_settings import RoleSettings
@@ -234,6 +235,26 @@ class _Granting:
             self.rows[kept] = replace(condition, schema=schema)
         if hidden := frozenset(c for c in self.hidden.get(target, ()) if schema.find(c) is not None):
             self.hidden[kept] = hidden
+
+
+def of_both_rows(condition: RowCondition) -> RowCondition:
+    """The condition asked of a changed row as it is and as it was (`_old`), so that it tells of no row which the role never saw. A
+    condition on rows without `_old` stays as it is.
+    """
+    old = condition.schema.find(OLD)
+    if old is None or not pa.types.is_struct(old.type):
+        return condition
+    members, before = {f.name for f in old.type}, exp.column(OLD, quoted=True)
+    asked = map_columns(
+        condition.condition,
+        lambda c: exp.Dot(this=before.copy(), expression=exp.to_identifier(c.name, quoted=True)) if c.name in members else c,
+    )
+    return replace(condition, condition=exp.And(this=exp.paren(condition.condition), expression=exp.paren(asked)))
+
+
+def without_old(grant: Grant, id_: str) -> Grant:
+    """The grant without the rows of `id_` as they were."""
+    return replace(grant, hidden={**grant.hidden, id_: grant.hidden.get(id_, frozenset()) | {OLD}})
 
 
 def columns_read(plan: Node) -> dict[str, frozenset[str]]:

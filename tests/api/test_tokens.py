@@ -24,6 +24,7 @@ from belvedere.api.access import token_keys
 from belvedere.api.access.gate import Gate, ServerSettings
 from belvedere.api.access.tokens import TokenRules, TokenVerifier, token_rules
 from belvedere.api.serving.processes import server_settings, start_api
+from belvedere.catalog import Right
 from belvedere.compiler import compile_script
 from belvedere.errors import BelvedereError
 from belvedere.intake.desk import Desk
@@ -191,7 +192,7 @@ def test_an_unknown_key_is_looked_for_and_absent_keys_are_told(keys_address: str
     def enter(token: str) -> int:
         headers = {b"authorization": f"Bearer {token}".encode()}
         asyncio.run(gate.look_for_key(headers))
-        refused = gate.enter({"type": "http", "method": "GET", "path": "/rest", "headers": []}, headers)
+        refused = gate.enter({"type": "http", "method": "GET", "path": "/rest", "headers": []}, headers, Right.READ)
         return 200 if refused is None else refused.status
 
     time.sleep(0.3)

@@ -19,17 +19,11 @@ from belvedere.api.access.callers import Caller, check_right
 from belvedere.api.access.origins import is_foreign
 from belvedere.api.access.rates import Rates
 from belvedere.api.access.tokens import TokenRules, TokenVerifier, role_named
-from belvedere.api.failures import KEYS_AWAY, LIMIT_EXCEEDED, NOT_ALLOWED, RequestError
+from belvedere.api.failures import BAD_REQUEST, KEYS_AWAY, LIMIT_EXCEEDED, NOT_ALLOWED, RequestError
+from belvedere.api.http.guarded import Needed, Way
 from belvedere.api.http.pushes import CLAIMS
 from belvedere.api.limits import Limits
 from belvedere.catalog import ALL_RIGHTS, Grant, Right
-
-OPEN = ("/", "/console", "/healthz", "/readyz")
-"""Paths that need no token, with what is below them; everything else needs it, where there is one."""
-UNCOUNTED = ("/healthz", "/readyz")
-"""Paths that are answered however many requests came: those who watch the server ask them."""
-GUARDED = ("/graphql", "/streams", "/rest", "/openapi.json", "/mcp")
-"""Paths that foreign web pages may not ask."""
 
 TOKEN = "belvedere.token"
 """The member of a WebSocket's scope with the token by which its caller was let in."""
@@ -101,23 +95,20 @@ class Gate:
         if given is not None and self._verifier is not None and self._verifier.lacks_key(given.decode("latin-1")):
             await asyncio.to_thread(self._verifier.refresh)
 
-    def enter(self, scope: Scope, headers: Headers) -> RequestError | None:
-        """Why a request is refused, or None. What the caller's token says is then in its scope (`CLAIMS`)."""
-        path, method = scope["path"], scope.get("method", "GET")
-        hosts = self._settings.hosts
+    def enter(self, scope: Scope, headers: Headers, needed: Needed) -> RequestError | None:
+        """Why a request is refused whose route takes `needed`, or None. What the caller's token says is then in its scope (`CLAIMS`)."""
+        method, is_open = scope.get("method", "GET"), needed in (Way.OPEN, Way.WATCHED)
         scope[CLAIMS] = None
-        if hosts is not None and _host(headers.get(b"host", b"")) not in hosts:
-            hint = "use localhost or 127.0.0.1 in the URL"
-            return RequestError(NOT_ALLOWED, "this server answers to its own names only", hint, status=421)
-        if method == "OPTIONS":
-            return None
-        if path.startswith(GUARDED):
-            allowed = self._settings.pushing if is_push(path) else self._settings.origins
+        refused = self._wrong_host(scope, headers)
+        if refused is not None or method == "OPTIONS":
+            return refused
+        if not is_open:
+            allowed = self._settings.pushing if needed is Right.PUSH else self._settings.origins
             try:
                 self.refuse_foreign(method, headers, allowed)
             except RequestError as error:
                 return error
-        crowded = None if path in UNCOUNTED else self._counted(self._addresses, _address(scope))
+        crowded = None if needed is Way.WATCHED else self._counted(self._addresses, _address(scope))
         if crowded is not None:  # before the token: a guess counts, too
             return crowded
         given = _bearer(headers)
@@ -125,14 +116,23 @@ class Gate:
         later = scope["type"] == "websocket"  # a page can send a token in the first message alone
         try:
             scope[CLAIMS] = caller = self._without_token if given is None else self._caller(given)
-            if caller is None and not later and not _is_open(path):
+            if caller is None and not later and not is_open:
                 return _no_token(given is not None)
-            right = right_for(path)
-            if caller is not None and right is not None:
-                check_right(caller, right)
+            if caller is not None and isinstance(needed, Right):
+                check_right(caller, needed)
         except RequestError as error:
-            return None if _is_open(path) else error
-        return None if caller is None or given is None or path in UNCOUNTED else self._counted(self._tokens, given)
+            return None if is_open else error
+        return None if caller is None or given is None or needed is Way.WATCHED else self._counted(self._tokens, given)
+
+    def _wrong_host(self, scope: Scope, headers: Headers) -> RequestError | None:
+        """Why the server that the request names is not this one."""
+        if sum(name == b"host" for name, _ in scope["headers"]) > 1:  # RFC 9112, 3.2: a proxy may go by the other one
+            return RequestError(BAD_REQUEST, "the request has more than one header `Host`", "send one")
+        hosts = self._settings.hosts
+        if hosts is None or _host(headers.get(b"host", b"")) in hosts:
+            return None
+        hint = "use localhost or 127.0.0.1 in the URL"
+        return RequestError(NOT_ALLOWED, "this server answers to its own names only", hint, status=421)
 
     def refuse_foreign(self, method: str, headers: Headers, allowed: tuple[str, ...]) -> None:
         """Raise where a page of another origin than those makes the browser send this."""
@@ -222,22 +222,6 @@ def _address(scope: Scope) -> str:
     return client[0] if client else ""
 
 
-def is_push(path: str) -> bool:
-    """Whether what is asked there writes."""
-    return path.startswith("/streams") and not path.endswith("/events")
-
-
-def right_for(path: str) -> Right | None:
-    """What a caller must be allowed to ask there; None where that depends on what is asked, or everybody may."""
-    if path in ("/status", "/status/events", "/metrics"):
-        return Right.STATUS
-    if is_push(path):
-        return Right.PUSH
-    return (
-        Right.READ if path.startswith(("/streams", "/rest", "/mcp", "/openapi.json", "/schema.graphql", "/lineage")) else None
-    )
-
-
 def _no_token(given: bool) -> RequestError:
     """Of a request without a token, or with one that does not count (RFC 6750, 3)."""
     headers = {"www-authenticate": 'Bearer realm="belvedere"' + (', error="invalid_token"' if given else "")}
@@ -250,10 +234,6 @@ def _bearer(headers: Headers) -> bytes | None:
     return given if scheme.lower() == b"bearer" else None
 
 
-def _is_open(path: str) -> bool:
-    return path in OPEN or path.startswith("/console/")
-
-
 def _host(header: bytes) -> str:
-    text = header.decode("latin-1")
+    text = header.decode("latin-1").lower()
     return text.rpartition(":")[0] if ":" in text and not text.endswith("]") else text

@@ -1,15 +1,20 @@
 """Connections of a serving process: how many there may be, how large a request's head, and how long a request may take to come.
 
 In: bytes of a socket. Out: HTTP requests for uvicorn. A client that opens connections and says nothing is cut off, one too many is
-answered with 503.
+answered with 503; what is refused here is told as a problem (RFC 9457), as everywhere else.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
+from http import HTTPStatus
 from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from belvedere.api.failures import BAD_REQUEST, LIMIT_EXCEEDED
+from belvedere.intake.desk import problem
 
 MOST = 2_000
 """Connections of a process."""
@@ -18,31 +23,52 @@ HEAD_SECONDS = 10.0
 BODY_SECONDS = 60.0
 """So long its body may take to come."""
 HEAD_BYTES = 64_000
-"""So many bytes a request's head has at most, or a little more where they come at once."""
+"""So many bytes a request's head has at most: its address and its headers."""
+LINE_BYTES = 8_000
+"""So many bytes the address or a header of a WebSocket's handshake has at most."""
 IDLE_SECONDS = 30
 """So long a connection is kept without a request."""
+LINGER_SECONDS = 1.0
+"""So long what a client still sends is read away after it was refused: else its system may throw the answer away, unread."""
 
-_FULL = b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
-_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
-_SLOW = b"HTTP/1.1 408 Request Timeout\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
+
+def _refusal(status: int, code: str, message: str, hint: str | None = None, more: bytes = b"") -> bytes:
+    body = json.dumps(problem(status, code, message, hint)).encode()
+    return (
+        b"HTTP/1.1 %d %b\r\ncontent-type: application/problem+json\r\n%bcontent-length: %d\r\nconnection: close\r\n\r\n%b"
+        % (status, HTTPStatus(status).phrase.encode(), more, len(body), body)
+    )
+
+
+_FULL = _refusal(503, LIMIT_EXCEEDED, "too many connections", "ask again a little later", b"retry-after: 1\r\n")
+_LARGE = _refusal(
+    431, LIMIT_EXCEEDED, f"the head of the request has more than {HEAD_BYTES} bytes", "send fewer or shorter headers"
+)
+_LONG = _refusal(414, LIMIT_EXCEEDED, "the address of the request is too long", "send a query by POST, in its body")
+_SLOW = _refusal(408, LIMIT_EXCEEDED, "the request did not come in time")
+_UNREADABLE = _refusal(400, BAD_REQUEST, "the request is not HTTP")
 
 
 class Connection(HttpToolsProtocol):
     """uvicorn's connection, bounded."""
 
     _head = 0
+    """So many bytes were read of a head that has not ended."""
+    _whole = 0
+    """So many bytes the head has as far as its headers are whole."""
     _is_head = True
     _coming: float | None = HEAD_SECONDS
     """So long what is coming may take; None between two requests."""
     _waiting: float | None = None
     """The same, as far as there is a timer for it."""
     _timer: asyncio.TimerHandle | None = None
+    _is_refused = False
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
         self._coming = HEAD_SECONDS
         if len(self.connections) > MOST:
-            self._refuse(_FULL)
+            self._refuse(_FULL, 0.0)
         else:
             self._wait()
 
@@ -52,26 +78,66 @@ class Connection(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
+        if self._is_refused:  # what is still under way
+            return
         self._head += len(data) if self._is_head else 0
         super().data_received(data)
         if self._is_head and self._head > HEAD_BYTES:
-            self._refuse(_LARGE)
+            self._refuse_head()
         elif self._coming is not self._waiting:  # most requests come at once: no timer is made for them
             self._wait()
 
+    def eof_received(self) -> None:
+        if self._is_refused:
+            self.transport.close()
+        else:
+            super().eof_received()
+
     def on_message_begin(self) -> None:
         super().on_message_begin()
-        self._is_head, self._coming = True, HEAD_SECONDS
+        self._is_head, self._whole, self._coming = True, 0, HEAD_SECONDS
+
+    def on_url(self, url: bytes) -> None:
+        super().on_url(url)
+        self._whole += len(url)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        super().on_header(name, value)
+        self._whole += len(name) + len(value) + 4
 
     def on_headers_complete(self) -> None:
         self._is_head, self._coming = False, BODY_SECONDS
-        super().on_headers_complete()
+        if self._whole > HEAD_BYTES or self._is_long_handshake():
+            self._refuse_head()
+        if not self._is_refused:
+            super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        if not self._is_refused:
+            super().on_body(body)
 
     def on_message_complete(self) -> None:
-        super().on_message_complete()
-        self._is_head, self._head, self._coming = True, 0, None
+        if not self._is_refused:
+            super().on_message_complete()
+            self._is_head, self._head, self._coming = True, 0, None
         if self._timer is not None:
             self._wait()
+
+    def handle_websocket_upgrade(self) -> None:
+        if not self._is_refused:
+            super().handle_websocket_upgrade()
+
+    def send_400_response(self, msg: str) -> None:
+        self._refuse(_UNREADABLE)
+
+    def _is_long_handshake(self) -> bool:
+        """Whether this is a WebSocket's handshake with a line that the library of WebSockets does not read."""
+        if not (self.parser.should_upgrade() and self._should_upgrade()):
+            return False
+        return len(self.url) > LINE_BYTES or any(len(name) + len(value) > LINE_BYTES for name, value in self.headers)
+
+    def _refuse_head(self) -> None:
+        self._refuse(_LONG if len(self.url) > LINE_BYTES and len(self.url) > self._whole / 2 else _LARGE)
 
     def _wait(self) -> None:
         """Have a timer for what is coming, and no other."""
@@ -80,9 +146,17 @@ class Connection(HttpToolsProtocol):
         self._timer = None if self._coming is None else self.loop.call_later(self._coming, self._refuse, _SLOW)
         self._waiting = self._coming
 
-    def _refuse(self, answer: bytes) -> None:
+    def _refuse(self, answer: bytes, linger: float = LINGER_SECONDS) -> None:
         self._coming = None
         self._wait()
-        if not self.transport.is_closing():
-            self.transport.write(answer)
+        if self._is_refused or self.transport.is_closing():
+            return
+        self._is_refused = True
+        self.transport.write(answer)
+        if not linger:
             self.transport.close()
+            return
+        if self.transport.can_write_eof():
+            self.transport.write_eof()
+        self.flow.resume_reading()
+        self.loop.call_later(linger, self.transport.close)

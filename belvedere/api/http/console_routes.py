@@ -7,21 +7,22 @@ are told so (Content-Security-Policy). Rows come from GraphQL, as for every othe
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
-from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
 import belvedere.console
 from belvedere.api.failures import RequestError
+from belvedere.api.http.guarded import Mount, Route, Way
 from belvedere.api.http.lineage import definition_of, explanations_of, lineage_of
 from belvedere.api.http.pushes import CLAIMS
 from belvedere.api.live.status_events import status_events
-from belvedere.catalog import Catalog
+from belvedere.catalog import Catalog, Right
 from belvedere.intake.claims import Claims
 
 if TYPE_CHECKING:
@@ -37,9 +38,11 @@ HEADERS = {
     "cache-control": "no-cache",
 }
 """What browsers are told with each file of the console."""
+SERVED = (".css", ".html", ".js", ".svg", ".txt")
+"""How the files end that browsers ask for: the folder is a package of Python, and the editor's sources lie in it."""
 
 
-def console_routes(application: Application, catalog: Catalog) -> list[BaseRoute]:
+def console_routes(application: Application, catalog: Catalog) -> list[Route | Mount]:
     """The routes of the console."""
     folder = belvedere.console.__path__[0]
     explained: dict[str | None, Mapping[str, dict[str, Any]]] = {}
@@ -77,16 +80,19 @@ def console_routes(application: Application, catalog: Catalog) -> list[BaseRoute
         return status_events(application.streams, application.last_epoch, status, claims)
 
     return [
-        Route("/", page),
-        Route("/lineage", lineage),
-        Route("/lineage/{id:path}", definition),
-        Route("/status/events", events),
-        Mount("/console", _Files(directory=folder)),
+        Route("/", page, right=Way.OPEN),
+        Route("/lineage", lineage, right=Right.READ),
+        Route("/lineage/{id:path}", definition, right=Right.READ),
+        Route("/status/events", events, right=Right.STATUS, methods=["GET"]),
+        Mount("/console", _Files(directory=folder), right=Way.OPEN),
     ]
 
 
 class _Files(StaticFiles):
     """The console's files, with the headers of `HEADERS`."""
+
+    def lookup_path(self, path: str) -> tuple[str, os.stat_result | None]:
+        return super().lookup_path(path) if path.endswith(SERVED) else ("", None)
 
     def file_response(self, full_path: Any, stat_result: Any, scope: Scope, status_code: int = 200) -> Response:
         answer = super().file_response(full_path, stat_result, scope, status_code)

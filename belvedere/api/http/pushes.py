@@ -14,13 +14,13 @@ from typing import Any, Protocol
 
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 from starlette.types import Receive
 
 from belvedere.api.access.callers import own_key
 from belvedere.api.failures import AGAIN, BAD_REQUEST, LIMIT_EXCEEDED, RequestError
+from belvedere.api.http.guarded import Route
 from belvedere.api.http.push_bodies import JSON_TYPES, LINES_TYPES, rows_of
-from belvedere.catalog import Catalog, Input
+from belvedere.catalog import Catalog, Input, Right
 from belvedere.errors import BelvedereError
 from belvedere.intake.claims import MISSING, Claims
 from belvedere.intake.desk import Reply, problem
@@ -67,8 +67,8 @@ def push_routes(seen: See, desk: DeskClient, most_bytes: int, most_rows: int) ->
 
         return handle
 
-    acts = [Route(f"/streams/{{name}}/{kind.value}", act(kind), methods=["POST"]) for kind in Act]
-    return [Route("/streams/{name}", rows, methods=["POST"]), *acts]
+    acts = [Route(f"/streams/{{name}}/{kind.value}", act(kind), right=Right.PUSH, methods=["POST"]) for kind in Act]
+    return [Route("/streams/{name}", rows, right=Right.PUSH, methods=["POST"]), *acts]
 
 
 def problem_answer(error: RequestError | BelvedereError) -> Response:

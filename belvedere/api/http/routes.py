@@ -1,26 +1,29 @@
-"""Everything but GraphQL and REST: `/streams`, what describes the API, what watches it, and the console at `/`.
+"""The addresses of the API, and the right that each takes: GraphQL, REST, `/streams`, what describes the API, what watches it, the console.
 
-In: an application and its catalog. Out: the routes as a Starlette application. Who may ask is decided before.
+In: an application and its catalog. Out: routes, and what answers them. Who may ask is decided before, by the right of the route.
 """
 
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
-from starlette.routing import Route
+from starlette.types import ASGIApp
 
-from belvedere.api.failures import AGAIN, NOT_ALLOWED, RequestError
+from belvedere.api.failures import AGAIN, BAD_REQUEST, NOT_ALLOWED, NOT_FOUND, RequestError
 from belvedere.api.http.console_routes import console_routes
+from belvedere.api.http.guarded import Mount, Route, Way
 from belvedere.api.http.pushes import CLAIMS, problem_answer, push_routes
 from belvedere.api.http.status import STATE_FIGURES, state_figures
 from belvedere.api.http.view_metrics import view_metrics
 from belvedere.api.live.sse import events_of, is_passing, no_events_yet, plain_events
-from belvedere.catalog import Catalog
+from belvedere.catalog import Catalog, Right
 from belvedere.errors import BelvedereError
 
 if TYPE_CHECKING:
@@ -29,24 +32,51 @@ if TYPE_CHECKING:
     from belvedere.store.protocol import EpochRow
 
 
-def routes(application: Application, catalog: Catalog) -> Starlette:
-    """The routes of an application."""
+def routes(application: Application, catalog: Catalog, graphql: ASGIApp, mcp: ASGIApp) -> list[Route | Mount]:
+    """The routes of an application; `graphql` and `mcp` answer what is asked there by any method."""
     limits = application.settings.limits
-    return Starlette(
-        routes=[
-            *_watched(application),
-            *_described(application),
-            *console_routes(application, catalog),
-            Route("/streams/{name}/events", partial(_events, application), methods=["GET"]),
-            *push_routes(application.seen, application.desk, limits.push, limits.push_rows),
-        ],
-        exception_handlers={RequestError: _failed, BelvedereError: _failed},
-    )
+    return [
+        Route("/graphql", graphql, right=Way.ASKED, methods=None),
+        Mount("/rest", application.rest, right=Right.READ),
+        Route("/mcp", mcp, right=Right.READ, methods=None),
+        *_watched(application),
+        *_described(application),
+        *console_routes(application, catalog),
+        Route("/streams/{name}/events", partial(_events, application), right=Right.READ, methods=["GET"]),
+        *push_routes(application.seen, application.desk, limits.push, limits.push_rows),
+    ]
 
 
-async def _failed(request: Request, error: Exception) -> Response:
-    assert isinstance(error, RequestError | BelvedereError)
+def routed(of: Sequence[Route | Mount]) -> Starlette:
+    """What answers requests to these routes; errors are told as problems (RFC 9457). An address with a slash too many is not there: a
+    redirect would name the host that the client made up.
+    """
+    handlers: Any = {RequestError: _failed, BelvedereError: _failed, HTTPException: _refused}
+    made = Starlette(routes=of, exception_handlers=handlers)
+    made.router.redirect_slashes = False
+    return made
+
+
+async def _failed(request: Request, error: RequestError | BelvedereError) -> Response:
     return problem_answer(error)
+
+
+async def _refused(request: Request, error: HTTPException) -> Response:
+    """What Starlette refuses: an address that is not there, or does not take the method."""
+    headers = error.headers
+    if error.status_code == 405:
+        allowed = ", ".join(sorted((headers or {}).get("Allow", "").split(", ")))
+        message = f"{request.url.path[:100]} does not take {request.method[:20]}"
+        return problem_answer(RequestError(BAD_REQUEST, message, f"use {allowed}", status=405, headers=headers))
+    if error.status_code == 404:
+        return problem_answer(not_there(request.url.path))
+    return problem_answer(RequestError(BAD_REQUEST, error.detail, status=error.status_code, headers=headers))
+
+
+def not_there(path: str) -> RequestError:
+    """The error of an address that nobody answers."""
+    hint = f"ask {path[:100].rstrip('/')}" if path.endswith("/") and path.strip("/") else "`/openapi.json` lists what there is"
+    return RequestError(NOT_FOUND, f"there is nothing at {path[:100]}", hint, status=404)
 
 
 async def _seen(application: Application, request: Request) -> Seen:
@@ -80,7 +110,12 @@ def _watched(application: Application) -> list[Route]:
         row, seen = await application.last_epoch(), await _seen(application, request)
         return JSONResponse(await application.in_planner(lambda: application.status(row, seen.catalog)))
 
-    return [Route("/healthz", health), Route("/readyz", ready), Route("/metrics", metrics), Route("/status", status)]
+    return [
+        Route("/healthz", health, right=Way.WATCHED),
+        Route("/readyz", ready, right=Way.WATCHED),
+        Route("/metrics", metrics, right=Right.STATUS),
+        Route("/status", status, right=Right.STATUS),
+    ]
 
 
 def _described(application: Application) -> list[Route]:
@@ -99,7 +134,7 @@ def _described(application: Application) -> list[Route]:
         seen = await _seen(application, request)
         return Response(await application.in_planner(lambda: seen.openapi_text), media_type="application/json")
 
-    return [Route("/schema.graphql", schema), Route("/openapi.json", openapi)]
+    return [Route("/schema.graphql", schema, right=Right.READ), Route("/openapi.json", openapi, right=Right.READ)]
 
 
 async def _events(application: Application, request: Request) -> Response:

@@ -18,7 +18,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from belvedere.api.access.callers import check_right, grant_of
-from belvedere.api.access.gate import Gate, ServerSettings, is_push
+from belvedere.api.access.gate import Gate, ServerSettings
 from belvedere.api.agents.mcp_server import ModelContext
 from belvedere.api.failures import BAD_REQUEST, ENDING, INTERNAL, NOT_FOUND, NOT_READY, RequestError
 from belvedere.api.graphql.endpoint import QUICK, Answer, Api
@@ -28,9 +28,10 @@ from belvedere.api.http import etags
 from belvedere.api.http.asked import JSON, Asked, asked_of, errors_of, media_of, status_of_error
 from belvedere.api.http.compression import Compressed
 from belvedere.api.http.departures import Departure
+from belvedere.api.http.guarded import Needed, Ways
 from belvedere.api.http.metrics import Metrics
 from belvedere.api.http.pushes import CLAIMS, problem_answer
-from belvedere.api.http.routes import routes
+from belvedere.api.http.routes import routed, routes
 from belvedere.api.http.status import seen_status, status_of
 from belvedere.api.live.event_streams import EventStreams, Told
 from belvedere.api.live.sse import EVENTS, graphql_events, is_passing, no_events_yet, takes_events_alone
@@ -102,8 +103,9 @@ class Application:
         self._threads = ThreadPoolExecutor(self.settings.threads, thread_name_prefix="read")
         self._planners = ThreadPoolExecutor(PLANNERS, thread_name_prefix="plan")
         self.rest = RestEndpoint(self, self._run, self._opened)
-        self._others = routes(self, catalog)
         self._model_context = ModelContext(self.seen, self._first, self.why, self.settings.limits.size, self.in_planner)
+        self.routes = routes(self, catalog, self._graphql, self._model_context)
+        self._ways, self._others = Ways(self.routes), routed(self.routes)
         self._reading, self._pushing = self._outer(self.settings.origins), self._outer(self.settings.pushing)
         self._direct = Compressed(self._respond)
         self._ending = False
@@ -114,6 +116,8 @@ class Application:
         return Compressed(CORSMiddleware(self._respond, origins, ("GET", "HEAD", "POST"), _SENT, expose_headers=_SHOWN))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope.get("path") == "/graphql/":  # as many frameworks write their own
+            scope = {**scope, "path": "/graphql", "raw_path": b"/graphql"}
         if scope["type"] != "http":
             await (self._websocket if scope["type"] == "websocket" else self._others)(scope, receive, send)
             return
@@ -129,7 +133,14 @@ class Application:
         """
         if scope["method"] == "POST" and all(name != b"origin" for name, _ in scope["headers"]):
             return self._direct
-        return self._pushing if is_push(scope["path"]) else self._reading
+        return self._pushing if self._needed(scope) is Right.PUSH else self._reading
+
+    def _needed(self, scope: Scope) -> Needed:
+        """What a request needs; one that asks for leave needs what the request that it is about does."""
+        if scope.get("method") != "OPTIONS":
+            return self._ways.needed(scope)
+        asked = next((value for name, value in scope["headers"] if name == b"access-control-request-method"), b"GET")
+        return self._ways.needed(scope, asked.decode("latin-1").upper())
 
     @property
     def is_idle(self) -> bool:
@@ -155,7 +166,7 @@ class Application:
     async def _websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = dict(scope["headers"])
         await self._gate.look_for_key(headers)
-        refused = _ends() if self._ending else self._gate.enter(scope, headers)
+        refused = _ends() if self._ending else self._gate.enter(scope, headers, self._ways.needed(scope))
         if refused is not None or scope["path"] != "/graphql":
             await send({"type": "websocket.close", "code": 1008})  # before it was accepted: answered with 403
             return
@@ -201,22 +212,20 @@ class Application:
         headers = dict(scope["headers"])
         if self._gate.has_keys:
             await self._gate.look_for_key(headers)
-        refused = _ends() if self._ending else self._gate.enter(scope, headers)
+        refused = _ends() if self._ending else self._gate.enter(scope, headers, self._needed(scope))
         if refused is not None:
-            await _refused(scope["path"], headers, refused)(scope, receive, send)
+            await _refused(scope, headers, refused)(scope, receive, send)
         elif scope["path"] == "/graphql":
-            await self._graphql(scope, headers, receive, send)
+            await self._graphql(scope, receive, send)
         elif f"{scope['path']}/".startswith("/rest/"):
             await self.rest(scope, receive, send)
-        elif scope["path"] == "/mcp":
-            await self._model_context(scope, receive, send)
         else:
             await self._others(scope, receive, send)
 
     # GraphQL over HTTP
 
-    async def _graphql(self, scope: Scope, headers: Mapping[bytes, bytes], receive: Receive, send: Send) -> None:
-        started = time.perf_counter()
+    async def _graphql(self, scope: Scope, receive: Receive, send: Send) -> None:
+        started, headers = time.perf_counter(), dict(scope["headers"])
         media = media_of(headers)
         if scope["method"] == "OPTIONS":
             await Response(status_code=204, headers={"allow": "GET, POST, OPTIONS"})(scope, receive, send)
@@ -409,8 +418,9 @@ def _ends() -> RequestError:
     return RequestError(ENDING, "this server ends", "ask again a little later", status=503)
 
 
-def _refused(path: str, headers: Mapping[bytes, bytes], error: RequestError) -> Response:
+def _refused(scope: Scope, headers: Mapping[bytes, bytes], error: RequestError) -> Response:
     """A refusal in the form of what was asked."""
-    if is_passing(error, headers.get(b"accept", b"")) and path.endswith("/events"):
+    path = scope["path"]
+    if scope["method"] == "GET" and path.endswith("/events") and is_passing(error, headers.get(b"accept", b"")):
         return no_events_yet()
     return Response(errors_of(error), error.status, error.headers, JSON) if path == "/graphql" else problem_answer(error)

@@ -174,6 +174,10 @@ class Dialect(ABC):
         """The JSON text, as it is stored, of what a path of names leads to in an object; NULL for `null` and where nothing is."""
 
     @abstractmethod
+    def member_value(self, sql: str, name: str, type_: pa.DataType) -> str | None:
+        """A member of the object that a column holds, in the stored form of its type; None where the database cannot say it."""
+
+    @abstractmethod
     def array(self, row: str) -> str:
         """All rows' JSON texts as one JSON array."""
 

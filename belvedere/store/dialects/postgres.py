@@ -30,6 +30,7 @@ from belvedere.store.dialects.dialect import (
     null_order,
 )
 from belvedere.store.dialects.faults import FaultRule
+from belvedere.store.dialects.member_values import postgres_member
 from belvedere.store.dialects.postgres_rows import escaped, unescaped
 from belvedere.store.protocol import AnsweringReader, Reader
 from belvedere.store.read.query import Operator, Role, Sort
@@ -207,6 +208,9 @@ class Postgres(Dialect):
         found = f"(CAST({without} AS json)#>ARRAY[{where}])::text"
         restored = rf"replace(replace({found},'\u0041','\u0000'),'\u005c','\\')"
         return rf"nullif(CASE WHEN strpos({sql},'\u0000')=0 THEN {plain} ELSE {restored} END,'null')"
+
+    def member_value(self, sql: str, name: str, type_: pa.DataType) -> str | None:
+        return postgres_member(sql, name, type_)
 
     def array(self, row: str) -> str:
         return f"'['||coalesce(string_agg({row},','),'')||']'"

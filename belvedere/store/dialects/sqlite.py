@@ -24,6 +24,7 @@ from belvedere.store.dialects import taken_back
 from belvedere.store.dialects.codec import Form, TypeNames, casting, is_text
 from belvedere.store.dialects.dialect import MEAN_DIGITS, Dialect, Made, Pair, Patterns, is_binary, literal, null_order
 from belvedere.store.dialects.faults import FaultRule
+from belvedere.store.dialects.member_values import sqlite_member
 from belvedere.store.dialects.python_sqlite import IS_EXACT
 from belvedere.store.dialects.sqlite_decimal_sums import mean_of_decimals, mean_of_integers, sum_of_decimals
 from belvedere.store.dialects.sqlite_decimals import (
@@ -221,6 +222,9 @@ class Sqlite(Dialect):
     def member(self, sql: str, path: Sequence[str]) -> str:
         where = literal("$" + "".join(f'."{name}"' for name in path))
         return f"nullif({sql}->{where},'null')"
+
+    def member_value(self, sql: str, name: str, type_: pa.DataType) -> str | None:
+        return sqlite_member(sql, name, type_)
 
     def array(self, row: str) -> str:
         # for no row printf writes nothing: less deep than coalesce, and SQLite's parser has a small stack

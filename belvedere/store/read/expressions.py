@@ -59,6 +59,19 @@ def _column(tree: Expr, scope: NameBindings) -> TypedSql:
     return TypedSql(sql, type_)
 
 
+def _member(tree: Expr, scope: NameBindings) -> TypedSql:
+    """`_old.tenant`: a member of the object that a column holds."""
+    owner, name = tree.this, tree.expression.name
+    if not isinstance(owner, exp.Column):
+        raise refused(tree)
+    sql, type_ = scope.column(owner)
+    place = type_.get_field_index(name) if types.is_struct(type_) else -1
+    found = None if place < 0 else scope.dialect.member_value(sql, name, type_.field(place).type)
+    if found is None:
+        raise refused(tree)
+    return TypedSql(found, type_.field(place).type)
+
+
 def _literal(tree: Expr, scope: NameBindings) -> TypedSql:
     assert isinstance(tree, exp.Literal)
     if tree.is_string:
@@ -372,6 +385,7 @@ def _aggregate(tree: Expr, scope: NameBindings) -> None:
 Printer = Callable[[Expr, NameBindings], TypedSql]
 _PRINTERS: tuple[tuple[type[Expr] | tuple[type[Expr], ...], Printer], ...] = (
     (exp.Column, _column),
+    (exp.Dot, _member),
     (exp.Literal, _literal),
     (exp.Interval, _interval),
     (exp.Neg, _negative),
