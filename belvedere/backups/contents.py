@@ -17,7 +17,7 @@ from belvedere.durable import sync_folder
 from belvedere.errors import BelvedereError, fail
 
 NAME = "backup.json"
-VERSION = 1
+VERSION = 2
 DATABASE, STATE, INTAKE = "database", "state", "intake"
 CHUNK = 1 << 20
 
@@ -35,6 +35,12 @@ class Contents:
     clock: str
     taken_at: str
     files: Mapping[str, tuple[int, str]]
+    store: str
+    """The id of the store that it was taken from."""
+    journal: str
+    """The id of its journal."""
+    sequence: int
+    """The number of the last record of the journal that the epoch has taken in."""
 
     @property
     def bytes(self) -> int:

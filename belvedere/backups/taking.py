@@ -12,7 +12,7 @@ import os
 import resource
 import shutil
 from contextlib import ExitStack
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -23,6 +23,7 @@ from belvedere.durable import sync_folder
 from belvedere.engine.epoch import STATE as PLACE
 from belvedere.engine.opening import DOCUMENT, state_place
 from belvedere.errors import BelvedereError, fail
+from belvedere.intake.desk import position_in
 from belvedere.intake.journal import ENDING as SEGMENT
 from belvedere.state.files import Files, damaged
 from belvedere.state.manifest import read_manifest
@@ -31,15 +32,28 @@ from belvedere.state.run import Place
 from belvedere.store import open_reader
 from belvedere.store.copies import Snapshot, snapshot
 from belvedere.store.dialects import dialect_of
+from belvedere.store.identity import identity_of
+from belvedere.store.migrations import refuse_other_format
 from belvedere.store.protocol import EpochRow
-from belvedere.store.system import FORMAT_OF
+from belvedere.store.system import FORMAT_OF, WRITTEN_BY
 
 TRIES = 50
 """Epochs that may be committed one after another in the moment in which the files are opened."""
 
 
-def take_backup(url: str, intake: Path, target: Path) -> Contents:
-    """Copy the store into a folder that is empty, or not there yet.
+@dataclass(frozen=True)
+class _Origin:
+    """A store and the places of what belongs to it."""
+
+    url: str
+    intake: Path
+    root: Path | str | None
+
+
+def take_backup(url: str, intake: Path, target: Path, root: Path | str | None = None) -> Contents:
+    """Copy the store into a folder that is empty, or not there yet; `intake` is the folder in which its journal lies, by its id.
+
+    `root` is the place of its state where one is named.
 
     Raises B7001, B7005, B7014 where there is no store, B7063 where it has no epoch yet, B7061 where files of its state are missing, B7104
     where the folder cannot take the backup.
@@ -49,11 +63,12 @@ def take_backup(url: str, intake: Path, target: Path) -> Contents:
         with ExitStack() as stack:
             for part in (DATABASE, STATE, INTAKE):
                 (target / part).mkdir()
-            taken, row, opened = _moment(url, intake, target, stack)
+            origin = _Origin(url, intake, root)
+            taken, row, opened = _moment(origin, target, stack)
             for path, file in opened:
                 copied(file, path)
                 file.close()
-            _fetch(taken, row, url, target)
+            _fetch(taken, row, origin, target)
             taken.write(target / DATABASE)
             return _finished(url, taken, row, target)
     except BaseException as error:
@@ -75,17 +90,18 @@ def _empty(target: Path) -> None:
         raise fail("B7104", f"the folder {target} is not empty", hint="name a new folder for each backup")
 
 
-def _moment(url: str, intake: Path, target: Path, stack: ExitStack) -> tuple[Snapshot, EpochRow, list[tuple[Path, BinaryIO]]]:
+def _moment(origin: _Origin, target: Path, stack: ExitStack) -> tuple[Snapshot, EpochRow, list[tuple[Path, BinaryIO]]]:
     """The store as of one epoch, and the open files of that epoch with the places for their copies."""
     _allow_many_files()
     for _ in range(TRIES):
         with ExitStack() as attempt:
-            taken = attempt.enter_context(contextlib.closing(snapshot(url)))
+            taken = attempt.enter_context(contextlib.closing(snapshot(origin.url)))
+            refuse_other_format(taken.document(FORMAT_OF), taken.document(WRITTEN_BY))
             row = taken.last_epoch()
             if row is None:
                 raise fail("B7063", "the store has no epoch yet", hint="run its script first: `belvedere run SCRIPT`")
-            opened = _opened(url, taken, row, intake, target, attempt)
-            if _is_last(url, row):
+            opened = _opened(taken, row, origin, target, attempt)
+            if _is_last(origin.url, row):
                 if isinstance(opened, BelvedereError):
                     raise opened
                 stack.enter_context(attempt.pop_all())
@@ -95,12 +111,13 @@ def _moment(url: str, intake: Path, target: Path, stack: ExitStack) -> tuple[Sna
 
 
 def _opened(
-    url: str, taken: Snapshot, row: EpochRow, intake: Path, target: Path, stack: ExitStack
+    taken: Snapshot, row: EpochRow, origin: _Origin, target: Path, stack: ExitStack
 ) -> list[tuple[Path, BinaryIO]] | BelvedereError:
     """The open files, each with the place for its copy; or what is missing: it may have gone with its epoch."""
     try:
-        opened = [(target / INTAKE / p.name, _open(p, stack)) for p in sorted(intake.glob(f"*{SEGMENT}"))]
-        return opened + [(target / STATE / p.name, _open(p, stack)) for p in _state_files(taken, row, url)]
+        journal = origin.intake / identity_of(taken).id
+        opened = [(target / INTAKE / p.name, _open(p, stack)) for p in sorted(journal.glob(f"*{SEGMENT}"))]
+        return opened + [(target / STATE / p.name, _open(p, stack)) for p in _state_files(taken, row, origin)]
     except FileNotFoundError as error:
         return damaged(Path(error.filename), "it is not there")
     except BelvedereError as error:
@@ -127,17 +144,17 @@ def _is_last(url: str, row: EpochRow) -> bool:
     return last is not None and last.epoch == row.epoch
 
 
-def _state_files(taken: Snapshot, row: EpochRow, url: str) -> list[Path]:
+def _state_files(taken: Snapshot, row: EpochRow, origin: _Origin) -> list[Path]:
     """The files of state that the epoch names; none of a state that lies elsewhere."""
-    folder, remote = _state_place(taken, url)
+    folder, remote = _state_place(taken, origin)
     if folder is None or remote is not None:
         return []
     return [folder / name for name in _named(row, Files(folder))]
 
 
-def _fetch(taken: Snapshot, row: EpochRow, url: str, target: Path) -> None:
+def _fetch(taken: Snapshot, row: EpochRow, origin: _Origin, target: Path) -> None:
     """Copy the files of a state that lies elsewhere: there they stay for `[run] retain` after their epoch."""
-    _, remote = _state_place(taken, url)
+    _, remote = _state_place(taken, origin)
     if remote is None:
         return
     files = Files(target / STATE, remote)
@@ -149,9 +166,9 @@ def _fetch(taken: Snapshot, row: EpochRow, url: str, target: Path) -> None:
             raise damaged(target / STATE / name, what, str(error)) from error
 
 
-def _state_place(taken: Snapshot, url: str) -> tuple[Path | None, Remote | None]:
+def _state_place(taken: Snapshot, origin: _Origin) -> tuple[Path | None, Remote | None]:
     document = taken.document(DOCUMENT)
-    return (None, None) if document is None else state_place(document, url)
+    return (None, None) if document is None else state_place(document, origin.url, origin.root)
 
 
 def _named(row: EpochRow, files: Files) -> list[str]:
@@ -172,6 +189,8 @@ def _finished(url: str, taken: Snapshot, row: EpochRow, target: Path) -> Content
         files[f"{path.parent.name}/{path.name}"] = (path.stat().st_size, digest(path))
     for folder in (target / DATABASE, target / STATE, target / INTAKE):
         sync_folder(folder)
+    identity = identity_of(taken)
+    position = position_in(row, identity.journal)
     contents = Contents(
         VERSION,
         version("belvedere"),
@@ -181,6 +200,9 @@ def _finished(url: str, taken: Snapshot, row: EpochRow, target: Path) -> Content
         row.clock.astimezone(UTC).isoformat(),
         datetime.now(UTC).isoformat(timespec="seconds"),
         files,
+        identity.id,
+        position.journal,
+        position.sequence,
     )
     write_contents(target, contents)
     return contents

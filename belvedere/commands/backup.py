@@ -26,11 +26,13 @@ def command(
     read_script(script)
     from belvedere.backups import take_backup
     from belvedere.commands.stores import sound_project, store_url
-    from belvedere.engine.opening import folder_of
+    from belvedere.engine.opening import JOURNAL_ENDING, folder_of, state_root
 
     started = time.perf_counter()
-    url = store_url(store, sound_project(script), script)
-    contents = take_backup(url, folder_of(url, script, ".intake"), folder)
+    project = sound_project(script)
+    url = store_url(store, project, script)
+    root = state_root(url, script, project.state)
+    contents = take_backup(url, folder_of(url, script, JOURNAL_ENDING), folder, root)
     seconds = round(time.perf_counter() - started, 3)
     if json:
         print_json({"folder": str(folder), "bytes": contents.bytes, "seconds": seconds, **asdict(contents)})

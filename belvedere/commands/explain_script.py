@@ -27,10 +27,12 @@ def explain_script(path: Path, *, view: str | None, sql: str | None, json: bool,
     """Print how the views of a script are maintained; `sql` names a view to print as standard SQL, `state` a store to measure."""
     from belvedere.commands.stores import with_columns_at_hand
     from belvedere.compiler import compile_script
+    from belvedere.engine.opening import state_root
     from belvedere.settings import load_project
 
     text = read_script(path)
-    compiled = compile_script(text, path=path, project=with_columns_at_hand(load_project(path.parent), path))
+    project = load_project(path.parent)
+    compiled = compile_script(text, path=path, project=with_columns_at_hand(project, path))
     if has_errors(compiled.diagnostics):
         show(compiled.diagnostics, {str(path): text}, stream=sys.stderr)
         return 1
@@ -42,7 +44,7 @@ def explain_script(path: Path, *, view: str | None, sql: str | None, json: bool,
         found = tuple(e for e in found if e.name.casefold() == view.casefold())
         if not found:
             raise unknown_view(compiled.catalog, view)
-    sizes = measure(state) if state is not None else {}
+    sizes = measure(state, state_root(state, path, project.state)) if state is not None else {}
     if json:
         print_json([with_sizes(e, sizes) for e in found])
     else:
@@ -78,15 +80,15 @@ def unknown_view(catalog: Catalog, name: str) -> BelvedereError:
     return fail("B2001", f'the script defines no view "{name}"', hint=did_you_mean(name, tuple(catalog.views)))
 
 
-def measure(url: str) -> Sizes:
-    """Rows and bytes of each relation: of its table, and of its runs."""
+def measure(url: str, root: Path | str | None = None) -> Sizes:
+    """Rows and bytes of each relation: of its table, and of its runs. `root` is the place of its state where one is named."""
     from belvedere.engine.opening import read_state
     from belvedere.store import open_reader, open_store
 
     store, reader = open_store(url), open_reader(url)
     try:
         sizes = {n: Size(rows, size) for n, (rows, size) in store.size().items()}
-        state = read_state(reader, url)
+        state = read_state(reader, url, root)
         for name, found in state.sizes().items():
             table = sizes.get(name)
             sizes[name] = Size(found.rows, found.bytes + (table.bytes if table else 0), found.runs, found.asked, found.found)

@@ -34,6 +34,7 @@ def command(
 ) -> int:
     """Say what a start would do to the store: which views stay, are filled, go, or cannot be."""
     from belvedere.commands.stores import compile_over_store
+    from belvedere.engine.opening import state_root
 
     text, project = read_script(script), load_project(script.parent)
     over = compile_over_store(script, text, store, project, starting=True)
@@ -41,7 +42,7 @@ def command(
         show(over.diagnostics, {str(script): text}, stream=sys.stderr)
         return 1
     url, project, catalog = over.url, over.project, over.catalog
-    deployment = deployment_of(catalog, url, project)
+    deployment = deployment_of(catalog, url, project, state_root(url, script, project.state))
     if json:
         changes = [asdict(c) for c in deployment.changes]
         print_json(
@@ -58,10 +59,12 @@ def command(
     return 1 if deployment.of(Change.REFUSED) else 0
 
 
-def deployment_of(catalog: Catalog, url: str, project: ProjectSettings | None = None) -> Deployment:
+def deployment_of(
+    catalog: Catalog, url: str, project: ProjectSettings | None = None, root: Path | str | None = None
+) -> Deployment:
     """What a start would do to a store that is there; to a new one where there is none yet. Raises B7061 where its state is damaged.
 
-    With the `project` it is tried whether what is to be read again is there as it was.
+    `root` is the place of its state where one is named. With the `project` it is tried whether what is to be read again is there as it was.
     """
     from belvedere.connectors.again import broken_inputs, past_of, rereadable_inputs
     from belvedere.engine.opening import read_state
@@ -76,7 +79,7 @@ def deployment_of(catalog: Catalog, url: str, project: ProjectSettings | None = 
     try:
         reader = store.reader()
         try:
-            state = read_state(reader, url) if store.last_epoch() is not None else None
+            state = read_state(reader, url, root) if store.last_epoch() is not None else None
             try:
                 stored = stored_now(store, store.tables(), state)
             finally:

@@ -67,11 +67,13 @@ def _list(over: OverStore, json: bool) -> int:
 
 def _retry(script: Path, over: OverStore, json: bool, yes: bool) -> int:
     from belvedere.commands.plan import confirm_deployment, deployment_of
+    from belvedere.engine.opening import state_root
     from belvedere.spark.java import use_java
     from belvedere.spark.runner import Runner
     from belvedere.spark.stop_flag import stop_on_signals
 
-    if not yes and not confirm_deployment(deployment_of(over.catalog, over.url)):
+    root = state_root(over.url, script, over.project.state)
+    if not yes and not confirm_deployment(deployment_of(over.catalog, over.url, root=root)):
         return 1
     if not _rejected(over.url):
         typer.echo("nothing was rejected")

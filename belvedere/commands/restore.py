@@ -24,15 +24,14 @@ def command(
     read_script(script)
     from belvedere.backups import restore_backup
     from belvedere.commands.stores import sound_project, store_url
-    from belvedere.engine.opening import folder_of
-    from belvedere.store import file_of
+    from belvedere.engine.opening import JOURNAL_ENDING, folder_of, state_root
 
     project = sound_project(script)
     url = store_url(store, project, script)
-    state = project.state or (None if file_of(url) else folder_of(url, script, ".state"))
-    contents, aside = restore_backup(folder, url, folder_of(url, script, ".intake"), state)
-    if aside is not None:
-        typer.echo(f"the journal of pushes that was there is of another store; it is now in {aside}", err=True)
+    intake = folder_of(url, script, JOURNAL_ENDING)
+    contents, more = restore_backup(folder, url, intake, state_root(url, script, project.state))
+    if more:
+        typer.echo(f"{more:,} pushes since the backup were copied from {intake / contents.store}", err=True)
     if json:
         print_json(asdict(contents))
     else:

@@ -65,6 +65,7 @@ def _maintained(
         project = replace(project, spark={**project.spark, "master": master})
     from belvedere.commands.plan import confirm_deployment, deployment_of
     from belvedere.commands.stores import compile_over_store, store_url
+    from belvedere.engine.opening import state_root
 
     if not has_errors(project.diagnostics):  # which may be about the store
         bring_up_to_date(store_url(store, project, script), log)
@@ -74,7 +75,10 @@ def _maintained(
         return 1
     url, project, catalog = over.url, over.project, over.catalog
     report([d for d in over.diagnostics if d.severity is Severity.WARNING], {str(script): text}, log)
-    if not yes and not confirm_deployment(deployment_of(catalog, url, project), None if log is LogFormat.TEXT else _tell_plan):
+    if not yes and not confirm_deployment(
+        deployment_of(catalog, url, project, state_root(url, script, project.state)),
+        None if log is LogFormat.TEXT else _tell_plan,
+    ):
         return 1
     address = (host_of(host, project), port_of(port, project))
     with stop_on_signals() as stopped, traced_by_environment():

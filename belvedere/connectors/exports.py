@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import time
-import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -26,10 +25,9 @@ from belvedere.errors import BelvedereError, fail
 from belvedere.rules.events import CHANGES, SEQUENCE
 from belvedere.schema import is_engine_column
 from belvedere.settings import Sink
+from belvedere.store.identity import identity_of
 from belvedere.store.protocol import Reader, Store, Transaction
 
-IDENTITY = "identity"
-"""The store's document that tells it from others: a sink has what it was sent under this name."""
 PATIENCE = 120.0
 """So long the end of a run waits for it."""
 Events: TypeAlias = Iterable[tuple[int, pa.Table]]
@@ -81,17 +79,9 @@ class Exports:
         for delivery in deliveries:
             by_sink.setdefault(delivery.sink.name, []).append(delivery)
         for own in by_sink.values():
-            identity = self._identity()
-            outgoings = [Outgoing(d.sink, d.export.target, identity, d.key, d.relation) for d in own]
+            outgoings = [Outgoing(d.sink, d.export.target, identity_of(self.store).sinks, d.key, d.relation) for d in own]
             for places, outlet in open_outlets(outgoings):
                 yield _Line(tuple(own[n] for n in places), outlet)
-
-    def _identity(self) -> str:
-        identity = self.store.document(IDENTITY)
-        if identity is None:
-            identity = uuid.uuid4().hex[:16]
-            self.store.set_document(IDENTITY, identity)
-        return identity
 
     def deliver(self, epoch: int, sequences: Mapping[str, int]) -> None:
         """Send what was committed and not delivered yet. Called after a commit and once at the start."""

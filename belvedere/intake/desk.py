@@ -356,10 +356,10 @@ def _not_written(error: OSError) -> Reply:
     return Reply(503, problem(503, "B8031", "the intake's journal cannot be written", hint))
 
 
-def position_in(last: EpochRow | None) -> Position:
-    """How far a store at epoch `last` has taken the journal in."""
+def position_in(last: EpochRow | None, journal: str = "") -> Position:
+    """How far a store at epoch `last` has taken the journal in; `journal` is the id that the store says, if it does."""
     known = last.offsets.get(OFFSET, {}) if last is not None else {}
-    return Position(known.get("journal", ""), known.get("sequence", 0))
+    return Position(journal or known.get("journal", ""), known.get("sequence", 0))
 
 
 def open_desk(
@@ -368,11 +368,15 @@ def open_desk(
     last: EpochRow | None,
     waiting_bytes: int = WAITING_BYTES,
     now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    journal: str = "",
 ) -> Desk:
-    """The desk of a run whose store is at epoch `last`; about `waiting_bytes` of rows wait for an epoch at most."""
+    """The desk of a run whose store is at epoch `last`; about `waiting_bytes` of rows wait for an epoch at most.
+
+    `journal` is the id of the store's journal: one of another id is refused, also where there is no epoch yet.
+    """
     clocks = Clocks.of_document(last.bounds) if last is not None else Clocks()
     since = last.clock if last is not None else None
-    return Desk(catalog, directory, clocks, position_in(last), since, now, waiting_bytes)
+    return Desk(catalog, directory, clocks, position_in(last, journal), since, now, waiting_bytes)
 
 
 __all__ = ["OFFSET", "Desk", "Reply", "Request", "open_desk", "problem"]

@@ -27,6 +27,7 @@ SEGMENT_BYTES = 16 << 20
 SPENT_BYTES = 1 << 20
 """So much of only committed records is not carried on: a new segment follows, and the old one goes."""
 ENDING = ".journal"
+LOCK = "lock"
 
 
 @dataclass
@@ -209,7 +210,7 @@ def _write(file: int, data: bytes | bytearray) -> None:
 
 
 def _locked(directory: Path) -> int:
-    descriptor = os.open(directory / "lock", os.O_WRONLY | os.O_CREAT, 0o600)
+    descriptor = os.open(directory / LOCK, os.O_WRONLY | os.O_CREAT, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -15,7 +15,6 @@ import time
 import uuid
 from collections.abc import Callable, Collection
 from datetime import timedelta
-from hashlib import sha256
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -28,12 +27,13 @@ from belvedere.connectors.again import Past, past_of, rereadable_inputs
 from belvedere.connectors.records import RECORDS, REJECTED, files_read
 from belvedere.engine.epoch import Engine
 from belvedere.engine.measured import Requests
-from belvedere.engine.opening import folder_of
+from belvedere.engine.opening import JOURNAL_ENDING, beside, folder_of, others_of, own_identity, state_root
 from belvedere.engine.pipeline import Pipeline
 from belvedere.engine.quarantine import told_failure
 from belvedere.engine.tables import plan_tables
 from belvedere.errors import BelvedereError, fail
-from belvedere.intake.desk import Desk, open_desk
+from belvedere.intake.desk import Desk, open_desk, position_in
+from belvedere.intake.handing_over import take_over_unnamed
 from belvedere.intake.wire import DeskServer
 from belvedere.optimize.costs import Coefficients
 from belvedere.rules import maintain
@@ -53,7 +53,7 @@ from belvedere.spark.retrying import Retried, going, retry_rejected
 from belvedere.spark.run_loop import LEASE_SECONDS, Progress, RunLoop, RunSettings
 from belvedere.spark.sources import Sources, open_sources
 from belvedere.spark.stop_flag import StopFlag
-from belvedere.store import file_of, open_store
+from belvedere.store import open_store
 from belvedere.store.dialects.faults import is_transient
 from belvedere.temporary import full_folder
 from belvedere.time.machine_clock import JUMP, MachineClock, duration_text
@@ -96,6 +96,7 @@ class Runner:
         self.store_url = self.store.url
         try:
             self.store.acquire(self.owner, LEASE_SECONDS)
+            self.identity = own_identity(self.store)
             last = self.store.last_epoch()
             self.clock = MachineClock(last.offsets.get(CLOCK) if last is not None else None, accept=accept_clock)
             self.accept_clock = accept_clock
@@ -182,6 +183,7 @@ class Runner:
         self.clock.tell = tell
         for notice in self.desk.notices if self.desk is not None else ():
             tell(notice)
+        self._tell_of_others(tell)
         self._wait_for_clock(stopped)
         if stopped.is_set():
             return
@@ -223,9 +225,19 @@ class Runner:
         if not is_cluster(spark):
             return True
         root = self.project.scratch
-        scratch = self._beside(".scratch") if root is None else root / sha256(self.store_url.encode()).hexdigest()[:16]
+        scratch = (root or folder_of(self.store_url, self.script, ".scratch")) / self.identity.id
         shutil.rmtree(scratch, ignore_errors=True)  # of a run that was killed: the lease says that there is no other
         return join_cluster(spark, scratch, self.wait, stopped.is_set)
+
+    def _tell_of_others(self, tell: Callable[[str], None]) -> None:
+        """Report, with the first epoch, what other stores have left in the places of this one: nobody else may delete it."""
+        if self.store.last_epoch() is not None:
+            return
+        root = state_root(self.store_url, self.script, self.project.state)
+        states = root if isinstance(root, Path) else beside(self.store_url)
+        for place in (states, folder_of(self.store_url, self.script, JOURNAL_ENDING)):
+            if others := others_of(place / self.identity.id):
+                tell(f"{place} has folders of other stores: {', '.join(others)}; delete those whose stores are gone")
 
     def _wait_for_clock(self, stopped: StopFlag) -> None:
         """Wait while the store's last epoch lies more than an hour in the future: epochs would stand still until then."""
@@ -284,7 +296,7 @@ class Runner:
     def _engine(self, spark: SparkSession, catalog: Catalog, pipeline: Pipeline, again: Collection[str]) -> Engine:
         """An engine over the store as it is now; the rows of inputs in `again` can be read once more."""
         project = self.project
-        state = project.state or (None if file_of(self.store_url) else self._beside(".state"))
+        state = state_root(self.store_url, self.script, project.state)
         settings = (project.sinks, project.driver_memory, state, seconds_of(project.retain), project.state_copies)
         engine = open_engine(spark, catalog, pipeline, self.store, *settings, again=again)
         engine.meter.requests = self.requests
@@ -407,16 +419,16 @@ class Runner:
                 self.desk.resume(last)
             return
 
-    def _beside(self, ending: str) -> Path:
-        """A folder beside the store's file; beside the script for a store on a server."""
-        return folder_of(self.store_url, self.script, ending)
-
     def _open_desk(self) -> Desk | None:
         """The desk for pushes, where the script has an input that takes them."""
         if not pushed_inputs(self.catalog):
             return None
-        waiting = self.project.driver_memory // WAITING_SHARE
-        return open_desk(self.catalog, self._beside(".intake"), self.store.last_epoch(), waiting, self.clock.now)
+        waiting, last = self.project.driver_memory // WAITING_SHARE, self.store.last_epoch()
+        parent, journal = folder_of(self.store_url, self.script, JOURNAL_ENDING), self.identity.journal
+        directory = parent / self.identity.id
+        if journal != self.identity.id:
+            take_over_unnamed(parent, directory, position_in(last, journal))
+        return open_desk(self.catalog, directory, last, waiting, self.clock.now, journal)
 
     def close(self) -> None:
         """Take no more pushes, give the lease back, close the store, end Spark."""

@@ -7,7 +7,6 @@ between epochs and take the place of their runs in the next one.
 
 from __future__ import annotations
 
-import shutil
 import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping
@@ -344,10 +343,3 @@ class State:
         """Wait for the merge that runs; what no epoch has taken over is swept at the next start."""
         self._threads.shutdown(wait=True)
         self._writer.discard()
-
-
-def clear_others(folder: Path) -> None:
-    """Delete the folders of other stores beside this one."""
-    for other in folder.parent.iterdir() if folder.parent.is_dir() else ():
-        if other != folder and other.is_dir():
-            shutil.rmtree(other, ignore_errors=True)

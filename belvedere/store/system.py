@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from belvedere.store.identifiers import SYSTEM
 
-FORMAT = "6"
+FORMAT = "7"
 """Another one where stored forms or these tables change so that an older version would read them wrongly, with a step in
 `belvedere.store.migrations`."""
 FORMAT_OF = "_format"

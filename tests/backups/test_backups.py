@@ -21,10 +21,10 @@ from belvedere import cli
 from belvedere.backups import restore_backup, take_backup
 from belvedere.engine.epoch import STATE
 from belvedere.engine.opening import DOCUMENT, read_state
-from belvedere.intake.journal import ENDING, Journal, Position
 from belvedere.state.remote import Remote
 from belvedere.store import open_reader, open_store
 from belvedere.store.copies import snapshot
+from belvedere.store.identity import IDENTITY, Identity
 from tests.depth import at_night
 from tests.run.processes import drain, first_line, linux, run_once, start_run, status_of, wait_for
 from tests.state.test_files import filled as filled_state
@@ -176,31 +176,6 @@ def test_a_snapshot_sees_one_epoch(stored: str, tmp_path: Path, urls: Callable[[
         assert (last.epoch, store.size()["Counts"][0]) == (1, 2)
 
 
-def test_a_journal_that_reaches_back_goes_on_and_another_is_put_aside(
-    stored: str, script: Path, tmp_path: Path, urls: Callable[[], str]
-) -> None:
-    """What was pushed after the backup is still in the journal beside the store: a restore does not throw it away."""
-    folder, target = tmp_path / "backup", urls()
-    intake = tmp_path / "here.intake"
-    with closing(Journal(intake, Position())) as journal:
-        journal.append([b"one"])
-        id_ = journal.id
-    take_backup(stored, intake, folder)
-    with closing(Journal(intake, Position(id_, 0))) as journal:
-        journal.append([b"two"])
-    _, aside = restore_backup(folder, target, intake, None)
-    assert aside is None
-    with closing(Journal(intake, Position(id_, 0))) as journal:
-        assert [payload for _, payload in journal.records()] == [b"one", b"two"]
-        journal.append([b"three"])
-    next(intake.glob(f"*{ENDING}")).write_bytes(b"nonsense")
-    _, aside = restore_backup(folder, urls(), intake, None)
-    assert aside is not None
-    assert [p.read_bytes() for p in aside.glob(f"*{ENDING}")] == [b"nonsense"]
-    with closing(Journal(intake, Position(id_, 0))) as journal:
-        assert [payload for _, payload in journal.records()] == [b"one"]
-
-
 LOADED = """
 IMPORT sensordata.SensorReading KEEP 1000 DAYS;
 IMPORT sensordata.Sensors KEEP 1000 DAYS;
@@ -320,7 +295,7 @@ def with_state(url: str, folder: Path, remote: Remote | None = None) -> None:
     at = filled_state(folder, remote=remote)
     document = {"id": folder.name, "folder": str(folder)} | ({"address": remote.address} if remote else {})
     with closing(open_store(url)) as store:
-        store.set_document(DOCUMENT, json.dumps(document))
+        store.set_documents({DOCUMENT: json.dumps(document), IDENTITY: Identity(folder.name, folder.name, folder.name).text})
         store.create([COUNTS])
         store.begin().commit(epoch(1, extra={STATE: at}))
 

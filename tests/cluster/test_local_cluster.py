@@ -92,7 +92,7 @@ def test_two_epochs_with_executors_elsewhere(tmp_path: Path) -> None:
     bids = write(tmp_path, 0, 4_000) + write(tmp_path, 4_000, 3_000)
     run(script)
     assert differing(script, bids) == []
-    assert not any(script.with_suffix(".scratch").iterdir())
+    assert not any(script.with_suffix(".scratch").glob("*/*"))
 
 
 NOTED = (

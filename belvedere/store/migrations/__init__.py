@@ -9,13 +9,13 @@ from __future__ import annotations
 from importlib.metadata import version
 
 from belvedere.errors import BelvedereError, fail
-from belvedere.store.migrations import format_5, format_6
+from belvedere.store.migrations import format_5, format_6, format_7
 from belvedere.store.migrations.migration import Migration
 from belvedere.store.system import FORMAT
 
 __all__ = ["FORMAT_CODES", "MIGRATIONS", "Migration", "pending", "refuse_other_format"]
 
-MIGRATIONS: tuple[Migration, ...] = (format_5.MIGRATION, format_6.MIGRATION)
+MIGRATIONS: tuple[Migration, ...] = (format_5.MIGRATION, format_6.MIGRATION, format_7.MIGRATION)
 FORMAT_CODES = frozenset({"B7016", "B7027"})
 """Codes that say that a store has another format."""
 

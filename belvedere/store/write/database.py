@@ -15,6 +15,7 @@ from belvedere.errors import fail
 from belvedere.instants import instant, microseconds
 from belvedere.store.definitions import epoch_from_values, epoch_to_values
 from belvedere.store.dialects.session import Session
+from belvedere.store.identity import IDENTITY, new_identity
 from belvedere.store.migrations import Migration, pending, refuse_other_format
 from belvedere.store.protocol import CHUNK_BYTES, EpochRow, Lease, Reader, StoredTable, Transaction
 from belvedere.store.shown import ShownView
@@ -67,6 +68,7 @@ class DatabaseStore:
             found = self.document(FORMAT_OF)
             if found is None:
                 self._note_format()
+                self.set_document(IDENTITY, new_identity().text)
             elif migrate and (steps := pending(found)):
                 found = self._bring_up(steps)
             self._session.commit()
