@@ -140,6 +140,8 @@ def _from_postgres(address: str) -> NewProject:
 
 def _publication(server: Any, wanted: list[Any]) -> list[str]:
     """What the owner of the tables has to run."""
+    from belvedere.connectors.postgres.publication import addition_statement, publication_statement
+
     ((level,),) = server.ask("SELECT current_setting('wal_level')")
     found = [] if level == "logical" else ["on the server: ALTER SYSTEM SET wal_level = logical; then start it again"]
     rows = server.ask(
@@ -150,8 +152,8 @@ def _publication(server: Any, wanted: list[Any]) -> list[str]:
     if not missing:
         return found
     if server.ask("SELECT 1 FROM pg_publication WHERE pubname = %s", server.publication):
-        return [*found, f"the owner of the tables runs: {server.addition_statement(missing)};"]
-    return [*found, f"the owner of the tables runs: {server.publication_statement(missing)};"]
+        return [*found, f"the owner of the tables runs: {addition_statement(server, missing)};"]
+    return [*found, f"the owner of the tables runs: {publication_statement(server, missing)};"]
 
 
 def _without_password(address: str, variable: str) -> tuple[str, list[str]]:

@@ -52,6 +52,7 @@ def command(
                 "gone": list(deployment.gone),
                 "lost_files": deployment.lost,
                 "read_again": deployment.again,
+                "notices": list(deployment.notices),
             }
         )
     else:
@@ -67,6 +68,7 @@ def deployment_of(
     `root` is the place of its state where one is named. With the `project` it is tried whether what is to be read again is there as it was.
     """
     from belvedere.connectors.again import broken_inputs, past_of, rereadable_inputs
+    from belvedere.connectors.left_slots import left_slots
     from belvedere.engine.opening import read_state
     from belvedere.engine.tables import StoredRelations, stored_now
     from belvedere.rules.placed import DOCUMENT, PlacedViews, with_choice
@@ -90,10 +92,13 @@ def deployment_of(
             reader.close()
         rows = {n: rows for n, (rows, _) in store.size().items()}
         found = plan_deployment(catalog, stored, rows, dict.fromkeys(rereadable_inputs(catalog), 1))
+        last = store.last_epoch()
+        left = () if project is None or last is None else left_slots(catalog, project, last.offsets)
         if found.again:  # what epochs took of their sources is much to be read
             past = past_of(catalog, store, found.again)
             broken = {} if project is None else broken_inputs(catalog, project, past, past.spans)
             found = plan_deployment(catalog, stored, rows, {i: past.rows(i) for i in past.spans}, broken)
+        found = replace(found, notices=left)
         return replace(found, lost=_files_gone(store, found.read_again)) if found.read_again else found
     finally:
         store.close()
@@ -171,6 +176,7 @@ def _lines(deployment: Deployment) -> Iterator[str]:
             yield f"clients of {change.name} will miss {', '.join(change.missed)}"
     if gone := ", ".join((*(c.name for c in deployment.of(Change.DROPPED)), *deployment.gone)):
         yield f"clients will miss {gone}"
+    yield from deployment.notices
     for name, (count, whole) in deployment.lost.items():
         yield f"{name} is read again, and {count:,} of its {whole:,} files are gone: their rows would be lost"
     counts = ((kind, len(deployment.of(kind))) for kind in Change)

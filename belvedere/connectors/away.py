@@ -12,8 +12,12 @@ from belvedere.errors import BelvedereError
 
 PAUSES = (1.0, 2.0, 5.0, 10.0)
 """Seconds; the last one for all further tries."""
-AWAY = ("B6201", "B6220", "B6230", "B6240")
-"""What a source or sink says that is away."""
+AWAY = ("B6201", "B6208", "B6220", "B6227", "B6230", "B6240")
+"""What a source or sink says that is away, or waits for others."""
+WAITING = ("B6227",)
+"""What a source says that goes on by itself, once others have ended what they do."""
+FINAL = ("B6101", "B6223", "B6224", "B6225", "B6226")
+"""What a source says of which it makes no sense to ask it again: somebody has to do something."""
 
 
 @dataclass
@@ -37,6 +41,16 @@ class Away:
     def answered(self) -> None:
         """It did."""
         self.failure, self._tries = None, 0
+
+
+def is_waiting(error: BelvedereError) -> bool:
+    """Whether it waits for others."""
+    return any(d.code in WAITING for d in error.diagnostics)
+
+
+def is_final(error: BelvedereError) -> bool:
+    """Whether a run cannot go on by itself."""
+    return any(d.code in FINAL for d in error.diagnostics)
 
 
 def is_away(error: BelvedereError) -> bool:

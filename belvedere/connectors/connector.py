@@ -29,6 +29,18 @@ if TYPE_CHECKING:
 
 FormerRows: TypeAlias = Callable[[pa.Table], pa.Table]
 """The stored rows whose primary keys a table has."""
+
+
+class Notes(Protocol):
+    """Texts that the store keeps by name, beside its epochs."""
+
+    def document(self, name: str) -> str | None:
+        """A text, None where there is none."""
+
+    def set_document(self, name: str, text: str) -> None:
+        """Keep a text, on disk when this returns."""
+
+
 Offset: TypeAlias = Mapping[str, Any]
 """How far a feed has been read, as JSON data; empty before its first epoch."""
 
@@ -81,6 +93,8 @@ class Wanted:
     """So many bytes of an epoch's rows the process holds at most."""
     former: FormerRows | None = None
     """How the input's rows as of the last epoch are found; None where nobody stores them."""
+    notes: Notes | None = None
+    """What the store keeps for feeds; None where there is no store."""
 
 
 class Feed(Protocol):

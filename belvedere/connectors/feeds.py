@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from belvedere.catalog import Input
-from belvedere.connectors.connector import Feed, FormerRows, Wanted
+from belvedere.connectors.connector import Feed, FormerRows, Notes, Wanted
 from belvedere.connectors.registry import reading_connector
 from belvedere.errors import fail
 from belvedere.schema import INGEST_TIME, ROWTIME, UID
@@ -23,9 +23,10 @@ def open_feed(
     offset: Mapping[str, Any],
     files: frozenset[str] = frozenset(),
     former: FormerRows | None = None,
+    notes: Notes | None = None,
 ) -> Feed:
     """The feed of an import, which goes on from an offset; `files` are those that it has read. Raises B6020."""
-    wanted = wanted_of(table, project, offset, files, former)
+    wanted = wanted_of(table, project, offset, files, former, notes)
     return reading_connector(wanted.source.connector).open_feed(wanted)
 
 
@@ -35,6 +36,7 @@ def wanted_of(
     offset: Mapping[str, Any] | None = None,
     files: frozenset[str] = frozenset(),
     former: FormerRows | None = None,
+    notes: Notes | None = None,
 ) -> Wanted:
     """What the connector of an import is told. Raises B6020."""
     assert table.source is not None
@@ -48,7 +50,7 @@ def wanted_of(
         )
     options = {**source.options, **table.source.options}
     name, columns = table.source.table, columns_of(table)
-    return Wanted(table, source, name, columns, options, offset or {}, files, project.driver_memory, former)
+    return Wanted(table, source, name, columns, options, offset or {}, files, project.driver_memory, former, notes)
 
 
 def columns_of(table: Input) -> tuple[Any, ...]:

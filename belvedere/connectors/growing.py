@@ -1,4 +1,4 @@
-"""Columns that files have and the store's tables have not: found in the files, for a start that takes them.
+"""Columns that sources have and the store's tables have not: found in files and databases, for a start that takes them.
 
 In: a project, its store. Out: per table its columns as the store has them and as the files would have them. Types only grow: where a
 file's value fits none that its column may become, the column stays, and such rows are rejected.
@@ -19,6 +19,7 @@ from belvedere.connectors.reading.columns import unknown_columns
 from belvedere.connectors.reading.formats import format_of
 from belvedere.connectors.reading.infer import options_of, schema_of_files, table_files
 from belvedere.connectors.records import REJECTED, files_read, is_control, path_text, rejected_value
+from belvedere.connectors.registry import SourceTables
 from belvedere.errors import BelvedereError
 from belvedere.functions.types import type_text
 from belvedere.functions.widening import growth, is_wider
@@ -61,10 +62,13 @@ def growth_of_sources(project: ProjectSettings, reader: Reader, ids: Mapping[tup
     found = []
     for name, tables in starting_columns(reader).items():
         source = project.source(name)
-        if source is None or source.connector != "files":
+        if source is None or source.connector not in ("files", "postgres"):
             continue
         for table, before in tables.items():
             if (name, table) not in ids:
+                continue
+            if source.connector == "postgres":
+                found.append(_grown(name, table, before, [SourceTables().columns(source, table)]))
                 continue
             id_ = ids[name, table]
             told = [Path(p) for p in ignored.get(id_, ()) if Path(p).is_file()]

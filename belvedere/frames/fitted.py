@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from belvedere.decimals import decimals_of
 from belvedere.errors import fail
 from belvedere.frames.given import NO_FRAME, Values, frame_columns, is_bytes, is_list, is_text
 from belvedere.frames.plain import plain
@@ -88,6 +89,8 @@ def _cast(values: pa.ChunkedArray, type_: pa.DataType) -> pa.ChunkedArray | None
     if not _is_same_kind(values.type, type_):
         return None
     try:
+        if pa.types.is_decimal(type_) and values.type != type_:
+            return pa.chunked_array([decimals_of(chunk, type_) for chunk in values.chunks], type_)
         return values.cast(type_)
     except pa.ArrowException:
         return None

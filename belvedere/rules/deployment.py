@@ -74,6 +74,8 @@ class Deployment:
     """The ids of inputs whose rows so far are read again beside those that are stored, with their number."""
     lost: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     """Of these, how many of their files are gone, and of how many: their rows cannot be read again."""
+    notices: tuple[str, ...] = ()
+    """What else comes of it, in words."""
 
     def of(self, *kinds: Change) -> tuple[RelationChange, ...]:
         """Those of which one of these things becomes."""

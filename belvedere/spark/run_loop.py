@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, Protocol
 
 import numpy as np
@@ -17,12 +17,14 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from belvedere.catalog import Catalog
+from belvedere.connectors.away import is_away, is_waiting
 from belvedere.connectors.records import FILES, REJECTED, RejectedRow, record_files, record_rejected
 from belvedere.engine.epoch import Deliveries
 from belvedere.engine.quarantine import told_failure, told_healing
 from belvedere.engine.spans import Span
+from belvedere.errors import BelvedereError
 from belvedere.schema import WEIGHT
-from belvedere.spark.sources import EpochInput, Sources
+from belvedere.spark.sources import EpochInput, New, Sources
 from belvedere.spark.stop_flag import StopFlag
 from belvedere.store.protocol import EpochRow, Store
 from belvedere.time.event_time import Clocks
@@ -33,6 +35,8 @@ from belvedere.tracing import TRACES
 
 LEASE_SECONDS = 600.0
 """Longer than any epoch: the lease is renewed between epochs, and a store knows by itself when a runner's process has ended."""
+PATIENCE = 120.0
+"""Seconds that a run which is to end waits for a source that waits for others."""
 POLL_SECONDS = 0.1
 """So soon a loop that waits sees that it is to stop."""
 LEAST_WAIT = 0.01
@@ -202,12 +206,18 @@ class RunLoop:
         now = max(self.clock.now(), self.last.clock if self.last else EARLIEST)
         idles = self.sources.idles(now)  # before: what is taken is judged by bounds that have passed over the silent
         with TRACES.step("look"):
-            new = self.sources.look(now, self.settings.once, self.tell)
+            new = self._look(now)
         if not (new or wanted or idles):
             return False
         started = time.perf_counter()
-        with TRACES.failing(), TRACES.step("read"):
-            batch = self.sources.take(self.spark, new, now)
+        try:
+            with TRACES.failing(), TRACES.step("read"):
+                batch = self.sources.take(self.spark, new, now)
+        except BelvedereError as error:
+            if self.settings.once or not is_away(error):
+                raise
+            self.sources.tell_away(error, self.tell)  # nothing was taken: the next look finds the same
+            return False
         report = self.engine.run_epoch(
             batch.arrivals if not batch.emptied else _without_those_before(batch, self.sources.catalog, self.engine),
             now,
@@ -220,6 +230,21 @@ class RunLoop:
         self.last = EpochRow(report.epoch, report.clock)
         self.watch(_progress(report, batch, self.sources.catalog, self.engine.clocks, time.perf_counter() - started))
         return True
+
+    def _look(self, now: datetime) -> New:
+        """What is new. A run that is to end waits a while for a source that waits for others, and says so."""
+        end, said = time.monotonic() + PATIENCE, ""
+        while True:
+            try:
+                return self.sources.look(now, self.settings.once, self.tell)
+            except BelvedereError as error:
+                if not is_waiting(error) or self._stopped.is_set() or time.monotonic() > end:
+                    raise
+                if (text := error.diagnostics[0].message) != said:
+                    self.tell(f"{text}; {error.diagnostics[0].hint}")
+                said = text
+            time.sleep(POLL_SECONDS)
+            now += timedelta(microseconds=1)  # another look
 
 
 def _without_those_before(batch: EpochInput, catalog: Catalog, engine: EpochRunner) -> dict[str, Any]:

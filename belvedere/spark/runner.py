@@ -24,6 +24,7 @@ from pyspark.sql import SparkSession
 from belvedere.activity import NOW
 from belvedere.catalog import Catalog, pushed_inputs
 from belvedere.connectors.again import Past, past_of, rereadable_inputs
+from belvedere.connectors.left_slots import left_slots
 from belvedere.connectors.records import RECORDS, REJECTED, files_read
 from belvedere.engine.epoch import Engine
 from belvedere.engine.measured import Requests
@@ -354,7 +355,9 @@ class Runner:
         finally:
             reader.close()
         last, misfits = self.store.last_epoch(), engine.plan.misfits
-        sources = open_sources(catalog, self.project, last, known, engine.fresh, self.desk, misfits, engine.rows_of)
+        sources = open_sources(catalog, self.project, last, known, engine.fresh, self.desk, misfits, engine.rows_of, self.store)
+        for notice in left_slots(self.catalog, self.project, last.offsets if last is not None else {}):
+            tell(notice)
         for failed in engine.quarantine.failed:
             tell(told_failure(failed))
         run = RunSettings(self.owner, self.interval, self.once, pipeline.reads_clock, self.clock_interval)

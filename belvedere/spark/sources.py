@@ -13,16 +13,19 @@ from datetime import datetime
 from functools import partial
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from belvedere.activity import NOW
 from belvedere.catalog import Catalog, Input
 from belvedere.connectors.again import is_rereadable
-from belvedere.connectors.connector import Arrived, Feed, OffsetRange
+from belvedere.connectors.away import is_final
+from belvedere.connectors.connector import Arrived, Feed, Notes, OffsetRange
 from belvedere.connectors.feeds import columns_of, open_feed
 from belvedere.connectors.push import OFFSET, Pushes, Unpushed
 from belvedere.connectors.records import RejectedRow, SourceFile
+from belvedere.decimals import decimals_of
 from belvedere.engine.late import judge
 from belvedere.engine.lost_rows import changed_inputs, refuse
 from belvedere.engine.rows import Rows
@@ -35,6 +38,7 @@ from belvedere.settings import ProjectSettings
 from belvedere.store.protocol import EpochRow
 from belvedere.time.event_time import Clocks, pass_time
 from belvedere.time.intake import Waiting
+from belvedere.time_range import rows_beyond
 
 PATIENCE = 10.0
 """Seconds after which it is told that a source is still being read."""
@@ -110,7 +114,8 @@ class Sources:
     def look(self, now: datetime, once: bool = False, tell: Callable[[str], None] = lambda text: None) -> New:
         """What is new; rejected rows that are tried again come first.
 
-        A feed that cannot be looked at ends a run that is to end by itself; another one tells it and goes on.
+        A feed that cannot be looked at ends a run that is to end by itself, or where somebody has to do something; another one tells it
+        and goes on.
         """
         if self.retried is not None:
             return New({}, self.pushes.waiting(microseconds(now)), self.retried, is_retry=True)
@@ -119,7 +124,7 @@ class Sources:
             try:
                 found = feed.look(now, once)
             except BelvedereError as error:
-                if once:
+                if once or is_final(error):
                     raise
                 self._tell(id_, error, tell)
                 continue
@@ -131,9 +136,14 @@ class Sources:
     def _tell(self, id_: str, error: BelvedereError, tell: Callable[[str], None]) -> None:
         """Once, as long as it is the same."""
         text, hint = error.diagnostics[0].message, error.diagnostics[0].hint
-        if self._told.get(id_) != text:
-            self._told[id_] = text
+        is_new = text not in self._told.values()
+        self._told[id_] = text
+        if is_new:
             tell(f"{text}; trying again" + (f" ({hint})" if hint else ""))
+
+    def tell_away(self, error: BelvedereError, tell: Callable[[str], None]) -> None:
+        """What was to be read is away."""
+        self._tell("", error, tell)
 
     def take(self, spark: SparkSession, new: New, now: datetime) -> EpochInput:
         """The rows of what is new, judged."""
@@ -197,9 +207,28 @@ def read_span(feed: Feed, table: Input, spark: SparkSession, span: OffsetRange) 
 def conformed(found: Arrived, table: Input) -> Arrived:
     """What a connector gives, with the columns of the input. Raises B6024."""
     rows = scratch_frame(found.rows) if isinstance(found.rows, DataFrame) else found.rows
-    if isinstance(rows, pa.Table):
-        rows = _conformed(rows, table)
-    return replace(found, rows=rows)
+    if not isinstance(rows, pa.Table):
+        return replace(found, rows=rows)
+    return _without_times_beyond(replace(found, rows=_conformed(rows, table)), table)
+
+
+def _without_times_beyond(found: Arrived, table: Input) -> Arrived:
+    """Without the rows that have a time which no column holds, where the connector has not rejected them."""
+    rows = found.rows
+    assert isinstance(rows, pa.Table)
+    bad = rows_beyond(rows, columns_of(table))
+    if not bad:
+        return found
+    rejected = tuple(RejectedRow(table.id, None, None, None, reason) for reason in bad.values())
+    kept = rows.filter(pa.array(np.isin(np.arange(rows.num_rows), list(bad), invert=True)))
+    refused = found.refused + len(bad)
+    return replace(found, rows=kept, rejected=(*found.rejected, *rejected), refused=refused, producers=())
+
+
+def _cast(values: pa.ChunkedArray, type_: pa.DataType) -> pa.ChunkedArray:
+    if not pa.types.is_decimal(type_) or values.type == type_:
+        return values.cast(type_)
+    return pa.chunked_array([decimals_of(chunk, type_) for chunk in values.chunks], type_)
 
 
 def open_sources(
@@ -211,11 +240,14 @@ def open_sources(
     desk: Pushes | None = None,
     misfits: Mapping[str, str] | None = None,
     former: Callable[[str, pa.Table], pa.Table] | None = None,
+    notes: Notes | None = None,
 ) -> Sources:
     """The sources of a catalog's imports, as far as the store has read them; from their start for inputs in `fresh`.
 
     `desk` takes what clients push; `misfits` say why rows of changed inputs have no place any more; `former` finds
-    stored rows of an input by their keys. Raises B7031 where an input that they push to has changed: its rows cannot be read again.
+    stored rows of an input by their keys, `notes` are texts that the store keeps for feeds.
+
+    Raises B7031 where an input that they push to has changed: its rows cannot be read again.
     """
     renewed = set(fresh)
     if last is not None:
@@ -226,7 +258,7 @@ def open_sources(
         if table.source is not None:
             known = set() if id_ in renewed else read_files.get(id_, set())
             found = None if former is None else partial(former, id_)
-            feeds[id_] = open_feed(table, project, offsets.get(id_, {}), frozenset(known), found)
+            feeds[id_] = open_feed(table, project, offsets.get(id_, {}), frozenset(known), found, notes)
     clocks = Clocks.of_document(last.bounds) if last else Clocks()
     return Sources(catalog, feeds, desk or Unpushed(catalog, clocks), offsets)
 
@@ -238,7 +270,7 @@ def _conformed(rows: pa.Table, table: Input) -> pa.Table:
     types = {n: c.type for n, c in columns.items()} | ({} if table.append_only else {WEIGHT: pa.int64()})
     names = [n for n in rows.schema.names if n in types]
     try:
-        return rows.select(names).cast(pa.schema([pa.field(n, types[n]) for n in names]))
+        return pa.table([_cast(rows[n], types[n]) for n in names], schema=pa.schema([pa.field(n, types[n]) for n in names]))
     except (pa.ArrowException, ValueError) as error:
         raise fail(
             "B6024",

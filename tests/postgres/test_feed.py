@@ -13,11 +13,13 @@ from typing import Any
 
 import psycopg
 import pytest
+from typer.testing import CliRunner
 
-from belvedere.connectors.postgres.server import Server
-from belvedere.connectors.postgres.slot import SlotReader
+from belvedere.cli import app
+from belvedere.compiler import compile_script
+from belvedere.connectors.left_slots import left_slots
 from belvedere.errors import BelvedereError
-from belvedere.settings import Source
+from belvedere.settings import ProjectSettings, Source
 from belvedere.store import open_reader
 from tests.postgres.conftest import Shop
 from tests.run.loops import Loop
@@ -259,36 +261,49 @@ def test_what_cannot_be_gone_on_with_is_told(shop: Shop, spark: Any, tmp_path: P
     assert code_of(loop) == "B6225"
     shop.run(f"SELECT pg_create_logical_replication_slot('{shop.slot}', 'pgoutput')")
     assert code_of(loop) == "B6225"
+    loop.project(project(shop).replace(shop.slot, f"{shop.slot}_2"))
+    agree(loop, shop)
     shop.run("ALTER TABLE orders DROP COLUMN amount")
     assert code_of(loop) == "B6226"
 
 
-def test_what_changes_within_a_run_is_told(shop: Shop) -> None:
-    server = Server(Source("crm", "postgres", options={"url": shop.url, "slot": shop.slot}))
-    reader = SlotReader(server, lambda: None)
-    reader.add(server.table("orders"), None)
+def test_what_a_table_has_become_reaches_the_views(shop: Shop, spark: Any, tmp_path: Path) -> None:
+    """Tables that are read whole replace the rows that the store has; a new column comes by `schema accept`."""
+    script = SCRIPT + "Seen := SELECT * FROM Orders;\n"
+    shop.run(
+        "INSERT INTO customers VALUES (1, 'Köln', 1), (2, 'Ulm', 1)",
+        "INSERT INTO orders VALUES (1, 1, 10), (1, 2, 5), (2, 1, 7)",
+    )
+    loop = Loop(spark, tmp_path, script, project(shop))
+    agree(loop, shop)
+    shop.run(
+        "ALTER TABLE orders ALTER amount TYPE bigint USING amount * 100",
+        "DELETE FROM orders WHERE number = 2",
+        "ALTER TABLE orders ADD COLUMN note text DEFAULT 'old'",
+        "INSERT INTO orders VALUES (2, 2, 3, 'x')",
+    )
+    agree(loop, shop)
+    assert [n.partition(":")[0] for n in loop.progress[-1].notices] == [
+        'table "orders" of source "crm" has new columns, which the views have not',
+        'table "orders" of source "crm" is read whole',
+    ]
+    (tmp_path / "s.sqrl").write_text(script)
+    accepted = CliRunner().invoke(app, ["schema", "accept", str(tmp_path / "s.sqrl"), "--store", loop.url])
+    assert accepted.exit_code == 0, accepted.output
+    assert 'new column "note"' in accepted.output
+    shop.run("UPDATE orders SET note = 'new' WHERE customer = 1")
+    agree(loop, shop)
+    seen = sorted((r["customer"], r["number"], r["amount"], r["note"]) for r in loop.rows("Seen"))
+    assert seen == shop.ask("SELECT customer, number, amount, note FROM orders ORDER BY 1, 2")
 
-    def look() -> None:
-        batch = reader.look(datetime.now(UTC), once=False)
-        if batch is not None:
-            reader.committed("orders", batch)
 
-    look()
-    shop.run("INSERT INTO orders VALUES (1, 1, 1)")
-    look()
-    shop.run("ALTER TABLE orders ALTER amount TYPE bigint", "UPDATE orders SET amount = 11")
-    with pytest.raises(BelvedereError, match="B6226"):
-        look()
-    shop.run(f"SELECT pg_drop_replication_slot('{shop.slot}')")
-    with pytest.raises(BelvedereError) as caught:
-        look()
-    (told,) = caught.value.diagnostics
-    assert (told.code, told.message) == ("B6225", f'source "crm": the slot "{shop.slot}" is not there any more')
-    assert told.hint == "changes are gone: drop the slot and begin with a new store, which reads the tables anew"
-    shop.run("DROP PUBLICATION belvedere", "CREATE PUBLICATION belvedere FOR TABLE orders")
-    with pytest.raises(BelvedereError, match="B6225"):
-        look()
-    reader.leave("orders")
+def test_a_source_that_leaves_the_script(shop: Shop, tmp_path: Path) -> None:
+    catalog = compile_script("T(id INT NOT NULL, PRIMARY KEY (id));").catalog
+    found = left_slots(catalog, ProjectSettings(tmp_path), {"Orders": {"slot": "a_slot"}, "Files": {"read": 3}})
+    assert found == (
+        'no import reads the slot "a_slot" any more, for which its server keeps all of its log: drop it there, '
+        "SELECT pg_drop_replication_slot('a_slot')",
+    )
 
 
 @pytest.mark.parametrize(
@@ -302,7 +317,6 @@ def test_what_changes_within_a_run_is_told(shop: Shop) -> None:
     ],
 )
 def test_what_is_missing_is_told(shop: Shop, spark: Any, tmp_path: Path, statement: str, more: str, code: str) -> None:
-    from belvedere.compiler import compile_script
     from belvedere.settings import load_project
 
     shop.run(statement)

@@ -24,7 +24,7 @@ def test_a_project_is_made_of_tables(shop: Shop, tmp_path: Path, spark: Any, cap
     assert run(["init", str(folder), "--from", shop.url]) == 0
     said = capsys.readouterr()
     assert "notes is left out" in said.err
-    statement = 'ALTER PUBLICATION belvedere ADD TABLE "public"."Late Ones";'
+    statement = 'ALTER PUBLICATION "belvedere" ADD TABLE "public"."Late Ones";'
     assert f"the owner of the tables runs: {statement}" in said.out
     shop.run(statement)
     script = next(folder.glob("*.sqrl"))
@@ -47,7 +47,7 @@ def test_what_the_owner_has_to_run_and_a_password(
     assert address != shop.url
     assert run(["init", str(tmp_path / "p"), "--from", address]) == 0
     said = capsys.readouterr().out
-    assert 'CREATE PUBLICATION belvedere FOR TABLE "public"."customers", "public"."orders" WITH' in said
+    assert 'CREATE PUBLICATION "belvedere" FOR TABLE "public"."customers", "public"."orders" WITH' in said
     text = (tmp_path / "p" / "belvedere.toml").read_text()
     assert "gehe" not in text
     variable = text.partition("${env:")[2].partition("}")[0]

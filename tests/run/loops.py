@@ -34,6 +34,10 @@ class Loop:
         (folder / "belvedere.toml").write_text(project)
         self.progress: list[Any] = []
 
+    def project(self, text: str) -> None:
+        """Another text of `belvedere.toml`."""
+        (self.folder / "belvedere.toml").write_text(text)
+
     def compiled(self) -> Compiled:
         """The script as a start has it."""
         project = with_starting_columns(load_project(self.folder), self.url)
@@ -73,7 +77,9 @@ class Loop:
             reader = store.reader()
             known = files_read(reader)
             reader.close()
-            sources = open_sources(catalog, project, store.last_epoch(), known, engine.fresh, desk, former=engine.rows_of)
+            sources = open_sources(
+                catalog, project, store.last_epoch(), known, engine.fresh, desk, former=engine.rows_of, notes=store
+            )
             settings = RunSettings("test", once=True)
             loop = RunLoop(self.spark, engine, store, sources, settings, self.progress.append)
             if retry:

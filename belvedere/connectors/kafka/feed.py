@@ -141,8 +141,9 @@ class KafkaFeed:
         new = {p: end - at[p] for p, end in ends.items() if end > at[p]}
         shares = shared_out(new, self.most)
         ranges = tuple(Range(*p, at[p], at[p] + n) for p, n in shares.items())
+        unlisted = self.offset.without(t.name for t in topics)
         begun = at | {p: o for p, o in self.offset.begun.items() if self.offset.topics[p[0]] in {t.id for t in topics}}
-        end = _Offset({t.name: t.id for t in topics}, at | {r.place: r.end for r in ranges}, begun)
+        end = unlisted.together(_Offset({t.name: t.id for t in topics}, at | {r.place: r.end for r in ranges}, begun))
         if not ranges and end == self.offset:
             return None
         return OffsetRange(end.as_document(), ranges)
@@ -233,13 +234,13 @@ class KafkaFeed:
         """The offsets that an epoch took. Raises B7070 where some are gone, or the topic is another one."""
         begin, end = _Offset.of_document(past.span.begin), _Offset.of_document(past.span.end or {})
         now, starts = self._there(end.places)
-        for name, id_ in end.topics.items():
-            if name not in now or now[name].id != id_:
+        ranges = [Range(*p, begin.places.get(p, end.begun[p]), o) for p, o in sorted(end.places.items())]
+        ranges = [r for r in ranges if r.start < r.end]
+        for name in dict.fromkeys(r.topic for r in ranges):
+            if name not in now or now[name].id != end.topics[name]:
                 raise not_as_it_was(
                     f'the topic "{name}", which epoch {past.epoch} read, is gone or was made anew', self.input.name
                 )
-        ranges = [Range(*p, begin.places.get(p, end.begun[p]), o) for p, o in sorted(end.places.items())]
-        ranges = [r for r in ranges if r.start < r.end]
         for range_ in ranges:
             if starts[range_.place] > range_.start:
                 what = f"{range_.label} begins at offset {starts[range_.place]:,}, and epoch {past.epoch} read from {range_.start:,} on"
@@ -281,6 +282,16 @@ class _Offset:
     """For each partition the offset behind the last message that was taken."""
     begun: Mapping[Place, int]
     """And that at which reading began."""
+
+    def without(self, names: Iterable[str]) -> _Offset:
+        """Without topics: of those that a pattern found once and now does not (a right was taken away) the places are kept."""
+        gone = set(names)
+        places, begun = ({p: o for p, o in found.items() if p[0] not in gone} for found in (self.places, self.begun))
+        return _Offset({n: i for n, i in self.topics.items() if n not in gone}, places, begun)
+
+    def together(self, other: _Offset) -> _Offset:
+        """With other topics, too."""
+        return _Offset({**self.topics, **other.topics}, {**self.places, **other.places}, {**self.begun, **other.begun})
 
     def as_document(self) -> dict[str, Any]:
         """The offset as JSON data."""

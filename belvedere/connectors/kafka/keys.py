@@ -18,6 +18,7 @@ from belvedere.connectors.kafka.formats import format_named
 from belvedere.connectors.kafka.formats import json as json_format
 from belvedere.connectors.kafka.formats.decoded import COLUMN, Decoded, Sample
 from belvedere.connectors.kafka.formats.fitting import MISFITS, Refusal, rows_of
+from belvedere.decimals import decimals_of
 from belvedere.errors import fail
 from belvedere.lang.types.samples import arrow_type, kind_of_value, merge
 from belvedere.schema import Column
@@ -94,6 +95,8 @@ def _reader(columns: Sequence[Column], read: Callable[[str], Any]) -> Callable[[
         if not isinstance(value, dict) and len(columns) == 1:
             of_text = T.is_string(columns[0].type) and read is _any
             value = {columns[0].name: text if of_text else value}
+        elif isinstance(value, dict) and read is _any and len(columns) == 1 and columns[0].name not in value:
+            value = {columns[0].name: text} if T.is_string(columns[0].type) else value
         if not isinstance(value, dict):
             raise Refusal(f"is not an object with {', '.join(c.name for c in columns)}")
         return {c.name: _typed(value.get(c.name), c) for c in columns}
@@ -127,7 +130,8 @@ def _typed(value: Any, column: Column) -> Any:
         return value.encode()
     if isinstance(value, str) and not T.is_string(column.type):
         try:
-            return pa.scalar(value).cast(column.type).as_py()
+            values = pa.array([value])
+            return (decimals_of(values, column.type) if T.is_decimal(column.type) else values.cast(column.type))[0].as_py()
         except MISFITS:
             return value
     return value

@@ -21,13 +21,14 @@ from belvedere.connectors.kafka.keys import KeyFormat
 from belvedere.errors import fail
 from belvedere.functions.types import type_text
 from belvedere.schema import TIMESTAMP, WEIGHT, Column
+from belvedere.time_range import instant_of_milliseconds, rows_beyond
 
 HEADERS = pa.map_(pa.string(), pa.string())
 METADATA: Mapping[str, tuple[pa.DataType, Callable[[Message], Any]]] = {
     "topic": (pa.string(), lambda m: m.topic()),
     "partition": (pa.int32(), lambda m: m.partition()),
     "offset": (pa.int64(), lambda m: m.offset()),
-    "timestamp": (TIMESTAMP, lambda m: m.timestamp()[1] * 1_000 if m.timestamp()[0] else None),
+    "timestamp": (TIMESTAMP, lambda m: instant_of_milliseconds(m.timestamp()[1]) if m.timestamp()[0] else None),
     "key": (pa.string(), lambda m: _text(m.key())),
     "headers": (HEADERS, lambda m: [(k, _text(v)) for k, v in m.headers() or ()]),
 }
@@ -35,6 +36,38 @@ METADATA: Mapping[str, tuple[pa.DataType, Callable[[Message], Any]]] = {
 NO_VALUE = "has no value: only a table with a primary key deletes by its key"
 NO_KEY = "has no value, and no key that tells which row goes"
 NO_KEY_AT_ALL = "has no key"
+BAD_KEY = "has a key that is not UTF-8"
+
+
+class Unquoted(str):
+    """A number that JSON has not (NaN, Infinity), as it is written."""
+
+
+def _json_of(text: str) -> tuple[bool, Any]:
+    """Whether a text is JSON, and its value."""
+    try:
+        return True, json.loads(text, parse_constant=Unquoted)
+    except (ValueError, RecursionError):
+        return False, None
+
+
+def _has_plain_json(type_: pa.DataType) -> bool:
+    """Whether a value of the type is written in JSON without quotes."""
+    types = pa.types
+    return bool(
+        types.is_integer(type_)
+        or types.is_floating(type_)
+        or types.is_decimal(type_)
+        or types.is_boolean(type_)
+        or types.is_nested(type_)
+    )
+
+
+def _is_text(key: bytes | None) -> bool:
+    try:
+        return key is None or key.decode() is not None
+    except UnicodeDecodeError:
+        return False
 
 
 def _text(value: bytes | None) -> str | None:
@@ -118,11 +151,12 @@ class Shape:
         lost = {n: why for n in gone if not self.primary_key or messages[n].key() is None}
         decoded = self._values(messages, gone)
         keys = self._keys(messages, gone)
-        refused = {**decoded.refused, **keys.refused, **lost}
+        whole = self._whole(decoded.rows, keys.rows, messages, gone)
+        refused = {**rows_beyond(whole, self.columns), **self._bad_keys(messages), **decoded.refused, **keys.refused, **lost}
         undecided = {n: t for n, t in decoded.undecided.items() if n not in refused}
         return Chunk(
             label,
-            self._whole(decoded.rows, keys.rows, messages, gone),
+            whole,
             tuple(Undecided(n, messages[n].offset(), t) for n, t in sorted(undecided.items())),
             tuple(Refused(n, messages[n].offset(), _text(messages[n].value()), r) for n, r in sorted(refused.items())),
         )
@@ -158,22 +192,31 @@ class Shape:
             refused |= {n: NO_KEY_AT_ALL for n, k in keys if k is None}
         return Decoded(placed(found.rows, places, len(messages)), refused=refused)
 
+    def _bad_keys(self, messages: Sequence[Message]) -> dict[int, str]:
+        """The messages whose keys are no texts, where a column of the primary key is the text of the key: two would be one."""
+        of_texts = {n for n, k in self.metadata.items() if k == "key" and n not in self._of_keys}
+        if not of_texts & set(self.primary_key):
+            return {}
+        return {n: BAD_KEY for n, m in enumerate(messages) if not _is_text(m.key())}
+
     def _deletion(self, key: bytes | None) -> bytes | None:
-        """The key of a message without value as a JSON object of the primary key's columns."""
-        text = _text(key)
-        if text is None or not self.primary_key:
+        """The key of a message without value as a JSON object of the primary key's columns; None where it is none."""
+        if key is None or not self.primary_key or not _is_text(key):
             return None
-        try:
-            found = json.loads(text)
-        except (ValueError, RecursionError):
-            found = text
+        text = key.decode()
+        is_json, found = _json_of(text)
         if isinstance(found, dict) and set(self.primary_key) <= found.keys():
             return text.encode()
         if len(self.primary_key) > 1:
             return None
         name = self.primary_key[0]
-        of_text = next(pa.types.is_string(c.type) for c in self.columns if c.name == name)
-        return json.dumps({name: text if of_text else found}).encode()
+        type_ = next(c.type for c in self.columns if c.name == name)
+        bare = text  # a number as it is written: a float would have other digits
+        if pa.types.is_string(type_) or not is_json or isinstance(found, Unquoted):
+            bare = json.dumps(text.strip() if isinstance(found, Unquoted) else text)
+        elif not isinstance(found, str) and not _has_plain_json(type_):
+            bare = json.dumps(text)
+        return f"{{{json.dumps(name)}: {bare}}}".encode()
 
     def _whole(self, rows: pa.Table, keys: pa.Table, messages: Sequence[Message], gone: Sequence[int]) -> pa.Table:
         """The rows with what the messages have beside their values."""

@@ -8,13 +8,17 @@ producer of the same transactional id ends what the old one left open, and then 
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
+import math
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, wait
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from itertools import islice
 from threading import Thread
+from typing import Any
 
 import pyarrow as pa
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
@@ -22,12 +26,19 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 from belvedere.connectors.connector import Outgoing
 from belvedere.connectors.kafka.client import Settings, client_settings, diagnostic, told
 from belvedere.connectors.kafka.topics import Cluster
-from belvedere.connectors.writing import json_lines
+from belvedere.connectors.writing import json_lines, plain_json
 from belvedere.errors import BelvedereError, fail
+from belvedere.months import with_month_texts
 from belvedere.rules.events import EVENT_TIME, OPERATION, SEQUENCE
 
 MOST_MESSAGES = 50_000
 """So many are in one transaction."""
+MOST_BYTES = 64 << 20
+"""Or so many bytes."""
+MOST_MARKS = 120
+"""So many exports go to one topic: a mark takes up to 32 bytes."""
+ROOM = 10_000
+"""Bytes of a message beside its value."""
 SECONDS = 10.0
 """So long a call waits for the cluster, before it is tried again as a whole."""
 TRANSACTION: Settings = {
@@ -51,8 +62,9 @@ class _Export:
 
     @property
     def mark(self) -> str:
-        """The name of its mark: exports may share a topic."""
-        return f"{self.outgoing.relation} {self.outgoing.target}"
+        """The name of its mark: exports may share a topic. It is short, since Kafka keeps 4,096 bytes of all of a topic's."""
+        name = f"{self.outgoing.relation} {self.outgoing.target}"
+        return base64.b64encode(hashlib.sha256(name.encode()).digest()[:6]).decode()
 
 
 class KafkaOutlet:
@@ -71,10 +83,21 @@ class KafkaOutlet:
         """The numbers of the last events that a topic has, by the names of marks."""
         self._failed: tuple[str, KafkaError] | None = None
         """The topic and the reason of the first message that was not taken."""
+        self._large: tuple[str, bytes | None, int] | None = None
+        """Topic, key and size of it where it was too large."""
+        self._check_marks()
+
+    def _check_marks(self) -> None:
+        """Raise B6209 where a topic has more exports than its note of marks has room for."""
+        for topic in dict.fromkeys(e.topic for e in self.exports):
+            count = sum(e.topic == topic for e in self.exports)
+            if self.is_exact and count > MOST_MARKS:
+                message = f'{count} exports of the sink "{self.sink}" go to the topic "{topic}", which takes {MOST_MARKS}'
+                raise fail("B6209", message, hint=f"give some of them another topic: `names` under [sinks.{self.sink}]")
 
     def reached(self) -> Sequence[int | None]:
         """The numbers of the last events that were sent; None for none, or where it cannot know. Raises B6201, B6202, B6210."""
-        self._producer = self._failed = None
+        self._producer = self._failed = self._large = None
         self._find_topics()
         with self._told("cannot begin to send"):
             if not self.is_exact:
@@ -102,7 +125,11 @@ class KafkaOutlet:
             found = consumer.committed([TopicPartition(t, 0) for t in sorted({e.topic for e in self.exports})], SECONDS)
         finally:
             consumer.close()
-        return {p.topic: json.loads(p.metadata) if p.metadata else {} for p in found}
+        own = {t: {e.mark for e in self.exports if e.topic == t} for t in (p.topic for p in found)}
+        marks = {p.topic: json.loads(p.metadata) if p.metadata else {} for p in found}
+        return {
+            t: {m: n for m, n in known.items() if m in own[t]} for t, known in marks.items()
+        }  # of others that are gone: none
 
     def _group(self) -> Consumer:
         given = {"group.id": self.name, "isolation.level": "read_committed", "enable.auto.commit": False}
@@ -114,8 +141,7 @@ class KafkaOutlet:
         assert producer is not None
         try:
             with self._told("cannot send"):
-                messages = self._messages(events)
-                while some := list(islice(messages, MOST_MESSAGES)):
+                for some in _cut(self._messages(events)):
                     self._send(producer, some)
         except BaseException:
             self._producer = None
@@ -124,9 +150,8 @@ class KafkaOutlet:
     def _send(self, producer: Producer, some: list[Sent]) -> None:
         if self.is_exact:
             producer.begin_transaction()
-        for place, key, value, headers, _ in some:
-            producer.produce(self.exports[place].topic, value, key, headers=headers, on_delivery=self._heed)
-            producer.poll(0)
+        for place, key, value, headers, number in some:
+            self._produce(producer, place, key, value, headers, number)
         if self.is_exact:
             self._commit(producer, {place: number for place, *_, number in some})
             return
@@ -134,12 +159,48 @@ class KafkaOutlet:
         if left or self._failed is not None:
             raise KafkaException(KafkaError(KafkaError._TIMED_OUT, f"{left:,} messages wait"))
 
+    def _produce(
+        self,
+        producer: Producer,
+        place: int,
+        key: bytes | None,
+        value: bytes | None,
+        headers: list[tuple[str, bytes]],
+        number: int,
+    ) -> None:
+        """Put a message into the producer's queue; one that is full is waited for. Raises B6209 for one that is too large."""
+        end = time.monotonic() + SECONDS
+        topic = self.exports[place].topic
+        while True:
+            try:
+                producer.produce(topic, value, key, headers=headers, on_delivery=self._heed)
+            except BufferError:
+                if time.monotonic() > end:
+                    raise KafkaException(KafkaError(KafkaError._TIMED_OUT, "the queue of messages stays full")) from None
+                producer.poll(0.1)
+            except KafkaException as error:
+                if error.args[0].code() == KafkaError.MSG_SIZE_TOO_LARGE:
+                    raise self._too_large(topic, key, len(value or b""), f"event {number:,} of it") from error
+                raise
+            else:
+                producer.poll(0)
+                return
+
+    def _too_large(self, topic: str, key: bytes | None, size: int, which: str) -> BelvedereError:
+        shown = (key or b"").decode(errors="replace")[:200]
+        named = f"the row with the key {shown}" if key is not None else which
+        hint = (
+            f'raise `max.message.bytes` of the topic, and write `"message.max.bytes" = {size + ROOM}` under [sinks.{self.sink}]'
+        )
+        message = f'{named} is too large for the topic "{topic}" of the sink "{self.sink}": {size:,} bytes'
+        return fail("B6209", message, hint=hint)
+
     def _commit(self, producer: Producer, last: Mapping[int, int]) -> None:
         """End the transaction; `last`: the numbers of the last events in it, by the places of exports."""
         for place, number in last.items():
             self._marks[self.exports[place].topic][self.exports[place].mark] = number
         changed = {self.exports[place].topic: number for place, number in last.items()}
-        offsets = [TopicPartition(t, 0, n, json.dumps(self._marks[t], ensure_ascii=False)) for t, n in changed.items()]
+        offsets = [TopicPartition(t, 0, n, json.dumps(self._marks[t], separators=(",", ":"))) for t, n in changed.items()]
         group = self._group()
         try:
             metadata = group.consumer_group_metadata()
@@ -151,6 +212,8 @@ class KafkaOutlet:
     def _heed(self, error: KafkaError | None, message: Message) -> None:
         if error is not None and self._failed is None:
             self._failed = (message.topic() or "", error)
+            if error.code() == KafkaError.MSG_SIZE_TOO_LARGE:
+                self._large = (message.topic() or "", message.key(), len(message.value() or b""))
 
     def _messages(self, events: Iterable[tuple[int, pa.Table]]) -> Iterator[Sent]:
         """Changes by the view's key, with tombstones; rows as they are where it has none, and events of a subscription."""
@@ -172,6 +235,9 @@ class KafkaOutlet:
         if error.code() in (KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.PRODUCER_FENCED):
             hint = "one run at a time sends the events of a store: end the other one"
             return fail("B6210", f'another process sends to the sink "{self.sink}" for this store', hint=hint)
+        if self._large is not None:
+            topic, key, size = self._large
+            return self._too_large(topic, key, size, "a message of it")
         if self._failed is not None:
             topic, reason = self._failed
             return diagnostic(f'sink "{self.sink}" cannot send to the topic "{topic}"', reason)
@@ -180,6 +246,19 @@ class KafkaOutlet:
     def close(self) -> None:
         """What was sent is there: nothing waits here."""
         self._producer = None
+
+
+def _cut(messages: Iterable[Sent]) -> Iterator[list[Sent]]:
+    """Messages by transactions."""
+    some, size = list[Sent](), 0
+    for message in messages:
+        some.append(message)
+        size += len(message[1] or b"") + len(message[2] or b"")
+        if len(some) >= MOST_MESSAGES or size >= MOST_BYTES:
+            yield some
+            some, size = [], 0
+    if some:
+        yield some
 
 
 def _within(seconds: float, call: Callable[[], object]) -> None:
@@ -204,9 +283,26 @@ def _within(seconds: float, call: Callable[[], object]) -> None:
 
 
 def _keys(rows: pa.Table) -> list[bytes]:
-    """One column as its bare value, more as a JSON object."""
-    lines = json_lines(rows)
-    if rows.num_columns > 1:
-        return [line.encode() for line in lines]
-    values = (next(iter(json.loads(line).values())) for line in lines)
-    return [(v if isinstance(v, str) else json.dumps(v, ensure_ascii=False)).encode() for v in values]
+    """One column as its bare value, more as a JSON object. Different rows have different keys, which a source reads as what they were.
+
+    So a bare NULL, and a text that could be such an object, are objects too; NaN and infinities are texts.
+    """
+    found = []
+    for row in with_month_texts(rows).to_pylist():
+        values = {name: _in_key(value) for name, value in row.items()}
+        first = next(iter(values.values()))
+        is_object = len(values) > 1 or first is None or (isinstance(first, str) and first.lstrip().startswith("{"))
+        bare = first if isinstance(first, str) else _compact(first)
+        found.append((_compact(values) if is_object else bare).encode())
+    return found
+
+
+def _in_key(value: Any) -> Any:
+    """A value as JSON; no two are the same."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    return plain_json(value)
+
+
+def _compact(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

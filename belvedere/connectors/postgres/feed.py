@@ -13,12 +13,16 @@ from itertools import islice
 from typing import TYPE_CHECKING, cast
 
 import pyarrow as pa
-from psycopg import sql
 
 from belvedere.connectors.connector import Arrived, OffsetRange, Sampled, Wanted
-from belvedere.connectors.postgres.former import FormerValues, Text
-from belvedere.connectors.postgres.server import Server
-from belvedere.connectors.postgres.slot import Batch, Former, Position, SlotReader, column_changed
+from belvedere.connectors.postgres.changes import Batch, Former, Taken
+from belvedere.connectors.postgres.followed import Followed
+from belvedere.connectors.postgres.former import FormerValues
+from belvedere.connectors.postgres.position import Position
+from belvedere.connectors.postgres.publication import published
+from belvedere.connectors.postgres.server import Server, next_slot
+from belvedere.connectors.postgres.slot import SlotReader
+from belvedere.connectors.postgres.tables import Table
 from belvedere.connectors.postgres.wal import Value
 from belvedere.connectors.reading.formats import MOST_REJECTED
 from belvedere.connectors.records import RejectedRow
@@ -31,24 +35,29 @@ if TYPE_CHECKING:
 
 FIRST_ROWS = 20_000
 """So many rows of a first read are held at once."""
-_readers: dict[tuple[str, str, str], SlotReader] = {}
+_readers: dict[tuple[str, str], SlotReader] = {}
 
 
 def open_table(wanted: Wanted) -> TableFeed:
-    """A table of a source, and its part in the source's slot."""
+    """A table of a source, and its part in the source's slot. Raises B6222 where another source of the script reads the slot."""
     server = Server(wanted.source)
-    key = (server.url, server.slot, server.schema)
-    if key not in _readers:
-        _readers[key] = SlotReader(server, lambda: cast(None, _readers.pop(key, None)))
-    return TableFeed(wanted, _readers[key])
+    key = (server.url, server.slot)
+    known = _readers.get(key)
+    if known is None:
+        known = _readers[key] = SlotReader(server, lambda: cast(None, _readers.pop(key, None)), wanted.notes)
+    elif known.server.source != server.source:
+        message = f'sources "{known.server.source}" and "{server.source}" read one slot, "{server.slot}"'
+        hint = f'write `slot = "{next_slot(server.slot)}"` for source "{server.source}": each source has a slot of its own'
+        raise fail("B6222", message, hint=hint)
+    return TableFeed(wanted, known)
 
 
 def sampled_table(wanted: Wanted, rows: int) -> Sampled:
     """Some rows of a table as a first read would take them."""
     with Server(wanted.source) as server:
         feed = TableFeed(wanted, SlotReader(server, lambda: None))
-        taken = _Taken(feed)
-        taken.add([(1, r) for r in server.end_rows(feed.table, rows)])
+        taken = _Taken(feed, is_first=True)
+        taken.add([(1, r) for r in server.end_rows(feed.table, feed.names, rows)])
         arrived = Arrived(taken.rows.rows(), tuple(taken.rejected), taken.refused)
         names, types = tuple(f.name for f in feed.table.fields), {f.name: f.type for f in feed.table.fields}
         return Sampled(arrived, names, types, tuple(_obstacles(server, feed)))
@@ -56,7 +65,7 @@ def sampled_table(wanted: Wanted, rows: int) -> Sampled:
 
 def _obstacles(server: Server, feed: TableFeed) -> Iterator[Diagnostic]:
     """Why the table's log cannot be read."""
-    for question in (lambda: server.check_publication([feed.table]), server.confirmed):
+    for question in (lambda: published(server, {feed.table.name: feed.table}), server.confirmed):
         try:
             question()
         except BelvedereError as error:
@@ -69,13 +78,15 @@ class TableFeed:
     def __init__(self, wanted: Wanted, reader: SlotReader):
         self.id, self.columns, self.reader, self.former = wanted.input.id, wanted.columns, reader, wanted.former
         self.table = reader.server.table(wanted.table)
-        if set(wanted.input.primary_key) != set(self.table.key):
-            hint = f"write `primary_key = {json.dumps(list(self.table.key), ensure_ascii=False)}`, or leave `columns` out"
-            raise fail("B6223", f'table "{self.table.name}" has another primary key', hint=hint)
-        there = [f.name for f in self.table.fields]
-        for name in (c.name for c in wanted.columns if c.name not in there):
-            raise column_changed(reader.server.source, self.table.name, name, "is gone")
-        reader.add(self.table, Position.of_document(wanted.offset))
+        key, position = tuple(wanted.input.primary_key), Position.of_document(wanted.offset)
+        self.followed = Followed(reader.server.source, self.table.name, tuple(c.name for c in wanted.columns), key, position)
+        self.names = self._names_of(self.table)
+        reader.add(self.followed)
+
+    def _names_of(self, table: Table) -> list[str]:
+        """What the columns are called in the table. Raises B6223, B6226."""
+        attnums = self.followed.attnums(table)
+        return [table.state.names[attnums[c.name]] for c in self.columns]
 
     def look(self, now: datetime, once: bool) -> OffsetRange | None:
         """What is new in the tables of the source."""
@@ -84,28 +95,18 @@ class TableFeed:
 
     def read(self, spark: SparkSession, span: OffsetRange) -> Arrived:
         """The rows of a batch."""
-        batch = cast(Batch, span.content)
-        changes = batch.changes[self.table.name]
-        taken = _Taken(self)
+        batch, name = cast(Batch, span.content), self.table.name
+        changes = batch.changes[name]
+        taken = _Taken(self, is_first=name in batch.whole)
         if taken.is_first:
-            for rows in self._first_rows():
-                taken.add([(1, r) for r in rows])
-        taken.add([(w, tuple(map(_text, row))) for w, row in changes.rows])
-        return Arrived(taken.rows.rows(), tuple(taken.rejected), taken.refused, is_emptied=changes.is_emptied)
-
-    def _first_rows(self) -> Iterator[tuple[tuple[Text, ...], ...]]:
-        """All rows as of the snapshot, some at a time."""
-        names = sql.SQL(", ").join(sql.Identifier(f.name) for f in self.table.fields)
-        table = sql.Identifier(self.reader.server.schema, self.table.name)
-        text = sql.SQL("COPY (SELECT {} FROM {}) TO STDOUT").format(names, table)
-        with self.reader.server.told():
-            for setting in ("SET LOCAL TIME ZONE 'UTC'", "SET LOCAL DateStyle = 'ISO, YMD'", "SET LOCAL bytea_output = 'hex'"):
-                self.reader.first.execute(setting)
-            self.reader.first.execute("SET LOCAL IntervalStyle = 'iso_8601'")
-            with self.reader.first.cursor().copy(text) as copy:
-                found = copy.rows()
-                while some := tuple(islice(found, FIRST_ROWS)):
-                    yield some
+            table = self.reader.now(name)
+            copied = self.reader.server.copy(self.reader.first, table, self._names_of(table))
+            while some := tuple(islice(copied, FIRST_ROWS)):
+                taken.add([(1, r) for r in some])
+        taken.add(changes.rows)
+        is_emptied = changes.is_emptied or (taken.is_first and self.followed.position is not None)
+        notices = batch.notices.get(name, ())
+        return Arrived(taken.rows.rows(), tuple(taken.rejected), taken.refused, notices=notices, is_emptied=is_emptied)
 
     def committed(self, span: OffsetRange) -> None:
         """The batch is in the store."""
@@ -116,40 +117,30 @@ class TableFeed:
         self.reader.leave(self.table.name)
 
 
-def _text(value: Value | Former) -> Text | Former:
-    if isinstance(value, Former):
-        return value
-    return value.decode() if isinstance(value, bytes) else None
-
-
 class _Taken:
     """Rows on their way: those that fit, and those that are rejected, which do not stay as they were either."""
 
-    def __init__(self, feed: TableFeed):
-        self.feed = feed
-        self.known = {c.name: c for c in feed.columns}
-        self.columns = [self.known.get(f.name) for f in feed.table.fields]
-        fields = [pa.field(c.name, c.type) for c in self.columns if c is not None]
+    def __init__(self, feed: TableFeed, is_first: bool):
+        self.feed, self.is_first = feed, is_first
+        fields = [pa.field(c.name, c.type) for c in feed.columns]
         self.rows = Scratch(pa.schema([*fields, pa.field(WEIGHT, pa.int64())]))
         self.rejected: list[RejectedRow] = []
         self.refused = 0
-        self.is_first = feed.reader.positions[feed.table.name] is None
 
-    def add(self, rows: Sequence[tuple[int, tuple[Text | Former, ...]]]) -> None:
+    def add(self, rows: Sequence[tuple[int, Taken]]) -> None:
         """Rows with weights; of those that go only the key counts."""
         if not rows:
             return
         misfits: dict[int, str] = {}
         arrays = []
-        former = FormerValues(self.feed.table, self.known, self.feed.former, [values for _, values in rows])
+        followed = self.feed.followed
+        former = FormerValues(self.feed.columns, followed, self.feed.former, [values for _, values in rows])
         keyless = set[int]()
-        for place, column in enumerate(self.columns):
-            if column is None:
-                continue
+        for place, column in enumerate(self.feed.columns):
             array, wrong = former.column_of(place, column)
             arrays.append(array)
             misfits |= {n: reason for n, reason in wrong.items() if rows[n][0] > 0}
-            keyless |= wrong.keys() if column.name in self.feed.table.key else set()
+            keyless |= wrong.keys() if column.name in followed.key else set()
         weights = [-1 if n in misfits else w for n, (w, _) in enumerate(rows)]
         table = pa.table([*arrays, pa.array(weights, pa.int64())], schema=self.rows.schema)
         if misfits:
@@ -157,11 +148,15 @@ class _Taken:
         dropped = misfits.keys() if self.is_first else keyless
         self.rows.add(table.filter(pa.array([n not in dropped for n in range(len(rows))])) if dropped else table)
 
-    def _reject(self, rows: Sequence[tuple[int, tuple[Text | Former, ...]]], misfits: Mapping[int, str]) -> None:
+    def _reject(self, rows: Sequence[tuple[int, Taken]], misfits: Mapping[int, str]) -> None:
         self.refused += len(misfits)
-        table, names = self.feed.table, [f.name for f in self.feed.table.fields]
+        names = [c.name for c in self.feed.columns]
         for place in sorted(misfits)[: max(0, MOST_REJECTED - len(self.rejected))]:
-            shown = {n: v for n, v in zip(names, rows[place][1], strict=True) if not isinstance(v, Former)}
+            shown = {n: _shown(v) for n, v in zip(names, rows[place][1], strict=True) if not isinstance(v, Former)}
             text = json.dumps(shown, ensure_ascii=False)
-            where = f"{self.feed.reader.server.schema}.{table.name}"
+            where = f"{self.feed.reader.server.schema}.{self.feed.table.name}"
             self.rejected.append(RejectedRow(self.feed.id, where, None, text, misfits[place]))
+
+
+def _shown(value: Value) -> str | None:
+    return value.decode(errors="replace") if isinstance(value, bytes) else None

@@ -6,16 +6,16 @@ the last epoch. Where there is none (the row was rejected), a row has no value, 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from belvedere.connectors.connector import FormerRows
-from belvedere.connectors.postgres.server import Table
-from belvedere.connectors.postgres.slot import Former, Key
-from belvedere.connectors.postgres.values import Text, column_of
+from belvedere.connectors.postgres.changes import Former, Key, Taken
+from belvedere.connectors.postgres.followed import Followed
+from belvedere.connectors.postgres.values import column_of
 from belvedere.schema import Column
 
 
@@ -24,18 +24,18 @@ class FormerValues:
 
     def __init__(
         self,
-        table: Table,
-        columns: Mapping[str, Column],
+        columns: Sequence[Column],
+        table: Followed,
         find: FormerRows | None,
-        rows: Sequence[tuple[Text | Former, ...]],
+        rows: Sequence[Taken],
     ):
-        self.table, self.columns, self.find, self.rows = table, columns, find, rows
+        self.columns, self.table, self.find, self.rows = columns, table, find, rows
 
     def column_of(self, place: int, column: Column) -> tuple[pa.Array, dict[int, str]]:
         """The values of a column, NULL where one has no place; and by row why not."""
         values = [row[place] for row in self.rows]
         lent = {n: v for n, v in enumerate(values) if isinstance(v, Former)}
-        array, misfits = column_of([None if isinstance(v, Former) else v for v in values], column)
+        array, misfits = column_of([v if isinstance(v, bytes) else None for v in values], column)
         if not lent:
             return array, misfits
         stored, places = self._stored
@@ -49,10 +49,10 @@ class FormerValues:
     @cached_property
     def _stored(self) -> tuple[pa.Table, dict[Key, int]]:
         """The stored rows that are asked for, and where the row of each key is."""
-        fields = [self.columns[self.table.fields[p].name] for p in self.table.key_places]
-        schema = pa.schema([pa.field(c.name, c.type) for c in self.columns.values()])
+        fields = [self.columns[p] for p in self.table.key_places]
+        schema = pa.schema([pa.field(c.name, c.type) for c in self.columns])
         keys = list(dict.fromkeys(v.key for row in self.rows for v in row if isinstance(v, Former)))
-        arrays = [column_of([_text(k[n]) for k in keys], c)[0] for n, c in enumerate(fields)]
+        arrays = [column_of([v if isinstance(v := k[n], bytes) else None for k in keys], c)[0] for n, c in enumerate(fields)]
         if self.find is None:
             return schema.empty_table(), {}
         names = [c.name for c in fields]
@@ -66,10 +66,3 @@ class FormerValues:
             [found[n].combine_chunks().cast(t) for n, t in zip(schema.names, schema.types, strict=True)], schema=schema
         )
         return rows, {key: place for key, place in known if place is not None}
-
-
-def _text(value: object) -> Text:
-    return value.decode() if isinstance(value, bytes) else None
-
-
-__all__ = ["FormerValues", "Text"]

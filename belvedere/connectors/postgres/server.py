@@ -1,4 +1,4 @@
-"""What a Postgres server says of its tables, of its publication and of the slot of a source.
+"""What a Postgres server says of its tables and its log. `publication` and `slot_making` ask it further.
 
 In: a source's settings. Out: tables with columns and keys, positions in the log. Needs a role with REPLICATION that may read the tables;
 it changes nothing but the slot.
@@ -6,80 +6,35 @@ it changes nothing but the slot.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Self
 
 import psycopg
-import pyarrow as pa
 from psycopg import sql
+from psycopg.pq import TransactionStatus
 
+from belvedere.connectors.postgres.copied import Copied, copied_rows
+from belvedere.connectors.postgres.tables import STATES, Table, in_quotes, keyless, table_of_row
 from belvedere.errors import BelvedereError, fail
 from belvedere.lang.names import did_you_mean
-from belvedere.schema import KEY_MARK, TIMESTAMP
 from belvedere.settings import Source
 
-T = pa.types
-SETTINGS = (
-    "SET client_encoding = 'UTF8'",
-    "SET TIME ZONE 'UTC'",
-    "SET DateStyle = 'ISO, YMD'",
-    "SET IntervalStyle = 'iso_8601'",
-    "SET bytea_output = 'hex'",
-    "SET extra_float_digits = 1",
-)
-"""Values are read as texts: these say how they are written."""
-TYPES = {
-    "bool": pa.bool_(),
-    "int2": pa.int16(),
-    "int4": pa.int32(),
-    "int8": pa.int64(),
-    "oid": pa.int64(),
-    "float4": pa.float32(),
-    "float8": pa.float64(),
-    "bytea": pa.binary(),
-    "date": pa.date32(),
-    "timestamptz": TIMESTAMP,
-    "timestamp": TIMESTAMP,
+SETTINGS = {
+    "TimeZone": "UTC",
+    "DateStyle": "ISO, YMD",
+    "IntervalStyle": "iso_8601",
+    "bytea_output": "hex",
+    "extra_float_digits": "1",
+    "row_security": "off",
+    "statement_timeout": "0",
+    "idle_in_transaction_session_timeout": "0",
+    "lock_timeout": "5s",
 }
-"""All other types are texts, as Postgres writes them."""
-WIDEST = pa.decimal128(38, 18)
-"""For `numeric` without precision: a value that does not fit is rejected."""
-_COLUMNS = """
-SELECT a.attname, t.typname, a.atttypmod, a.attnotnull, a.atttypid::int8
-FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid
-WHERE a.attrelid = %s AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = '' ORDER BY a.attnum
-"""
-_KEY = """
-SELECT a.attname FROM pg_index i JOIN pg_class c ON c.oid = i.indrelid
-JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = ANY(i.indkey)
-WHERE i.indrelid = %s AND CASE c.relreplident WHEN 'i' THEN i.indisreplident ELSE i.indisprimary AND c.relreplident <> 'n' END
-ORDER BY array_position(i.indkey::int2[], a.attnum)
-"""
-
-
-@dataclass(frozen=True)
-class Table:
-    """A table as it is: its number, its columns with their types there, its key."""
-
-    oid: int
-    name: str
-    fields: tuple[pa.Field, ...]
-    types: tuple[int, ...]
-    key: tuple[str, ...]
-
-    @cached_property
-    def key_places(self) -> tuple[int, ...]:
-        """The places of the key's columns."""
-        return tuple(n for n, f in enumerate(self.fields) if f.name in self.key)
-
-    @property
-    def schema(self) -> pa.Schema:
-        """The columns; those of the key are marked."""
-        marked = (f.with_metadata({KEY_MARK: b"1"}).with_nullable(False) if f.name in self.key else f for f in self.fields)
-        return pa.schema(list(marked))
+"""Of all connections. Values are read as texts: these say how they are written. Without `row_security` a hidden row is an error."""
+WAITS = ("55P03",)
+"""What Postgres says where a table is locked: it is asked again."""
 
 
 class Server:
@@ -100,14 +55,18 @@ class Server:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def connect(self) -> psycopg.Connection[Any]:
+        """A further connection, in autocommit, whose values are written as those of all others. Raises B6220."""
+        with self.told():
+            made = psycopg.connect(self.url, connect_timeout=5, autocommit=True, client_encoding="UTF8")
+            for name, value in SETTINGS.items():
+                made.execute("SELECT set_config(%s, %s, false)", (name, value))
+            return made
+
     @cached_property
     def connection(self) -> psycopg.Connection[Any]:
         """In autocommit. Raises B6220."""
-        with self.told():
-            made = psycopg.connect(self.url, connect_timeout=5, autocommit=True)
-            for setting in SETTINGS:
-                made.execute(setting)
-            return made
+        return self.connect()
 
     def close(self) -> None:
         """End the connection."""
@@ -127,16 +86,24 @@ class Server:
             yield
         except psycopg.Error as error:
             code, said = getattr(error, "sqlstate", None), str(error).strip().split("\n")[0]
-            if isinstance(error, psycopg.OperationalError) and (code is None or code[:2] in ("08", "57", "53")):
+            if code in WAITS:
+                hint = "it goes on when the lock is released"
+                raise fail(
+                    "B6227", f'source "{self.source}" waits for a table that is locked', detail=said, hint=hint
+                ) from error
+            if isinstance(error, psycopg.OperationalError) and code != "53400" and (code or "08")[:2] in ("08", "57", "53"):
                 self.close()
                 hint = "see that the server runs, and that `url` names its host, port, user and database"
                 raise fail("B6220", f'source "{self.source}" does not answer', detail=said, hint=hint) from error
             raise self._refusal(code, said) from error
 
     def _refusal(self, code: str | None, said: str) -> BelvedereError:
+        schema = in_quotes(self.schema)
         hints = {
-            "42501": f"give the role REPLICATION, and SELECT on the tables: GRANT SELECT ON ALL TABLES IN SCHEMA {self.schema} TO ...",
+            "42501": f"give the role REPLICATION, and SELECT on the tables: GRANT SELECT ON ALL TABLES IN SCHEMA {schema} TO ...",
             "55006": "another run reads this slot: end it, or name another one in `slot`",
+            "53400": "raise `max_replication_slots` of the server, or drop a slot that nobody reads: "
+            "SELECT slot_name, active FROM pg_replication_slots",
         }
         return fail("B6222", f'source "{self.source}" refuses to be read', detail=said, hint=hints.get(code or ""))
 
@@ -149,129 +116,145 @@ class Server:
         return [name for (name,) in self.ask(text, self.schema)]
 
     def table(self, name: str) -> Table:
-        """A table by its name, whatever its case. Raises B6101 where there is none, B6223 where it has no key."""
+        """A table by its name, whatever its case. Raises B6101 where there is none, B6223 where its log cannot find rows."""
         names = self.tables()
         found = name if name in names else next((n for n in names if n.casefold() == name.casefold()), None)
         if found is None:
-            message = f'source "{self.source}" has no table "{name}" in schema "{self.schema}"'
-            raise fail("B6101", message, hint=did_you_mean(name, names))
-        ((oid,),) = self.ask("SELECT format('%%I.%%I', %s::text, %s::text)::regclass::oid::int8", self.schema, found)
-        rows = self.ask(_COLUMNS, oid)
-        key = tuple(k for (k,) in self.ask(_KEY, oid))
-        if not key:
-            hint = f'give it one: ALTER TABLE "{found}" ADD PRIMARY KEY (...); without one its own updates would fail once it is published'
-            raise fail("B6223", f'table "{found}" of source "{self.source}" has no key', hint=hint)
-        fields = tuple(pa.field(n, _type(t, modifier), not required) for n, t, modifier, required, _ in rows)
-        return Table(oid, found, fields, tuple(r[-1] for r in rows), key)
+            raise self.no_table(name, names)
+        table = self.states([found])[found]
+        if not table.keys:
+            raise keyless(self.source, table)
+        return table
 
-    def end_rows(self, table: Table, most: int) -> list[tuple[str | None, ...]]:
+    def no_table(self, name: str, names: Iterable[str]) -> BelvedereError:
+        """The diagnostic B6101."""
+        message = f'source "{self.source}" has no table "{name}" in schema "{self.schema}"'
+        return fail("B6101", message, hint=did_you_mean(name, list(names)))
+
+    def states(self, names: Iterable[str], connection: psycopg.Connection[Any] | None = None) -> dict[str, Table]:
+        """Tables as they are now, or as the transaction of a connection sees them; only those that are there."""
+        with self.told():
+            rows = (connection or self.connection).execute(STATES, (self.schema, list(names))).fetchall()
+        return {table.name: table for table in map(table_of_row, rows)}
+
+    def end_rows(self, table: Table, columns: Sequence[str], most: int) -> list[Copied]:
         """The first and last rows by the key, as texts."""
         last = most // 2
-        first = self._rows_by_key(table, most - last, "ASC")
-        known = {tuple(row[p] for p in table.key_places) for row in first}
-        behind = reversed(self._rows_by_key(table, last, "DESC")) if last else ()
-        return [*first, *(row for row in behind if tuple(row[p] for p in table.key_places) not in known)]
+        places = [columns.index(k) for k in table.key]
+        first = self._rows_by_key(table, columns, most - last, "ASC")
+        known = {tuple(row[p] for p in places) for row in first}
+        behind = reversed(self._rows_by_key(table, columns, last, "DESC")) if last else ()
+        return [*first, *(row for row in behind if tuple(row[p] for p in places) not in known)]
 
-    def _rows_by_key(self, table: Table, most: int, direction: str) -> list[tuple[str | None, ...]]:
-        columns = sql.SQL(", ").join(sql.Identifier(f.name) for f in table.fields)
+    def _rows_by_key(self, table: Table, columns: Sequence[str], most: int, direction: str) -> list[Copied]:
         order = sql.SQL(", ").join(sql.Identifier(k) + sql.SQL(f" {direction}") for k in table.key)
-        text = sql.SQL("COPY (SELECT {} FROM {} ORDER BY {} LIMIT {}) TO STDOUT").format(
-            columns, sql.Identifier(self.schema, table.name), order, sql.Literal(most)
+        tail = sql.SQL(" ORDER BY {} LIMIT {}").format(order, sql.Literal(most))
+        return list(self.copy(self.connection, table, columns, tail))
+
+    def copy(
+        self,
+        connection: psycopg.Connection[Any],
+        table: Table,
+        columns: Sequence[str],
+        tail: sql.Composable = sql.SQL(""),  # noqa: B008  (it is not changed)
+    ) -> Iterator[Copied]:
+        """A table's own rows: what those have that inherit from it is not in its log either."""
+        names = sql.SQL(", ").join(map(sql.Identifier, columns))
+        only = sql.SQL("" if table.is_partitioned else "ONLY ")
+        text = sql.SQL("COPY (SELECT {} FROM {}{}{}) TO STDOUT").format(
+            names, only, sql.Identifier(self.schema, table.name), tail
         )
-        with self.told(), self.connection.cursor().copy(text) as copy:
-            return list(copy.rows())
+        query = text.as_string(connection).encode()
+        with self.told(), _as_it_is(connection), connection.cursor().copy(query) as copy:
+            yield from copied_rows(copy)
 
-    # -- publication and slot -----------------------------------------------------------------------------------------
+    # -- the log ------------------------------------------------------------------------------------------------------
 
-    def check_publication(self, tables: list[Table]) -> tuple[Any, ...]:
-        """What the publication is: another answer later means that changes may have been skipped. Raises B6224."""
-        ((level,),) = self.ask("SELECT current_setting('wal_level')")
-        if level != "logical":
-            hint = "set `wal_level = logical` and start the server again"
-            raise fail("B6224", f'the server of source "{self.source}" has wal_level = {level}', hint=hint)
-        made = self.publication_statement(t.name for t in tables)
-        text = """SELECT oid::int8, pubinsert AND pubupdate AND pubdelete AND pubtruncate, pubviaroot
-                  FROM pg_publication WHERE pubname = %s"""
-        found = self.ask(text, self.publication)
-        if not found:
-            raise fail(
-                "B6224", f'source "{self.source}" has no publication "{self.publication}"', hint=f"the owner runs: {made}"
-            )
-        if not found[0][1]:
-            raise fail(
-                "B6224", f'the publication "{self.publication}" leaves kinds of changes out', hint=f"make it anew: {made}"
-            )
-        text = """SELECT tablename, attnames::text, rowfilter FROM pg_publication_tables
-                  WHERE pubname = %s AND schemaname = %s ORDER BY 1"""
-        published = {name: more for name, *more in self.ask(text, self.publication, self.schema)}
-        missing = [t.name for t in tables if t.name not in published]
-        if missing:
-            hint = f"the owner runs: {self.addition_statement(missing[:1])}"
-            raise fail("B6224", f'the publication "{self.publication}" has no table "{missing[0]}"', hint=hint)
-        return (found[0], {t.name: published[t.name] for t in tables})
+    def system(self) -> tuple[str, int]:
+        """Which server this is: the number that it was given when its data was made, and its timeline."""
+        text = "SELECT system_identifier::text, left(pg_walfile_name(pg_current_wal_lsn()), 8) FROM pg_control_system()"
+        ((system, timeline),) = self.ask(text)
+        return system, int(timeline, 16)
 
-    def publication_statement(self, tables: Iterable[str]) -> str:
-        """What the owner of these tables runs."""
-        return (
-            f"CREATE PUBLICATION {self.publication} FOR TABLE {self._listed(tables)} WITH (publish_via_partition_root = true)"
-        )
-
-    def addition_statement(self, tables: Iterable[str]) -> str:
-        """The same for tables that the publication is to have too."""
-        return f"ALTER PUBLICATION {self.publication} ADD TABLE {self._listed(tables)}"
-
-    def _listed(self, tables: Iterable[str]) -> str:
-        return ", ".join(f'"{self.schema}"."{t}"' for t in tables)
-
-    def confirmed(self) -> int | None:
-        """How far the slot was confirmed; None where there is none. Raises B6225 where it was lost."""
-        text = (
-            """SELECT (confirmed_flush_lsn - '0/0')::int8, wal_status, plugin FROM pg_replication_slots WHERE slot_name = %s"""
-        )
-        found = self.ask(text, self.slot)
-        if not found:
-            return None
-        position, status, plugin = found[0]
-        if plugin != "pgoutput":
-            what = f"is of the plugin {plugin}" if plugin else "is a physical one"
-            raise fail("B6222", f'the slot "{self.slot}" {what}', hint="name another one in `slot`")
-        if status == "lost":
-            raise lost_slot(self.source, f'the server has removed what the slot "{self.slot}" had still to read')
-        return int(position)
-
-    def create_slot(self) -> int:
-        """Make the slot; changes from here on are kept for it."""
-        text = "SELECT (lsn - '0/0')::int8 FROM pg_create_logical_replication_slot(%s, 'pgoutput')"
-        ((position,),) = self.ask(text, self.slot)
-        return int(position)
+    def switch_of(self, timeline: int, now: int) -> int | None:
+        """The position at which the server has left a timeline for the one that it is on; None where it never was on it."""
+        with self.told(), psycopg.connect(self.url, connect_timeout=5, autocommit=True, replication="true") as connection:
+            ((_, history),) = connection.execute(f"TIMELINE_HISTORY {now}").fetchall()
+        return switch_of_history(bytes(history) if not isinstance(history, str) else history.encode(), timeline)
 
     def flushed(self) -> int:
         """The position up to which the log is on disk."""
         ((position,),) = self.ask("SELECT (pg_current_wal_flush_lsn() - '0/0')::int8")
         return int(position)
 
+    def confirmed(self) -> int | None:
+        """How far the slot was confirmed; None where there is none. Raises B6225 where it was lost."""
+        text = """SELECT (confirmed_flush_lsn - '0/0')::int8, wal_status, plugin, database = current_database()
+                  FROM pg_replication_slots WHERE slot_name = %s"""
+        found = self.ask(text, self.slot)
+        if not found:
+            return None
+        position, status, plugin, is_here = found[0]
+        if plugin != "pgoutput":
+            what = f"is of the plugin {plugin}" if plugin else "is a physical one"
+            raise fail("B6222", f'the slot "{self.slot}" {what}', hint="name another one in `slot`")
+        if not is_here:
+            raise fail("B6222", f'the slot "{self.slot}" is of another database', hint="name another one in `slot`")
+        if status == "lost":
+            raise self.lost(f'the server has removed what the slot "{self.slot}" had still to read')
+        return int(position)
+
     def changes(self, to: int, most: int) -> list[tuple[int, bytes]]:
         """The messages of the slot up to a position, of whole transactions; they stay there."""
         text = """SELECT (lsn - '0/0')::int8, data FROM pg_logical_slot_peek_binary_changes(
                   %s, ('0/0'::pg_lsn + %s::numeric)::pg_lsn, %s, 'proto_version', '1', 'publication_names', %s)"""
-        return [(int(p), bytes(d)) for p, d in self.ask(text, self.slot, to, most, self.publication, binary=True)]
+        names = in_quotes(self.publication)  # a list of names, as SQL has them
+        with self.told(), _as_it_is(self.connection):
+            return [(int(p), bytes(d)) for p, d in self.ask(text, self.slot, to, most, names, binary=True)]
 
     def advance(self, to: int) -> None:
         """The slot need not keep what is before a position."""
         self.ask("SELECT pg_replication_slot_advance(%s, ('0/0'::pg_lsn + %s::numeric)::pg_lsn)::text", self.slot, to)
 
+    def lost(self, what: str) -> BelvedereError:
+        """The diagnostic B6225."""
+        hint = (
+            f'changes are gone: write `slot = "{next_slot(self.slot)}"` for source "{self.source}", a new name; the next start reads '
+            f"its tables anew in place of the rows that the store has. Then drop the old slot: {drop_statement(self.slot)}"
+        )
+        return fail("B6225", f'source "{self.source}": {what}', hint=hint)
 
-def lost_slot(source: str, what: str) -> BelvedereError:
-    """The diagnostic B6225."""
-    hint = "changes are gone: drop the slot and begin with a new store, which reads the tables anew"
-    return fail("B6225", f'source "{source}": {what}', hint=hint)
+
+@contextmanager
+def _as_it_is(connection: psycopg.Connection[Any]) -> Iterator[None]:
+    """A database without an encoding (SQL_ASCII) has any bytes in its texts, and would refuse to send those that are not UTF-8."""
+    is_without = connection.info.parameter_status("server_encoding") == "SQL_ASCII"
+    if is_without:
+        connection.execute("SET client_encoding = 'SQL_ASCII'")
+    try:
+        yield
+    finally:
+        if is_without and not connection.broken and connection.info.transaction_status != TransactionStatus.INERROR:
+            connection.execute("SET client_encoding = 'UTF8'")
 
 
-def _type(name: str, modifier: int) -> pa.DataType:
-    if name == "numeric":
-        if modifier < 4:
-            return WIDEST
-        precision, scale = (modifier - 4) >> 16, (modifier - 4) & 0xFFFF
-        fits = precision <= 38 and 0 <= scale <= precision
-        return pa.decimal128(precision, scale) if fits else pa.string()
-    return TYPES.get(name, pa.string())
+def next_slot(slot: str) -> str:
+    """Another name for a slot: `belvedere_2` for `belvedere`, `belvedere_3` for that."""
+    stem, _, number = slot.rpartition("_")
+    return f"{stem}_{int(number) + 1}" if stem and number.isdecimal() else f"{slot}_2"
+
+
+def drop_statement(slot: str) -> str:
+    """The statement that drops a slot where it is there."""
+    name = slot.replace("'", "''")
+    return f"SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE slot_name = '{name}'"
+
+
+def switch_of_history(history: bytes, timeline: int) -> int | None:
+    """The position at which a timeline was left, of the file that a server keeps of its timelines."""
+    for line in history.decode(errors="replace").splitlines():
+        words = line.split()
+        if len(words) >= 2 and words[0] == str(timeline):
+            high, low = words[1].split("/")
+            return (int(high, 16) << 32) + int(low, 16)
+    return None

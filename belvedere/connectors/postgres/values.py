@@ -1,7 +1,7 @@
 """Texts of Postgres as columns.
 
 In: values of a column as Postgres writes them (`server.SETTINGS`). Out: an Arrow array, and why values have no place in it (infinite
-times, NaN in a DECIMAL): such rows are rejected.
+times, NaN in a DECIMAL, bytes that are no text): such rows are rejected.
 """
 
 from __future__ import annotations
@@ -12,11 +12,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from belvedere.decimals import decimals_of
 from belvedere.functions.types import type_text
 from belvedere.schema import Column
 
 T = pa.types
-Text = str | None
+Text = bytes | None
 
 
 def column_of(texts: Sequence[Text], column: Column) -> tuple[pa.Array, dict[int, str]]:
@@ -28,20 +29,28 @@ def column_of(texts: Sequence[Text], column: Column) -> tuple[pa.Array, dict[int
         for place, text in enumerate(texts):
             try:
                 values.append(_cast([text], column.type)[0].as_py())
-            except (pa.ArrowException, ValueError):
+            except (pa.ArrowException, ValueError) as error:
                 values.append(None)
-                misfits[place] = f'column "{column.name}": {str(text)[:200]} is not of type {type_text(column.type)}'
+                misfits[place] = f'column "{column.name}": {_why(text or b"", column.type, error)}'
         return pa.array(values, column.type), misfits
 
 
-def _cast(texts: Sequence[Text], type_: pa.DataType) -> pa.Array:
+def _why(text: bytes, type_: pa.DataType, error: Exception) -> str:
+    if isinstance(error, UnicodeDecodeError):
+        return f"byte {error.start + 1} is not UTF-8"
+    return f"{text.decode(errors='replace')[:200]} is not of type {type_text(type_)}"
+
+
+def _cast(values: Sequence[Text], type_: pa.DataType) -> pa.Array:
     if T.is_boolean(type_):
-        return pa.array([None if t is None else t in ("t", "true") for t in texts], type_)
+        return pa.array([None if t is None else t in (b"t", b"true") for t in values], type_)
     if T.is_floating(type_):
-        return pa.array([None if t is None else float(t) for t in texts], type_)
+        return pa.array([None if t is None else float(t) for t in values], type_)
     if T.is_binary(type_):
-        return pa.array([None if t is None else bytes.fromhex(t.removeprefix("\\x")) for t in texts], type_)
-    array = pa.array(texts, pa.string())
+        return pa.array([None if t is None else bytes.fromhex(t.decode().removeprefix("\\x")) for t in values], type_)
+    array = pa.array([None if t is None else t.decode() for t in values], pa.string())
+    if T.is_decimal(type_):
+        return decimals_of(array, type_)
     if T.is_timestamp(type_):
         array = pc.replace_substring_regex(array, r"(\+00)?$", "Z")
     return array.cast(type_)

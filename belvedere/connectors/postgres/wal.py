@@ -31,6 +31,8 @@ class Relation:
     name: str
     columns: tuple[tuple[str, int], ...]
     keys: tuple[bool, ...] = ()
+    identity: str = "d"
+    """Of which rows that go are logged: their key, those of an index, whole."""
 
     def key_of(self, row: Row) -> Row:
         """A row of which the log has the key alone."""
@@ -44,6 +46,7 @@ class Change:
     relation: Relation
     old: Row | None = None
     new: Row | None = None
+    is_insert: bool = False
 
 
 @dataclass
@@ -66,7 +69,7 @@ class _Bytes:
 
     def text(self) -> str:
         end = self.data.index(b"\0", self.at)
-        found = self.data[self.at : end].decode()
+        found = self.data[self.at : end].decode(errors="replace")  # a database in SQL_ASCII may have any name
         self.at = end + 1
         return found
 
@@ -109,7 +112,7 @@ def transactions(messages: Iterable[bytes]) -> Iterator[Transaction]:
             case b"I":
                 (oid,) = part.take(">I")
                 part.kind()
-                begun.changes.append(Change(relations[oid], new=part.row()))
+                begun.changes.append(Change(relations[oid], new=part.row(), is_insert=True))
             case b"U":
                 (oid,) = part.take(">I")
                 old, kind = None, part.kind()
@@ -130,7 +133,7 @@ def transactions(messages: Iterable[bytes]) -> Iterator[Transaction]:
 def _relation(part: _Bytes) -> Relation:
     (oid,) = part.take(">I")
     schema, name = part.text(), part.text()
-    _, count = part.take(">BH")
+    identity, count = part.take(">BH")
     columns, keys = [], []
     for _ in range(count):
         (flags,) = part.take(">B")
@@ -138,4 +141,4 @@ def _relation(part: _Bytes) -> Relation:
         column = part.text()
         type_, _ = part.take(">Ii")
         columns.append((column, type_))
-    return Relation(oid, schema, name, tuple(columns), tuple(keys))
+    return Relation(oid, schema, name, tuple(columns), tuple(keys), chr(identity))

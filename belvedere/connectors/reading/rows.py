@@ -9,8 +9,11 @@ number of fields, text behind the JSON object. No action runs here.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial, reduce
+from operator import or_
 from typing import Any
 
+import pyarrow as pa
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame
@@ -19,6 +22,7 @@ from pyspark.sql import functions as F
 from belvedere.connectors.reading.records import BAD, FAULT, FIELDS, FILE, LINE, TEXT
 from belvedere.functions.types import quote, type_text
 from belvedere.schema import CONTROL, MONTHS, Column
+from belvedere.time_range import DAY, FIRST, LAST, beyond, has_times
 
 REASON = "__reason"
 CORRUPT = "__corrupt"
@@ -136,7 +140,25 @@ def _cast_reason(value: SparkColumn, cast: SparkColumn, column: Column, text: Sp
 
 
 def _null_reasons(member: Mapping[str, SparkColumn], columns: Sequence[Column]) -> SparkColumn:
-    return _joined([F.when(member[c.name].isNull(), F.lit(f'column "{c.name}" is NULL')) for c in columns if not c.nullable])
+    nulls = [F.when(member[c.name].isNull(), F.lit(f'column "{c.name}" is NULL')) for c in columns if not c.nullable]
+    times = [F.when(_is_beyond(member[c.name], c.type), F.lit(beyond(c.name))) for c in columns if has_times(c.type)]
+    return _joined([*nulls, *times])
+
+
+def _is_beyond(value: SparkColumn, type_: pa.DataType) -> SparkColumn:
+    """Whether a value has a time in it that no column holds (`belvedere.time_range`)."""
+    if pa.types.is_struct(type_):
+        return reduce(or_, [_is_beyond(value.getField(f.name), f.type) for f in type_ if has_times(f.type)])
+    if pa.types.is_map(type_):
+        parts = ((F.map_keys(value), type_.key_type), (F.map_values(value), type_.item_type))
+        return reduce(or_, [F.exists(v, partial(_is_beyond, type_=t)) for v, t in parts if has_times(t)])
+    if pa.types.is_list(type_):
+        return F.exists(value, partial(_is_beyond, type_=type_.value_type))
+    if pa.types.is_date(type_):
+        days = F.unix_date(value)
+        return F.coalesce((days < F.lit(FIRST // DAY)) | (days > F.lit(LAST // DAY)), F.lit(False))
+    instant = F.unix_micros(value.cast("TIMESTAMP"))
+    return F.coalesce((instant < F.lit(FIRST)) | (instant > F.lit(LAST)), F.lit(False))
 
 
 def _joined(reasons: Sequence[SparkColumn]) -> SparkColumn:

@@ -1,7 +1,8 @@
 """Avro: each message is one value, whose schema is a file of the project, or one of a schema registry that the message names.
 
 With a registry a message begins with a zero byte and the schema's number in four bytes. A message is read by the schema with which it was
-written; its fields go to the columns of their names. Needs fastavro (`pip install 'belvedere[avro]'`).
+written; its fields go to the columns of their names. With a file too, that is the reader's schema: its defaults and aliases count.
+Needs fastavro (`pip install 'belvedere[avro]'`).
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import pyarrow as pa
 
 from belvedere.connectors.kafka.formats.decoded import COLUMN, Decoded, Sample
 from belvedere.connectors.kafka.formats.fitting import Refusal, rows_of
-from belvedere.connectors.kafka.formats.registry import NOT_FRAMED, PREFIX, asked, newest_framed, number_of
+from belvedere.connectors.kafka.formats.registry import NOT_FRAMED, PREFIX, asked, newest_framed, number_of, of_message
 from belvedere.errors import fail
 from belvedere.schema import TIMESTAMP, Column
 
@@ -42,7 +43,7 @@ SIMPLE: Mapping[str, pa.DataType] = {
 
 def columns(table: str, sample: Sample, options: Mapping[str, Any]) -> pa.Schema:
     """The fields of the schema, one column where it is no record; with a registry of that of the newest message. Raises B6205."""
-    if "registry" in options:
+    if "registry" in options and "schema" not in options:
         schema = _of_registry(str(options["registry"]), number_of(newest_framed(table, sample())) or 0)
     else:
         schema = _parsed(_text_of(options))
@@ -63,12 +64,14 @@ def _reader(options: Mapping[str, Any]) -> Callable[[bytes], Any]:
         schema = _parsed(_text_of(options))
         return lambda value: fastavro.schemaless_reader(io.BytesIO(value), schema)
     address = str(options["registry"])
+    own = _parsed(_text_of(options)) if "schema" in options else None
 
     def read(value: bytes) -> Any:
         number = number_of(value)
         if number is None:
             raise Refusal(NOT_FRAMED)
-        return fastavro.schemaless_reader(io.BytesIO(value[PREFIX:]), _of_registry(address, number))
+        written = of_message(number, address, _of_registry)
+        return fastavro.schemaless_reader(io.BytesIO(value[PREFIX:]), written, own)
 
     return read
 
@@ -99,8 +102,12 @@ def _parsed(text: str | bytes) -> Any:
 
 @cache
 def _of_registry(address: str, number: int) -> Any:
-    """A schema of a registry, which never changes. Raises B6205."""
-    return _parsed(asked(address, f"/schemas/ids/{number}", f"schema {number}")["schema"])
+    """A schema of a registry, which never changes. Raises B6205, B6208."""
+    found = asked(address, f"/schemas/ids/{number}", f"schema {number}")
+    kind = str(found.get("schemaType") or "AVRO")
+    if kind.upper() != "AVRO":
+        raise fail("B6205", f"schema {number} of the registry is of the kind {kind}, not Avro")
+    return _parsed(found["schema"])
 
 
 def _arrow(schema: Any, name: str, named: Mapping[str, Any], within: tuple[str, ...] = ()) -> pa.DataType:

@@ -17,7 +17,7 @@ import pyarrow as pa
 from belvedere.connectors.kafka.formats.decoded import Decoded, Sample
 from belvedere.connectors.kafka.formats.descriptors import Schema, library, of_file, of_registry, unframed
 from belvedere.connectors.kafka.formats.fitting import Refusal, rows_of
-from belvedere.connectors.kafka.formats.registry import NOT_FRAMED, newest_framed, number_of
+from belvedere.connectors.kafka.formats.registry import NOT_FRAMED, newest_framed, number_of, of_message
 from belvedere.errors import fail
 from belvedere.schema import TIMESTAMP, Column
 
@@ -93,7 +93,7 @@ class _Framed:
         return kind, rest
 
     def _found(self, number: int, path: tuple[int, ...]) -> Any:
-        schema = self.own or of_registry(self.address, number)
+        schema = self.own or of_message(number, self.address, of_registry)
         try:
             return schema.at(schema.files[-1] if self.only is None else self.only.file.name, path)
         except IndexError:

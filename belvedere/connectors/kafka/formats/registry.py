@@ -7,16 +7,24 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Mapping, Sequence
-from typing import Any
-from urllib.error import URLError
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+from urllib.error import HTTPError
 from urllib.parse import urlsplit, urlunsplit
 from urllib.request import Request, urlopen
 
-from belvedere.errors import fail
+from belvedere.connectors.kafka.formats.fitting import Refusal
+from belvedere.errors import BelvedereError, fail
 
 PREFIX = 5
 SECONDS = 10.0
+NOT_THERE = (404, 422)
+"""The statuses with which a registry says that it does not have what is asked for."""
+ASK_AGAIN = 10.0
+"""Seconds after which a schema that was not there is asked for once more."""
+_unknown: dict[tuple[str, int], tuple[str, float]] = {}
+Schema = TypeVar("Schema")
 NOT_FRAMED = "does not begin with the number of a schema"
 
 
@@ -55,6 +63,40 @@ def asked(address: str, path: str, what: str) -> Mapping[str, Any]:
             if not isinstance(found, dict) or not isinstance(found.get("schema"), str):
                 raise ValueError("the answer has no schema")
             return found
-    except (URLError, OSError, ValueError) as error:
-        message = f"the schema registry at {parts.scheme}://{host} does not give {what}"
-        raise fail("B6205", message, detail=str(error), hint="see that it runs, and that `registry` names it") from error
+    except HTTPError as error:
+        if error.code in NOT_THERE:
+            raise _refused(parts.scheme, host, what, error) from error
+        raise _away(parts.scheme, host, what, error) from error
+    except ValueError as error:
+        raise _refused(parts.scheme, host, what, error) from error
+    except OSError as error:
+        raise _away(parts.scheme, host, what, error) from error
+
+
+def _refused(scheme: str, host: str, what: str, error: Exception) -> BelvedereError:
+    message = f"the schema registry at {scheme}://{host} does not give {what}"
+    return fail("B6205", message, detail=str(error), hint="see that `registry` names the right one")
+
+
+def _away(scheme: str, host: str, what: str, error: Exception) -> BelvedereError:
+    message = f"the schema registry at {scheme}://{host} does not answer, which was asked for {what}"
+    hint = "see that it runs, and that `registry` has its name and password"
+    return fail("B6208", message, detail=str(error), hint=hint)
+
+
+def of_message(number: int, address: str, get: Callable[[str, int], Schema]) -> Schema:
+    """The schema that a message names. Raises Refusal where the registry has none that can be read so, B6208 where it is away.
+
+    What is not there is asked for again after some seconds: somebody may register it.
+    """
+    refused, when = _unknown.get((address, number), ("", -ASK_AGAIN))
+    if time.monotonic() - when < ASK_AGAIN:
+        raise Refusal(refused)
+    try:
+        return get(address, number)
+    except BelvedereError as error:
+        told = error.diagnostics[0]
+        if told.code != "B6205":
+            raise
+        _unknown[address, number] = (f"names schema {number}: {told.message}", time.monotonic())
+        raise Refusal(_unknown[address, number][0]) from error

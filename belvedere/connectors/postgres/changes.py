@@ -1,0 +1,82 @@
+"""What becomes of a table by transactions.
+
+In: rows of the log that came, went, or both. Out: rows by weight in their order; a large value that an update has left as it was is that
+of the row before, or a `Former` where the store has it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from belvedere.connectors.postgres.position import Snapshot
+from belvedere.connectors.postgres.wal import Row, Unchanged, Value
+
+Key = tuple[Value, ...]
+
+
+@dataclass(frozen=True)
+class Former:
+    """A value that the store has: that of the same column in the row that had a key before all these changes."""
+
+    key: Key
+
+
+Taken = tuple[Value | Former, ...]
+"""A row of a table. Of one that goes only the key counts."""
+
+
+@dataclass
+class TableChanges:
+    """What becomes of a table: rows by weight in their order; `is_emptied`: all rows before them go."""
+
+    rows: list[tuple[int, Taken]] = field(default_factory=list)
+    is_emptied: bool = False
+    last: dict[Key, Taken | None] = field(default_factory=dict)
+    """The last of these rows of each key, None where it has gone: large values that an update leaves as they were are there."""
+
+    def take(self, key: Sequence[int], old: Row | None, new: Row | None) -> None:
+        """A row that came, went, or both; the places of the key's columns."""
+        if old is None and new is None:
+            self.rows.clear()
+            self.last.clear()
+            self.is_emptied = True
+            return
+        before = _key(key, new if old is None else old)
+        known = self.last.get(before)
+        if old is not None and (new is None or before != _key(key, new)):
+            self.rows.append((-1, old))
+            self.last[before] = None
+        if new is None:
+            return
+        row: Taken = new
+        if Unchanged.VALUE in new:
+            row = tuple(_value(n, old, known, place, before) for place, n in enumerate(new))
+        self.rows.append((1, row))
+        self.last[_key(key, new)] = row
+
+
+def _key(places: Sequence[int], row: Row | None) -> Key:
+    assert row is not None
+    return tuple(row[k] for k in places)
+
+
+def _value(new: Value, old: Row | None, known: Taken | None, place: int, key: Key) -> Value | Former:
+    if new is not Unchanged.VALUE:
+        return new
+    if old is not None and old[place] is not Unchanged.VALUE:
+        return old[place]
+    return Former(key) if known is None else known[place]
+
+
+@dataclass(frozen=True)
+class Batch:
+    """What is new up to position `to`: changes by table; tables that are read whole in a transaction that is open, and why those are that
+    were read before."""
+
+    to: int
+    changes: Mapping[str, TableChanges]
+    snapshot: Snapshot | None = None
+    whole: Mapping[str, str] = field(default_factory=dict)
+    """A table that is read for the first time has no reason."""
+    notices: Mapping[str, tuple[str, ...]] = field(default_factory=dict)

@@ -1,0 +1,130 @@
+"""A table that a run follows: which of its columns the input has, and whether it is still the table that the store's rows are of.
+
+In: the input's columns and key, the position in the epoch's row, the table as it is now. Out: where the columns are in rows of the log, and
+why the table has to be read whole. Rows of the log are read by the columns of their time: those of the position, or of now.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from belvedere.connectors.postgres.position import Position
+from belvedere.connectors.postgres.tables import Table, TableState, other_key
+from belvedere.connectors.postgres.wal import Change, Relation, Row
+from belvedere.errors import BelvedereError, fail
+
+_Places = tuple[int | None, ...]
+
+
+@dataclass
+class Followed:
+    """A table, and the input's columns of it by their names in the script."""
+
+    source: str
+    name: str
+    columns: tuple[str, ...]
+    key: tuple[str, ...]
+    position: Position | None
+    whole: str | None = None
+    """Why it is read whole though the store has rows of it."""
+    _states: tuple[TableState, ...] = ()
+    _known: dict[int, _Places | None] = field(default_factory=dict)
+
+    @property
+    def key_places(self) -> tuple[int, ...]:
+        """The places of the key's columns among the input's."""
+        return tuple(n for n, c in enumerate(self.columns) if c in self.key)
+
+    def attnums(self, now: Table) -> dict[str, int]:
+        """The numbers of the input's columns: by name, or that of a column which was renamed since. Raises B6223, B6226."""
+        before = self.position.attnums if self.position is not None and self.position.table.oid == now.state.oid else {}
+        found: dict[str, int] = {}
+        logged = {c.number for c in now.state.columns if not c.is_generated}
+        for column in self.columns:
+            number = now.state.numbers.get(column, before.get(column))
+            if number not in logged:
+                raise column_changed(self.source, self.name, column, "is gone")
+            found[column] = number
+        key = {found[c] for c in self.key}
+        if not any({now.state.numbers[c] for c in known} == key for known in now.keys):
+            raise other_key(self.source, now)
+        return found
+
+    def read_whole_because(self, now: Table, attnums: Mapping[str, int]) -> str | None:
+        """Why the rows that the store has are not those of the table: what was done to it is not in the log."""
+        if self.position is None:
+            return None
+        before, state = self.position.table, now.state
+        if before.oid != state.oid:
+            return "it was made anew, or is another table of that name"
+        for column, number in attnums.items():
+            if column not in self.position.attnums:
+                return f'its column "{column}" is new in the views'
+            if self.position.attnums[column] != number:
+                return f'its column "{column}" is another one'
+        if before.file != state.file:
+            return "it was truncated or rewritten"
+        if before.partitions != state.partitions:
+            return "a partition was attached, detached, dropped, truncated or rewritten"
+        return None
+
+    def begin(self, now: TableState) -> None:
+        """A look begins: rows of the log are as the position says, or as the table is now."""
+        self._states = (now,) if self.position is None else (self.position.table, now)
+        self._known = {}
+
+    def unknown(self, change: Change) -> str | None:
+        """Why the log does not say what a change has done to the input's rows; None where it does."""
+        places = self._places(change.relation)
+        if places is None:
+            return "its columns were changed more than once"
+        if change.is_insert or (change.old is None and change.new is None):
+            return None
+        keys, identity = change.relation.keys, change.relation.identity
+        is_found = identity == "f" or all((p := places[n]) is not None and keys[p] for n in self.key_places)
+        return None if is_found else "its replica identity was another one for a while"
+
+    def rows_of(self, change: Change) -> tuple[Row | None, Row | None]:
+        """The old and the new row of a change, by the input's columns."""
+        places = self._places(change.relation)
+        assert places is not None
+        return _row(change.old, places), _row(change.new, places)
+
+    def _places(self, relation: Relation) -> _Places | None:
+        """Where the columns are in rows of the log; None where these rows are of a time that nobody knows."""
+        if id(relation) not in self._known:  # the rows of a look have it: it lives as long
+            assert self.position is not None
+            attnums = [self.position.attnums[c] for c in self.columns]
+            self._known[id(relation)] = _places_of(relation, self._states, attnums)
+        return self._known[id(relation)]
+
+    def gained(self, now: TableState) -> list[str]:
+        """The columns that came since."""
+        if self.position is None or self.position.table.oid != now.oid:
+            return []
+        before = self.position.table.names
+        return [c.name for c in now.columns if c.number not in before]
+
+
+def _places_of(relation: Relation, states: tuple[TableState, ...], attnums: list[int]) -> _Places | None:
+    """Where columns are in rows of the log; None where these rows are of a time that nobody knows."""
+    for state in states:
+        for columns in (state.columns, tuple(c for c in state.columns if not c.is_generated)):
+            if tuple((c.name, c.type) for c in columns) == relation.columns:
+                numbers = [c.number for c in columns]
+                return tuple(numbers.index(n) if n in numbers else None for n in attnums)
+    return None
+
+
+def _row(row: Row | None, places: _Places) -> Row | None:
+    return None if row is None else tuple(None if p is None else row[p] for p in places)
+
+
+def column_changed(source: str, table: str, column: str, what: str) -> BelvedereError:
+    """The diagnostic B6226."""
+    hint = f'add it again: ALTER TABLE "{table}" ADD COLUMN "{column}" ...; the table is then read whole. Or begin with a new store'
+    return fail("B6226", f'column "{column}" of table "{table}" {what} in source "{source}"', hint=hint)
+
+
+__all__ = ["Followed", "column_changed"]

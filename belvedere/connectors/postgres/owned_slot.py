@@ -1,0 +1,87 @@
+"""The slot of one store: it is made by it, and nobody else reads it.
+
+In: a server, the store's notes. Out: how far the slot was confirmed. A slot that is there before the store's first epoch, and that the
+store has not noted, is another's: to take it would take changes from who reads it.
+"""
+
+from __future__ import annotations
+
+import json
+
+from belvedere.connectors.connector import Notes
+from belvedere.connectors.postgres.server import Server, drop_statement, next_slot
+from belvedere.connectors.postgres.slot_making import SlotMaking
+from belvedere.errors import BelvedereError, fail
+
+SLOTS = "postgres_slots"
+"""The document of the store that has the slots which it has made: sources by server and slot."""
+
+
+class OwnedSlot:
+    """A slot, and whether it is the store's."""
+
+    def __init__(self, server: Server, notes: Notes | None):
+        self.server, self.notes = server, notes
+        self._making: SlotMaking | None = None
+        self._made: set[str] = set()
+
+    def confirmed(self, is_known: bool) -> int:
+        """How far it was confirmed; it is made where it is not there, unless the store has a position in it (`is_known`).
+
+        Raises B6222 where it is another's, B6225 where it is gone, B6227 while it waits to be made.
+        """
+        if self._making is not None:
+            return self._finish()
+        found = self.server.confirmed()
+        if is_known:
+            if found is None:
+                raise self.server.lost(f'the slot "{self.server.slot}" is not there any more')
+            return found
+        if found is None:
+            self._note()
+            self._making = SlotMaking(self.server)
+            return self._finish()
+        if not self._is_own():
+            name = self.server.slot
+            hint = (
+                f'write `slot = "{next_slot(name)}"` for source "{self.server.source}"; or, if nobody reads it any more, drop it: '
+                f"{drop_statement(name)}"
+            )
+            raise fail("B6222", f'the slot "{name}" is there already, and was not made by this store', hint=hint)
+        return found
+
+    def _finish(self) -> int:
+        assert self._making is not None
+        try:
+            return self._making.position()
+        except BelvedereError:
+            if self._making.is_done:
+                self._note(is_made=False)
+            raise
+        finally:
+            if self._making.is_done:
+                self._making = None
+
+    def _name(self) -> str:
+        return f"{self.server.system()[0]}/{self.server.slot}"
+
+    def _note(self, is_made: bool = True) -> None:
+        """Before it is made: where the process is killed, the next start knows it."""
+        name = self._name()
+        self._made = {name} if is_made else set()
+        if self.notes is not None:
+            known = {n: s for n, s in json.loads(self.notes.document(SLOTS) or "{}").items() if n != name}
+            self.notes.set_document(SLOTS, json.dumps(known | ({name: self.server.source} if is_made else {})))
+
+    def _is_own(self) -> bool:
+        name = self._name()
+        if name in self._made:
+            return True
+        known = json.loads(self.notes.document(SLOTS) or "{}") if self.notes is not None else {}
+        return bool(known.get(name) == self.server.source)
+
+    def close(self) -> None:
+        """Nobody waits for it any more."""
+        if self._making is not None:
+            self._making.cancel()
+            self._making = None

@@ -1,0 +1,106 @@
+"""What the publication of a source has of its tables.
+
+In: a server, the tables. Out: its identity, the tables with their places in it; or a diagnostic with the statement that the owner of the
+tables runs. What a publication leaves out is never in the log: rows and columns that it filters are refused, as a first read has them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from belvedere.connectors.postgres.server import Server
+from belvedere.connectors.postgres.tables import Table, in_quotes
+from belvedere.errors import BelvedereError, fail
+
+_PUBLICATION = """SELECT oid::int8, xmin::text, pubinsert AND pubupdate AND pubdelete AND pubtruncate, pubviaroot, puballtables
+                  FROM pg_publication WHERE pubname = %s"""
+_TABLES = """
+SELECT p.tablename, coalesce(r.oid, s.oid, %s)::int8, r.prqual IS NOT NULL, r.prattrs IS NOT NULL
+FROM pg_publication_tables p
+JOIN pg_namespace n ON n.nspname = p.schemaname
+JOIN pg_class c ON c.relname = p.tablename AND c.relnamespace = n.oid
+LEFT JOIN pg_publication_rel r ON r.prpubid = %s AND r.prrelid = c.oid
+LEFT JOIN pg_publication_namespace s ON s.pnpubid = %s AND s.pnnspid = n.oid
+WHERE p.pubname = %s AND p.schemaname = %s AND p.tablename = ANY(%s)
+"""
+
+
+def published(server: Server, tables: Mapping[str, Table]) -> tuple[tuple[int, str], dict[str, Table]]:
+    """The publication's number and who wrote its row, and the tables with their places in it. Raises B6222, B6223, B6224."""
+    ((level,),) = server.ask("SELECT current_setting('wal_level')")
+    if level != "logical":
+        hint = "set `wal_level = logical` and start the server again"
+        raise fail("B6224", f'the server of source "{server.source}" has wal_level = {level}', hint=hint)
+    made = publication_statement(server, tables)
+    found = server.ask(_PUBLICATION, server.publication)
+    if not found:
+        message = f'source "{server.source}" has no publication "{server.publication}"'
+        raise fail("B6224", message, hint=f"the owner runs: {made}")
+    oid, writer, is_whole, by_root, _ = found[0]
+    if not is_whole:
+        hint = f"the owner runs: {_altered(server)} SET (publish = 'insert, update, delete, truncate')"
+        raise fail("B6224", f'the publication "{server.publication}" leaves kinds of changes out', hint=hint)
+    rows = server.ask(_TABLES, oid, oid, oid, server.publication, server.schema, list(tables))
+    places = {name: (place, is_filtered, is_cut) for name, place, is_filtered, is_cut in rows}
+    for table in tables.values():
+        _check(server, table, places, by_root)
+    return (oid, writer), {n: replace(t, state=replace(t.state, published=places[n][0])) for n, t in tables.items()}
+
+
+def _check(server: Server, table: Table, places: Mapping[str, tuple[Any, ...]], by_root: bool) -> None:
+    """Raise what is wrong with a table's place in the publication."""
+    name, quoted = table.name, f"{in_quotes(server.schema)}.{in_quotes(table.name)}"
+    if table.is_secured:
+        hint = "let the role pass over the policies: ALTER ROLE ... BYPASSRLS"
+        raise fail("B6222", f'policies of table "{name}" of source "{server.source}" hide rows from this role', hint=hint)
+    if table.is_partitioned and not by_root:
+        hint = f"the owner runs: {_altered(server)} SET (publish_via_partition_root = true)"
+        message = f'the publication "{server.publication}" has changes of table "{name}" under the names of its partitions'
+        raise fail("B6224", message, hint=hint)
+    if name not in places:
+        hint = f"the owner runs: {addition_statement(server, [name])}"
+        raise fail("B6224", f'the publication "{server.publication}" has no table "{name}"', hint=hint)
+    _, is_filtered, is_cut = places[name]
+    if is_filtered or is_cut:
+        what = "rows" if is_filtered else "columns"
+        hint = f"the owner runs: {_altered(server)} DROP TABLE {quoted}; {_altered(server)} ADD TABLE {quoted}"
+        raise fail("B6224", f'the publication "{server.publication}" leaves {what} of table "{name}" out', hint=hint)
+    if table.state.identity == "f" and any(c.is_generated for c in table.state.columns):
+        _check_generated(server, table)
+
+
+def _check_generated(server: Server, table: Table) -> None:
+    """From Postgres 18 on a table's own updates fail where its log is to have a whole row, and cannot have a generated column."""
+    if server.connection.info.server_version < 180000:
+        return
+    ((kind,),) = server.ask("SELECT pubgencols::text FROM pg_publication WHERE pubname = %s", server.publication)
+    if kind != "s":
+        hint = f"the owner runs: ALTER TABLE {in_quotes(server.schema)}.{in_quotes(table.name)} REPLICA IDENTITY DEFAULT"
+        message = f'table "{table.name}" of source "{server.source}" has a generated column, and REPLICA IDENTITY FULL'
+        raise fail("B6223", message, hint=hint)
+
+
+def publication_statement(server: Server, tables: Iterable[str]) -> str:
+    """What the owner of these tables runs."""
+    listed = f"FOR TABLE {_listed(server, tables)} WITH (publish_via_partition_root = true)"
+    return f"CREATE PUBLICATION {in_quotes(server.publication)} {listed}"
+
+
+def addition_statement(server: Server, tables: Iterable[str]) -> str:
+    """The same for tables that the publication is to have too."""
+    return f"{_altered(server)} ADD TABLE {_listed(server, tables)}"
+
+
+def left_publication(server: Server, table: str) -> BelvedereError:
+    """The diagnostic B6225 of a table whose changes were not logged for a while."""
+    return server.lost(f'table "{table}" was out of the publication "{server.publication}" for a while')
+
+
+def _altered(server: Server) -> str:
+    return f"ALTER PUBLICATION {in_quotes(server.publication)}"
+
+
+def _listed(server: Server, tables: Iterable[str]) -> str:
+    return ", ".join(f"{in_quotes(server.schema)}.{in_quotes(t)}" for t in tables)

@@ -1,0 +1,82 @@
+"""Make a slot: Postgres waits for each transaction that is open while it does, for as long as that takes.
+
+In: a server. Out: the slot's first position, once it is there; until then a diagnostic that names who is waited for. The statement runs in
+a thread, over a connection of its own: nobody else waits, and closing it ends the statement at the server too.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from typing import Any
+
+import psycopg
+
+from belvedere.connectors.postgres.server import Server
+from belvedere.errors import BelvedereError, fail
+
+PATIENCE = 1.0
+"""Seconds that a look waits for the slot before it says what the slot waits for."""
+LOST_CLIENT = "SET client_connection_check_interval = '2s'"
+"""The server ends the statement by itself where this process is killed."""
+_BLOCKING = """
+SELECT b.pid, a.usename, date_trunc('second', a.xact_start)::text, a.datname
+FROM unnest(pg_blocking_pids(%s)) AS b(pid) LEFT JOIN pg_stat_activity a ON a.pid = b.pid LIMIT 1
+"""
+
+
+class SlotMaking:
+    """A slot on its way."""
+
+    def __init__(self, server: Server):
+        self.server = server
+        self._connection = server.connect()
+        with contextlib.suppress(psycopg.Error):  # some systems cannot
+            self._connection.execute(LOST_CLIENT)
+        self._made: int | None = None
+        self._failure: Exception | None = None
+        self._thread = threading.Thread(target=self._make, daemon=True)
+        self._thread.start()
+
+    def _make(self) -> None:
+        text = "SELECT (lsn - '0/0')::int8 FROM pg_create_logical_replication_slot(%s, 'pgoutput')"
+        try:
+            with self.server.told():
+                ((position,),) = self._connection.execute(text, (self.server.slot,)).fetchall()
+                self._made = int(position)
+        except Exception as error:  # it is raised where the slot is asked for
+            self._failure = error
+        finally:
+            self._connection.close()
+
+    def position(self) -> int:
+        """Where the slot begins. Raises B6227 while it waits, and what the server says where it cannot be made."""
+        self._thread.join(PATIENCE)
+        if self._failure is not None:
+            raise self._failure
+        if self._made is None:
+            raise self._waiting()
+        return self._made
+
+    @property
+    def is_done(self) -> bool:
+        """Whether it waits no more: the slot is there, or another try is due."""
+        return self._failure is not None or self._made is not None
+
+    def _waiting(self) -> BelvedereError:
+        source, slot = self.server.source, self.server.slot
+        for pid, user, since, database in self.server.ask(_BLOCKING, self._pid()):
+            who = f'process {pid} (user "{user}", database "{database}", since {since})' if pid else "a prepared transaction"
+            hint = f"it goes on when that transaction ends; to end it: SELECT pg_terminate_backend({pid})"
+            hint = hint if pid else "it goes on when that transaction ends: SELECT gid FROM pg_prepared_xacts"
+            return fail("B6227", f'source "{source}": slot "{slot}" waits for an open transaction of {who}', hint=hint)
+        return fail("B6227", f'source "{source}": slot "{slot}" waits for open transactions to end')
+
+    def _pid(self) -> Any:
+        return self._connection.info.backend_pid
+
+    def cancel(self) -> None:
+        """Give it up."""
+        with contextlib.suppress(psycopg.Error, OSError):
+            self._connection.cancel_safe(timeout=5)
+        self._thread.join(5)

@@ -1,0 +1,53 @@
+"""Exact numbers as DECIMALs that have a place for them.
+
+In: an Arrow array of texts, integers or decimals. Out: an array of a DECIMAL type, or an error where a value has no place in it. The cast
+of Arrow 26 checks nothing where it adds digits behind the point: 345000000000000000000 becomes 4717633079061536536.6 as DECIMAL(38, 18).
+"""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal, InvalidOperation, localcontext
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+DIGITS = 38
+"""A DECIMAL has so many at most; with as many behind the point, twice as many fit into what is cast by way of."""
+_PLAIN = r"^[+-]?[0-9]{0,38}(\.[0-9]{0,38})?$"
+_NUMBER = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
+
+
+def decimals_of(values: pa.Array, type_: pa.DataType) -> pa.Array:
+    """The values in a DECIMAL type. Raises pa.ArrowInvalid where one is no number, is too large, or has more digits behind the point."""
+    if pa.types.is_null(values.type):
+        return values.cast(type_)
+    wide = pa.decimal256(2 * DIGITS, type_.scale)
+    if not (pa.types.is_string(values.type) or pa.types.is_large_string(values.type)):
+        if not pa.types.is_decimal(values.type):
+            return values.cast(type_)
+        if values.type.precision - values.type.scale + type_.scale <= 2 * DIGITS:
+            return values.cast(wide).cast(type_)
+        return decimals_of(values.cast(pa.string()), type_)
+    plain = pc.match_substring_regex(values, _PLAIN)
+    if pc.all(plain).as_py() is not False:
+        return values.cast(wide).cast(type_)
+    found = [None if text is None else _decimal(text, type_.scale) for text in values.to_pylist()]
+    return pa.array(found, pa.decimal256(2 * DIGITS, type_.scale)).cast(type_)
+
+
+def _decimal(text: str, scale: int) -> Decimal:
+    """A number of any form, with so many digits behind the point."""
+    try:
+        if not _NUMBER.fullmatch(text.strip()):
+            raise InvalidOperation
+        with localcontext(prec=2 * DIGITS):
+            exact = Decimal(text.strip())
+            if exact.adjusted() >= DIGITS:
+                raise InvalidOperation
+            fitted = exact.quantize(Decimal(1).scaleb(-scale))
+    except InvalidOperation:
+        raise pa.ArrowInvalid(f"{text[:200]} is no number that fits") from None
+    if fitted != exact:
+        raise pa.ArrowInvalid(f"{text[:200]} has more than {scale} digits behind the point")
+    return fitted

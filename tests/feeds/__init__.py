@@ -1,0 +1,1 @@
+"""Change feeds against models of a database and of a broker."""
