@@ -12,12 +12,16 @@ from belvedere.errors import BelvedereError
 
 PAUSES = (1.0, 2.0, 5.0, 10.0)
 """Seconds; the last one for all further tries."""
-AWAY = ("B6201", "B6208", "B6220", "B6227", "B6230", "B6240")
+AWAY = ("B6201", "B6220", "B6227", "B6230", "B6240")
 """What a source or sink says that is away, or waits for others."""
 WAITING = ("B6227",)
 """What a source says that goes on by itself, once others have ended what they do."""
 FINAL = ("B6101", "B6223", "B6224", "B6225", "B6226")
 """What a source says of which it makes no sense to ask it again: somebody has to do something."""
+
+
+class AwayError(BelvedereError):
+    """Who was asked is away, whatever the code says."""
 
 
 @dataclass
@@ -55,4 +59,4 @@ def is_final(error: BelvedereError) -> bool:
 
 def is_away(error: BelvedereError) -> bool:
     """Whether it says that who was asked is away."""
-    return any(d.code in AWAY for d in error.diagnostics)
+    return isinstance(error, AwayError) or any(d.code in AWAY for d in error.diagnostics)

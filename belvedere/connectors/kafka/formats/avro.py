@@ -102,7 +102,7 @@ def _parsed(text: str | bytes) -> Any:
 
 @cache
 def _of_registry(address: str, number: int) -> Any:
-    """A schema of a registry, which never changes. Raises B6205, B6208."""
+    """A schema of a registry, which never changes. Raises B6205."""
     found = asked(address, f"/schemas/ids/{number}", f"schema {number}")
     kind = str(found.get("schemaType") or "AVRO")
     if kind.upper() != "AVRO":

@@ -79,7 +79,7 @@ def of_file(content: bytes) -> Schema:
 
 @cache
 def of_registry(address: str, number: int) -> Schema:
-    """The schema of a registry, which never changes. Raises B6205, B6208."""
+    """The schema of a registry, which never changes. Raises B6205."""
     library()
     from google.protobuf.descriptor_pb2 import FileDescriptorProto
 

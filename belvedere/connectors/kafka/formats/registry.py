@@ -14,6 +14,7 @@ from urllib.error import HTTPError
 from urllib.parse import urlsplit, urlunsplit
 from urllib.request import Request, urlopen
 
+from belvedere.connectors.away import AwayError, is_away
 from belvedere.connectors.kafka.formats.fitting import Refusal
 from belvedere.errors import BelvedereError, fail
 
@@ -79,13 +80,13 @@ def _refused(scheme: str, host: str, what: str, error: Exception) -> BelvedereEr
 
 
 def _away(scheme: str, host: str, what: str, error: Exception) -> BelvedereError:
-    message = f"the schema registry at {scheme}://{host} does not answer, which was asked for {what}"
-    hint = "see that it runs, and that `registry` has its name and password"
-    return fail("B6208", message, detail=str(error), hint=hint)
+    message = f"the schema registry at {scheme}://{host} does not give {what}"
+    hint = "see that it runs, and that `registry` names it, with its name and password"
+    return AwayError(fail("B6205", message, detail=str(error), hint=hint).diagnostics)
 
 
 def of_message(number: int, address: str, get: Callable[[str, int], Schema]) -> Schema:
-    """The schema that a message names. Raises Refusal where the registry has none that can be read so, B6208 where it is away.
+    """The schema that a message names. Raises Refusal where the registry has none that can be read so, an `AwayError` where it is away.
 
     What is not there is asked for again after some seconds: somebody may register it.
     """
@@ -95,8 +96,7 @@ def of_message(number: int, address: str, get: Callable[[str, int], Schema]) -> 
     try:
         return get(address, number)
     except BelvedereError as error:
-        told = error.diagnostics[0]
-        if told.code != "B6205":
+        if is_away(error):
             raise
-        _unknown[address, number] = (f"names schema {number}: {told.message}", time.monotonic())
+        _unknown[address, number] = (f"names schema {number}: {error.diagnostics[0].message}", time.monotonic())
         raise Refusal(_unknown[address, number][0]) from error
