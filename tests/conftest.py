@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shlex
 import shutil
-import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import count
@@ -15,8 +14,12 @@ from typing import Any
 
 import pytest
 
-from belvedere.spark.class_archive import QUIET, SHORT
-from tests import class_archive, depth
+from belvedere.errors import BelvedereError
+from belvedere.spark.class_archive import SHORT, ClassArchive
+from tests import depth
+from tests.budget import Budget, ProcessorSeconds
+from tests.sample import Sample
+from tests.smoke import note_smoke_tests
 
 HEAP = "-Xms600m -XX:NewSize=300m"
 SMALL_AND_SHORT = [
@@ -29,32 +32,40 @@ SMALL_AND_SHORT = [
 """Settings of Spark for tests, here and in processes that tests start; make nightly runs with Spark's own."""
 
 
-_making: list[subprocess.Popen[bytes]] = []
-
-
 def pytest_configure(config: pytest.Config) -> None:
     depth.quick = "not nightly" in config.option.markexpr
     os.environ.setdefault("BELVEDERE_PROGRESS", "off")  # how long something takes is not the tests' affair
-    if "PYSPARK_SUBMIT_ARGS" in os.environ:
-        return
-    cache = getattr(config, "cache", None)  # there is none with -p no:cacheprovider
-    archive = None if cache is None else class_archive.archive_in(Path(cache.mkdir("classes")))
-    java = f"{SHORT} {HEAP}"
-    options = java if archive is None else f"{java} -XX:SharedArchiveFile={archive} {QUIET}"
-    settings = [f"spark.driver.defaultJavaOptions={options}", *SMALL_AND_SHORT]
-    os.environ["PYSPARK_SUBMIT_ARGS"] = f"{' '.join(shlex.join(['--conf', s]) for s in settings)} pyspark-shell"
-    if getattr(config.option, "numprocesses", None) and archive is not None and not archive.exists():
-        _making.append(class_archive.start_making(archive))
+    if "PYSPARK_SUBMIT_ARGS" not in os.environ:
+        settings = [f"spark.driver.defaultJavaOptions={_java_options()}", *SMALL_AND_SHORT]
+        os.environ["PYSPARK_SUBMIT_ARGS"] = f"{' '.join(shlex.join(['--conf', s]) for s in settings)} pyspark-shell"
+    config.pluginmanager.register(ProcessorSeconds())
+    if not hasattr(config, "workerinput"):  # the process that reports
+        config.pluginmanager.register(Budget(config.getoption("--budget")))
+    if config.getoption("--sample") is not None:
+        config.pluginmanager.register(Sample(config.getoption("--sample"), config.getoption("--seed")))
 
 
-def pytest_unconfigure() -> None:
-    for process in _making:
-        process.wait()
+def _java_options() -> str:
+    """A JVM reads its classes from the archive that `make setup` writes, where there is one."""
+    try:
+        archive = ClassArchive().options()
+    except BelvedereError:  # there is no Java: tests that need none run
+        archive = ""
+    return f"{SHORT} {HEAP} {archive}".strip()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """`--update` writes the golden files of tests/fixtures anew."""
-    parser.addoption("--update", action="store_true", help="write golden files anew")
+    parser.addoption("--update", action="store_true", help="write golden files again")
+    parser.addoption("--budget", type=float, metavar="MINUTES", help="fail if the run takes longer, or one test 20 seconds")
+    parser.addoption(
+        "--sample", type=float, metavar="MINUTES", help="run the files in the order of a seed until this time is over"
+    )
+    parser.addoption("--seed", help="the seed of --sample; today's date by default")
+
+
+@pytest.hookimpl(tryfirst=True)  # before those that are not selected are taken out
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    note_smoke_tests(config, items)
 
 
 @pytest.fixture(scope="session")

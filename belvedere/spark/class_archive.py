@@ -1,7 +1,8 @@
 """An archive of the classes that Spark loads: a JVM that reads them from it starts in a third of the time.
 
 In: the Java that is used, this user's folder for caches. Out: options of the JVM that use the archive, or write it when the JVM ends. Where
-it does not fit (another Java, other jars), Java loads classes as ever and says nothing.
+it does not fit (another Java, other jars), Java loads classes as ever and says nothing. `python -m belvedere.spark.class_archive` fails
+where the archive is still to be written.
 """
 
 from __future__ import annotations
@@ -22,8 +23,10 @@ SHORT = (
 after some minutes it is full, and what is thrown out is compiled again and again."""
 QUIET = "-Xlog:cds=off"
 OPTIONS = "spark.driver.defaultJavaOptions"
-LONGEST_WRITE = 60.0
-"""Seconds that a JVM has to write the archive."""
+LONGEST_WRITE = 180.0
+"""Seconds that a JVM has to write the archive: some 15 of the processor's."""
+OTHERS = 3
+"""Archives of other Javas and Sparks that stay: those of a second environment, or of another clone."""
 
 
 class ClassArchive:
@@ -51,7 +54,7 @@ class ClassArchive:
         return f"-XX:ArchiveClassesAtExit={unfinished} {QUIET}" if os.access(self.path.parent, os.W_OK) else None
 
     def written(self, is_whole: bool) -> None:
-        """The JVM has ended; the archive counts where it is `is_whole`. Those of other Javas and Sparks go."""
+        """The JVM has ended; the archive counts where it is `is_whole`. Of other Javas and Sparks the latest few stay."""
         unfinished = self._unfinished()
         if self.path is None or unfinished is None or not unfinished.is_file():
             return
@@ -59,9 +62,9 @@ class ClassArchive:
             unfinished.unlink()
             return
         unfinished.replace(self.path)
-        for other in self.path.parent.glob("spark-*.jsa"):
-            if other != self.path:
-                other.unlink(missing_ok=True)
+        others = [p for p in self.path.parent.glob("spark-*.jsa") if p != self.path]
+        for other in sorted(others, key=lambda p: p.stat().st_mtime, reverse=True)[OTHERS:]:
+            other.unlink(missing_ok=True)
 
     def _unfinished(self) -> Path | None:
         return None if self.path is None else self.path.with_suffix(f".{os.getpid()}")
@@ -86,3 +89,7 @@ def archive_in(folder: Path) -> Path | None:
     name = hashlib.sha256(f"{home}\n{release}\n{pyspark.__file__}\n{pyspark.__version__}".encode()).hexdigest()[:16]
     path = folder.resolve() / f"spark-{name}.jsa"
     return None if any(c.isspace() or c in "\"'\\" for c in str(path)) else path
+
+
+if __name__ == "__main__":
+    sys.exit(ClassArchive().writing() is not None)

@@ -116,12 +116,18 @@ def test_the_archive_counts_once_it_is_whole(tmp_path: Path, monkeypatch: pytest
     assert archive.writing() == f"-XX:ArchiveClassesAtExit={archive.path.with_suffix(f'.{os.getpid()}')} -Xlog:cds=off"
     archive.written(is_whole=True)  # a JVM that was killed has written nothing
     assert not archive.is_there
-    unfinished, other = archive.path.with_suffix(f".{os.getpid()}"), archive.path.with_name("spark-0.jsa")
+    unfinished, others = (
+        archive.path.with_suffix(f".{os.getpid()}"),
+        [archive.path.with_name(f"spark-{n}.jsa") for n in range(5)],
+    )
     for is_whole in (False, True):
         unfinished.write_text("classes")
-        other.write_text("of another Spark")
+        for n, other in enumerate(others):
+            other.write_text("of another Spark")
+            os.utime(other, (n, n))
         archive.written(is_whole)
-        assert (archive.is_there, unfinished.exists(), other.exists()) == (is_whole, False, not is_whole)
+        assert (archive.is_there, unfinished.exists()) == (is_whole, False)
+        assert [o.exists() for o in others] == ([False, False, True, True, True] if is_whole else [True] * 5)
     assert archive.writing() is None
     assert archive.options() == f"-XX:SharedArchiveFile={archive.path} -Xlog:cds=off"
     monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", "--conf spark.driver.defaultJavaOptions=-Xms1g pyspark-shell")

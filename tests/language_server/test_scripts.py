@@ -46,6 +46,7 @@ def rename(client: Client, uri: str, line: int, character: int, name: str) -> di
     return client.request("textDocument/rename", at)
 
 
+@pytest.mark.smoke("command lsp")
 def test_a_name_of_open_scripts_and_those_on_disk(client: Client, tmp_path: Path) -> None:
     base, top = client.open(tmp_path / "base.sqrl", BASE), client.open(tmp_path / "top 1.sqrl", UNSAVED)
     changes = rename(client, base, 1, 26, "größe")["result"]["changes"]

@@ -104,6 +104,7 @@ def test_a_machine_is_measured(spark: Any) -> None:
     assert all(LEAST * asdict(SHIPPED)[n] <= v < 10 for n, v in asdict(found).items())
 
 
+@pytest.mark.smoke("command calibrate")
 @pytest.mark.spark
 def test_the_commands(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))

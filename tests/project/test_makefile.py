@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-TARGETS = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+TARGETS = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
 
 
 def make(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -30,13 +30,13 @@ def make(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md", "docs/performance.md", ".ci/run"])
 def test_every_target_that_a_page_names_exists(page: str) -> None:
-    named = set(re.findall(r"(?:^|`)make ([a-z]+)", (ROOT / page).read_text(), re.MULTILINE))
+    named = set(re.findall(r"(?:^|`)make ([a-z-]+)", (ROOT / page).read_text(), re.MULTILINE))
     assert named
     assert named <= TARGETS
 
 
 def test_make_alone_lists_the_targets() -> None:
-    listed = set(re.findall(r"^make ([a-z]+) +\S", make().stdout, re.MULTILINE))
+    listed = set(re.findall(r"^make ([a-z-]+) +\S", make().stdout, re.MULTILINE))
     assert listed == TARGETS
 
 
@@ -56,4 +56,19 @@ def test_setting_up_again_takes_no_time() -> None:
 
 
 def test_the_check_that_lets_changes_in_is_the_readmes_own_commands() -> None:
-    assert re.findall(r"^make .*$", (ROOT / ".ci" / "run").read_text(), re.MULTILINE) == ["make check", "make test"]
+    commands = re.findall(r"^make .*$", (ROOT / ".ci" / "run").read_text(), re.MULTILINE)
+    assert commands == ["make check", "make test", "make test-rest"]
+
+
+def test_each_test_by_day_is_run_once() -> None:
+    """`make test` and `make test-rest` part what `make test-all` runs."""
+    marks = {t: re.search(r'-m "([^"]*)"', make("-n", t).stdout)[1] for t in ("test", "test-rest", "test-all")}  # type: ignore[index]
+    quick = marks["test"].removeprefix("not nightly and ")
+    assert marks == {"test": f"not nightly and {quick}", "test-rest": f"not nightly and not {quick}", "test-all": "not nightly"}
+    assert quick.startswith("(")
+    assert quick.endswith(")")
+
+
+def test_a_part_of_the_tests_has_no_budget_of_minutes() -> None:
+    assert "--budget 8" in make("-n", "test").stdout
+    assert "--budget" not in make("-n", "test", "TESTS=tests/plan").stdout
