@@ -1,4 +1,4 @@
-"""How many examples a property is tried on: all at night and where a file is run by itself, a quarter in `make test`; and on which store.
+"""How many examples a property is tried on: all at night and where a file is run by itself, a quarter by day; and on which store.
 
 Mark such a test `deep`: `make nightly` runs it too.
 """
@@ -17,12 +17,12 @@ quick = False
 
 
 def examples(number: int) -> int:
-    """`number`, or its quarter in `make test`."""
+    """`number`, or its quarter by day."""
     return -(-number // PART) if quick else number
 
 
 def turn(values: Iterable[V], number: int, turns: int = 2) -> list[V]:
-    """All `values`, or in `make test` those of turn `number`: each value is tried in one of `turns` tests by day, in all at night."""
+    """All `values`, or by day those of turn `number`: each value is tried in one of `turns` tests by day, in all at night."""
     found = list(values)
     return found[number % turns :: turns] if quick else found
 

@@ -113,6 +113,7 @@ def test_the_callers_token_chooses(url: str, commit: Commit) -> None:
     asyncio.run(check())
 
 
+@pytest.mark.smoke("way event stream")
 def test_over_http(url: str, commit: Commit) -> None:
     commit(1)
     asked = {"query": "subscription { seen(after: 0) { a } }"}

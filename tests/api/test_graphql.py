@@ -34,6 +34,7 @@ def ids(reader: Any, condition: str, **variables: Any) -> list[int]:
     return [t["id"] for t in ask(reader, f"{declared}{{ things(filter: {condition}) {{ id }} }}", **variables)["things"]]
 
 
+@pytest.mark.smoke("way GraphQL")
 def test_the_papers_query(reader: MemoryReader) -> None:
     data = ask(
         reader,

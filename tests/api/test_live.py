@@ -74,6 +74,7 @@ class Reader:
         return (await self.next(seconds))["data"]
 
 
+@pytest.mark.smoke("way live query")
 def test_a_live_query_tells_each_answer_once(url: str, commit: Commit) -> None:
     async def check() -> None:
         application = Application(CATALOG, lambda: open_reader(url))

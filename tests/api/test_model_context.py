@@ -57,6 +57,7 @@ def url(request: pytest.FixtureRequest) -> str:
     return str(request.getfixturevalue(request.param))
 
 
+@pytest.mark.smoke("way MCP")
 def test_an_agent_finds_its_way(url: str) -> None:
     async def said(client: Client) -> None:
         tools = {t.name: t for t in (await client.list_tools()).tools}

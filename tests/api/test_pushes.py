@@ -62,6 +62,7 @@ def service(tmp_path: Path) -> Iterator[Service]:
     made.close()
 
 
+@pytest.mark.smoke("way push")
 def test_the_examples_of_the_page(service: Service) -> None:
     found = blocks()
     examples = [(text, found[n + 1][1]) for n, (language, text) in enumerate(found) if language == "sh"]

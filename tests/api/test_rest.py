@@ -99,6 +99,7 @@ def test_filters(client: TestClient, name: str, said: str, ids: list[int]) -> No
     assert [r["id"] for r in rows(client, "things", select="id", **{name: said})] == ids
 
 
+@pytest.mark.smoke("way REST")
 def test_several_filters_must_all_hold(client: TestClient) -> None:
     for query in ("id=gte.2&id=lt.5&small=is.null", "id=gte.2&id=gte.1&id=lt.5&or=(small.is.null,small.eq.8)"):
         assert rows(client, f"things?select=id&{query}") == [{"id": 2}, {"id": 3}]

@@ -38,6 +38,11 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert run(["init", str(folder)]) == 0
     orders = folder / "data" / "shop" / "Orders.json"
     orders.write_text(orders.read_text(encoding="utf-8") + BROKEN, encoding="utf-8")
+    for name, more in (
+        ("shop.sqrl", "\nEXPORT LargeOrders TO log.Large;\n"),
+        ("belvedere.toml", '\n[sinks.log]\nconnector = "console"\n'),
+    ):
+        (folder / name).write_text((folder / name).read_text(encoding="utf-8") + more, encoding="utf-8")
     (folder / "first.test").write_text(SCENARIO, encoding="utf-8")
     done = subprocess.run(
         [sys.executable, "-m", "belvedere.cli", "run", "shop.sqrl", "--once", "--port", "0"],
@@ -49,6 +54,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     assert done.returncode == 0, done.stderr
     assert "epoch 1" in done.stdout + done.stderr
+    assert '"total"' in done.stdout, "the sink prints events"
     return folder
 
 
@@ -61,7 +67,7 @@ def there(project: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 pytestmark = pytest.mark.spark  # which fills the store
 
 
-@pytest.mark.smoke("command init", "command run", "command rejected")
+@pytest.mark.smoke("command init", "command run", "command rejected", "connector files", "connector console", "store sqlite")
 def test_rows_that_do_not_fit_are_listed(there: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["rejected", "list", "shop.sqrl", "--json"]) == 0
     (row,) = json.loads(capsys.readouterr().out)["rejected"]

@@ -35,6 +35,7 @@ def outlet(folder: Path, store: str = "s", **options: Any) -> Any:
     return open_outlet(Outgoing(Sink("lake", "delta", folder, options=options), "T", store))
 
 
+@pytest.mark.smoke("connector delta")
 @pytest.mark.spark
 def test_changes_and_events_are_appended_once(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lake = tmp_path / "a lake"

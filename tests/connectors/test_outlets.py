@@ -163,6 +163,7 @@ def receiver() -> Iterator[Receiver]:
     made.server.server_close()
 
 
+@pytest.mark.smoke("connector http")
 def test_events_are_posted_with_an_id_and_a_signature(
     spark: Any, tmp_path: Path, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:

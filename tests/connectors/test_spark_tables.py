@@ -56,6 +56,7 @@ def codes(error: BelvedereError) -> list[str]:
     return [d.code for d in error.diagnostics]
 
 
+@pytest.mark.smoke("connector spark")
 @pytest.mark.spark
 def test_rows_above_the_last_value(spark: Any, tmp_path: Path) -> None:
     time = "TIMESTAMP '2024-01-01 12:00:00.123456+02:00'"

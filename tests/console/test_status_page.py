@@ -17,6 +17,7 @@ from tests.console.served import Service, bid, serving
 pytestmark = pytest.mark.browser
 
 
+@pytest.mark.smoke
 def test_it_tells_epochs_views_and_who_holds_a_stream_back(window: Visit, service: Service) -> None:
     page = window.go("status")
     page.wait_for_selector("tbody td")

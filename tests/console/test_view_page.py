@@ -20,6 +20,7 @@ def column(page: Any, number: int) -> list[str]:
     return [t.strip() for t in page.locator(f"table.rows tbody td:nth-child({number})").all_inner_texts()]
 
 
+@pytest.mark.smoke("way console")
 def test_rows_are_sorted_filtered_and_paged_and_the_address_says_so(window: Visit) -> None:
     page = window.go("views/bid?size=25")
     page.wait_for_selector("tbody td")
@@ -68,6 +69,7 @@ def test_null_and_large_numbers_are_shown_as_they_are(window: Visit) -> None:
     assert set(column(page, 3)) == {"NULL"}
 
 
+@pytest.mark.smoke
 def test_rows_come_by_themselves_where_live_is_on(window: Visit, service: Service) -> None:
     page = window.go("views/bid?order=serial.desc&live=1")
     page.wait_for_selector("tbody td")

@@ -50,6 +50,7 @@ def best(item: str | None, top: str | None, bids: int) -> dict[str, Any]:
     return {"item": item, "top": None if top is None else Decimal(top), "bids": bids, "later": True}
 
 
+@pytest.mark.smoke("way Workbench")
 def test_frames_come_in_as_rows_do(wb: Workbench) -> None:
     rows = wb.rows("Best")
     assert isinstance(rows, list)

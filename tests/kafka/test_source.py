@@ -47,6 +47,7 @@ def offsets(loop: Loop) -> dict[str, int]:
     return {p: o for t in last.offsets["Orders"]["topics"].values() for p, o in t["partitions"].items()}
 
 
+@pytest.mark.smoke("connector kafka")
 def test_a_topic_is_a_stream_whose_columns_its_messages_tell(bus: Bus, spark: Any, tmp_path: Path) -> None:
     topic = bus.topic(3)
     bus.send(topic, order(1), order(2, "Köln", 5), partition=0)

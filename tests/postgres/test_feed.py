@@ -53,6 +53,7 @@ def code_of(loop: Loop) -> str:
     return caught.value.diagnostics[0].code
 
 
+@pytest.mark.smoke("connector postgres")
 def test_a_first_read_and_then_what_changes(shop: Shop, spark: Any, tmp_path: Path) -> None:
     shop.run(
         "INSERT INTO customers VALUES (1, 'Köln', 1.5), (2, NULL, NULL)", "INSERT INTO orders VALUES (1, 1, 10), (2, 1, 5)"

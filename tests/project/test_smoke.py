@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from belvedere.cli import COMMANDS
-from belvedere.rules import RULES
 from belvedere.settings import OWN_CONNECTORS
 from belvedere.store.dialects import DIALECTS
+from tests.rules.test_fixtures import NAMES as RULES
 from tests.smoke import SHOWN
 
 WAYS = ("GraphQL", "REST", "live query", "event stream", "push", "MCP", "console", "Workbench", "belvedere.sql")
@@ -25,7 +25,7 @@ def shown(request: pytest.FixtureRequest) -> set[str]:
 @pytest.mark.parametrize(
     ("kind", "names"),
     [
-        ("rule", [r.name for r in RULES]),
+        ("rule", RULES),
         ("connector", OWN_CONNECTORS),
         ("command", COMMANDS),
         ("store", DIALECTS),
@@ -38,6 +38,6 @@ def test_each_has_a_test_that_make_test_runs(kind: str, names: list[str], shown:
 
 
 def test_no_mark_names_what_is_not_there(shown: set[str]) -> None:
-    kinds = {"rule": {r.name for r in RULES}, "connector": set(OWN_CONNECTORS), "command": set(COMMANDS)}
+    kinds = {"rule": set(RULES), "connector": set(OWN_CONNECTORS), "command": set(COMMANDS)}
     kinds |= {"store": set(DIALECTS), "way": set(WAYS)}
     assert {s for s in shown if s.partition(" ")[2] not in kinds.get(s.partition(" ")[0], set())} == set()

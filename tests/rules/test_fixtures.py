@@ -47,7 +47,7 @@ def test_the_rule_keeps_what_its_file_shows(rule: str) -> None:
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("rule", NAMES)
+@pytest.mark.parametrize("rule", [pytest.param(r, marks=pytest.mark.smoke(f"rule {r}")) for r in NAMES])
 def test_its_views_are_what_the_file_says(rule: str, spark: Any, request: pytest.FixtureRequest) -> None:
     path, scenario = scenario_of(rule)
     outcome = run_scenario(scenario, path, lambda: spark, batch=True)

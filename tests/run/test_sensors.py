@@ -55,6 +55,7 @@ def test_options_that_make_no_sense(options: dict[str, Any]) -> None:
         sensor_options(options)
 
 
+@pytest.mark.smoke("connector sensors")
 @pytest.mark.spark
 def test_what_is_due(spark: Any) -> None:
     from belvedere.connectors.sensors import SensorFeed

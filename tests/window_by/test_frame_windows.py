@@ -83,6 +83,7 @@ def test_what_is_wrong(make: Any, code: str, hint: str) -> None:
     assert hint in (found.hint or "")
 
 
+@pytest.mark.smoke("way belvedere.sql")
 @pytest.mark.spark
 def test_text_and_columns_give_the_windows_of_the_query(spark: Any) -> None:
     from pyspark.sql import functions as F
