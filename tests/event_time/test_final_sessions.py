@@ -50,10 +50,9 @@ def minutes(rows: list[dict[str, Any]]) -> list[tuple[str, int, int]]:
     return sorted((r["item"], minute(r["wstart"]), minute(r["wend"])) for r in rows)
 
 
-@pytest.mark.spark
 @pytest.mark.usefixtures("each_store")
-def test_a_session_is_final_at_its_end_and_not_before(spark: Any) -> None:
-    wb = Workbench(BID.format("_Bid", "") + RUNS.format("_Bid", KEY), spark=spark)
+def test_a_session_is_final_at_its_end_and_not_before(executor: Any) -> None:
+    wb = Workbench(BID.format("_Bid", "") + RUNS.format("_Bid", KEY), spark=executor)
 
     def step(bids: list[tuple[str, float]], bound: float, strict: bool = False) -> int:
         wb.insert("_Bid", [{"bidtime": START + timedelta(minutes=m), "price": 1, "item": i} for i, m in bids])
@@ -94,12 +93,11 @@ Met := SELECT item, bidtime, asktime, wstart, wend FROM Session(data => TABLE(_M
 VIEWS = ("Runs", "All", "Longest", "Many", "Met")
 
 
-@pytest.mark.spark
 @pytest.mark.parametrize(("store", "seed"), STORES_AND_SEEDS, indirect=["store"])
-def test_sessions_are_the_same_with_and_without_those_that_left(spark: Any, store: str, seed: int) -> None:
+def test_sessions_are_the_same_with_and_without_those_that_left(executor: Any, store: str, seed: int) -> None:
     """Rows come and go too: those of a join move from a session of bids without an ask to one of bids with it."""
     random, low = Random(seed), 0
-    benches = [Workbench(SCRIPT, store, spark=spark), Workbench(SCRIPT, spark=spark, options=Options(expire=False))]
+    benches = [Workbench(SCRIPT, store, spark=executor), Workbench(SCRIPT, spark=executor, options=Options(expire=False))]
     try:
         for epoch in range(4 if seed == 1 else 12):
             bids = [
@@ -131,17 +129,16 @@ def test_sessions_are_the_same_with_and_without_those_that_left(spark: Any, stor
             wb.close()
 
 
-@pytest.mark.spark
-def test_a_view_that_is_added_sees_sessions_that_had_left(spark: Any, tmp_path: Path) -> None:
+def test_a_view_that_is_added_sees_sessions_that_had_left(executor: Any, tmp_path: Path) -> None:
     url, script = f"sqlite:///{tmp_path}/store.db", BID.format("Bid", "") + RUNS.format("Bid", KEY)
-    wb = Workbench(script, url, spark=spark)
+    wb = Workbench(script, url, spark=executor)
     wb.insert("Bid", [{"bidtime": START + timedelta(minutes=m), "price": m, "item": "A"} for m in (1, 3, 20)])
     wb.bound("Bid", START + timedelta(minutes=20))
     wb.step()
     assert wb.engine.counts()["Runs$1"] == 1
     wb.close()
     added = "Sums := SELECT wend, sum(price) AS p FROM Session(data => TABLE(Bid), timecol => DESCRIPTOR(bidtime), "
-    wb = Workbench(script + added + KEY + "gap => INTERVAL '4' MINUTES) GROUP BY wend;\n", url, spark=spark)
+    wb = Workbench(script + added + KEY + "gap => INTERVAL '4' MINUTES) GROUP BY wend;\n", url, spark=executor)
     wb.insert("Bid", [{"bidtime": START + timedelta(minutes=22), "price": 5, "item": "A"}])
     wb.step()
     assert sorted((r["wend"], r["p"]) for r in wb.rows("Sums")) == [(at("8:07"), 4), (at("8:26"), 25)]

@@ -53,10 +53,9 @@ def feed(wb: Workbench, epoch: int, random: Random) -> None:
     wb.insert("_Bids", [{"ts": t, "item": random.randint(0, 4), "amount": random.randint(1, 9)} for t in times])
 
 
-@pytest.mark.spark
 @pytest.mark.parametrize(("store", "seed"), STORES_AND_SEEDS, indirect=["store"])
-def test_a_view_as_of_any_epoch_is_what_batch_answered_then(spark: Any, store: str, seed: int) -> None:
-    wb, random = Workbench(SCRIPT, store, spark=spark), Random(seed)
+def test_a_view_as_of_any_epoch_is_what_batch_answered_then(executor: Any, store: str, seed: int) -> None:
+    wb, random = Workbench(SCRIPT, store, spark=executor), Random(seed)
     epochs, oracle = (4, ("Totals", "Best")) if seed == 1 else (14, VIEWS)
     try:
         then: dict[int, dict[str, list[str]]] = {}

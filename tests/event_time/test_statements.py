@@ -137,9 +137,8 @@ Five := SELECT STREAM ROWTIME, COUNT(*) OVER (RANGE INTERVAL 5 SECOND PRECEDING)
 """
 
 
-@pytest.mark.spark
-def test_windows_count_both_ends_and_readers_see_rows_and_bounds(spark: Any, store: str) -> None:
-    wb, case = Workbench(WINDOWS, store, spark=spark), CASES["noon_trade_in_two_windows"]
+def test_windows_count_both_ends_and_readers_see_rows_and_bounds(executor: Any, store: str) -> None:
+    wb, case = Workbench(WINDOWS, store, spark=executor), CASES["noon_trade_in_two_windows"]
     try:
         for text in case["input"]:
             name, time = text.split()

@@ -37,13 +37,12 @@ def shown(rows: list[dict[str, Any]]) -> list[list[Any]]:
     return [list(r.values()) for r in rows]
 
 
-@pytest.mark.spark
 @pytest.mark.parametrize("together", [False, pytest.param(True, marks=pytest.mark.nightly)])
-def test_streams_meet_within_their_windows(spark: Any, store: str, together: bool) -> None:
+def test_streams_meet_within_their_windows(executor: Any, store: str, together: bool) -> None:
     cases = {c["name"]: c for c in rowtime_cases("join") if isinstance(c["input"], dict)}
     given = rows_of(next(iter(cases.values())))
     assert all(rows_of(c) == given for c in cases.values())
-    wb = Workbench(SCRIPT, store, spark=spark)
+    wb = Workbench(SCRIPT, store, spark=executor)
     try:
         for n, (time, table, order) in enumerate(given, 1):
             wb.insert(table, [{"orderid": order, "rowtime": time}])
@@ -90,9 +89,8 @@ def case(name: str, kind: str) -> Any:
     return next(c for c in rowtime_cases(kind) if c["name"] == name)
 
 
-@pytest.mark.spark
-def test_bounds_let_batches_unmatched_rows_and_closed_windows_out(spark: Any, store: str) -> None:
-    wb = Workbench(BATCHES, store, spark=spark)
+def test_bounds_let_batches_unmatched_rows_and_closed_windows_out(executor: Any, store: str) -> None:
+    wb = Workbench(BATCHES, store, spark=executor)
     try:
         wb.clock(at("11:00:20"))
         for text in case("orderby_batch", "orderby")["input"][:2]:
@@ -136,14 +134,13 @@ def test_bounds_let_batches_unmatched_rows_and_closed_windows_out(spark: Any, st
         wb.close()
 
 
-@pytest.mark.spark
 @pytest.mark.parametrize("seed", [1, *at_night([2, 3, 4])])
-def test_bounds_and_epochs_never_change_what_meets(spark: Any, seed: int) -> None:
+def test_bounds_and_epochs_never_change_what_meets(executor: Any, seed: int) -> None:
     random = Random(seed)
     times = sorted(random.randint(0, 400) for _ in range(24))
     made = [(t, random.choice(("_o", "_s")), random.randint(1, 4)) for t in times]
     script = SCRIPT if seed > 1 else INPUTS + f"V0 := SELECT STREAM ROWTIME, {QUERIES['full']} ON o.orderid = s.orderid;"
-    benches = [Workbench(script, spark=spark) for _ in range(2)]
+    benches = [Workbench(script, spark=executor) for _ in range(2)]
     try:
         for wb, every, bounds in zip(benches, (4, 24), (True, False), strict=True):
             for n, (second, table, order) in enumerate(made, 1):

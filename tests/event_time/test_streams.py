@@ -41,10 +41,9 @@ class Player:
         self.wb.step()
 
 
-@pytest.mark.spark
 @pytest.mark.parametrize("case", rowtime_cases("union", "named_stream"), ids=lambda c: c["name"])
-def test_rows_come_out_in_order_once_no_earlier_one_can_come(spark: Any, store: str, case: dict[str, Any]) -> None:
-    player = Player(case, spark, store)
+def test_rows_come_out_in_order_once_no_earlier_one_can_come(executor: Any, store: str, case: dict[str, Any]) -> None:
+    player = Player(case, executor, store)
     try:
         for action, name, *rest, after in case["steps"]:
             player.step(action, name, *rest)
@@ -64,15 +63,14 @@ Out := SELECT STREAM s.ts AS ROWTIME, v FROM s ORDER BY s.ts WITHIN INTERVAL '2'
 """
 
 
-@pytest.mark.spark
 @pytest.mark.parametrize("together", [False, True])
 @pytest.mark.parametrize("case", rowtime_cases("tsort"), ids=lambda c: c["name"])
 def test_a_sort_waits_for_greater_times_and_drops_what_comes_after(
-    spark: Any, store: str, case: dict[str, Any], together: bool
+    executor: Any, store: str, case: dict[str, Any], together: bool
 ) -> None:
     rows = [{"ts": None if t is None else at(f"0:00:{t}"), "v": v} for t, v in case["input"]]
     expected = case["expected"]
-    wb = Workbench(SORT, store, spark=spark)
+    wb = Workbench(SORT, store, spark=executor)
     try:
         told = 0
         for batch in [rows] if together else [[r] for r in rows]:

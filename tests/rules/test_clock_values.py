@@ -5,8 +5,6 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-import pytest
-
 from belvedere.workbench import Workbench
 
 SCRIPT = """
@@ -17,9 +15,8 @@ Fixed := SELECT x FROM VALUES (1), (2) AS t(x);
 """
 
 
-@pytest.mark.spark
-def test_values_that_read_the_clock_follow_it(spark: Any) -> None:
-    wb = Workbench(SCRIPT, spark=spark)
+def test_values_that_read_the_clock_follow_it(executor: Any) -> None:
+    wb = Workbench(SCRIPT, spark=executor)
     for day in (1, 2, 3):
         now = datetime(2024, 1, day, 12, tzinfo=UTC)
         wb.clock(now)

@@ -53,10 +53,9 @@ Counts := SELECT count(*) AS n FROM Recent;
 VIEWS = ("Recent", "Soon", "Counts")
 
 
-@pytest.mark.spark
-def test_an_epoch_before_its_time_changes_nothing_and_then_something(spark: Any) -> None:
+def test_an_epoch_before_its_time_changes_nothing_and_then_something(executor: Any) -> None:
     r = random.Random(3)
-    wb = Workbench(SCRIPT, spark=spark)
+    wb = Workbench(SCRIPT, spark=executor)
     wb.clock("2024-01-01 12:00:00")
     assert wb.engine.is_due(as_instant("2024-01-01 12:00:00")), "there is no epoch yet"
     wb.step()
@@ -86,27 +85,25 @@ def test_an_epoch_before_its_time_changes_nothing_and_then_something(spark: Any)
     wb.close()
 
 
-@pytest.mark.spark
-def test_what_any_moment_changes_is_always_due(spark: Any) -> None:
+def test_what_any_moment_changes_is_always_due(executor: Any) -> None:
     views = "Q := SELECT g FROM S WHERE at > now() - INTERVAL 1 MONTH; D := SELECT g FROM S WHERE date(at) = current_date();"
     for text, expected in ((views, NEVER), (views.partition(";")[2], microseconds(as_instant("2024-01-02")))):
-        wb = Workbench(STREAM + text, spark=spark)
+        wb = Workbench(STREAM + text, spark=executor)
         wb.clock("2024-01-01 12:00:00")
         wb.step()
         assert wb.engine._next_due() == expected
         wb.close()
 
 
-@pytest.mark.spark
-def test_a_view_that_no_epoch_has_filled_is_due(spark: Any, tmp_path: Path) -> None:
+def test_a_view_that_no_epoch_has_filled_is_due(executor: Any, tmp_path: Path) -> None:
     url, now = f"sqlite:///{tmp_path}/s.db", as_instant("2024-01-01 12:00:00")
     table = "CREATE TABLE T (k INT NOT NULL, v INT, PRIMARY KEY (k));"
-    wb = Workbench(table, store=url, spark=spark)
+    wb = Workbench(table, store=url, spark=executor)
     wb.clock(now)
     wb.insert("T", [{"k": 1, "v": None}])
     wb.step()
     wb.close()
-    wb = Workbench(table + "New := SELECT k, v FROM T;", store=url, spark=spark)
+    wb = Workbench(table + "New := SELECT k, v FROM T;", store=url, spark=executor)
     assert wb.engine.is_due(now), "no row may come for long"
     wb.step()
     assert wb.rows("New") == [{"k": 1, "v": None}]

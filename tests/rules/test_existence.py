@@ -41,13 +41,12 @@ def small(random: Random) -> int | None:
     return random.choice([None, 0, 1, 2, 3, 4])
 
 
-@pytest.mark.spark
 @pytest.mark.parametrize(
     ("each_store", "seed"),
     STORES_AND_SEEDS,
     indirect=["each_store"],
 )
-def test_views_equal_their_batch_answer(spark: Any, each_store: str, seed: int) -> None:
+def test_views_equal_their_batch_answer(executor: Any, each_store: str, seed: int) -> None:
     random = Random(seed)
     wb = Workbench(SCRIPT, options=Options(cost=False))
     bag: list[dict[str, Any]] = []

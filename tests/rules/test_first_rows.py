@@ -57,15 +57,14 @@ def change(wb: Workbench, random: Random, rows: int, deletions: int) -> None:
     wb.delete("Sales", [{"id": random.randrange(40)} for _ in range(deletions)])
 
 
-@pytest.mark.spark
 @pytest.mark.parametrize(("each_store", "seed"), STORES_AND_SEEDS, indirect=["each_store"])
-def test_first_rows_equal_the_batch_answer(spark: Any, each_store: str, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_first_rows_equal_the_batch_answer(executor: Any, each_store: str, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """With so few rows to follow that they are used up often, and not always."""
     monkeypatch.setattr(first_rows, "MORE", 2)
     read: list[str] = []
     read_all = FirstStage._read_all
     monkeypatch.setattr(FirstStage, "_read_all", lambda stage, work: (read.append(stage.owner), read_all(stage, work))[1])
-    random, wb = Random(seed), Workbench(SCRIPT, spark=spark)
+    random, wb = Random(seed), Workbench(SCRIPT, spark=executor)
     stages = sum(s.rule == "first" for s in wb.pipeline.stages)
     epochs = 6 if seed == 1 else 20
     try:
@@ -81,14 +80,13 @@ def test_first_rows_equal_the_batch_answer(spark: Any, each_store: str, seed: in
         wb.close()
 
 
-@pytest.mark.spark
-def test_all_rows_are_read_only_when_too_few_are_left(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_rows_are_read_only_when_too_few_are_left(executor: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(first_rows, "MORE", 3)
     read: list[str] = []
     read_all = FirstStage._read_all
     monkeypatch.setattr(FirstStage, "_read_all", lambda stage, work: (read.append(stage.owner), read_all(stage, work))[1])
     script = "CREATE TABLE T (id INT PRIMARY KEY, x INT); Least := SELECT id, x FROM T ORDER BY x LIMIT 2;"
-    wb = Workbench(script, spark=spark)
+    wb = Workbench(script, spark=executor)
 
     def step(rows: dict[int, int], gone: list[int], shown: list[int], reads: int) -> None:
         wb.insert("T", [{"id": n, "x": x} for n, x in rows.items()])

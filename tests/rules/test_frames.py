@@ -117,9 +117,8 @@ def test_the_views_are_kept_by_their_frames_where_that_is_asked_for() -> None:
     assert not [s for s in maintain(catalog, without("windows", "frames", "running")).stages if s.rule in ("frames", "running")]
 
 
-@pytest.mark.spark
 @pytest.mark.parametrize(("each_store", "seed"), STORES_AND_SEEDS, indirect=["each_store"])
-def test_views_equal_their_batch_answer(spark: Any, each_store: str, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_views_equal_their_batch_answer(executor: Any, each_store: str, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(frame_reach, "LEAST_ROWS", 0)
     random = Random(seed)
     wb = Workbench(SCRIPT, options=Options(cost=False))
@@ -136,8 +135,7 @@ def test_views_equal_their_batch_answer(spark: Any, each_store: str, seed: int, 
     wb.close()
 
 
-@pytest.mark.spark
-def test_few_rows_of_a_long_sequence_are_read(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_few_rows_of_a_long_sequence_are_read(executor: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[int] = []
     around = frame_reach.around
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
-import pytest
-
 from belvedere.workbench import Workbench
 
 from .test_recomputation import same_rows
@@ -20,10 +18,9 @@ Unshown := SELECT l.n, r.m FROM (SELECT b, count(*) AS n FROM Sales GROUP BY b) 
 """
 
 
-@pytest.mark.spark
-def test_rows_without_another_side_are_apart(spark: Any) -> None:
+def test_rows_without_another_side_are_apart(executor: Any) -> None:
     random = Random(3)
-    wb = Workbench(SCRIPT, spark=spark)
+    wb = Workbench(SCRIPT, spark=executor)
     try:
         for _ in range(4):
             for _ in range(4):

@@ -169,8 +169,7 @@ def test_views_equal_their_batch_answer(spark: Any, each_store: str, seed: int, 
     wb.close()
 
 
-@pytest.mark.spark
-def test_rows_at_the_end_read_few_rows(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_at_the_end_read_few_rows(executor: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[int] = []
     rows = Spans.rows
 
@@ -216,8 +215,7 @@ def test_rows_at_the_end_read_few_rows(spark: Any, monkeypatch: pytest.MonkeyPat
     wb.close()
 
 
-@pytest.mark.spark
-def test_what_nobody_sees_makes_no_event(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_nobody_sees_makes_no_event(executor: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(frame_reach, "LEAST_ROWS", 0)
     wb = Workbench(
         "CREATE TABLE T (k INT, x INT, PRIMARY KEY (k));\n"
@@ -252,9 +250,8 @@ def test_a_sum_overflows_where_it_does_in_batch(spark: Any, monkeypatch: pytest.
     wb.close()
 
 
-@pytest.mark.spark
 def test_a_store_goes_on_under_other_rules_and_another_script(
-    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    executor: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The hidden columns come and go with the rule, and with the functions."""
     monkeypatch.setattr(frame_reach, "LEAST_ROWS", 0)
@@ -271,7 +268,7 @@ def test_a_store_goes_on_under_other_rules_and_another_script(
             (total, without("running")),
         ]
     ):
-        wb = Workbench(table + script, url, spark=spark, options=options)
+        wb = Workbench(table + script, url, spark=executor, options=options)
         for epoch in range(2):
             given.append(2 * number + epoch + 1)
             wb.insert("T", [{"k": given[-1], "n": given[-1], "x": given[-1]}])

@@ -51,6 +51,7 @@ def same_views(wb: Workbench) -> None:
         assert same_rows(wb.rows(view), batch), (view, wb.rows(view), batch)
 
 
+@pytest.mark.spark
 def test_sums_and_averages_of_wide_decimals_are_exact() -> None:
     pipeline = maintain(compile_script(DECIMALS).catalog)
     assert {s.output: s.rule for s in pipeline.stages if s.rule != "ingest"} == {
@@ -76,6 +77,7 @@ def row(number: int, a: int, hours: int, **more: Any) -> dict[str, Any]:
     return {"id": number, "a": a, "b": 1, "at": START + timedelta(hours=hours), "s": {"t": time, "d": time.date()}} | more
 
 
+@pytest.mark.spark
 def test_keys_in_objects_and_maps_the_clock_and_ties() -> None:
     wb = Workbench(EDGES)
     steps = (
@@ -97,6 +99,7 @@ def test_keys_in_objects_and_maps_the_clock_and_ties() -> None:
     wb.close()
 
 
+@pytest.mark.spark
 def test_rows_without_a_key_are_deleted_by_equality() -> None:
     wb = Workbench("CREATE TABLE Bag (d DOUBLE, s STRING);\nV := SELECT d, s, count(*) AS n FROM Bag GROUP BY d, s;")
     wb.insert("Bag", [{"d": d, "s": "a"} for d in (0.0, -0.0, float("nan"), float("nan"), None)])
@@ -114,6 +117,7 @@ def test_the_engines_names_are_known() -> None:
     assert {KEY, WEIGHT, NEW, PLACE, ENTER, LEAVE} == ENGINE_COLUMNS
 
 
+@pytest.mark.spark
 @pytest.mark.parametrize("name", ["key", "new"])
 def test_key_columns_have_any_name(name: str) -> None:
     """Where a view does not show its key, it has it as a hidden column with a name of its own."""

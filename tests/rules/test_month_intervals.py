@@ -17,6 +17,7 @@ from belvedere.connectors.reading.reader import read_files
 from belvedere.connectors.records import SourceFile
 from belvedere.months import months_of, months_text
 from belvedere.schema import MONTHS, Column
+from tests import depth
 
 SCRIPT = """
 CREATE TABLE T (id INT, k INT, a DATE, i INTERVAL YEAR TO MONTH, d INTERVAL DAY TO SECOND, PRIMARY KEY (id));
@@ -51,12 +52,13 @@ def _in_any_order(rows: list[dict[str, Any]]) -> list[str]:
     return sorted(map(str, rows))
 
 
+@pytest.mark.spark
 @pytest.mark.parametrize("store", ["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
 def test_views_of_months_are_what_batch_says(store: str, request: pytest.FixtureRequest) -> None:
     url = request.getfixturevalue("postgres_url") if store == "postgres" else "sqlite://"
     choice = random.Random(7)
     with closing(Workbench(SCRIPT, store=url)) as bench:
-        for epoch in range(3):
+        for epoch in range(2 if depth.quick else 3):
             bench.insert("T", [_row(choice, id_) for id_ in choice.sample(range(8), 4)])
             bench.insert("E", [{"k": choice.randrange(2), "i": choice.choice(LENGTHS)}])
             bench.step()

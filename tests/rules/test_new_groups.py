@@ -29,12 +29,11 @@ AFTER = {
 """Others: they may fail for changes of which there is no group, or drop rows."""
 
 
-@pytest.mark.spark
 @pytest.mark.parametrize(("each_store", "seed"), STORES_AND_SEEDS, indirect=["each_store"])
-def test_views_are_their_batch_answers(each_store: str, seed: int, spark: Any) -> None:
+def test_views_are_their_batch_answers(each_store: str, seed: int, executor: Any) -> None:
     chance = random.Random(seed)
     views = AT_ONCE | AFTER
-    wb = Workbench(INPUT + "".join(f"{n} := {q};\n" for n, q in views.items()), spark=spark)
+    wb = Workbench(INPUT + "".join(f"{n} := {q};\n" for n, q in views.items()), spark=executor)
     assert {s.output.name for s in wb.engine.stages if "first" in s.sql and s.output.view} - {"T"} == set(AT_ONCE)
     known: dict[int, dict[str, Any]] = {}
     for epoch in range(epochs(seed)):
@@ -86,8 +85,7 @@ V := SELECT page, count(DISTINCT visitor) AS n FROM _Visits GROUP BY page;
 """
 
 
-@pytest.mark.spark
-def test_a_changed_script_finds_rows_that_are_not_stored(spark: Any, tmp_path: Path) -> None:
+def test_a_changed_script_finds_rows_that_are_not_stored(executor: Any, tmp_path: Path) -> None:
     """The values that are counted lie in the state of the stage that finds them: a changed view over them is made of that."""
     url, changed = f"sqlite:///{tmp_path}/store.db", DISTINCT.replace("AS n FROM", "* 10 AS n FROM")
     visits = [
@@ -98,7 +96,7 @@ def test_a_changed_script_finds_rows_that_are_not_stored(spark: Any, tmp_path: P
     ]
     scripts = [DISTINCT, changed, changed, changed + "W := SELECT count(*) AS pages FROM V;"]
     for part, (script, rows) in enumerate(zip(scripts, visits, strict=True)):
-        wb = Workbench(script, url, spark=spark)
+        wb = Workbench(script, url, spark=executor)
         assert not wb.engine.pipeline.relations["_Visits"].stored
         wb.insert("_Visits", [{"page": p, "visitor": v} for p, v in rows])
         wb.step()

@@ -5,8 +5,6 @@ from __future__ import annotations
 import random
 from typing import Any
 
-import pytest
-
 from belvedere.compiler import compile_script
 from belvedere.rules import maintain, without
 from belvedere.workbench import Workbench
@@ -42,10 +40,9 @@ def test_first_rows_are_maintained_by_top() -> None:
         assert ("top" in {s.rule for s in pipeline.stages}) is (name in FIRST), name
 
 
-@pytest.mark.spark
-def test_rows_and_changes_are_those_of_the_window_function(spark: Any) -> None:
+def test_rows_and_changes_are_those_of_the_window_function(executor: Any) -> None:
     chance = random.Random(3)
-    benches = [Workbench(SCRIPT, spark=spark, options=o) for o in (None, without("row number"), None)]
+    benches = [Workbench(SCRIPT, spark=executor, options=o) for o in (None, without("row number"), None)]
     for epoch in range(4):
         benches[2].engine.compute.small = 0  # as with many rows
         a = [{"id": chance.randrange(9), "g": chance.choice([1, 2, None]), "v": chance.choice([1.0, 2.0, None, float("nan")])}]
