@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import api_example as example
 import pytest
@@ -54,10 +55,25 @@ def postgres_store(postgres_server: str) -> Iterator[str]:
         cursor.execute("DROP DATABASE api_example WITH (FORCE)")
 
 
-ON_POSTGRES = [pytest.param(p, marks=pytest.mark.postgres) for p in ("postgres", "prepared")]
+ON_SQLITE, ON_POSTGRES = ("memory", "file", "library"), ("postgres", "prepared")
 
 
-@pytest.fixture(params=["memory", "file", "library", *ON_POSTGRES])
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Each question is asked of two readers by day, one on each database, in rotation over the questions; of the other three at night."""
+    for item in items:
+        asked = item.callspec.params.get("reader") if isinstance(item, pytest.Function) and hasattr(item, "callspec") else None
+        if asked in (*ON_SQLITE, *ON_POSTGRES) and asked not in readers_by_day(item.nodeid.replace(str(asked), "")):
+            item.add_marker(pytest.mark.nightly)
+
+
+def readers_by_day(question: str) -> tuple[str, str]:
+    """The readers whose turn it is, for the name of a question."""
+    turn = crc32(question.encode())
+    return ON_SQLITE[turn % len(ON_SQLITE)], ON_POSTGRES[turn // len(ON_SQLITE) % len(ON_POSTGRES)]
+
+
+@pytest.fixture(params=[*ON_SQLITE, *(pytest.param(p, marks=pytest.mark.postgres) for p in ON_POSTGRES)])
 def reader(request: pytest.FixtureRequest) -> Iterator[Any]:
     """A reader of the example's rows that notes its statements; `prepared` is that of the API's processes."""
     if request.param == "memory":
