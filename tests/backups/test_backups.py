@@ -26,7 +26,8 @@ from belvedere.store import open_reader, open_store
 from belvedere.store.copies import snapshot
 from belvedere.store.identity import IDENTITY, Identity
 from tests.depth import at_night
-from tests.run.processes import drain, first_line, linux, run_once, start_run, status_of, wait_for
+from tests.run.in_process import running
+from tests.run.processes import linux, run_once, status_of, wait_for
 from tests.state.test_files import filled as filled_state
 from tests.store.samples import COUNTS, epoch, filled, row
 
@@ -216,8 +217,12 @@ class Push:
 
 @pytest.mark.spark
 @linux
-@pytest.mark.parametrize(("kind", "goes_on"), [("sqlite", False), *at_night([("sqlite", True), ("postgres", True)])])
-def test_backups_of_a_run_at_work(kind: str, goes_on: bool, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+@pytest.mark.parametrize(
+    ("how", "kind", "goes_on"), [("here", "sqlite", False), *at_night([("apart", "sqlite", True), ("apart", "postgres", True)])]
+)
+def test_backups_of_a_run_at_work(
+    spark: Any, how: str, kind: str, goes_on: bool, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
     """Backups of a run that reads, merges and is pushed to: each is one epoch, and the last one goes on to the same end."""
     make = request.getfixturevalue("new_database") if kind == "postgres" else None
     project = tmp_path / "at work"
@@ -226,21 +231,17 @@ def test_backups_of_a_run_at_work(kind: str, goes_on: bool, tmp_path: Path, requ
     script = project / "loaded.sqrl"
     script.write_text(LOADED)
     (project / "belvedere.toml").write_text(f"store = {json.dumps(store)}\n{PROJECT}")
-    process = start_run(script)
-    try:
-        url = first_line(process)
-        drain(process)
-        wait_for(lambda: status_of(f"{url}/readyz") == 200, "no epoch was committed")
-        push, pushed = Push(url), []
+    with running(how, spark, script) as run:
+        wait_for(lambda: status_of(f"{run.url}/readyz") == 200, "no epoch was committed")
+        push, pushed = Push(run.url), []
         for number in range(3):
             for _ in range(5):
                 push.one()
-            said = json.loads(done("backup", script, tmp_path / f"backup {number}", "--json"))
+            backup = ("backup", script, tmp_path / f"backup {number}", "--json")
+            said = json.loads(done(*backup, apart=how == "here"))  # the run has the store open
             assert any(name.startswith("state/") for name in said["files"])
             pushed.append(push.last)
-    finally:
-        process.terminate()
-        assert process.wait(120) == 0
+        assert run.stop() == 0
     for number in range(3):
         copy, target = restored(script, tmp_path / f"backup {number}", make() if make else None)
         with closing(open_reader(target)) as reader, closing(read_state(reader, target)) as state:

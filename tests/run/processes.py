@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import signal
 import subprocess
 import sys
 import threading
@@ -13,6 +14,7 @@ from typing import Any
 from urllib.error import HTTPError, URLError
 from urllib.request import ProxyHandler, Request, build_opener
 
+import httpx
 import pytest
 
 OPENER = build_opener(ProxyHandler({}))
@@ -38,6 +40,38 @@ def started(script: Path, word: str) -> tuple[subprocess.Popen[str], str]:
         process.terminate()
         raise AssertionError([lines, process.communicate(timeout=60)]) from None
     return process, address
+
+
+class RunApart:
+    """`belvedere run` as a process of its own, until it is stopped or ends by itself; `RunHere` of `tests.run.in_process` is the same."""
+
+    def __init__(self, script: Path, *arguments: str):
+        self.process = start_run(script, *arguments)
+        self.url = first_line(self.process)
+        self.lines = drain(self.process)
+
+    def poll(self) -> int | None:
+        return self.process.poll()
+
+    def wait(self, seconds: float = 120) -> int | None:
+        """The exit code, once it has ended."""
+        return self.process.wait(seconds)
+
+    def stop(self) -> int | None:
+        """Ask it to end, and wait for it."""
+        self.process.send_signal(signal.SIGINT)
+        return self.wait()
+
+    def errors(self) -> str:
+        """What it has said on stderr, once it has ended."""
+        assert self.process.stderr is not None
+        return self.process.stderr.read()
+
+    def close(self) -> None:
+        """End it in any way."""
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
 
 
 def kill(process: subprocess.Popen[str], url: str) -> None:
@@ -120,6 +154,12 @@ def status_of(url: str) -> int:
         return error.code
     except (URLError, OSError):
         return 0
+
+
+def push(url: str, *numbers: int, client: str = "a") -> int:
+    """Push rows of a client with these numbers to the stream `Events`; the status of the answer."""
+    rows = [{"client": client, "n": n} for n in numbers]
+    return int(httpx.post(f"{url}/streams/Events", json=rows, timeout=60, trust_env=False).status_code)
 
 
 def graphql(url: str, query: str) -> Any:

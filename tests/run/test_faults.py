@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import subprocess
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.run.in_process import HERE, run_once_here, running
 from tests.run.processes import (
     descendants,
     drain,
@@ -21,6 +21,7 @@ from tests.run.processes import (
     is_running,
     linux,
     name_of,
+    push,
     run_once,
     start_run,
     wait_for,
@@ -40,11 +41,6 @@ def script_in(folder: Path, retry: str = "1 minute") -> Path:
     script = folder / "events.sqrl"
     script.write_text(SCRIPT)
     return script
-
-
-def push(url: str, *numbers: int, client: str = "a") -> int:
-    rows = [{"client": client, "n": n} for n in numbers]
-    return httpx.post(f"{url}/streams/Events", json=rows, timeout=60, trust_env=False).status_code
 
 
 def totals(store: str) -> dict[str, tuple[int, int]]:
@@ -75,34 +71,28 @@ def processes() -> Iterator[list[subprocess.Popen[str]]]:
 
 
 @pytest.mark.postgres
-def test_a_store_that_goes_away(tmp_path: Path, own_postgres: Any, processes: list[subprocess.Popen[str]]) -> None:
+@pytest.mark.parametrize("how", HERE)
+def test_a_store_that_goes_away(spark: Any, tmp_path: Path, own_postgres: Any, how: str) -> None:
     """While it is away, pushes are answered and wait; when it is back they are there; when it stays away the run ends."""
     store = own_postgres.get_uri()
-    script = script_in(tmp_path, retry="20 seconds")
-    process = start_run(script, "--store", store)
-    processes.append(process)
-    url = first_line(process)
-    lines = drain(process)
-    assert push(url, 1) == 200
-    wait_for(lambda: any("Events 1" in line for line in lines), "no epoch came", 300)
-    own_postgres.stop()
-    assert push(url, 2, 3) == 200
-    wait_for(lambda: any("trying again" in line for line in lines), "nobody noticed", 60)
-    assert push(url, 4) == 200
-    own_postgres.ensure_postgres_running()
-    assert push(url, 5) == 200
-    wait_for(lambda: totals(store) == {"a": (5, 15)}, "the rows never came", 120)
-    own_postgres.stop()
-    assert push(url, 6) == 200
-    assert process.wait(timeout=120) == 1
-    assert process.stderr is not None
-    told = process.stderr.read()
+    script = script_in(tmp_path, retry="20 seconds" if how == "apart" else "8 seconds")
+    with running(how, spark, script, "--store", store) as run:
+        assert push(run.url, 1) == 200
+        wait_for(lambda: any("Events 1" in line for line in run.lines), "no epoch came", 300)
+        own_postgres.stop()
+        assert push(run.url, 2, 3) == 200
+        wait_for(lambda: any("trying again" in line for line in run.lines), "nobody noticed", 60)
+        assert push(run.url, 4) == 200
+        own_postgres.ensure_postgres_running()
+        assert push(run.url, 5) == 200
+        wait_for(lambda: totals(store) == {"a": (5, 15)}, "the rows never came", 120)
+        own_postgres.stop()
+        assert push(run.url, 6) == 200
+        assert run.wait() == 1
+        told = run.errors()
     assert ("B7005" in told, "Traceback" in told) == (True, False), told
     own_postgres.ensure_postgres_running()
-    once = start_run(script, "--store", store, "--once")
-    processes.append(once)
-    _, err = once.communicate(timeout=300)
-    assert (once.returncode, err) == (0, "")
+    run_once_here(spark, script, "--store", store)
     assert totals(store) == {"a": (6, 21)}
 
 
@@ -177,29 +167,3 @@ def test_the_journals_disk_is_full(tmp_path: Path, processes: list[subprocess.Po
     process.send_signal(signal.SIGINT)
     assert process.wait(timeout=60) == 0
     assert sorted(totals(f"sqlite:///{tmp_path / 'events.db'}").values()) == [(1, 1), (11_000, 10_999 * 5_500)]
-
-
-def test_a_stop_takes_two_seconds_after_the_epoch_in_flight(tmp_path: Path, processes: list[subprocess.Popen[str]]) -> None:
-    """Measured from the line that tells of the last epoch, or from the signal where that came later."""
-    script = script_in(tmp_path)
-    process = start_run(script)
-    processes.append(process)
-    url = first_line(process)
-    lines = drain(process)
-    push(url, 1)
-    wait_for(lambda: any("Events 1" in line for line in lines), "no epoch came", 300)
-    before = len(lines)
-    pushed = [push(url, *range(10_000)) for _ in range(3)]
-    wait_for(lambda: len(lines) > before, "no epoch came", 60)  # the next one starts now: two pushes wait for it
-    process.send_signal(signal.SIGINT)
-    seen, last = len(lines), time.monotonic()
-    while process.poll() is None:
-        if len(lines) > seen:
-            seen, last = len(lines), time.monotonic()
-        time.sleep(0.01)
-    took = time.monotonic() - last
-    assert process.returncode == 0
-    assert pushed == [200] * 3
-    print(f"stopped {took:.2f} s after the epoch in flight")
-    busy = max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))  # others may have the processors
-    assert took < 2.0 * busy

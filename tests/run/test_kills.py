@@ -23,6 +23,7 @@ import pytest
 
 from tests.depth import at_night
 from tests.examples.example_answers import EXAMPLES, answers, differences, duckdb_over, duckdb_queries, load_prepare
+from tests.run.in_process import run_once_here
 from tests.run.processes import drain, first_line, kill, linux, run_once, start_run, wait_for
 
 pytestmark = [pytest.mark.spark, linux]
@@ -160,8 +161,8 @@ def check_pushes(clients: list[Client], tables: dict[str, list[dict[str, Any]]])
         assert (view["events"], view["total"]) == (len(found), sum(found))
 
 
-def kill_at_random_moments(folder: Path, kills: int, days: int, seed: int, store: str | None = None) -> None:
-    """Feed and push all the time; kill the run `kills` times; then let it finish."""
+def kill_at_random_moments(folder: Path, kills: int, days: int, seed: int, store: str | None = None, spark: Any = None) -> None:
+    """Feed and push all the time; kill the run `kills` times; then let it finish, in this process where there is a `spark`."""
     dice = random.Random(seed)
     flights = Flights(folder, days, pause=0.5, store=store)
     flights.feeder.start()
@@ -190,7 +191,10 @@ def kill_at_random_moments(folder: Path, kills: int, days: int, seed: int, store
     assert not flights.feeder.is_alive()
     project = folder / "belvedere.toml"
     project.write_text(project.read_text().replace("max_files = 4", "max_files = 1000"))  # or the rest takes its time
-    run_once(flights.script)
+    if spark is None:
+        run_once(flights.script)
+    else:
+        run_once_here(spark, flights.script)
     tables, epochs = flights.stored()
     assert epochs == list(range(1, len(epochs) + 1)) or epochs == list(range(epochs[0], epochs[-1] + 1))
     check_flights(flights, tables)
@@ -210,8 +214,8 @@ def _end(process: subprocess.Popen[str]) -> None:
         process.wait()
 
 
-def test_kill_9_neither_loses_nor_repeats(tmp_path: Path) -> None:
-    kill_at_random_moments(tmp_path, kills=1, days=4, seed=1)
+def test_kill_9_neither_loses_nor_repeats(spark: Any, tmp_path: Path) -> None:
+    kill_at_random_moments(tmp_path, kills=1, days=4, seed=1, spark=spark)
 
 
 QUARANTINE = """
@@ -222,7 +226,7 @@ Sums := SELECT k % 3 AS g, sum(a) AS total FROM Rates GROUP BY g;
 """
 
 
-@pytest.mark.parametrize("where", ["sqlite", *at_night(["postgres"])])
+@pytest.mark.parametrize("where", at_night(["sqlite", "postgres"]))
 def test_kill_9_of_a_run_with_a_view_in_quarantine(tmp_path: Path, where: str, request: pytest.FixtureRequest) -> None:
     """A row that fails, a kill, other rows, a kill, the row replaced, a kill: nothing is lost, and the view is well at the end."""
     script = tmp_path / "rates.sqrl"

@@ -1,4 +1,4 @@
-"""`belvedere run` as a process: it serves, says what is wrong, and stops when told."""
+"""`belvedere run` as a process: it serves, says what is wrong, and stops within two seconds when a signal asks it to."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from belvedere.store import open_store
+from tests.run.in_process import command, run_once_here
 from tests.run.processes import (
     descendants,
     drain,
@@ -23,6 +24,7 @@ from tests.run.processes import (
     is_running,
     linux,
     name_of,
+    push,
     start_run,
     status_of,
     wait_for,
@@ -34,6 +36,8 @@ SCRIPT = """
 IMPORT shop.Orders KEEP 30 DAYS;
 Totals := SELECT item, sum(amount) AS total, count(*) AS n FROM Orders GROUP BY item;
 Sizes := SELECT n, count(*) AS items, min(total) AS least FROM Totals GROUP BY n;
+CREATE STREAM Events (client STRING, n BIGINT) KEEP 30 DAYS;
+Clients := SELECT client, count(*) AS events, sum(n) AS total FROM Events GROUP BY client;
 """
 PROJECT = """
 [sources.shop]
@@ -77,11 +81,6 @@ class Shop:
         self.processes.append(process)
         return process
 
-    def once(self) -> subprocess.CompletedProcess[str]:
-        process = self.start("--once")
-        out, err = process.communicate(timeout=600)
-        return subprocess.CompletedProcess(process.args, process.returncode, out, err)
-
     def close(self) -> None:
         for process in self.processes:
             if process.poll() is None:
@@ -101,6 +100,16 @@ class Shop:
             reader.close()
         assert orders[0] == orders[1]
         return {r[0]: (r[1], r[2]) for r in totals}, {r[0]: (r[1], r[2]) for r in sizes}, orders[0]
+
+    def clients(self) -> dict[str, tuple[int, int]]:
+        """The view over what was pushed."""
+        from belvedere.store import open_reader
+
+        reader = open_reader(f"sqlite:///{self.directory / 'shop.db'}")
+        try:
+            return {r[0]: (int(r[1]), int(r[2])) for r in reader.execute('SELECT client, events, total FROM "Clients"')}
+        finally:
+            reader.close()
 
     def expected(self) -> tuple[Any, Any, int]:
         """The same from the rows that were written."""
@@ -124,7 +133,7 @@ def shop(tmp_path: Path) -> Iterator[Shop]:
 
 
 @linux
-def test_it_serves_refuses_a_second_runner_and_stops_when_told(shop: Shop) -> None:
+def test_it_serves_refuses_a_second_runner_and_stops_when_told(spark: Any, shop: Shop) -> None:
     process = shop.start("--host", "127.0.0.2")
     url = first_line(process, "127.0.0.2")
     lines = drain(process)
@@ -133,9 +142,8 @@ def test_it_serves_refuses_a_second_runner_and_stops_when_told(shop: Shop) -> No
     wait_for(lambda: len(lines) > 2, "the epoch was not told")  # it is told after it is there
     assert [line[20:] for line in lines[:2]] == ["INFO    starting Spark", "INFO    computing the first epoch"]
     assert lines[2][20:].startswith("INFO    epoch 1: no rows")
-    second = shop.start()
-    _, err = second.communicate(timeout=60)
-    assert (second.returncode, "B7006" in err, "Traceback" in err) == (1, True, False)
+    second = command(None, "run", shop.script, "--port", "0")
+    assert (second.returncode, "B7006" in second.stderr, "Traceback" in second.stderr) == (1, True, False)
     shop.write(("a", 1), ("b", 2), ("a", 3))
     wait_for(lambda: any("Orders 3" in line for line in lines), "the file was never read")
     assert graphql(url, "{ totals(order: {item: ASC}) { item total n } }") == {
@@ -143,10 +151,7 @@ def test_it_serves_refuses_a_second_runner_and_stops_when_told(shop: Shop) -> No
     }
     family = descendants(process.pid)
     assert family
-    process.send_signal(signal.SIGINT)
-    asked = time.monotonic()
-    assert process.wait(timeout=30) == 0
-    assert time.monotonic() - asked < 10  # two seconds on an idle machine
+    pushed = stop_in_an_epoch(process, url, lines)
     wait_for(lambda: not any(map(is_running, family)), "processes were left behind", 10)
     assert process.stderr is not None
     assert process.stderr.read() == ""
@@ -154,40 +159,57 @@ def test_it_serves_refuses_a_second_runner_and_stops_when_told(shop: Shop) -> No
     store.acquire("another", 60.0)  # the lease was given back
     store.close()
     assert shop.views() == shop.expected()
+    run_once_here(spark, shop.script)
+    assert shop.clients() == {"a": (len(pushed), sum(pushed))}, "what was answered is there after the stop"
 
 
-def test_an_error_in_a_view_ends_the_run_and_names_it(tmp_path: Path) -> None:
+def stop_in_an_epoch(process: subprocess.Popen[str], url: str, lines: list[str]) -> list[int]:
+    """Push rows, and ask for the end while an epoch is under way: it takes two seconds after that epoch. The numbers that were pushed.
+
+    Measured from the line that tells of the last epoch, or from the signal where that came later.
+    """
+    before, numbers = len(lines), list(range(10_000))
+    pushed = [push(url, *numbers) for _ in range(3)]
+    wait_for(lambda: len(lines) > before, "no epoch came", 60)  # the next one starts now: two pushes wait for it
+    process.send_signal(signal.SIGINT)
+    seen, last = len(lines), time.monotonic()
+    while process.poll() is None:
+        if len(lines) > seen:
+            seen, last = len(lines), time.monotonic()
+        time.sleep(0.01)
+    took = time.monotonic() - last
+    assert process.returncode == 0
+    assert pushed == [200] * 3
+    print(f"stopped {took:.2f} s after the epoch in flight")
+    busy = max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))  # others may have the processors
+    assert took < 2.0 * busy
+    return numbers * 3
+
+
+def test_an_error_in_a_view_ends_the_run_and_names_it(spark: Any, tmp_path: Path) -> None:
     shop = Shop(tmp_path, SCRIPT + "Shares := SELECT item, 100 / (total - 3) AS share FROM Totals;\n")
     shop.write(("a", 1), ("b", 3))
-    ended = shop.once()
-    shop.close()
+    ended = command(spark, "run", shop.script, "--port", "0", "--once")
     assert ended.returncode == 1
     assert '"Shares"' in ended.stderr
     assert "Traceback" not in ended.stderr
 
 
+def test_a_public_address_needs_a_token(shop: Shop) -> None:
+    (shop.directory / "belvedere.toml").write_text(PROJECT + '[api]\nhost = "0.0.0.0"\n')
+    ended = command(None, "run", shop.script, "--port", "0")
+    assert (ended.returncode, ended.stdout, "B8010" in ended.stderr, "Traceback" in ended.stderr) == (1, "", True, False)
+    assert not (shop.directory / "shop.db").exists()
+
+
 @linux
-def test_it_ends_cleanly_while_spark_starts(shop: Shop) -> None:
+def test_it_listens_where_it_is_told_and_ends_cleanly_while_spark_starts(shop: Shop) -> None:
+    (shop.directory / "belvedere.toml").write_text(PROJECT + '[api]\nhost = "0.0.0.0"\ntoken = "t"\n')
     process = shop.start()
-    first_line(process)
+    port = first_line(process, "0.0.0.0").rpartition(":")[2]
+    wait_for(lambda: status_of(f"http://127.0.0.1:{port}/status") == 401, "the API never asked for the token")
     wait_for(lambda: any("java" in name_of(pid) for pid in descendants(process.pid)), "no JVM came")
     family = descendants(process.pid)
     process.send_signal(signal.SIGTERM)
     assert process.wait(timeout=90) == 0
     wait_for(lambda: not any(map(is_running, family)), "processes were left behind", 30)
-
-
-@linux
-def test_it_listens_where_it_is_told(shop: Shop) -> None:
-    project = shop.directory / "belvedere.toml"
-    project.write_text(PROJECT + '[api]\nhost = "0.0.0.0"\n')
-    public = shop.start()
-    out, err = public.communicate(timeout=60)
-    assert (public.returncode, out, "B8010" in err, "Traceback" in err) == (1, "", True, False)
-    assert not (shop.directory / "shop.db").exists()
-    project.write_text(PROJECT + '[api]\nhost = "0.0.0.0"\ntoken = "t"\n')
-    guarded = shop.start()
-    port = first_line(guarded, "0.0.0.0").rpartition(":")[2]
-    wait_for(lambda: status_of(f"http://127.0.0.1:{port}/status") == 401, "the API never asked for the token")
-    guarded.send_signal(signal.SIGTERM)
-    assert guarded.wait(timeout=90) == 0

@@ -18,6 +18,7 @@ import pytest
 
 from belvedere.connectors.records import SourceFile
 from belvedere.schema import TIMESTAMP, Column
+from tests.depth import at_night
 
 pytestmark = pytest.mark.spark
 
@@ -59,7 +60,7 @@ not json
 """
 
 
-@pytest.mark.parametrize("small", [SMALL, LARGE, APART])
+@pytest.mark.parametrize("small", [SMALL, APART, *at_night([LARGE])])
 def test_json_rows_and_their_refusals(spark: Any, tmp_path: Path, small: int) -> None:
     path = tmp_path / "a [x] é %41.json"
     path.write_bytes(b"\xef\xbb\xbf" + JSON.encode() + b'{"id": 10, "name": "\xff"}\n')
@@ -97,7 +98,7 @@ too,many,fields,in,this,row
 """
 
 
-@pytest.mark.parametrize("small", [SMALL, LARGE, APART])
+@pytest.mark.parametrize("small", [SMALL, APART, *at_night([LARGE])])
 def test_csv_finds_columns_by_the_header(spark: Any, tmp_path: Path, small: int) -> None:
     one, two = tmp_path / "one.csv", tmp_path / "two.csv"
     one.write_text(CSV)
@@ -129,7 +130,7 @@ def test_csv_options(spark: Any, tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize("small", [SMALL, LARGE, APART])
+@pytest.mark.parametrize("small", [SMALL, APART, *at_night([LARGE])])
 def test_parquet_is_cast_by_name(spark: Any, tmp_path: Path, small: int) -> None:
     exact = pa.table({"id": pa.array([1], pa.int64()), "name": ["a"], "price": pa.array([1], pa.decimal128(6, 2))})
     other = pa.table(
@@ -154,7 +155,7 @@ def test_parquet_is_cast_by_name(spark: Any, tmp_path: Path, small: int) -> None
     ]
 
 
-@pytest.mark.parametrize("small", [SMALL, LARGE, APART])
+@pytest.mark.parametrize("small", [SMALL, APART, *at_night([LARGE])])
 def test_compressed_empty_truncated_and_unknown_files(spark: Any, tmp_path: Path, small: int) -> None:
     (tmp_path / "a.json.gz").write_bytes(gzip.compress(b'{"id": 1}\n' * 3))
     (tmp_path / "b.jsonl.bz2").write_bytes(bz2.compress(b'{"id": 2}'))
@@ -172,7 +173,7 @@ def test_compressed_empty_truncated_and_unknown_files(spark: Any, tmp_path: Path
     ]
 
 
-@pytest.mark.parametrize("small", [SMALL, LARGE, APART])
+@pytest.mark.parametrize("small", [SMALL, APART, *at_night([LARGE])])
 def test_nested_json_and_arrays(spark: Any, tmp_path: Path, small: int) -> None:
     item = pa.struct([("sku", pa.string()), ("n", pa.int32())])
     columns = (Column("id", pa.int64(), nullable=False), Column("items", pa.list_(item)))
@@ -204,7 +205,7 @@ def test_many_bad_rows_are_counted_and_some_are_kept(spark: Any, tmp_path: Path,
     assert (taken.rows.num_rows, len(taken.rejected), taken.refused) == (1, 6, 41)
 
 
-@pytest.mark.parametrize(("small", "chunk"), [(SMALL, 1 << 25), (LARGE, 1 << 25), (APART, 500), (SMALL, 1)])
+@pytest.mark.parametrize(("small", "chunk"), [(APART, 500), (SMALL, 1), *at_night([(SMALL, 1 << 25), (LARGE, 1 << 25)])])
 def test_control_rows_are_bounds_where_they_stand(spark: Any, tmp_path: Path, small: int, chunk: int) -> None:
     from belvedere.catalog import Input, InputKind, Watermark
     from belvedere.connectors.reading.reader import read_files
