@@ -120,13 +120,12 @@ def feed(wb: Workbench, random: Random, low: int) -> int:
     return bound
 
 
-@pytest.mark.spark
 @pytest.mark.parametrize("seed", [1, *(pytest.param(n, marks=pytest.mark.nightly) for n in range(2, 6))])
-def test_views_are_those_of_batch_whatever_has_left(spark: Any, store: str, seed: int) -> None:
+def test_views_are_those_of_batch_whatever_has_left(executor: Any, store: str, seed: int) -> None:
     plain = without("as of", "versions", expire=False)
-    benches = [Workbench(INPUTS + VIEWS, store, spark=spark)]
+    benches = [Workbench(INPUTS + VIEWS, store, spark=executor)]
     if seed > 1:
-        benches.append(Workbench(INPUTS + VIEWS, spark=spark, options=plain if seed % 2 else Options(expire=False)))
+        benches.append(Workbench(INPUTS + VIEWS, spark=executor, options=plain if seed % 2 else Options(expire=False)))
     try:
         low = 0
         for epoch in range(4 if seed == 1 else 15):

@@ -273,12 +273,11 @@ def rows_of_state(wb: Workbench) -> dict[str, int]:
     return {n: sizes[n] for n, r in wb.pipeline.relations.items() if r.final}
 
 
-@pytest.mark.spark
 @pytest.mark.parametrize(("store", "seed"), STORES_AND_SEEDS, indirect=["store"])
-def test_views_are_the_same_with_and_without_what_was_forgotten(spark: Any, store: str, seed: int) -> None:
+def test_views_are_the_same_with_and_without_what_was_forgotten(executor: Any, store: str, seed: int) -> None:
     benches = [
-        Workbench(SCRIPT, store, spark=spark),
-        Workbench(SCRIPT, spark=spark, options=Options(expire=False)),
+        Workbench(SCRIPT, store, spark=executor),
+        Workbench(SCRIPT, spark=executor, options=Options(expire=False)),
     ]
     lows, then = [], {}
     try:
@@ -318,19 +317,18 @@ def test_views_are_the_same_with_and_without_what_was_forgotten(spark: Any, stor
 RANKED = "SELECT wstart, item, price, rank() OVER (PARTITION BY {} ORDER BY price) AS n FROM {}"
 
 
-@pytest.mark.spark
-def test_a_view_that_is_added_has_the_rows_that_had_left(spark: Any, tmp_path: Path) -> None:
+def test_a_view_that_is_added_has_the_rows_that_had_left(executor: Any, tmp_path: Path) -> None:
     """It shares state of which rows have left under the script before: that state is made again."""
     url, windows = f"sqlite:///{tmp_path}/store.db", TUMBLE.replace("_Bid", "Bid")
     script = "CREATE STREAM Bid (bidtime TIMESTAMP, price INT, item STRING, WATERMARK FOR bidtime);\n"
     script += f"Per := {RANKED.format('wstart, item', windows)};\n"
-    wb = Workbench(script, url, spark=spark)
+    wb = Workbench(script, url, spark=executor)
     wb.insert("Bid", [{"bidtime": at("8:01"), "price": p, "item": "A"} for p in (3, 5)])
     wb.bound("Bid", at("9:00"))
     wb.step()
     assert rows_of_state(wb) == {"Per$1": 0}
     wb.close()
-    wb = Workbench(script + f"All := {RANKED.format('item', windows)};\n", url, spark=spark)
+    wb = Workbench(script + f"All := {RANKED.format('item', windows)};\n", url, spark=executor)
     wb.insert("Bid", [{"bidtime": at("9:05"), "price": 4, "item": "A"}])
     wb.step()
     assert sorted((r["price"], r["n"]) for r in wb.rows("All")) == [(3, 1), (4, 2), (5, 3)]
@@ -338,13 +336,14 @@ def test_a_view_that_is_added_has_the_rows_that_had_left(spark: Any, tmp_path: P
     wb.close()
 
 
-@pytest.mark.spark
-def test_a_private_view_of_which_rows_have_left_is_not_read_until_it_is_served(spark: Any, tmp_path: Path, capsys: Any) -> None:
+def test_a_private_view_of_which_rows_have_left_is_not_read_until_it_is_served(
+    executor: Any, tmp_path: Path, capsys: Any
+) -> None:
     url = f"sqlite:///{tmp_path}/store.db"
     script = "CREATE STREAM Bid (bidtime TIMESTAMP, price INT, item STRING, WATERMARK FOR bidtime);\n"
     script += f"_Sums := SELECT wend, item, sum(price) AS p FROM {TUMBLE.replace('_Bid', 'Bid')} GROUP BY wend, item;\n"
     script += "Best := SELECT wend, max(p) AS p, count(DISTINCT p) AS n FROM _Sums GROUP BY wend;\n"
-    wb = Workbench(script, url, spark=spark)
+    wb = Workbench(script, url, spark=executor)
     wb.insert(
         "Bid", [{"bidtime": at(t), "price": p, "item": i} for t, p, i in (("8:01", 3, "A"), ("8:02", 5, "B"), ("8:31", 1, "A"))]
     )
@@ -360,7 +359,7 @@ def test_a_private_view_of_which_rows_have_left_is_not_read_until_it_is_served(s
     assert capsys.readouterr().out.splitlines() == ["wend,item,p", "2020-01-01T08:40:00Z,A,1"]
     assert run(["query", "--state", "_Sum", "--store", url]) == 1
     assert "did you mean `_Sums`" in capsys.readouterr().err
-    wb = Workbench(script + "Of(x STRING) := SELECT wend, p FROM _Sums WHERE item = :x;\n", url, spark=spark)
+    wb = Workbench(script + "Of(x STRING) := SELECT wend, p FROM _Sums WHERE item = :x;\n", url, spark=executor)
     wb.step()
     assert sorted((r["item"], r["p"]) for r in wb.rows("_Sums")) == [("A", 1), ("A", 3), ("B", 5)]
     assert sorted(r["p"] for r in wb.rows("Best")) == [1, 5]

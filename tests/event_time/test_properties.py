@@ -143,13 +143,12 @@ def check_delay(log: list[dict[str, Any]], later: list[dict[str, Any]], delay: t
             assert any(shown == left(log, wend, t) for t in recent), (wend, now)
 
 
-@pytest.mark.spark
 @pytest.mark.parametrize("seed", [1])
-def test_bounds_epochs_and_restarts_never_change_results(spark: Any, store: str, seed: int) -> None:
+def test_bounds_epochs_and_restarts_never_change_results(executor: Any, store: str, seed: int) -> None:
     made = events(Random(seed), 6)
-    fine = run(spark, made, bounds=True, every=1, restart=0.0, seed=seed)
-    again = run(spark, made, bounds=True, every=1, restart=0.7, seed=seed, forget=False, url=store)
-    coarse = run(spark, made, bounds=False, every=4, restart=0.0, seed=seed)
+    fine = run(executor, made, bounds=True, every=1, restart=0.0, seed=seed)
+    again = run(executor, made, bounds=True, every=1, restart=0.7, seed=seed, forget=False, url=store)
+    coarse = run(executor, made, bounds=False, every=4, restart=0.0, seed=seed)
     try:
         for view in ("Sums", "Complete", "Both", "Ordered"):
             assert bag(fine.rows(view)) == bag(coarse.rows(view)), view
