@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -44,13 +45,13 @@ def logical_server() -> Iterator[str]:
         yield url
 
 
-@pytest.fixture
-def shop(logical_server: str) -> Iterator[Shop]:
-    """A database with two tables and a publication of them."""
+@contextmanager
+def shop_of(server: str) -> Iterator[Shop]:
+    """A database with two tables and a publication of them; its slots go with it."""
     name = f"shop_{next(_databases)}"
-    with psycopg.connect(logical_server, autocommit=True) as admin:
+    with psycopg.connect(server, autocommit=True) as admin:
         admin.execute(f"CREATE DATABASE {name}")  # type: ignore[arg-type]
-    made = Shop(logical_server.replace("/postgres?", f"/{name}?"), name)
+    made = Shop(server.replace("/postgres?", f"/{name}?"), name)
     made.run(
         "CREATE TABLE customers (id bigint PRIMARY KEY, city text, score numeric(8, 2))",
         "CREATE TABLE orders (customer bigint, number int, amount int, PRIMARY KEY (customer, number))",
@@ -60,5 +61,12 @@ def shop(logical_server: str) -> Iterator[Shop]:
     for (slot,) in made.ask("SELECT slot_name FROM pg_replication_slots WHERE database = current_database()"):
         made.run(f"SELECT pg_drop_replication_slot('{slot}')")
     made.connection.close()
-    with psycopg.connect(logical_server, autocommit=True) as admin:
+    with psycopg.connect(server, autocommit=True) as admin:
         admin.execute(f"DROP DATABASE {name} WITH (FORCE)")  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def shop(logical_server: str) -> Iterator[Shop]:
+    """A database of a test's own."""
+    with shop_of(logical_server) as made:
+        yield made

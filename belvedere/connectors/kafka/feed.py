@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
 
 from belvedere.connectors.away import Away
 from belvedere.connectors.connector import Arrived, OffsetRange, Wanted
@@ -19,7 +21,7 @@ from belvedere.connectors.kafka.client import client_settings
 from belvedere.connectors.kafka.gather import Gathered, gathered
 from belvedere.connectors.kafka.keys import KeyFormat, key_format
 from belvedere.connectors.kafka.ranges import Range, RangeReader, lost_offsets
-from belvedere.connectors.kafka.shape import METADATA, Shape
+from belvedere.connectors.kafka.shape import METADATA, Chunk, Shape
 from belvedere.connectors.kafka.tasks import read_by_tasks
 from belvedere.connectors.kafka.topics import Cluster, Place, Topic, no_topic
 from belvedere.connectors.records import SourceFile, not_as_it_was
@@ -113,6 +115,8 @@ class KafkaFeed:
         self._notices: list[str] = []
         self._found: tuple[Mapping[str, Topic], Mapping[Place, int]] | None = None
         self._asked_past = 0.0
+        self._begun = False
+        """Whether this run has read anything."""
 
     def look(self, now: datetime, once: bool) -> OffsetRange | None:
         """The offsets that were not read yet, the same number of each partition where there are more than `max_rows`."""
@@ -197,11 +201,42 @@ class KafkaFeed:
             found = read_by_tasks(spark, self.input.id, self.settings, ranges, self.shape)
         else:
             self._reader = self._reader or RangeReader(self.settings)
-            chunks = (self.shape.chunk(r.label, messages) for r, messages in self._reader.read(ranges))
+            chunks = self._chunks(self._reader.read(ranges))
             found = gathered(spark, self.input.id, self.shape, chunks)
+        self._notices += self._compacted(ranges, found)
         notices, self._notices = tuple(self._notices), []
         new = _Offset.of_document(span.end).places.keys() - self.offset.places.keys()
         return self._arrived(found, new, notices)
+
+    def _chunks(self, read: Iterable[tuple[Range, list[Message]]]) -> Iterator[Chunk]:
+        latest: dict[str, int] = {}
+        for range_, messages in read:
+            chunk = self.shape.chunk(range_.label, messages)
+            if self.shape.primary_key:
+                sent = np.array([latest.get(range_.label, 0), *(m.timestamp()[1] for m in messages)], np.int64)
+                times = np.maximum.accumulate(sent)[1:]
+                latest[range_.label] = int(times[-1]) if len(times) else latest.get(range_.label, 0)
+                chunk = replace(chunk, times=times)
+            yield chunk
+
+    def _compacted(self, ranges: Sequence[Range], found: Gathered) -> list[str]:
+        """What people should know where a run goes on behind messages that compaction may have taken away, deletions among them."""
+        begun, self._begun = self._begun, True
+        known = [r for r in ranges if r.place in self.offset.places]
+        came = found.rows.num_rows + found.refused
+        if begun or not self.shape.primary_key or not known or came >= sum(r.end - r.start for r in ranges):
+            return []
+        told = []
+        for topic in dict.fromkeys(r.topic for r in known):
+            kept = self.cluster.deletions_kept(topic)
+            away = int(time.time() * 1_000) - self.offset.seen
+            if kept is not None and away >= kept:
+                told.append(
+                    f'topic "{topic}" is compacted, and keeps deletions for {kept / 1_000:,.0f} s (delete.retention.ms): this run goes on '
+                    f"after {away / 1_000:,.0f} s, and some messages are gone; rows that were deleted meanwhile may be there still. "
+                    "A new store reads what the topic has now"
+                )
+        return told
 
     def _arrived(self, found: Gathered, new: Collection[Place], notices: tuple[str, ...] = ()) -> Arrived:
         marks = self._openings(new) if self.input.watermarks else ()
@@ -282,6 +317,8 @@ class _Offset:
     """For each partition the offset behind the last message that was taken."""
     begun: Mapping[Place, int]
     """And that at which reading began."""
+    seen: int = field(default=0, compare=False)
+    """When it was found, in milliseconds since 1970."""
 
     def without(self, names: Iterable[str]) -> _Offset:
         """Without topics: of those that a pattern found once and now does not (a right was taken away) the places are kept."""
@@ -299,7 +336,7 @@ class _Offset:
         for key, offsets in (("partitions", self.places), ("begun", self.begun)):
             for (topic, partition), offset in sorted(offsets.items()):
                 found[topic][key][str(partition)] = offset
-        return {"topics": found}
+        return {"topics": found, "seen": int(time.time() * 1_000)}
 
     @classmethod
     def of_document(cls, document: Mapping[str, Any]) -> _Offset:
@@ -308,7 +345,7 @@ class _Offset:
         places, begun = (
             {(t, int(p)): int(o) for t, d in topics.items() for p, o in d[key].items()} for key in ("partitions", "begun")
         )
-        return cls({t: d["id"] for t, d in topics.items()}, places, begun)
+        return cls({t: d["id"] for t, d in topics.items()}, places, begun, document.get("seen", 0))
 
 
 def starting_of(source: str, options: Mapping[str, Any]) -> str | datetime:

@@ -6,7 +6,7 @@ In: chunks in order. Out: `Gathered`. What the formats left undecided is read by
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -44,6 +44,7 @@ class Gathering:
         self.rejected: list[RejectedRow] = []
         self.refused = 0
         self.producers: list[tuple[int, str]] = []
+        self.times: list[Any] = []
 
     def settle(self, chunk: Chunk) -> pa.Table:
         """The rows of a chunk: without those that are refused, and with those that Spark decides."""
@@ -56,9 +57,23 @@ class Gathering:
             keep = np.ones(rows.num_rows, np.bool_)
             keep[[r.place for r in refused]] = False
             rows = rows.filter(pa.array(keep))
+            chunk = replace(chunk, times=None if chunk.times is None else chunk.times[keep])
             self._reject(chunk.label, sorted(refused, key=lambda r: r.place))
         self.count(rows.num_rows, chunk.label)
+        if chunk.times is not None:
+            self.times.append(chunk.times)
         return rows
+
+    def by_time(self, rows: pa.Table | Rows) -> pa.Table | Rows:
+        """Rows of a table with a key, of several partitions, in the order in which they were sent: the last one of a key counts."""
+        if not self.times or not isinstance(rows, pa.Table) or len({label for _, label in self.producers}) < 2:
+            return rows
+        order = np.argsort(np.concatenate(self.times), kind="stable")
+        labels = np.repeat([label for _, label in self.producers], [count for count, _ in self.producers])[order]
+        self.producers = []
+        for label in labels.tolist():
+            self.count(1, label)
+        return rows.take(pa.array(order))
 
     def count(self, rows: int, label: str) -> None:
         """So many rows of a partition come next."""
@@ -78,7 +93,8 @@ def gathered(spark: SparkSession | None, table: str, shape: Shape, chunks: Itera
     into, rows = Gathering(spark, table, shape), Scratch(shape.schema)
     for chunk in chunks:
         rows.add(into.settle(chunk))
-    return Gathered(rows.rows(), tuple(into.rejected), into.refused, tuple(into.producers))
+    ordered = into.by_time(rows.rows())
+    return Gathered(ordered, tuple(into.rejected), into.refused, tuple(into.producers))
 
 
 def _decided(spark: SparkSession, shape: Shape, chunk: Chunk) -> tuple[pa.Table, list[Refused]]:

@@ -101,6 +101,8 @@ class Chunk:
     rows: pa.Table
     undecided: tuple[Undecided, ...] = ()
     refused: tuple[Refused, ...] = ()
+    times: Any = None
+    """When each message was sent, but never before the one ahead of it in its partition; None where nobody asks."""
 
 
 @dataclass(frozen=True)

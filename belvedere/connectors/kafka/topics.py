@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
-from confluent_kafka.admin import AdminClient, OffsetSpec
+from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec
 
 from belvedere.connectors.kafka.client import Heard, Settings, told
 from belvedere.errors import BelvedereError, fail
@@ -70,6 +70,13 @@ class Cluster:
         with self._told(what):
             asked = self.admin.describe_topics(TopicCollection(names), request_timeout=SECONDS)
             return [_topic(future.result()) for future in asked.values() if not _is_gone(future)]
+
+    def deletions_kept(self, topic: str) -> int | None:
+        """For how many milliseconds a compacted topic keeps messages without value; None for one that is not compacted. Raises B6201."""
+        with self._told(f'cannot be asked for the settings of the topic "{topic}"'):
+            asked = self.admin.describe_configs([ConfigResource(ConfigResource.Type.TOPIC, topic)], request_timeout=SECONDS)
+            found = next(iter(asked.values())).result()
+        return int(found["delete.retention.ms"].value) if "compact" in str(found["cleanup.policy"].value) else None
 
     def ends(self, places: Iterable[Place]) -> dict[Place, int]:
         """The offsets behind the last message that a reader of committed messages sees. Raises B6201."""

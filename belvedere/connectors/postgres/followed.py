@@ -48,7 +48,7 @@ class Followed:
             found[column] = number
         key = {found[c] for c in self.key}
         if not any({now.state.numbers[c] for c in known} == key for known in now.keys):
-            raise other_key(self.source, now)
+            raise other_key(now, key)
         return found
 
     def read_whole_because(self, now: Table, attnums: Mapping[str, int]) -> str | None:
