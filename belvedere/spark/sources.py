@@ -253,12 +253,17 @@ def open_sources(
     if last is not None:
         refuse(changed_inputs(catalog, renewed & set(last.extra.get("meanings", {})), misfits or {}))
     offsets = {} if last is None else {i: o for i, o in last.offsets.items() if i not in renewed}
-    feeds = {}
-    for id_, table in catalog.inputs.items():
-        if table.source is not None:
-            known = set() if id_ in renewed else read_files.get(id_, set())
-            found = None if former is None else partial(former, id_)
-            feeds[id_] = open_feed(table, project, offsets.get(id_, {}), frozenset(known), found, notes)
+    feeds: dict[str, Feed] = {}
+    try:
+        for id_, table in catalog.inputs.items():
+            if table.source is not None:
+                known = set() if id_ in renewed else read_files.get(id_, set())
+                found = None if former is None else partial(former, id_)
+                feeds[id_] = open_feed(table, project, offsets.get(id_, {}), frozenset(known), found, notes)
+    except BelvedereError:
+        for feed in feeds.values():
+            feed.close()
+        raise
     clocks = Clocks.of_document(last.bounds) if last else Clocks()
     return Sources(catalog, feeds, desk or Unpushed(catalog, clocks), offsets)
 

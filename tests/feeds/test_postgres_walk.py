@@ -15,7 +15,7 @@ from tempfile import TemporaryDirectory
 
 import psycopg
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_state_machine_as_test
 
@@ -235,7 +235,7 @@ class Walk(RuleBasedStateMachine):
             self.mirror.project = self.mirror.project.replace(f'slot = "{self.slot}"', f'slot = "{found[1]}"')
             self.slot = found[1]
             self.do(found[2])
-        elif found := re.search(r'add it again: (ALTER TABLE "plain" ADD COLUMN "(\w+)") \.\.\.', said):
+        elif found := re.search(r'add it again: (ALTER TABLE "public"."plain" ADD COLUMN "(\w+)") \.\.\.', said):
             self.names["Plain"][found[2]] = found[2]
             self.do(f"{found[1]} {'text' if found[2] == 'b' else 'int'}")
         else:

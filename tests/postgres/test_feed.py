@@ -238,7 +238,7 @@ def test_a_large_value_without_a_stored_row(shop: Shop, spark: Any, tmp_path: Pa
     told = loop.rows("_belvedere_rejected")[-1]
     assert told["reason"].startswith('column "city": an update left the large value as it was, and no stored row has it')
     assert '"city"' not in told["text"]
-    shop.run("""UPDATE "customers" SET "city" = "city" || ''""")
+    shop.run("""UPDATE "public"."customers" SET "city" = "city" || ''""")
     seen = "SELECT id, md5(city) FROM customers ORDER BY id"
     loop.once()
     assert sorted((r["id"], r["city"]) for r in loop.rows("Seen")) == shop.ask(seen)

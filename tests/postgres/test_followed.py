@@ -566,6 +566,6 @@ def test_a_column_that_is_gone(shop: Shop, mirror: Mirror) -> None:
     shop.run("ALTER TABLE orders DROP COLUMN amount")
     told: Any = mirror.once()
     assert told.startswith('B6226: column "amount" of table "orders" is gone')
-    assert 'ALTER TABLE "orders" ADD COLUMN "amount" ...' in told
+    assert 'ALTER TABLE "public"."orders" ADD COLUMN "amount" ...' in told
     shop.run('ALTER TABLE "orders" ADD COLUMN "amount" int DEFAULT 3')
     agrees(mirror, shop)

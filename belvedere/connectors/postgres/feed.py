@@ -49,7 +49,12 @@ def open_table(wanted: Wanted) -> TableFeed:
         message = f'sources "{known.server.source}" and "{server.source}" read one slot, "{server.slot}"'
         hint = f'write `slot = "{next_slot(server.slot)}"` for source "{server.source}": each source has a slot of its own'
         raise fail("B6222", message, hint=hint)
-    return TableFeed(wanted, known)
+    try:
+        return TableFeed(wanted, known)
+    except BelvedereError:
+        if not known.tables:
+            known.close()
+        raise
 
 
 def sampled_table(wanted: Wanted, rows: int) -> Sampled:
@@ -79,7 +84,8 @@ class TableFeed:
         self.id, self.columns, self.reader, self.former = wanted.input.id, wanted.columns, reader, wanted.former
         self.table = reader.server.table(wanted.table)
         key, position = tuple(wanted.input.primary_key), Position.of_document(wanted.offset)
-        self.followed = Followed(reader.server.source, self.table.name, tuple(c.name for c in wanted.columns), key, position)
+        names = tuple(c.name for c in wanted.columns)
+        self.followed = Followed(reader.server.source, self.table.name, self.table.quoted, names, key, position)
         self.names = self._names_of(self.table)
         reader.add(self.followed)
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from belvedere.connectors.postgres.position import Position
-from belvedere.connectors.postgres.tables import Table, TableState, other_key
+from belvedere.connectors.postgres.tables import Table, TableState, in_quotes, other_key
 from belvedere.connectors.postgres.wal import Change, Relation, Row
 from belvedere.errors import BelvedereError, fail
 
@@ -23,6 +23,8 @@ class Followed:
 
     source: str
     name: str
+    quoted: str
+    """As statements name it."""
     columns: tuple[str, ...]
     key: tuple[str, ...]
     position: Position | None
@@ -44,7 +46,7 @@ class Followed:
         for column in self.columns:
             number = now.state.numbers.get(column, before.get(column))
             if number not in logged:
-                raise column_changed(self.source, self.name, column, "is gone")
+                raise _column_gone(self.source, now, column)
             found[column] = number
         key = {found[c] for c in self.key}
         if not any({now.state.numbers[c] for c in known} == key for known in now.keys):
@@ -121,10 +123,8 @@ def _row(row: Row | None, places: _Places) -> Row | None:
     return None if row is None else tuple(None if p is None else row[p] for p in places)
 
 
-def column_changed(source: str, table: str, column: str, what: str) -> BelvedereError:
+def _column_gone(source: str, table: Table, column: str) -> BelvedereError:
     """The diagnostic B6226."""
-    hint = f'add it again: ALTER TABLE "{table}" ADD COLUMN "{column}" ...; the table is then read whole. Or begin with a new store'
-    return fail("B6226", f'column "{column}" of table "{table}" {what} in source "{source}"', hint=hint)
-
-
-__all__ = ["Followed", "column_changed"]
+    statement = f"ALTER TABLE {table.quoted} ADD COLUMN {in_quotes(column)} ..."
+    hint = f"add it again: {statement}; the table is then read whole. Or begin with a new store"
+    return fail("B6226", f'column "{column}" of table "{table.name}" is gone in source "{source}"', hint=hint)

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from belvedere.connectors.connector import FormerRows
 from belvedere.connectors.postgres.changes import Former, Key, Taken
 from belvedere.connectors.postgres.followed import Followed
+from belvedere.connectors.postgres.tables import in_quotes
 from belvedere.connectors.postgres.values import column_of
 from belvedere.schema import Column
 
@@ -42,7 +43,8 @@ class FormerValues:
         found = {n: places[v.key] for n, v in lent.items() if v.key in places}
         mask, lent_by = pa.array([n in found for n in range(len(values))]), stored[column.name].combine_chunks()
         array = pc.replace_with_mask(array, mask, lent_by.take(pa.array(found.values(), pa.int64())))
-        why = f'UPDATE "{self.table.name}" SET "{column.name}" = "{column.name}" || \'\' has it logged'
+        name = in_quotes(column.name)
+        why = f"UPDATE {self.table.quoted} SET {name} = {name} || '' has it logged"
         reason = f'column "{column.name}": an update left the large value as it was, and no stored row has it; {why}'
         return array, misfits | {n: reason for n in lent if n not in found}
 

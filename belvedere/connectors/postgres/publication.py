@@ -51,7 +51,7 @@ def published(server: Server, tables: Mapping[str, Table]) -> tuple[tuple[int, s
 
 def _check(server: Server, table: Table, places: Mapping[str, tuple[Any, ...]], by_root: bool) -> None:
     """Raise what is wrong with a table's place in the publication."""
-    name, quoted = table.name, f"{in_quotes(server.schema)}.{in_quotes(table.name)}"
+    name, quoted = table.name, table.quoted
     if table.is_secured:
         hint = "let the role pass over the policies: ALTER ROLE ... BYPASSRLS"
         raise fail("B6222", f'policies of table "{name}" of source "{server.source}" hide rows from this role', hint=hint)
@@ -77,7 +77,7 @@ def _check_generated(server: Server, table: Table) -> None:
         return
     ((kind,),) = server.ask("SELECT pubgencols::text FROM pg_publication WHERE pubname = %s", server.publication)
     if kind != "s":
-        hint = f"the owner runs: ALTER TABLE {in_quotes(server.schema)}.{in_quotes(table.name)} REPLICA IDENTITY DEFAULT"
+        hint = f"the owner runs: ALTER TABLE {table.quoted} REPLICA IDENTITY DEFAULT"
         message = f'table "{table.name}" of source "{server.source}" has a generated column, and REPLICA IDENTITY FULL'
         raise fail("B6223", message, hint=hint)
 

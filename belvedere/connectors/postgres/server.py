@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, Self
 
@@ -101,6 +102,7 @@ class Server:
         schema = in_quotes(self.schema)
         hints = {
             "42501": f"give the role REPLICATION, and SELECT on the tables: GRANT SELECT ON ALL TABLES IN SCHEMA {schema} TO ...",
+            "42602": "name a slot by lower case letters, digits and `_`",
             "55006": "another run reads this slot: end it, or name another one in `slot`",
             "53400": "raise `max_replication_slots` of the server, or drop a slot that nobody reads: "
             "SELECT slot_name, active FROM pg_replication_slots",
@@ -135,7 +137,7 @@ class Server:
         """Tables as they are now, or as the transaction of a connection sees them; only those that are there."""
         with self.told():
             rows = (connection or self.connection).execute(STATES, (self.schema, list(names))).fetchall()
-        return {table.name: table for table in map(table_of_row, rows)}
+        return {table.name: replace(table, space=self.schema) for table in map(table_of_row, rows)}
 
     def end_rows(self, table: Table, columns: Sequence[str], most: int) -> list[Copied]:
         """The first and last rows by the key, as texts."""

@@ -216,7 +216,7 @@ class SlotReader:
         with self.server.told():
             self._first.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
             for name in names:
-                self._first.execute(f"LOCK TABLE {in_quotes(self.server.schema)}.{in_quotes(name)} IN ACCESS SHARE MODE")
+                self._first.execute(f"LOCK TABLE {self._now[name].quoted} IN ACCESS SHARE MODE")
             text = "SELECT pg_current_snapshot()::text, (pg_current_wal_insert_lsn() - '0/0')::int8"
             ((snapshot, position),) = self._first.execute(text).fetchall()
         for name, table in self.server.states(names, self._first).items():
@@ -265,10 +265,14 @@ class SlotReader:
         """A table's feed is closed."""
         self.tables.pop(table, None)
         if not self.tables:
-            self.end_first()
-            self.slot.close()
-            self.server.close()
-            self._let_go()
+            self.close()
+
+    def close(self) -> None:
+        """Let go of the server."""
+        self.end_first()
+        self.slot.close()
+        self.server.close()
+        self._let_go()
 
 
 def _below_first(found: list[Transaction], start: int, to: int, snapshot: Snapshot) -> tuple[list[Transaction], int]:

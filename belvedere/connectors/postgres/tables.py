@@ -125,6 +125,13 @@ class Table:
     is_partitioned: bool = False
     is_secured: bool = False
     """Whether a policy hides rows from this role."""
+    space: str = "public"
+    """The name of its schema in the database."""
+
+    @property
+    def quoted(self) -> str:
+        """The table as statements name it."""
+        return f"{in_quotes(self.space)}.{in_quotes(self.name)}"
 
     @property
     def key(self) -> tuple[str, ...]:
@@ -161,7 +168,7 @@ def _keys(identity: str, indexes: Sequence[Index], required: set[int], generated
 
 def keyless(source: str, table: Table) -> BelvedereError:
     """The diagnostic B6223 of a table whose log cannot find rows; its hint fits what is in the way."""
-    name, primary = in_quotes(table.name), next((i for i in table.indexes if i.is_primary), None)
+    name, primary = table.quoted, next((i for i in table.indexes if i.is_primary), None)
     generated = [c.name for c in table.state.columns if c.is_generated and primary and c.number in primary.columns]
     if table.state.identity == "n":
         hint = f"the owner runs: ALTER TABLE {name} REPLICA IDENTITY DEFAULT"
@@ -184,7 +191,7 @@ def other_key(table: Table, wanted: set[int]) -> BelvedereError:
     if index is not None:
         identity = "DEFAULT" if index.is_primary else f"USING INDEX {in_quotes(index.name)}"
         hint = f"the store has its rows by that of the index {in_quotes(index.name)}; the owner runs: ALTER TABLE "
-        hint += f"{in_quotes(table.name)} REPLICA IDENTITY {identity}"
+        hint += f"{table.quoted} REPLICA IDENTITY {identity}"
     return fail("B6223", f'table "{table.name}" has another primary key', hint=hint)
 
 
