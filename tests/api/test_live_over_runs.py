@@ -1,11 +1,12 @@
-"""Subscribers of `belvedere run`, which is killed and started again: reference clients go on where they were."""
+"""Subscribers of `belvedere run`, which ends and is started again: reference clients go on where they were.
+
+By day the run is in this process and is stopped; at night it is a process, and killed.
+"""
 
 from __future__ import annotations
 
 import json
 import os
-import signal
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,8 @@ from typing import Any
 import pytest
 
 from tests.api.node_clients import NodeClient
-from tests.run.processes import drain, first_line, kill, linux, start_run
+from tests.run.in_process import HERE, RunHere, running
+from tests.run.processes import RunApart, kill, linux
 
 pytestmark = [pytest.mark.spark, pytest.mark.node]
 SCRIPT = """
@@ -52,17 +54,19 @@ def order(script: Path, item: str, amount: int) -> None:
     os.replace(scratch, folder / f"{len(list(folder.iterdir())):06}.json")
 
 
-def started(script: Path, *arguments: str) -> tuple[subprocess.Popen[str], str]:
-    process = start_run(script, *arguments)
-    url = first_line(process)
-    drain(process)
-    return process, url
+def end(run: RunHere | RunApart) -> None:
+    """The end of a run of which its subscribers hear nothing before."""
+    if isinstance(run, RunApart):
+        kill(run.process, run.url)
+    else:
+        assert run.stop() == 0
 
 
 @linux
-def test_subscribers_go_on_over_runs(script: Path, subscribe: Callable[..., NodeClient]) -> None:
-    process, url = started(script)
-    try:
+@pytest.mark.parametrize("how", HERE)
+def test_subscribers_go_on_over_runs(spark: Any, script: Path, subscribe: Callable[..., NodeClient], how: str) -> None:
+    with running(how, spark, script) as run:
+        url = run.url
         order(script, "A", 20)
         plain = subscribe("eventsource", f"{url}/streams/Large/events?after=0")
         query = "subscription($after: Long) { large(after: $after) { item amount _seq } }"
@@ -82,8 +86,8 @@ def test_subscribers_go_on_over_runs(script: Path, subscribe: Callable[..., Node
 
         large(1, "A", 20)
         total(("A", 20))
-        kill(process, url)
-        process, _ = started(script, "--port", url.rpartition(":")[2])
+        end(run)
+    with running(how, spark, script, "--port", url.rpartition(":")[2]) as run:
         order(script, "B", 30)
         order(script, "A", 5)
         order(script, "A", 40)
@@ -92,8 +96,4 @@ def test_subscribers_go_on_over_runs(script: Path, subscribe: Callable[..., Node
         total(("A", 65), ("B", 30))
         assert plain.is_quiet()
         assert events.is_quiet()
-        process.send_signal(signal.SIGINT)
-        assert process.wait(60) == 0
-    finally:
-        if process.poll() is None:
-            kill(process, url)
+        assert run.stop() == 0

@@ -1,23 +1,29 @@
 """The terminals of a page: commands that are run, asked again until they answer, or stay while the page goes on.
 
 In: the text of a block of `console`, and the words of its fence. Out: an assertion where what is printed is not what the page says.
-A page writes the port 8080; here it is one that is free.
+A page writes the port 8080; here it is one that is free. With a session of Spark, commands of `belvedere` that end run in this process.
 """
 
 from __future__ import annotations
 
+import io
 import os
 import re
+import shlex
 import signal
 import socket
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import chdir, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+from tests.run.in_process import command as here
 
 PORT = "8080"
 PATIENCE = 60.0
@@ -30,6 +36,7 @@ class Terminals:
 
     folder: Path
     port: int
+    spark: Any = None
     staying: list[tuple[subprocess.Popen[bytes], Path]] = field(default_factory=list)
 
     def run(self, text: str, words: tuple[str, ...], place: str) -> None:
@@ -49,6 +56,12 @@ class Terminals:
                 _until(partial(self.once, command), expected, PATIENCE if "soon" in words else 0, f"{place}: $ {command}")
 
     def once(self, command: str) -> str:
+        variables, arguments = _of_belvedere(command)
+        if self.spark is not None and arguments is not None:
+            environment = {**_environment(), **variables}
+            with patch.dict(os.environ, environment), chdir(self.folder), patch.object(sys, "stdin", io.StringIO()):
+                ended = here(self.spark, *arguments)
+            return ended.stdout + ended.stderr
         done = subprocess.run(
             ["bash", "-c", command],
             cwd=self.folder,
@@ -86,13 +99,24 @@ class Terminals:
         self.staying.clear()
 
 
+def _of_belvedere(command: str) -> tuple[dict[str, str], list[str] | None]:
+    """The variables before a command, and its arguments if it is a command of `belvedere` and nothing of the shell's beside."""
+    lexer = shlex.shlex(command, posix=True, punctuation_chars=True)
+    lexer.whitespace_split = True
+    words = list(lexer)
+    count = next((n for n, word in enumerate(words) if not re.fullmatch(r"\w+=.*", word)), len(words))
+    variables = dict(word.split("=", 1) for word in words[:count])
+    is_ours = words[count : count + 1] == ["belvedere"] and not any(re.fullmatch(r"[();<>|&]+", word) for word in words)
+    return variables, words[count + 1 :] if is_ours else None
+
+
 @contextmanager
-def terminals(folder: Path) -> Iterator[Terminals]:
+def terminals(folder: Path, spark: Any = None) -> Iterator[Terminals]:
     """Terminals whose commands end with the page."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    opened = Terminals(folder, port)
+    opened = Terminals(folder, port, spark)
     try:
         yield opened
     except AssertionError as error:

@@ -12,6 +12,9 @@ What a block is, its fence says:
 * any of them with `file=NAME` is written to that file first, in the page's own folder (`sql continued`: at its end); `json` and
   `csv` can do no more.
 * `sh`, `text`, `graphql`, `html` and `json` are not run: commands that serve until they are stopped, and answers.
+
+Commands of `console` are processes on the tutorial's page, which shows that the installed command works, and at night on every page. By
+day those of the other pages run in this process, on the Spark that its tests share.
 """
 
 from __future__ import annotations
@@ -21,15 +24,20 @@ import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from tests import depth
 from tests.docs.terminals import Terminals, matches, terminals
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md"))]
 KNOWN = {"sql", "python", "console", "toml", "js", "html", "json", "csv", "sh", "text", "graphql", "mermaid"}
+NO_SPARK = object()
+"""The session of a page whose commands use none."""
 FENCED = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
+COMMAND = re.compile(r"^\$ (\w+=\S+ )*belvedere\b", re.MULTILINE)
 NEEDS_SPARK = re.compile(r"^\$ belvedere (run|query|test)\b", re.MULTILINE)
 
 
@@ -72,18 +80,26 @@ def is_long(page: Path) -> bool:
     return page.parent.name == "how-to" and any(b.language == "console" and NEEDS_SPARK.search(b.text) for b in blocks_of(page))
 
 
-def parameters() -> list[object]:
-    marks = {
-        p: [*([pytest.mark.spark] if needs_spark(p) else []), *([pytest.mark.nightly] if is_long(p) else [])] for p in PAGES
-    }
-    return [pytest.param(page, id=str(page.relative_to(ROOT)), marks=found) for page, found in marks.items()]
+def marks_of(page: Path) -> list[pytest.MarkDecorator]:
+    has_commands = any(b.language == "console" and COMMAND.search(b.text) for b in blocks_of(page))
+    found = [pytest.mark.spark] if needs_spark(page) else []
+    return [*found, *([pytest.mark.nightly] if is_long(page) else [pytest.mark.deep] if has_commands else [])]
 
 
-@pytest.mark.parametrize("page", parameters())
-def test_every_block_of_the_page_works(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("page", [pytest.param(p, id=str(p.relative_to(ROOT)), marks=marks_of(p)) for p in PAGES])
+def test_every_block_of_the_page_works(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
     monkeypatch.chdir(tmp_path)
-    with terminals(tmp_path) as shells:
+    with terminals(tmp_path, session_for(page, request)) as shells:
         run_page(page, tmp_path, shells)
+
+
+def session_for(page: Path, request: pytest.FixtureRequest) -> Any:
+    """The Spark on which commands run in this process, or None if each is a process of its own."""
+    if page.stem == "tutorial" or not depth.quick:
+        return None
+    return request.getfixturevalue("spark") if needs_spark(page) else NO_SPARK
 
 
 def run_page(page: Path, tmp_path: Path, shells: Terminals) -> None:

@@ -147,6 +147,7 @@ def test_one_command(tmp_path: Path) -> None:
         urlopen(f"http://127.0.0.1:{port}/readyz", timeout=2)
 
 
+@pytest.mark.nightly
 def test_a_second_start_finds_the_broker_where_it_was(tmp_path: Path) -> None:
     address = ""
     for sent in range(2):

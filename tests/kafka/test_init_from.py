@@ -30,23 +30,23 @@ SCHEMAS: dict[str, Any] = {
 }
 
 
-def test_a_project_is_made_of_topics(own_bus: Bus, tmp_path: Path, spark: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    own_bus.topic(2, "shop.orders")
-    own_bus.send("shop.orders", {"id": 1, "city": "Köln", "at": "2024-01-01T00:00:00Z", "né 1": 1.5}, key="1", partition=1)
-    own_bus.send("shop.orders", {"id": 2, "items": [{"n": 1}]}, key="2", partition=0)
-    own_bus.send("shop.orders", {"id": 3}, key="3", partition=0)
-    own_bus.topic(1, "customers", cleanup_policy="compact")
-    own_bus.send("customers", {"id": 7, "city": "Ulm"}, key="7")
-    own_bus.send("customers", {"id": 8, "city": "Ulm"}, None, key="8")
-    own_bus.topic(1, "clicks")
-    own_bus.send("clicks", {"page": "/a"}, key="someone")
-    own_bus.topic(1, "log-lines")
-    own_bus.send("log-lines", b"a line", b"another \xc3\xbc")
-    own_bus.topic(1, "empty")
-    own_bus.topic(1, "shop-orders")
-    own_bus.send("shop-orders", {"a": True})
+def test_a_project_is_made_of_topics(empty_bus: Bus, tmp_path: Path, spark: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    empty_bus.topic(2, "shop.orders")
+    empty_bus.send("shop.orders", {"id": 1, "city": "Köln", "at": "2024-01-01T00:00:00Z", "né 1": 1.5}, key="1", partition=1)
+    empty_bus.send("shop.orders", {"id": 2, "items": [{"n": 1}]}, key="2", partition=0)
+    empty_bus.send("shop.orders", {"id": 3}, key="3", partition=0)
+    empty_bus.topic(1, "customers", cleanup_policy="compact")
+    empty_bus.send("customers", {"id": 7, "city": "Ulm"}, key="7")
+    empty_bus.send("customers", {"id": 8, "city": "Ulm"}, None, key="8")
+    empty_bus.topic(1, "clicks")
+    empty_bus.send("clicks", {"page": "/a"}, key="someone")
+    empty_bus.topic(1, "log-lines")
+    empty_bus.send("log-lines", b"a line", b"another \xc3\xbc")
+    empty_bus.topic(1, "empty")
+    empty_bus.topic(1, "shop-orders")
+    empty_bus.send("shop-orders", {"a": True})
     folder = tmp_path / "p"
-    assert run(["init", str(folder), "--from", f"kafka://{own_bus.address}"]) == 0
+    assert run(["init", str(folder), "--from", f"kafka://{empty_bus.address}"]) == 0
     said = capsys.readouterr()
     assert 'topic "empty" has no messages' in said.err
     script, project = (folder / "bus.sqrl").read_text(), tomllib.loads((folder / "belvedere.toml").read_text())
@@ -73,10 +73,10 @@ def test_a_project_is_made_of_topics(own_bus: Bus, tmp_path: Path, spark: Any, c
     assert loop.rows("_belvedere_rejected") == []
 
 
-def test_passwords_stay_out_of_files(own_bus: Bus, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    own_bus.topic(1, "orders")
-    own_bus.send("orders", {"id": 1})
-    address = f"kafka://me:gehe%2Fim@{own_bus.address}?security.protocol=PLAINTEXT&sasl.mechanism=PLAIN"
+def test_passwords_stay_out_of_files(empty_bus: Bus, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    empty_bus.topic(1, "orders")
+    empty_bus.send("orders", {"id": 1})
+    address = f"kafka://me:gehe%2Fim@{empty_bus.address}?security.protocol=PLAINTEXT&sasl.mechanism=PLAIN"
     assert run(["init", str(tmp_path / "p"), "--from", address]) == 0
     text = (tmp_path / "p" / "belvedere.toml").read_text()
     said = capsys.readouterr()
@@ -86,13 +86,13 @@ def test_passwords_stay_out_of_files(own_bus: Bus, tmp_path: Path, capsys: pytes
     assert "BUS_PASSWORD" in said.out
 
 
-def test_a_cluster_without_messages(own_bus: Bus, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["init", str(tmp_path / "p"), "--from", f"kafka://{own_bus.address}"]) == 1
+def test_a_cluster_without_messages(empty_bus: Bus, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["init", str(tmp_path / "p"), "--from", f"kafka://{empty_bus.address}"]) == 1
     assert "B9113" in capsys.readouterr().err
 
 
 def test_topics_with_a_schema_registry(
-    own_bus: Bus,
+    empty_bus: Bus,
     tmp_path: Path,
     spark: Any,
     capsys: pytest.CaptureFixture[str],
@@ -102,19 +102,19 @@ def test_topics_with_a_schema_registry(
 ) -> None:
     ulm, trier = avro({"id": 1, "city": "Ülm"}, CITY, 11), avro({"id": 2, "city": None}, CITY, 11)
     for topic in ("stream", "by-record", "by_value", "by_text", "schema-of-json", "unknown", "orders"):
-        own_bus.topic(1, topic, **({"cleanup_policy": "compact"} if topic.startswith("by") else {}))
-    own_bus.send("stream", ulm, trier, key=avro({"id": 9}, KEY, 12))
-    own_bus.send("by-record", ulm, key=avro({"id": 1}, KEY, 12))
-    own_bus.send("by-record", trier, None, key=avro({"id": 2}, KEY, 12))
-    own_bus.send("by_value", ulm, key=avro(1, "long", 13))  # type: ignore[arg-type]
-    own_bus.send("by_text", trier, key="2")
-    own_bus.send("schema-of-json", b"\0\0\0\0\x0e{}")
-    own_bus.send("unknown", b"\0\0\0\0\x63{}")
-    own_bus.send("orders", framed(message(told, {"id": 5, "city": "a"}), 1))
+        empty_bus.topic(1, topic, **({"cleanup_policy": "compact"} if topic.startswith("by") else {}))
+    empty_bus.send("stream", ulm, trier, key=avro({"id": 9}, KEY, 12))
+    empty_bus.send("by-record", ulm, key=avro({"id": 1}, KEY, 12))
+    empty_bus.send("by-record", trier, None, key=avro({"id": 2}, KEY, 12))
+    empty_bus.send("by_value", ulm, key=avro(1, "long", 13))  # type: ignore[arg-type]
+    empty_bus.send("by_text", trier, key="2")
+    empty_bus.send("schema-of-json", b"\0\0\0\0\x0e{}")
+    empty_bus.send("unknown", b"\0\0\0\0\x63{}")
+    empty_bus.send("orders", framed(message(told, {"id": 5, "city": "a"}), 1))
     with serving(
         SCHEMAS | registered(descriptors) | {"/base/schemas/ids/1": {"schemaType": "PROTOBUF", "schema": ""}}
     ) as registry:
-        address, folder = f"kafka://{own_bus.address}", tmp_path / "p"
+        address, folder = f"kafka://{empty_bus.address}", tmp_path / "p"
         assert run(["init", str(folder), "--from", address]) == 1
         assert "give the registry's address: `--registry http://host:8081`" in capsys.readouterr().err
         assert run(["init", str(folder), "--from", address, "--registry", registry]) == 0

@@ -7,6 +7,7 @@ its JVM, what it leaves behind. Settings of `[spark]` that are Spark's own have 
 from __future__ import annotations
 
 import io
+import logging
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, redirect_stderr, redirect_stdout
@@ -34,13 +35,14 @@ class Ended:
 
 @contextmanager
 def on_spark(spark: Any) -> Iterator[None]:
-    """Within, a run takes this session for the one that it starts, and leaves it running at its end."""
+    """Within, a run takes this session for the one that it starts, and leaves it running. Warnings are logged as in a process."""
     from belvedere.spark import runner
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(runner, "quiet_session", lambda *_: spark)
         patch.setattr(runner, "let_spark_go", lambda _: None)
         patch.setattr(runner, "end_spark", lambda _: None)
+        patch.setattr(logging.root, "handlers", [])  # with those of pytest, warnings would not reach stderr
         yield
 
 
