@@ -19,8 +19,8 @@ from typing import Any
 
 import numpy as np
 
-TOGETHER = 25
-"""Maximum number of queries in a job: with more, the analysis of the whole takes longer than the jobs that it saves."""
+TOGETHER = 8
+"""Maximum number of queries in a job. Of 40 queries each costs 222 ms of processor time alone, 115 in jobs of 8, 144 in jobs of 25."""
 MICROSECONDS = "yyyy-MM-dd HH:mm:ss.SSSSSS"
 JSON = f"map('ignoreNullFields', 'false', 'timestampFormat', '{MICROSECONDS}', 'timestampNTZFormat', '{MICROSECONDS}')"
 
