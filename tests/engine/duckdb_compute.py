@@ -2,7 +2,7 @@
 
 In: what the engine asks of Spark (`belvedere.engine.compute`), in Spark's SQL. Out: the rows that DuckDB finds. What depends on how rows
 change, which of them an operator reads again and what the store holds is the same on both; what a function of Spark answers is not proved
-here. WINDOW BY, functions of a project and quarantined views are not there.
+here. Functions of a project, quarantined views and executors are not there.
 """
 
 from __future__ import annotations
@@ -22,11 +22,28 @@ from sqlglot import exp
 from belvedere.engine.epoch import Engine
 from belvedere.engine.moved import _hashed
 from belvedere.engine.opening import open_state
+from belvedere.engine.render import order_text
 from belvedere.engine.rows import Memory, Rows, conform
 from belvedere.engine.turns import Task, Turns
+from belvedere.engine.windows import WindowOperator
+from belvedere.functions.types import quote
+from belvedere.kernels.windows import window_tables
 
 SEED = 42
 """Of Spark's xxhash64."""
+
+
+class Frame:
+    """Rows that the engine passes on without a look at them."""
+
+    def __init__(self, table: pa.Table):
+        self.table = table
+
+    def toArrow(self) -> pa.Table:
+        return self.table
+
+    def count(self) -> int:
+        return int(self.table.num_rows)
 
 
 class DuckDBCompute:
@@ -65,6 +82,13 @@ class DuckDBCompute:
     def collect_all(self, queries: Sequence[tuple[str, pa.Schema]]) -> list[pa.Table]:
         return [self._answer(*query) for query in queries]
 
+    def windows(self, windows: WindowOperator, few: bool) -> Rows:
+        node = windows.node
+        order = ", ".join([*(f"{quote(k)} ASC NULLS FIRST" for k in node.spec.keys), *map(order_text, node.order)])
+        rows = self._answer(f"SELECT * FROM ({windows.text}) AS i ORDER BY {order}", node.input.schema.arrow)
+        found = pa.concat_tables(window_tables(rows, node.spec))
+        return Rows(frame=Frame(found), schema=node.schema.arrow)  # type: ignore[arg-type]
+
     def spreads(self, rows: Rows) -> bool:
         return False
 
@@ -88,6 +112,8 @@ class DuckDBCompute:
 @cache
 def in_duckdb(sql: str) -> str:
     """A query of Spark's SQL in DuckDB's."""
+    for own, like in ((" AS VOID)", " AS STRING)"), ("MAKE_VALID_UTF8(", "(")):
+        sql = sql.replace(own, like)
     query = sqlglot.parse_one(sql, read="spark")
     for node in reversed(list(query.walk())):  # inner calls first
         if (changed := _rewritten(node)) is not node:

@@ -105,9 +105,8 @@ def weather(name: str) -> Any:
     return next(c for c in rowtime_cases("groupby") if c["name"] == name)
 
 
-@pytest.mark.spark
-def test_a_group_comes_out_when_a_row_or_bound_reaches_its_end(spark: Any, store: str) -> None:
-    wb = Workbench(GROUPS, store, spark=spark)
+def test_a_group_comes_out_when_a_row_or_bound_reaches_its_end(executor: Any, store: str) -> None:
+    wb = Workbench(GROUPS, store, spark=executor)
     try:
         wb.insert("s", [{"a": 1, "rowtime": at("9:59:30")}])
         wb.insert("w", [{"city": c, "temp": n, "rowtime": at(t)} for t, c, n in weather("weather_groupby_day")["input"]])
@@ -144,10 +143,9 @@ Days := SELECT STREAM ROWTIME, city, temp, MIN(temp) OVER d AS lo, MAX(temp) OVE
 """
 
 
-@pytest.mark.spark
-def test_a_window_over_rowtime_is_closed_at_both_ends_and_comes_out_at_once(spark: Any, store: str) -> None:
+def test_a_window_over_rowtime_is_closed_at_both_ends_and_comes_out_at_once(executor: Any, store: str) -> None:
     windows = {c["name"]: c for c in rowtime_cases("window")}
-    wb = Workbench(WINDOWS, store, spark=spark)
+    wb = Workbench(WINDOWS, store, spark=executor)
     try:
         for n, text in enumerate(windows["window_sum_with_bounds"]["input"]):
             first, *rest = text.split()

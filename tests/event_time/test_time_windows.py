@@ -136,11 +136,10 @@ def test_a_call_without_alias_goes_by_its_tables_name_too() -> None:
         assert (found.code, f"`{name}`" in found.message) == ("B2004", True), "two calls over it, or another alias"
 
 
-@pytest.mark.spark
 @pytest.mark.parametrize(("store", "seed"), STORES_AND_SEEDS, indirect=["store"])
-def test_windows_are_what_their_definition_says(spark: Any, store: str, seed: int) -> None:
+def test_windows_are_what_their_definition_says(executor: Any, store: str, seed: int) -> None:
     random, bids = Random(seed), list[Bid]()
-    wb = Workbench(SCRIPT, store, spark=spark)
+    wb = Workbench(SCRIPT, store, spark=executor)
     try:
         for epoch in range(3):
             new: list[Bid] = [

@@ -192,12 +192,11 @@ def test_a_template_that_is_asked_rarely_scans(rate: float, latency: str, change
     assert read_indexes(with_choice(catalog, choice), "T") == ((("k",),) if scans else (("a",), ("k",)))
 
 
-@pytest.mark.spark
-def test_an_index_goes_with_the_choice(spark: Any, tmp_path: Path) -> None:
+def test_an_index_goes_with_the_choice(executor: Any, tmp_path: Path) -> None:
     url, catalog = f"sqlite:///{tmp_path}/s.db", compile_script(TABLE + TEMPLATES.format(1, "1 s")).catalog
     scanning = PlacedViews(scanning=frozenset({"By", "Gone"}))
     for epoch, (now, wanted) in enumerate(((catalog, True), (with_choice(catalog, scanning), False), (catalog, True))):
-        bench = Workbench.of_catalog(now, url, spark=spark)
+        bench = Workbench.of_catalog(now, url, spark=executor)
         bench.clock(f"2024-01-01 00:00:0{epoch}")
         bench.insert("T", [{"k": epoch, "a": 1}])
         bench.step()
@@ -225,11 +224,10 @@ def _started(catalog: Catalog, url: str, folder: Path, monkeypatch: pytest.Monke
         return run.catalog, "\n".join(told)
 
 
-@pytest.mark.spark
-def test_a_start_chooses_where_the_project_says_so(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_start_chooses_where_the_project_says_so(executor: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     url, catalog = f"sqlite:///{tmp_path}/s.db", compile_script(TABLE + LOW).catalog
     rates = {"rate": 0.001, "at_start": True}
-    bench = Workbench.of_catalog(catalog, url, spark=spark)
+    bench = Workbench.of_catalog(catalog, url, spark=executor)
     for epoch in range(ENOUGH + 1):
         bench.clock(f"2024-01-01 00:00:{epoch:02}")
         bench.insert("T", [{"k": k, "a": k % 7, "d": k / 2 + epoch, "t": None} for k in range(200)])
@@ -237,7 +235,7 @@ def test_a_start_chooses_where_the_project_says_so(spark: Any, tmp_path: Path, m
         if epoch == 1:
             bench.close()
             assert _started(catalog, url, tmp_path, monkeypatch, **rates) == (catalog, "")  # too little is known
-            bench = Workbench.of_catalog(catalog, url, spark=spark)
+            bench = Workbench.of_catalog(catalog, url, spark=executor)
     bench.close()
     assert _started(catalog, url, tmp_path, monkeypatch, rate=0.001) == (catalog, "")
     chosen, told = _started(catalog, url, tmp_path, monkeypatch, **rates)
@@ -248,13 +246,12 @@ def test_a_start_chooses_where_the_project_says_so(spark: Any, tmp_path: Path, m
     assert (set(again.at_read), told) == ({"Low"}, "")
 
 
-@pytest.mark.spark
-def test_the_next_start_takes_the_choice(spark: Any, tmp_path: Path) -> None:
+def test_the_next_start_takes_the_choice(executor: Any, tmp_path: Path) -> None:
     script, url = tmp_path / "s.sqrl", f"sqlite:///{tmp_path}/s.db"
     script.write_text(TABLE + FINE + COARSE + LOW)
     (tmp_path / "belvedere.toml").write_text("[optimize]\nrate = 0.01\n")
     catalog = compile_script(script.read_text()).catalog
-    bench = Workbench.of_catalog(catalog, url, spark=spark)
+    bench = Workbench.of_catalog(catalog, url, spark=executor)
     for epoch in range(3):
         bench.clock(f"2024-01-01 00:00:0{epoch}")
         bench.insert("T", [{"k": k, "a": k % 7, "d": k / 2 + epoch, "t": None} for k in range(200)])
@@ -276,7 +273,7 @@ def test_the_next_start_takes_the_choice(spark: Any, tmp_path: Path) -> None:
     reader = open_reader(url)
     choice = PlacedViews.of_text(reader.document("_choice"))
     reader.close()
-    bench = Workbench.of_catalog(with_choice(catalog, choice), url, spark=spark)
+    bench = Workbench.of_catalog(with_choice(catalog, choice), url, spark=executor)
     bench.clock("2024-01-01 00:00:09")
     bench.step()
     assert {v: bench.rows(v) for v in before} == before

@@ -91,15 +91,14 @@ def assert_right(wb: Workbench) -> None:
 ASKED = "{ some {k s} groups {a n} first3 {d s} keyed {k some {t} bags {s m}} joinedPage(first: 2) {nodes {k s} hasNextPage} }"
 
 
-@pytest.mark.spark
 @pytest.mark.parametrize("each_store", ["sqlite", *at_night(["postgres"])], indirect=True)
-def test_views_move_between_epochs_and_requests(spark: Any, each_store: str, tmp_path: pathlib.Path, request: Any) -> None:
+def test_views_move_between_epochs_and_requests(executor: Any, each_store: str, tmp_path: pathlib.Path, request: Any) -> None:
     """Each start has another choice over the same store; every answer is that of batch, and of GraphQL with all views stored."""
     random = Random(7)
     url = f"sqlite:///{tmp_path}/s.db" if each_store == "sqlite" else request.getfixturevalue("postgres_url")
     clock, asked, log = 0, [], None
     for at_read in (set(NAMES), set(), set(random.sample(NAMES, 8))):
-        wb = Workbench(script(at_read), url, spark=spark)
+        wb = Workbench(script(at_read), url, spark=executor)
         try:
             assert set(wb.catalog.at_read) == at_read
             log = log or wb._log

@@ -22,10 +22,9 @@ CREATE SUBSCRIPTION GotDear ON ADD AS SELECT id, total FROM Order_ WHERE total >
 """
 
 
-@pytest.mark.spark
 @pytest.mark.usefixtures("each_store")
-def test_rows_are_those_of_the_relation_that_has_more_columns(spark: Any) -> None:
-    wb = Workbench(SCRIPT, spark=spark)
+def test_rows_are_those_of_the_relation_that_has_more_columns(executor: Any) -> None:
+    wb = Workbench(SCRIPT, spark=executor)
     orders = [(1, 1, [20, 3]), (2, 1, [4]), (3, None, None), (4, 9, [50])]
     wb.insert("Order_", [{"id": i, "customer": c, "items": p and [{"price": n} for n in p]} for i, c, p in orders])
     wb.insert("Customer", [{"id": 1, "name": "Zoë"}])

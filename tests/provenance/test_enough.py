@@ -116,10 +116,9 @@ def check(spark: Any, seed: int, rows: int) -> tuple[int, int]:
 
 
 @pytest.mark.deep
-@pytest.mark.spark
 @pytest.mark.parametrize("seed", [1, 2])
-def test_a_row_can_be_made_again_of_the_rows_that_are_named_and_of_no_less(spark: Any, seed: int) -> None:
-    made, apart = check(spark, seed, 1 if depth.quick else 3)
+def test_a_row_can_be_made_again_of_the_rows_that_are_named_and_of_no_less(executor: Any, seed: int) -> None:
+    made, apart = check(executor, seed, 1 if depth.quick else 3)
     assert made >= 4
     assert apart >= 2
 

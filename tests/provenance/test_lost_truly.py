@@ -231,9 +231,8 @@ def check(spark: Any, seed: int, each: int, most: int, patch: pytest.MonkeyPatch
         wb.close()
 
 
-@pytest.mark.spark
-def test_a_row_of_a_full_join_is_looked_for_on_the_side_whose_values_it_has(spark: Any) -> None:
-    wb = Workbench(FULL, spark=spark)
+def test_a_row_of_a_full_join_is_looked_for_on_the_side_whose_values_it_has(executor: Any) -> None:
+    wb = Workbench(FULL, spark=executor)
     wb.insert("A", [{"k": 2, "x": "a", "y": None}])
     wb.step()
     (lost,) = wb.why_not("Both", {"k": 1, "y": None, "z": None}).lost
@@ -242,9 +241,8 @@ def test_a_row_of_a_full_join_is_looked_for_on_the_side_whose_values_it_has(spar
 
 
 @pytest.mark.deep
-@pytest.mark.spark
-def test_what_is_told_of_missing_rows_is_true(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert check(spark, 1, 1, 2, monkeypatch)["missing"] >= 2
+def test_what_is_told_of_missing_rows_is_true(executor: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert check(executor, 1, 1, 2, monkeypatch)["missing"] >= 2
 
 
 @pytest.mark.spark

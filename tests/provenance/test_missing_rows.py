@@ -41,10 +41,9 @@ def bid(item: str | None, price: int | None, hour: int = 9) -> dict[str, Any]:
     return {"at": at(hour), "item": item, "price": price}
 
 
-@pytest.mark.spark
 @pytest.mark.usefixtures("each_store")
-def test_rows_that_came_late_left_or_wait(spark: Any) -> None:
-    wb = Workbench(STREAMS, spark=spark)
+def test_rows_that_came_late_left_or_wait(executor: Any) -> None:
+    wb = Workbench(STREAMS, spark=executor)
     wb.clock(at(8))
     wb.bound("Bid", at(9))
     with pytest.raises(BelvedereError, match="late"):
@@ -106,9 +105,8 @@ def test_intersections_and_groupings(spark: Any) -> None:
     wb.close()
 
 
-@pytest.mark.spark
-def test_columns_without_a_name_are_told_by_their_expressions(spark: Any) -> None:
-    wb = Workbench(STREAMS, spark=spark)
+def test_columns_without_a_name_are_told_by_their_expressions(executor: Any) -> None:
+    wb = Workbench(STREAMS, spark=executor)
     wb.insert("Bid", [bid("a", 1), bid("b", 2), bid(None, None)])
     wb.step()
     (lost,) = wb.why_not("Thirds", {"third": 1, "n": 4}).lost

@@ -22,8 +22,6 @@ from tests.depth import at_night
 from tests.provenance.worlds import World, computed, inlined, is_among
 from tests.rules.test_recursion import OPEN
 
-pytestmark = pytest.mark.spark
-
 SCRIPT = f"""
 CREATE TABLE Start (n STRING, id INT, PRIMARY KEY (id));
 CREATE TABLE Edge (a STRING, b STRING, k INT, PRIMARY KEY (k));
@@ -93,9 +91,9 @@ def no_recursion(plan: Node, dialect: str, sets: Sets) -> str:
     [("sqlite", 1), pytest.param("postgres", 2, marks=pytest.mark.postgres), *at_night([("sqlite", s) for s in range(3, 20)])],
     indirect=["each_store"],
 )
-def test_all_ways_to_a_row_and_no_other_rows_are_named(spark: Any, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_ways_to_a_row_and_no_other_rows_are_named(executor: Any, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     random = Random(seed)
-    wb = Workbench(SCRIPT, spark=spark)
+    wb = Workbench(SCRIPT, spark=executor)
     starts = {i: random.choice(NAMES) for i in range(2)}
     edges = {k: (random.choice(NAMES), random.choice(NAMES)) for k in range(6)}
     wb.insert("Start", [{"n": n, "id": i} for i, n in starts.items()])
@@ -126,8 +124,8 @@ Reach := WITH RECURSIVE t AS (SELECT n FROM Start UNION SELECT e.b FROM t JOIN E
 
 
 @pytest.fixture
-def graph(spark: Any) -> Any:
-    wb = Workbench(TREE, spark=spark)
+def graph(executor: Any) -> Any:
+    wb = Workbench(TREE, spark=executor)
     wb.insert("Start", [{"n": "a", "id": 0}])
     wb.insert(
         "Edge", [{"a": e[0], "b": e[1], "k": k} for k, e in enumerate(["ab", "bc", "ca", "cd", "bd", "pq", "rr", "dh", "dx"])]
@@ -155,12 +153,12 @@ STEPS = {
 TOLD = ("Some", "SELECT e.b FROM t JOIN Edge e ON e.a = t.n AND e.k < 8 WHERE t.n IN (SELECT a FROM Edge) AND t.n <> 'x'")
 
 
-def test_what_the_database_cannot_say_alone(spark: Any) -> None:
+def test_what_the_database_cannot_say_alone(executor: Any) -> None:
     """Steps that no database takes in its WITH RECURSIVE; a semi-join it does."""
     recursions = "".join(
         f"{n} := WITH RECURSIVE t AS (SELECT n FROM Start UNION {s}) SELECT n FROM t;\n" for n, s in (*STEPS.items(), TOLD)
     )
-    wb = Workbench(TREE + recursions, spark=spark)
+    wb = Workbench(TREE + recursions, spark=executor)
     wb.insert("Start", [{"n": "a", "id": 0}])
     wb.insert("Edge", [{"a": a, "b": b, "k": k} for k, (a, b) in enumerate(["ab", "bc", "pq"])])
     wb.step()

@@ -71,10 +71,9 @@ def made(found: Since) -> list[tuple[int | None, dict[tuple[str, str], int]]]:
     return [(v.since.epoch, {(r.relation, r.words): r.count for r in v.made_by}) for v in found.versions]
 
 
-@pytest.mark.spark
 @pytest.mark.usefixtures("each_store")
-def test_a_history_tells_the_versions_and_what_made_each(spark: Any) -> None:
-    wb = filled("sqlite://", spark)
+def test_a_history_tells_the_versions_and_what_made_each(executor: Any) -> None:
+    wb = filled("sqlite://", executor)
     found = asked(wb, "ByCustomer", customer=1)
     assert (found.appeared, found.changed, found.exact) == (Moment(1, clock(1)), Moment(2, clock(2)), True)
     assert [v.row["total"] for v in found.versions] == [21, 10]
@@ -94,10 +93,9 @@ def test_a_history_tells_the_versions_and_what_made_each(spark: Any) -> None:
     wb.close()
 
 
-@pytest.mark.spark
 @pytest.mark.usefixtures("each_store")
-def test_rows_that_went_are_seen_in_the_history_of_their_input_alone(spark: Any) -> None:
-    wb = filled("sqlite://", spark)
+def test_rows_that_went_are_seen_in_the_history_of_their_input_alone(executor: Any) -> None:
+    wb = filled("sqlite://", executor)
     wb.clock(clock(5))
     wb.insert("Customer", [{"id": 1, "city": "Zürich"}])
     wb.step()
@@ -126,10 +124,9 @@ def test_rows_that_went_are_seen_in_the_history_of_their_input_alone(spark: Any)
     wb.close()
 
 
-@pytest.mark.spark
 @pytest.mark.usefixtures("each_store")
-def test_without_a_history_the_last_arrival_is_told_and_what_cannot_be(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    wb = filled("sqlite://", spark)
+def test_without_a_history_the_last_arrival_is_told_and_what_cannot_be(executor: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    wb = filled("sqlite://", executor)
     found = asked(wb, "Plain", customer=1)
     assert (found.appeared, found.changed, found.exact) == (None, Moment(2, clock(2)), False)
     assert [(r.relation, r.count) for r in found.made_by] == [("Sale", 2)]
@@ -168,11 +165,10 @@ def test_without_a_history_the_last_arrival_is_told_and_what_cannot_be(spark: An
     wb.close()
 
 
-@pytest.mark.spark
 @pytest.mark.usefixtures("each_store")
-def test_epochs_with_one_clock_and_epochs_that_are_forgotten(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_epochs_with_one_clock_and_epochs_that_are_forgotten(executor: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(database, "EPOCHS_KEPT", 3)
-    wb = filled("sqlite://", spark)
+    wb = filled("sqlite://", executor)
     step(wb, 4, Sale=[sale(2, 4)])
     step(wb, 4, Sale=[sale(2, 5)])
     assert asked(wb, "Sale", customer=2, amount=4).appeared == Moment(5, clock(4))
@@ -187,14 +183,13 @@ def test_epochs_with_one_clock_and_epochs_that_are_forgotten(spark: Any, monkeyp
     wb.close()
 
 
-@pytest.mark.spark
-def test_a_history_that_began_later_says_so(tmp_path: Path, spark: Any) -> None:
+def test_a_history_that_began_later_says_so(tmp_path: Path, executor: Any) -> None:
     store = f"sqlite:///{tmp_path / 'shop.db'}"
     text = "CREATE STREAM Sale (customer INT, amount INT);\nTotals := SELECT customer, sum(amount) AS n FROM Sale GROUP BY customer"
-    wb = Workbench(f"{text};", store, spark=spark)
+    wb = Workbench(f"{text};", store, spark=executor)
     step(wb, 1, Sale=[sale(1, 1)])
     wb.close()
-    wb = Workbench(f"{text} WITH HISTORY;", store, spark=spark)
+    wb = Workbench(f"{text} WITH HISTORY;", store, spark=executor)
     step(wb, 2, Sale=[sale(2, 1)])
     step(wb, 3, Sale=[sale(3, 1)])
     found = asked(wb, "Totals", customer=1)
@@ -210,10 +205,9 @@ def test_a_history_that_began_later_says_so(tmp_path: Path, spark: Any) -> None:
     wb.close()
 
 
-@pytest.mark.spark
 @pytest.mark.usefixtures("each_store")
-def test_before_the_first_epoch_it_is_said_that_there_is_none(spark: Any) -> None:
-    wb = Workbench(SCRIPT, spark=spark)
+def test_before_the_first_epoch_it_is_said_that_there_is_none(executor: Any) -> None:
+    wb = Workbench(SCRIPT, spark=executor)
     for ask in (wb.why, wb.why_not):
         with pytest.raises(BelvedereError, match="B7063: the store has no epoch yet"):
             ask("Plain", {"customer": 1})
@@ -224,11 +218,10 @@ def test_before_the_first_epoch_it_is_said_that_there_is_none(spark: Any) -> Non
     wb.close()
 
 
-@pytest.mark.spark
-def test_from_the_command_line(tmp_path: Path, spark: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_from_the_command_line(tmp_path: Path, executor: Any, capsys: pytest.CaptureFixture[str]) -> None:
     script, store = tmp_path / "shop.sqrl", f"sqlite:///{tmp_path / 'shop.db'}"
     script.write_text(SCRIPT)
-    filled(store, spark).close()
+    filled(store, executor).close()
     command = ["why", str(script), "ByCustomer", "customer = 1", "--store", store]
     assert run([*command, "--json"]) == 0
     told = json.loads(capsys.readouterr().out)["since"]
@@ -263,10 +256,9 @@ def causes(wb: Workbench, view: str, key: dict[str, Any], column: str) -> list[t
     return [(e, r.get("arrived", []), r.get("went, or were replaced", [])) for e, r in zip(epochs, rows, strict=True)]
 
 
-@pytest.mark.spark
 @pytest.mark.usefixtures("each_store")
-def test_versions_of_first_rows_came_by_themselves_or_as_those_ahead_went(spark: Any) -> None:
-    wb = Workbench(CHOSEN, spark=spark)
+def test_versions_of_first_rows_came_by_themselves_or_as_those_ahead_went(executor: Any) -> None:
+    wb = Workbench(CHOSEN, spark=executor)
 
     def step(minute: int, offers: list[tuple[Any, ...]], pages: list[int], gone: tuple[Any, ...] | None = None) -> None:
         wb.clock(datetime(2020, 1, 1, 0, minute, tzinfo=UTC))

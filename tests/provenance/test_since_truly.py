@@ -135,11 +135,10 @@ def came_then(found: Since) -> Iterator[bool]:
 
 
 @pytest.mark.deep
-@pytest.mark.spark
 @pytest.mark.usefixtures("each_store")
 @pytest.mark.parametrize(("each_store", "seed"), stores_by_turns(range(2)), indirect=["each_store"])
-def test_versions_are_those_that_were_seen(spark: Any, seed: int) -> None:
-    compared, explained = check(spark, seed, 6 if depth.quick else 12)
+def test_versions_are_those_that_were_seen(executor: Any, seed: int) -> None:
+    compared, explained = check(executor, seed, 6 if depth.quick else 12)
     print(compared, explained)
     assert compared > 10
     assert explained > 0.9 * compared

@@ -16,7 +16,6 @@ from tests.spl.clauses import micros
 from tests.spl.simulator import Tuple
 from tests.spl.test_join_views import START, Case
 
-pytestmark = pytest.mark.spark
 COLUMNS = "id INT, k STRING, level INT"
 
 
@@ -67,11 +66,11 @@ def check(case: Case, pick: random.Random, spark: Any, most: int) -> int:
     [("sqlite", 1), pytest.param("postgres", 2, marks=pytest.mark.postgres), *at_night([("sqlite", s) for s in range(3, 20)])],
     indirect=["each_store"],
 )
-def test_the_two_rows_of_a_result_are_named_and_no_others(seed: int, spark: Any) -> None:
+def test_the_two_rows_of_a_result_are_named_and_no_others(seed: int, executor: Any) -> None:
     pick = random.Random(seed)
     kinds = [pick.choice(["LEFT JOIN", "FULL JOIN"]), pick.choice(["JOIN", "RIGHT JOIN"])]
     cases = [Case(c.evictions, c.partitions, kind, c.condition) for kind in kinds for c in [Case.any(pick)]]
-    assert sum(check(c, pick, spark, 2 if quick else 15) for c in cases) > 0
+    assert sum(check(c, pick, executor, 2 if quick else 15) for c in cases) > 0
 
 
 SCRIPT = f"""CREATE STREAM Lefts ({COLUMNS});
@@ -83,8 +82,8 @@ W := SELECT l.level AS l, r.level AS r FROM Lefts WINDOW (sliding, time(5)) AS l
 
 
 @pytest.fixture
-def joined(spark: Any) -> Any:
-    wb = Workbench(SCRIPT, spark=spark)
+def joined(executor: Any) -> Any:
+    wb = Workbench(SCRIPT, spark=executor)
     for second, lefts, rights in (
         (0, [(1, "a", 10)], [(2, "b", 20), (3, "a", 30)]),
         (4, [(4, "b", 10)], []),

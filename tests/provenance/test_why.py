@@ -38,10 +38,9 @@ def shown(rows: Any, *names: str) -> list[tuple[Any, ...]]:
     return sorted(tuple(r[n] for n in names) for r in rows)
 
 
-@pytest.mark.spark
 @pytest.mark.usefixtures("each_store")
-def test_rows_are_told_view_by_view_and_in_all(spark: Any) -> None:
-    wb = filled("sqlite://", spark)
+def test_rows_are_told_view_by_view_and_in_all(executor: Any) -> None:
+    wb = filled("sqlite://", executor)
     found = wb.why("ByCity", {"city": "Zürich"}, depth=2)
     assert {r.relation: r.count for r in found.reads} == {"ByCustomer": 2, "Customer": 2}
     assert {r.relation: shown(r.rows, *n) for r, n in zip(found.inputs, (("customer", "amount"), ("id",)), strict=True)} == {
@@ -53,9 +52,8 @@ def test_rows_are_told_view_by_view_and_in_all(spark: Any) -> None:
     wb.close()
 
 
-@pytest.mark.spark
-def test_a_first_row_has_its_partition_and_a_row_without_a_partner_is_alone(spark: Any) -> None:
-    wb = filled("sqlite://", spark)
+def test_a_first_row_has_its_partition_and_a_row_without_a_partner_is_alone(executor: Any) -> None:
+    wb = filled("sqlite://", executor)
     found = wb.why("Best", {"customer": 1})
     assert [(r.words, r.count) for r in found.reads] == [("the row itself", 1), ("its partition by Sale.customer", 3)]
     assert shown(found.reads[0].rows, "amount") == [(20,)]
@@ -67,9 +65,8 @@ def test_a_first_row_has_its_partition_and_a_row_without_a_partner_is_alone(spar
     wb.close()
 
 
-@pytest.mark.spark
-def test_a_row_that_is_not_there_and_one_that_is_not_alone(spark: Any) -> None:
-    wb = filled("sqlite://", spark)
+def test_a_row_that_is_not_there_and_one_that_is_not_alone(executor: Any) -> None:
+    wb = filled("sqlite://", executor)
     for ask in (wb.why, wb.why_not):
         with pytest.raises(BelvedereError, match="B8115"):
             ask("In", {"id": 1})
@@ -84,11 +81,10 @@ def test_a_row_that_is_not_there_and_one_that_is_not_alone(spark: Any) -> None:
     wb.close()
 
 
-@pytest.mark.spark
-def test_from_the_command_line(tmp_path: Path, spark: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_from_the_command_line(tmp_path: Path, executor: Any, capsys: pytest.CaptureFixture[str]) -> None:
     script, store = tmp_path / "shop.sqrl", f"sqlite:///{tmp_path / 'shop.db'}"
     script.write_text(SCRIPT)
-    filled(store, spark).close()
+    filled(store, executor).close()
     asked = ["why", str(script), "ByCity", "city = 'Bern'", "--store", store]
     assert run([*asked, "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
@@ -126,9 +122,10 @@ def test_from_the_command_line(tmp_path: Path, spark: Any, capsys: pytest.Captur
     assert run(["why", str(script), "`ByCity`", "city = 'Bern' -- the capital", "--store", store]) == 0
 
 
-@pytest.mark.spark
-def test_rows_that_are_not_stored_are_told_by_name(spark: Any) -> None:
-    wb = Workbench("CREATE STREAM _Hit (page STRING); Hits := SELECT page, count(*) AS n FROM _Hit GROUP BY page;", spark=spark)
+def test_rows_that_are_not_stored_are_told_by_name(executor: Any) -> None:
+    wb = Workbench(
+        "CREATE STREAM _Hit (page STRING); Hits := SELECT page, count(*) AS n FROM _Hit GROUP BY page;", spark=executor
+    )
     wb.insert("_Hit", [{"page": "a"}, {"page": None}])
     wb.step()
     (read,) = wb.why("Hits", {"page": None}).inputs
@@ -150,9 +147,8 @@ Pairs := FROM Bid AS s WINDOW BY w PARTITION BY s.item ORDER BY s.at TYPE SLIDIN
 BIDS = [("08:01", "a", 1), ("08:03", "b", 2), ("08:05", "a", 4), ("08:14", "a", 8), ("08:31", "b", 16)]
 
 
-@pytest.mark.spark
-def test_rows_of_windows_and_of_what_was_emitted(spark: Any) -> None:
-    wb = Workbench(TIMES, spark=spark)
+def test_rows_of_windows_and_of_what_was_emitted(executor: Any) -> None:
+    wb = Workbench(TIMES, spark=executor)
     wb.clock("2020-01-01 09:00:00")
     wb.insert("Bid", [{"at": f"2020-01-01 {t}:00", "item": i, "price": p} for t, i, p in BIDS])
     wb.step()

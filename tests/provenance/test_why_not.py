@@ -34,10 +34,9 @@ def near(lost: Lost) -> dict[str, int]:
     return {r.words: r.count for r in lost.near}
 
 
-@pytest.mark.spark
 @pytest.mark.usefixtures("each_store")
-def test_a_filter_a_partner_and_an_input_are_told(spark: Any) -> None:
-    wb = filled("sqlite://", spark)
+def test_a_filter_a_partner_and_an_input_are_told(executor: Any) -> None:
+    wb = filled("sqlite://", executor)
     assert wb.why_not("ByCity", {"city": "Bern"}).there == 1
     (lost,) = wb.why_not("ByCustomer", {"customer": 9}).lost
     assert (lost.view, lost.at, lost.through) == ("Sale", Where.INPUT, ("ByCustomer", "_Big"))
@@ -59,9 +58,8 @@ def test_a_filter_a_partner_and_an_input_are_told(spark: Any) -> None:
     wb.close()
 
 
-@pytest.mark.spark
-def test_what_wins_in_its_place_and_a_row_without_a_partner(spark: Any) -> None:
-    wb = filled("sqlite://", spark)
+def test_what_wins_in_its_place_and_a_row_without_a_partner(executor: Any) -> None:
+    wb = filled("sqlite://", executor)
     (lost,) = wb.why_not("Best", {"customer": 1, "amount": 10}).lost
     assert (lost.at, near(lost)) == (Where.TOP, {"won in their place": 1, "came after them": 1})
     assert 20 in lost.near[0].rows[0].values()
@@ -72,10 +70,9 @@ def test_what_wins_in_its_place_and_a_row_without_a_partner(spark: Any) -> None:
     wb.close()
 
 
-@pytest.mark.spark
 @pytest.mark.usefixtures("each_store")
-def test_what_is_taken_out_and_what_is_empty(spark: Any) -> None:
-    wb = Workbench(MORE, spark=spark)
+def test_what_is_taken_out_and_what_is_empty(executor: Any) -> None:
+    wb = Workbench(MORE, spark=executor)
     wb.insert("Person", [{"id": i, "name": n, "tags": t} for i, n, t in PEOPLE])
     wb.insert("Banned", [{"id": 2}])
     wb.step()
@@ -115,11 +112,10 @@ def test_windows_that_wait_and_late_rows(spark: Any) -> None:
     wb.close()
 
 
-@pytest.mark.spark
-def test_why_not_from_the_command_line(tmp_path: Path, spark: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_why_not_from_the_command_line(tmp_path: Path, executor: Any, capsys: pytest.CaptureFixture[str]) -> None:
     script, store = tmp_path / "shop.sqrl", f"sqlite:///{tmp_path / 'shop.db'}"
     script.write_text(SCRIPT)
-    filled(store, spark).close()
+    filled(store, executor).close()
     asked = ["why-not", str(script), "ByCity", "city = 'Basel'", "--store", store]
     assert run([*asked, "--json"]) == 0
     told = json.loads(capsys.readouterr().out)

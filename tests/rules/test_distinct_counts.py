@@ -53,10 +53,9 @@ def test_values_are_stored_once() -> None:
     ]
 
 
-@pytest.mark.spark
 @pytest.mark.parametrize(("each_store", "seed"), stores_by_turns([3]), indirect=["each_store"])
-def test_views_are_their_batch_answers(each_store: str, seed: int, spark: Any) -> None:
-    check(spark, seed, 3, ())
+def test_views_are_their_batch_answers(each_store: str, seed: int, executor: Any) -> None:
+    check(executor, seed, 3, ())
 
 
 @pytest.mark.spark

@@ -66,9 +66,8 @@ def reached(starts: list[str | None], edges: dict[int, tuple[str | None, str | N
     return found
 
 
-@pytest.mark.spark
 @pytest.mark.parametrize(("each_store", "seed"), STORES_AND_SEEDS, indirect=["each_store"])
-def test_views_equal_their_batch_answer(spark: Any, each_store: str, seed: int) -> None:
+def test_views_equal_their_batch_answer(executor: Any, each_store: str, seed: int) -> None:
     random = Random(seed)
     names = [None, "a", "b", "ü", "c d"]
     wb = Workbench(SCRIPT)

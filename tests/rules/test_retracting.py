@@ -72,10 +72,9 @@ def test_a_query_that_is_read_twice_is_maintained_once() -> None:
 
 
 @pytest.mark.deep
-@pytest.mark.spark
 @pytest.mark.parametrize("options", [Options(), *at_night([without("merge", "top")])], ids=["retracting", "looked up"])
-def test_views_equal_their_batch_run(spark: Any, options: Options) -> None:
-    wb = Workbench(TABLES + GROUPED + HAVING + LATEST + SHOWN + MOST, spark=spark, options=options)
+def test_views_equal_their_batch_run(executor: Any, options: Options) -> None:
+    wb = Workbench(TABLES + GROUPED + HAVING + LATEST + SHOWN + MOST, spark=executor, options=options)
     try:
         drive(wb, Random(11), epochs=5 if depth.quick else 8)
     finally:

@@ -53,10 +53,9 @@ def test_a_join_whose_rows_nobody_else_keeps_stays_small(other: str) -> None:
 
 
 @pytest.mark.deep
-@pytest.mark.spark
 @pytest.mark.parametrize("share", [True, *at_night([False])], ids=["shared", "apart"])
-def test_shared_joins_equal_their_batch_run(spark: Any, share: bool) -> None:
-    wb = Workbench(TABLES + LONG + SHORT + FILTERED, spark=spark, options=Options(share=share))
+def test_shared_joins_equal_their_batch_run(executor: Any, share: bool) -> None:
+    wb = Workbench(TABLES + LONG + SHORT + FILTERED, spark=executor, options=Options(share=share))
     try:
         drive(wb, Random(5), epochs=4 if depth.quick else 6)
     finally:

@@ -32,10 +32,9 @@ def shown(wb: Workbench) -> dict[str, list[str]]:
     return {view: [c for v, c in found if v == view] for view in dict(found)}
 
 
-@pytest.mark.spark
-def test_views_are_kept_rebuilt_added_and_dropped(spark: Any, tmp_path: Path) -> None:
+def test_views_are_kept_rebuilt_added_and_dropped(executor: Any, tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/store.db"
-    wb = Workbench(BASE + MORE, url, spark=spark)
+    wb = Workbench(BASE + MORE, url, spark=executor)
     wb.insert("T", [{"k": k, "a": a} for k, a in ((1, 5), (2, 20), (3, 30))])
     assert not shown(wb)
     wb.step()
@@ -47,7 +46,7 @@ def test_views_are_kept_rebuilt_added_and_dropped(spark: Any, tmp_path: Path) ->
         BASE.replace("sum(a)", "max(a)")
         + "/*+ at_read */ Small := SELECT k FROM T WHERE a <= 10; /*+ no_query */ Odd := SELECT odd FROM Sums;"
     )
-    wb = Workbench(changed, url, spark=spark)
+    wb = Workbench(changed, url, spark=executor)
     reader = wb.store.reader()
     assert "Big" in {t.name for t in wb.store.tables()}, "the old views stay until the new ones are filled"
     reader.close()
@@ -67,15 +66,14 @@ def test_views_are_kept_rebuilt_added_and_dropped(spark: Any, tmp_path: Path) ->
     wb.close()
 
 
-@pytest.mark.spark
-def test_a_new_view_over_rows_that_were_not_kept_is_refused(spark: Any, tmp_path: Path) -> None:
+def test_a_new_view_over_rows_that_were_not_kept_is_refused(executor: Any, tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/store.db"
-    wb = Workbench(BASE, url, spark=spark)
+    wb = Workbench(BASE, url, spark=executor)
     wb.insert("_S", [{"a": 1}])
     wb.step()
     wb.close()
     with pytest.raises(BelvedereError, match="B7030") as failure:
-        Workbench(BASE + "Counted := SELECT count(*) AS n FROM _S;", url, spark=spark)
+        Workbench(BASE + "Counted := SELECT count(*) AS n FROM _S;", url, spark=executor)
     hint = failure.value.diagnostics[0].hint or ""
     assert "cannot be read again" in hint, "what was pushed has no other source"
     assert 'an empty store would lose those of "T", "_S" too' in hint

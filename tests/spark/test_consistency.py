@@ -27,16 +27,15 @@ PLAIN = plain(share=False)
 POSTGRES = pytest.param("postgres", PLAIN, marks=pytest.mark.postgres)
 
 
-@pytest.mark.spark
 @pytest.mark.parametrize(
     ("each_store", "options"),
     [("sqlite", Options()), POSTGRES, *at_night([("postgres", Options()), ("sqlite", PLAIN)])],
     indirect=["each_store"],
     ids=["sqlite-cheaper", "postgres-plain", "postgres-cheaper", "sqlite-plain"],
 )
-def test_the_total_is_zero_in_every_epoch(spark: Any, each_store: str, options: Options) -> None:
+def test_the_total_is_zero_in_every_epoch(executor: Any, each_store: str, options: Options) -> None:
     random = Random(7)
-    wb = Workbench(SCRIPT, spark=spark, options=options)
+    wb = Workbench(SCRIPT, spark=executor, options=options)
     for epoch in range(4):
         rows = [
             {"id": random.randrange(40), "from_account": random.randrange(9), "to_account": random.randrange(9), "amount": 10}
@@ -54,9 +53,8 @@ def test_the_total_is_zero_in_every_epoch(spark: Any, each_store: str, options: 
     wb.close()
 
 
-@pytest.mark.spark
-def test_global_aggregates_have_a_row_over_nothing(spark: Any) -> None:
-    wb = Workbench(SCRIPT + "Many := SELECT count(*) AS n, max(amount) AS most FROM Transactions;", spark=spark)
+def test_global_aggregates_have_a_row_over_nothing(executor: Any) -> None:
+    wb = Workbench(SCRIPT + "Many := SELECT count(*) AS n, max(amount) AS most FROM Transactions;", spark=executor)
     wb.step()
     assert wb.rows("Total") == [{"total": None}]
     assert wb.rows("Many") == [{"n": 0, "most": None}]
@@ -73,13 +71,12 @@ Sizes := SELECT sha2(body, 256) AS text, sum(n) AS n FROM _Both GROUP BY sha2(bo
 """
 
 
-@pytest.mark.spark
 @pytest.mark.usefixtures("each_store")
-def test_keys_may_be_long(spark: Any) -> None:
+def test_keys_may_be_long(executor: Any) -> None:
     """Beyond what an index of Postgres takes, also where they cannot be compressed, and where they differ at their end."""
     text = Random(1).randbytes(4_000).hex()
     texts = [text, f"{text}b", "short", None, "é" * 999, "~~" + "0" * 64]
-    wb = Workbench(LONG, spark=spark)
+    wb = Workbench(LONG, spark=executor)
     try:
         for epoch in range(2):
             wb.insert("_Texts", [{"body": t, "n": n + epoch} for n, t in enumerate(texts)])

@@ -40,9 +40,8 @@ def project(tmp_path: Path) -> ProjectSettings:
     return ProjectSettings(tmp_path, sinks={"files": Sink("files", path=tmp_path / "out")})
 
 
-@pytest.mark.spark
-def test_events_follow_changes_by_key_and_reach_files_once(spark: Any, project: ProjectSettings) -> None:
-    wb = Workbench(SCRIPT, spark=spark, project=project)
+def test_events_follow_changes_by_key_and_reach_files_once(executor: Any, project: ProjectSettings) -> None:
+    wb = Workbench(SCRIPT, spark=executor, project=project)
     wb.clock("2024-01-01 00:00:00")
     heat(wb, 1, 120.0)
     heat(wb, 1, 130.0)
@@ -60,8 +59,7 @@ def test_events_follow_changes_by_key_and_reach_files_once(spark: Any, project: 
     wb.close()
 
 
-@pytest.mark.spark
-def test_an_export_that_comes_back_sends_all_rows_of_the_view(spark: Any, project: ProjectSettings, tmp_path: Path) -> None:
+def test_an_export_that_comes_back_sends_all_rows_of_the_view(executor: Any, project: ProjectSettings, tmp_path: Path) -> None:
     exported = "EXPORT Hot TO files.HotChanges;"
     without = "\n".join(line for line in SCRIPT.splitlines() if "EXPORT" not in line)
     steps = [
@@ -71,7 +69,7 @@ def test_an_export_that_comes_back_sends_all_rows_of_the_view(spark: Any, projec
         (without + exported, [(4, 120.0)]),
     ]
     for script, rows in steps:
-        wb = Workbench(script, spark=spark, project=project, store=f"sqlite:///{tmp_path}/s.db")
+        wb = Workbench(script, spark=executor, project=project, store=f"sqlite:///{tmp_path}/s.db")
         wb.step()
         for id_, temp in rows:
             heat(wb, id_, temp)
@@ -83,11 +81,10 @@ def test_an_export_that_comes_back_sends_all_rows_of_the_view(spark: Any, projec
     assert numbers == sorted(set(numbers)), "numbers go on, or what comes back would be taken for sent"
 
 
-@pytest.mark.spark
 def test_a_crash_after_delivery_repeats_it_onto_itself(
-    spark: Any, project: ProjectSettings, monkeypatch: pytest.MonkeyPatch
+    executor: Any, project: ProjectSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    wb = Workbench(SCRIPT, spark=spark, project=project)
+    wb = Workbench(SCRIPT, spark=executor, project=project)
     heat(wb, 1, 120.0)
 
     def crash(*_: object) -> None:
@@ -108,10 +105,9 @@ def test_a_crash_after_delivery_repeats_it_onto_itself(
     wb.close()
 
 
-@pytest.mark.spark
 @pytest.mark.parametrize("store", ["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
 def test_a_sink_that_takes_long_holds_nothing_of_the_store(
-    spark: Any,
+    executor: Any,
     project: ProjectSettings,
     tmp_path: Path,
     store: str,
@@ -119,7 +115,7 @@ def test_a_sink_that_takes_long_holds_nothing_of_the_store(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     url = f"sqlite:///{tmp_path}/s.db" if store == "sqlite" else request.getfixturevalue("postgres_url")
-    wb = Workbench(SCRIPT, spark=spark, project=project, store=url)
+    wb = Workbench(SCRIPT, spark=executor, project=project, store=url)
     ids: list[int] = []
 
     def write(sink: Sink, target: str, epoch: int, pieces: Iterable[pa.Table]) -> None:

@@ -14,8 +14,6 @@ from belvedere.errors import BelvedereError
 from belvedere.store import open_store
 from belvedere.workbench import Workbench
 
-pytestmark = pytest.mark.spark
-
 BEFORE = """
 CREATE STREAM Visits (page STRING, visitor INT, seconds DOUBLE);
 CREATE STREAM _Clicks (page STRING, n INT);
@@ -65,8 +63,8 @@ def changes(script: str, url: str) -> dict[str, tuple[str, str]]:
     return {c.name: (c.change.value, c.reason) for c in found.changes}
 
 
-def test_rows_stay_and_views_that_read_nothing_new_are_kept(spark: Any, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    filled(spark, url)
+def test_rows_stay_and_views_that_read_nothing_new_are_kept(executor: Any, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    filled(executor, url)
     planned = changes(AFTER, url)
     assert {n for n, (change, _) in planned.items() if change == "kept"} == {"Pages", "Clicked", "Bagged", "Counted"}
     assert planned["Visits"] == (
@@ -76,7 +74,7 @@ def test_rows_stay_and_views_that_read_nothing_new_are_kept(spark: Any, url: str
     assert planned["All"] == ("changed", "Visits has changed; computed from stored rows (Visits)")
     assert planned["Where"] == ("added", "computed from stored rows (Visits)")
 
-    wb = Workbench(AFTER, url, spark=spark)
+    wb = Workbench(AFTER, url, spark=executor)
     with monkeypatch.context() as failing:  # the first epoch fails at its very end: nothing has happened
         failing.setattr(type(wb.engine.state), "prepare", lambda self: 1 / 0)
         with pytest.raises(ZeroDivisionError):
@@ -84,7 +82,7 @@ def test_rows_stay_and_views_that_read_nothing_new_are_kept(spark: Any, url: str
     wb.close()
     assert set(changes(BEFORE, url).values()) == {("kept", "")}
 
-    wb = Workbench(AFTER, url, spark=spark)
+    wb = Workbench(AFTER, url, spark=executor)
     wb.insert("Visits", [{"page": "a", "visitor": 2**40, "seconds": 1.0, "wo": "Köln"}])
     wb.insert("_Clicks", [{"page": "a", "at": "2024-01-01 00:00:00"}])
     wb.insert("Brief", [{"page": "a", "n": 2}])
@@ -136,10 +134,10 @@ def test_rows_stay_and_views_that_read_nothing_new_are_kept(spark: Any, url: str
         ("id INT NOT", "id DOUBLE NOT", 'column "id" was INT and is DOUBLE now'),
     ],
 )
-def test_what_would_lose_rows_is_refused(spark: Any, tmp_path: Path, old: str, new: str, why: str) -> None:
+def test_what_would_lose_rows_is_refused(executor: Any, tmp_path: Path, old: str, new: str, why: str) -> None:
     url = f"sqlite:///{tmp_path}/s.db"
     script = BEFORE[: BEFORE.index("Pages")]
-    wb = Workbench(script, url, spark=spark)
+    wb = Workbench(script, url, spark=executor)
     wb.step()
     wb.close()
     refused = [c for c in deployment_of(compile_script(script.replace(old, new)).catalog, url).changes if c.hint]
@@ -147,12 +145,12 @@ def test_what_would_lose_rows_is_refused(spark: Any, tmp_path: Path, old: str, n
     assert all("empty one would lose it" in c.hint for c in refused)
 
 
-def test_a_view_of_rows_that_were_not_kept_stays_refused(spark: Any, tmp_path: Path) -> None:
+def test_a_view_of_rows_that_were_not_kept_stays_refused(executor: Any, tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/s.db"
-    wb = Workbench(BEFORE, url, spark=spark)
+    wb = Workbench(BEFORE, url, spark=executor)
     wb.insert("_Clicks", [{"page": "a"}])
     wb.step()
     wb.close()
     changed = AFTER.replace("FROM _Clicks GROUP BY page", "FROM _Clicks WHERE at IS NULL GROUP BY page")
     with pytest.raises(BelvedereError, match="B7030"):
-        Workbench(changed, url, spark=spark)
+        Workbench(changed, url, spark=executor)

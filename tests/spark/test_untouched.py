@@ -18,9 +18,8 @@ Names := SELECT DISTINCT name FROM Upper;
 """
 
 
-@pytest.mark.spark
-def test_only_stages_that_changes_reach_make_views(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    wb = Workbench(SCRIPT, spark=spark)
+def test_only_stages_that_changes_reach_make_views(executor: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    wb = Workbench(SCRIPT, spark=executor)
     wb.insert("Clicks", [{"who": 1}])
     wb.insert("People", [{"id": 1, "name": "Zoë"}])
     wb.step()

@@ -39,10 +39,9 @@ def check(seed: int, spark: Any, statements: int = 8) -> None:
         wb.close()
 
 
-@pytest.mark.spark
 @pytest.mark.parametrize("seed", [0, 1, *at_night([2])])
-def test_views_are_their_batch_answers(seed: int, spark: Any) -> None:
-    check(seed, spark)
+def test_views_are_their_batch_answers(seed: int, executor: Any) -> None:
+    check(seed, executor)
 
 
 @pytest.mark.spark

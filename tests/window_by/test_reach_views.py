@@ -12,7 +12,6 @@ from belvedere.compiler import compile_script
 from belvedere.rules import maintain, without
 from belvedere.workbench import Workbench
 
-pytestmark = pytest.mark.spark
 Row = dict[str, Any]
 TABLE = (
     "CREATE TABLE Ghcn (id BIGINT PRIMARY KEY, station STRING, day DATE NOT NULL, at TIMESTAMP NOT NULL, o BIGINT, val INT);\n"
@@ -98,33 +97,35 @@ def followed(
         bench.close()
 
 
-def test_a_change_finds_the_windows_again_that_it_can_reach(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_change_finds_the_windows_again_that_it_can_reach(executor: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     framed = {n: {**SLIDING, **TUMBLING}[n] for n in ("Three", "Ago", "Fresh")}
     read = followed(framed, 5, 240, 2, monkeypatch)
     assert len(read) == 2 * len(framed)
     assert sorted(read)[len(read) // 2] < 120
 
 
-def test_labels_and_looks_back_read_what_is_around_a_change(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_labels_and_looks_back_read_what_is_around_a_change(executor: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     framed = {**LABELLED, "Steps": BACK["Steps"]}
     read = followed(framed, 11, 400, 2, monkeypatch)
     assert len(read) == 2 * len(framed)
     assert sorted(read)[-2] < 250, read
 
 
+@pytest.mark.spark
 @pytest.mark.nightly
 @pytest.mark.parametrize("seed", range(3))
 def test_many_changes_find_the_windows_again_that_they_can_reach(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     followed({**SLIDING, **TUMBLING, **BACK}, seed, 600, 4, monkeypatch, places=3)
 
 
+@pytest.mark.spark
 @pytest.mark.nightly
 @pytest.mark.parametrize("seed", range(3))
 def test_many_changes_find_the_windows_again_by_their_labels(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     followed(LABELLED, seed, 600, 4, monkeypatch, places=3)
 
 
-def test_partitions_with_one_hash_are_computed_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_partitions_with_one_hash_are_computed_whole(executor: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where two partitions share a hash, each changed one is found again with the other."""
     monkeypatch.setattr(pytest.importorskip("belvedere.engine.identity"), "path_hash", lambda exprs, types: "CAST(1 AS BIGINT)")
     assert followed({"Cold": SLIDING["Cold"]}, 3, 120, 1, monkeypatch)[0] > 110

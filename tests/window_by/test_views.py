@@ -16,7 +16,6 @@ from belvedere.workbench import Workbench
 from tests.window_by.oracle import Framing, answer
 from tests.window_by.random_queries import framings, ignored, text_of
 
-pytestmark = pytest.mark.spark
 TABLE = "CREATE TABLE rows (id BIGINT PRIMARY KEY, k BIGINT, o BIGINT, v BIGINT, x DOUBLE, s STRING);\n"
 Row = dict[str, Any]
 
@@ -90,10 +89,11 @@ def check(framed: list[Framing], seed: int, epochs: int) -> None:
 
 @given(st.lists(framings(), min_size=5, max_size=5), st.integers(0, 1_000_000))
 @settings(max_examples=1, deadline=None, derandomize=True, phases=(Phase.generate,), suppress_health_check=list(HealthCheck))
-def test_views_follow_the_rules(framed: list[Framing], seed: int) -> None:
+def test_views_follow_the_rules(executor: Any, framed: list[Framing], seed: int) -> None:
     check(framed, seed, 3)
 
 
+@pytest.mark.spark
 @pytest.mark.nightly
 @given(st.lists(framings(), min_size=12, max_size=12), st.integers(0, 1_000_000))
 @settings(max_examples=6, deadline=None, phases=(Phase.generate,), suppress_health_check=list(HealthCheck))
@@ -121,7 +121,7 @@ def row(station: str, day: int, val: int, kind: str = "TMIN") -> Row:
     return {"station": station, "date": f"2020-01-{day:02d}", "val": val, "kind": kind}
 
 
-def test_the_paper_query_as_a_view_with_views_on_it() -> None:
+def test_the_paper_query_as_a_view_with_views_on_it(executor: Any) -> None:
     bench = Workbench(SCRIPT.replace("END AS e UNBOUNDED", "END UNBOUNDED"))
     try:
         bench.insert("Places", [{"id": "a", "name": "here"}, {"id": "b", "name": "here"}])
@@ -218,14 +218,15 @@ def streamed(
         bench.close()
 
 
-def test_rows_of_final_windows_leave() -> None:
+def test_rows_of_final_windows_leave(executor: Any) -> None:
     streamed(0, 4, ["Cold", "Blocks", "Sessions"])
 
 
-def test_rows_that_later_windows_look_back_at_stay() -> None:
+def test_rows_that_later_windows_look_back_at_stay(executor: Any) -> None:
     streamed(4, 4, ["Gaps", "Falls", "Around"], where="WHERE g.val <> 5")
 
 
+@pytest.mark.spark
 @pytest.mark.parametrize(
     ("views", "epochs"), [(["Blocks", "Lately"], 3), pytest.param(list(OPEN)[::2], 4, marks=pytest.mark.nightly)]
 )
@@ -246,6 +247,7 @@ def test_the_same_rows_leave_where_they_are_many(views: list[str], epochs: int, 
     assert sum(used) > 10
 
 
+@pytest.mark.spark
 @pytest.mark.nightly
 @pytest.mark.parametrize("seed", range(3))
 def test_rows_of_final_windows_leave_whatever_comes(seed: int) -> None:
