@@ -432,11 +432,20 @@ class Catalog:
         return next((i for i in ids if i == name), None) or next((i for i in ids if i.casefold() == name.casefold()), None)
 
 
+IMPORTED = "~imported"
+"""Ends the name of a relation of another script that no IMPORT names; it begins with an underscore more."""
+EVENT_COLUMNS = frozenset(("_op", "_event_time", "_seq", "_old"))
+"""The columns that an event has beside those of its row: served, though they begin with an underscore."""
+_HIDDEN = re.compile(rf"_((?:\w|[().`])+){IMPORTED}")
 _EARLIER = re.compile(r"(?<=\w)~(\d+)(\$\w+)?")
 
 
 def shown_names(text: str) -> str:
-    """A text for people in which earlier definitions of a name are called so: `Hot~1$state` is `Hot$state (definition 1)`."""
+    """A text for people in which earlier definitions of a name are called so: `Hot~1$state` is `Hot$state (definition 1)`.
+
+    Relations of another script that no IMPORT names have the names that they have there.
+    """
+    text = _HIDDEN.sub(lambda found: found[1], text) if IMPORTED in text else text
     return _EARLIER.sub(lambda found: f"{found[2] or ''} (definition {found[1]})", text)
 
 

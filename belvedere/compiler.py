@@ -11,7 +11,7 @@ from pathlib import Path
 
 from sqlglot import exp
 
-from belvedere.catalog import Catalog, Grant, OnError, Placement, Relationship, View, equal_as_they_are
+from belvedere.catalog import Catalog, Grant, OnError, Placement, Relationship, View, equal_as_they_are, shown_names
 from belvedere.connectors.registry import SourceTables
 from belvedere.errors import BelvedereError, Diagnostic, Severity
 from belvedere.lang.lower import lower_script
@@ -64,7 +64,13 @@ def compile_script(
         found += refused
         found += refused_callers(catalog) if project is not None and "jwt" not in project.api else ()
     diagnostics = sorted(dict.fromkeys((*script.diagnostics, *found)), key=lambda d: d.span.start if d.span is not None else -1)
-    return Compiled(catalog, tuple(diagnostics))
+    return Compiled(catalog, tuple(map(_for_people, diagnostics)))
+
+
+def _for_people(diagnostic: Diagnostic) -> Diagnostic:
+    """A diagnostic without names that no script says."""
+    hint, detail = ((t and shown_names(t)) for t in (diagnostic.hint, diagnostic.detail))
+    return replace(diagnostic, message=shown_names(diagnostic.message), hint=hint, detail=detail)
 
 
 def with_functions(project: ProjectSettings | None) -> tuple[ProjectSettings | None, tuple[Diagnostic, ...]]:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import base64
 import math
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from decimal import Context, Decimal, InvalidOperation
 from functools import cache, partial
 from reprlib import Repr
@@ -196,12 +197,18 @@ def _pair(entry: Any) -> tuple[Any, Any]:
     raise TypeError("an object, or a list of keys with their values, is wanted")
 
 
+_NANOSECONDS = re.compile(r"[.,]\d{6}\d*[1-9]")
+"""Digits of a fraction of a second below a microsecond that are not zero."""
+
+
 def as_instant(value: Any) -> datetime:
     """A timestamp: a datetime (naive = UTC), ISO 8601 text, or seconds since 1970."""
     if isinstance(value, datetime):
         return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
     if isinstance(value, str):
         parsed = datetime.fromisoformat(value.strip())
+        if _NANOSECONDS.search(value):
+            raise ValueError("a time has microseconds: digits below them would be lost")
         return parsed.replace(tzinfo=UTC) if parsed.tzinfo is None else parsed.astimezone(UTC)
     if isinstance(value, int | float) and not isinstance(value, bool):
         return EPOCH + timedelta(seconds=value)
@@ -212,6 +219,8 @@ def as_instant(value: Any) -> datetime:
 
 def _as_date(value: Any) -> date:
     if isinstance(value, datetime):
+        if value.time().replace(tzinfo=None) != time():
+            raise ValueError("a date is wanted: the time of day would be lost")
         return value.date()
     return value if isinstance(value, date) else date.fromisoformat(value)
 
@@ -243,6 +252,9 @@ def _as_decimal(value: Any, type_: pa.DataType) -> Decimal:
     scaled = number.quantize(Decimal(1).scaleb(-type_.scale), context=_WIDE)
     if len(scaled.as_tuple().digits) > type_.precision and scaled != 0:
         raise ValueError(f"more than {type_.precision} digits")
+    if scaled != number:
+        places = f"at most {type_.scale} digits after the point are" if type_.scale else "a whole number is"
+        raise ValueError(f"{places} wanted: the column is DECIMAL({type_.precision}, {type_.scale})")
     return scaled
 
 

@@ -36,9 +36,11 @@ KEY_MARK = b"primary_key"
 """In the metadata of a source's column: it is of the table's key."""
 KEY = "_key"
 WEIGHT = "_weight"
+PLACE = "$place"
+"""The place of a pushed row among the rows of all inputs of its epoch, on its way to `_uid`."""
 
 
-ENGINE_COLUMNS = frozenset({KEY, WEIGHT, "_new", "_row", "_enter", "_leave"})
+ENGINE_COLUMNS = frozenset({KEY, WEIGHT, PLACE, "_new", "_row", "_enter", "_leave"})
 """Columns that the engine puts beside those of a relation, and the hashes `_h0`, `_h1` ...: no relation has others of these names."""
 _HASH = re.compile(r"_h\d+", re.ASCII)
 

@@ -24,7 +24,7 @@ from belvedere.engine.expiry import expire, final_results_below
 from belvedere.engine.failed import Failed, failures_document, failures_of, quarantined
 from belvedere.engine.former_rows import rows_of_keys
 from belvedere.engine.healing import Attempt, Healing, Quarantine, Touched
-from belvedere.engine.ingest import StampedRows, ingest, receive, whole_input
+from belvedere.engine.ingest import StampedRows, in_order, ingest, receive, whole_input
 from belvedere.engine.last_changes import DOCUMENT as CHANGED
 from belvedere.engine.last_changes import with_changes
 from belvedere.engine.late import Arrivals, judge
@@ -348,7 +348,7 @@ class Engine:
     def _ingest(self, arrivals: Arrivals, context: EpochContext) -> tuple[dict[str, StampedRows], int]:
         """Take all inputs' rows in; the next free `_uid` comes back with them."""
         taken: dict[str, StampedRows] = {}
-        next_uid = self.next_uid
+        arrivals, next_uid = in_order(arrivals, self.next_uid, self.last_clock, context.clock)
         for prepared in self.stages:
             id_ = prepared.stage.output
             given, past = arrivals.get(id_), self.past.get(id_)

@@ -6,7 +6,7 @@ the last row of a primary key wins.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import chain
@@ -27,7 +27,7 @@ from belvedere.engine.work import Work, without
 from belvedere.functions.types import quote, type_text
 from belvedere.instants import microseconds
 from belvedere.pieces import in_pieces
-from belvedere.schema import INGEST_TIME, KEY, ROWTIME, TIMESTAMP, UID, WEIGHT
+from belvedere.schema import INGEST_TIME, KEY, PLACE, ROWTIME, TIMESTAMP, UID, WEIGHT
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -43,6 +43,24 @@ class StampedRows:
     stamped: Rows
     rows: int
     next_uid: int
+
+
+def in_order(arrivals: Mapping[str, Any], next_uid: int, since: datetime | None, clock: datetime) -> tuple[dict[str, Any], int]:
+    """Rows that were pushed, with the `_uid` of their place among the rows of all inputs; the number that is free after them.
+
+    Their `_ingest_time` lies between the last epoch's clock (`since`) and this one's: what epochs have done by the clock stays true.
+    """
+    found, free = dict(arrivals), next_uid
+    for id_, given in arrivals.items():
+        if not isinstance(given, pa.Table) or PLACE not in given.schema.names:
+            continue
+        numbers = pc.add(given[PLACE], next_uid)
+        times = pc.min_element_wise(given[INGEST_TIME].cast(pa.int64()), microseconds(clock))
+        times = (times if since is None else pc.max_element_wise(times, microseconds(since))).cast(TIMESTAMP)
+        free = max([free, *(1 + n for n in [pc.max(numbers).as_py()] if n is not None)])
+        rows = given.drop_columns([PLACE, INGEST_TIME])
+        found[id_] = rows.append_column(UID, numbers).append_column(INGEST_TIME, times)
+    return found, free
 
 
 def receive(given: pa.Table | Rows | DataFrame, table: Input, first_uid: int, work: Work) -> StampedRows | None:
@@ -64,9 +82,10 @@ def _received(given: Any, table: Input, first_uid: int, work: Work) -> StampedRo
         return None
     schema = stamp(given.schema.empty_table(), table, first_uid, work.clock).schema
     stamped = work.compute.keep(stream(schema, _stamped(given, table, first_uid, work)))
-    next_uid = first_uid + given.num_rows
     if UID in given.schema.names:
-        next_uid = max(next_uid, 1 + max(pc.max(b.column(0)).as_py() for b in stamped.batches([UID]) if b.num_rows))
+        next_uid = max(first_uid, 1 + max(pc.max(b.column(0)).as_py() for b in stamped.batches([UID]) if b.num_rows))
+    else:
+        next_uid = first_uid + given.num_rows
     return StampedRows(stamped, given.num_rows, next_uid)
 
 

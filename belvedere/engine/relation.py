@@ -9,13 +9,14 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from belvedere.catalog import shown_names
 from belvedere.plan.nodes import Expr
 from belvedere.schema import Schema
 
 
 def name_in_script(relation: str) -> str:
     """A relation as the script calls it: `Hot` for an operator's own state (`Hot$1`) and for earlier definitions (`Hot~1`)."""
-    return relation.partition("$")[0].partition("~")[0]
+    return shown_names(relation.partition("$")[0]).partition("~")[0].partition(" (definition")[0]
 
 
 @dataclass(frozen=True)

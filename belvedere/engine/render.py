@@ -250,12 +250,15 @@ class _Renderer:
 
 
 def session_numbers(node: TimeWindow, query: str) -> str:
-    """The rows of a query over the input of sessions, with the number `_session` of each within its key: gaps begin a session."""
+    """The rows of a query over the input of sessions, with the number `_session` of each within its key.
+
+    A row begins a session if it is more than the gap after the row before it. Spark and Flink merge windows that touch, too.
+    """
     time = quote(node.time)
     by = f"PARTITION BY {', '.join(quote(p) for p in node.partition)} " if node.partition else ""
     source = f"(SELECT * FROM ({query}) AS t WHERE {time} IS NOT NULL) AS t"
     gap = f"unix_micros({time}) - unix_micros(lag({time}) OVER ({by}ORDER BY {time}))"
-    breaks = f"(SELECT *, CASE WHEN {gap} < {node.size}L THEN 0 ELSE 1 END AS `_new` FROM {source}) AS b"
+    breaks = f"(SELECT *, CASE WHEN {gap} <= {node.size}L THEN 0 ELSE 1 END AS `_new` FROM {source}) AS b"
     return f"(SELECT *, sum(`_new`) OVER ({by}ORDER BY {time} RANGE UNBOUNDED PRECEDING) AS `_session` FROM {breaks}) AS s"
 
 

@@ -13,19 +13,18 @@ from typing import Any
 
 import pyarrow as pa
 
-from belvedere.catalog import Catalog, Check, Input, MetadataKind
+from belvedere.catalog import IMPORTED, Catalog, Check, Input, MetadataKind
 from belvedere.errors import BelvedereError, fail
 from belvedere.functions.widening import is_wider
 from belvedere.instants import microseconds
 from belvedere.intake.claims import NOBODY, Claims, claimed_columns
 from belvedere.lang.names import did_you_mean
-from belvedere.rows import arrow_of, as_instant, converted_row, names_of, shown
+from belvedere.rows import arrow_of, as_instant, converted_row, misfit, names_of, shown
 from belvedere.schema import INGEST_TIME, UID, WEIGHT, Column
 from belvedere.store.row_checks import broken_checks
 from belvedere.time.entries import Act, Malformed, ProducerAct
 
 DELETE = "_delete"
-IMPORTED = "~imported"
 LONGEST_TEXT = 1_000
 PIECE_ROWS = 10_000
 REFUSED_MOST = 10_000
@@ -120,8 +119,10 @@ def read_rows(table: Input, rows: Sequence[Any], claims: Claims = NOBODY) -> Pus
                 refuse_made(table, place, row, key_names if going else ())
             if going:
                 found_key = {k: v for k, v in row.items() if k.casefold() in key_names}
+                _refuse_points(table.name, place, found_key, key)
                 fitting.append((place, -1, converted_row(table.name, place, found_key, key, key_names)))
             else:
+                _refuse_points(table.name, place, row, columns)
                 fitting.append(
                     (place, 1, converted_row(table.name, place, _without_mark(row, names), columns, names, table.defaults))
                 )
@@ -147,6 +148,15 @@ def read_rows(table: Input, rows: Sequence[Any], claims: Claims = NOBODY) -> Pus
     refused.sort(key=lambda r: r[0].index)
     places = tuple(p for p, _, _ in fitting)
     return Pushed(found.append_column(WEIGHT, weights), places, tuple(m for m, _ in refused), tuple(c for _, c in refused))
+
+
+def _refuse_points(table: str, place: int, row: Mapping[str, Any], columns: Sequence[Column]) -> None:
+    """Raise B6001 for `2.0` where a whole number is wanted: files refuse it too."""
+    whole = {c.name.casefold(): c for c in columns if pa.types.is_integer(c.type)}
+    for name, value in row.items():
+        column = whole.get(name.casefold()) if isinstance(value, float) else None
+        if column is not None:
+            raise misfit(table, place, column, value, ValueError("a whole number is wanted, without a point"))
 
 
 def _arrow(rows: list[dict[str, Any]], columns: Sequence[Column]) -> pa.Table:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from belvedere.catalog import Catalog
+from belvedere.catalog import IMPORTED, Catalog, shown_names
 from belvedere.errors import Diagnostic, Severity
 from belvedere.plan.nodes import Scan
 
@@ -45,8 +45,11 @@ def _vanished(catalog: Catalog) -> Iterator[Diagnostic]:
         private = relationship.name.startswith("_") or relationship.owner not in catalog.public
         if table is None or private or relationship.target in catalog.public or table.late_of is not None:
             continue
-        message = (
-            f"the API does not show `{catalog.name_of(relationship.owner)}.{relationship.name}`: `{table.name}` is not stored"
+        shown = shown_names(table.id)
+        message = f"the API does not show `{catalog.name_of(relationship.owner)}.{relationship.name}`: `{shown}` is not stored"
+        imported = f"`{shown_names(table.name)}` is of another script: import it, too" if IMPORTED in table.name else None
+        hint = (
+            imported
+            or f"lead to a view of it, or call the relationship `_{relationship.name}`: then it is for the script alone"
         )
-        hint = f"lead to a view of it, or call the relationship `_{relationship.name}`: then it is for the script alone"
         yield Diagnostic("B8023", message, Severity.NOTICE, relationship.span, hint=hint)

@@ -66,14 +66,21 @@ def _endless_joins(catalog: Catalog) -> list[Diagnostic]:
             cut = versions.get(id(join))
             bounded = _bounds_time(join, catalog) or (cut is not None and _settles(cut, catalog))
             if None not in sides and sides[0] != sides[1] and not bounded:
-                found.append(_endless_join(view, sides[0] or "", sides[1] or "", versions=cut is not None))
+                late = [t for t in catalog.inputs.values() if t.name in sides and t.watermarks and t.late is LatePolicy.KEEP]
+                ties = cut is not None or _ties_times(join, catalog, settled=False)
+                used = [t.name for t in late] if ties else []
+                found.append(_endless_join(view, sides[0] or "", sides[1] or "", versions=cut is not None, late=used))
                 break
     return found
 
 
-def _endless_join(view: View, left: str, right: str, *, versions: bool) -> Diagnostic:
+def _endless_join(view: View, left: str, right: str, *, versions: bool, late: list[str]) -> Diagnostic:
+    """`late` are the streams of it whose late rows are used, where nothing else keeps the rows."""
     message = f"the join in `{view.name}` keeps all rows of `{left}` and `{right}` for ever"
-    if versions:
+    if late:
+        names = " and ".join(f"`{n}`" for n in late)
+        hint = f"say LATE DROP for {names}: their late rows are used, so no bound tells that no row will come"
+    elif versions:
         hint = f"say WATERMARK FOR the times of `{left}` and `{right}`: rows and versions leave once the bounds of both have passed them"
     else:
         hint = "filter one side by `time + n DAY >= now()`, or make it state: `DISTINCT T ON key ORDER BY time DESC`"
@@ -83,12 +90,12 @@ def _endless_join(view: View, left: str, right: str, *, versions: bool) -> Diagn
 def _bounds_time(join: Join, catalog: Catalog) -> bool:
     if join.kind in (JoinKind.SEMI, JoinKind.ANTI) or (join.condition is not None and reads_clock(join.condition)):
         return True
-    return join.kind is JoinKind.INNER and _ties_times(join, catalog)
+    return join.kind in (JoinKind.INNER, JoinKind.LEFT, JoinKind.RIGHT, JoinKind.FULL) and _ties_times(join, catalog)
 
 
-def _ties_times(join: Join, catalog: Catalog) -> bool:
-    """Whether each side's rows are final once the other side's bound is far enough."""
-    known = event_times(catalog, settled=True)
+def _ties_times(join: Join, catalog: Catalog, settled: bool = True) -> bool:
+    """Whether each side's rows are final once the other side's bound is far enough; `settled`: with what becomes of late rows."""
+    known = event_times(catalog, settled=settled)
     for one, other in ((join.left, join.right), (join.right, join.left)):
         tied = implied_bounds(bounds_of(other, known), join.condition)
         if not any(c.name in tied and is_time(c.type) for c in one.schema):

@@ -6,7 +6,7 @@ definition of a name has the name itself as id, earlier ones `Name~1`, `Name~2`)
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from copy import copy
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -30,6 +30,12 @@ class NamedRelation:
     """The name of the table under which this one is nested."""
     parent_key: tuple[tuple[str, str], ...] = ()
     span: Span | None = None
+    sealed: frozenset[str] = frozenset()
+    """The private columns that it has from another script: they are there, and no query here may name them."""
+    grows: str | None = None
+    """The id of the version that this one is with a column more, with another expression for one, or made distinct."""
+    overrides: str | None = None
+    """The column of that version which has another expression here."""
 
     def relationship(self, name: str) -> Relationship | None:
         """The relationship of that name, whatever its case."""
@@ -91,7 +97,12 @@ class Definitions:
         return f"{name}~{len(self.versions.get(name.casefold(), ())) + 1}"
 
     def define(
-        self, made: Input | View | Subscription, relationships: Mapping[str, Relationship] | None = None
+        self,
+        made: Input | View | Subscription,
+        relationships: Mapping[str, Relationship] | None = None,
+        sealed: frozenset[str] = frozenset(),
+        grows: str | None = None,
+        overrides: str | None = None,
     ) -> NamedRelation:
         """A new version of a name: an input, a view or a subscription. No statement may take a name of the store's own tables."""
         if made.span is not None and made.name.casefold().startswith(OWN_TABLES):
@@ -110,7 +121,9 @@ class Definitions:
             self.views[made.id] = made
             parent = self.relations[made.parent].name if made.parent is not None else None
             pairs = made.parent_key
-        relation = NamedRelation(made.id, made.name, made.schema, dict(relationships or {}), parent, pairs, made.span)
+        relation = NamedRelation(
+            made.id, made.name, made.schema, dict(relationships or {}), parent, pairs, made.span, sealed, grows, overrides
+        )
         self.relations[made.id] = relation
         self.versions.setdefault(made.name.casefold(), []).append(made.id)
         self.broken.discard(made.name.casefold())
@@ -123,11 +136,20 @@ class Definitions:
         self.relations[owner.id] = replace(owner, relationships=relations)
 
     def target_of(self, relationship: Relationship) -> NamedRelation:
-        """Where a relationship leads: what the target's name means now, so long as the columns of the join are still there."""
+        """Where a relationship leads: the definition that it saw, with the columns that have been added to that since."""
         then = self.relations[relationship.target]
-        now = self.latest(then)
-        used = relationship.columns_of(TARGET) | {t for _, t in relationship.pairs}
-        return now if all(now.schema.find(name) is not None for name in used) else then
+        return self.grown(then, relationship.columns_of(TARGET) | {t for _, t in relationship.pairs})
+
+    def grown(self, relation: NamedRelation, fixed: Container[str] = ()) -> NamedRelation:
+        """A version of a name with the columns that statements have added to it, up to one that overrides a `fixed` column.
+
+        A later definition of the name is another table.
+        """
+        for id_ in self.versions.get(relation.name.casefold(), ()):
+            version = self.relations[id_]
+            if version.grows == relation.id and version.overrides not in fixed:
+                relation = version
+        return relation
 
     def in_order(self, relationship: Relationship) -> Relationship:
         """The relationship with its target's own order, where it says none."""
@@ -151,10 +173,6 @@ class Definitions:
         """The current version of a name (nested tables have dotted names), whatever its case."""
         ids = self.versions.get(name.casefold())
         return self.relations[ids[-1]] if ids else None
-
-    def latest(self, relation: NamedRelation) -> NamedRelation:
-        """What the name of a relation means now."""
-        return self.find(relation.name) or relation
 
     def missing(self, name: str, candidates: Iterable[str]) -> str | None:
         """A hint for a name that is not defined here."""

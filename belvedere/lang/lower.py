@@ -6,7 +6,7 @@ name it stay silent about it. Imports of other scripts compile these first, once
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from belvedere.lang.checks_catalog import check_catalog
 from belvedere.lang.checks_flink import flink_values, flink_windows
 from belvedere.lang.checks_open import changing_arguments, open_windows
 from belvedere.lang.checks_own import unplaced_calls
-from belvedere.lang.definitions import Definitions
+from belvedere.lang.definitions import Definitions, NamedRelation
 from belvedere.lang.lower_columns import define_column
 from belvedere.lang.lower_imports import Ask, Importer, answered
 from belvedere.lang.lower_inputs import define_created
@@ -107,9 +107,12 @@ def lower_statements(
             lowering.definitions.lines[name.casefold()] = script.text.count("\n", 0, statement.span.start) + 1
     done = reached.count if reached is not None else 0
     for count, statement in enumerate(script.statements[done:], done + 1):
+        name = _name_of(statement)
+        before = lowering.definitions.find(name) if name is not None else None
         try:
             _lower(statement, lowering, importer)
             lowering.read_hints(statement)
+            lowering.diagnostics += _taken_away(lowering.definitions, before, statement)
         except BelvedereError as error:
             lowering.diagnostics += error.diagnostics
             _break(statement, lowering.definitions)
@@ -169,6 +172,24 @@ def _name_of(statement: Statement) -> str | None:
     return statement.path.text if isinstance(statement, DefineRelationship) else defined_name(statement)
 
 
+def _taken_away(definitions: Definitions, before: NamedRelation | None, statement: Statement) -> Iterator[Diagnostic]:
+    """A notice (B4046) where another definition of a name has not all that the one before it has."""
+    after = definitions.find(before.name) if before is not None else None
+    if before is None or after is None or after.id == before.id or after.grows == before.id or after.parent is not None:
+        return
+    columns = [c.name for c in before.schema.visible if after.schema.find(c.name) is None]
+    links = [r.name for r in before.relationships.values() if after.relationship(r.name) is None]
+    parts = [
+        f"{kind} {', '.join(f'`{n}`' for n in names)}"
+        for kind, names in (("columns", columns), ("relationships", links))
+        if names
+    ]
+    if parts:
+        message = f"`{after.name}` is defined again, without the {' and '.join(parts)} of its definition before"
+        hint = "statements above see the former one, and relationships that lead to it stay; define what is wanted again below"
+        yield Diagnostic("B4046", message, Severity.NOTICE, statement.span, hint=hint)
+
+
 def _break(statement: Statement, definitions: Definitions) -> None:
     """Names that a refused statement would have defined: others say nothing more about them."""
     name = _name_of(statement)
@@ -211,7 +232,7 @@ def finish(lowering: ScriptLowering) -> Catalog:
 def _present(parent: str | None, definitions: Definitions, ids: dict[str, str]) -> str | None:
     if parent is None:
         return None
-    return ids[definitions.latest(definitions.relations[parent]).id]
+    return ids[definitions.grown(definitions.relations[parent]).id]
 
 
 def rename_scans(node: Node, ids: Mapping[str, str]) -> Node:

@@ -8,25 +8,28 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pyarrow as pa
 from sqlglot import exp
 
-from belvedere.catalog import OWNER, relationship_column
+from belvedere.catalog import EVENT_COLUMNS, OWNER, relationship_column
 from belvedere.errors import BelvedereError, Span, fail
 from belvedere.functions.table import is_aggregate
 from belvedere.lang.definitions import NamedRelation
 from belvedere.lang.lower_inputs import PARENT
 from belvedere.lang.names import did_you_mean
 from belvedere.lang.script_lowering import ScriptLowering
-from belvedere.lang.select.frame import Frame, StatementContext, named_source, scan
+from belvedere.lang.select.arrivals import rows_with_arrivals
+from belvedere.lang.select.frame import Frame, StatementContext, named_source
 from belvedere.lang.select.grouping import contains_aggregate
 from belvedere.lang.select.path_aggregates import expand_path_aggregates
 from belvedere.lang.select.resolve import Resolver
 from belvedere.lang.select.scope import FromItem, name_parts
 from belvedere.lang.select.subqueries import attach_all
-from belvedere.lang.statements.tree import DefineColumn, DottedName
+from belvedere.lang.statements.tree import DefineColumn, DottedName, Part
 from belvedere.lang.view_order import own_order
 from belvedere.plan.keys import item_of, unused_name
 from belvedere.plan.nodes import Expr, Item, Project
+from belvedere.schema import INGEST_TIME, UID, Schema
 
 
 def define_column(script: ScriptLowering, statement: DefineColumn) -> None:
@@ -42,11 +45,16 @@ def add_column(
     """A new version of the owner with one more column, or another one of that name."""
     owner = script.definitions.relations[owner.id]
     owner = replace(owner, relationships=dict(owner.relationships))  # the version before keeps its own
+    if owner.id in script.definitions.subscriptions:
+        _add_to_events(script, owner, path, expression, span, doc)
+        return
     context = script.context()
     frame = Frame(context)
-    frame.plan, source = named_source(scan(owner), OWNER, context.names, owner)
+    said = {c.name.casefold() for c in expression.find_all(exp.Column)} & {UID, INGEST_TIME}
+    rows = rows_with_arrivals(script.definitions, owner, said)
+    frame.plan, source = named_source(rows, OWNER, context.names, owner)
     frame.scope.sources.append(source)
-    frame.scope.sources.append(replace(source, alias=owner.name.rpartition(".")[2], bare=False))
+    frame.scope.sources.append(replace(source, alias=owner.name.rpartition(".")[2].partition("~")[0], bare=False))
     if contains_aggregate(expression):
         raise _pathless_aggregate(expression, owner, context)
     expr = Resolver(frame).resolve(expression)
@@ -67,7 +75,33 @@ def add_column(
     defined = view or script.definitions.inputs.get(owner.id)
     before = defined.doc if defined is not None else None
     order = own_order(view.order, _still(plan, source)) if view is not None else ()
-    script.add_view(owner.name, plan, span, before, like=owner, parent=parent, order=order)
+    replaced = owner.schema.find(name)
+    overrides = replaced.name if replaced is not None else None
+    script.add_view(owner.name, plan, span, before, like=owner, parent=parent, order=order, overrides=overrides)
+
+
+def _add_to_events(
+    script: ScriptLowering, owner: NamedRelation, path: DottedName, expression: exp.Expr, span: Span, doc: str | None
+) -> None:
+    """A column of a subscription's events: its query selects it too, so the events stay events."""
+    definitions, name = script.definitions, path.last.text
+    before = definitions.subscriptions[owner.id]
+    read = next((c for c in expression.find_all(exp.Column) if c.name.casefold() in EVENT_COLUMNS), None)
+    if read is not None or name.casefold() in EVENT_COLUMNS:
+        column = read.name if read is not None else name
+        hint = f"write a view over the events: `V := SELECT *, ... FROM {owner.name}`"
+        message = f"`{column}` is made with the event: a column of the subscription `{owner.name}` is computed of its rows"
+        raise fail("B4047", message, span=path.span, hint=hint)
+    observed = definitions.relations[before.view]
+    columns = DottedName((Part(observed.name, path.span), path.last))
+    add_column(script, observed, columns, expression, span, doc)
+    grown = definitions.grown(observed)
+    shown = {c.name: c.hidden for c in owner.schema}
+    known = [replace(c, hidden=shown.get(c.name, c.hidden)) for c in grown.schema if c.name not in EVENT_COLUMNS]
+    old = pa.struct([pa.field(c.name, c.type, c.nullable) for c in grown.schema.visible])
+    own = [replace(c, type=old) if c.name == "_old" else c for c in owner.schema if c.name in EVENT_COLUMNS]
+    made = replace(before, id=definitions.new_id(owner.name), view=grown.id, schema=Schema((*known, *own), owner.schema.key))
+    definitions.define(made, owner.relationships, owner.sealed, owner.id)
 
 
 def _still(plan: Project, source: FromItem) -> dict[str, str]:
@@ -89,7 +123,9 @@ def _pathless_aggregate(expression: exp.Expr, owner: NamedRelation, context: Sta
 def _with_column(script: ScriptLowering, frame: Frame, source: FromItem, owner: NamedRelation, new: Item) -> list[Item]:
     """All columns in their order, the new one in its place or after the last visible one. An overridden column that the key or a
     relationship still needs stays under a hidden name."""
-    items = [item_of(frame.plan.schema[s.internal], c.name) for c, s in zip(owner.schema, source.columns, strict=True)]
+    items = [
+        item_of(frame.plan.schema[s.internal], c.name) for c, s in zip(owner.schema, source.columns, strict=False)
+    ]  # columns of arrival may follow
     replaced = owner.schema.find(new.name)
     if replaced is None:
         items.insert(max((n for n, i in enumerate(items) if not i.hidden), default=-1) + 1, new)

@@ -7,23 +7,22 @@ definitions. Another script is compiled once; a circle is refused and shown.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
-from belvedere.catalog import Input, SourceTable, Subscription, View
+from belvedere.catalog import SourceTable
 from belvedere.errors import BelvedereError, Diagnostic, Severity, Span, fail
 from belvedere.lang.definitions import Definitions, NamedRelation
+from belvedere.lang.imported import bring_in
 from belvedere.lang.lower_inputs import define_imported
 from belvedere.lang.names import did_you_mean
 from belvedere.lang.script_lowering import ScriptLowering
 from belvedere.lang.source_tables import source_table, table_names
 from belvedere.lang.statements.parse import parse_script
 from belvedere.lang.statements.tree import DottedName, ImportAll, ImportTable, Part
-from belvedere.plan.nodes import Scan
-from belvedere.plan.rewrite import replace_scans
 from belvedere.settings import ProjectSettings, Source, TableFinder, read_file
 
 SUFFIX = ".sqrl"
@@ -155,7 +154,8 @@ class Importer:
     def _from_source(self, source: Source, table: str, name: str | None, statement: ImportTable | ImportAll) -> None:
         """A table of a source, under a name or the one that it has there."""
         found = source_table(source, table, self._finder, span=statement.span)
-        columns = found.schema if found.is_found else None
+        self.into.diagnostics += (Diagnostic("B6111", n, Severity.WARNING, statement.span) for n in found.notes)
+        columns = found.schema.remove_metadata() if found.is_found else None
         origin = SourceTable(source.name, found.name, source.connector, dict(source.options), columns)
         define_imported(self.into.definitions, found.name if name is None else name, found, origin, statement, self.into.file)
 
@@ -239,47 +239,9 @@ class Importer:
             raise fail("B2014", f"script `{script.name}` cannot be read: {why}", span=span, hint=hint) from error
 
     def _take(self, other: Definitions, wanted: list[NamedRelation], script: Path, names: dict[str, str]) -> None:
-        """Bring relations of another script in, with all that they rest on. What was not asked for gets a name that no script can
-        say; nested tables come along under their parent's new name."""
-        mine = self.into.definitions
-        here = {origin: id_ for id_, origin in mine.origins.items()}
-        renamed: dict[str, str] = {}
+        """Bring relations of another script in: `names` says what each is called here, by its folded name there."""
         shown = {r.name.casefold(): names.get(r.name.casefold(), r.name) for r in wanted}
-        for id_ in _needed(other, [r.id for r in wanted]):
-            relation = other.relations[id_]
-            root = _root(other, relation)
-            name = shown.get(root.casefold(), f"_{root}~imported") + relation.name[len(root) :]
-            origin = other.origins.get(id_, (script, id_))
-            if root.casefold() not in shown and origin in here:
-                renamed[id_] = here[origin]  # it came by another way
-                continue
-            new_id = mine.new_id(name)
-            mine.origins[new_id] = origin
-            renamed[id_] = new_id
-            self._copy(other, relation, new_id, name, renamed)
-        for new_id in (i for i in renamed.values() if i not in here.values()):
-            relation = mine.relations[new_id]
-            for folded, r in list(relation.relationships.items()):
-                if r.target in renamed:
-                    relation.relationships[folded] = replace(r, target=renamed[r.target])
-                elif r.target not in mine.relations:
-                    del relation.relationships[folded]
-
-    def _copy(self, other: Definitions, relation: NamedRelation, new_id: str, name: str, renamed: dict[str, str]) -> None:
-        made: Input | View | Subscription
-        if relation.id in other.inputs:
-            found = other.inputs[relation.id]
-            made = replace(found, id=new_id, name=name, late_of=renamed.get(found.late_of or ""))
-        elif relation.id in other.views:
-            view = other.views[relation.id]
-            plan = replace_scans(view.plan, lambda scan: replace(scan, relation=renamed[scan.relation]))
-            made = replace(view, id=new_id, name=name, plan=plan, parent=renamed.get(view.parent or ""))
-        else:
-            subscription = other.subscriptions[relation.id]
-            made = replace(subscription, id=new_id, name=name, view=renamed[subscription.view])
-        if relation.id in other.histories and not name.endswith("~imported"):
-            self.into.definitions.histories[new_id] = other.histories[relation.id]
-        self.into.definitions.define(made, relation.relationships)
+        bring_in(self.into.definitions, other, wanted, script, shown)
 
 
 def _public(other: Definitions) -> list[NamedRelation]:
@@ -287,34 +249,6 @@ def _public(other: Definitions) -> list[NamedRelation]:
     return [r for r in other if not r.name.startswith("_") and "~" not in r.name]
 
 
-def _root(other: Definitions, relation: NamedRelation) -> str:
-    """The name of the table under which a relation is nested at last, or its own."""
-    while relation.parent is not None and (above := other.find(relation.parent)) is not None:
-        relation = above
-    return relation.name
-
-
 def _within(namespace: str, name: str) -> str:
     """A name, or `LATE(name)`, in a namespace."""
     return f"LATE({namespace}{name[5:]}" if name.startswith("LATE(") else namespace + name
-
-
-def _needed(other: Definitions, wanted: list[str]) -> list[str]:
-    """The ids that relations rest on or lead to, in the order of definition."""
-    seen: set[str] = set()
-    todo = list(wanted)
-    while todo:
-        id_ = todo.pop()
-        if id_ in seen:
-            continue
-        seen.add(id_)
-        if id_ in other.views:
-            todo += [n.relation for n in other.views[id_].plan.walk() if isinstance(n, Scan)]
-        late_of = other.inputs[id_].late_of if id_ in other.inputs else None
-        if late_of is not None:
-            todo.append(late_of)
-        if id_ in other.subscriptions:
-            todo.append(other.subscriptions[id_].view)
-        relation = other.relations[id_]
-        todo += [r.target for r in relation.relationships.values()]
-    return [id_ for id_ in other.relations if id_ in seen]

@@ -11,6 +11,7 @@ from belvedere.catalog import Export, QueryTemplate
 from belvedere.errors import fail
 from belvedere.lang.lower_views import define_subscription
 from belvedere.lang.names import did_you_mean
+from belvedere.lang.nested_rows import with_parent
 from belvedere.lang.parameters import declared_parameters, infer_parameters, typed_parameters
 from belvedere.lang.parametrised import split_parameters
 from belvedere.lang.script_lowering import ScriptLowering, finish_plan, refuse_variants
@@ -37,6 +38,8 @@ def define_export(script: ScriptLowering, statement: ExportStatement) -> None:
     if script.sinks is not None and statement.sink.text.casefold() not in {s.casefold() for s in script.sinks}:
         hint = did_you_mean(statement.sink.text, script.sinks) or f"add [sinks.{statement.sink.text}] to belvedere.toml"
         raise fail("B6110", f"sink `{statement.sink.text}` is not configured", span=statement.sink.span, hint=hint)
+    if relation.parent is not None:
+        relation = script.add_view(f"{relation.name}~export", script.by_content(with_parent(relation)), statement.span, None)
     script.exports.append(Export(relation.id, statement.sink.text, statement.target.text, {}, statement.span))
 
 

@@ -15,6 +15,7 @@ from belvedere.errors import BelvedereError, fail
 from belvedere.lang.definitions import NamedRelation
 from belvedere.lang.lower_local_queries import define_local_query, define_nested
 from belvedere.lang.parameters import declared_parameters, typed_parameters
+from belvedere.lang.relationship_joins import spelled_out, with_equalities
 from belvedere.lang.script_lowering import ScriptLowering
 from belvedere.lang.select.frame import Frame, named_source, scan
 from belvedere.lang.select.from_items import find_relation, lower_item
@@ -73,6 +74,10 @@ def _define(script: ScriptLowering, statement: DefineRelationship) -> bool:
         )
     parameters = declared_parameters(statement.parameters)
     context = script.context(typed_parameters(parameters))
+    frame = Frame(context)
+    frame.plan, source = named_source(scan(owner), OWNER, context.names, owner)
+    frame.scope.sources.append(replace(source, bare=False))
+    statement = spelled_out(frame, statement)
     simple = len(statement.joins) == 1 and _plain_target(statement.joins[0])
     if not simple:
         if parameters:
@@ -80,9 +85,6 @@ def _define(script: ScriptLowering, statement: DefineRelationship) -> bool:
         _define_through(script, owner, statement)
         return True
     join = statement.joins[0]
-    frame = Frame(context)
-    frame.plan, source = named_source(scan(owner), OWNER, context.names, owner)
-    frame.scope.sources.append(replace(source, bare=False))
     target = find_relation(frame, path_of(join.this))
     right, targets = lower_item(frame, join.this)
     frame.scope.sources += targets
@@ -114,7 +116,7 @@ def _define(script: ScriptLowering, statement: DefineRelationship) -> bool:
 
 
 def _plain_target(join: exp.Join) -> bool:
-    plain = isinstance(join.this, exp.Table) and isinstance(join.this.this, exp.Identifier) and not join.args.get("using")
+    plain = isinstance(join.this, exp.Table) and isinstance(join.this.this, exp.Identifier)
     return plain and path_of(join.this)[0].name != OWNER
 
 
@@ -151,6 +153,7 @@ def _define_through(script: ScriptLowering, owner: NamedRelation, statement: Def
 def joined_query(statement: DefineRelationship) -> exp.Select:
     """The last table's columns over the joins, without ORDER BY and LIMIT."""
     first, last = statement.joins[0], statement.joins[-1].this
+    first = with_equalities(first) if first.args.get("using") else first
     query = exp.Select(expressions=[exp.Column(this=exp.Star(), table=exp.to_identifier(last.alias_or_name))])
     query.set("from_", exp.From(this=first.this.copy()))
     query.set("joins", [j.copy() for j in statement.joins[1:]])

@@ -12,8 +12,10 @@ import pyarrow as pa
 from sqlglot import exp
 
 from belvedere.catalog import ChangeKind, Subscription
+from belvedere.lang.relationships import target_column
 from belvedere.lang.script_lowering import ScriptLowering
-from belvedere.lang.select.frame import Frame, StatementContext, named_source, scan
+from belvedere.lang.select.arrivals import rows_with_arrivals
+from belvedere.lang.select.frame import Frame, StatementContext, named_source
 from belvedere.lang.select.items import make_order
 from belvedere.lang.select.queries import lower_query
 from belvedere.lang.select.resolve import Resolver
@@ -53,7 +55,9 @@ def define_distinct(script: ScriptLowering, statement: DistinctOn) -> None:
     relation = script.owner(statement.table.parts, statement.table.span)
     frame = Frame(context)
     called = statement.alias.text if statement.alias is not None else relation.name
-    frame.plan, source = named_source(scan(relation), called, context.names, relation)
+    said = {c.name.casefold() for e in (*statement.keys, *statement.order) for c in e.find_all(exp.Column)}
+    rows = rows_with_arrivals(script.definitions, relation, said)
+    frame.plan, source = named_source(rows, called, context.names, relation)
     frame.scope.sources.append(source)
     keys = [Resolver(frame).resolve(k) for k in statement.keys]
     orders = [make_order(o, Resolver(frame).resolve(o.this)) for o in statement.order]
@@ -67,12 +71,18 @@ def define_distinct(script: ScriptLowering, statement: DistinctOn) -> None:
             )
         frame.check_order(key, written)
         partition.append(key.name)
-    top = TopK(frame.plan, (*orders, *_arrival(source, orders)), 1, partition=tuple(partition))
-    plan = Project(top, tuple(replace(item_of(frame.plan.schema[c.internal]), name=c.name) for c in source.columns))
     name = statement.path.text
     same = script.definitions.find(name)
     like = same if same is not None and same.name == relation.name else None
-    script.keep_history(script.add_view(name, plan, statement.span, statement.doc, like=like), statement.history)
+    parent = None
+    if like is not None and like.parent is not None:  # rows of a nested table are distinct within their parent
+        parent = (script.definitions.get(like.parent), like.parent_key)
+        owned = (target_column(source, own) for own, _ in like.parent_key)
+        partition = [*(n for n in owned if n not in partition), *partition]
+    top = TopK(frame.plan, (*orders, *_arrival(source, orders)), 1, partition=tuple(partition))
+    plan = Project(top, tuple(replace(item_of(frame.plan.schema[c.internal]), name=c.name) for c in source.columns))
+    made = script.add_view(name, plan, statement.span, statement.doc, like=like, parent=parent)
+    script.keep_history(made, statement.history)
 
 
 def _arrival(source: FromItem, orders: Sequence[Order]) -> tuple[Order, ...]:
@@ -87,7 +97,7 @@ def define_subscription(script: ScriptLowering, statement: CreateSubscription) -
     context = script.context()
     name = statement.path.text
     plan = _unordered(lower_query(statement.query, context), statement.query, context)
-    observed = script.add_view(f"{name}~query", plan, statement.span, None)
+    observed = script.add_view(f"{name}~query", script.by_content(plan), statement.span, None)
     own = (OPERATION, EVENT_TIME, SEQUENCE, OLD)
     taken = next((c.name for c in observed.schema.visible if c.name in own), None)
     if taken is not None:

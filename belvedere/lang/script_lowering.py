@@ -17,6 +17,7 @@ from belvedere.functions.types import Typed
 from belvedere.lang.definitions import Definitions, NamedRelation
 from belvedere.lang.lower_inputs import kept_for
 from belvedere.lang.names import did_you_mean, refuse_engine_columns
+from belvedere.lang.nested_rows import by_content
 from belvedere.lang.query_hints import ON_ERROR, PLACEMENTS, PROMISES, QUERY_BY, idle_hint
 from belvedere.lang.select.frame import StatementContext
 from belvedere.lang.select.queries import new_context
@@ -77,8 +78,9 @@ class ScriptLowering:
         like: NamedRelation | None = None,
         parent: tuple[NamedRelation, tuple[tuple[str, str], ...]] | None = None,
         order: tuple[Order, ...] = (),
+        overrides: str | None = None,
     ) -> NamedRelation:
-        """A new version of a name. `like` is the version before, whose relationships it keeps."""
+        """A new version of a name. `like` is the version before, whose relationships it keeps; it `overrides` a column of that."""
         plan = finish_plan(plan, self._nested)
         self._refuse_unstorable(plan, span)
         id_ = self.definitions.new_id(name)
@@ -86,10 +88,16 @@ class ScriptLowering:
         view = View(
             id_, like.name if like is not None else name, plan, plan.schema, span, doc, of, pairs, self.written(span), order
         )
-        relation = self.definitions.define(view, like.relationships if like is not None else None)
-        if like is not None and like.id in self.definitions.histories:  # the table with one more column is the same table
+        if like is None:
+            return self.definitions.define(view)
+        relation = self.definitions.define(view, like.relationships, like.sealed, like.id, overrides)
+        if like.id in self.definitions.histories:  # the table with one more column is the same table
             self.definitions.histories[id_] = self.definitions.histories.pop(like.id)
         return relation
+
+    def by_content(self, plan: Node) -> Node:
+        """A plan whose rows are told apart by what they say, where their places in arrays move."""
+        return by_content(finish_plan(plan, self._nested), self.definitions)
 
     def _nested(self, id_: str) -> Node | None:
         """The plan of a view."""

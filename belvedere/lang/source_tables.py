@@ -6,6 +6,7 @@ the project file declares, else those with which the store began (`Source.stored
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -18,6 +19,9 @@ from belvedere.lang.names import did_you_mean
 from belvedere.schema import KEY_MARK, Column
 from belvedere.settings import Source, TableFinder
 
+NOTES = b"notes"
+"""In the metadata of the columns that a connector found: texts for people, as JSON."""
+
 
 @dataclass(frozen=True)
 class TableSchema:
@@ -28,6 +32,8 @@ class TableSchema:
     primary_key: tuple[str, ...] = ()
     is_found: bool = False
     """Whether its rows told its columns, now or when the store began."""
+    notes: tuple[str, ...] = ()
+    """What people should know of its columns."""
 
 
 def table_names(source: Source, finder: TableFinder) -> tuple[str, ...]:
@@ -66,7 +72,8 @@ def source_table(source: Source, table: str, finder: TableFinder, *, span: Span 
     if missing is not None:
         hint = did_you_mean(missing, schema.names)
         raise fail("B6105", f'primary key "{missing}" of table "{name}" is none of its columns', span=span, hint=hint)
-    return TableSchema(name, schema, key, found)
+    notes = tuple(json.loads((schema.metadata or {}).get(NOTES, b"[]")))
+    return TableSchema(name, schema, key, found, notes)
 
 
 def refuse_map_keys(table: str, columns: Iterable[pa.Field | Column], span: Span | None = None) -> None:

@@ -125,8 +125,8 @@ def _time_window(node: TimeWindow, below: Bounds) -> dict[str, int]:
     """The starts and ends of the windows that a row at the bound or later can still be in."""
     bound = below.get(node.time)
     if node.kind is TimeWindowKind.SESSION:
-        # a row joins the sessions that end after it, and changes their start and every row's columns
-        own = {} if bound is None else {node.end: min(FOREVER, bound + 1) if bound != NEVER else NEVER}
+        # a row joins the sessions that end at its time or later, and changes their start and every row's columns
+        own = {} if bound is None else {node.end: bound}
         return {**_only(below, node.partition), **own}
     if bound is None:
         return dict(below)

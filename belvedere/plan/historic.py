@@ -4,6 +4,6 @@ from __future__ import annotations
 
 from belvedere.plan.spl_aggregate import SplAggregate
 from belvedere.plan.spl_join import SplJoin
-from belvedere.plan.time_nodes import Emit, InOrder
+from belvedere.plan.time_nodes import Emit, InOrder, Observed
 
-HISTORIC = (Emit, InOrder, SplAggregate, SplJoin)
+HISTORIC = (Emit, InOrder, Observed, SplAggregate, SplJoin)

@@ -116,3 +116,19 @@ class InOrder(Node):
         number = Column(SEQUENCE, pa.int64(), nullable=False, hidden=True)
         shown = tuple(c for c in self.input.schema if not c.hidden or c.name == self.time)
         return Schema((*shown, number), (SEQUENCE,))
+
+
+@dataclass(frozen=True)
+class Observed(Node):
+    """The events of a subscription in batch: one for each row of the input that is new, changed or gone since the epoch before.
+
+    `on` is add, change or delete; `events` are the columns of the events. The engine makes events of deltas, without this node.
+    """
+
+    input: Node
+    on: str
+    events: Schema
+
+    @cached_property
+    def schema(self) -> Schema:
+        return self.events

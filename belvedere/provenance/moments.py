@@ -39,12 +39,15 @@ class Moment:
 
 
 def arrival(asker: Asker, input_: str, time: datetime, uid: int) -> Moment:
-    """The epoch in which a row of an input arrived, by its `_ingest_time` and its `_uid`."""
-    epochs = _epochs(asker, time)
-    if len(epochs) > 1:
-        rows = [_row(asker, e) for e in epochs]
-        epochs = [r.epoch for r in rows if r is not None and uid < _next_uid(r)][:1]
-    return Moment(epochs[0] if epochs else _spanned(asker, input_, time, uid), time)
+    """The epoch that took in a row of an input: the first that is not before its `_ingest_time` and has numbered its `_uid`."""
+    (least, first), *_ = asker.reader.execute(f"SELECT min(epoch), min(clock) FROM {EPOCH}")
+    if first is not None and (least == 1 or int(first) <= microseconds(time)):
+        later = f"SELECT epoch FROM {EPOCH} WHERE clock >= {microseconds(time)} ORDER BY epoch"
+        rows = (_row(asker, int(epoch)) for (epoch,) in asker.reader.execute(later))
+        found = next((r for r in rows if r is not None and uid < _next_uid(r)), None)
+        if found is not None:
+            return Moment(found.epoch, found.clock)
+    return Moment(_spanned(asker, input_, time, uid), time)
 
 
 def emitted_in(asker: Asker, time: datetime) -> Moment:
@@ -57,14 +60,14 @@ def emitted_in(asker: Asker, time: datetime) -> Moment:
 
 
 def arrived_in(asker: Asker, moment: Moment) -> Wanted:
-    """What rows of an input have in common that arrived in an epoch; where others have its clock, the numbers that it gave to rows."""
-    tests: list[exp.Expr] = [exp.EQ(this=column(INGEST_TIME), expression=constant(moment.time, TIMESTAMP))]
-    if moment.epoch is not None and len(_epochs(asker, moment.time)) > 1:
-        before, last = _row(asker, moment.epoch - 1), _row(asker, moment.epoch)
-        if before is not None:
-            tests.append(exp.GTE(this=column(UID), expression=exp.Literal.number(_next_uid(before))))
-        if last is not None:
-            tests.append(exp.LT(this=column(UID), expression=exp.Literal.number(_next_uid(last))))
+    """What rows of an input have in common that an epoch took in: the numbers that it gave; where it is forgotten, their time."""
+    last = None if moment.epoch is None else _row(asker, moment.epoch)
+    before = None if moment.epoch is None else _row(asker, moment.epoch - 1)
+    if last is None or (before is None and moment.epoch != 1):
+        return Wanted((exp.EQ(this=column(INGEST_TIME), expression=constant(moment.time, TIMESTAMP)),))
+    tests: list[exp.Expr] = [exp.LT(this=column(UID), expression=exp.Literal.number(_next_uid(last)))]
+    if before is not None:
+        tests.append(exp.GTE(this=column(UID), expression=exp.Literal.number(_next_uid(before))))
     return Wanted(tuple(tests))
 
 

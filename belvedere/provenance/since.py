@@ -140,7 +140,8 @@ def _of_view(past: Asker, view: View, row: Mapping[str, Any], inputs: Sequence[R
         return Since(None, None, False, unknown=unknown)
     time, uid, input_ = max(last)
     moment = arrival(past, input_, time, uid)
-    may_have = {r.relation for r in inputs if r.last is None or r.last[INGEST_TIME] == time}
+    arrivals = {r.relation: arrival(past, r.relation, r.last[INGEST_TIME], r.last[UID]) for r in inputs if r.last is not None}
+    may_have = {r.relation for r in inputs if arrivals.get(r.relation, moment) == moment}
     asked = [t for t in traced if (i := t[0].relation.relation) in may_have or i + HISTORY in past.tables]
     _, reads = told(past, list(questions(past, asked, moment)), size)
     return Since(None, moment, False, made_by=tuple(r for r in reads if r.count or r.untold), unknown=unknown)

@@ -116,13 +116,11 @@ def maintain(catalog: Catalog, options: Options | None = None) -> Pipeline:
 def _roots(catalog: Catalog) -> tuple[str, ...]:
     """What must be stored: public ids, observed queries, exports, and what query templates read."""
     order = (*catalog.inputs, *catalog.views, *catalog.subscriptions)
-    wanted = (
-        set(catalog.public)
-        | set(catalog.histories)
-        | {s.view for s in catalog.subscriptions.values()}
-        | set(catalog.subscriptions)
-    )
-    wanted |= {e.relation for e in catalog.exports if e.relation in catalog.views}
+    exported = {e.relation for e in catalog.exports}
+    # a former definition makes events only where somebody reads them
+    events = {i: s for i, s in catalog.subscriptions.items() if i == s.name or i in exported}
+    wanted = set(catalog.public) | set(catalog.histories) | {s.view for s in events.values()} | set(events)
+    wanted |= exported & catalog.views.keys()
     wanted -= catalog.at_read.keys()
     wanted |= {n.relation for plan in catalog.at_read.values() for n in plan.walk() if isinstance(n, Scan)}
     wanted |= {i for i, table in catalog.inputs.items() if table.late_of is not None}

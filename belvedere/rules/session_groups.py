@@ -1,7 +1,7 @@
 """Session groups: aggregates of session windows over what only grows: a session is one row of accumulators, and no row of its input.
 
-New rows are sessions among themselves; where these overlap stored ones of their key they become one with them: a session's end is a gap
-after its last row, so two are one where each begins before the other's end. Only the sessions of the changed keys are read.
+New rows are sessions among themselves; where these overlap or touch stored ones of their key they become one with them: a session's end is
+a gap after its last row, so two are one where each begins at or before the other's end. Only the sessions of the changed keys are read.
 """
 
 from __future__ import annotations
@@ -81,14 +81,14 @@ class SessionGroupsStage(PartialsStage):
         return f"SELECT {', '.join([*by, *bounds, *items])} FROM {numbered} GROUP BY {', '.join([*by, SESSION])}"
 
     def _together(self, *parts: str) -> str:
-        """Sessions of which those that overlap are one."""
+        """Sessions of which those that overlap or touch are one."""
         window, names = self.window, [i.name for i in self._accumulators]
         by, (start, end) = [quote(n) for n in window.partition], (quote(n) for n in (window.start, window.end))
         within = f"PARTITION BY {', '.join(by)} ORDER BY {start}" if by else f"ORDER BY {start}"
         columns = ", ".join([*by, start, end, *map(quote, names)])
         both = " UNION ALL ".join(f"SELECT {columns} FROM ({p}) AS p" for p in parts)
         reach = f"max({end}) OVER ({within} ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS `_reach`"
-        begins = f"SELECT *, CASE WHEN {start} < `_reach` THEN 0 ELSE 1 END AS `_new` FROM (SELECT *, {reach} FROM ({both}) AS b) AS r"
+        begins = f"SELECT *, CASE WHEN {start} <= `_reach` THEN 0 ELSE 1 END AS `_new` FROM (SELECT *, {reach} FROM ({both}) AS b) AS r"
         # sessions of one start have one number, in whichever order they came
         numbered = f"SELECT *, sum(`_new`) OVER ({within} RANGE UNBOUNDED PRECEDING) AS {SESSION} FROM ({begins}) AS n"
         packed = f"collect_list(struct({', '.join(map(quote, names))})) AS {ALL}"
@@ -101,7 +101,7 @@ class SessionGroupsStage(PartialsStage):
         return f"SELECT {kept}, {shown} FROM (SELECT {kept}, {one} FROM ({grouped}) AS g) AS o"
 
     def writes_from(self, own: Bounds, output: Relation) -> Bounds:
-        """A session that has ended at or below the bound is not written again; so are those of a key below its bound."""
+        """A session that has ended below the bound is not written again; so are those of a key below its bound."""
         return own
 
     def holds(self, relation: Relation) -> str:

@@ -1,7 +1,7 @@
 """Sessions: session windows over what bounds complete: the open sessions are all the state there is.
 
-A session whose end is at or below the bound is final: a later row is a gap away at least. Its rows leave, and
-the computation of other sessions does not need them. Where no bound is possible the plain rule stores all rows of a key.
+A session whose end is below the bound is final: a later row is more than a gap away. Its rows leave, and the
+computation of other sessions does not need them. Where no bound is possible the plain rule stores all rows of a key.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def _maintain(site: Site, top: TimeWindow) -> Relation:
     slots = builder.hash_changes(top.input, slots, partition)
     path = builder.path_of(part, partition.output, partition.types)
     by = f"the changed {', '.join(top.partition)}" if top.partition else "the sequence"
-    reason = f"the open sessions of {by}; they leave once they end at or below the bound on {top.time}"
+    reason = f"the open sessions of {by}; they leave once they end below the bound on {top.time}"
     stage = site.stage(SessionsStage, top.with_inputs((source,)), slots, reason, path=path)
     return builder.emit(stage, part, schema=top.schema, view=None)
 

@@ -27,7 +27,7 @@ from belvedere.engine.windows import Apart, split_windows
 from belvedere.functions.types import quote
 from belvedere.plan.nodes import Node, Scan
 from belvedere.plan.rewrite import inline
-from belvedere.plan.time_nodes import SEQUENCE
+from belvedere.plan.time_nodes import SEQUENCE, Observed
 from belvedere.rules.emit.batch import History, LoggedEpoch, has_history
 from belvedere.schema import INGEST_TIME, TIMESTAMP, WEIGHT
 from belvedere.spark.compute import SparkCompute
@@ -100,9 +100,13 @@ def _fold(log: pa.Table, table: Input) -> list[int]:
 
 
 def full_plan(catalog: Catalog, relation: str, known: Container[str] = ()) -> Node:
-    """A view's plan down to the inputs, and to the `known` views."""
+    """A view's plan down to the inputs, and to the `known` views; that of a subscription is over its query."""
 
     def definition(id_: str) -> Node | None:
+        subscription = None if id_ in known else catalog.subscriptions.get(id_)
+        if subscription is not None:
+            observed = catalog.views[subscription.view]
+            return Observed(Scan(observed.id, observed.schema), str(subscription.on), subscription.schema)
         view = None if id_ in known else catalog.views.get(id_)
         return None if view is None else view.plan
 
@@ -172,8 +176,10 @@ class BatchAnswers:
     def _views_below(self, relation: str) -> set[str]:
         """The views that a relation's query reads, and those that these read."""
         view = self.catalog.views.get(relation)
+        subscription = self.catalog.subscriptions.get(relation)
         scans = {n.relation for n in view.plan.walk() if isinstance(n, Scan)} if view else set()
-        found = scans & self.catalog.views.keys()
+        scans |= {subscription.view} if subscription is not None else set()
+        found = scans & (self.catalog.views.keys() | self.catalog.subscriptions.keys())
         return found.union(*(self._views_below(r) for r in found))
 
     def _folded(self, relation: str, plan: Node, now: datetime) -> pa.Table:

@@ -145,5 +145,5 @@ def _written(path: Path, form: str, rows: Sequence[Row], options: Mapping[str, A
     kept = [(r, fields) for r, fields in records if header and len(fields) == len(header)]
     with path.open("w", encoding="utf-8", newline="") as stream:
         csv.writer(stream, delimiter=delimiter).writerows([header, *(fields for _, fields in kept)] if header else [])
-    lines = (line for line, _ in islice(csv_rows(str(path), delimiter), 1, None))  # a record may be of several lines
+    lines = (r.line for r in islice(csv_rows(str(path), delimiter), 1, None))  # a record may be of several lines
     return [(line, r) for line, (r, _) in zip(lines, kept, strict=True)]

@@ -23,6 +23,7 @@ from belvedere.engine.epoch import Deliveries
 from belvedere.engine.quarantine import told_failure, told_healing
 from belvedere.engine.spans import Span
 from belvedere.errors import BelvedereError
+from belvedere.instants import instant
 from belvedere.schema import WEIGHT
 from belvedere.spark.sources import EpochInput, New, Sources
 from belvedere.spark.stop_flag import StopFlag
@@ -207,6 +208,8 @@ class RunLoop:
         idles = self.sources.idles(now)  # before: what is taken is judged by bounds that have passed over the silent
         with TRACES.step("look"):
             new = self._look(now)
+        if new.waiting.latest is not None:
+            now = max(now, instant(new.waiting.latest))  # rows may have come since the clock was read
         if not (new or wanted or idles):
             return False
         started = time.perf_counter()

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from belvedere.catalog import Input, MetadataKind
-from belvedere.schema import ROWTIME, TIMESTAMP
+from belvedere.schema import INGEST_TIME, PLACE, ROWTIME, TIMESTAMP
 
 
 def with_arrival(table: Input, rows: pa.Table, now: int) -> pa.Table:
@@ -25,6 +25,13 @@ def with_arrival(table: Input, rows: pa.Table, now: int) -> pa.Table:
         if found.kind is MetadataKind.UUID:
             rows = _filled(rows, name, pa.array(identities(rows.num_rows), pa.string()))
     return rows
+
+
+def with_place(rows: pa.Table, now: int, first: int) -> pa.Table:
+    """The rows with the clock at their arrival in microseconds (`_ingest_time`) and their places (`PLACE`), which begin with `first`."""
+    times = pa.array(np.full(rows.num_rows, now), pa.int64()).cast(TIMESTAMP)
+    places = pa.array(np.arange(first, first + rows.num_rows), pa.int64())
+    return rows.append_column(INGEST_TIME, times).append_column(PLACE, places)
 
 
 def arrival_times(table: Input) -> list[str]:

@@ -18,7 +18,7 @@ from belvedere.catalog import Catalog, Input, LatePolicy
 from belvedere.errors import BelvedereError, Diagnostic, fail
 from belvedere.schema import TIMESTAMP
 from belvedere.time import event_time
-from belvedere.time.arrival import with_arrival
+from belvedere.time.arrival import with_arrival, with_place
 from belvedere.time.entries import Act, Entry, Malformed, ProducerAct, TakenRows
 from belvedere.time.event_time import Admission, Clocks, Counts, LateRow, log_points
 
@@ -37,16 +37,22 @@ class Waiting:
     """The number of the last entry, where they are numbered (`belvedere.intake`)."""
 
     def arrivals(self, catalog: Catalog) -> dict[str, pa.Table]:
-        """The rows by input id, without copies."""
+        """The rows by input id, each with the clock at its arrival (`_ingest_time`) and its place among all rows (`PLACE`)."""
         found: dict[str, list[pa.Table]] = {}
+        place = 0
         for entry in self.entries:
             if isinstance(entry, TakenRows):
-                if entry.rows.num_rows:
-                    found.setdefault(entry.table, []).append(entry.rows)
                 late = catalog.late_of(entry.table) if entry.late is not None else None
-                if late is not None:
-                    found.setdefault(late.id, []).append(entry.late)
+                for id_, rows in ((entry.table, entry.rows), (late.id if late is not None else None, entry.late)):
+                    if id_ is not None and rows is not None and rows.num_rows:
+                        found.setdefault(id_, []).append(with_place(rows, entry.now, place))
+                        place += rows.num_rows
         return {i: pa.concat_tables(t, promote_options="default") for i, t in found.items()}
+
+    @property
+    def latest(self) -> int | None:
+        """The clock at the last arrival, in microseconds; None where nothing waits."""
+        return max((e.now for e in self.entries), default=None)
 
     @property
     def malformed(self) -> dict[str, list[Malformed]]:

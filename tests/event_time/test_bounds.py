@@ -88,7 +88,7 @@ HOP = "Hop(data => TABLE(Bid), timecol => DESCRIPTOR(bidtime), dur => INTERVAL '
             "SELECT bidtime, wstart, wend FROM Session(data => TABLE(Bid), timecol => DESCRIPTOR(bidtime), "
             "key => DESCRIPTOR(item), gap => INTERVAL '10' MINUTES)",
             "8:12",
-            {"wend": "8:12+1us"},
+            {"wend": "8:12"},
         ),
         ("SELECT b.bidtime, i.name FROM Bid b JOIN Items i ON b.item = i.item", "8:12", {"bidtime": "8:12"}),
         ("SELECT DISTINCT bidtime, item FROM Bid", "8:12", {"bidtime": "8:12"}),

@@ -39,7 +39,7 @@ def test_sessions_are_open_where_a_bound_ends_them() -> None:
     catalog = compile_script(script).catalog
     told = next(e for e in explain(catalog, maintain(catalog)) if e.name == "Runs")
     assert told.stages[0].rule == "sessions"
-    assert "they leave once they end at or below the bound on _Bid.bidtime" in told.stages[0].reason
+    assert "they leave once they end below the bound on _Bid.bidtime" in told.stages[0].reason
     assert told.state[0].bound == "rows leave once session.wend is below its bound, which follows _Bid.bidtime"
 
 
@@ -53,6 +53,7 @@ def minutes(rows: list[dict[str, Any]]) -> list[tuple[str, int, int]]:
 @pytest.mark.usefixtures("each_store")
 def test_a_session_is_final_at_its_end_and_not_before(executor: Any) -> None:
     wb = Workbench(BID.format("_Bid", "") + RUNS.format("_Bid", KEY), spark=executor)
+    just_above = timedelta(milliseconds=1) / timedelta(minutes=1)
 
     def step(bids: list[tuple[str, float]], bound: float, strict: bool = False) -> int:
         wb.insert("_Bid", [{"bidtime": START + timedelta(minutes=m), "price": 1, "item": i} for i, m in bids])
@@ -61,18 +62,19 @@ def test_a_session_is_final_at_its_end_and_not_before(executor: Any) -> None:
         return wb.engine.counts()["Runs$1"]
 
     assert step([("A", 1), ("A", 3), ("B", 2)], 4) == 3
-    assert step([("A", 6)], 6) == 3  # B ended at 6: a bid at 6 would be a session of its own
-    assert step([("B", 6)], 6) == 4
+    assert step([("A", 6)], 6) == 4  # B ends at 6: a bid at 6 would still belong to it
+    assert step([], 6, strict=True) == 3  # now none can come
+    assert step([("B", 6 + just_above)], 6 + just_above) == 4
     assert minutes(wb.rows("Runs")) == [("A", 1, 10), ("A", 1, 10), ("A", 1, 10), ("B", 2, 6), ("B", 6, 10)]
     wb.restart()
-    just_below = timedelta(milliseconds=1) / timedelta(minutes=1)
-    assert step([], 10 - 2 * just_below, strict=True) == 4
-    assert step([("A", 10 - just_below)], 10 - just_below) == 5  # a millisecond before the end: the same session
-    assert step([], 10 - just_below, strict=True) == 4  # strictly above a millisecond before 10 is 10: B ended
-    assert minutes(wb.rows("Runs")) == [("A", 1, 13)] * 4 + [("B", 2, 6), ("B", 6, 10)]
+    assert step([], 10) == 4
+    assert step([("A", 10)], 10) == 5  # exactly the gap after the last: the same session
+    assert step([], 10, strict=True) == 5
+    assert step([], 10 + just_above, strict=True) == 4  # B ended
+    assert minutes(wb.rows("Runs")) == [("A", 1, 14)] * 4 + [("B", 2, 6), ("B", 6, 10)]
     assert step([], 60) == 0
     assert step([("A", 60)], 60) == 1
-    assert minutes(wb.rows("Runs")) == [("A", 1, 13)] * 4 + [("A", 60, 64), ("B", 2, 6), ("B", 6, 10)]
+    assert minutes(wb.rows("Runs")) == [("A", 1, 14)] * 4 + [("A", 60, 64), ("B", 2, 6), ("B", 6, 10)]
     assert minutes(wb.batch("Runs")) == minutes(wb.rows("Runs"))
     wb.close()
 

@@ -364,3 +364,48 @@ def test_the_newest_of_many_rows_of_a_key_stays_and_late_ones_are_judged(
     finally:
         engine.close()
         store.close()
+
+
+@pytest.mark.parametrize("small", [SMALL, LARGE])
+def test_what_was_written_in_another_sense_is_rejected(spark: Any, tmp_path: Path, small: int) -> None:
+    """Files whose header or members fit no column or two, quotes that never close, rounded numbers, halves of characters."""
+    files = {
+        "1.csv": 'id,name,price,at\n1,a,1.25,24.12.2026\n2,b,1.255,1/2/26\n3,"open,1,\n4,d,1,24-12-2026\n',
+        "2.csv": "id;name;price\n5;e;1\n",
+        "3.csv": "id,name,Name\n6,f,g\n",
+        "4.jsonl": '{"id": 7, "price": 2.5}\n{"id": 8, "price": 2.555}\n{"id": 9, "name": "\\ud800"}\n'
+        '{"id": 10, "name": "\\ud83d\\ude00"}\n'
+        '{"id": 2.0}\n',
+        "5.jsonl": '{"id": 11}\n{"id": 12, "name": "x", "NAME": "y"}\n',
+        "6.json": '{\n "id": 13,\n "name": "two\\nlines"\n}\n',
+    }
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    (tmp_path / "7.csv").write_bytes("id,name\n14,é\n".encode("utf-16"))
+    paths = sorted(tmp_path.iterdir())
+    taken = read(spark, paths, small, timestamp_format=["dd.MM.yyyy", "d/M/yy"])
+    rows = {r["id"]: (r["name"], r["price"], r["at"]) for r in taken.rows.to_pylist()}
+    assert rows == {
+        1: ("a", pytest.approx(1.25), datetime(2026, 12, 24, tzinfo=UTC)),
+        7: (None, pytest.approx(2.5), None),
+        10: ("😀", None, None),
+        13: ("two\nlines", None, None),
+        14: ("é", None, None),
+    }
+    found = {(Path(r.file).name, r.line): r.reason for r in taken.rejected}
+    assert found.keys() == {
+        ("1.csv", 3), ("1.csv", 4), ("1.csv", 5), ("2.csv", None), ("3.csv", None), ("4.jsonl", 2), ("4.jsonl", 3), ("4.jsonl", 5),
+        ("5.jsonl", None),
+    }  # fmt: skip
+    for place, words in {
+        ("1.csv", 3): "1.255 has more digits than DECIMAL(6, 2) keeps",
+        ("1.csv", 4): "a quote that never closes",
+        ("1.csv", 5): "24-12-2026 is no time of the form dd.MM.yyyy or d/M/yy (timestamp_format)",
+        ("2.csv", None): 'write delimiter = ";"',
+        ("3.csv", None): 'has "name" and "Name", which differ in case alone',
+        ("4.jsonl", 2): "2.555 has more digits than DECIMAL(6, 2) keeps",
+        ("4.jsonl", 3): "a lone surrogate",
+        ("4.jsonl", 5): '"id"',
+        ("5.jsonl", None): 'has "name" and "NAME", which differ in case alone',
+    }.items():
+        assert words in found[place], (place, found[place])

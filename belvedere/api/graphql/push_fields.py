@@ -26,8 +26,8 @@ from graphql import (
 from graphql.utilities import value_from_ast_untyped
 
 from belvedere.api.reads.names import Namespace, first_lower, graphql_name
-from belvedere.catalog import Catalog, Input, pushed_inputs
-from belvedere.intake.read import DELETE, IMPORTED, given_columns, key_columns
+from belvedere.catalog import IMPORTED, Catalog, Input, pushed_inputs
+from belvedere.intake.read import DELETE, given_columns, key_columns
 from belvedere.schema import Column
 
 TAKEN, DROPPED, REFUSED = "TAKEN", "DROPPED", "REFUSED"

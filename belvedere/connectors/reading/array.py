@@ -1,6 +1,6 @@
-"""The elements of one JSON array, as its bytes stream: no more of it is held than an element.
+"""The elements of one JSON array, or objects over several lines, as the bytes stream: no more is held than a value.
 
-In: chunks of UTF-8. Out: Python values as `json` reads them. Raises ValueError where the bytes are no JSON array.
+In: chunks of UTF-8. Out: Python values as `json` reads them. Raises ValueError where the bytes are something else.
 """
 
 from __future__ import annotations
@@ -83,6 +83,15 @@ def read_elements(chunks: Iterator[bytes]) -> Iterator[Any]:
                 break
     if text.next():
         raise ValueError("something follows the array")
+
+
+def read_documents(chunks: Iterator[bytes]) -> Iterator[Any]:
+    """Objects, one after the other, wherever their lines end."""
+    text = _Text(chunks)
+    while found := text.next():
+        if found != "{":
+            raise ValueError(f"{found!r} begins no object")
+        yield text.value()
 
 
 def _expect(text: _Text, wanted: str) -> str:

@@ -105,6 +105,14 @@ def has_header(options: Mapping[str, Any]) -> bool:
     return bool(options.get("header", True))
 
 
+def time_formats(options: Mapping[str, Any], format_: str) -> tuple[str, ...]:
+    """The forms of times in files of a format (`timestamp_format`, one or a list): of CSV, and of JSON where `format` says that it is."""
+    said = options.get("timestamp_format")
+    if said is None or (format_ != "csv" and str(options.get("format", "")).lower() != format_):
+        return ()
+    return tuple(map(str, said)) if isinstance(said, list | tuple) else (str(said),)
+
+
 def csv_header(first: Sequence[str], columns: Sequence[Column], options: Mapping[str, Any]) -> tuple[str, ...]:
     """The names of a CSV file's fields: its first record, or the table's columns where it has no header."""
     return tuple(first) if has_header(options) else tuple(c.name for c in columns)

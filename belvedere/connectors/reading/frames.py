@@ -15,8 +15,9 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from belvedere.connectors.reading.columns import unknown_columns
-from belvedere.connectors.reading.formats import Reading, csv_header, delimiter_of, first_line, format_of
+from belvedere.connectors.reading.columns import ambiguous_member, unknown_columns, what_header_lacks
+from belvedere.connectors.reading.csv_text import said_twice
+from belvedere.connectors.reading.formats import Reading, csv_header, delimiter_of, first_line, format_of, has_header
 from belvedere.connectors.reading.marks import without_marks
 from belvedere.connectors.reading.parquet import parquet_schema
 from belvedere.connectors.reading.pieces import Piece, cut, ends, packed, task_of, what_is_wrong
@@ -62,8 +63,16 @@ def _told(reading: Reading, file: SourceFile, format_: str) -> tuple[str, ...] |
         if format_ == "parquet":
             return parquet_schema(file.path, {c.name.casefold() for c in reading.columns})
         if format_ == "csv":
-            first = first_csv_record(file.path, delimiter_of(file.path, reading.options))
+            delimiter = delimiter_of(file.path, reading.options)
+            first = first_csv_record(file.path, delimiter)
+            wrong = what_header_lacks(first, delimiter, reading.columns) if first and has_header(reading.options) else None
+            if wrong is not None:
+                reading.reject(file.path, wrong)
+                return None
             return csv_header(first, reading.columns, reading.options) if first else None
+        if format_ == "json" and (pair := ambiguous_member(file.path, reading.columns)) is not None:
+            reading.reject(file.path, said_twice(pair))
+            return None
     except READ_ERRORS as error:
         reading.reject(file.path, what_is_wrong(format_, error))
         return None

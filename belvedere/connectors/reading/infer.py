@@ -10,18 +10,23 @@ import csv
 import io
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
-from belvedere.connectors.reading.formats import format_of
-from belvedere.connectors.reading.records import open_bytes, open_file
+from belvedere.connectors.reading.array import read_documents
+from belvedere.connectors.reading.csv_text import DELIMITERS, csv_records_of, delimiter_that_fits, repeated_names
+from belvedere.connectors.reading.formats import delimiter_of, format_of, time_formats
+from belvedere.connectors.reading.notes import Notes
+from belvedere.connectors.reading.records import decoded, open_file, text_head
+from belvedere.connectors.reading.time_shapes import time_shape
 from belvedere.connectors.records import is_control, path_text
 from belvedere.errors import BelvedereError, fail
 from belvedere.lang.types.samples import arrow_type, kind_of_text, kind_of_value, merge
+from belvedere.schema import TIMESTAMP
 from belvedere.settings import Source
 
 SAMPLED_FILES = 8
@@ -81,10 +86,14 @@ def schema_of_files(table: str, files: Sequence[Path], options: Mapping[str, Any
     """The columns of a sample of the files; a file that cannot be read matters only if no other file has columns."""
     kinds: dict[str, Any] = {}
     failure: BelvedereError | None = None
-    sampled = _sampled(files)
+    sampled, notes = _sampled(files), Notes()
     for file in sampled:
         try:
-            for name, kind in list(_columns_of(file, options, SAMPLED_ROWS // len(sampled))):
+            found = list(_columns_of(file, options, SAMPLED_ROWS // len(sampled), notes))
+            if (delimiter := _other_delimiter(file, options, found, kinds, notes)) is not None:
+                notes.delimiter(file, delimiter)
+                continue
+            for name, kind in found:
                 kinds[name] = merge(kinds[name], kind) if name in kinds else kind
         except (OSError, ValueError, RecursionError, pa.ArrowInvalid, csv.Error, EOFError) as error:
             first = str(error).strip().split("\n")[0]
@@ -95,7 +104,39 @@ def schema_of_files(table: str, files: Sequence[Path], options: Mapping[str, Any
     if not kinds:
         hint = f'put rows there, or declare its columns: [sources.<name>.tables.{table}] columns = {{ id = "BIGINT" }}'
         raise fail("B6103", f'table "{table}" has no rows that would tell its columns', hint=hint)
-    return pa.schema([pa.field(name, arrow_type(kind)) for name, kind in kinds.items()])
+    for pair in repeated_names(kinds):
+        notes.twice(f'table "{table}"', pair)
+        del kinds[pair[1]]
+    kept = {name: _distinct_fields(kind, name, notes) for name, kind in kinds.items()}
+    return notes.on(pa.schema([pa.field(name, arrow_type(kind)) for name, kind in kept.items()]))
+
+
+def _other_delimiter(
+    file: Path, options: Mapping[str, Any], found: Sequence[tuple[str, Any]], known: Mapping[str, Any], notes: Notes
+) -> str | None:
+    """The delimiter that fits a CSV file whose header is one name, as the columns of the files before it say."""
+    names, own = dict.fromkeys(name for name, _ in found), delimiter_of(str(file), options)
+    if format_of(str(file), options) != "csv" or len(names) != 1 or names.keys() & known.keys():
+        return None
+    if known:
+        return delimiter_that_fits(list(names), own, known)
+    other = next((d for d in DELIMITERS if d != own and d in next(iter(names))), None)
+    if other is not None:
+        notes.whole_header(file, other)
+    return None
+
+
+def _distinct_fields(kind: Any, place: str, notes: Notes) -> Any:
+    """A kind without fields of objects whose names differ in case alone from one before."""
+    if isinstance(kind, tuple):
+        return ("list", _distinct_fields(kind[1], place, notes))
+    if not isinstance(kind, dict):
+        return kind
+    fields = dict(kind)
+    for pair in repeated_names(fields):
+        notes.twice(f'column "{place}"', pair)
+        del fields[pair[1]]
+    return {name: _distinct_fields(field, f"{place}.{name}", notes) for name, field in fields.items()}
 
 
 def _sampled(files: Sequence[Path]) -> list[Path]:
@@ -105,13 +146,15 @@ def _sampled(files: Sequence[Path]) -> list[Path]:
     return [*first, *reversed(last)]
 
 
-def _columns_of(file: Path, options: Mapping[str, Any], rows: int) -> Iterator[tuple[str, Any]]:
+def _columns_of(file: Path, options: Mapping[str, Any], rows: int, notes: Notes) -> Iterator[tuple[str, Any]]:
     match format_of(str(file), options):
         case "json":
+            is_time = _times_by(time_formats(options, "json"))
             for record in islice((r for r in _json_records(file) if not is_control(r)), rows):
-                yield from ((name, kind_of_value(value)) for name, value in record.items())
+                for name, value in record.items():
+                    yield name, TIMESTAMP if isinstance(value, str) and is_time(value) else kind_of_value(value)
         case "csv":
-            yield from _csv_columns(file, options, rows)
+            yield from _csv_columns(file, options, rows, notes)
         case "parquet":
             from pyarrow import parquet
 
@@ -122,11 +165,15 @@ def _columns_of(file: Path, options: Mapping[str, Any], rows: int) -> Iterator[t
 
 def _sample(file: Path) -> tuple[str, bool]:
     """The first part of a text file, decompressed, and whether it is all of it."""
-    with open_bytes(str(file)) as stream:
-        data = stream.read(SAMPLED_BYTES)
+    data = text_head(str(file), SAMPLED_BYTES)
     whole = len(data) < SAMPLED_BYTES
-    text = data.removeprefix(b"\xef\xbb\xbf").decode("utf-8", errors="replace" if whole else "ignore")
-    return text, whole
+    if not whole:
+        data = data[: data.rfind(b"\n") + 1] or data
+    try:
+        return data.decode("utf-8"), whole
+    except UnicodeDecodeError:  # lines with such bytes are rejected: they have no say
+        kept = [line for line in data.splitlines(keepends=True) if not decoded(line)[1]]
+        return b"".join(kept).decode("utf-8"), whole
 
 
 def _json_records(file: Path) -> Iterator[dict[str, Any]]:
@@ -136,6 +183,9 @@ def _json_records(file: Path) -> Iterator[dict[str, Any]]:
         if not whole:
             raise ValueError("a JSON array of this size cannot be sampled: write one object per line")
         yield from (element for element in json.loads(text) if isinstance(element, dict))
+        return
+    if (documents := _documents(text, whole)) is not None:
+        yield from documents
         return
     lines = text.split("\n")
     broken = 0
@@ -153,18 +203,48 @@ def _json_records(file: Path) -> Iterator[dict[str, Any]]:
         raise ValueError("no line of it is a JSON object")
 
 
-def _csv_columns(file: Path, options: Mapping[str, Any], rows: int) -> Iterator[tuple[str, Any]]:
-    text, _ = _sample(file)
-    delimiter = str(options.get("delimiter") or ("\t" if ".tsv" in file.suffixes else ","))
-    reader = csv.reader(io.StringIO(text), delimiter=delimiter)
-    first = next(reader, None)
+def _documents(text: str, whole: bool) -> list[dict[str, Any]] | None:
+    """Objects over several lines; None where the first line is one by itself, or the text is something else."""
+    first = text.lstrip().partition("\n")[0]
+    if not first.startswith("{"):
+        return None
+    try:
+        json.loads(first)
+        return None
+    except (ValueError, RecursionError):
+        pass
+    found: list[dict[str, Any]] = []
+    try:
+        for document in read_documents(iter([text.encode()])):
+            found.append(document)
+    except ValueError:
+        return None if whole or not found else found  # of a longer text the last one is cut
+    return found
+
+
+def _times_by(formats: Sequence[str]) -> Callable[[str], bool]:
+    """Whether a text is a time of one of these forms of Spark."""
+    shapes = [shape for f in formats if (shape := time_shape(f)) is not None]
+    return lambda text: any(s.fullmatch(text.strip()) for s in shapes)
+
+
+def _csv_columns(file: Path, options: Mapping[str, Any], rows: int, notes: Notes) -> Iterator[tuple[str, Any]]:
+    text, whole = _sample(file)
+    records = csv_records_of(io.StringIO(text, newline=""), delimiter_of(str(file), options), is_whole=whole)
+    first = next((r.fields for r in records), None)
     if first is None:
         return
     if not options.get("header", True):
         raise ValueError("a CSV file without header does not tell its columns' names: declare them in belvedere.toml")
     names = [name.strip() for name in first]
+    for pair in repeated_names(names):
+        notes.twice(f"file {path_text(str(file))}", pair)
+    folded = {name.casefold(): name for name in reversed(names)}
+    names = [folded[name.casefold()] for name in names]
     nulls = {"", str(options.get("null", ""))}
+    is_time = _times_by(time_formats(options, "csv"))
     yield from ((name, None) for name in names)
-    for record in islice(reader, rows):
-        for name, value in zip(names, record, strict=False):
-            yield name, None if value in nulls else kind_of_text(value)
+    # a record of another length is rejected: it has no say
+    for record in islice((r.fields for r in records if r.fields is not None and len(r.fields) == len(names)), rows):
+        for name, value in zip(names, record, strict=True):
+            yield name, None if value in nulls else TIMESTAMP if is_time(value) else kind_of_text(value)

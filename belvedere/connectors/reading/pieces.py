@@ -23,9 +23,10 @@ from belvedere.connectors.reading.records import (
     RECORDS,
     compression_of,
     csv_records,
-    is_array,
+    is_utf16,
     json_records,
     open_file,
+    values_of,
 )
 
 PIECE_BYTES = 32 << 20
@@ -72,7 +73,8 @@ def cut(piece: Piece, size: int | None = None) -> Iterator[Piece]:
     size = size or PIECE_BYTES
     if piece.format == "parquet":
         return _row_groups(piece, size)
-    if piece.format == "json" and compression_of(piece.path) is None and not is_array(piece.path):
+    plain = piece.format == "json" and compression_of(piece.path) is None and not is_utf16(piece.path)
+    if plain and values_of(piece.path) is None:
         return _lines(piece, size)
     return iter((piece,))
 

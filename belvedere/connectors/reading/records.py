@@ -12,8 +12,7 @@ import csv
 import io
 import json
 import os
-import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from belvedere.connectors.reading.array import read_elements
+from belvedere.connectors.reading.array import read_documents, read_elements
+from belvedere.connectors.reading.csv_text import CsvRecord, csv_records_of
+from belvedere.connectors.reading.encodings import HEAD, as_utf8, utf16_of
 
 FILE, LINE, TEXT, BAD, FIELDS, FAULT = "__file", "__line", "__text", "__bad", "__fields", "__fault"
 RECORDS = pa.schema(
@@ -35,14 +36,17 @@ RECORDS = pa.schema(
         pa.field(FAULT, pa.string()),
     ]
 )
-"""A record: where it is from, its text, whether its bytes are no UTF-8, of CSV its fields. `FAULT` says why a file ends here."""
+"""A record: where it is from, its text, whether its bytes are no UTF-8, of CSV its fields (none where a quote never closes).
+
+`FAULT` says why a file ends here.
+"""
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 COMPRESSIONS = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".zstd": "zstd"}
 CHUNK = 1 << 20
 BATCH = 4096
 REPLACEMENT = "\ufffd"
 READ_ERRORS = (OSError, EOFError, pa.ArrowException, csv.Error)
-csv.field_size_limit(sys.maxsize)
+Values = Callable[[Iterator[bytes]], Iterator[Any]]
 
 
 def compression_of(path: str) -> str | None:
@@ -61,17 +65,28 @@ def open_bytes(path: str) -> pa.NativeFile:
 
 
 def chunks_of(path: str, start: int = 0, end: int | None = None) -> Iterator[bytes]:
-    """The decompressed bytes without a byte order mark; of a plain file those of a range."""
+    """The decompressed bytes as UTF-8 without a byte order mark; of a plain file those of a range."""
     if end is not None:
         yield from _range_of(path, start, end)
         return
     with open_bytes(path) as stream:
-        head = b""
-        while len(head) < len(BYTE_ORDER_MARK) and (more := stream.read(CHUNK)):
-            head += more
-        yield head.removeprefix(BYTE_ORDER_MARK)
-        while chunk := stream.read(CHUNK):
-            yield chunk
+        yield from as_utf8(iter(lambda: stream.read(CHUNK), b""))
+
+
+def text_head(path: str, size: int) -> bytes:
+    """The first `size` bytes of a text as UTF-8, or all of a shorter one."""
+    head = b""
+    for chunk in chunks_of(path):
+        head += chunk
+        if len(head) >= size:
+            break
+    return head[:size]
+
+
+def is_utf16(path: str) -> bool:
+    """Whether the file is in UTF-16: ranges of its bytes are no lines."""
+    with open_bytes(path) as stream:
+        return utf16_of(stream.read(HEAD)) is not None
 
 
 def _range_of(path: str, start: int, end: int) -> Iterator[bytes]:
@@ -83,9 +98,13 @@ def _range_of(path: str, start: int, end: int) -> Iterator[bytes]:
 
 
 def json_records(path: str, name: str, start: int = 0, end: int | None = None, first: int = 1) -> Iterator[pa.RecordBatch]:
-    """The non-empty lines under their file's `name`; the elements where the file is one JSON array. A range begins with line `first`."""
-    if end is None and is_array(path):
-        elements = enumerate(read_elements(chunks_of(path)), start=1)
+    """The non-empty lines under their file's `name`; the values where the file is one JSON array, or objects over several lines.
+
+    A range begins with line `first`.
+    """
+    values = values_of(path) if end is None else None
+    if values is not None:
+        elements = enumerate(values(chunks_of(path)), start=1)
         while some := list(islice(elements, BATCH)):
             yield _batch(name, [n for n, _ in some], pa.array([_element_text(e) for _, e in some]))
         return
@@ -143,15 +162,27 @@ def _element_text(element: Any) -> str:
         return "an element that is nested too deep"
 
 
-def is_array(path: str) -> bool:
-    """Whether the file is one JSON array. A file that begins as one and is none counts as lines."""
+def values_of(path: str) -> Values | None:
+    """How the values of a file are read that is one JSON array, or objects over several lines; None for lines.
+
+    A file that begins so and does not go on so counts as lines.
+    """
     first = next((text for chunk in chunks_of(path) if (text := chunk.lstrip())), b"")
-    if first[:1] != b"[":
-        return False
+    if first[:1] not in (b"[", b"{") or (first[:1] == b"{" and _is_value(first.partition(b"\n")[0])):
+        return None
+    read = read_elements if first[:1] == b"[" else read_documents
     try:
-        for _ in read_elements(chunks_of(path)):
+        for _ in read(chunks_of(path)):
             pass
     except ValueError:
+        return None
+    return read
+
+
+def _is_value(line: bytes) -> bool:
+    try:
+        json.loads(line)
+    except (ValueError, RecursionError):
         return False
     return True
 
@@ -163,10 +194,10 @@ def csv_records(path: str, name: str, delimiter: str, skip: bool) -> Iterator[pa
         next(records, None)
     suspicious = not _is_utf8(path)
     while some := list(islice(records, BATCH)):
-        fields = [f for _, f in some]
-        texts = [_csv_text(f, delimiter) for f in fields]
+        fields = [r.fields for r in some]
+        texts = [r.text if r.fields is None else _csv_text(r.fields, delimiter) for r in some]
         bad = pa.array([suspicious and REPLACEMENT in t for t in texts], pa.bool_())
-        yield _batch(name, [n for n, _ in some], pa.array(texts), bad, pa.array(fields, pa.list_(pa.string())))
+        yield _batch(name, [r.line for r in some], pa.array(texts), bad, pa.array(fields, pa.list_(pa.string())))
 
 
 def _csv_text(fields: list[str], delimiter: str) -> str:
@@ -188,20 +219,15 @@ def csv_fields(text: str, delimiter: str) -> list[str]:
     return records[0] if len(records) == 1 else []
 
 
-def csv_rows(path: str, delimiter: str) -> Iterator[tuple[int, list[str]]]:
-    """The fields of each record with its first line."""
+def csv_rows(path: str, delimiter: str) -> Iterator[CsvRecord]:
+    """The records of a file."""
     text = io.TextIOWrapper(io.BufferedReader(_Bytes(chunks_of(path)), CHUNK), "utf-8", "replace", newline="")
-    reader = csv.reader(text, delimiter=delimiter)
-    start = 1
-    for fields in reader:
-        if fields:
-            yield start, fields
-        start = reader.line_num + 1
+    return csv_records_of(text, delimiter)
 
 
 def first_csv_record(path: str, delimiter: str = ",") -> list[str]:
     """The fields of the first record: the header, of a file of any size. Empty for an empty file."""
-    return next((fields for _, fields in csv_rows(path, delimiter)), [])
+    return next((r.fields or [r.text] for r in csv_rows(path, delimiter)), [])
 
 
 def _is_utf8(path: str) -> bool:

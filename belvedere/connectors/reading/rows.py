@@ -19,9 +19,10 @@ from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from belvedere.connectors.reading.formats import time_formats
 from belvedere.connectors.reading.records import BAD, FAULT, FIELDS, FILE, LINE, TEXT
 from belvedere.functions.types import quote, type_text
-from belvedere.schema import CONTROL, MONTHS, Column
+from belvedere.schema import CONTROL, MONTHS, TIMESTAMP, Column
 from belvedere.time_range import DAY, FIRST, LAST, beyond, has_times
 
 REASON = "__reason"
@@ -29,29 +30,47 @@ CORRUPT = "__corrupt"
 RECORD = "__record"
 NOT_JSON = "?"
 LONGEST_TEXT = 10_000
+_HIGH, _LOW = r"\\u[dD][89abAB][0-9a-fA-F]{2}", r"\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+LONE_SURROGATE = rf"(?<!\\)(?:\\\\)*(?:{_HIGH}(?!{_LOW})|(?<!{_HIGH}){_LOW})"
+"""An escape of half a character in a JSON text: no text has it, though Spark would read it as `?`."""
 PLACE = (FILE, LINE, TEXT)
 
 
 def json_rows(raw: DataFrame, columns: Sequence[Column], options: Mapping[str, Any]) -> DataFrame:
     """Rows from JSON objects in `TEXT`. Absent members are NULL, members that the table lacks are ignored."""
     parse: dict[str, str] = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
-    if "timestamp_format" in options:
-        parse["timestampFormat"] = str(options["timestamp_format"])
-    schema = ", ".join(f"{quote(c.name)} {type_text(c.type)}" for c in columns) + f", {CORRUPT} STRING"
+    formats = time_formats(options, "json")
+    if formats:
+        parse["timestampFormat"] = formats[0]
+    # one format is Spark's own option, also within objects; of several each is tried on the text of a time
+    apart = [c for c in columns if len(formats) > 1 and c.type == TIMESTAMP]
+    types = {c.name: "STRING" if c in apart else type_text(c.type) for c in columns}
+    schema = ", ".join(f"{quote(n)} {t}" for n, t in types.items()) + f", {CORRUPT} STRING"
     parsed = raw.withColumn(RECORD, F.from_json(F.col(TEXT), schema, parse))
-    member = {c.name: F.col(RECORD).getField(c.name) for c in columns}
+    given = {c.name: F.col(RECORD).getField(c.name) for c in columns}
+    member = given | {c.name: _time(given[c.name], formats) for c in apart}
     # Spark reads the first JSON value of a text and ignores what follows: look again where something may follow
     suspicious = F.col(TEXT).rlike(r"\}\s*[^,\]}\s]") | ~F.col(TEXT).rlike(r"(?s)^\s*\{.*\}\s*$")
     elements = F.from_json(F.concat(F.lit("["), F.col(TEXT), F.lit("]")), "ARRAY<STRING>")
     followed = suspicious & (F.coalesce(F.size(elements), F.lit(0)) != 1)
     broken = F.col(RECORD).isNull() | F.col(RECORD).getField(CORRUPT).isNotNull() | followed
-    misfits = _null_reasons(member, columns)
+    times = [_cast_reason(given[c.name], member[c.name], c, given[c.name], formats) for c in apart]
+    decimals = [
+        _rounded(F.get_json_object(F.col(TEXT), f"$['{c.name}']"), member[c.name], c)
+        for c in columns
+        if pa.types.is_decimal(c.type) and "'" not in c.name
+    ]
+    misfits = F.coalesce(_joined([*times, *decimals]), _null_reasons(member, columns))
     if options.get("new_columns") == "reject":
         known = F.array(*map(F.lit, [CONTROL, *member]))
         new = F.array_except(F.json_object_keys(F.col(TEXT)), known)
         said = F.concat(F.lit('has "'), F.array_join(new, '", "'), F.lit('", which its table has not'))
         misfits = F.coalesce(F.when(F.size(new) > 0, said), misfits)
-    reason = _fault().when(F.col(BAD), F.lit("is not UTF-8")).when(broken, F.lit(NOT_JSON)).otherwise(misfits)
+    reason = _fault().when(F.col(BAD), F.lit("is not UTF-8"))
+    reason = reason.when(
+        F.col(TEXT).rlike(LONE_SURROGATE), F.lit("has half of a character of two UTF-16 units (a lone surrogate)")
+    )
+    reason = reason.when(broken, F.lit(NOT_JSON)).otherwise(misfits)
     return _finish(parsed, member, columns, reason)
 
 
@@ -70,9 +89,14 @@ def csv_rows(raw: DataFrame, columns: Sequence[Column], header: Sequence[str], o
         if "null" in options:
             text = F.nullif(text, F.lit(str(options["null"])))
         member[c.name] = _from_text(text, c, options)
-        reasons.append(_cast_reason(text, member[c.name], c, text))
+        reasons.append(_cast_reason(text, member[c.name], c, text, time_formats(options, "csv")))
+        if pa.types.is_decimal(c.type):
+            reasons.append(_rounded(text, member[c.name], c))
     misfits = F.coalesce(_joined(reasons), _null_reasons(member, columns))
-    reason = _fault().when(F.col(BAD), F.lit("is not UTF-8")).when(F.size(FIELDS) != len(header), count).otherwise(misfits)
+    reason = (
+        _fault().when(F.col(BAD), F.lit("is not UTF-8")).when(F.col(FIELDS).isNull(), F.lit("has a quote that never closes"))
+    )
+    reason = reason.when(F.size(FIELDS) != len(header), count).otherwise(misfits)
     return _finish(raw, member, columns, reason)
 
 
@@ -127,16 +151,34 @@ def _from_text(text: SparkColumn, column: Column, options: Mapping[str, Any]) ->
         return F.from_json(text, wanted)
     if wanted == "STRING":
         return text
-    if wanted == "TIMESTAMP" and "timestamp_format" in options:
-        return F.try_to_timestamp(text, F.lit(str(options["timestamp_format"])))
+    if wanted == "TIMESTAMP" and (formats := time_formats(options, "csv")):
+        return _time(text, formats)
     return text.try_cast(wanted)
 
 
-def _cast_reason(value: SparkColumn, cast: SparkColumn, column: Column, text: SparkColumn) -> SparkColumn:
-    said = F.concat(
-        F.lit(f'column "{column.name}": '), F.substring(text, 1, 200), F.lit(f" is not of type {type_text(column.type)}")
-    )
+def _time(text: SparkColumn, formats: Sequence[str]) -> SparkColumn:
+    """The time of a text, by the first of the formats that fits."""
+    return F.coalesce(*(F.try_to_timestamp(text, F.lit(f)) for f in formats))
+
+
+def _cast_reason(
+    value: SparkColumn, cast: SparkColumn, column: Column, text: SparkColumn, formats: Sequence[str] = ()
+) -> SparkColumn:
+    wanted = f"is not of type {type_text(column.type)}"
+    if formats and column.type == TIMESTAMP:
+        wanted = f"is no time of the form {' or '.join(formats)} (timestamp_format)"
+    said = F.concat(F.lit(f'column "{column.name}": '), F.substring(text, 1, 200), F.lit(f" {wanted}"))
     return F.when(value.isNotNull() & cast.isNull(), said)
+
+
+def _rounded(text: SparkColumn, cast: SparkColumn, column: Column) -> SparkColumn:
+    """The reason where a decimal has more digits after the point than its column: Spark would round it."""
+    type_ = column.type
+    exact = text.try_cast(f"DECIMAL(38, {38 - (type_.precision - type_.scale)})")
+    said = F.concat(
+        F.lit(f'column "{column.name}": '), F.substring(text, 1, 200), F.lit(f" has more digits than {type_text(type_)} keeps")
+    )
+    return F.when(cast.isNotNull() & exact.isNotNull() & (exact != cast), said)
 
 
 def _null_reasons(member: Mapping[str, SparkColumn], columns: Sequence[Column]) -> SparkColumn:

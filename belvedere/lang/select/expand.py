@@ -142,7 +142,8 @@ class _Expansion:
         for c in self.catalog.schema_of(base).visible:
             overriding = new.pop(c.name.casefold(), None)
             items.append(exp.alias_(overriding, c.name) if overriding is not None else exp.column(c.name))
-        items += [exp.alias_(new[n.casefold()], n) for n, _ in added if n.casefold() in new]
+        # a column that is defined twice stands once, with its last definition
+        items += [exp.alias_(value, n) for n, _ in added if (value := new.pop(n.casefold(), None)) is not None]
         query = exp.select(*items)
         view_before = self.catalog.views.get(base)
         query = query.from_(self.query(view_before).subquery(alias) if view_before is not None else _table(base, alias))

@@ -161,7 +161,8 @@ def named_source(
         internal = f"{prefix}.{c.name}"
         items.append(item_of(c, internal))
         shown, _, again = c.name.partition(REPEATED)
-        columns.append(SourceColumn(shown, internal, Typed(c.type, c.nullable), c.hidden, c.doc, again.endswith(SAME)))
+        sealed = relation is not None and c.name in relation.sealed
+        columns.append(SourceColumn(shown, internal, Typed(c.type, c.nullable), c.hidden, c.doc, again.endswith(SAME), sealed))
     return Project(node, tuple(items)), FromItem(alias, tuple(columns), relation, addressable)
 
 

@@ -16,7 +16,8 @@ from belvedere.functions import types as t
 from belvedere.functions.types import Typed
 from belvedere.lang.definitions import NamedRelation
 from belvedere.lang.names import did_you_mean, misfit
-from belvedere.lang.select.frame import Frame, named_source, scan
+from belvedere.lang.select.arrivals import rows_with_arrivals
+from belvedere.lang.select.frame import Frame, named_source
 from belvedere.lang.select.pivoting import lower_pivots
 from belvedere.lang.select.resolve import Resolver
 from belvedere.lang.select.scope import FromItem, SourceColumn
@@ -103,7 +104,11 @@ def _table(frame: Frame, item: exp.Table) -> tuple[Node, FromItem]:
         if common is not None:
             return named_source(common, item.alias or path[0].name, context.names)
     relation = find_relation(frame, path)
-    return named_source(scan(relation), item.alias or path[-1].name, context.names, relation)
+    query = item.find_ancestor(exp.Select)
+    said = {c.name.casefold() for c in query.find_all(exp.Column)} if query is not None else ()
+    rows = rows_with_arrivals(context.definitions, relation, said)
+    node, source = named_source(rows, item.alias or path[-1].name, context.names, relation)
+    return node, replace(source, is_named=True)
 
 
 def find_relation(frame: Frame, path: Sequence[exp.Identifier]) -> NamedRelation:

@@ -36,7 +36,7 @@ def shared_columns(frame: Frame, join: exp.Join, sources: Sequence[FromItem]) ->
     left_merged = dict(frame.scope.merged)
     written = [i.name for i in join.args.get("using") or ()]
     names = written or [
-        n for n in dict.fromkeys(n for s in left_sources for n in s.names) if any(s.find(n) is not None for s in sources)
+        n for n in dict.fromkeys(n for s in left_sources for n in s.names) if any(s.seen(n) is not None for s in sources)
     ]
     return [
         (left_merged.get(n.casefold()) or _single(frame, left_sources, n, join), _single(frame, sources, n, join))
@@ -57,7 +57,7 @@ def _merged(frame: Frame, kind: JoinKind, left: SourceColumn, right: SourceColum
 
 
 def _single(frame: Frame, sources: Sequence[FromItem], name: str, node: exp.Expr) -> SourceColumn:
-    found = [c for s in sources if (c := s.find(name)) is not None]
+    found = [c for s in sources if (c := s.seen(name)) is not None]
     if len(found) == 1:
         return found[0]
     names = [n for s in sources for n in s.names]

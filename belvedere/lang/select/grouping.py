@@ -17,10 +17,11 @@ from belvedere.functions.table import function_of, is_aggregate, unwrap_aggregat
 from belvedere.lang.select.frame import Frame
 from belvedere.lang.select.scope import SourceColumn
 from belvedere.lang.select.subqueries import attach_all
-from belvedere.lang.select.window_bounds import tells, window_end
+from belvedere.lang.select.window_bounds import WindowEnd, tells, window_end
 from belvedere.lang.types.scope import SubqueryValue
 from belvedere.plan.expressions import column, map_operands, replace_columns
 from belvedere.plan.nodes import Aggregate, Expr, Item, Node, Unnest
+from belvedere.plan.time_nodes import TimeWindowKind
 from belvedere.schema import Column
 
 
@@ -109,6 +110,8 @@ class Grouping:
     grouping_id: str | None = None
     whole: bool = False
     """Whether all rows that belong to the outer row are one group, which is there where there are none."""
+    ends: dict[str, Expr] = field(default_factory=dict)
+    """Of the ends of windows that are grouped by their starts too: what each is of the start. They are no keys."""
     fixed: int = 0
     """How many keys at the front are implied (links to an outer row): they take part in every grouping set."""
 
@@ -117,6 +120,8 @@ class Grouping:
         for item in self.keys:
             if expr.unnest() == item.expr.unnest():
                 return column(item.name)
+        if isinstance(expr, exp.Column) and expr.name in self.ends:
+            return exp.paren(self.ends[expr.name].copy(), copy=False)
         if isinstance(expr, exp.Paren):
             return exp.paren(self.lift(expr.this, written), copy=False)
         if is_aggregate(unwrap_aggregate(expr)):
@@ -158,7 +163,13 @@ class Grouping:
         for key in ("partition_by", "order"):
             value = copied.args.get(key)
             if isinstance(value, list):
-                copied.set(key, [self.lift(v.copy(), written) for v in value])
+                lifted_values = [self.lift(v.copy(), written) for v in value]
+                starts = {v.name for v in lifted_values if isinstance(v, exp.Column)}
+                told = [
+                    isinstance(e := v.unnest(), exp.Add) and e in self.ends.values() and e.this.name in starts
+                    for v in lifted_values
+                ]
+                copied.set(key, [v for v, is_told in zip(lifted_values, told, strict=True) if not is_told])
             elif value is not None:
                 copied.set(key, self._children(value, written))
         return copied
@@ -202,16 +213,10 @@ class Grouping:
         raise self.frame.fail("B3030", f"`{shown}` is neither grouped by nor aggregated", expr if expr.meta else written, hint)
 
     def _is_told_by_window(self, name: str, grouped: set[str]) -> bool:
-        plan, definitions = self.frame.plan, self.frame.context.definitions
-
-        def view_plan(relation: str) -> Node | None:
-            view = definitions.views.get(relation)
-            return view.plan if view is not None else None
-
-        found = window_end(plan, name, view_plan)
+        found = _window_end(self.frame, name)
         if found is None:
             return False
-        others = [window_end(plan, g, view_plan) for g in grouped]
+        others = [_window_end(self.frame, g) for g in grouped]
         return any(o is not None and tells(o, found) for o in others)
 
     def _of_grouped_row(self, name: str, grouped: set[str]) -> bool:
@@ -256,6 +261,30 @@ class Grouping:
         number = Column(self.frame.context.names.fresh("copy"), t.INT32, nullable=False, hidden=True)
         position = Column(self.frame.context.names.fresh("place"), t.INT32, nullable=False, hidden=True)
         return Unnest(node, copies, (number,), position)
+
+
+def ends_of_starts(frame: Frame, keys: Sequence[Item]) -> dict[str, Expr]:
+    """The ends of Tumble and Hop windows among the keys whose starts are keys too, as expressions of these."""
+    found: dict[str, Expr] = {}
+    known = [(k, end) for k in keys if isinstance(k.expr, exp.Column) and (end := _window_end(frame, k.expr.name)) is not None]
+    for key, end in known:
+        start = next((k for k, other in known if other.is_start and tells(other, end)), None)
+        if start is not None and end.kind in (TimeWindowKind.TUMBLE, TimeWindowKind.HOP):
+            seconds = f"{end.size // 1_000_000}.{end.size % 1_000_000:06d}".rstrip("0").rstrip(".")
+            length = exp.Interval(this=exp.Literal.string(seconds), unit=exp.var("SECOND"))
+            found[key.expr.name] = exp.Add(this=column(start.name), expression=length)
+    return found
+
+
+def _window_end(frame: Frame, name: str) -> WindowEnd | None:
+    """The window that a column of the frame is an end of."""
+    definitions = frame.context.definitions
+
+    def view_plan(relation: str) -> Node | None:
+        view = definitions.views.get(relation)
+        return view.plan if view is not None else None
+
+    return window_end(frame.plan, name, view_plan)
 
 
 def _in_key_order(names: tuple[str, ...], keys: Sequence[str]) -> tuple[str, ...]:

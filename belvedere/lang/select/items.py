@@ -7,7 +7,7 @@ are done to them later.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 from sqlglot import exp
@@ -16,6 +16,7 @@ from sqlglot.optimizer.simplify import simplify
 from belvedere.errors import BelvedereError, Span, fail
 from belvedere.functions import types as t
 from belvedere.lang.names import counted, did_you_mean, text_name
+from belvedere.lang.nested_rows import parent_columns
 from belvedere.lang.select.frame import Frame, StatementContext
 from belvedere.lang.select.resolve import Resolver
 from belvedere.lang.select.scope import FromItem, SourceColumn
@@ -101,8 +102,8 @@ class SelectItems:
         replaced = {a.alias.casefold(): a for a in options.args.get("replace") or ()}
         self._check_named(set(replaced), "REPLACE", sources, options)
         merged = self.frame.scope.merged if not isinstance(star, exp.Column) else {}
-        others = (c for s in sources for c in s.columns if not c.hidden and c.name.casefold() not in merged)
-        for c in self._at_place([*merged.values(), *others], star):
+        others = (c for s in sources for c in s.columns if not c.hidden and not c.sealed and c.name.casefold() not in merged)
+        for c in self._at_place([*self._of_parent(sources), *merged.values(), *others], star):
             name = c.name.casefold()
             if name in excluded:
                 continue
@@ -110,6 +111,14 @@ class SelectItems:
             if name in replaced:
                 value = Resolver(self.frame).resolve(replaced[name].this)
             self.outputs.append(Output(value, star, renamed.get(name, c.name), c.doc))
+
+    def _of_parent(self, sources: Sequence[FromItem]) -> list[SourceColumn]:
+        """The parent's key beside all columns of a nested table: they say whose row it is. Of a path the parent is at hand."""
+        relation = sources[0].relation
+        if len(self.frame.scope.sources) > 1 or relation is None or relation.parent is None or not sources[0].is_named:
+            return []
+        known = {c.name: c for c in sources[0].columns}
+        return [replace(known[own], name=name, hidden=False) for name, own in parent_columns(relation)]
 
     def _at_place(self, columns: list[SourceColumn], star: exp.Expr) -> list[SourceColumn]:
         """All columns, or the one that a number says."""
@@ -142,7 +151,7 @@ class SelectItems:
         return True
 
     def _check_named(self, named: set[str], word: str, sources: Sequence[FromItem], star: exp.Expr) -> None:
-        names = [n for s in sources for n in s.names]
+        names = [*(c.name for c in self._of_parent(sources)), *(n for s in sources for n in s.names)]
         for name in named - {n.casefold() for n in names}:
             raise self.context.fail("B2002", f"column `{name}` of {word} is not defined", star, did_you_mean(name, names))
 

@@ -15,8 +15,9 @@ from belvedere.lang.definitions import NamedRelation
 from belvedere.lang.names import did_you_mean
 from belvedere.lang.select.frame import Frame, StatementContext
 from belvedere.lang.select.path_aggregates import path_table
-from belvedere.lang.select.scope import FromItem, Scope, dotted
+from belvedere.lang.select.scope import FromItem, Scope, dotted, private_column
 from belvedere.lang.select.subqueries import Pending, join_single
+from belvedere.lang.statements.query_tree import span_of
 from belvedere.plan.expressions import column
 from belvedere.plan.nodes import Expr
 
@@ -71,6 +72,8 @@ def _walk(context: StatementContext, source: FromItem, parts: Sequence[exp.Ident
 def navigate(frame: Frame, found: Navigation, written: exp.Expr) -> Expr:
     """The value at the end; NULL where there is no related row."""
     last = found.target.schema.find(found.rest[0].name)
+    if last is not None and last.name in found.target.sealed:
+        raise private_column(last.name, span_of(found.rest[0], frame.context.file))
     if last is None:
         shown = f"{found.source.alias}.{dotted(found.steps)}"
         names = [c.name for c in found.target.schema.visible]

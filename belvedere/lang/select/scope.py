@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from sqlglot import exp
 
-from belvedere.errors import Span, fail
+from belvedere.errors import BelvedereError, Span, fail
 from belvedere.functions.elsewhere import OTHER_NAMES
 from belvedere.functions.types import Typed
 from belvedere.lang.definitions import NamedRelation
@@ -35,6 +35,8 @@ class SourceColumn:
     doc: str | None = None
     same: bool = False
     """Whether it is another one of the same name once more."""
+    sealed: bool = False
+    """Whether it is private to another script."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,8 @@ class FromItem:
     """Whether its columns may be named without the alias."""
     table: str | None = None
     """The table in a windowing call without alias: the call goes by its name too, where nothing else does."""
+    is_named: bool = False
+    """Whether FROM names the relation itself, and no path leads to it."""
 
     def find(self, name: str) -> SourceColumn | None:
         """An exact match first, then one that differs in case only."""
@@ -64,7 +68,11 @@ class FromItem:
     @property
     def names(self) -> list[str]:
         """The visible columns' names."""
-        return [c.name for c in self.columns if not c.hidden]
+        return [c.name for c in self.columns if not c.hidden and not c.sealed]
+
+    def seen(self, name: str) -> SourceColumn | None:
+        """The column that a query means by a name: none that is private to another script."""
+        return find_named([c for c in self.columns if not c.sealed], name)
 
 
 @dataclass
@@ -140,11 +148,11 @@ class Scope:
         if len(parts) > 1:
             source = self.source(parts[0].name)
             if source is not None:
-                column = source.find(parts[1].name)
+                column = source.seen(parts[1].name)
                 if column is not None:
                     source.refuse_repeated(column, span)
                     return column, parts[2:]
-                if not any(s.bare and s.find(parts[0].name) for s in self.sources):
+                if not any(s.bare and s.seen(parts[0].name) for s in self.sources):
                     raise self._unknown_in(source, parts[1:], span)
         found = self._bare(parts[0].name, span)
         return None if found is None else (found, parts[1:])
@@ -153,7 +161,7 @@ class Scope:
         merged = self.merged.get(name.casefold())
         if merged is not None:
             return merged
-        hits = [(s, c) for s in self.sources if s.addressable and s.bare and (c := s.find(name)) is not None]
+        hits = [(s, c) for s in self.sources if s.addressable and s.bare and (c := s.seen(name)) is not None]
         shown = [h for h in hits if not h[1].hidden] or hits
         if len(shown) > 1:
             owners = " and ".join(f"`{s.alias}`" if s.alias else "a subquery" for s, _ in shown)
@@ -173,6 +181,8 @@ class Scope:
             if len(parts) > 1:  # a value of the query around: its own names were followed before
                 hint = f"join it in this query's FROM ({joined}), and name `x.{parts[1].name}`"
             return fail("B4003", f"`{source.alias}.{name}` is a relationship, not a column", span=span, hint=hint)
+        if source.find(name) is not None:
+            raise private_column(name, span)
         return fail("B2002", f"`{source.alias}` has no column `{name}`", span=span, hint=did_you_mean(name, source.names))
 
     def _unknown(self, parts: Sequence[exp.Identifier], span: Span) -> Exception:
@@ -182,8 +192,16 @@ class Scope:
             aliases = [s.alias for s in self.sources if s.addressable]
             hint = did_you_mean(name, aliases + everything)
             return fail("B2004", f"`{name}` is not a table of this query", span=span, hint=hint)
+        if any(s.addressable and s.bare and s.find(name) is not None for s in self.sources):
+            return private_column(name, span)
         hint = OTHER_NAMES.get(name.upper()) or did_you_mean(name, everything)
         return fail("B2002", f"column `{name}` is not defined", span=span, hint=hint)
+
+
+def private_column(name: str, span: Span | None) -> BelvedereError:
+    """The error for a private column of another script."""
+    hint = "give it a name without the leading underscore there, or compute it here"
+    return fail("B2002", f"column `{name}` is private to the script that defines it", span=span, hint=hint)
 
 
 def dotted(parts: Iterable[exp.Identifier]) -> str:

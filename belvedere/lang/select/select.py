@@ -13,7 +13,7 @@ from sqlglot import exp
 
 from belvedere.lang.select.frame import Frame, StatementContext
 from belvedere.lang.select.from_clause import lower_from
-from belvedere.lang.select.grouping import Grouping, contains_aggregate, grouping_sets, over_nothing
+from belvedere.lang.select.grouping import Grouping, contains_aggregate, ends_of_starts, grouping_sets, over_nothing
 from belvedere.lang.select.items import Clause, SelectItems, limit_parameter, limits, ordinal
 from belvedere.lang.select.resolve import Resolver
 from belvedere.lang.select.scope import REPEATED, SAME, FromItem, Scope
@@ -149,9 +149,11 @@ class SelectLowering:
             return
         self.havings = self._late("having")
         keys, sets = self._keys(group)
+        ends = ends_of_starts(self.frame, keys) if sets is None else {}
+        keys = [k for k in keys if not isinstance(k.expr, exp.Column) or k.expr.name not in ends]
         whole = not keys and sets is None
         self.one_group = sets is None and bool(keys) and all(any(k.expr == i.expr for i in self.implied) for k in keys)
-        self.grouping = Grouping(self.frame, [*self.implied, *keys], sets, whole=whole, fixed=len(self.implied))
+        self.grouping = Grouping(self.frame, [*self.implied, *keys], sets, ends=ends, whole=whole, fixed=len(self.implied))
         _rewrite((*self.outputs, *self.orders, *self.havings, *self.qualifies), self.grouping.lift)
         for item in (*self.grouping.keys, *self.grouping.aggregates):
             self.frame.inference().typed(item.expr)

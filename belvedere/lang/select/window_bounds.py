@@ -7,10 +7,11 @@ of Tumble and Hop determine each other; of a Cumulate window the end determines 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
+from belvedere.plan.monotone import interval_length
 from belvedere.plan.nodes import Aggregate, Distinct, Filter, Join, Node, Project, Scan, TopK, Unnest, Window
 from belvedere.plan.time_nodes import Emit, TimeWindow, TimeWindowKind
 
@@ -24,6 +25,8 @@ class WindowEnd:
     path: tuple[str, ...]
     kind: TimeWindowKind
     is_start: bool
+    size: int = 0
+    """The window's length in microseconds."""
 
 
 def window_end(plan: Node, name: str, view_plan: ViewPlan, path: tuple[str, ...] = ()) -> WindowEnd | None:
@@ -31,12 +34,13 @@ def window_end(plan: Node, name: str, view_plan: ViewPlan, path: tuple[str, ...]
     match plan:
         case TimeWindow():
             if name in (plan.start, plan.end):
-                return WindowEnd(path, plan.kind, name == plan.start)
+                return WindowEnd(path, plan.kind, name == plan.start, plan.size)
             return window_end(plan.input, name, view_plan, (*path, "window"))
         case Project():
             item = next((i for i in plan.items if i.name == name), None)
-            found = item is not None and isinstance(item.expr, exp.Column)
-            return window_end(plan.input, item.expr.name, view_plan, path) if item is not None and found else None
+            if item is None or isinstance(item.expr, exp.Column):
+                return None if item is None else window_end(plan.input, item.expr.name, view_plan, path)
+            return _computed_end(plan.input, item.expr.unnest(), view_plan, path)
         case Aggregate():
             item = next((i for i in plan.keys if i.name == name), None)
             if item is None or not isinstance(item.expr, exp.Column):
@@ -54,6 +58,16 @@ def window_end(plan: Node, name: str, view_plan: ViewPlan, path: tuple[str, ...]
             return window_end(behind, name, view_plan, (*path, plan.relation)) if behind is not None else None
         case _:
             return None
+
+
+def _computed_end(plan: Node, expr: exp.Expr, view_plan: ViewPlan, path: tuple[str, ...]) -> WindowEnd | None:
+    """A window's start plus its length is its end."""
+    if not isinstance(expr, exp.Add) or not isinstance(expr.this, exp.Column):
+        return None
+    start = window_end(plan, expr.this.name, view_plan, path)
+    if start is None or not start.is_start or interval_length(expr.expression) != start.size:
+        return None
+    return replace(start, is_start=False)
 
 
 def _maximum(plan: Aggregate, name: str, view_plan: ViewPlan, path: tuple[str, ...]) -> WindowEnd | None:

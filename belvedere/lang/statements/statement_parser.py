@@ -53,7 +53,7 @@ CHANGES = {
     "DELETE": ChangeKind.DELETE,
 }
 QUERY_STARTS = (TokenType.SELECT, TokenType.WITH, TokenType.FROM, TokenType.VALUES)
-JOIN_STARTS = (TokenType.JOIN, TokenType.LEFT, TokenType.INNER, TokenType.RIGHT, TokenType.FULL, TokenType.CROSS)
+JOIN_WORDS = frozenset(("NATURAL", "LEFT", "RIGHT", "FULL", "INNER", "CROSS", "OUTER", "SEMI", "ANTI", "ASOF"))
 SQRL = Sqrl()
 
 
@@ -169,9 +169,11 @@ class StatementParser(ClauseParser):
         )  # fmt: skip
 
     def _at_join(self) -> bool:
-        kind = self._curr.token_type
-        joined = bool(self._next) and self._next.token_type in (TokenType.JOIN, TokenType.OUTER)
-        return kind in JOIN_STARTS and (kind == TokenType.JOIN or joined)
+        """Whether words of a join stand here, up to JOIN."""
+        ahead = 0
+        while (token := self._token(ahead)) is not None and token.text.upper() in JOIN_WORDS:
+            ahead += 1
+        return token is not None and token.token_type == TokenType.JOIN
 
     def _subscribes(self) -> bool:
         """Whether SUBSCRIBE stands here, or STREAM ON."""

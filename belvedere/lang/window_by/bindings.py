@@ -13,6 +13,7 @@ from itertools import count
 import pyarrow as pa
 
 from belvedere.errors import fail
+from belvedere.functions.types import is_array_of_struct
 from belvedere.functions.window_by import DURATION, holds_duration
 from belvedere.lang.window_by.sql_text import is_column, parsed
 from belvedere.lang.window_by.sql_values import Object, SqlValue, Value, merge, name
@@ -20,7 +21,7 @@ from belvedere.lang.window_by.tree import OrderKey
 from belvedere.plan.expressions import column
 from belvedere.plan.keys import item_of
 from belvedere.plan.nodes import Item, Node, Order, Project
-from belvedere.schema import TIMESTAMP, Column
+from belvedere.schema import TIMESTAMP, Column, Schema
 
 NO_NAMES = str.maketrans("`.", "__")
 """What PySpark takes for a path in the name of a column that goes to Python."""
@@ -104,7 +105,7 @@ class Names:
 
         fields: dict[str, Value] = {}
         items = [item_of(node.schema[k], own(node.schema[k])) for k in node.schema.key or () if node.schema[k].hidden]
-        for c in node.schema.visible:
+        for c in members(node.schema):
             expr, type_ = column(c.name), c.type
             if pa.types.is_timestamp(type_) and type_.tz is None and utc:
                 type_ = TIMESTAMP  # the cast of an item
@@ -127,6 +128,11 @@ class Names:
             return SqlValue(name(fresh[value.sql[1:-1]]), value.type, missing)
 
         return Result(node, walk(result.value))
+
+
+def members(schema: Schema) -> list[Column]:
+    """The columns that a row has as an object: the visible ones, and arrays of objects, which are nested tables too."""
+    return [c for c in schema if not c.hidden or is_array_of_struct(c.type)]
 
 
 def with_items(node: Node, added: Sequence[Item]) -> Node:

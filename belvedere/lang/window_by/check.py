@@ -13,6 +13,7 @@ from sqlglot import exp
 
 from belvedere.errors import BelvedereError, Diagnostic, Severity
 from belvedere.functions.window_by import Type
+from belvedere.lang.window_by.bindings import members
 from belvedere.lang.window_by.expressions import VariableScope
 from belvedere.lang.window_by.names import queries_of
 from belvedere.lang.window_by.parser import parse_window_query
@@ -22,8 +23,8 @@ from belvedere.schema import Schema
 
 
 def row_type(schema: Schema) -> pa.DataType:
-    """The type of a table's rows as objects: its visible columns."""
-    return pa.struct([(c.name, c.type) for c in schema.visible])
+    """The type of a table's rows as objects: its visible columns, and arrays of objects, which are nested tables too."""
+    return pa.struct([(c.name, c.type) for c in members(schema)])
 
 
 def check_window_query(text: str, schemas: Mapping[str, Schema], file: str = "") -> tuple[Diagnostic, ...]:

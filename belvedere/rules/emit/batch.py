@@ -1,6 +1,6 @@
 """The batch answer of what depends on history: the input's batch answer after each epoch, folded by definition.
 
-In: a plan with `Emit`, `InOrder`, `SplAggregate` or `SplJoin` nodes, a log of accepted input with the clock and the bounds of each epoch, a
+In: a plan with nodes of `HISTORIC`, a log of accepted input with the clock and the bounds of each epoch, a
 function that answers a plan at an epoch. Out: the plan over tables for those nodes. Slow by design: it is an oracle.
 """
 
@@ -21,8 +21,9 @@ from belvedere.plan.monotone import NEVER
 from belvedere.plan.nodes import Node, Scan
 from belvedere.plan.spl_aggregate import SplAggregate
 from belvedere.plan.spl_join import SplJoin
-from belvedere.plan.time_nodes import Emit, InOrder
+from belvedere.plan.time_nodes import Emit, InOrder, Observed
 from belvedere.rules.emit.emission import plan_emission
+from belvedere.rules.emit.event_fold import EventFold, with_keys
 from belvedere.rules.emit.fold import EmitFold, OrderFold
 from belvedere.rules.spl.batch import SplReplay
 from belvedere.rules.spl.join_batch import SplJoinReplay
@@ -76,9 +77,12 @@ class History:
             self._steps[name] = self._joined(node, below)
         elif isinstance(node, SplAggregate):
             self._steps[name] = self._replayed(node, below[0])
+        elif isinstance(node, Observed):
+            fold = EventFold(node)
+            self._steps[name] = self._folded(with_keys(below[0]), lambda rows, e: fold.epoch(rows, e.clock), node.schema.arrow)
         else:
-            fold = self._emitted(node) if isinstance(node, Emit) else self._ordered(node)
-            self._steps[name] = self._folded(below[0], fold, node.schema.arrow)
+            made = self._emitted(node) if isinstance(node, Emit) else self._ordered(node)
+            self._steps[name] = self._folded(below[0], made, node.schema.arrow)
         self.tables[name] = node.schema.arrow.empty_table()
         return Scan(name, node.schema)
 

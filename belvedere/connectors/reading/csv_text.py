@@ -1,0 +1,94 @@
+"""The records of CSV text (RFC 4180), of which some quote may never close.
+
+In: lines with their ends. Out: records with their first lines. A quote that is open at the end of the text would take all lines after it
+into one field: its line is a record without fields, and the lines after it are read. So is one that is open for `LONGEST` characters.
+"""
+
+from __future__ import annotations
+
+import csv
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import NamedTuple
+
+LONGEST = 1 << 24
+"""Characters of the longest record."""
+DELIMITERS = (",", ";", "\t", "|")
+csv.field_size_limit(sys.maxsize)
+
+
+class CsvRecord(NamedTuple):
+    """A record: its first line, its fields; None and its text where a quote in it never closes."""
+
+    line: int
+    fields: list[str] | None
+    text: str = ""
+
+
+@dataclass
+class _Lines:
+    """Lines as the parser takes them; `held` are those of the record that is being read."""
+
+    lines: Iterator[str]
+    held: list[str] = field(default_factory=list)
+    ended: bool = False
+    size: int = 0
+
+    def __iter__(self) -> Iterator[str]:
+        return self
+
+    def __next__(self) -> str:
+        line = None if self.size > LONGEST else next(self.lines, None)
+        if line is None:
+            self.ended = True
+            raise StopIteration
+        self.held.append(line)
+        self.size += len(line)
+        return line
+
+
+def csv_records_of(lines: Iterable[str], delimiter: str, *, is_whole: bool = True) -> Iterator[CsvRecord]:
+    """The records that are not empty. `is_whole`: whether the text ends here; else its last record may go on and is left out."""
+    rest, start = iter(lines), 1
+    while True:
+        given = _Lines(rest)
+        for fields in csv.reader(given, delimiter=delimiter):
+            if given.ended:  # the parser asks for a further line only within quotes
+                break
+            if fields:
+                yield CsvRecord(start, fields)
+            start += len(given.held)
+            given.held, given.size = [], 0
+        if not given.held or not is_whole:
+            return
+        yield CsvRecord(start, None, given.held[0].rstrip("\r\n"))
+        start += 1
+        rest = chain(given.held[1:], rest)
+
+
+def delimiter_that_fits(line: list[str], delimiter: str, names: Iterable[str]) -> str | None:
+    """Another delimiter by which a header has some of these names; None where no usual one does."""
+    known, text = {n.casefold() for n in names}, delimiter.join(line)
+    for other in (d for d in DELIMITERS if d != delimiter):
+        if known & {n.strip().casefold() for n in next(csv.reader([text], delimiter=other), [])}:
+            return other
+    return None
+
+
+def repeated_names(names: Iterable[str]) -> list[tuple[str, str]]:
+    """Pairs of names that are equal or differ in case alone, each with the first of its kind."""
+    first: dict[str, str] = {}
+    found = []
+    for name in (n.strip() for n in names):
+        if name and name.casefold() in first:
+            found.append((first[name.casefold()], name))
+        first.setdefault(name.casefold(), name)
+    return found
+
+
+def said_twice(pair: tuple[str, str]) -> str:
+    """What is wrong with such a pair."""
+    one, other = pair
+    return f'has "{one}" twice' if one == other else f'has "{one}" and "{other}", which differ in case alone'

@@ -1,0 +1,44 @@
+"""UTF-16 as UTF-8: text files that Windows programs write are read like others.
+
+In: the chunks of a file's bytes. Out: the same text as chunks of UTF-8, without a byte order mark. Raises OSError where bytes that begin as
+UTF-16 are none.
+"""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Iterator
+
+BYTE_ORDER_MARK = codecs.BOM_UTF8
+HEAD = 4
+"""Bytes that tell the encoding."""
+
+
+def utf16_of(head: bytes) -> str | None:
+    """Which UTF-16 a text that begins with these bytes is in, by its mark or by the zeros of its first two characters; None for UTF-8."""
+    if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return "utf-16"
+    if len(head) < HEAD:
+        return None
+    zeros = [n for n, byte in enumerate(head[:HEAD]) if not byte]
+    return "utf-16-le" if zeros == [1, 3] else "utf-16-be" if zeros == [0, 2] else None
+
+
+def as_utf8(chunks: Iterator[bytes]) -> Iterator[bytes]:
+    """The chunks as UTF-8, without a byte order mark."""
+    head = b""
+    while len(head) < HEAD and (more := next(chunks, None)) is not None:
+        head += more
+    encoding = utf16_of(head)
+    if encoding is None:
+        yield head.removeprefix(BYTE_ORDER_MARK)
+        yield from chunks
+        return
+    decoder = codecs.getincrementaldecoder(encoding)()
+    try:
+        yield decoder.decode(head).encode()
+        for chunk in chunks:
+            yield decoder.decode(chunk).encode()
+        yield decoder.decode(b"", final=True).encode()
+    except UnicodeError as error:
+        raise OSError("its bytes begin as UTF-16 and are none") from error

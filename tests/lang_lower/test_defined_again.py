@@ -1,0 +1,145 @@
+# ruff: noqa: E501
+"""Names that are defined again, joins of relationships, columns of subscriptions, keys of windows, and columns of arrival."""
+
+from __future__ import annotations
+
+import pytest
+
+from belvedere.catalog import Catalog
+from belvedere.compiler import compile_script
+from belvedere.lang.select.expand import expand
+from belvedere.rules import maintain
+
+TABLES = """
+CREATE TABLE A (id INT, PRIMARY KEY (id));
+CREATE TABLE B (id INT, v INT, PRIMARY KEY (id));
+CREATE TABLE C (v INT, w INT, PRIMARY KEY (v));
+CREATE STREAM _S (k STRING, i INT, ts TIMESTAMP, WATERMARK FOR ts);
+"""
+
+
+def catalog(text: str) -> Catalog:
+    found = compile_script(TABLES + text)
+    assert found.ok, found.diagnostics
+    return found.catalog
+
+
+def codes(text: str) -> list[str]:
+    return [d.code for d in compile_script(TABLES + text).diagnostics if d.code not in ("B6120", "B6122", "B8023", "B5034")]
+
+
+@pytest.mark.parametrize(
+    ("join", "pairs"),
+    [
+        ("JOIN B b USING (id)", (("id", "id"),)),
+        ("INNER JOIN B USING (ID) WHERE v > 1", (("id", "id"),)),
+        ("NATURAL JOIN B b", (("id", "id"),)),
+        ("NATURAL JOIN C", ()),
+        ("CROSS JOIN B", ()),
+        ("JOIN B b", ()),
+    ],
+)
+def test_using_and_natural_are_equalities(join: str, pairs: tuple[tuple[str, str], ...]) -> None:
+    (found,) = (r for r in catalog(f"A.r := {join};").relationships if r.name == "r")
+    assert found.pairs == pairs
+
+
+@pytest.mark.parametrize(
+    ("join", "code"),
+    [
+        ("JOIN B b USING (nosuch)", "B2002"),
+        ("LEFT JOIN B b ON b.id = _.id", "B4045"),
+        ("RIGHT OUTER JOIN B b USING (id)", "B4045"),
+        ("FULL JOIN B b ON b.id = _.id", "B4045"),
+        ("JOIN B b USING (id) FULL JOIN C c USING (v)", "B4045"),
+        ("LEFT SEMI JOIN B b ON b.id = _.id", "B4045"),
+        ("NATURAL LEFT JOIN B b", "B4045"),
+        ("JOIN B b, B c", "B4045"),
+        ("JOIN B b ON b.id = _.id CROSS JOIN C c", "B4045"),
+    ],
+)
+def test_joins_that_mean_nothing_in_a_relationship_are_refused(join: str, code: str) -> None:
+    assert codes(f"A.r := {join};") == [code]
+
+
+def test_tables_that_a_condition_links_are_joined() -> None:
+    for join in ("JOIN B b, C c WHERE b.id = _.id AND c.v = b.v", "JOIN B b USING (id) LEFT JOIN C c USING (v)"):
+        found = catalog(f"A.r := {join};")
+        assert [c.name for c in found.views["A.r"].schema.visible] == ["v", "w"], join
+
+
+def test_a_relationship_stays_with_the_definition_that_it_saw() -> None:
+    text = "A.r := JOIN B b ON b.id = _.id;\nB.twice := 2 * v;\nB := SELECT id + 1 AS id, v FROM B;\nB.w := v;\nV := SELECT r.twice FROM A a JOIN a.r r;\n"
+    found = catalog(text)
+    (link,) = (r for r in found.relationships if r.name == "r")
+    assert link.target == "B~2"
+    assert codes(text) == ["B4046"], "the column `twice` is gone from what `B` means now"
+    override = catalog("A.r := JOIN B b ON b.id = _.id;\nB.id := id + 1;")
+    assert next(r.target for r in override.relationships if r.name == "r") == "B~1", "of the former column"
+    (told,) = (
+        d
+        for d in compile_script(TABLES + "B.r := JOIN A a USING (id);\nB := SELECT id FROM B;").diagnostics
+        if d.code == "B4046"
+    )
+    assert "`v`" in told.message
+    assert "`r`" in told.message
+    assert codes("B := SELECT * FROM B WHERE v > 1;") == []
+
+
+def test_columns_of_subscriptions_are_columns_of_their_events() -> None:
+    found = catalog(
+        "CREATE SUBSCRIPTION S ON CHANGE AS SELECT id, v FROM B;\nS.w := v + 1;\nS.x := w + S.v;\nN := SELECT x, _op FROM S;"
+    )
+    events = found.subscriptions["S"]
+    assert [c.name for c in events.schema.visible] == ["id", "v", "w", "x", "_op", "_event_time", "_seq", "_old"]
+    assert [f.name for f in events.schema["_old"].type] == ["id", "v", "w", "x"]
+    stages = [s.output for s in maintain(found).stages]
+    assert [s for s in stages if s.startswith("S")] == ["S~query", "S"], "former definitions make no events"
+    assert codes("CREATE SUBSCRIPTION S ON ADD AS SELECT id, v FROM B;\nS.d := day(_event_time);") == ["B4047"]
+
+
+def test_the_start_is_the_key_of_a_window() -> None:
+    tumble = "TABLE(TUMBLE(TABLE _S, DESCRIPTOR(ts), INTERVAL '10' MINUTES))"
+    found = catalog(
+        f"V := SELECT window_start, count(*) AS n FROM {tumble} GROUP BY window_start, window_end;\n"
+        f"W := SELECT k, window_end AS e, window_start, sum(i) AS s FROM {tumble} GROUP BY window_end, k, window_start EMIT AFTER WATERMARK;\n"
+        "X := SELECT e, max(s) AS s FROM W GROUP BY window_start, e;\nY := SELECT window_start, max(s) AS s FROM W GROUP BY e;\n"
+        f"T := SELECT window_start, wend FROM (SELECT window_start, window_end AS wend, row_number() OVER (PARTITION BY window_start, "
+        f"window_end ORDER BY count(*) DESC) AS r FROM {tumble} GROUP BY window_start, window_end, k) WHERE r <= 3;\n"
+    )
+    keys = {name: view.schema.key for name, view in found.views.items()}
+    assert (keys["V"], keys["W"], keys["X"]) == (("window_start",), ("k", "window_start"), ("_window_start",))
+    session = "SELECT wstart, count(*) AS n FROM Session(data => TABLE(_S), timecol => DESCRIPTOR(ts), gap => INTERVAL '1' MINUTE) GROUP BY wstart, wend"
+    assert len(catalog(f"V := {session};").views["V"].schema.key or ()) == 2, "of a session neither end tells the other"
+
+
+def test_columns_of_arrival_are_there_behind_views_that_clean() -> None:
+    clean = (
+        "CREATE STREAM T (id INT, v INT) KEEP 1 DAY;\nT := SELECT * FROM T WHERE v > 0;\nC := SELECT id, v + 1 AS w FROM T;\n"
+    )
+    found = catalog(
+        clean
+        + "D := DISTINCT C ON id ORDER BY _ingest_time DESC;\nE := SELECT w, _uid AS u FROM C;\nC.since := _ingest_time;\n"
+    )
+    assert [c.name for c in found.views["T"].schema] == ["id", "v", "_uid"], "nothing more is stored"
+    assert [c.name for c in found.views["D"].schema.visible] == ["id", "w"]
+    assert [c.name for c in found.views["C"].schema.visible] == ["id", "w", "since"]
+    assert codes("G := SELECT v, count(*) AS n FROM B GROUP BY v;\nV := SELECT _ingest_time FROM G;") == ["B2002"]
+
+
+def test_joins_whose_rows_leave_are_not_told_and_late_rows_are() -> None:
+    streams = "CREATE STREAM _L (k INT, ts TIMESTAMP, WATERMARK FOR ts){};\nCREATE STREAM _R (k INT, ts TIMESTAMP, WATERMARK FOR ts){};\n"
+    join = "V := SELECT l.k, r.k AS rk, l.ts FROM _L l {} JOIN _R r ON l.k = r.k AND r.ts BETWEEN l.ts - INTERVAL 4 HOURS AND l.ts;"
+    for kind in ("", "LEFT", "RIGHT", "FULL"):
+        assert codes(streams.format("", "") + join.format(kind)) == [], kind
+    (told,) = (
+        d for d in compile_script(streams.format("", " LATE KEEP") + join.format("LEFT")).diagnostics if d.code == "B6121"
+    )
+    assert told.hint is not None
+    assert told.hint.startswith("say LATE DROP for `_R`:")
+
+
+def test_a_column_that_is_defined_twice_is_printed_once() -> None:
+    text = expand(catalog("B.x := v;\nB.x := id;\nB.y := v;"), "B")
+    assert text.count(" AS x") == 1
+    assert "id AS x" in text
