@@ -91,9 +91,8 @@ def test_what_is_taken_out_and_what_is_empty(executor: Any) -> None:
     wb.close()
 
 
-@pytest.mark.spark
-def test_windows_that_wait_and_late_rows(spark: Any) -> None:
-    wb = Workbench(TIMES, spark=spark)
+def test_windows_that_wait_and_late_rows(executor: Any) -> None:
+    wb = Workbench(TIMES, spark=executor)
     wb.clock("2020-01-01 09:00:00")
     wb.step()
     (lost,) = wb.why_not("Tens", {"wend": "2020-01-01 08:10:00"}).lost
