@@ -29,6 +29,8 @@ class Asked:
     text: str
     variables: dict[str, Any]
     name: str | None
+    whole: bool = False
+    """Whether a subscription answers columns that hold objects as they are stored, under their members' own names."""
 
 
 async def asked_of(scope: Scope, headers: Mapping[bytes, bytes], receive: Receive, most_bytes: int) -> Asked:

@@ -189,7 +189,7 @@ class Application:
         check_right(claims, Right.PUSH if operation.mutates else Right.READ)
         if operation.subscribes:
             await self._opened()
-            return await self.streams.stream(seen.api, operation, literals, asked.variables, claims)
+            return await self.streams.stream(seen.api, operation, literals, asked.variables, claims, asked.whole)
         if operation.mutates:
             may_push()
             return _once(await seen.mutations.answer(operation.document, asked.name, asked.variables, claims))

@@ -79,9 +79,17 @@ class EventStreams:
         self._epochs.wake()
 
     async def stream(
-        self, api: Api, operation: Operation, literals: list[Any], variables: Mapping[str, Any], claims: Claims = NOBODY
+        self,
+        api: Api,
+        operation: Operation,
+        literals: list[Any],
+        variables: Mapping[str, Any],
+        claims: Claims = NOBODY,
+        whole: bool = False,
     ) -> AsyncIterator[Told]:
-        """A stream of what `api` has to a caller with these claims; raises `RequestError` before it begins where the request is wrong."""
+        """A stream of what `api` has to a caller with these claims; raises `RequestError` before it begins where the request is wrong.
+        With `whole`, columns of events that hold objects are told as they are stored, whatever is selected of them.
+        """
         if self._open >= MOST:
             raise RequestError(BAD_REQUEST, f"this server has {MOST} streams already", "close one, or ask later", status=503)
         operations = api.operations
@@ -98,6 +106,8 @@ class EventStreams:
         if source is None:
             asked = await self._in_planner(lambda: operations.prepare(operation, literals, variables, claims))
             return self.guarded(self._answers(asked), claims)
+        if whole:
+            field = replace(field, fields=tuple(replace(f, fields=()) for f in field.fields))
         planner = operations.planner(operation, variables)
         plan = await self._in_planner(lambda: self._plan(operations, source, planner, field))
         after = await self._start(source, field, literals, variables)

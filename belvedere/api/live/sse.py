@@ -6,10 +6,19 @@ In: what a stream tells. Out: texts of a `text/event-stream`. A request for plai
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from typing import Any
 
-from graphql import GraphQLBoolean, GraphQLFloat, GraphQLInt, GraphQLSchema, GraphQLType, get_named_type
+from graphql import (
+    GraphQLBoolean,
+    GraphQLFloat,
+    GraphQLInt,
+    GraphQLObjectType,
+    GraphQLSchema,
+    GraphQLType,
+    get_named_type,
+    is_required_argument,
+)
 from starlette.responses import Response, StreamingResponse
 
 from belvedere.api.failures import BAD_VALUE, RequestError
@@ -88,14 +97,27 @@ def events_of(model: Model, schema: GraphQLSchema, name: str, given: Mapping[str
     arguments = {n: a for n, a in schema.subscription_type.fields[field].args.items() if n != "filter"}
     for unknown in [n for n in given if n not in arguments]:
         raise RequestError(BAD_VALUE, f"`{unknown}` is no argument of {name}", f"its arguments: {', '.join(arguments)}")
+    for missing in [n for n, a in arguments.items() if is_required_argument(a) and n not in given]:
+        raise RequestError(BAD_VALUE, f"{name} needs `{missing}`", f"add `{missing}=...` to the address")
     variables = {n: _value(n, v, arguments[n].type) for n, v in given.items()}
     if last:
         variables[AFTER] = last
     declared = ", ".join(f"${n}: {arguments[n].type}" for n in variables)
     passed = ", ".join(f"{n}: ${n}" for n in variables)
-    columns = " ".join(event_fields(model)[field].columns)
-    text = f"subscription{f'({declared})' if declared else ''} {{ {field}{f'({passed})' if passed else ''} {{ {columns} }} }}"
-    return Asked(text, variables, None), field
+    row = get_named_type(schema.subscription_type.fields[field].type)
+    columns = _selected(row, event_fields(model)[field].columns)
+    text = f"subscription{f'({declared})' if declared else ''} {{ {field}{f'({passed})' if passed else ''} {columns} }}"
+    return Asked(text, variables, None, whole=True), field
+
+
+def _selected(type_: GraphQLType, names: Iterable[str]) -> str:
+    """The selection of columns, and of all members of those that hold objects."""
+    assert isinstance(type_, GraphQLObjectType)
+    parts = []
+    for name in names:
+        inner = get_named_type(type_.fields[name].type)
+        parts.append(f"{name} {_selected(inner, inner.fields)}" if isinstance(inner, GraphQLObjectType) else name)
+    return f"{{ {' '.join(parts)} }}"
 
 
 def _value(name: str, text: str, type_: GraphQLType) -> Any:
