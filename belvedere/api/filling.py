@@ -1,6 +1,7 @@
-"""Views that are being filled: rows of sources are read again for them, beside the views that run.
+"""Views that are not there yet: those that are being filled, and those that the next epoch makes.
 
-In: the store's document, which the run keeps. Out: a sentence for who asks for such a view.
+In: what the store says of itself. Out: a sentence for who asks for a view that is being filled, and whether an epoch
+brings what is missing.
 """
 
 from __future__ import annotations
@@ -8,10 +9,14 @@ from __future__ import annotations
 import contextlib
 import json
 
+from belvedere.api.quarantine import relations_of
 from belvedere.catalog import Catalog
 from belvedere.errors import BelvedereError
 from belvedere.rules.running import DOCUMENT
+from belvedere.store.definitions import table_from_text
 from belvedere.store.protocol import AnsweringReader
+from belvedere.store.read.query import Read, queries_in
+from belvedere.store.system import TABLE
 
 
 def filling_text(catalog: Catalog, reader: AnsweringReader) -> str | None:
@@ -28,3 +33,14 @@ def filling_text(catalog: Catalog, reader: AnsweringReader) -> str | None:
         return None
     verb = "is" if len(names) == 1 else "are"
     return f"{', '.join(names)} {verb} being filled: {known['read']:,} of {known['rows']:,} rows were read again"
+
+
+def is_awaited(read: Read, catalog: Catalog, reader: AnsweringReader) -> bool:
+    """Whether the store lacks a relation or a column of a read that the script defines: the next epoch makes it."""
+    try:
+        found = [table_from_text(definition) for (definition,) in reader.execute(f"SELECT definition FROM {TABLE}")]
+    except BelvedereError:
+        return True  # there is no epoch yet, or the store is away
+    stored = {t.name: set(t.schema.names) for t in found}
+    relations = {r for query in queries_in(read.fields) for r in relations_of(query)} & catalog.public
+    return any(r not in stored or not set(catalog.schema_of(r).names) <= stored[r] for r in relations)

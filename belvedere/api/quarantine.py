@@ -35,13 +35,14 @@ def held_of(read: Read, held: Held, catalog: Catalog) -> dict[str, int | None]:
     """Those that a read has read, by the names that people know: of what only a query template reads, the template's."""
     found: dict[str, int | None] = {}
     for query in queries_in(read.fields):
-        for relation in _relations(query) & held.keys():
+        for relation in relations_of(query) & held.keys():
             name = catalog.name_of(relation) if relation in catalog.public else query.template or "a query template"
             found[name] = earlier(found.get(name, held[relation]), held[relation])
     return found
 
 
-def _relations(query: StoreQuery) -> set[str]:
+def relations_of(query: StoreQuery) -> set[str]:
+    """The relations that a query reads of itself."""
     scans = set() if query.plan is None else {n.relation for n in query.plan.walk() if isinstance(n, Scan)}
     return scans | {query.relation}
 

@@ -17,7 +17,10 @@ SYSTEM = OWN_TABLES
 RECORDS = frozenset({f"{SYSTEM}files", f"{SYSTEM}rejected", f"{SYSTEM}spans"})
 """Tables of the store with rows for people: what was read, and what was rejected. They have these names in the database."""
 
-_RESERVED_COLUMNS = frozenset({"tableoid", "xmin", "cmin", "xmax", "cmax", "ctid", "rowid", "oid", "_rowid_"})
+_RESERVED_COLUMNS = frozenset(
+    {"tableoid", "xmin", "cmin", "xmax", "cmax", "ctid", "rowid", "oid", "_rowid_"}
+    | {"true", "false"}  # SQLite calls a column of a subquery otherwise that has one of these names
+)
 _RESERVED_PREFIXES = ("sqlite_", SYSTEM)
 
 

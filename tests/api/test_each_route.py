@@ -19,8 +19,8 @@ from belvedere.store import EpochRow, StoredTable, open_reader, open_store
 from belvedere.store.dialects.nested import plain_values
 
 SCRIPT = """
-CREATE TABLE T (id INT NOT NULL, k INT, place STRUCT<label: STRING, `a name`: STRUCT<x: DOUBLE>>, odd STRUCT<`"q"`: INT>, tags ARRAY<STRING>,
-                sizes MAP<STRING, INT>, PRIMARY KEY (id));
+CREATE TABLE T (id INT NOT NULL, k INT, place STRUCT<label: STRING, `a name`: STRUCT<x: DOUBLE>>, odd STRUCT<`"q"`: INT>,
+                tags ARRAY<STRING>, sizes MAP<STRING, INT>, PRIMARY KEY (id));
 CREATE SUBSCRIPTION Added ON ADD AS SELECT * FROM T;
 CREATE SUBSCRIPTION Changed ON CHANGE AS SELECT * FROM T;
 CREATE SUBSCRIPTION Removed ON DELETE AS SELECT * FROM T;
@@ -57,7 +57,7 @@ def application(tmp_path_factory: pytest.TempPathFactory) -> Application:
     for id_, table in tables.items():
         row = {c: (ROW | beside).get(c) for c in table.arrow.names}
         transaction.append(id_, pa.Table.from_pylist([row], table.arrow).to_reader())
-    transaction.commit(EpochRow(1, NOON, extra={"sequences": {n: 1 for n in EVENTS}}))
+    transaction.commit(EpochRow(1, NOON, extra={"sequences": dict.fromkeys(EVENTS, 1)}))
     store.release("test")
     store.close()
     url = f"sqlite:///{folder / 's.db'}"

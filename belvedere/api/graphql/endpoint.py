@@ -27,7 +27,7 @@ from belvedere.api.failures import (
     RequestError,
     no_cursor,
 )
-from belvedere.api.filling import filling_text
+from belvedere.api.filling import filling_text, is_awaited
 from belvedere.api.graphql.operations import Operation, Operations, Prepared, only_fields
 from belvedere.api.graphql.types import schema_of
 from belvedere.api.limits import Limits, check_variables
@@ -212,9 +212,10 @@ def _failure(prepared: Prepared, error: BelvedereError, catalog: Catalog, reader
         text = filling_text(catalog, reader)
         if text is not None:
             return RequestError(NOT_READY, text, "ask again when it is there; the other views are up to date", status=503)
-        return RequestError(
-            NOT_READY, "a view or a column of it is not stored yet", "ask again: the next epoch makes it", status=503
-        )
+        if is_awaited(prepared.plan.draft.read, catalog, reader):
+            hint = "ask again: the next epoch makes it"
+            return RequestError(NOT_READY, "a view or a column of it is not stored yet", hint, status=503)
+        return RequestError(INTERNAL, "the store could not answer", status=500)
     if found.code == "B7088":
         hint = "ask for fewer rows in one sum, or sum a DECIMAL in a view"
         return RequestError(BAD_VALUE, "a number is beyond the range of its type", hint)

@@ -24,6 +24,10 @@ _LITERAL = re.compile(
 )
 
 
+LONGEST = 400
+"""Characters: a longer whole number is beyond every type, as this power of ten is."""
+
+
 @dataclass(frozen=True, slots=True)
 class Literals:
     """`rest` is the text without its literals; `values` and `offsets` those of its literals, in order."""
@@ -59,7 +63,7 @@ def _read(kind: str | None, found: re.Match[str]) -> tuple[str, Any]:
         number = found["number"]
         if "." in number or "e" in number or "E" in number:
             return "0.0", _decimal(number)
-        return "0", int(number) if len(number) < 25 else 10**25
+        return "0", int(number) if len(number) < LONGEST else 10**LONGEST
     if kind == "block":
         lines = re.split("\r\n|[\n\r]", found["block"].replace('\\"""', '"""'))
         return '""', "\n".join(dedent_block_string_lines(lines))

@@ -49,7 +49,7 @@ from belvedere.intake.claims import NOBODY, Claims, claim_value
 from belvedere.store.protocol import AnsweringReader
 from belvedere.store.read.query import Field, endpoints_read
 from belvedere.store.read.statements import ParameterizedSql, print_read
-from belvedere.store.read.values import microseconds
+from belvedere.store.read.values import long_number, microseconds
 
 REMEMBERED = 2_000
 """Operations, and plans of each, that are remembered."""
@@ -150,12 +150,16 @@ class Operations:
     ) -> Prepared | None:
         """As `prepare`, where it has a plan already."""
         plan = operation.plans.get(_shape(operation, variables))
-        return None if plan is None else self.bound(plan, literals, variables, claims)
+        if plan is None:
+            return None
+        self.check_variables(operation, variables)
+        return self.bound(plan, literals, variables, claims)
 
     def prepare(
         self, operation: Operation, literals: list[Any], variables: Mapping[str, Any], claims: Claims = NOBODY
     ) -> Prepared:
         """The plan for a request of a caller with these claims, and its values in the store's form."""
+        self.check_variables(operation, variables)
         key = _shape(operation, variables)
         plan = operation.plans.get(key)
         if plan is None:
@@ -234,7 +238,6 @@ class Operations:
         return frozenset(n for e in entities for n in (e.order_type, e.types["AggregateOrder"], e.types["NumbersOrder"]))
 
     def _plan(self, operation: Operation, literals: list[Any], variables: Mapping[str, Any]) -> Plan:
-        self.check_variables(operation, variables)
         draft = self.planner(operation, variables).plan(self.selections(operation, variables))
         return self.printed(draft, literals, variables)
 
@@ -244,8 +247,10 @@ class Operations:
         return Plan(draft, print_read(draft.read, self.reader.dialect), not any(map(_varies, draft.costs)))
 
     def check_variables(self, operation: Operation, variables: Mapping[str, Any]) -> None:
-        """Raise where a variable has no value of its type."""
-        definitions = operation.node.variable_definitions or ()
+        """Raise where a variable has no value of its type: of every request, whether a plan of its shape is kept or not."""
+        definitions = operation.node.variable_definitions
+        if not definitions:
+            return
         coerced = get_variable_values(self.schema, definitions, dict(variables), max_errors=5)
         if isinstance(coerced, list):
             raise InvalidDocument(BAD_VALUE, coerced)
@@ -285,7 +290,7 @@ def _instant(plan: Plan, number: int, by_time: bool, literals: list[Any], variab
     """The epoch or the time in microseconds that a request gives; a wrong one is reported where it is bound."""
     value = look_up(plan.draft.sources[number], literals, variables)
     try:
-        return microseconds(value) if by_time else int(value)
+        return microseconds(value) if by_time else long_number(value)
     except ValueError as error:
         raise RequestError(BAD_VALUE, f"`{plan.draft.names[number]}`: {error.args[0]}") from None
 

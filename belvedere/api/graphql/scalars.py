@@ -26,17 +26,16 @@ from graphql import (
 from graphql.utilities import value_from_ast_untyped
 
 from belvedere.schema import MONTHS, Column
-from belvedere.store.read.values import LONG_MOST, decimal, interval, microseconds, months
+from belvedere.store.read.values import decimal, interval, is_long, long_number, microseconds, months
 
 types = pa.types
 
 
 def _long(value: Any) -> int:
-    if isinstance(value, str) and value.removeprefix("-").isascii() and value.removeprefix("-").isdigit():
-        value = int(value) if len(value) < 25 else LONG_MOST + 1
-    if isinstance(value, bool) or not isinstance(value, int) or not -LONG_MOST - 1 <= value <= LONG_MOST:
-        raise ValueError(f"Long cannot represent {value!r}: it is not a whole number of 64 bits")
-    return value
+    try:
+        return long_number(value)
+    except ValueError:
+        raise ValueError(f"Long cannot represent {str(value)[:50]!r}: it is not a whole number of 64 bits") from None
 
 
 def _checked(check: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -106,7 +105,7 @@ def scalar_of(type_: pa.DataType) -> GraphQLScalarType:
     if types.is_boolean(type_):
         return GraphQLBoolean
     if types.is_integer(type_):
-        return LONG if type_.bit_width == 64 or type_ == pa.uint32() else GraphQLInt
+        return LONG if is_long(type_) else GraphQLInt
     if types.is_floating(type_):
         return GraphQLFloat
     if types.is_decimal(type_):

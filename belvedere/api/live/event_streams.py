@@ -29,6 +29,7 @@ from belvedere.api.reads.values import Scalar, look_up
 from belvedere.intake.claims import NOBODY, Claims
 from belvedere.store.protocol import EpochRow
 from belvedere.store.read.query import BoundValue, ColumnField, Comparison, Every, Nested, Operator, Role, Sort, StoreQuery
+from belvedere.store.read.values import long_number
 
 MARK = "~seq"
 """The name of an event's number in answers and among variables, which no client can write."""
@@ -128,7 +129,7 @@ class EventStreams:
         given = field.arguments.get(AFTER)
         if isinstance(given, Scalar):
             try:
-                return int(look_up(given.source, literals, variables))
+                return long_number(look_up(given.source, literals, variables))
             except ValueError:
                 raise RequestError(BAD_VALUE, f"`{AFTER}` is a whole number", node=field.node) from None
         last = await self._last_epoch()

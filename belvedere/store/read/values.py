@@ -6,6 +6,8 @@ client. The forms are those of `belvedere.store.dialects.codec`; nothing here to
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal, InvalidOperation
@@ -26,6 +28,18 @@ from belvedere.store.read.query import BoundValue, Role
 Convert = Callable[[Any], Any]
 
 LONG_MOST = 2**63 - 1
+_DIGITS = re.compile(r"-?[0-9]{1,19}")
+_DECIMAL = re.compile(r"[-+]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]{1,3})?")
+_DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_TIME = re.compile(
+    rf"({_DAY.pattern})(?:[Tt ]([0-9]{{2}}:[0-9]{{2}}(?::[0-9]{{2}}(?:\.([0-9]{{1,30}}))?)?) ?([Zz]|[-+][0-9]{{2}}:?[0-9]{{2}})?)?"
+)
+_HEXADECIMAL = re.compile(r"([0-9a-fA-F]{2})*")
+
+
+def is_long(type_: pa.DataType) -> bool:
+    """Whether a type of whole numbers needs more than the 32 bits that GraphQL's Int has."""
+    return bool(type_.bit_width == 64 or type_ == pa.uint32())
 
 
 def converter(parameter: BoundValue, dialect: Dialect) -> Convert:
@@ -67,25 +81,39 @@ def _boolean(value: Any) -> bool:
     return value
 
 
-def _integer(value: Any) -> int:
-    if isinstance(value, str) and len(value) < 25:
+def long_number(value: Any) -> int:
+    """A whole number of 64 bits: a number, or a text of digits, which is how clients write it whose own numbers are doubles."""
+    if isinstance(value, str) and _DIGITS.fullmatch(value):
         value = int(value)
+    if isinstance(value, bool) or not isinstance(value, int) or not -LONG_MOST - 1 <= value <= LONG_MOST:
+        raise ValueError(f"expected a whole number of 64 bits, not {_shown(value)}")
+    return value
+
+
+def _int_number(value: Any) -> int:
+    """A whole number of 32 bits; 5.0 is one, as GraphQL has it."""
     if isinstance(value, float) and value.is_integer():
         value = int(value)
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise ValueError(f"expected an integer, not {value!r}")
-    if not -LONG_MOST - 1 <= value <= LONG_MOST:
-        raise ValueError(f"{value} does not fit into 64 bits")
+    if isinstance(value, bool) or not isinstance(value, int) or not -(2**31) <= value < 2**31:
+        raise ValueError(f"expected a whole number of 32 bits, not {_shown(value)}")
     return value
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 50 else text[:50] + "..."
 
 
 def _double(value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
-        raise ValueError(f"expected a number, not {value!r}")
+        raise ValueError(f"expected a number, not {_shown(value)}")
     try:
-        return float(value)
+        found = float(value)
     except OverflowError:
-        raise ValueError("a number beyond the range of a double") from None
+        found = math.inf
+    if not math.isfinite(found):
+        raise ValueError("a number beyond the range of a double")
+    return found
 
 
 def decimal(value: Any) -> Decimal:
@@ -95,6 +123,8 @@ def decimal(value: Any) -> Decimal:
     text = str(value)
     if len(text) > 100:
         raise ValueError("a decimal of more than 100 characters")
+    if isinstance(value, str) and not _DECIMAL.fullmatch(text):
+        raise ValueError(f'expected a decimal such as "12.30", not {value!r}')
     try:
         result = Decimal(text)
     except InvalidOperation:
@@ -105,14 +135,17 @@ def decimal(value: Any) -> Decimal:
 
 
 def _instant(value: Any) -> datetime:
-    if not isinstance(value, str):
-        raise ValueError(f"expected a time such as 2020-01-01T08:07:00Z, not {value!r}")
+    found = _TIME.fullmatch(value) if isinstance(value, str) else None
+    if found is None:
+        raise ValueError(f"expected a time such as 2020-01-01T08:07:00Z, not {_shown(value)}")
+    day, clock, fraction, offset = found.groups()
+    if fraction and fraction[6:].strip("0"):
+        raise ValueError(f"a time has microseconds, no smaller parts: {_shown(value)}")
+    text = f"{day}T{clock or '00:00'}" + (f".{fraction[:6]}" if fraction else "") + (offset or "Z").upper()
     try:
-        found = datetime.fromisoformat(value)
+        return datetime.fromisoformat(text).astimezone(UTC)
     except ValueError:
-        raise ValueError(f"expected a time such as 2020-01-01T08:07:00Z, not {value!r}") from None
-    try:
-        return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
+        raise ValueError(f"expected a time such as 2020-01-01T08:07:00Z, not {_shown(value)}") from None
     except OverflowError:
         raise ValueError(f"a time beyond the years 1 to 9999 of UTC: {value!r}") from None
 
@@ -124,9 +157,11 @@ def microseconds(value: Any) -> int:
 
 def _date(value: Any) -> date:
     try:
-        return date.fromisoformat(value)
+        if _DAY.fullmatch(value):
+            return date.fromisoformat(value)
     except (TypeError, ValueError):
-        raise ValueError(f"expected a date such as 2020-01-31, not {value!r}") from None
+        pass
+    raise ValueError(f"expected a date such as 2020-01-31, not {_shown(value)}")
 
 
 def interval(value: Any) -> timedelta:
@@ -144,10 +179,9 @@ def months(value: Any) -> int:
 
 
 def _bytes(value: Any) -> bytes:
-    try:
-        return bytes.fromhex(value)
-    except (TypeError, ValueError):
-        raise ValueError(f"expected hexadecimal digits, not {value!r}") from None
+    if not isinstance(value, str) or not _HEXADECIMAL.fullmatch(value):
+        raise ValueError(f"expected hexadecimal digits, not {_shown(value)}")
+    return bytes.fromhex(value)
 
 
 def _text(value: Any) -> str:
@@ -161,6 +195,8 @@ def _text(value: Any) -> str:
 
 
 def _bound(value: Any) -> int:
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
     if isinstance(value, bool) or not isinstance(value, int):
         raise ValueError(f"expected a whole number, not {value!r}")
     if not 0 <= value < 2**31:
@@ -212,7 +248,8 @@ def _pattern(text: str, dialect: Dialect, fold: bool) -> str:
 _READERS: tuple[tuple[Callable[[pa.DataType], bool], Convert], ...] = (
     (is_text, _text),
     (pa.types.is_boolean, _boolean),
-    (pa.types.is_integer, _integer),
+    (lambda type_: pa.types.is_integer(type_) and is_long(type_), long_number),
+    (pa.types.is_integer, _int_number),
     (pa.types.is_float32, lambda value: single(_double(value))),
     (pa.types.is_floating, _double),
     (pa.types.is_decimal, decimal),
