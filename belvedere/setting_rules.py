@@ -60,6 +60,12 @@ def _are_seconds(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and 0.001 <= value <= 86_400
 
 
+def _are_headers(value: Any) -> bool:
+    return isinstance(value, list) and all(
+        isinstance(v, str) and re.fullmatch(r"[-!#$%&'*+.^_`|~0-9A-Za-z]+", v) for v in value
+    )
+
+
 ADDRESS = r"(s3|s3a|s3n|gs|gcs|hdfs|abfs|abfss|file)://[^@]+"  # of a folder elsewhere, without credentials
 RUN_RULES: Mapping[str, Requirement] = {
     "driver_memory_mb": _whole(1, LARGEST),
@@ -89,6 +95,7 @@ API_RULES: Mapping[str, Requirement] = {
     "store_connections": _whole(1, 1_000),
     "timeout_seconds": Requirement("a number of seconds from 0.001 to 86,400", _are_seconds),
     "cors_origins": Requirement('a list of origins such as ["https://app.example"], without a path', _are_origins),
+    "cors_headers": Requirement('a list of names of headers such as ["X-Team"]', _are_headers),
     "introspection": Requirement("true or false", lambda v: isinstance(v, bool)),
     "token": _text("a text of printable ASCII characters without spaces", r"[!-~]+"),
     "jwt": Requirement("a table: write `[api.jwt]` and its keys below", lambda v: isinstance(v, dict)),

@@ -46,13 +46,15 @@ class FixedToken:
 class ServerSettings:
     """How to serve. `hosts`, where given, are the only names in `Host` that are answered: on a loopback address this
     refuses foreign web pages (DNS rebinding). `token`, where given, must come as `Authorization: Bearer`, or one
-    that counts by the rules of `tokens`, or one of `fixed`; `anonymous` is the role of callers without one. `per_address` and
+    that counts by the rules of `tokens`, or one of `fixed`; `anonymous` is the role of callers without one. Pages of `origins` may send the
+    `headers` beside those of common clients. `per_address` and
     `per_token` are requests a second, None for as many as come. `connections` are those to a store on a server.
     """
 
     limits: Limits = field(default_factory=Limits)
     token: str | None = None
     origins: tuple[str, ...] = ()
+    headers: tuple[str, ...] = ()
     hosts: frozenset[str] | None = None
     threads: int = 8
     connections: int = CONNECTIONS

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 from starlette.types import Message, Receive, Scope, Send
 
 from belvedere.api.agents.mcp_tools import Reading, call, tools_of
-from belvedere.api.failures import BAD_REQUEST, INTERNAL, LIMIT_EXCEEDED, RequestError
+from belvedere.api.failures import BAD_REQUEST, INTERNAL, LIMIT_EXCEEDED, NOT_FOUND, RequestError
 from belvedere.api.http.asked import Asked
-from belvedere.api.http.pushes import CLAIMS, problem_answer, read_body
+from belvedere.api.http.pushes import CLAIMS, check_encoding, problem_answer, read_body
 from belvedere.api.reads.provenance import Question, WhyAsked, WhyNotAsked
 from belvedere.intake.claims import Claims
 
@@ -55,10 +55,11 @@ class ModelContext:
         try:
             if importlib.util.find_spec("mcp") is None:
                 hint = "install it: pip install 'belvedere[mcp]'"
-                raise RequestError(BAD_REQUEST, "this server has no support for MCP", hint, status=501)
+                raise RequestError(NOT_FOUND, "this server has no support for MCP", hint, status=404)
             if scope["method"] != "POST":  # it has nothing to say by itself, and no session to end
                 message = f"/mcp does not take {scope['method']}"
                 raise RequestError(BAD_REQUEST, message, "use POST", status=405, headers={"allow": "POST"})
+            check_encoding(dict(scope["headers"]))
             body = await read_body(receive, self._most)
         except RequestError as error:
             await problem_answer(error)(scope, receive, send)

@@ -14,7 +14,7 @@ from urllib.parse import parse_qs
 from starlette.types import Receive, Scope
 
 from belvedere.api.failures import BAD_REQUEST, NOT_ALLOWED, NOT_READY, RequestError
-from belvedere.api.http.pushes import read_body
+from belvedere.api.http.pushes import check_encoding, read_body
 
 JSON = "application/json"
 GRAPHQL = "application/graphql-response+json"
@@ -40,6 +40,7 @@ async def asked_of(scope: Scope, headers: Mapping[bytes, bytes], receive: Receiv
     if scope["method"] != "POST":
         message, allow = f"/graphql does not take {scope['method']}", {"allow": "GET, POST, OPTIONS"}
         raise RequestError(BAD_REQUEST, message, "use POST or GET", status=405, headers=allow)
+    check_encoding(headers)
     kind = headers.get(b"content-type", b"").decode("latin-1").split(";")[0].strip().lower()
     if kind not in (JSON, GRAPHQL):
         raise RequestError(BAD_REQUEST, "the body must be JSON", "send `Content-Type: application/json`", status=415)

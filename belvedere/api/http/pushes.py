@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Protocol
 
 from starlette.requests import Request
@@ -98,14 +98,20 @@ def _input(catalog: Catalog, request: Request) -> Input:
 
 
 async def _body(request: Request, most: int, media: tuple[str, ...], needed: bool = True) -> bytes:
-    encoding = request.headers.get("content-encoding", "identity")
-    if encoding != "identity":
-        raise RequestError(BAD_REQUEST, f"the body is encoded as {encoding}", "send it as it is", status=415)
+    check_encoding(dict(request.scope["headers"]))
     body = await read_body(request.receive, most)
     if (needed or body) and _media(request) not in media:
         hint = "send `Content-Type: application/json`, or `application/x-ndjson` for a row a line"
         raise RequestError(BAD_REQUEST, "the body must be JSON", hint, status=415)
     return body
+
+
+def check_encoding(headers: Mapping[bytes, bytes]) -> None:
+    """Raise where a body is compressed: what it would be is not bounded by what comes."""
+    encoding = headers.get(b"content-encoding", b"identity").decode("latin-1").strip().lower()
+    if encoding not in ("", "identity"):
+        told = {"accept-encoding": "identity"}
+        raise RequestError(BAD_REQUEST, f"the body is encoded as {encoding[:50]}", "send it as it is", status=415, headers=told)
 
 
 async def read_body(receive: Receive, most: int) -> bytes:

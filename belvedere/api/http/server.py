@@ -13,7 +13,6 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
-from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -27,6 +26,7 @@ from belvedere.api.graphql.operations import Operation, Prepared
 from belvedere.api.http import etags
 from belvedere.api.http.asked import JSON, Asked, asked_of, errors_of, media_of, status_of_error
 from belvedere.api.http.compression import Compressed
+from belvedere.api.http.cross_origin import CrossOrigin
 from belvedere.api.http.departures import Departure
 from belvedere.api.http.guarded import Needed, Ways
 from belvedere.api.http.metrics import Metrics
@@ -58,21 +58,6 @@ CHOICE = "_choice"
 PLANNERS = 2
 """Threads that parse, validate and plan."""
 LOCAL_HOSTS = frozenset({"localhost", "127.0.0.1", "[::1]"})
-_SENT = (
-    *("authorization", "content-type", "idempotency-key", "if-none-match", "last-event-id", "prefer", "range", "range-unit"),
-    *("mcp-protocol-version", "mcp-method", "mcp-name"),
-)
-_SHOWN = (
-    "retry-after",
-    "etag",
-    "link",
-    "www-authenticate",
-    "content-range",
-    "preference-applied",
-    "belvedere-epoch",
-    "belvedere-quarantined",
-)
-
 __all__ = ["LOCAL_HOSTS", "Application", "ServerSettings"]
 
 
@@ -113,7 +98,7 @@ class Application:
         self._sessions: set[Session] = set()
 
     def _outer(self, origins: tuple[str, ...]) -> ASGIApp:
-        return Compressed(CORSMiddleware(self._respond, origins, ("GET", "HEAD", "POST"), _SENT, expose_headers=_SHOWN))
+        return Compressed(CrossOrigin(self._respond, origins, self.settings.headers))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope.get("path") == "/graphql/":  # as many frameworks write their own

@@ -1,20 +1,22 @@
 """GraphQL over WebSocket: the protocol `graphql-transport-ws` of the library graphql-ws, for queries, mutations and subscriptions.
 
 In: a WebSocket, and how an operation is run. Out: its messages. A token comes with the handshake or in `connection_init`, as
-`{"authorization": "Bearer TOKEN"}`: a page cannot send headers with a WebSocket.
+`{"authorization": "Bearer TOKEN"}`: a page cannot send headers with a WebSocket. When it is over, the connection is closed by 4403, on
+which clients connect again with a new one.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Any
 
 from starlette.types import Receive, Scope, Send
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from belvedere.api.failures import BAD_REQUEST, INTERNAL, RequestError
+from belvedere.api.failures import BAD_REQUEST, INTERNAL, NOT_ALLOWED, RequestError
 from belvedere.api.http.asked import Asked, checked
 from belvedere.api.live.event_streams import INTERRUPTED, Told
 from belvedere.intake.claims import Claims
@@ -22,9 +24,11 @@ from belvedere.intake.claims import Claims
 PROTOCOL = "graphql-transport-ws"
 INIT_SECONDS = 10.0
 """So long `connection_init` may take to come."""
+MOST_LEEWAY = 600.0
+"""So long a token may count behind its end (`leeway_seconds`): one that does is asked for at each operation."""
 MOST = 100
 """So many operations of one connection are under way at a time."""
-INVALID, NO_TOKEN, NO_PROTOCOL, LATE, TAKEN, TWICE, GOING = 4400, 4401, 4406, 4408, 4409, 4429, 1001
+INVALID, NO_TOKEN, OVER, NO_PROTOCOL, LATE, TAKEN, TWICE, GOING = 4400, 4401, 4403, 4406, 4408, 4409, 4429, 1001
 
 Admit = Callable[[str | None], Claims | None]
 """What a token says; None for one that does not count. Without one: what the handshake's says."""
@@ -47,6 +51,7 @@ class Session:
         self._admit, self._serve = admit, serve
         self._claims: Claims | None = None
         self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._expiring: asyncio.Task[None] | None = None
 
     async def run(self) -> None:
         """Serve until the client or the server ends it."""
@@ -67,7 +72,7 @@ class Session:
         except (WebSocketDisconnect, RuntimeError):  # it was closed while something was sent
             pass
         finally:
-            for task in list(self._tasks.values()):
+            for task in (*self._tasks.values(), *([self._expiring] if self._expiring is not None else [])):
                 task.cancel()
 
     async def end(self) -> None:
@@ -83,6 +88,20 @@ class Session:
         if self._claims is None:
             raise _Closed(NO_TOKEN, "Unauthorized")
         await self._send({"type": "connection_ack"})
+        expires = self._claims.get("exp")
+        if isinstance(expires, int | float):
+            self._expiring = asyncio.create_task(self._expire(expires if expires > time.time() else expires + MOST_LEEWAY))
+
+    async def _expire(self, when: float) -> None:
+        """Wait until the token is over, then end what is under way, and the connection."""
+        while (left := when - time.time()) > 0:
+            await asyncio.sleep(min(left, 3600.0))
+        for name, task in list(self._tasks.items()):
+            task.cancel()
+            await self._fail(
+                name, RequestError(NOT_ALLOWED, "the token of this connection is over", "connect again with a new one")
+            )
+        await self._socket.close(OVER, "Forbidden")
 
     async def _message(self) -> dict[str, Any]:
         try:
@@ -123,6 +142,8 @@ class Session:
             await self._send({"id": name, "type": "complete"})
         except RequestError as error:
             await self._fail(name, error)
+            if error.status == 401:  # the token counts no more: its key has gone
+                await self._socket.close(OVER, "Forbidden")
         except (WebSocketDisconnect, RuntimeError):
             self._tasks.pop(name, None)
         except Exception:

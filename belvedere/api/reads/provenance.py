@@ -171,7 +171,7 @@ def _told(found: Diagnostic) -> RequestError:
         return RequestError(NOT_READY, "its rows are not stored yet", "ask again: the next epoch makes them", status=503)
     if found.code == "B8110":
         return RequestError(
-            BAD_REQUEST, found.message, "`belvedere why` asks Spark where the database cannot say it", status=501
+            BAD_REQUEST, found.message, "`belvedere why` asks Spark where the database cannot say it", status=422
         )
     if found.code.startswith("B811") or found.code == "B2002":
         return RequestError(BAD_VALUE, found.message, found.hint)

@@ -288,6 +288,15 @@ class SqrlParser(PipeParser):
         self._refuse_other_clauses()
         return super()._parse_table_alias(alias_tokens)
 
+    def _parse_ordered(self, parse_method: Any = None) -> exp.Ordered | None:
+        """A key of an order; a column that is called `all` is one where it is qualified or in backticks."""
+        written = (parse_method or self._parse_disjunction)()
+        found = super()._parse_ordered(lambda: written)
+        named = isinstance(written, exp.Column) and (written.table or written.this.args.get("quoted"))
+        if found is not None and named and isinstance(found.this, exp.Var):
+            found.set("this", written)
+        return found
+
     def _parse_stream_window(self) -> exp.Expr:
         """`OVER (RANGE INTERVAL '1' MINUTE PRECEDING)` after a stream in FROM: the interval."""
         first = self._curr

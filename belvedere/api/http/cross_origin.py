@@ -1,0 +1,75 @@
+"""What pages of other origins may send and see (CORS): the headers that clients of GraphQL, PostgREST and MCP send of themselves.
+
+In: an ASGI application, origins, further headers. Out: the application with answers to preflights; one that is refused says why. Who may
+ask is decided by `belvedere.api.access.gate`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+from starlette.datastructures import Headers
+from starlette.middleware.cors import CORSMiddleware
+from starlette.responses import Response
+from starlette.types import ASGIApp
+
+from belvedere.api.failures import NOT_ALLOWED, RequestError
+from belvedere.api.http.pushes import problem_answer
+
+METHODS = ("GET", "HEAD", "POST")
+SENT = (
+    *("authorization", "cache-control", "content-type", "idempotency-key", "if-none-match", "last-event-id"),
+    *("prefer", "range", "range-unit", "x-request-id", "x-requested-with"),
+    *("mcp-protocol-version", "mcp-method", "mcp-name", "mcp-session-id"),
+    # clients of Apollo, urql and Relay, graphql-sse
+    *(
+        "apollographql-client-name",
+        "apollographql-client-version",
+        "apollographql-library-name",
+        "apollographql-library-version",
+    ),
+    *("apollo-require-preflight", "x-apollo-operation-name", "x-apollo-operation-id", "x-apollo-operation-type"),
+    *("graphql-client-name", "graphql-client-version", "graphql-preflight", "x-graphql-event-stream-token"),
+    # of PostgREST and supabase
+    *("accept-profile", "content-profile", "apikey", "x-client-info", "x-supabase-api-version", "x-retry-count"),
+    # tracing: OpenTelemetry (W3C and B3), Sentry, Datadog, New Relic, Elastic, AWS
+    *("traceparent", "tracestate", "baggage", "sentry-trace", "b3", "newrelic", "elastic-apm-traceparent", "x-amzn-trace-id"),
+    *("x-b3-traceid", "x-b3-spanid", "x-b3-parentspanid", "x-b3-sampled", "x-b3-flags"),
+    *("x-datadog-trace-id", "x-datadog-parent-id", "x-datadog-origin", "x-datadog-sampling-priority", "x-datadog-tags"),
+)
+"""Headers that a page may send: those that are read here, and those that libraries add, which are ignored."""
+SHOWN = (
+    *("retry-after", "etag", "link", "www-authenticate", "content-range", "preference-applied"),
+    *("belvedere-epoch", "belvedere-quarantined", "content-location", "mcp-session-id"),
+)
+
+
+class CrossOrigin(CORSMiddleware):
+    """The application for pages of these origins. `headers` are further ones that they may send; `*` stands for any."""
+
+    def __init__(self, app: ASGIApp, origins: Collection[str], headers: Iterable[str] = ()):
+        sent = (*SENT, *(h.lower() for h in headers))
+        super().__init__(app, origins, METHODS, sent, expose_headers=SHOWN)
+
+    def preflight_response(self, request_headers: Headers) -> Response:
+        """The answer to a page that asks for leave; where it is refused, in words, which a browser's console shows."""
+        answer = super().preflight_response(request_headers)
+        if answer.status_code == 200:
+            return answer
+        refused = problem_answer(self._refusal(request_headers))
+        refused.headers.update({n: v for n, v in answer.headers.items() if not n.startswith("content-")})
+        return refused
+
+    def _refusal(self, asked: Headers) -> RequestError:
+        origin, method = asked["origin"], asked["access-control-request-method"]
+        if not self.is_allowed_origin(origin):
+            hint = "name it in `cors_origins` under `[api]`"
+            return RequestError(NOT_ALLOWED, f"pages of {origin[:200]} may not ask here", hint)
+        if method not in self.allow_methods:
+            return RequestError(NOT_ALLOWED, f"pages may not send {method[:20]} here", f"use {', '.join(METHODS)}")
+        wanted = [h.strip() for h in asked.get("access-control-request-headers", "").split(",")]
+        unknown = [h for h in wanted if h and h.lower() not in self.allow_headers]
+        if unknown:
+            hint = "name it in `cors_headers` under `[api]`, or do not send it"
+            return RequestError(NOT_ALLOWED, f"pages may not send the header `{unknown[0][:100]}`", hint)
+        return RequestError(NOT_ALLOWED, "a page of a public network may not ask a private one")
