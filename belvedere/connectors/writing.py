@@ -8,7 +8,7 @@ from __future__ import annotations
 import base64
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import IO, Any
@@ -48,7 +48,7 @@ def _write_parquet(pieces: Iterable[pa.Table], file: IO[bytes]) -> None:
 def _in_csv(column: pa.ChunkedArray) -> pa.ChunkedArray | pa.Array:
     if pa.types.is_duration(column.type):
         return pa.array([None if v is None else iso_text(v) for v in column.to_pylist()], pa.string())
-    return _texts(column.to_pylist()) if pa.types.is_nested(column.type) else column
+    return _texts(values_of(column)) if pa.types.is_nested(column.type) else column
 
 
 def _texts(values: list[Any]) -> pa.Array:
@@ -64,7 +64,27 @@ WRITERS: Mapping[str, Callable[[Iterable[pa.Table], IO[bytes]], None]] = {
 
 def json_lines(events: pa.Table) -> list[str]:
     """One JSON object per row: times in RFC 3339, decimals as exact text, intervals in ISO 8601, bytes in base64, no infinities."""
-    return [_json(row) for row in with_month_texts(events).to_pylist()]
+    shown = with_month_texts(events)
+    columns = [values_of(column) for column in shown.columns]
+    return [_json(dict(zip(shown.column_names, row, strict=True))) for row in zip(*columns, strict=True)]
+
+
+def values_of(column: pa.ChunkedArray) -> list[Any]:
+    """The values of a column; maps are objects where their keys are texts."""
+    found: list[Any] = column.to_pylist(maps_as_pydicts="strict") if _has_objects(column.type) else column.to_pylist()
+    return found
+
+
+def _has_objects(type_: pa.DataType) -> bool:
+    """Whether there are maps in a type, and all of them have texts as keys."""
+    maps = [t for t in _types_in(type_) if pa.types.is_map(t)]
+    return bool(maps) and all(pa.types.is_string(t.key_type) or pa.types.is_large_string(t.key_type) for t in maps)
+
+
+def _types_in(type_: pa.DataType) -> Iterator[pa.DataType]:
+    yield type_
+    for number in range(type_.num_fields):
+        yield from _types_in(type_.field(number).type)
 
 
 def _json(value: Any) -> str:

@@ -154,3 +154,43 @@ def test_a_token_that_counts_no_more_closes_the_websocket(monkeypatch: pytest.Mo
         with pytest.raises(WebSocketDisconnect) as closed:
             socket.receive_json()
         assert closed.value.code == 4403
+
+
+def test_query_templates_are_called_as_functions(client: TestClient) -> None:
+    """As `rpc()` of PostgREST's clients does, by GET and by POST."""
+    right = [{"id": 4, "small": 7, "name": "ärger"}]
+    got = client.get("/rest/rpc/thingsNamed", params={"least": "5", "name": "ärger"})
+    assert (got.status_code, got.json()) == (200, right)
+    for name in ("thingsNamed", "ThingsNamed"):
+        posted = client.post(f"/rest/rpc/{name}", json={"least": 5, "name": "ärger"}, headers={"prefer": "count=exact"})
+        assert posted.json() == right, posted.text
+        assert posted.headers["content-range"] == "0-0/1"
+    posted = client.post("/rest/rpc/thingsNamed?select=id&limit=1", json={"least": "5", "name": "ärger"})
+    assert posted.json() == [{"id": 4}]
+    assert client.head("/rest/rpc/thingsNamed", params={"least": "5", "name": "ärger"}).status_code == 200
+    for path, body, status in (
+        ("/rest/rpc/thingsNamed", {"least": 5}, 400),
+        ("/rest/rpc/thingsNamed", {"least": 5, "name": "a", "other": 1}, 400),
+        ("/rest/rpc/thingsNamed", {"least": 5, "name": ["a"]}, 400),
+        ("/rest/rpc/thingsNamed", {"least": 2**31, "name": "a"}, 400),
+        ("/rest/rpc/thingsNamed", {"least": "1_0", "name": "a"}, 400),
+        ("/rest/rpc/thingsNamed", {"least": 5, "name": "\ud800"}, 400),
+        ("/rest/rpc/thingsNamed", [1], 400),
+        ("/rest/rpc/things", {}, 404),
+        ("/rest/rpc/nothing", {}, 404),
+        ("/rest/rpc", {}, 405),
+        ("/rest/things", {}, 405),
+        ("/rest/things/1", {}, 405),
+    ):
+        refused = client.post(path, content=json.dumps(body), headers={"content-type": "application/json"})
+        assert refused.status_code == status, (path, body, refused.text)
+        assert refused.json()["code"].startswith("B80")
+    assert client.post("/rest/rpc/thingsNamed", content=b"x", headers={"content-type": "text/plain"}).status_code == 415
+
+
+def test_the_default_schema_may_be_named(client: TestClient) -> None:
+    for header in ("accept-profile", "content-profile"):
+        assert client.get("/rest/things?limit=1", headers={header: "public"}).status_code == 200
+        refused = client.get("/rest/things", headers={header: "private"})
+        assert (refused.status_code, refused.json()["code"]) == (406, "B8007")
+        assert "private" in refused.json()["message"]

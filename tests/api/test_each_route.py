@@ -9,14 +9,16 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pyarrow as pa
 import pytest
 from starlette.testclient import TestClient
 
 from belvedere.api.http.server import Application
 from belvedere.compiler import compile_script
+from belvedere.connectors.writing import json_lines
 from belvedere.store import EpochRow, StoredTable, open_reader, open_store
-from belvedere.store.dialects.nested import plain_values
+from belvedere.store.dialects.nested import from_json, plain_values
 
 SCRIPT = """
 CREATE TABLE T (id INT NOT NULL, k INT, place STRUCT<label: STRING, `a name`: STRUCT<x: DOUBLE>>, odd STRUCT<`"q"`: INT>,
@@ -156,3 +158,34 @@ def test_the_events_of_each_kind_of_subscription(
         refused = client.get(f"/streams/{name}/events")
         assert (refused.status_code, refused.json()["code"]) == (400, "B8003")
         assert "`k`" in refused.json()["message"] + refused.json().get("hint", "")
+
+
+def test_objects_come_out_as_they_went_in(client: TestClient) -> None:
+    """MAP and STRUCT in GraphQL, REST, tools and exports; OpenAPI has their members."""
+    right = {"place": ROW["place"], "odd": ROW["odd"], "tags": ROW["tags"], "sizes": {"s": 1}}
+    assert client.get("/rest/t/1?select=place,odd,tags,sizes").json() == right
+    query = "{ t { sizes tags odd place { label a_name { x } } } }"
+    (row,) = client.post("/graphql", json={"query": query}).json()["data"]["t"]
+    assert row == {**right, "place": {"label": "hére", "a_name": {"x": 1.5}}}
+    asked = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "query_view", "arguments": {"view": "T"}}}
+    headers = {"accept": "application/json, text/event-stream", "mcp-protocol-version": "2025-06-18"}
+    (told,) = client.post("/mcp", json=asked, headers=headers).json()["result"]["structuredContent"]["rows"]
+    assert {n: told[n] for n in row} == row
+    table = CATALOG.schema_of("T").arrow
+    made = pa.Table.from_pylist([{n: ROW.get(n) for n in table.names}], table).select(["place", "odd", "tags", "sizes"])
+    assert json.loads(json_lines(made)[0]) == right
+    assert plain_values(from_json(pa.array(['[["s",1]]', '{"s":1}', None]), table.field("sizes").type)) == [
+        {"s": 1},
+        {"s": 1},
+        None,
+    ]
+    numbered = pa.table({"m": pa.array([[(1, 2)]], pa.map_(pa.int64(), pa.int64()))})
+    assert json.loads(json_lines(numbered)[0]) == {"m": [[1, 2]]}
+    schemas = client.get("/openapi.json").json()["components"]["schemas"]["T"]["properties"]
+    assert schemas["place"]["properties"]["label"] == {"type": ["string", "null"]}
+    assert schemas["place"]["properties"]["a name"]["properties"]["x"]["anyOf"][0] == {"type": "number", "format": "double"}
+    assert schemas["sizes"]["additionalProperties"]["type"] == ["integer", "null"]
+    assert schemas["tags"]["items"] == {"type": ["string", "null"]}
+    for name, schema in schemas.items():
+        if name in right:
+            jsonschema.validate(right[name], schema)

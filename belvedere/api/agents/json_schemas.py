@@ -22,6 +22,8 @@ from graphql import (
     is_required_argument,
 )
 
+from belvedere.api.graphql.scalars import STRUCT
+
 Schema = dict[str, Any]
 SCALARS: Mapping[str, Schema] = {
     "Int": {"type": "integer"},
@@ -57,13 +59,19 @@ def row_schema(type_: GraphQLObjectType) -> Schema:
 
 
 def columns_of(type_: GraphQLObjectType) -> list[str]:
-    """The columns of a type of rows."""
-    return [n for n, f in type_.fields.items() if is_leaf_type(get_named_type(f.type)) and not f.args]
+    """The columns of a type of rows, those that hold objects too."""
+    return [n for n, f in type_.fields.items() if not f.args and (is_leaf_type(t := get_named_type(f.type)) or is_struct(t))]
+
+
+def is_struct(type_: Any) -> bool:
+    """Whether a type is that of an object in a column."""
+    return isinstance(type_, GraphQLObjectType) and type_.description == STRUCT
 
 
 def _column(type_: GraphQLObjectType, name: str) -> Schema:
     field = type_.fields[name]
-    found = dict(SCALARS.get(get_named_type(field.type).name, {"type": "string"}))
+    named = get_named_type(field.type)
+    found: Schema = {"type": "object"} if is_struct(named) else dict(SCALARS.get(named.name, {"type": "string"}))
     if "type" in found and not is_non_null_type(field.type):
         found["type"] = [found["type"], "null"]
     return _described(found, field.description)

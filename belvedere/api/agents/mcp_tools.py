@@ -14,7 +14,7 @@ from typing import Any
 
 from graphql import GraphQLField, GraphQLInputObjectType, GraphQLObjectType, get_named_type, is_list_type, is_non_null_type
 
-from belvedere.api.agents.json_schemas import Schema, arguments_schema, columns_of, row_schema
+from belvedere.api.agents.json_schemas import Schema, arguments_schema, columns_of, is_struct, row_schema
 from belvedere.api.failures import BAD_REQUEST, RequestError
 from belvedere.api.graphql.endpoint import Api
 from belvedere.api.http.asked import Asked
@@ -281,13 +281,13 @@ def _reading(name: str, field: GraphQLField, given: Mapping[str, Any], columns: 
         raise RequestError(BAD_REQUEST, f"`{unknown[:100]}` is no argument of {name}", f"its arguments: {known}")
     declared = ", ".join(f"${n}: {field.args[n].type}" for n in given)
     passed = ", ".join(f"{n}: ${n}" for n in given)
-    selected = _selection(columns_of(_row(field)) if columns is None else columns)
+    selected = _selection(_row(field), columns_of(_row(field)) if columns is None else columns)
     text = f"query{f'({declared})' if declared else ''} {{ {name}{f'({passed})' if passed else ''} {selected} }}"
     return Reading(Asked(text, dict(given), None), name)
 
 
-def _selection(paths: Any) -> str:
-    """The selection of some columns; `machines.name` is one of related rows."""
+def _selection(row: GraphQLObjectType, paths: Any) -> str:
+    """The selection of some columns; `machines.name` is one of related rows, and a column that holds an object stands for all of it."""
     if not isinstance(paths, list) or not paths:
         raise RequestError(BAD_REQUEST, "`columns` is a list of names", 'write ["name", "machines.name"], or leave it out')
     tree: dict[str, Any] = {}
@@ -298,11 +298,19 @@ def _selection(paths: Any) -> str:
         place = tree
         for step in steps:
             place = place.setdefault(step, {})
-    return _printed(tree)
+    return _printed(row, tree)
 
 
-def _printed(tree: Mapping[str, Any]) -> str:
-    return "{ " + " ".join(f"{n} {_printed(inner)}" if inner else n for n, inner in tree.items()) + " }"
+def _printed(row: Any, tree: Mapping[str, Any]) -> str:
+    parts = []
+    for name, inner in tree.items():
+        field = row.fields.get(name) if isinstance(row, GraphQLObjectType) else None
+        type_ = None if field is None else get_named_type(field.type)
+        whole = (
+            {n: {} for n in type_.fields} if not inner and isinstance(type_, GraphQLObjectType) and is_struct(type_) else inner
+        )
+        parts.append(f"{name} {_printed(type_, whole)}" if whole else name)
+    return "{ " + " ".join(parts) + " }"
 
 
 def _view(api: Api, given: Mapping[str, Any]) -> Entity:

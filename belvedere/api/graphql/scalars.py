@@ -83,6 +83,9 @@ AS_OF = GraphQLInputObjectType(
     description="A former state: after an epoch, or after the last epoch whose clock is not after a time. Give one of them.",
 )
 
+STRUCT = "An object in a column."
+"""The description of the types of objects: the console and agents know them by it."""
+
 SORT_ORDERS = {
     "ASC": (False, True),
     "DESC": (True, False),

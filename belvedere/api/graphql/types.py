@@ -30,7 +30,7 @@ from graphql import (
 from belvedere.api.graphql.aggregate_types import aggregate_order, aggregate_type
 from belvedere.api.graphql.event_fields import subscription_fields
 from belvedere.api.graphql.push_fields import mutation_type
-from belvedere.api.graphql.scalars import AS_OF, CURSOR, DATE_TIME, JSON, LONG, SORT_ORDER, output_field, scalar_of
+from belvedere.api.graphql.scalars import AS_OF, CURSOR, DATE_TIME, JSON, LONG, SORT_ORDER, STRUCT, output_field, scalar_of
 from belvedere.api.limits import Limits
 from belvedere.api.reads.conditions import NONE, SOME, Compared, operators_for
 from belvedere.api.reads.entities import Entity, Model, RelationshipField, Template
@@ -38,9 +38,6 @@ from belvedere.api.reads.page_planning import link_sorts
 from belvedere.api.reads.structs import StructType, each_struct
 from belvedere.catalog import Parameter
 from belvedere.store.read.query import is_ordered
-
-STRUCT = "An object in a column."
-"""The description of the types of objects: the console knows them by it."""
 
 
 @dataclass

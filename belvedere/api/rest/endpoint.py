@@ -1,8 +1,8 @@
 """`/rest`: the ASGI application of REST.
 
-In: GET and HEAD of `/rest/<view>`, `/rest/<view>/<key>`, `/rest/<view>/<key>/why`, `/rest/<view>/why-not` and `/rest/<template>`. Out: rows
-with a tag of their epoch, what a row was made of or where it was lost, or an error as RFC 9457 has it. Who may ask is decided before;
-planning and whatever takes long is done in threads.
+In: GET and HEAD of `/rest/<view>`, `/rest/<view>/<key>`, `/rest/<view>/<key>/why`, `/rest/<view>/why-not` and `/rest/<template>`; calls of
+`/rest/rpc/<template>`, by POST as well. Out: rows with a tag of their epoch, what a row was made of or where it was lost, or an error as
+RFC 9457 has it. Who may ask is decided before; planning and whatever takes long is done in threads.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from belvedere.api.http.pushes import CLAIMS, problem_answer
 from belvedere.api.quarantine import as_header
 from belvedere.api.reads.provenance import Question
 from belvedere.api.rest.answers import CSV, JSON, body_of, headers_of, media_of, rows_of, status_of
+from belvedere.api.rest.calls import RPC, arguments_of, check_callable, check_profile
 from belvedere.api.rest.parameters import range_of
 from belvedere.api.rest.requests import SHORT, RestRequest
 from belvedere.intake.claims import Claims
@@ -67,15 +68,24 @@ class RestEndpoint:
     async def _answer(self, request: Request) -> Response:
         if request.method == "OPTIONS":
             return Response(status_code=204, headers={"allow": METHODS})
-        if request.method not in ("GET", "HEAD"):
+        check_profile(request.headers)
+        name, _, key = request.scope["path"].removeprefix("/rest").removeprefix("/").partition("/")
+        called = bool(key) and name == RPC
+        if request.method not in ("GET", "HEAD") and not (called and request.method == "POST"):
             message = f"rows are not changed here by {request.method}"
             raise RequestError(BAD_REQUEST, message, "push them: POST /streams/NAME", status=405, headers={"allow": METHODS})
-        name, _, key = request.scope["path"].removeprefix("/rest").removeprefix("/").partition("/")
         if not name:
             raise RequestError(NOT_FOUND, "the address names no view", "`/openapi.json` lists what there is", status=404)
         media = media_of(request.headers.get("accept", ""))
         claims: Claims = request.scope.get(CLAIMS) or {}
         seen, query = await self._application.seen(claims), request.scope["query_string"]
+        if called and not seen.requests.has(RPC):
+            name, key = key, ""
+            check_callable(seen.requests.source(name))
+            if request.method == "POST":
+                query = b"&".join(filter(None, (await arguments_of(request, self._application.settings.limits.size), query)))
+        elif request.method == "POST":
+            raise RequestError(BAD_REQUEST, "a row is not called", "use GET", status=405, headers={"allow": METHODS})
         ranged = b"" if key else range_of(request.headers.get("range-unit", ""), request.headers.get("range", ""))
         query = b"&".join(filter(None, (query, ranged)))
         if key == WHY_NOT:

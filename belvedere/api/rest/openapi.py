@@ -21,6 +21,7 @@ from belvedere.api.rest.filters import operators_of
 from belvedere.api.rest.requests import OF_ROOTS, name_of
 from belvedere.catalog import Parameter
 from belvedere.schema import Column
+from belvedere.store.dialects.nested import has_text_keys, is_list
 
 Document = dict[str, Any]
 PROBLEM = "application/problem+json"
@@ -300,8 +301,30 @@ def _column(column: Column) -> Document:
 
 
 def _scalar(type_: pa.DataType) -> Document:
-    """The schema of a value; a nested one may be any JSON."""
+    """The schema of a value."""
+    if pa.types.is_nested(type_):
+        return _nested(type_)
     return dict(_SCALARS.get(scalar_of(type_).name, {}))
+
+
+def _nested(type_: pa.DataType) -> Document:
+    """The schema of a value of a nested type, or of one within it: any may be null there, and numbers that JSON does not have are texts."""
+    if pa.types.is_struct(type_):
+        return {"type": "object", "properties": {f.name: _inner(f.type) for f in type_}}
+    if pa.types.is_map(type_):
+        if has_text_keys(type_):
+            return {"type": "object", "additionalProperties": _inner(type_.item_type)}
+        return {"type": "array", "items": {"type": "array"}}
+    return {"type": "array", "items": _inner(type_.value_type)} if is_list(type_) else {}
+
+
+def _inner(type_: pa.DataType) -> Document:
+    if pa.types.is_floating(type_):
+        return {"anyOf": [_SCALARS["Float"], {"enum": ["NaN", "Infinity", "-Infinity"]}, {"type": "null"}]}
+    if pa.types.is_time(type_) or pa.types.is_timestamp(type_):
+        return {"type": ["string", "null"]}
+    schema = _scalar(type_)
+    return schema | {"type": [schema["type"], "null"]} if "type" in schema else schema
 
 
 def _list(type_name: str) -> Document:

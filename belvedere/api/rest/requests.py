@@ -79,6 +79,10 @@ class Requests:
         self._others = {name_of(s).casefold(): s for s in self.sources.values()}
         self._others |= {field.casefold(): s for field, s in self.sources.items()}
 
+    def has(self, name: str) -> bool:
+        """Whether something is served by exactly that name."""
+        return name in self.sources or name.casefold() in self._others
+
     def source(self, name: str) -> Source:
         """What `/rest/<name>` serves: by the name of its endpoint, or that of its view in any case."""
         found = self.sources.get(name) or self._others.get(name.casefold())

@@ -3,7 +3,7 @@
 In: Arrow arrays of lists, structs, maps and calendar intervals. Out: arrays of JSON text, and the values back. Decimals,
 timestamps, dates, intervals and binary values are JSON strings in the API's forms; NaN and infinities are the strings "NaN",
 "Infinity" and "-Infinity"; a struct is an object with its fields in order;
-a map is a list of `[key, value]` pairs in order.
+a map whose keys are texts is an object with its entries in order, any other one a list of `[key, value]` pairs.
 """
 
 from __future__ import annotations
@@ -67,6 +67,11 @@ def _plain_ways(type_: pa.DataType) -> tuple[Convert, Convert]:
         )
     if pa.types.is_map(type_):
         (key, key_back), (item, item_back) = _ways(type_.key_type), _ways(type_.item_type)
+        if has_text_keys(type_):
+            return (
+                lambda value: {k: item(v) for k, v in value},
+                lambda value: [(k, item_back(v)) for k, v in (value.items() if isinstance(value, dict) else value)],
+            )
         return lambda value: [[key(k), item(v)] for k, v in value], lambda value: [
             (key_back(k), item_back(v)) for k, v in value
         ]
@@ -88,6 +93,12 @@ def _instant(value: datetime) -> str:
     """RFC 3339 in UTC; a timestamp without a zone has no `Z`."""
     text = (value.astimezone(UTC) if value.tzinfo else value).replace(tzinfo=None).isoformat()
     return text + "Z" if value.tzinfo else text
+
+
+def has_text_keys(type_: pa.DataType) -> bool:
+    """Whether a map can be an object of JSON."""
+    key = type_.key_type
+    return bool(pa.types.is_string(key) or pa.types.is_large_string(key))
 
 
 def is_list(type_: pa.DataType) -> bool:
