@@ -96,6 +96,7 @@ API_RULES: Mapping[str, Requirement] = {
     "timeout_seconds": Requirement("a number of seconds from 0.001 to 86,400", _are_seconds),
     "cors_origins": Requirement('a list of origins such as ["https://app.example"], without a path', _are_origins),
     "cors_headers": Requirement('a list of names of headers such as ["X-Team"]', _are_headers),
+    "longs": Requirement('"number" or "text"', lambda v: v in ("number", "text")),
     "introspection": Requirement("true or false", lambda v: isinstance(v, bool)),
     "token": _text("a text of printable ASCII characters without spaces", r"[!-~]+"),
     "jwt": Requirement("a table: write `[api.jwt]` and its keys below", lambda v: isinstance(v, dict)),

@@ -16,7 +16,7 @@ export const onRefused = (then) => refused.add(then);
 
 function headersFor(given) {
   const token = session.get("token");
-  return { ...(token ? { Authorization: `Bearer ${token}` } : {}), ...given };
+  return { Prefer: "longs=number", ...(token ? { Authorization: `Bearer ${token}` } : {}), ...given };
 }
 
 async function request(path, options = {}) {

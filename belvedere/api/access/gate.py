@@ -63,6 +63,8 @@ class ServerSettings:
     per_token: float | None = None
     fixed: tuple[FixedToken, ...] = ()
     anonymous: str | None = None
+    longs: bool = False
+    """Whether whole numbers of 64 bits are texts where a request does not say."""
 
     @property
     def pushing(self) -> tuple[str, ...]:

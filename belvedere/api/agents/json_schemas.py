@@ -72,8 +72,11 @@ def _column(type_: GraphQLObjectType, name: str) -> Schema:
     field = type_.fields[name]
     named = get_named_type(field.type)
     found: Schema = {"type": "object"} if is_struct(named) else dict(SCALARS.get(named.name, {"type": "string"}))
+    if named.name == "Long":  # as the request says
+        found["type"] = ["integer", "string"]
     if "type" in found and not is_non_null_type(field.type):
-        found["type"] = [found["type"], "null"]
+        kinds = found["type"]
+        found["type"] = [*kinds, "null"] if isinstance(kinds, list) else [kinds, "null"]
     return _described(found, field.description)
 
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import importlib.util
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
@@ -46,8 +47,15 @@ class ModelContext:
     """The endpoint of one application."""
 
     def __init__(
-        self, see: See, answer: Answer, why: Ask, most_bytes: int, in_planner: Callable[[Callable[[], Any]], Awaitable[Any]]
+        self,
+        see: See,
+        answer: Answer,
+        why: Ask,
+        most_bytes: int,
+        in_planner: Callable[[Callable[[], Any]], Awaitable[Any]],
+        longs: Callable[[Mapping[bytes, bytes]], bool],
     ):
+        self._longs = longs
         self._see, self._answer, self._why, self._most, self._in_planner = see, answer, why, most_bytes, in_planner
         self._server: Server[Any] | None = None
 
@@ -98,7 +106,12 @@ class ModelContext:
 
         async def called(context: Any, parameters: types.CallToolRequestParams) -> types.CallToolResult:
             try:
-                told = await self._told(parameters.name, parameters.arguments or {}, _claims(context))
+                told = await self._told(
+                    parameters.name,
+                    parameters.arguments or {},
+                    _claims(context),
+                    self._longs(dict(context.request.scope["headers"])),
+                )
             except RequestError as error:
                 return types.CallToolResult(content=[types.TextContent(text=_said(error))], is_error=True)
             except Exception:
@@ -116,14 +129,14 @@ class ModelContext:
             on_call_tool=called,
         )
 
-    async def _told(self, name: str, given: dict[str, Any], claims: Claims) -> dict[str, Any]:
+    async def _told(self, name: str, given: dict[str, Any], claims: Claims, longs: bool) -> dict[str, Any]:
         seen = await self._see(claims)
         found: Reading | Question | dict[str, Any] = await self._in_planner(lambda: call(seen.api, name, given))
         if isinstance(found, WhyAsked | WhyNotAsked):
             return await self._why(seen, found)
         if not isinstance(found, Reading):
             return found
-        body = await self._answer(found.asked, claims)
+        body = await self._answer(replace(found.asked, longs=longs), claims)
         if len(body) > MOST_BYTES:
             hint = "ask for fewer rows or columns"
             raise RequestError(LIMIT_EXCEEDED, f"the answer has more than {MOST_BYTES} bytes", hint)

@@ -33,6 +33,7 @@ from belvedere.api.graphql.types import schema_of
 from belvedere.api.limits import Limits, check_variables
 from belvedere.api.quarantine import Held, as_json, held_in, held_of, held_sql
 from belvedere.api.reads.entities import Model, model_of
+from belvedere.api.reads.long_texts import with_long_texts
 from belvedere.api.reads.seen_catalog import seen_catalog
 from belvedere.catalog import Catalog, Grant
 from belvedere.errors import BelvedereError
@@ -147,6 +148,8 @@ class Api:
         if document:
             self._check_instants(prepared, epoch, clock, document[0])
         content: bytes = data.encode() if isinstance(data, str) else data
+        if prepared.longs:
+            content = with_long_texts(content, prepared.plan.draft.read, prepared.own)
         if len(content) > self.limits.answer:
             hint = "give smaller limits"
             raise RequestError(LIMIT_EXCEEDED, f"the answer has more than {self.limits.answer} bytes", hint)

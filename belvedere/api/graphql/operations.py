@@ -107,6 +107,10 @@ class Prepared:
     parameters: list[Any]
     instants: tuple[tuple[str, int, bool], ...] = ()
     """The former states that it reads: relation, epoch or time in microseconds, whether it is a time."""
+    longs: bool = False
+    """Whether whole numbers of 64 bits are texts in its answer."""
+    own: tuple[str, ...] = ()
+    """Pages of the answer whose other parts are no client's."""
 
 
 @dataclass

@@ -31,6 +31,8 @@ class Asked:
     name: str | None
     whole: bool = False
     """Whether a subscription answers columns that hold objects as they are stored, under their members' own names."""
+    longs: bool | None = None
+    """Whether whole numbers of 64 bits are texts; None: as the project says."""
 
 
 async def asked_of(scope: Scope, headers: Mapping[bytes, bytes], receive: Receive, most_bytes: int) -> Asked:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from belvedere.instants import microseconds
 from belvedere.store.protocol import EpochRow
 
-HEADERS = {"cache-control": "private, no-cache", "vary": "Authorization, Accept, Accept-Encoding"}
+HEADERS = {"cache-control": "private, no-cache", "vary": "Authorization, Accept, Accept-Encoding, Prefer"}
 """Of every answer with a tag: it may be stored for this client, and is asked for again each time."""
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -145,6 +146,7 @@ async def _events(application: Application, request: Request) -> Response:
     if described.subscription_type is None:
         raise RequestError("B6012", "the script has no subscription", status=404)
     asked, field = events_of(model, described, request.path_params["name"], given, last)
+    asked = replace(asked, longs=application.longs(dict(request.scope["headers"])))
     try:
         told = await application.told(asked, claims, lambda: None)
     except RequestError as error:

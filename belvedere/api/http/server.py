@@ -11,6 +11,7 @@ import contextlib
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from starlette.responses import Response
@@ -33,9 +34,10 @@ from belvedere.api.http.metrics import Metrics
 from belvedere.api.http.pushes import CLAIMS, problem_answer
 from belvedere.api.http.routes import routed, routes
 from belvedere.api.http.status import seen_status, status_of
-from belvedere.api.live.event_streams import EventStreams, Told
+from belvedere.api.live.event_streams import EventStreams, How, Told
 from belvedere.api.live.sse import EVENTS, graphql_events, is_passing, no_events_yet, takes_events_alone
 from belvedere.api.live.websockets import Session
+from belvedere.api.reads.long_texts import longs_asked
 from belvedere.api.reads.provenance import Provenance, Question, check_may_ask
 from belvedere.api.reads.seen import Seen
 from belvedere.api.reads.seen_catalog import seen_catalog
@@ -88,7 +90,9 @@ class Application:
         self._threads = ThreadPoolExecutor(self.settings.threads, thread_name_prefix="read")
         self._planners = ThreadPoolExecutor(PLANNERS, thread_name_prefix="plan")
         self.rest = RestEndpoint(self, self._run, self._opened)
-        self._model_context = ModelContext(self.seen, self._first, self.why, self.settings.limits.size, self.in_planner)
+        self._model_context = ModelContext(
+            self.seen, self._first, self.why, self.settings.limits.size, self.in_planner, self.longs
+        )
         self.routes = routes(self, catalog, self._graphql, self._model_context)
         self._ways, self._others = Ways(self.routes), routed(self.routes)
         self._reading, self._pushing = self._outer(self.settings.origins), self._outer(self.settings.pushing)
@@ -158,8 +162,10 @@ class Application:
 
         async def serve(asked: Asked, claims: Claims) -> AsyncIterator[Told]:
             self._gate.count_operation(scope)
+            asked = replace(asked, longs=longs if asked.longs is None else asked.longs)
             return await self.told(asked, claims, lambda: self._check_push({**scope, "method": "POST"}, headers))
 
+        longs = self.longs(headers) if b"prefer" in headers else None
         session = Session(scope, receive, send, lambda given: self._gate.admitted(scope, given), serve)
         self._sessions.add(session)
         try:
@@ -174,12 +180,19 @@ class Application:
         check_right(claims, Right.PUSH if operation.mutates else Right.READ)
         if operation.subscribes:
             await self._opened()
-            return await self.streams.stream(seen.api, operation, literals, asked.variables, claims, asked.whole)
+            return await self.streams.stream(seen.api, operation, literals, asked.variables, claims, self._how(asked))
         if operation.mutates:
             may_push()
             return _once(await seen.mutations.answer(operation.document, asked.name, asked.variables, claims))
         answer = await self._read(seen, operation, literals, asked, claims, JSON, None, {"method": "POST"})
         return _once(bytes(answer.body))
+
+    def longs(self, headers: Mapping[bytes, bytes]) -> bool:
+        """Whether a request wants whole numbers of 64 bits as texts."""
+        return longs_asked(headers.get(b"prefer", b"").decode("latin-1"), self.settings.longs)
+
+    def _how(self, asked: Asked) -> How:
+        return How(asked.whole, self.settings.longs if asked.longs is None else asked.longs)
 
     async def why(self, seen: Seen, asked: Question) -> dict[str, Any]:
         """What a row was made of, or where it was lost."""
@@ -221,6 +234,7 @@ class Application:
         outcome, events_alone = 0, takes_events_alone(headers.get(b"accept", b""))
         try:
             asked = await asked_of(scope, headers, receive, self.settings.limits.size)
+            asked = replace(asked, longs=self.longs(headers))
             claims = scope[CLAIMS] or {}
             if events_alone:
                 told = await self.told(asked, claims, lambda: self._check_push(scope, headers))
@@ -267,7 +281,9 @@ class Application:
         catalog = self._catalog if grant is None else seen_catalog(self._catalog, grant)
         api = Api(catalog, self._lazy, self.settings.limits)
         mutations = Mutations(api.lenient, api.model.pushes, self.desk.ask, self.last_epoch)
-        return self._seen.setdefault(None if grant is None else grant.role, Seen(catalog, api, mutations, self._gate.is_closed))
+        return self._seen.setdefault(
+            None if grant is None else grant.role, Seen(catalog, api, mutations, self._gate.is_closed, self.settings.longs)
+        )
 
     async def _found(self, asked: Asked, seen: Seen) -> tuple[Operation, list[Any]]:
         known = seen.api.known(asked.text, asked.name, asked.variables)
@@ -295,7 +311,8 @@ class Application:
             hint = f"send `Accept: {EVENTS}`, or ask with a query"
             raise RequestError(BAD_REQUEST, "a subscription is answered as a stream of events", hint, status=406)
         await self._opened()
-        return graphql_events(await self.streams.stream(seen.api, operation, literals, asked.variables, claims))
+        told = await self.streams.stream(seen.api, operation, literals, asked.variables, claims, self._how(asked))
+        return graphql_events(told)
 
     async def _read(
         self,
@@ -317,6 +334,8 @@ class Application:
         if not self._lazy.is_open:
             await self._opened()
         prepared = await self._prepared(api, operation, literals, asked.variables, claims)
+        if self._how(asked).longs:
+            prepared = replace(prepared, longs=True)
         if scope["method"] == "GET":
             return await self.tagged(prepared, known or b"", media, seen)
         return Response((await self._run(prepared)).body, media_type=media)

@@ -48,6 +48,16 @@ class Told(NamedTuple):
     number: int | None = None
 
 
+class How(NamedTuple):
+    """How values are told: columns of events that hold objects `whole` as they are stored, whatever is selected of them; whole numbers of
+    64 bits as texts (`longs`).
+    """
+
+    whole: bool = False
+    longs: bool = False
+
+
+PLAIN = How()
 QUIET = Told(b"")
 UNCHANGED = Told(b"", -1)
 INTERRUPTED = Told(b"", -2)
@@ -86,10 +96,10 @@ class EventStreams:
         literals: list[Any],
         variables: Mapping[str, Any],
         claims: Claims = NOBODY,
-        whole: bool = False,
+        how: How = PLAIN,
     ) -> AsyncIterator[Told]:
         """A stream of what `api` has to a caller with these claims; raises `RequestError` before it begins where the request is wrong.
-        With `whole`, columns of events that hold objects are told as they are stored, whatever is selected of them.
+        `how` values are told.
         """
         if self._open >= MOST:
             raise RequestError(BAD_REQUEST, f"this server has {MOST} streams already", "close one, or ask later", status=503)
@@ -106,15 +116,16 @@ class EventStreams:
             )
         if source is None:
             asked = await self._in_planner(lambda: operations.prepare(operation, literals, variables, claims))
-            return self.guarded(self._answers(asked), claims)
-        if whole:
+            return self.guarded(self._answers(replace(asked, longs=how.longs)), claims)
+        if how.whole:
             field = replace(field, fields=tuple(replace(f, fields=()) for f in field.fields))
         planner = operations.planner(operation, variables)
         plan = await self._in_planner(lambda: self._plan(operations, source, planner, field))
         after = await self._start(source, field, literals, variables)
 
         # what is wrong with a value or a claim is said before the stream begins
-        asked = Prepared(plan, operations.bind(plan, literals, {**variables, MARK: after}, claims))
+        bound = operations.bind(plan, literals, {**variables, MARK: after}, claims)
+        asked = Prepared(plan, bound, longs=how.longs)
         return self.guarded(self._events(asked, field.alias, after), claims)
 
     def _plan(self, operations: Operations, source: Entity | Template, planner: ReadPlanner, field: Selection) -> Plan:
@@ -218,7 +229,7 @@ class EventsAfter:
         parameters = list(self._asked.parameters)
         for place, convert in self._places.items():
             parameters[place] = convert(after)
-        return Prepared(self._asked.plan, parameters)
+        return replace(self._asked, parameters=parameters)
 
 
 class SharedReads:
@@ -233,7 +244,7 @@ class SharedReads:
         """What is made of the answer, of that epoch or a later one. Equal questions make the same."""
         if epoch != self._epoch:
             self._epoch, self._reads = epoch, {}
-        question = (prepared.plan.statement.sql, *map(repr, prepared.parameters))
+        question = (prepared.plan.statement.sql, prepared.longs, *map(repr, prepared.parameters))
         found: asyncio.Future[T] | None = self._reads.get(question)
         if found is None:
             found = self._reads[question] = asyncio.ensure_future(self._made(prepared, made))

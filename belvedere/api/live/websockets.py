@@ -11,6 +11,7 @@ import asyncio
 import json
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from starlette.types import Receive, Scope, Send
@@ -19,6 +20,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 from belvedere.api.failures import BAD_REQUEST, INTERNAL, NOT_ALLOWED, RequestError
 from belvedere.api.http.asked import Asked, checked
 from belvedere.api.live.event_streams import INTERRUPTED, Told
+from belvedere.api.reads.long_texts import NUMBER, TEXT
 from belvedere.intake.claims import Claims
 
 PROTOCOL = "graphql-transport-ws"
@@ -52,6 +54,7 @@ class Session:
         self._claims: Claims | None = None
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._expiring: asyncio.Task[None] | None = None
+        self._longs: bool | None = None
 
     async def run(self) -> None:
         """Serve until the client or the server ends it."""
@@ -84,6 +87,8 @@ class Session:
             raise _Closed(NO_TOKEN, "Unauthorized")
         payload = message.get("payload") or {}
         given = payload.get("authorization") or payload.get("Authorization") if isinstance(payload, dict) else None
+        wish = payload.get("longs") if isinstance(payload, dict) else None
+        self._longs = wish == TEXT if wish in (TEXT, NUMBER) else None
         self._claims = self._admit(given if isinstance(given, str) else None)
         if self._claims is None:
             raise _Closed(NO_TOKEN, "Unauthorized")
@@ -132,7 +137,7 @@ class Session:
         try:
             if len(self._tasks) > MOST:
                 raise RequestError(BAD_REQUEST, f"more than {MOST} operations on one connection", "wait for some to end")
-            asked = checked(payload)
+            asked = replace(checked(payload), longs=self._longs)
             async for told in await self._serve(asked, self._claims or {}):
                 if told is INTERRUPTED:  # the connection is closed
                     return

@@ -30,6 +30,8 @@ class Seen:
     mutations: Mutations
     closed: bool
     """Whether callers need a token."""
+    longs: bool = False
+    """Whether whole numbers of 64 bits are texts where a request does not say."""
 
     @cached_property
     def requests(self) -> Requests:
@@ -49,7 +51,7 @@ class Seen:
     @cached_property
     def openapi_text(self) -> bytes:
         """The description of REST as OpenAPI has it."""
-        return json.dumps(openapi_of(self.api.model, self.api.limits, self.closed), ensure_ascii=False).encode()
+        return json.dumps(openapi_of(self.api.model, self.api.limits, self.closed, self.longs), ensure_ascii=False).encode()
 
     @cached_property
     def fingerprint(self) -> str:
@@ -61,7 +63,8 @@ class Seen:
         """The fingerprint with what the caller's token says, as far as the answer depends on it."""
         plan, values = prepared.plan, prepared.parameters
         sources = (plan.draft.sources[number][0] for number, _ in plan.statement.converters)
+        print_ = f"{self.fingerprint}-t" if prepared.longs else self.fingerprint
         said = [repr(v) for source, v in zip(sources, values, strict=True) if source in CLAIM_SOURCES]
         if not said:
-            return self.fingerprint
-        return f"{self.fingerprint}-{hashlib.sha256(repr(said).encode()).hexdigest()[:16]}"
+            return print_
+        return f"{print_}-{hashlib.sha256(repr(said).encode()).hexdigest()[:16]}"

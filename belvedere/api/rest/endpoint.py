@@ -27,7 +27,7 @@ from belvedere.api.reads.provenance import Question
 from belvedere.api.rest.answers import CSV, JSON, body_of, headers_of, media_of, rows_of, status_of
 from belvedere.api.rest.calls import RPC, arguments_of, check_callable, check_profile
 from belvedere.api.rest.parameters import range_of
-from belvedere.api.rest.requests import SHORT, RestRequest
+from belvedere.api.rest.requests import ROWS, SHORT, RestRequest
 from belvedere.intake.claims import Claims
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 METHODS = "GET, HEAD, OPTIONS"
 WHY, WHY_NOT = "/why", "why-not"
 EPOCH, HELD = "belvedere-epoch", "belvedere-quarantined"
-HEADERS = etags.HEADERS | {"vary": f"{etags.HEADERS['vary']}, Prefer"}
+HEADERS = etags.HEADERS
 _COUNTS = ("count=exact", "count=planned", "count=estimated")
 
 
@@ -107,6 +107,8 @@ class RestEndpoint:
         prepared = None if is_long else seen.reads.known(asked, claims)
         if prepared is None:
             prepared = await self._application.in_planner(lambda: seen.reads.prepare(asked, claims))
+        if self._application.longs(dict(request.scope["headers"])):
+            prepared = replace(prepared, longs=True, own=(ROWS,))
         return await self._tagged(request, asked, prepared, media, seen.mark(prepared))
 
     async def _told(self, seen: Seen, asked: Question) -> Response:

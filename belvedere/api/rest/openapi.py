@@ -82,8 +82,8 @@ _ERRORS = {
 }
 
 
-def openapi_of(model: Model, limits: Limits, closed: bool) -> Document:
-    """The whole document."""
+def openapi_of(model: Model, limits: Limits, closed: bool, longs: bool = False) -> Document:
+    """The whole document; with `longs` whole numbers of 64 bits are texts in answers."""
     listed = [e for e in model.entities.values() if e.field]
     paths: Document = {}
     for entity in listed:
@@ -97,6 +97,7 @@ def openapi_of(model: Model, limits: Limits, closed: bool) -> Document:
     schemas = {e.type_name: _row(e, model) for e in model.entities.values()}
     own = (t for t in model.templates.values() if t.rows is None)
     schemas |= {t.type_name: _object(t.columns, t.template.doc) for t in own}
+    schemas = _with_long_texts(schemas) if longs else schemas
     problem = "Problem"
     while problem in schemas:  # a view is called so
         problem += "_"
@@ -325,6 +326,17 @@ def _inner(type_: pa.DataType) -> Document:
         return {"type": ["string", "null"]}
     schema = _scalar(type_)
     return schema | {"type": [schema["type"], "null"]} if "type" in schema else schema
+
+
+def _with_long_texts(schema: Any) -> Any:
+    """A schema in which whole numbers of 64 bits are texts."""
+    if isinstance(schema, list):
+        return [_with_long_texts(s) for s in schema]
+    if not isinstance(schema, dict):
+        return schema
+    if schema.get("format") == "int64" and "integer" in schema["type"]:
+        return schema | {"type": ["string", "null"] if isinstance(schema["type"], list) else "string"}
+    return {n: _with_long_texts(s) for n, s in schema.items()}
 
 
 def _list(type_name: str) -> Document:

@@ -148,6 +148,7 @@ def server_settings(host: str, settings: Mapping[str, Any]) -> ServerSettings:
         connections=settings.get("store_connections", CONNECTIONS),
         fixed=fixed,
         anonymous=anonymous,
+        longs=settings.get("longs") == "text",
     )
 
 

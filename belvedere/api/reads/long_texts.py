@@ -1,0 +1,111 @@
+"""Whole numbers of 64 bits as texts: numbers of JavaScript hold 53 bits, and others become their neighbours without a word.
+
+In: an answer as the database made it, the read that it answers. Out: the same answer with every `Long` as a text, those within nested
+values too. Who wants that says `Prefer: longs=text` (RFC 7240), `{"longs": "text"}` in `connection_init`, or `longs = "text"` in the
+project file.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from belvedere.store.dialects.nested import has_text_keys, is_list
+from belvedere.store.read.aggregates import aggregated_type
+from belvedere.store.read.query import (
+    AggregateField,
+    Aggregation,
+    ColumnField,
+    Field,
+    MemberField,
+    Nested,
+    ObjectField,
+    Read,
+    StoreQuery,
+)
+from belvedere.store.read.values import is_long
+
+TEXT, NUMBER = "text", "number"
+APPLIED = {TEXT: "longs=text", NUMBER: "longs=number"}
+
+
+def longs_asked(prefer: str, otherwise: bool) -> bool:
+    """Whether `Prefer` asks for texts; `otherwise` where it does not say."""
+    for each in prefer.replace(";", ",").split(","):
+        name, _, value = each.strip().lower().partition("=")
+        if name.strip() == "longs" and value.strip().strip('"') in APPLIED:
+            return value.strip().strip('"') == TEXT
+    return otherwise
+
+
+def with_long_texts(data: bytes, read: Read, own: Iterable[str] = ()) -> bytes:
+    """The answer with texts; `own` are the pages whose parts are no client's, and stay numbers."""
+    found = json.loads(data)
+    for item in read.fields:
+        if isinstance(item, Nested):
+            found[item.alias] = _of_query(item.query, found[item.alias], item.alias in own)
+    return json.dumps(found, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def _of_query(query: StoreQuery, value: Any, own: bool = False) -> Any:
+    if value is None:
+        return None
+    if query.page is not None:
+        for alias, fields in query.page.nodes:
+            value[alias] = [_row(fields, query, row) for row in value[alias]]
+        return value | {alias: str(value[alias]) for alias in query.page.total_count if not own}
+    return [_row(query.fields, query, row) for row in value] if isinstance(value, list) else _row(query.fields, query, value)
+
+
+def _row(fields: Iterable[Field], query: StoreQuery, row: dict[str, Any]) -> dict[str, Any]:
+    for item in fields:
+        alias = item.alias
+        if not is_client_name(alias):
+            continue
+        match item:
+            case ColumnField():
+                row[alias] = _text(row[alias], query.schema[item.column].type)
+            case MemberField():
+                row[alias] = _member(item, query, row[alias])
+            case AggregateField():
+                row[alias] = _text(row[alias], _type_of(item, query))
+            case ObjectField():
+                row[alias] = _row(item.fields, query, row[alias])
+            case Nested():
+                row[alias] = _of_query(item.query, row[alias])
+    return row
+
+
+def is_client_name(alias: str) -> bool:
+    """Whether a client can have written a name: those of our own begin with a character that no name has."""
+    return not alias.startswith("~")
+
+
+def _member(item: MemberField, query: StoreQuery, value: Any) -> Any:
+    if value is None or not item.fields:
+        return _text(value, item.type)
+    return _row(item.fields, query, value)
+
+
+def _type_of(item: AggregateField, query: StoreQuery) -> pa.DataType:
+    value = item.value
+    counts = value.function in (Aggregation.ROWS, Aggregation.VALUES, Aggregation.DISTINCT)
+    return pa.int64() if counts else aggregated_type(value.function, query.schema[value.column].type)
+
+
+def _text(value: Any, type_: pa.DataType) -> Any:
+    """A value of the type; numbers of lengths and times of day, which are 64 bits too, are `Long` as well."""
+    if value is None or isinstance(value, str):
+        return value
+    if (pa.types.is_integer(type_) and is_long(type_)) or pa.types.is_time(type_):
+        return str(value)
+    if pa.types.is_struct(type_) and isinstance(value, Mapping):
+        return {f.name: _text(value.get(f.name), f.type) for f in type_}
+    if pa.types.is_map(type_):
+        if has_text_keys(type_) and isinstance(value, Mapping):
+            return {k: _text(v, type_.item_type) for k, v in value.items()}
+        return [[_text(k, type_.key_type), _text(v, type_.item_type)] for k, v in value]
+    return [_text(v, type_.value_type) for v in value] if is_list(type_) else value
