@@ -1,7 +1,7 @@
 """`belvedere schema`: the columns of a script's imported tables, to paste into belvedere.toml; `accept` takes what files have beside them.
 
 In: a script, its store. Out: the columns that the store has, or else those that the rows tell; what is new in files. `accept` notes it for
-the next start. With `--graphql` the schema of the API instead. It starts no Spark.
+the next start. With `--graphql` the schema of the API instead, with `--type-policies` what identifies its objects. It starts no Spark.
 """
 
 from __future__ import annotations
@@ -32,7 +32,15 @@ def command(
     store: StoreOption = None,
     json: Annotated[bool, typer.Option("--json", help="print as JSON")] = False,
     graphql: Annotated[bool, typer.Option("--graphql", help="print the GraphQL schema of the script's API (SDL)")] = False,
-    role: Annotated[str | None, typer.Option("--role", help="with --graphql: what callers of this role see of it")] = None,
+    policies: Annotated[
+        bool,
+        typer.Option(
+            "--type-policies", help="print what identifies objects of each type, for caches of Apollo and urql (JSON)"
+        ),
+    ] = False,
+    role: Annotated[
+        str | None, typer.Option("--role", help="with --graphql and --type-policies: what callers of this role see of it")
+    ] = None,
 ) -> int:
     """Print the columns of imported tables, to paste; `schema accept SCRIPT` takes new columns and wider types with the next start."""
     from belvedere.commands.stores import compile_over_store
@@ -41,16 +49,18 @@ def command(
     accepts = len(words) == 2 and words[0] == ACCEPT
     if len(words) != 1 and not accepts:
         raise typer.BadParameter("write `belvedere schema SCRIPT` or `belvedere schema accept SCRIPT`")
-    if (graphql and (accepts or json)) or (role is not None and not graphql):
-        raise typer.BadParameter("write `belvedere schema SCRIPT --graphql [--role ROLE]`")
+    if graphql and policies:
+        raise typer.BadParameter("write one of `--graphql` and `--type-policies`")
+    if ((graphql or policies) and (accepts or json)) or (role is not None and not (graphql or policies)):
+        raise typer.BadParameter("write `belvedere schema SCRIPT --graphql [--role ROLE]`, or `--type-policies`")
     script = Path(words[-1])
     text, project = read_script(script), load_project(script.parent)
     over = compile_over_store(script, text, store, project, starting=True)
     if has_errors(over.diagnostics):
         show(over.diagnostics, {str(script): text}, stream=sys.stderr)
         return 1
-    if graphql:
-        return _print_graphql(over.catalog, over.project, role)
+    if graphql or policies:
+        return _print_graphql(over.catalog, over.project, role, policies)
     imported = {i: t.source for i, t in over.catalog.inputs.items() if t.source is not None}
     columns = {(s.source, s.table): s.columns for s in imported.values() if s.columns is not None}
     growths = _growths(over.project, over.url, {(s.source, s.table): i for i, s in imported.items() if s.columns is not None})
@@ -79,14 +89,14 @@ def command(
     return 0
 
 
-def _print_graphql(catalog: Catalog, project: ProjectSettings, role: str | None) -> int:
-    from belvedere.api.graphql.printed import printed_schema
+def _print_graphql(catalog: Catalog, project: ProjectSettings, role: str | None, policies: bool) -> int:
+    from belvedere.api.graphql.printed import printed_policies, printed_schema
 
     if role is not None and role not in catalog.grants:
         raise typer.BadParameter(
             f"role `{role}` is none of [roles] in belvedere.toml: {', '.join(catalog.grants) or 'there are none'}"
         )
-    typer.echo(printed_schema(catalog, project, role))
+    typer.echo((printed_policies if policies else printed_schema)(catalog, project, role))
     return 0
 
 

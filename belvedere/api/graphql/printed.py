@@ -5,11 +5,14 @@ In: a catalog, the project, a role. Out: SDL, as a server of the script answers 
 
 from __future__ import annotations
 
+import json
+
 from graphql import print_schema
 
+from belvedere.api.graphql.type_policies import type_policies
 from belvedere.api.graphql.types import schema_of
 from belvedere.api.limits import limits_of
-from belvedere.api.reads.entities import model_of
+from belvedere.api.reads.entities import Model, model_of
 from belvedere.api.reads.seen_catalog import seen_catalog
 from belvedere.catalog import Catalog
 from belvedere.settings import ProjectSettings
@@ -17,5 +20,14 @@ from belvedere.settings import ProjectSettings
 
 def printed_schema(catalog: Catalog, project: ProjectSettings, role: str | None = None) -> str:
     """The schema, or what a role sees of it. Raises KeyError for a role that the project does not have."""
-    seen = catalog if role is None else seen_catalog(catalog, catalog.grants[role])
-    return print_schema(schema_of(model_of(seen), limits_of(project.api)))
+    return print_schema(schema_of(_model(catalog, role), limits_of(project.api)))
+
+
+def printed_policies(catalog: Catalog, project: ProjectSettings, role: str | None = None) -> str:
+    """What identifies the objects of each type, as JSON. Raises KeyError as `printed_schema`."""
+    model = _model(catalog, role)
+    return json.dumps(type_policies(model, schema_of(model, limits_of(project.api))), indent=2)
+
+
+def _model(catalog: Catalog, role: str | None) -> Model:
+    return model_of(catalog if role is None else seen_catalog(catalog, catalog.grants[role]))
