@@ -23,12 +23,12 @@ INSTALL = ["npm", "ci", "--no-audit", "--no-fund", "--ignore-scripts", "--prefer
 FOLDER = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "belvedere-tests"
 
 
-def install() -> Path:
-    """The folder with the programs and what they need."""
+def install(project: Path = HERE) -> Path:
+    """The folder with the programs of a node project and what they need."""
     for program in ("node", "npm"):
         if shutil.which(program) is None:
             pytest.skip(f"{program} is not installed: the reference clients are JavaScript")
-    files = sorted(HERE.iterdir())
+    files = sorted(f for f in project.iterdir() if f.is_file())
     folder = FOLDER / hashlib.sha256(b"".join(f.read_bytes() for f in files)).hexdigest()[:16]
     if not folder.exists():
         FOLDER.mkdir(parents=True, exist_ok=True)
