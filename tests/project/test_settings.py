@@ -118,6 +118,8 @@ WRONG_API = {
     "store_connections": ["0", '"8"', "1001"],
     "timeout_seconds": ["0", '"5 s"', "-1.0", "nan", "inf", "false"],
     "cors_origins": ["1", '["app.example"]', '["https://app.example/"]', "[true]"],
+    "cors_headers": ["1", '"X-Team"', '["a b"]', "[true]", '[""]'],
+    "longs": ["1", '"int"', "true"],
     "introspection": ["0", '"false"'],
     "token": ["1", '""', '"a b"', '"päss"', '"a\\n"'],
     "jwt": ["1", '"secret"', "[]"],
