@@ -205,5 +205,5 @@ def test_before_the_first_epoch() -> None:
 def test_without_the_extra_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     answer = TestClient(Application(CATALOG, MemoryReader)).post("/mcp", json=ASKED, headers=HEADERS)
-    assert answer.status_code == 501
+    assert answer.status_code == 404
     assert "belvedere[mcp]" in answer.json()["hint"]
