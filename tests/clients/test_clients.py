@@ -203,7 +203,7 @@ def test_mcp_of_python(url: str) -> None:
         async with Client(f"{url}/mcp") as agent:
             assert [t.name for t in (await agent.list_tools()).tools] == TOOLS
 
-            async def call(name: str, **given: Any) -> Any:
+            async def call(name: str, /, **given: Any) -> Any:
                 result = await agent.call_tool(name, given)
                 assert not result.is_error, result.content
                 return result.structured_content
