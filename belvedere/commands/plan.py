@@ -6,6 +6,7 @@ will miss; rows and estimated seconds. It writes nothing, and starts no Spark. `
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, replace
@@ -53,6 +54,7 @@ def command(
                 "lost_files": deployment.lost,
                 "read_again": deployment.again,
                 "notices": list(deployment.notices),
+                "sent_again": deployment.resent,
             }
         )
     else:
@@ -99,13 +101,16 @@ def deployment_of(
             broken = {} if project is None else broken_inputs(catalog, project, past, past.spans)
             found = plan_deployment(catalog, stored, rows, {i: past.rows(i) for i in past.spans}, broken)
         found = replace(found, notices=left)
-        return replace(found, lost=_files_gone(store, found.read_again)) if found.read_again else found
+        return replace(found, lost=_files_gone(store, found.read_again, catalog, project)) if found.read_again else found
     finally:
         store.close()
 
 
-def _files_gone(store: Store, ids: Iterable[str]) -> dict[str, tuple[int, int]]:
+def _files_gone(
+    store: Store, ids: Iterable[str], catalog: Catalog, project: ProjectSettings | None
+) -> dict[str, tuple[int, int]]:
     """Of inputs whose files were read, how many of these are not there any more, and of how many."""
+    from belvedere.connectors.file_names import place_of
     from belvedere.connectors.records import FILES, files_read
 
     if not any(t.name == FILES.name for t in store.tables()):
@@ -117,10 +122,13 @@ def _files_gone(store: Store, ids: Iterable[str]) -> dict[str, tuple[int, int]]:
         reader.close()
     found = {}
     for id_ in ids:
-        paths = read.get(id_, set())
-        gone = sum(not Path(p).exists() for p in paths if not p.startswith("file:"))
+        names, given = read.get(id_, set()), catalog.inputs[id_].source
+        source = None if given is None or project is None else project.source(given.source)
+        if given is None or source is None or source.path is None:
+            continue
+        gone = sum(not os.path.exists(place_of(os.path.abspath(source.path), n, given.table)) for n in names)
         if gone:
-            found[id_] = (gone, len(paths))
+            found[id_] = (gone, len(names))
     return found
 
 
@@ -144,11 +152,13 @@ def confirm_deployment(deployment: Deployment, shown: Callable[[str], None] | No
     else:
         show_deployment(deployment, text := StringIO())
         shown(text.getvalue())
-    if not deployment.takes_away:
+    if not deployment.takes_away and not deployment.resent:
         return True
     if not sys.stdin.isatty():
         hint = "look at `belvedere plan`, and write --yes to go on"
-        raise fail("B7069", "this start takes away what clients may be reading", hint=hint)
+        takes = ["takes away what clients may be reading"] if deployment.takes_away else []
+        sends = [f"sends {sum(deployment.resent.values()):,} events again"] if deployment.resent else []
+        raise fail("B7069", f"this start {' and '.join(takes + sends)}", hint=hint)
     return typer.confirm("go on?", err=True)
 
 
@@ -177,6 +187,8 @@ def _lines(deployment: Deployment) -> Iterator[str]:
     if gone := ", ".join((*(c.name for c in deployment.of(Change.DROPPED)), *deployment.gone)):
         yield f"clients will miss {gone}"
     yield from deployment.notices
+    for name, rows in deployment.resent.items():
+        yield f"{name} tells all of its {rows:,} rows again, each as an event"
     for name, (count, whole) in deployment.lost.items():
         yield f"{name} is read again, and {count:,} of its {whole:,} files are gone: their rows would be lost"
     counts = ((kind, len(deployment.of(kind))) for kind in Change)

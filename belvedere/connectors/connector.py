@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 import pyarrow as pa
 
@@ -95,6 +95,8 @@ class Wanted:
     """How the input's rows as of the last epoch are found; None where nobody stores them."""
     notes: Notes | None = None
     """What the store keeps for feeds; None where there is no store."""
+    noted: Callable[[], Sequence[SourceFile]] = tuple
+    """The files that the store has noted, each as it was when it was read."""
 
 
 class Feed(Protocol):
@@ -111,6 +113,20 @@ class Feed(Protocol):
 
     def close(self) -> None:
         """The run is over."""
+
+
+@runtime_checkable
+class RenamingFeed(Protocol):
+    """The feed of a connector that knows files under other names than those that the store has noted."""
+
+    def renames(self) -> Mapping[str, str]:
+        """Noted names with the present ones, once `look` was asked; the next epoch changes them."""
+
+    def renamed(self) -> None:
+        """The epoch that changed them is in the store."""
+
+    def notices(self) -> Sequence[str]:
+        """What people should know of it, each once."""
 
 
 class RereadableFeed(Feed, Protocol):

@@ -5,12 +5,13 @@ In: an import, the project file, what the store knows of it. Out: a feed. Nothin
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from belvedere.catalog import Input
 from belvedere.connectors.connector import Feed, FormerRows, Notes, Wanted
+from belvedere.connectors.records import SourceFile
 from belvedere.connectors.registry import reading_connector
 from belvedere.errors import fail
 from belvedere.schema import INGEST_TIME, ROWTIME, UID
@@ -24,9 +25,13 @@ def open_feed(
     files: frozenset[str] = frozenset(),
     former: FormerRows | None = None,
     notes: Notes | None = None,
+    noted: Callable[[], Sequence[SourceFile]] = tuple,
 ) -> Feed:
-    """The feed of an import, which goes on from an offset; `files` are those that it has read. Raises B6020."""
-    wanted = wanted_of(table, project, offset, files, former, notes)
+    """The feed of an import, which goes on from an offset; `files` are those that it has read, `noted` gives them as they were then.
+
+    Raises B6020.
+    """
+    wanted = replace(wanted_of(table, project, offset, files, former, notes), noted=noted)
     return reading_connector(wanted.source.connector).open_feed(wanted)
 
 

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
 
 from belvedere.connectors.connector import Arrived, Imported, OffsetRange, Sampled, SourcePart, Wanted
+from belvedere.connectors.file_names import name_below, place_of, recognised, renamed_below
 from belvedere.connectors.listing import Listing
 from belvedere.connectors.reading.columns import names_in, unknown_columns
 from belvedere.connectors.reading.formats import format_of
@@ -64,7 +65,8 @@ def parts(source: Source, imports: Sequence[Imported]) -> Iterator[SourcePart]:
         if imported is None or not imported.offset:
             yield SourcePart(table, imported="" if imported is None else imported.name, facts=facts)
             continue
-        behind = sum(path_text(f.path) not in imported.files for f in found)
+        known = {name_below(os.path.abspath(source.path), n) for n in imported.files}
+        behind = sum(f.name not in known for f in found)
         yield SourcePart(table, imported=imported.name, facts=facts, taken=len(imported.files), behind=behind, unit="files")
 
 
@@ -112,11 +114,17 @@ class FileFeed:
         self.ignored: dict[str, str] = dict(wanted.offset.get(IGNORED, {}))
         """Columns that files had and the table has not, each with the place where it came first: told once for a store."""
         self.chunk = min(CHUNK_BYTES, max(LEAST_CHUNK, wanted.memory // 16))
-        self.listing = Listing(str(source.path), self.table, wanted.files)
+        self.directory = os.path.abspath(source.path)
+        known = (name_below(self.directory, n) for n in wanted.files)
+        self.listing = Listing(self.directory, self.table, (n for n in known if n is not None))
+        self._renames = renamed_below(self.directory, wanted.files)
+        self._noted = wanted.noted if wanted.files else None
+        self._notices: list[str] = []
 
     def look(self, now: datetime, once: bool) -> OffsetRange | None:
         """The files that were not read yet, oldest first; with `max_files` so many of them."""
-        new = in_order(self.listing.new_files(must_list=once))
+        found = self.listing.new_files(must_list=once)
+        new = in_order(self._without_moved(found) if self._noted is not None else found)
         most = self.options.get("max_files")
         new = new if most is None else new[: max(1, int(most))]
         if not new:
@@ -125,11 +133,47 @@ class FileFeed:
         if ignored and self.new_columns == "add":
             name, place = next(iter(ignored.items()))
             hint = 'start again: the start adds it; the file is read then. `new_columns = "ignore"` reads it without'
-            raise fail("B6025", f'"{self.table}" gets the column "{name}" of {place} with the next start', hint=hint)
+            raise fail(
+                "B6025", f'"{self.table}" gets the column "{name}" of {self._shown(place)} with the next start', hint=hint
+            )
         end: dict[str, Any] = {"files": len(self.listing.known) + len(new)}
         if told := self.ignored | ignored:
             end[IGNORED] = told
         return OffsetRange(end, NewFiles(tuple(new), ignored))
+
+    def _without_moved(self, found: Sequence[SourceFile]) -> Sequence[SourceFile]:
+        """With the first look: the files without those that were read in another place, if none that was read is there."""
+        assert self._noted is not None
+        if not found and not self.listing.met:
+            return found  # the folder is not there yet
+        noted, self._noted = (() if self.listing.met else self._noted()), None
+        moved = recognised(noted, found)
+        if not moved:
+            return found
+        none = f'none of the files of "{self.table}" that were read is in {path_text(self.directory)}'
+        left = len(found) - len(moved)
+        others = f"; {left:,} others are new" if left else ""
+        self._notices.append(f"{none}: {len(moved):,} of the same names, lengths and times are taken for the same{others}")
+        self._renames = {**self._renames, **moved}
+        self.listing.known |= set(moved.values())
+        return [f for f in found if f.name not in self.listing.known]
+
+    def renames(self) -> Mapping[str, str]:
+        """Names that the store has noted with those of the same files now."""
+        return self._renames
+
+    def renamed(self) -> None:
+        """The store has noted the present names."""
+        self._renames = {}
+
+    def notices(self) -> Sequence[str]:
+        """What people should know of files that have other names, each once."""
+        told, self._notices = self._notices, []
+        return told
+
+    def _shown(self, place: str) -> str:
+        """The place of a column in a file, for people."""
+        return place if place.startswith("file:") else os.path.join(str(path_text(self.directory)), place)
 
     def _ignored(self, files: Iterable[SourceFile]) -> dict[str, str]:
         """Columns of these files that the table has not, and that were not told yet: `file:line` of each."""
@@ -139,7 +183,7 @@ class FileFeed:
                 file.path, format_of(file.path, self.options), self.columns, self.options
             ).items():
                 if name not in self.ignored:
-                    found.setdefault(name, f"{path_text(file.path)}{'' if line is None else f':{line}'}")
+                    found.setdefault(name, f"{file.name}{'' if line is None else f':{line}'}")
         return found
 
     def read(self, spark: SparkSession, span: OffsetRange) -> Arrived:
@@ -153,7 +197,7 @@ class FileFeed:
         )
         cast(NewFiles, span.content).check(self.table)  # nobody has written to them meanwhile
         hint = "it is ignored until `belvedere schema accept`"
-        notices = tuple(f'"{self.table}" has no column "{n}", which {p} has: {hint}' for n, p in ignored.items())
+        notices = tuple(f'"{self.table}" has no column "{n}", which {self._shown(p)} has: {hint}' for n, p in ignored.items())
         rows = taken.rows.table if taken.rows.is_collected else taken.rows
         return Arrived(rows, taken.rejected, taken.refused, new, taken.marks, notices)
 
@@ -174,7 +218,7 @@ class FileFeed:
     def past(self, past: PastSpan, files: Sequence[SourceFile]) -> Iterator[OffsetRange]:
         """The files of an epoch that has been, a few at a time. Raises B7070 where one is gone or was changed."""
         part: list[SourceFile] = []
-        for file in files:
+        for file in (replace(f, path=place_of(self.directory, f.name, self.table)) for f in files):
             _check_unchanged(file, self.table, past.epoch)
             if part and sum(f.length for f in (*part, file)) > PART_BYTES:
                 yield OffsetRange({}, NewFiles(tuple(part), {}, past.epoch))

@@ -7,22 +7,26 @@ file's value fits none that its column may become, the column stays, and such ro
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
+from belvedere.connectors.file_names import name_below, place_of
 from belvedere.connectors.files import IGNORED
 from belvedere.connectors.reading.columns import unknown_columns
 from belvedere.connectors.reading.formats import format_of
 from belvedere.connectors.reading.infer import options_of, schema_of_files, table_files
-from belvedere.connectors.records import REJECTED, files_read, is_control, path_text, rejected_value
+from belvedere.connectors.records import FILES, REJECTED, is_control, path_text, rejected_value
 from belvedere.connectors.registry import SourceTables
 from belvedere.errors import BelvedereError
 from belvedere.functions.types import type_text
 from belvedere.functions.widening import growth, is_wider
+from belvedere.instants import microseconds
 from belvedere.lang.types.samples import arrow_type, kind_of_value, merge
 from belvedere.schema import Column
 from belvedere.settings import ProjectSettings, Source
@@ -71,7 +75,8 @@ def growth_of_sources(project: ProjectSettings, reader: Reader, ids: Mapping[tup
                 found.append(_grown(name, table, before, [SourceTables().columns(source, table)]))
                 continue
             id_ = ids[name, table]
-            told = [Path(p) for p in ignored.get(id_, ()) if Path(p).is_file()]
+            places = (Path(place_of(str(source.path), p, table)) for p in ignored.get(id_, ()))
+            told = [p for p in places if p.is_file()]
             schemas = [*_schemas(source, table, told), *_schemas(source, table, table_files(source, table), together=True)]
             found.append(_grown(name, table, before, [*schemas, *_schema_of_texts(rejected.get(id_, ()))]))
     return found
@@ -98,10 +103,10 @@ def with_starting_columns(project: ProjectSettings, url: str) -> ProjectSettings
     return project
 
 
-def _with_new(source: Source, table: str, schema: pa.Schema, noted: frozenset[str]) -> pa.Schema:
+def _with_new(source: Source, table: str, schema: pa.Schema, noted: Noted) -> pa.Schema:
     """The columns, with those that files have which were not read yet."""
     options, columns = options_of(source), [Column(f.name, f.type) for f in schema]
-    files = [f for f in table_files(source, table) if path_text(str(f.absolute())) not in noted]
+    files = [f for f in table_files(source, table) if not _is_noted(f, str(source.path), noted)]
     having = [f for f in files if unknown_columns(str(f), format_of(str(f), options), columns, options)]
     grown = _grown(source.name, table, schema, _schemas(source, table, having)).after
     return pa.schema([*schema, *list(grown)[len(schema) :]])
@@ -164,10 +169,22 @@ def _rejected_texts(reader: Reader) -> dict[str, list[str]]:
     return found
 
 
-def _noted(reader: Reader) -> frozenset[str]:
+Noted = frozenset[tuple[str, int, int]]
+"""Names, lengths and times of files that were read, of whatever source."""
+
+
+def _noted(reader: Reader) -> Noted:
     with contextlib.suppress(BelvedereError):
-        return frozenset().union(*files_read(reader).values())
+        rows = reader.rows(FILES).select(["path", "length", "modified"]).to_pylist()
+        return frozenset((r["path"], r["length"], microseconds(r["modified"])) for r in rows)
     return frozenset()
+
+
+def _is_noted(file: Path, directory: str, noted: Noted) -> bool:
+    found, path = file.stat(), str(file.absolute())
+    marks = found.st_size, microseconds(datetime.fromtimestamp(found.st_mtime, UTC))
+    names = path_text(path), name_below(os.path.abspath(directory), path)
+    return any((str(n), *marks) in noted for n in names)
 
 
 __all__ = ["TableGrowth", "growth_of_sources", "with_starting_columns"]

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
+from belvedere.connectors.file_names import name_text
 from belvedere.connectors.records import SourceFile, path_text
 from belvedere.errors import fail
 
@@ -26,6 +27,8 @@ class _Folder:
     """A folder and what its last listing found."""
 
     path: str
+    prefix: str
+    """What the names of its files begin with."""
     counts: Callable[[str], bool]
     """Whether a file of this name belongs to the table."""
     seen: set[str] = field(default_factory=set)
@@ -41,11 +44,13 @@ class Listing:
     def __init__(self, directory: str, table: str, known: Iterable[str]):
         self.table = table
         self.known = set(known)
-        """The names of files as the store notes them."""
+        """The names of files as the store notes them: relative to the folder."""
+        self.met = 0
+        """Known files that were there when the folders were listed."""
         directory = os.path.abspath(directory)
         self._folders = (
-            _Folder(os.path.join(directory, table), lambda name: True),
-            _Folder(directory, lambda name: name.startswith(f"{table}.")),
+            _Folder(os.path.join(directory, table), os.path.join(table, ""), lambda name: True),
+            _Folder(directory, "", lambda name: name.startswith(f"{table}.")),
         )
 
     def new_files(self, must_list: bool = False) -> list[SourceFile]:
@@ -55,7 +60,7 @@ class Listing:
     def add(self, files: Iterable[SourceFile]) -> None:
         """These were read."""
         for file in files:
-            self.known.add(str(path_text(file.path)))
+            self.known.add(file.name)
             folder, name = os.path.split(file.path)
             next(f for f in self._folders if f.path == folder).seen.add(name)
 
@@ -88,7 +93,8 @@ class Listing:
                         found = entry.stat()
                     except OSError:
                         continue  # it went
-                    yield SourceFile(entry.path, found.st_size, datetime.fromtimestamp(found.st_mtime, UTC))
+                    name = name_text(folder.prefix + entry.name)
+                    yield SourceFile(entry.path, found.st_size, datetime.fromtimestamp(found.st_mtime, UTC), name)
                 else:
                     folder.seen.add(entry.name)
 
@@ -96,4 +102,6 @@ class Listing:
         """Whether it is the table's, finished and not known: writers put `.` or `_` before unfinished files' names."""
         if entry.name.startswith((".", "_")) or not folder.counts(entry.name):
             return False
-        return path_text(entry.path) not in self.known and entry.is_file()
+        is_known = name_text(folder.prefix + entry.name) in self.known
+        self.met += is_known
+        return not is_known and entry.is_file()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from belvedere.engine.spans import SPANS, of_input
 from belvedere.errors import BelvedereError, fail
-from belvedere.schema import CONTROL, KEY, TIMESTAMP, Column, Schema
+from belvedere.schema import CONTROL, KEY, TIMESTAMP, WEIGHT, Column, Schema
 from belvedere.store import identifiers
 from belvedere.store.protocol import Reader, StoredTable
 
@@ -68,6 +68,8 @@ class SourceFile:
     path: str
     length: int
     modified: datetime
+    name: str = ""
+    """The name under which the store notes it, where that is not its path."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +132,7 @@ def path_of(text: str) -> str:
 def record_files(files: Iterable[tuple[str, SourceFile]], epoch: int) -> pa.Table:
     """Rows of `FILES`: pairs of a source's name and a file that this epoch reads."""
     names = FILES.arrow.names
-    named = ((s, path_text(f.path), f) for s, f in files)
+    named = ((s, f.name or path_text(f.path), f) for s, f in files)
     rows = [(s, path, f.length, f.modified, epoch, f"{s}\n{path}\n{epoch}") for s, path, f in named]
     return pa.Table.from_pylist([dict(zip(names, row, strict=True)) for row in rows], schema=FILES.arrow)
 
@@ -168,9 +170,24 @@ def files_by_epoch(reader: Reader, id_: str) -> dict[tuple[str, int], list[Sourc
     found: dict[tuple[str, int], list[SourceFile]] = {}
     for batch in of_input(reader, FILES, "source", id_).to_batches():
         for row in batch.to_pylist():
-            file = SourceFile(path_of(row["path"]), row["length"], row["modified"])
+            file = SourceFile(path_of(row["path"]), row["length"], row["modified"], row["path"])
             found.setdefault((id_, row["epoch"]), []).append(file)
     return {key: in_order(files) for key, files in found.items()}
+
+
+def files_of(reader: Reader, id_: str) -> list[SourceFile]:
+    """The files of an input that the store has noted, by its id, each as it was then."""
+    rows = of_input(reader, FILES, "source", id_).to_pylist()
+    return [SourceFile(path_of(r["path"]), r["length"], r["modified"], r["path"]) for r in rows]
+
+
+def renamed_files(reader: Reader, id_: str, names: Mapping[str, str]) -> pa.Table:
+    """Changes of `FILES` by which files of an input get other names, of old names with new ones."""
+    rows = [r for r in reader.rows(FILES).to_pylist() if r["source"] == id_ and r["path"] in names]
+    after = [{**r, "path": names[r["path"]]} for r in rows]
+    after = [{**r, KEY: f"{id_}\n{r['path']}\n{r['epoch']}"} for r in after]
+    schema = FILES.arrow.append(pa.field(WEIGHT, pa.int64()))
+    return pa.Table.from_pylist([{**r, WEIGHT: -1} for r in rows] + [{**r, WEIGHT: 1} for r in after], schema=schema)
 
 
 def in_order(files: Iterable[SourceFile]) -> list[SourceFile]:

@@ -19,11 +19,13 @@ import pyarrow as pa
 from belvedere.activity import NOW
 from belvedere.catalog import Catalog
 from belvedere.engine.compute import Compute
+from belvedere.engine.continued import former_results
 from belvedere.engine.costs import Costs
 from belvedere.engine.expiry import expire, final_results_below
 from belvedere.engine.failed import Failed, failures_document, failures_of, quarantined
 from belvedere.engine.former_rows import rows_of_keys
 from belvedere.engine.healing import Attempt, Healing, Quarantine, Touched
+from belvedere.engine.held import held_rows
 from belvedere.engine.ingest import StampedRows, in_order, ingest, receive, whole_input
 from belvedere.engine.last_changes import DOCUMENT as CHANGED
 from belvedere.engine.last_changes import with_changes
@@ -40,7 +42,7 @@ from belvedere.engine.rows import Rows
 from belvedere.engine.served_names import SERVED, served_names
 from belvedere.engine.spans import SPANS, Span, record_spans
 from belvedere.engine.storage import Storage
-from belvedere.engine.tables import make_tables, plan_tables, unread_inputs
+from belvedere.engine.tables import make_tables, plan_tables, rows_of_today, unread_inputs
 from belvedere.engine.texts import PreparedStage, prepare
 from belvedere.engine.turns import Task
 from belvedere.engine.work import EpochContext, Work
@@ -136,7 +138,7 @@ class Engine:
         kept = self.plan.arranged.keys() - new - {n for n, (_, to_state) in self.plan.copied.items() if to_state}
         self.state.arrange(self.plan.arranged.values(), frozenset(kept))
         last = store.last_epoch()
-        self.needed: frozenset[str] = self.plan.again - (unread_inputs(catalog, last) if last else frozenset())
+        self.needed: frozenset[str] = self.plan.again - self.plan.held - (unread_inputs(catalog, last) if last else frozenset())
         """The inputs whose rows so far are wanted before the first epoch."""
         self.epoch = last.epoch if last else 0
         self.last_clock = last.clock if last else None
@@ -149,6 +151,7 @@ class Engine:
         self.meter = Meter(measured.only(pipeline.relations, catalog.endpoints))
         isolation = Isolation(catalog, pipeline)
         self.quarantine = Quarantine(isolation, isolation.still(failures_of(last.extra), self.fresh) if last else ())
+        self.quarantine.telling = self.plan.continued
         self.clocks = Clocks.of_document(last.bounds) if last else Clocks()
         self._forgotten: dict[tuple[str, str], int] = {}
         self.costs = Costs(pipeline.by_cost)
@@ -246,11 +249,15 @@ class Engine:
         self, attempt: Attempt, storage: Storage, arrivals: Arrivals, clock: datetime, bounds: Mapping[str, Any] | None
     ) -> tuple[EpochContext, dict[str, StampedRows], int, dict[str, float]]:
         """All that an epoch changes, in its open transaction: what was taken in, the next free `_uid`, seconds per stage."""
+        told: Mapping[str, Rows] = {}
         if self._is_first:
             missing = self.needed - self.past.keys()
             if missing:
                 raise AssertionError(f"rows so far of {sorted(missing)} were not read again")
             stored = (self.store, self.state, storage.transaction)
+            told = former_results(self.plan, self.pipeline, storage.transaction, self.compute)
+            of_table = partial(rows_of_today, plan=self.plan, pipeline=self.pipeline, state=self.state, transaction=stored[2])
+            self.past = {**self.past, **held_rows(self.catalog, self.plan.held, of_table, self.compute)}
             make_tables(self.plan, self.catalog, self.pipeline, *stored, self.compute, self.past)
         if bounds is None:
             arrivals, clocks = judge(self.catalog, self.clocks, arrivals, clock)
@@ -259,7 +266,7 @@ class Engine:
         clocks = pass_time(clocks, self.catalog, microseconds(clock))
         known = bounds_by_input(self.catalog, clocks)
         cordon, isolation = attempt.cordon, self.quarantine.isolation
-        healing = Healing(cordon, self.fresh, storage, self.compute, isolation)
+        healing = Healing(cordon, self.fresh, storage, self.compute, isolation, told, self.plan.continued)
         context = EpochContext(
             self.compute,
             storage,

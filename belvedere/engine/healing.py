@@ -9,7 +9,7 @@ what differs.
 from __future__ import annotations
 
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
@@ -63,6 +63,8 @@ class Quarantine:
     isolation: Isolation
     failed: tuple[Failed, ...] = ()
     pause: float = PAUSE
+    telling: frozenset[str] = frozenset()
+    """Relations that tell, in the first epoch, what differs from rows that are not there any more afterwards."""
     _waiting: set[str] = field(default_factory=set)
     """Those to be tried again, as soon as the pause after the last attempt is over."""
     _next: dict[str, float] = field(default_factory=dict)
@@ -99,7 +101,7 @@ class Quarantine:
         inside = frozenset[str]().union(*(self.isolation.behind(s) for s in attempt.healing))
         if stage in attempt.cordon.fresh - inside:  # it was well as it stood: only to heal another one it is computed anew
             return self._attempt(attempt.failed, frozenset(), attempt.tried | attempt.healing)
-        if not self.isolation.is_allowed(stage):
+        if not self.isolation.is_allowed(stage) or self.telling & self.isolation.behind(stage):
             raise error
         if any(f.stage == stage for f in attempt.failed):
             failed = tuple(f.told(error.diagnostics[0]) if f.stage == stage else f for f in attempt.failed)
@@ -147,7 +149,7 @@ class Quarantine:
 
     def committed(self, attempt: Attempt, clock: datetime, seconds: float) -> None:
         """An epoch was committed by this attempt, after so many seconds of all attempts at it."""
-        self.failed = attempt.left
+        self.failed, self.telling = attempt.left, frozenset()
         stages = {f.stage for f in self.failed}
         self._waiting = {s for s in self._waiting if s in stages} - attempt.tried
         for stage in stages:
@@ -156,11 +158,31 @@ class Quarantine:
                 self._clocks[stage] = microseconds(clock)
 
 
+NOTHING: Mapping[str, Rows] = {}
+
+
+def _is_in(schema: pa.Schema, field: pa.Field) -> bool:
+    return field.name in schema.names and schema.field(field.name).type == field.type
+
+
 class Healing:
     """The relations that one attempt computes anew, in the epoch's transaction."""
 
-    def __init__(self, cordon: Cordon, empty: Collection[str], storage: Storage, compute: Compute, isolation: Isolation):
-        """Clears them, and holds the old rows of those whose changes somebody is told; `empty` ones have none."""
+    def __init__(
+        self,
+        cordon: Cordon,
+        empty: Collection[str],
+        storage: Storage,
+        compute: Compute,
+        isolation: Isolation,
+        former: Mapping[str, Rows] = NOTHING,
+        continued: Collection[str] = frozenset(),
+    ):
+        """Clears them, and holds the old rows of those whose changes somebody is told; `empty` ones have none.
+
+        `former` rows are those of relations that a changed script computes anew, and of which `continued` ones go on to tell.
+        """
+        self._former, self._continued = former, continued
         self._compute, self._fresh = compute, cordon.fresh
         stages = isolation.pipeline.stages
         told = {r.relation for s in stages if tells(s) and s.output not in cordon.blocked for r in s.slots} & cordon.fresh
@@ -171,17 +193,23 @@ class Healing:
 
     def seen_by(self, stage: Stage, context: EpochContext) -> EpochContext:
         """What a stage sees of the epoch: one that tells of changes sees what differs, not all rows."""
-        healed = {s.relation for s in stage.slots} & self._fresh if tells(stage) else set()
-        if not healed:
+        read = {s.relation for s in stage.slots}
+        healed = read & self._fresh if tells(stage) else set()
+        old = self._old if stage.output not in self._continued else {**self._old, **self._former}
+        changes = {
+            n: self._difference(n, old[n], context) for n in healed | (read & old.keys() & self._former.keys()) if n in old
+        }
+        if not changes:
             return context
-        changes = {n: self._difference(n, context) for n in healed if n in self._old}
         return replace(context, deltas={**context.deltas, **changes})
 
-    def _difference(self, name: str, context: EpochContext) -> Rows:
-        old, new = self._old[name], context.deltas.get(name)
-        wanted = old.schema.names if new is None else [n for n in old.schema.names if n in new.schema.names]
+    def _difference(self, name: str, old: Rows, context: EpochContext) -> Rows:
+        new = context.deltas.get(name)
+        wanted = old.schema.names if new is None else [n for n in old.schema.names if _is_in(new.schema, old.schema.field(n))]
         schema = pa.schema([old.schema.field(n) for n in wanted])
-        arranged = Arranged(name, schema, (), (), (), frozenset(context.relations[name].silent), False, "")
+        relation = context.relations[name]
+        hidden = [c.name for c in relation.schema if c.hidden] if name in self._former else []
+        arranged = Arranged(name, schema, (), (), (), frozenset((*relation.silent, *hidden)), False, "")
         found = Arrangement(arranged, lambda run: run, self._compute.memory.chunk)
         found.append(old.batches(wanted))
         rows = () if new is None else new.batches(wanted)

@@ -10,12 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
 import pyarrow as pa
 
 from belvedere.catalog import Catalog, Input, View
 from belvedere.engine.compute import Compute
+from belvedere.engine.continued import continued_tellers
 from belvedere.engine.grown import Growth, grown_rows, growth_of
+from belvedere.engine.held import count_rows_of, held_inputs
 from belvedere.engine.identity import identity_columns
 from belvedere.engine.lost_rows import lost_rows, not_kept, refuse
 from belvedere.engine.meanings import meaning_parts, meanings, path_print
@@ -65,6 +68,12 @@ class TablePlan:
     """Of the fresh ones those that are new or have changed themselves; others are rebuilt for these."""
     again: frozenset[str] = frozenset()
     """All inputs whose rows so far are read again: those, and what fresh relations need of inputs that are not stored."""
+    held: frozenset[str] = frozenset()
+    """Of `again` the inputs with KEEP of which no row has left yet: their rows so far are in their own tables."""
+    continued: frozenset[str] = frozenset()
+    """Relations that tell of changes of relations that have changed: their rows stay, and they tell what differs."""
+    resent: frozenset[str] = frozenset()
+    """Those that cannot: all rows of what they tell of are told again."""
 
 
 @dataclass(frozen=True)
@@ -118,6 +127,9 @@ def plan_tables(
     stored = stored_now(store, store.tables(), state)
     found = compare_tables(catalog, pipeline, stored, again)
     if stored.last is not None:
+        lacking = {relation for _, relation in not_kept(pipeline, found.fresh, found.restored)} - found.again
+        held = held_inputs(catalog, pipeline, stored.last, partial(count_rows_of, store), lacking)
+        found = compare_tables(catalog, pipeline, stored, again, held) if held else found
         refuse(lost_rows(catalog, pipeline, found.fresh, found.restored, stored.filled, found.misfits, found.again))
     return found
 
@@ -129,9 +141,16 @@ def unread_inputs(catalog: Catalog, last: EpochRow) -> frozenset[str]:
 
 
 def compare_tables(
-    catalog: Catalog, pipeline: Pipeline, now: StoredRelations, readable: Collection[str] = frozenset()
+    catalog: Catalog,
+    pipeline: Pipeline,
+    now: StoredRelations,
+    readable: Collection[str] = frozenset(),
+    held: Collection[str] = frozenset(),
 ) -> TablePlan:
-    """What becomes of each relation. It does not look whether the rows for it are there; `readable` inputs can be read again."""
+    """What becomes of each relation. It does not look whether the rows for it are there; `readable` inputs can be read again.
+
+    All rows so far of `held` inputs are in their own tables.
+    """
     meaning = meanings(pipeline)
     served, looked_up = served_relations(pipeline), looked_up_relations(pipeline)
     stored = {n: r for n, r in pipeline.relations.items() if r.stored}
@@ -144,26 +163,44 @@ def compare_tables(
     restored: frozenset[str] = frozenset()
     again: frozenset[str] = frozenset()
     if now.last is not None:
-        again = unread_inputs(catalog, now.last).union(readable) & {i for i, t in catalog.inputs.items() if t.append_only}
+        again = unread_inputs(catalog, now.last).union(readable, held) & {i for i, t in catalog.inputs.items() if t.append_only}
     refilled = fresh & again - filled.keys()
     changed = fresh = fresh - refilled
     if now.last is not None:
         forgetful = frozenset(n for n, m in now.in_state.items() if meaning_parts(m)[2])
         fresh |= {n for n in forgetful if n in served}  # a private view that is read now: all its rows count
         fresh, restored = with_forgotten(pipeline, fresh, forgetful)
+    tellers = fresh & in_tables.keys() & {s.output for s in pipeline.stages if s.tells_changes}
+    continued = continued_tellers(pipeline, now, tellers)
+    fresh, changed = fresh - continued, changed - continued
     copied = {}
     for name in stored.keys() - fresh - refilled:
         to_table = name in tables and in_tables.get(name) != meaning[name]
         to_state = name in arranged and now.in_state.get(name) != arranged[name].meaning
         if to_table or to_state:
             copied[name] = (to_table, to_state)
-    remade = fresh | grown.keys()
+    remade = fresh | grown.keys() | continued
     outdated = tuple(t.name for t in now.tables if t.meaning and (t.name not in tables or t.name in remade))
     computed = {i: computed_table(catalog, i, plan, DIALECTS[now.dialect]) for i, plan in pipeline.at_read.items()}
     outdated, unmade = _outdated_queries(now.tables, computed, outdated)
     again &= refilled | {relation for _, relation in not_kept(pipeline, fresh, restored)}
     return TablePlan(
-        tables, arranged, fresh, copied, outdated, computed, unmade, restored, grown, found.misfits, refilled, changed, again
+        tables,
+        arranged,
+        fresh,
+        copied,
+        outdated,
+        computed,
+        unmade,
+        restored,
+        grown,
+        found.misfits,
+        refilled,
+        changed,
+        again,
+        again.intersection(held) - refilled,
+        continued,
+        tellers - continued,
     )
 
 
@@ -247,7 +284,7 @@ def make_tables(
 
     `past` are the rows so far of the inputs that are read again.
     """
-    rows = {n: compute.keep(_rows_of_today(n, plan, pipeline, state, transaction)) for n in plan.copied}
+    rows = {n: compute.keep(rows_of_today(n, plan, pipeline, state, transaction)) for n in plan.copied}
     if plan.outdated:
         store.drop(plan.outdated)
     store.create(tuple(plan.tables.values()))
@@ -282,7 +319,7 @@ def _stored_rows(name: str, state: State, transaction: Transaction) -> pa.Record
     return pa.RecordBatchReader.from_batches(found.arranged.schema, found.look_up(None, None))
 
 
-def _rows_of_today(
+def rows_of_today(
     name: str, plan: TablePlan, pipeline: Pipeline, state: State, transaction: Transaction
 ) -> pa.RecordBatchReader:
     """The same with the columns that the relation has now."""

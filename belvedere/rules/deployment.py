@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from belvedere.catalog import Catalog
+from belvedere.catalog import Catalog, ChangeKind
 from belvedere.engine.failed import failures_of
+from belvedere.engine.held import held_inputs
 from belvedere.engine.lost_rows import changed_inputs, lost_rows, not_kept
 from belvedere.engine.pipeline import Pipeline
 from belvedere.engine.quarantine import Isolation
@@ -23,6 +24,7 @@ from belvedere.functions.types import type_text
 from belvedere.functions.widening import growth
 from belvedere.optimize.costs import Coefficients, Sizes, Workload, maintaining, storing
 from belvedere.plan.nodes import Scan
+from belvedere.rules.events import EventsStage
 from belvedere.rules.maintain import maintain
 from belvedere.rules.placed import whole_plan
 from belvedere.schema import HISTORY, Schema
@@ -72,6 +74,8 @@ class Deployment:
     """The ids of imports that are read anew from their beginning."""
     again: Mapping[str, int] = field(default_factory=dict)
     """The ids of inputs whose rows so far are read again beside those that are stored, with their number."""
+    resent: Mapping[str, int] = field(default_factory=dict)
+    """Subscriptions and exported relations, by name, of which all rows are told again, with the number of these now."""
     lost: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     """Of these, how many of their files are gone, and of how many: their rows cannot be read again."""
     notices: tuple[str, ...] = ()
@@ -105,13 +109,18 @@ def plan_deployment(
     pipeline = maintain(catalog)
     tables = compare_tables(catalog, pipeline, stored, readable)
     again = {i: readable[i] for i in tables.again if readable.get(i)}
+    if stored.last is not None:
+        lacking = {r for _, r in not_kept(pipeline, tables.fresh, tables.restored)} - tables.again
+        held = held_inputs(catalog, pipeline, stored.last, lambda table: rows.get(table, 0), lacking)
+        tables = compare_tables(catalog, pipeline, stored, readable, held) if held else tables
     comparison = _Comparison(catalog, pipeline, stored, tables, rows, again, broken)
     dropped = tuple(comparison.dropped())
     before: list[str] = stored.last.extra.get(SERVED, []) if stored.last is not None else []
     now = set(served_names(catalog))
     gone = tuple(n for n in before if n not in now)
     read_again = tuple(comparison.read_again())
-    return Deployment((*comparison.relations(), *dropped), stored.last is None, gone, read_again, again)
+    resent = dict(comparison.resent())
+    return Deployment((*comparison.relations(), *dropped), stored.last is None, gone, read_again, again, resent)
 
 
 @dataclass(frozen=True)
@@ -176,6 +185,14 @@ class _Comparison:
         read = (i for i, t in self.catalog.inputs.items() if t.source is not None and (i in known or offsets.get(i)))
         return (i for i in read if i in self.plan.fresh)
 
+    def resent(self) -> Iterator[tuple[str, int]]:
+        """What tells of changes and cannot tell what differs, by name, with the rows that it tells again."""
+        for stage in self.pipeline.stages:
+            if stage.output in self.plan.resent and isinstance(stage, EventsStage) and stage.on in (None, ChangeKind.ADD):
+                count = self.rows.get(stage.slots[0].relation, self.rows.get(stage.output, 0))
+                if count:
+                    yield self.catalog.name_of(stage.owner), count
+
     def _ids(self) -> list[str]:
         shown = self.catalog.public | self.catalog.subscriptions.keys()
         known = (*self.catalog.inputs, *self.catalog.views, *self.catalog.subscriptions)
@@ -207,6 +224,8 @@ class _Comparison:
         if relation in self.plan.refilled:
             seconds = READING * self.again.get(relation, 0)
             return RelationChange(id_, Change.ADDED, self._read_again([relation]), seconds=seconds)
+        if relation in self.plan.continued:
+            return RelationChange(id_, Change.CHANGED, "what it tells of has changed: it goes on with what differs")
         if relation not in self.plan.fresh:
             moved = relation in self.plan.copied
             return RelationChange(id_, Change.KEPT, "its rows are copied for other ways to find them" if moved else "")
@@ -243,7 +262,9 @@ class _Comparison:
 
     def _is_there(self, name: str) -> bool:
         """Whether all rows of a relation are stored."""
-        return self.pipeline.relations[name].stored and name not in self.plan.fresh | self.again.keys()
+        return name in self.plan.held or (
+            self.pipeline.relations[name].stored and name not in self.plan.fresh | self.again.keys()
+        )
 
     def _read_again(self, ids: Iterable[str]) -> str:
         """That rows of inputs are read from their sources once more, and how many these are where that is known."""

@@ -51,6 +51,7 @@ class EventsStage(Stage):
 
     rule = "events"
     is_result = True
+    tells_changes = True
 
     @property
     def meaning(self) -> tuple[str, ...]:

@@ -50,7 +50,7 @@ def running_views(catalog: Catalog, pipeline: Pipeline, plan: TablePlan) -> Runn
 
 def _late_relations(pipeline: Pipeline, plan: TablePlan) -> frozenset[str]:
     """The relations that are new or changed by themselves, and are computed of rows that are read again."""
-    behind, late = set(plan.again), set(plan.refilled)
+    behind, late = set(plan.again - plan.held), set(plan.refilled)
     for stage in pipeline.stages:
         is_new = stage.output in plan.fresh or not pipeline.relations[stage.output].stored
         if is_new and any(s.relation in behind for s in stage.slots):

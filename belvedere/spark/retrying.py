@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -23,6 +25,7 @@ from pyspark.sql import SparkSession
 from belvedere.catalog import Catalog, Input, pushed_inputs
 from belvedere.connectors.connector import Arrived
 from belvedere.connectors.feeds import columns_of
+from belvedere.connectors.file_names import place_of
 from belvedere.connectors.reading.formats import delimiter_of, format_of, has_header
 from belvedere.connectors.reading.infer import options_of
 from belvedere.connectors.reading.reader import read_files
@@ -104,6 +107,9 @@ def _read_again(spark: SparkSession, table: Input, project: ProjectSettings, row
     if source is None:
         return None, []
     options = {**options_of(source), **table.source.options}
+    if (folder := source.path) is not None:  # it may have moved since
+        place = partial(place_of, os.path.abspath(folder), table=table.source.table)
+        rows = [r if r["file"] is None else {**r, "file": place(r["file"])} for r in rows]
     tables: list[pa.Table] = []
     keys: list[str] = []
     for name, (form, chosen) in enumerate(_groups(rows, options)):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Protocol
@@ -18,7 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from belvedere.catalog import Catalog
 from belvedere.connectors.away import is_away, is_waiting
-from belvedere.connectors.records import FILES, REJECTED, RejectedRow, record_files, record_rejected
+from belvedere.connectors.records import FILES, REJECTED, RejectedRow, record_files, record_rejected, renamed_files
 from belvedere.engine.epoch import Deliveries
 from belvedere.engine.quarantine import told_failure, told_healing
 from belvedere.engine.spans import Span
@@ -227,7 +228,7 @@ class RunLoop:
             offsets=self.sources.offsets(new) | {CLOCK: self.clock.document()},
             bounds=batch.clocks.as_document(),
             spans=batch.spans,
-            records=_records(batch, self.last.epoch + 1 if self.last else 1) | (dict(self.leaving) if new.is_retry else {}),
+            records=self._records(batch) | (dict(self.leaving) if new.is_retry else {}),
         )
         self.sources.committed(new, self.engine.clocks)
         self.last = EpochRow(report.epoch, report.clock)
@@ -248,6 +249,18 @@ class RunLoop:
                 said = text
             time.sleep(POLL_SECONDS)
             now += timedelta(microseconds=1)  # another look
+
+    def _records(self, batch: EpochInput) -> dict[str, pa.Table]:
+        """What the epoch notes down beside the views."""
+        found = _records(batch, self.last.epoch + 1 if self.last else 1)
+        if batch.new.renames:
+            with closing(self.store.reader()) as reader:
+                changes = [renamed_files(reader, i, names) for i, names in batch.new.renames.items()]
+            if FILES.name in found:
+                added = found[FILES.name]
+                changes.append(added.append_column(changes[0].schema.field(WEIGHT), [[1] * added.num_rows]))
+            found[FILES.name] = pa.concat_tables(changes)
+        return found
 
 
 def _without_those_before(batch: EpochInput, catalog: Catalog, engine: EpochRunner) -> dict[str, Any]:

@@ -25,7 +25,7 @@ from belvedere.activity import NOW
 from belvedere.catalog import Catalog, pushed_inputs
 from belvedere.connectors.again import Past, past_of, rereadable_inputs
 from belvedere.connectors.left_slots import left_slots
-from belvedere.connectors.records import RECORDS, REJECTED, files_read
+from belvedere.connectors.records import RECORDS, REJECTED, SourceFile, files_of, files_read
 from belvedere.engine.epoch import Engine
 from belvedere.engine.measured import Requests
 from belvedere.engine.opening import JOURNAL_ENDING, beside, folder_of, others_of, own_identity, state_root
@@ -271,7 +271,8 @@ class Runner:
                 if backfill is None or not engine.needed <= backfill.ids:
                     self._check(spark, pipeline, engine)
                     backfill = Backfill(spark, self.catalog, self.project, past, engine.needed)
-                    running = None if self.once or self.retries or backfill.left <= FEW else self._running(pipeline, engine)
+                    at_once = self.once or self.retries or backfill.left <= FEW or engine.plan.continued
+                    running = None if at_once else self._running(pipeline, engine)
                 else:
                     backfill.go_on(past)
                     running = None
@@ -355,7 +356,8 @@ class Runner:
         finally:
             reader.close()
         last, misfits = self.store.last_epoch(), engine.plan.misfits
-        sources = open_sources(catalog, self.project, last, known, engine.fresh, self.desk, misfits, engine.rows_of, self.store)
+        taken = (last, known, engine.fresh, self.desk, misfits, engine.rows_of, self.store, self._files_of)
+        sources = open_sources(catalog, self.project, *taken)
         for notice in left_slots(self.catalog, self.project, last.offsets if last is not None else {}):
             tell(notice)
         for failed in engine.quarantine.failed:
@@ -365,6 +367,11 @@ class Runner:
         if self.retries:
             self._retry(spark, sources, loop)
         return loop
+
+    def _files_of(self, id_: str) -> list[SourceFile]:
+        """The files of an input that the store has noted."""
+        with contextlib.closing(self.store.reader()) as reader:
+            return files_of(reader, id_)
 
     def _renew_lease(self) -> None:
         self.store.acquire(self.owner, LEASE_SECONDS)

@@ -7,7 +7,7 @@ arrivals with rejected rows, files and offsets. The store alone says what was re
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
@@ -21,7 +21,7 @@ from belvedere.activity import NOW
 from belvedere.catalog import Catalog, Input
 from belvedere.connectors.again import is_rereadable
 from belvedere.connectors.away import is_final
-from belvedere.connectors.connector import Arrived, Feed, Notes, OffsetRange
+from belvedere.connectors.connector import Arrived, Feed, Notes, OffsetRange, RenamingFeed
 from belvedere.connectors.feeds import columns_of, open_feed
 from belvedere.connectors.push import OFFSET, Pushes, Unpushed
 from belvedere.connectors.records import RejectedRow, SourceFile
@@ -53,10 +53,12 @@ class New:
     retried: Mapping[str, Arrived] = field(default_factory=dict)
     """Rejected rows that fit now, by input id."""
     is_retry: bool = False
+    renames: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """Names of files that the store has noted with those of the same files now, by input id."""
 
     def __bool__(self) -> bool:
         """Whether there is anything new."""
-        return bool(self.spans or self.waiting.entries or self.is_retry)
+        return bool(self.spans or self.waiting.entries or self.is_retry or self.renames)
 
 
 @dataclass(frozen=True)
@@ -131,7 +133,11 @@ class Sources:
             self._told.pop(id_, None)
             if found is not None:
                 spans[id_] = found
-        return New(spans, self.pushes.waiting(microseconds(now)))
+        renaming = {i: f for i, f in self.feeds.items() if isinstance(f, RenamingFeed)}
+        for text in (n for f in renaming.values() for n in f.notices()):
+            tell(text)
+        renames = {i: names for i, f in renaming.items() if (names := f.renames())}
+        return New(spans, self.pushes.waiting(microseconds(now)), renames=renames)
 
     def _tell(self, id_: str, error: BelvedereError, tell: Callable[[str], None]) -> None:
         """Once, as long as it is the same."""
@@ -188,6 +194,9 @@ class Sources:
         for id_, span in new.spans.items():
             self._offsets[id_] = dict(span.end)
             self.feeds[id_].committed(span)
+        for feed in (self.feeds[i] for i in new.renames):
+            assert isinstance(feed, RenamingFeed)
+            feed.renamed()
         if new.is_retry:
             self.retried = None
         self.pushes.committed(new.waiting, clocks)
@@ -241,11 +250,13 @@ def open_sources(
     misfits: Mapping[str, str] | None = None,
     former: Callable[[str, pa.Table], pa.Table] | None = None,
     notes: Notes | None = None,
+    noted: Callable[[str], Sequence[SourceFile]] = lambda id_: (),
 ) -> Sources:
     """The sources of a catalog's imports, as far as the store has read them; from their start for inputs in `fresh`.
 
     `desk` takes what clients push; `misfits` say why rows of changed inputs have no place any more; `former` finds
-    stored rows of an input by their keys, `notes` are texts that the store keeps for feeds.
+    stored rows of an input by their keys, `notes` are texts that the store keeps for feeds; `noted` gives an input's files as they were
+    when they were read.
 
     Raises B7031 where an input that they push to has changed: its rows cannot be read again.
     """
@@ -259,7 +270,8 @@ def open_sources(
             if table.source is not None:
                 known = set() if id_ in renewed else read_files.get(id_, set())
                 found = None if former is None else partial(former, id_)
-                feeds[id_] = open_feed(table, project, offsets.get(id_, {}), frozenset(known), found, notes)
+                files = partial(noted, id_)
+                feeds[id_] = open_feed(table, project, offsets.get(id_, {}), frozenset(known), found, notes, files)
     except BelvedereError:
         for feed in feeds.values():
             feed.close()

@@ -6,6 +6,8 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
 from belvedere import Workbench
+from belvedere.store import file_of
+from tests.restarts import assert_whole, restart
 
 
 def epochs(seed: int) -> int:
@@ -28,7 +30,9 @@ def step_alike(
 ) -> None:
     """Step through `epochs` with what `push(epoch)` puts into each bench: all benches make equal changes and hold the batch answers.
 
-    Each third epoch is followed by a restart. `shown` is the text by which rows and changes are compared. The benches are closed.
+    Each third epoch is followed by a restart,
+    for which stores are renamed or restored from a backup by turns. `shown` is the text by which rows and changes are compared. The benches
+    are closed.
     """
     for epoch in range(epochs):
         fill = push(epoch)
@@ -41,7 +45,10 @@ def step_alike(
             for wb in benches:
                 assert sorted(map(shown, wb.rows(name))) == sorted(map(shown, batch)), (name, epoch)
         if epoch % 3 == 1:
-            for wb in benches:
-                wb.restart()
+            for number, wb in enumerate(benches):
+                restart(wb, epoch + number)
+    files = [f for wb in benches if (f := file_of(wb.store.url)) is not None]
     for wb in benches:
         wb.close()
+    for file in files:
+        assert_whole(file)

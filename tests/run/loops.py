@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,7 @@ class Loop:
         self.url = url or f"sqlite:///{folder / 's.db'}"
         (folder / "belvedere.toml").write_text(project)
         self.progress: list[Any] = []
+        self.told: list[str] = []
 
     def project(self, text: str) -> None:
         """Another text of `belvedere.toml`."""
@@ -48,7 +50,7 @@ class Loop:
     def once(self, *pushes: tuple[str, bytes], retry: bool = False) -> None:
         """Compile the script and run it until nothing is left; `pushes` are bodies in JSON, `retry` tries rejected rows again."""
         from belvedere.connectors.again import past_of, rereadable_inputs
-        from belvedere.connectors.records import RECORDS, REJECTED, files_read
+        from belvedere.connectors.records import RECORDS, REJECTED, files_of, files_read
         from belvedere.rules import maintain
         from belvedere.spark.backfill import Backfill, fill_before
         from belvedere.spark.engine import open_engine
@@ -77,11 +79,24 @@ class Loop:
             reader = store.reader()
             known = files_read(reader)
             reader.close()
+
+            def noted(id_: str) -> Any:
+                with closing(store.reader()) as found:
+                    return files_of(found, id_)
+
             sources = open_sources(
-                catalog, project, store.last_epoch(), known, engine.fresh, desk, former=engine.rows_of, notes=store
+                catalog,
+                project,
+                store.last_epoch(),
+                known,
+                engine.fresh,
+                desk,
+                former=engine.rows_of,
+                notes=store,
+                noted=noted,
             )
             settings = RunSettings("test", once=True)
-            loop = RunLoop(self.spark, engine, store, sources, settings, self.progress.append)
+            loop = RunLoop(self.spark, engine, store, sources, settings, self.progress.append, tell=self.told.append)
             if retry:
                 reader = store.reader()
                 found = retry_rejected(self.spark, catalog, project, reader, desk)
