@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from belvedere.catalog import Catalog
+from belvedere.decimals import decimals_of
 from belvedere.errors import Diagnostic, fail
 from belvedere.functions.types import type_text
 from belvedere.lang.names import did_you_mean
@@ -129,6 +130,8 @@ def typed_value(known: Column, value: Any) -> Any:
     try:
         if isinstance(value, str) and known.type == TIMESTAMP:
             return as_instant(value)
+        if isinstance(value, str) and pa.types.is_decimal(known.type):
+            return decimals_of(pa.array([value]), known.type)[0].as_py()
         if isinstance(value, str) and not pa.types.is_string(known.type):
             return pa.array([value]).cast(known.type)[0].as_py()
         return pa.array([value], known.type)[0].as_py()

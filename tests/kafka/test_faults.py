@@ -256,6 +256,10 @@ def test_many_exports_of_one_topic() -> None:
     marks = {e.mark: 2**40 for e in outlet.exports}
     assert len(marks) == sink.MOST_MARKS
     assert len(json.dumps(marks, separators=(",", ":"))) < 4096
+    assert outlet._with_room("All", {"gone": 1} | marks) == marks, "marks of exports that are gone leave where there is no room"
+    few = sink.KafkaOutlet(outgoings(2))
+    assert few._with_room("All", {"gone": 1} | marks) == marks
+    assert few._with_room("All", {"gone": 1}) == {"gone": 1}, "it may come back"
     with pytest.raises(BelvedereError, match="B6209"):
         sink.KafkaOutlet(outgoings(sink.MOST_MARKS + 1))
 

@@ -125,11 +125,14 @@ class KafkaOutlet:
             found = consumer.committed([TopicPartition(t, 0) for t in sorted({e.topic for e in self.exports})], SECONDS)
         finally:
             consumer.close()
-        own = {t: {e.mark for e in self.exports if e.topic == t} for t in (p.topic for p in found)}
-        marks = {p.topic: json.loads(p.metadata) if p.metadata else {} for p in found}
-        return {
-            t: {m: n for m, n in known.items() if m in own[t]} for t, known in marks.items()
-        }  # of others that are gone: none
+        return {p.topic: self._with_room(p.topic, json.loads(p.metadata) if p.metadata else {}) for p in found}
+
+    def _with_room(self, topic: str, marks: Mapping[str, int]) -> dict[str, int]:
+        """The marks of a topic. Of exports that are gone, which may come back, there are as many as there is room for."""
+        own = {e.mark for e in self.exports if e.topic == topic}
+        gone = [m for m in marks if m not in own]
+        kept = own.union(gone[max(0, len(gone) - (MOST_MARKS - len(own))) :])
+        return {m: n for m, n in marks.items() if m in kept}
 
     def _group(self) -> Consumer:
         given = {"group.id": self.name, "isolation.level": "read_committed", "enable.auto.commit": False}
