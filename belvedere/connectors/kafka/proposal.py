@@ -18,7 +18,7 @@ from confluent_kafka.admin import ConfigResource, ResourceType
 from belvedere.connectors.kafka.client import client_settings, told
 from belvedere.connectors.kafka.formats import format_named
 from belvedere.connectors.kafka.formats.decoded import COLUMN
-from belvedere.connectors.kafka.formats.registry import format_of, newest_framed, number_of
+from belvedere.connectors.kafka.formats.registry import format_of, newest_known, number_of, of_message
 from belvedere.connectors.kafka.sample import newest_messages, table_names
 from belvedere.connectors.kafka.topics import SECONDS, Cluster
 from belvedere.errors import BelvedereError, fail
@@ -100,7 +100,7 @@ def _of_registry(source: Source, topic: str, messages: Sequence[Message], values
 
 def _registered(address: str, topic: str, values: Sequence[bytes]) -> str:
     """The format of the newest of these messages or keys. Raises B6103, B6205."""
-    found = format_of(address, number_of(newest_framed(topic, values)) or 0)
+    found = newest_known(topic, values, lambda v: of_message(number_of(v) or 0, address, format_of))
     if found not in ("avro", "protobuf"):
         raise fail("B6103", f'topic "{topic}" has messages of a schema of {found.upper()} in the registry, which are not read')
     return found

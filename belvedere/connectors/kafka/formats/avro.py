@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from belvedere.connectors.kafka.formats.decoded import COLUMN, Decoded, Sample
 from belvedere.connectors.kafka.formats.fitting import Refusal, rows_of
-from belvedere.connectors.kafka.formats.registry import NOT_FRAMED, PREFIX, asked, newest_framed, number_of, of_message
+from belvedere.connectors.kafka.formats.registry import NOT_FRAMED, PREFIX, asked, newest_known, number_of, of_message
 from belvedere.errors import fail
 from belvedere.schema import TIMESTAMP, Column
 
@@ -44,7 +44,7 @@ SIMPLE: Mapping[str, pa.DataType] = {
 def columns(table: str, sample: Sample, options: Mapping[str, Any]) -> pa.Schema:
     """The fields of the schema, one column where it is no record; with a registry of that of the newest message. Raises B6205."""
     if "registry" in options and "schema" not in options:
-        schema = _of_registry(str(options["registry"]), number_of(newest_framed(table, sample())) or 0)
+        schema = newest_known(table, sample(), lambda v: of_message(number_of(v) or 0, str(options["registry"]), _of_registry))
     else:
         schema = _parsed(_text_of(options))
     named = schema.get("__named_schemas", {}) if isinstance(schema, dict) else {}

@@ -17,7 +17,7 @@ import pyarrow as pa
 from belvedere.connectors.kafka.formats.decoded import Decoded, Sample
 from belvedere.connectors.kafka.formats.descriptors import Schema, library, of_file, of_registry, unframed
 from belvedere.connectors.kafka.formats.fitting import Refusal, rows_of
-from belvedere.connectors.kafka.formats.registry import NOT_FRAMED, newest_framed, number_of, of_message
+from belvedere.connectors.kafka.formats.registry import NOT_FRAMED, newest_known, number_of, of_message
 from belvedere.errors import fail
 from belvedere.schema import TIMESTAMP, Column
 
@@ -45,8 +45,7 @@ def columns(table: str, sample: Sample, options: Mapping[str, Any]) -> pa.Schema
     if "schema" in options:
         kind = of_file(options["schema"]).named(options.get("message"))
     elif "registry" in options:
-        newest = newest_framed(table, sample())
-        kind = _Framed(options).kind(newest)[0]
+        kind = newest_known(table, sample(), lambda value: _Framed(options).kind(value)[0])
     else:
         hint = 'write `schema = "order.desc"` under [sources.NAME.tables.TABLE], or `registry = "http://localhost:8081"` in the source'
         raise fail("B6205", "messages of Protobuf need a schema", hint=hint)

@@ -34,13 +34,18 @@ def number_of(value: bytes) -> int | None:
     return int.from_bytes(value[1:PREFIX], "big") if len(value) >= PREFIX and value[0] == 0 else None
 
 
-def newest_framed(table: str, values: Sequence[bytes]) -> bytes:
-    """The last message that names its schema. Raises B6103 where none does."""
-    framed = [v for v in values if number_of(v) is not None]
+def newest_known(table: str, values: Sequence[bytes], get: Callable[[bytes], Schema]) -> Schema:
+    """The schema of the last message that names one which the registry has. Raises B6103 where none names any, B6205."""
+    framed = list({number_of(v): v for v in values if number_of(v) is not None}.values())
     if not framed:
         hint = f"send some, or declare its columns under [sources.<name>.tables.{table}]"
         raise fail("B6103", f'table "{table}" has no messages that would name their schema', hint=hint)
-    return framed[-1]
+    for value in reversed(framed):
+        try:
+            return get(value)
+        except Refusal as error:
+            refused = str(error)
+    raise fail("B6205", f'no message of table "{table}" has a schema that can be read: the first one {refused}')
 
 
 def format_of(address: str, number: int) -> str:
