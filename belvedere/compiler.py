@@ -6,6 +6,7 @@ lowering, and of what the store cannot answer when it is read. Starts no JVM; re
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -21,6 +22,9 @@ from belvedere.plan.forgive import forgive
 from belvedere.plan.time_nodes import InOrder
 from belvedere.schema import Schema
 from belvedere.settings import ProjectSettings, load_project
+
+sys.setrecursionlimit(max(sys.getrecursionlimit(), 5_000))
+"""Trees are walked by recursion, here and where a plan runs: a sum of five hundred terms is five hundred levels deep. Beyond it B1015."""
 
 
 @dataclass(frozen=True)
@@ -241,6 +245,8 @@ def refused_quarantines(catalog: Catalog, explicit: frozenset[str]) -> tuple[Dia
             severity = Severity.ERROR if stage.owner in explicit else Severity.NOTICE
             message = f'view "{view.name}" cannot be in quarantine, so a run ends where it fails: {why}'
             hint = "write /*+ on_error(stop) */ or /*+ on_error(null) */ before it"
+            if "kept" in why:
+                hint = f"leave out KEEP of the input, or make it public, so that its rows are kept; or {hint}"
             found[stage.owner] = Diagnostic("B7046", message, severity, view.span, hint=hint)
     return tuple(found.values())
 

@@ -7,11 +7,12 @@ the text of the query.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from belvedere.catalog import Catalog, QueryTemplate
 from belvedere.compiler import compile_script
-from belvedere.errors import BelvedereError, Severity, moved
+from belvedere.errors import BelvedereError, Diagnostic, Severity, moved
 from belvedere.functions.types import quote, type_text
 from belvedere.lang.spl.mentions import mentions_spl_window
 from belvedere.plan.nodes import Scan
@@ -64,9 +65,15 @@ def compile_query(
         moved(d, "script.sqrl", len(declared) - lead, QUERY_FILE) for d in compiled.diagnostics if d.severity is Severity.ERROR
     ]
     if errors:
-        raise BelvedereError(errors)
+        raise BelvedereError(errors if columns or views else [_without_tables(e) for e in errors])
     templates = list(compiled.catalog.templates.values())
     return compiled.catalog, one_template(templates, 'write "SELECT ... FROM name", and --table name=path')
+
+
+def _without_tables(error: Diagnostic) -> Diagnostic:
+    """Where a query has no tables at all, what is missing is said on the command line."""
+    hint = "say where it is: --table name=path of a file, or --store URL"
+    return replace(error, hint=hint) if error.code == "B2001" else error
 
 
 def compile_over(

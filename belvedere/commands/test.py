@@ -22,6 +22,7 @@ from belvedere.commands.output import coloured, diagnostics_json, print_json, re
 from belvedere.commands.under_way import UnderWay
 from belvedere.errors import Diagnostic
 from belvedere.scenarios import Outcome, Scenario, read_scenarios, run_scenario, updated
+from belvedere.scenarios.marked import TABLES, marked
 from belvedere.scenarios.run import Check
 
 
@@ -157,11 +158,25 @@ def failure_text(path: Path, outcome: Outcome) -> str:
 
 
 def difference(check: Check) -> list[str]:
-    """`-` what was expected, `+` what is."""
+    """`-` what was expected, `+` what is; of a table `^` under the cells that differ."""
     if check.actual is None:
         return check.message.split("\n")
+    table = _as_table(check)
+    if table is not None:
+        return _coloured(table)
     found = difflib.ndiff([line.rstrip() for line in check.expected if line.strip()], list(check.actual))
     lines = [line for line in found if not line.startswith("?")] or ["(nothing was expected, and nothing is there)"]
+    return _coloured(lines)
+
+
+def _as_table(check: Check) -> list[str] | None:
+    step = check.step
+    if step.kind not in TABLES or check.actual is None:
+        return None
+    return marked(check.expected, check.actual, ordered=step.kind == "events" or "ordered" in step.arguments)
+
+
+def _coloured(lines: list[str]) -> list[str]:
     colours = {"-": "red", "+": "green"} if coloured(sys.stdout) else {}
     return [typer.style(line, fg=colours[line[0]]) if line[0] in colours else line for line in lines]
 

@@ -36,6 +36,7 @@ from belvedere.plan.nodes import (
 from belvedere.plan.ties import tie_order
 from belvedere.plan.time_nodes import TimeWindow, TimeWindowKind
 from belvedere.schema import Column, has_map
+from belvedere.spark_sql.dialect import SparkSql
 
 __all__ = ["CLOCK_COLUMN", "JOIN_WORDS", "order_text", "print_expression", "render", "session_numbers"]
 
@@ -272,19 +273,26 @@ def print_expression(expr: Expr) -> str:
     changed = expr.copy().transform(
         lambda e: exp.column(CLOCK_COLUMN, quoted=True) if isinstance(e, exp.CurrentTimestamp) else e
     )
-    return _readable(changed).sql(dialect="spark", comments=False)
+    return _readable(changed).sql(dialect=SparkSql, comments=False)
 
 
 def _readable(expr: Expr) -> Expr:
     """The expression with texts made of bytes that are UTF-8: what is not becomes U+FFFD, as Spark shows it; no store keeps other texts."""
     root = exp.Paren(this=expr)
     for cast in list(root.find_all(exp.Cast)):
-        if cast.to.this in exp.DataType.TEXT_TYPES and not isinstance(cast.this, exp.Literal):
+        if cast.to.this in exp.DataType.TEXT_TYPES and not _is_text(cast.this):
             around = exp.Anonymous(this="make_valid_utf8")
             cast.replace(around)
             around.set("expressions", [cast])
     made: Expr = root.this
     return made
+
+
+def _is_text(expr: Expr) -> bool:
+    """Whether an expression is a literal or NULL, or a cast of such: Spark wants to see that it is a constant, as a format is."""
+    while isinstance(expr, exp.Cast | exp.Paren) and not (isinstance(expr, exp.Cast) and expr.to.is_type("binary")):
+        expr = expr.this
+    return isinstance(expr, exp.Literal | exp.Null)
 
 
 def order_text(order: Order) -> str:

@@ -11,13 +11,13 @@ from belvedere.functions.type_rules import (
     average,
     boolean_or_text,
     listed,
+    listed_text,
     no_map,
     nth,
     number_interval_or_text,
     number_or_text,
     percentile,
     summed,
-    text_or_bytes_of,
 )
 from belvedere.functions.types import BOOLEAN, DOUBLE, INT32, INT64, is_integer
 
@@ -43,7 +43,7 @@ AGGREGATES: tuple[Function, ...] = (
     aggregate("every", "every:1", BOOLEAN, first=boolean_or_text),
     aggregate("First", "first:1-2", nth(0), ties=Ties.FIRST, skips_nulls=True),
     aggregate("FirstValue", "first_value:1-2", nth(0), ties=Ties.FIRST, skips_nulls=True),
-    aggregate("GroupConcat", "listagg:1-2 string_agg:1-2", text_or_bytes_of(0), ties=Ties.TEXT),
+    aggregate("GroupConcat", "listagg:1-2 string_agg:1-2", listed_text, ties=Ties.TEXT),
     aggregate("Kurtosis", "kurtosis:1", DOUBLE, first=number_or_text),
     window_function("Lag", "lag:1-3", nth(0), ties=Ties.ROW, skips_nulls=True),
     aggregate("Last", "last:1-2", nth(0), ties=Ties.LAST, skips_nulls=True),

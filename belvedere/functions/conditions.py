@@ -9,7 +9,16 @@ import pyarrow as pa
 
 from belvedere.functions import window_by as wb
 from belvedere.functions.function import Function, function, stored
-from belvedere.functions.type_rules import after_first, all_common, greatest, if_comparable, no_map, nth, number_or_text
+from belvedere.functions.type_rules import (
+    after_first,
+    all_common,
+    chosen_text,
+    greatest,
+    if_comparable,
+    no_map,
+    nth,
+    number_or_text,
+)
 from belvedere.functions.types import BOOLEAN, INT32, INT64, STRING, common_type
 from belvedere.functions.window_by import window_by
 
@@ -20,7 +29,7 @@ def _anything(type_: pa.DataType) -> bool:
 
 CONDITIONS: tuple[Function, ...] = (
     function("Coalesce", "coalesce:1+ ifnull:2 nvl:2", all_common, window_by("COALESCE:1+", wb.unify)),
-    function("Elt", "elt:2+", STRING),
+    function("Elt", "elt:2+", chosen_text),
     function("EqualNull", "equal_null:2", BOOLEAN, total=True),
     function("Greatest", "greatest:2+", greatest, window_by("GREATEST:1+", wb.unify), total=True),
     function("hash", "hash:1+", INT32, first=no_map, total=True),

@@ -45,6 +45,8 @@ CONSTANTS: Mapping[str, tuple[Constant, ...]] = {
     "Ceil": (_PLACES,),
     "Floor": (_PLACES,),
     "bround": (Constant("expressions.1", takes_null=True),),
+    "ToBinary": (Constant("format", takes_null=True),),
+    "try_to_binary": (Constant("expressions.1", takes_null=True),),
     "date_part": (Constant("expressions.0"),),
     "datepart": (Constant("expressions.0"),),
 }

@@ -1,4 +1,4 @@
-"""What to write for functions and names of Flink SQL and DataSQRL that have another name here.
+"""What to write for functions and names of other systems that have another name here.
 
 In: nothing. Out: hints by name.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+_PARSED = "write to_timestamp(text, 'yyyy-MM-dd HH:mm:ss'), with the letters of Java's patterns"
 _JSON = "write get_json_object(text, '$.a'), or from_json(text, 'a INT')"
 
 OTHER_FUNCTIONS: Mapping[str, str] = {
@@ -29,6 +30,9 @@ OTHER_FUNCTIONS: Mapping[str, str] = {
     "ARRAY_REVERSE": "write reverse(list)",
     "MAP_UNION": "write map_concat(a, b)",
     "GROUP_ID": "write grouping_id()",
+    **dict.fromkeys(("DATE_PARSE", "PARSE_DATETIME", "PARSE_TIMESTAMP", "STRPTIME"), _PARSED),
+    **dict.fromkeys(("STR_TO_DATE", "PARSE_DATE"), "write to_date(text, 'yyyy-MM-dd'), with the letters of Java's patterns"),
+    **dict.fromkeys(("GETDATE", "SYSDATE", "SYSDATETIME", "SYSTIMESTAMP"), "write now(), the clock of the epoch"),
     "IS_DECIMAL": "write try_cast(text AS DOUBLE) IS NOT NULL",
     "IS_DIGIT": "write text RLIKE '^[0-9]+$'",
     "IS_ALPHA": "write text RLIKE '^[A-Za-z]+$'",
@@ -40,7 +44,7 @@ OTHER_FUNCTIONS: Mapping[str, str] = {
 }
 """What to write for a function."""
 OTHER_ARGUMENTS: Mapping[str, str] = {
-    "to_timestamp_ltz": "of a number of milliseconds write timestamp_millis(n), of seconds timestamp_seconds(n)"
+    "to_timestamp_ltz": "of a number of milliseconds write timestamp_millis(n), of seconds timestamp_seconds(n)",
 }
 """What to write where a function does not take what it takes elsewhere."""
 TRUNCATED = "write sign(x) * floor(abs(x), 2) for two digits after the point"

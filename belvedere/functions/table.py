@@ -23,6 +23,7 @@ from belvedere.functions.own import own_function
 from belvedere.functions.texts import TEXTS
 from belvedere.functions.times import TIMES
 from belvedere.functions.window_by import SqlppFunction
+from belvedere.spark_sql.dialect import SparkSql
 
 FUNCTIONS: tuple[Function, ...] = (*TEXTS, *NUMBERS, *TIMES, *COLLECTIONS, *CONDITIONS, *AGGREGATES, *CONTEXT)
 BY_KEY: Mapping[str, Function] = {f.key: f for f in FUNCTIONS}
@@ -57,7 +58,7 @@ def shown_name(call: exp.Expr) -> str:
         return "parse_json"
     if isinstance(call, exp.RegexpReplace):  # cannot be printed with too few
         return "regexp_replace"
-    text: str = call.sql("spark", unsupported_level=ErrorLevel.IGNORE)
+    text: str = call.sql(SparkSql, unsupported_level=ErrorLevel.IGNORE)
     return text.partition("(")[0].lower()
 
 

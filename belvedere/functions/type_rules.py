@@ -82,6 +82,13 @@ def text_or_bytes_of(*places: int) -> ResultType:
     return lambda args: t.BINARY if all(args[n] == t.BINARY for n in places if n < len(args)) else t.STRING
 
 
+def listed_text(args: Sequence[pa.DataType]) -> pa.DataType | None:
+    """Of `listagg`: a text; bytes of bytes, between which nothing can be set: they are joined as texts."""
+    if args and args[0] == t.BINARY:
+        return None if len(args) > 1 else t.BINARY
+    return None if len(args) > 1 and args[1] == t.BINARY else t.STRING
+
+
 def rounded(args: Sequence[pa.DataType]) -> pa.DataType | None:
     # the number of places is a value, not a type: `infer` handles decimals where it is a literal
     return args[0] if args and (t.is_number(args[0]) or args[0] == t.NULL) else t.DOUBLE
@@ -120,7 +127,7 @@ def joined(args: Sequence[pa.DataType]) -> pa.DataType | None:
         return all_common(args)
     if any(pa.types.is_map(a) or pa.types.is_struct(a) for a in args):
         return None
-    return t.BINARY if args and all(a == t.BINARY for a in args) else t.STRING
+    return t.BINARY if args and all(a == pa.binary() for a in args) else t.STRING
 
 
 def keys_of(args: Sequence[pa.DataType]) -> pa.DataType | None:
@@ -149,6 +156,11 @@ def zipped(args: Sequence[pa.DataType]) -> pa.DataType | None:
         if not all(t.is_array(a) for a in args)
         else pa.list_(pa.struct([pa.field(str(n), a.value_type) for n, a in enumerate(args)]))
     )
+
+
+def chosen_text(args: Sequence[pa.DataType]) -> pa.DataType | None:
+    """Of `elt`: BINARY where all that it chooses from is."""
+    return pa.binary() if len(args) > 1 and all(a == pa.binary() for a in args[1:]) else t.STRING
 
 
 def sequence(args: Sequence[pa.DataType]) -> pa.DataType | None:

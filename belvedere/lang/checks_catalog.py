@@ -44,7 +44,7 @@ def _unbounded_streams(catalog: Catalog) -> list[Diagnostic]:
         if id_ not in catalog.public or input_.keep is not None or not input_.append_only or input_.late_of is not None:
             continue
         what = "stream" if input_.kind is InputKind.STREAM else "import"
-        hint = f"make it private (`_{input_.name}`), or keep its rows for a while: KEEP 7 DAYS"
+        hint = f"keep its rows for a while: KEEP 7 DAYS; or make it private (`_{input_.name}`), which `why` cannot show"
         message = f"public {what} `{input_.name}` is kept without end"
         found.append(Diagnostic("B6120", message, Severity.NOTICE, input_.span, hint=hint))
     return found

@@ -21,10 +21,10 @@ from belvedere.plan.nodes import Node
 from belvedere.plan.time_nodes import TimeWindow
 
 FORMS = re.compile(
-    r"\bNOT\s+ENFORCED\b|\bTIMESTAMP_LTZ\b|\bMETADATA\s+FROM\b|\bTABLE\s*\(\s*(TUMBLE|HOP|CUMULATE|SESSION)\b|/\*\+\s*(query_by|no_query)",
+    r"\bNOT\s+ENFORCED\b|\bTIMESTAMP_LTZ\s*\(|\bTABLE\s*\(\s*(TUMBLE|HOP|CUMULATE|SESSION)\s*\(\s*TABLE\b",
     re.IGNORECASE,
 )
-"""What is written for Flink SQL or DataSQRL, seldom for Spark."""
+"""What is written for Flink SQL alone: what is our own language too (METADATA FROM, hints) says nothing of where a script comes from."""
 QUOTIENT = (
     "`/` of whole numbers gives a DOUBLE",
     "a whole number",

@@ -25,6 +25,7 @@ from belvedere.lang.types.infer import Inference
 from belvedere.plan.expressions import column
 from belvedere.rows import convert
 from belvedere.schema import Column, find_named
+from belvedere.spark_sql.dialect import SparkSql
 
 COMPARED = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.NullSafeEQ)
 _CASTS = (exp.DataType.Type.DATE, exp.DataType.Type.TIMESTAMP, exp.DataType.Type.TIMESTAMPTZ, exp.DataType.Type.DECIMAL)
@@ -84,7 +85,7 @@ def read_check(clause: CheckClause, columns: Sequence[Column], file: str) -> Che
     for number in list(condition.find_all(exp.Literal)):
         if not number.is_string and not number.is_int and _beside_double(number, inference):
             number.replace(exp.Literal.number(f"{number.this}E0"))  # as Spark reads it there
-    text = clause.condition.sql("spark").replace("`", "")
+    text = clause.condition.sql(SparkSql).replace("`", "")
     return Check(clause.name or text, text, condition, clause.span)
 
 

@@ -113,8 +113,8 @@ def lower_statements(
             _lower(statement, lowering, importer)
             lowering.read_hints(statement)
             lowering.diagnostics += _taken_away(lowering.definitions, before, statement)
-        except BelvedereError as error:
-            lowering.diagnostics += error.diagnostics
+        except (BelvedereError, RecursionError) as error:
+            lowering.diagnostics += error.diagnostics if isinstance(error, BelvedereError) else (_too_deep(statement),)
             _break(statement, lowering.definitions)
             progress = None
         if progress is not None and not is_refused(lowering):
@@ -156,6 +156,11 @@ HANDLERS: dict[type[Statement], Callable[[ScriptLowering, Any], None]] = {
     ExportStatement: define_export,
     DefineTemplate: define_template,
 }
+
+
+def _too_deep(statement: Statement) -> Diagnostic:
+    hint = "define parts of it as views or columns of their own"
+    return Diagnostic("B1015", "this statement is nested too deeply", span=statement.span, hint=hint)
 
 
 def _lower(statement: Statement, lowering: ScriptLowering, importer: Importer) -> None:

@@ -39,6 +39,7 @@ from belvedere.plan.keys import item_of, unused_name
 from belvedere.plan.monotone import interval_length
 from belvedere.plan.nodes import Item, Project, Scan, Unnest
 from belvedere.schema import INGEST_TIME, ROWTIME, TIMESTAMP, UID, Column, Schema, find_named
+from belvedere.spark_sql.dialect import SparkSql
 
 INDEX = "_index"
 PARENT = "parent"
@@ -61,7 +62,7 @@ def define_created(statement: CreateInput, definitions: Definitions, file: str) 
                 if type_ is not None
                 else t.INSTEAD.get(written.type.this, "use another type")
             )
-            name = written.type.sql("spark") if type_ is not None else written.type.sql()
+            name = written.type.sql(SparkSql) if type_ is not None else written.type.sql()
             raise fail("B3003", f"type {name} is not supported", span=written.span, hint=hint)
         if find_named(columns, written.name.text) is not None:
             raise fail("B2007", f"column `{written.name.text}` is declared twice", span=written.name.span)
@@ -87,7 +88,7 @@ def define_created(statement: CreateInput, definitions: Definitions, file: str) 
 
 def _has_some_fields(interval: exp.Interval) -> bool:
     """Whether an interval's type leaves fields out: a column has all of them."""
-    return interval.sql("spark") not in ("INTERVAL DAY TO SECOND", "INTERVAL YEAR TO MONTH")
+    return interval.sql(SparkSql) not in ("INTERVAL DAY TO SECOND", "INTERVAL YEAR TO MONTH")
 
 
 def define_imported(

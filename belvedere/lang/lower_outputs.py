@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from belvedere.catalog import Export, QueryTemplate
 from belvedere.errors import fail
+from belvedere.lang.bound import refuse_unbound
 from belvedere.lang.lower_views import define_subscription
 from belvedere.lang.names import did_you_mean
 from belvedere.lang.nested_rows import with_parent
@@ -51,6 +52,7 @@ def define_template(script: ScriptLowering, statement: DefineTemplate) -> None:
     parameters = declared_parameters(statement.parameters) or infer_parameters(statement.query, script.context())
     context = replace(script.context(typed_parameters(parameters)), is_read=True)
     plan = finish_plan(ordered_plan(lower_query(statement.query, context))[0])
+    refuse_unbound(plan, statement.span)
     refuse_variants(plan, statement.span)
     name = statement.path.text if statement.path is not None else _template_name(script)
     if name in script.templates:

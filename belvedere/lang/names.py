@@ -13,6 +13,7 @@ from sqlglot.errors import ErrorLevel
 
 from belvedere.errors import Span, fail
 from belvedere.schema import is_engine_column
+from belvedere.spark_sql.dialect import SparkSql
 
 
 def refuse_engine_columns(names: Iterable[str], span: Span | None, others: Iterable[str] = ()) -> None:
@@ -44,7 +45,7 @@ def distance(left: str, right: str, limit: int) -> int:
 
 def text_name(expr: exp.Expr) -> str:
     """A name made of what an expression says: `max(temp)` is `max_temp`."""
-    text = re.sub(r"\W+", "_", expr.sql("spark", unsupported_level=ErrorLevel.IGNORE).replace("`", "")).strip("_").lower()
+    text = re.sub(r"\W+", "_", expr.sql(SparkSql, unsupported_level=ErrorLevel.IGNORE).replace("`", "")).strip("_").lower()
     return text[:60].strip("_") or "column"
 
 

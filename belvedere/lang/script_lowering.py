@@ -14,6 +14,7 @@ from belvedere.catalog import Export, QueryTemplate, View
 from belvedere.errors import BelvedereError, Diagnostic, Severity, Span, fail
 from belvedere.functions import types as t
 from belvedere.functions.types import Typed
+from belvedere.lang.bound import refuse_unbound
 from belvedere.lang.definitions import Definitions, NamedRelation
 from belvedere.lang.lower_inputs import kept_for
 from belvedere.lang.names import did_you_mean, refuse_engine_columns
@@ -82,6 +83,7 @@ class ScriptLowering:
     ) -> NamedRelation:
         """A new version of a name. `like` is the version before, whose relationships it keeps; it `overrides` a column of that."""
         plan = finish_plan(plan, self._nested)
+        refuse_unbound(plan, span)
         self._refuse_unstorable(plan, span)
         id_ = self.definitions.new_id(name)
         of, pairs = (parent[0].id, parent[1]) if parent is not None else (None, ())

@@ -22,6 +22,7 @@ from belvedere.lang.names import did_you_mean
 from belvedere.lang.parameters import literal_of
 from belvedere.lang.statements.tree import DefineTemplate, TemplateParameter
 from belvedere.lang.types.names import parameter_name
+from belvedere.spark_sql.dialect import SparkSql
 
 _CALL = re.compile(r"\s*`?(\w+)`?\s*(\(.*\))\s*;?\s*", re.DOTALL)
 
@@ -60,7 +61,7 @@ def _written(parameter: TemplateParameter) -> str:
 def _arguments(brackets: str, template: DefineTemplate) -> dict[str, exp.Expr]:
     """The values of all parameters by folded name."""
     try:
-        call = sqlglot.parse_one(f"SELECT f{brackets}", dialect="spark").expressions[0]
+        call = sqlglot.parse_one(f"SELECT f{brackets}", dialect=SparkSql).expressions[0]
     except (ParseError, TokenError) as error:
         raise _wrong(template, "cannot be read as a call") from error
     asked, given = _asked(template), dict[str, exp.Expr]()

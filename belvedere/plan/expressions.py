@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from sqlglot import exp
 
 Expr = exp.Expr
+SHORT = 16
+"""Conditions of a conjunction that is a chain; a longer one is a tree of little depth."""
 
 
 def column(name: str) -> exp.Column:
@@ -93,6 +95,9 @@ def conjunction(parts: Iterable[Expr]) -> Expr | None:
     given = list(parts)
     if len(given) < 2:
         return given[0].copy() if given else None
+    if len(given) > SHORT:
+        half = len(given) // 2
+        return exp.And(this=conjunction(given[:half]), expression=conjunction(given[half:]))
     result: Expr = _operand(given[0])  # the first may be an OR, which binds less than AND
     for part in given[1:]:
         result = exp.And(this=result, expression=exp.paren(part, copy=True))

@@ -10,8 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 import pyarrow as pa
-from sqlglot import exp, parse_one
-from sqlglot.dialects.spark import Spark
+from sqlglot import exp
 
 from belvedere.functions.function import Function
 from belvedere.functions.table import function_of
@@ -93,7 +92,7 @@ def _forgive(node: Expr, source: Schema) -> Expr:
     if isinstance(node, exp.StrToTime | exp.TsOrDsToDate):
         name = "try_to_timestamp" if isinstance(node, exp.StrToTime) else "try_to_date"
         written = node.args.get("format")
-        return call(name, node.this, *([] if written is None else [_format(node)]))
+        return call(name, node.this, *([] if written is None else [written]))
     row = function_of(node)
     if isinstance(node, (*COMPARISONS, exp.In, exp.Between)) or (row is not None and row.reads_text_as):
         return _reading_text(node, source)
@@ -105,7 +104,7 @@ def _call(node: Expr, row: Function | None) -> Expr:
     if row is not None and row.forgiving is not None:
         return call(row.forgiving, *node.iter_expressions())
     if isinstance(node, exp.StrToUnix) and not isinstance(node.this, exp.CurrentTimestamp):
-        written = _format(node) if node.args.get("format") is not None else exp.Literal.string(UNIX_FORMAT)
+        written = node.args.get("format") or exp.Literal.string(UNIX_FORMAT)
         return exp.StrToUnix(this=call("try_to_timestamp", node.this, written))
     if isinstance(node, exp.Abs | exp.Negative):  # the least integer has no opposite
         opposite = call("try_multiply", node.this.copy(), exp.Literal.number(-1))
@@ -185,8 +184,3 @@ def _type(expr: Expr, source: Schema) -> pa.DataType | None:
             return owner.item_type
         return owner.value_type if owner is not None and pa.types.is_list(owner) else None
     return None
-
-
-def _format(node: Expr) -> Expr:
-    """The pattern of a time as Spark writes it."""
-    return parse_one(str(Spark().generator().format_time(node)), dialect="spark")

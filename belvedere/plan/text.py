@@ -30,6 +30,7 @@ from belvedere.plan.spl_aggregate import SplAggregate
 from belvedere.plan.spl_join import JoinedWindow, SplJoin
 from belvedere.plan.time_nodes import Emit, InOrder, TimeWindow
 from belvedere.plan.window_by import PredicateWindow
+from belvedere.spark_sql.dialect import SparkSql
 
 
 def plan_text(node: Node, indent: str = "") -> str:
@@ -43,7 +44,7 @@ def plan_text(node: Node, indent: str = "") -> str:
 
 def expression_text(expr: Expr) -> str:
     """An expression without the quotes around plain names."""
-    text: str = expr.sql(dialect="spark", comments=False)
+    text: str = expr.sql(dialect=SparkSql, comments=False)
     return text.replace("`", "")
 
 

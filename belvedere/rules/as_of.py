@@ -30,6 +30,7 @@ from belvedere.rules.keyed import KeyedStage
 from belvedere.rules.outer_expiry import beside_final_results, times_to_carry
 from belvedere.rules.rule import Maintain, Rule, Site
 from belvedere.schema import TIMESTAMP
+from belvedere.spark_sql.dialect import SparkSql
 
 
 @dataclass(frozen=True)
@@ -150,7 +151,7 @@ def _maintain(site: Site, top: TopK, join: Join, found: _AsOf) -> Relation:
     path = builder.path_of(part, tuple(column(n) for n in names[: len(key)]), types)
     by = ", ".join(found.links)
     reason = (
-        f"the version of {by} at {found.time.sql(dialect='spark')}, of each changed row and of those from a changed version on"
+        f"the version of {by} at {found.time.sql(dialect=SparkSql)}, of each changed row and of those from a changed version on"
     )
     fields = {"path": path, "row": row, "times": _times(operator, found)}
     return builder.emit(site.stage(AsOfStage, whole, slots, reason, **fields), part)

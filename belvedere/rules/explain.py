@@ -17,6 +17,7 @@ from belvedere.engine.relation import Relation
 from belvedere.engine.stage import Stage
 from belvedere.plan.nodes import Join, Scan
 from belvedere.rules.bounds_below import operator_of
+from belvedere.spark_sql.dialect import SparkSql
 from belvedere.state.state import Size
 from belvedere.time.event_time import Clocks, bounds_by_input
 
@@ -131,7 +132,7 @@ def _limit(stage: Stage, catalog: Catalog, pipeline: Pipeline) -> str:
 
 
 def _state(relation: Relation, stage: Stage, catalog: Catalog, pipeline: Pipeline) -> StateExplanation:
-    paths = tuple(", ".join(e.sql(dialect="spark") for e in p.exprs) or "all rows" for p in relation.paths if p.stored)
+    paths = tuple(", ".join(e.sql(dialect=SparkSql) for e in p.exprs) or "all rows" for p in relation.paths if p.stored)
     behind = ", ".join(_event_times(relation.name, catalog, pipeline))
     if relation.final:
         bound = f"rows leave once {' or '.join(relation.final)} is below its bound, which follows {behind}"

@@ -27,6 +27,7 @@ from belvedere.rules.bounds_below import by_key, of_keys, operator_of, side_of, 
 from belvedere.rules.outer_expiry import beside_final_results, final_results, join_of, needed, times_to_carry
 from belvedere.rules.rule import Maintain, Rule, Site
 from belvedere.rules.whole import OperatorStage, replace_all
+from belvedere.spark_sql.dialect import SparkSql
 
 
 @dataclass(frozen=True)
@@ -118,7 +119,7 @@ def _reason(site: Site, partition: Partition) -> str:
     if isinstance(site.top, PredicateWindow):
         why = f" ({site.top.why_all})" if site.top.why_all else ""
         return f"all windows of the changed {', '.join(site.top.by)}{why}; {search_of(site.top)}"
-    by = ", ".join(e.sql(dialect="spark") for e in partition.output) or "one group"
+    by = ", ".join(e.sql(dialect=SparkSql) for e in partition.output) or "one group"
     return "; ".join([f"key by key: {by}", *site.refused])
 
 

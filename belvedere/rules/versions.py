@@ -18,6 +18,7 @@ from belvedere.plan.keys import item_of
 from belvedere.plan.nodes import Node, Project, Scan, Union, Window
 from belvedere.rules.rule import Maintain, Rule, Site
 from belvedere.rules.top import OWN, OwnRowsStage
+from belvedere.spark_sql.dialect import SparkSql
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,7 @@ def _maintain(site: Site, top: Window, partition: Partition, time: str) -> Relat
     source, slots = builder.delta_slots(builder.with_relations(top.input, part.owner))
     slots = builder.hash_changes(top.input, slots, partition)
     path = builder.path_of(part, partition.output, partition.types)
-    by = ", ".join(e.sql(dialect="spark") for e in partition.output)
+    by = ", ".join(e.sql(dialect=SparkSql) for e in partition.output)
     reason = f"each row of the changed {by} with the {time} of the next; rows leave once that is below its bound"
     return builder.emit(
         site.stage(VersionsStage, top.with_inputs((source,)), slots, reason, path=path), part, schema=top.schema

@@ -28,6 +28,7 @@ from belvedere.lang.statements.tree import (
 )
 from belvedere.plan.expressions import row_number
 from belvedere.plan.nodes import Scan
+from belvedere.spark_sql.dialect import SparkSql
 
 
 def expand(catalog: Catalog, id_: str) -> str:
@@ -36,7 +37,7 @@ def expand(catalog: Catalog, id_: str) -> str:
     query = _Expansion(catalog).query(view)
     for identifier in query.find_all(exp.Identifier):
         identifier.set("this", shown_names(identifier.this))
-    name = exp.to_identifier(view.name, quoted="." in view.name).sql("spark")
+    name = exp.to_identifier(view.name, quoted="." in view.name).sql(SparkSql)
     if isinstance(query, WindowByBlock):
         return f"CREATE VIEW {name} AS\n{query.sql(dialect=Sqrl)}"  # the standard has no such clause
     for version in query.find_all(exp.Version):

@@ -137,6 +137,8 @@ class Frame:
 
     def filter(self, condition: exp.Expr, written: exp.Expr, clause: str) -> None:
         """Keep the rows whose condition is TRUE."""
+        if clause == "HAVING" and self.inference().type(condition) == t.NULL:
+            condition = t.cast(condition, t.BOOLEAN)  # as in Spark, here alone
         self.check_condition(condition, written, clause)
         self.plan = Filter(self.plan, condition)
 

@@ -159,8 +159,7 @@ def _combine(frame: Frame, right: Node, sources: Sequence[FromItem], kind: JoinK
     condition = _condition(frame, on)
     if condition.find(SubqueryValue) is not None:
         if kind is JoinKind.INNER:
-            frame.plan = Filter(frame.plan, attach_all(frame, condition))
-            return []
+            return _filtered(frame, attach_all(frame, condition))
         left, right, condition = _sides(frame, left, right, condition, on)
     own, outer = _by_reach(frame, condition)
     if outer and kind is not JoinKind.INNER:
@@ -205,7 +204,12 @@ def _apply_on(frame: Frame, on: exp.Expr | None, kind: JoinKind) -> list[Expr]:
     if kind is not JoinKind.INNER:
         hint = "write ON TRUE, and the condition inside the subquery or in an outer query"
         raise frame.fail("B3022", "a condition on what an outer join unnests or aggregates is not supported", on, hint)
-    own, outer = _by_reach(frame, attach_all(frame, condition))
+    return _filtered(frame, attach_all(frame, condition))
+
+
+def _filtered(frame: Frame, condition: Expr) -> list[Expr]:
+    """The rows of FROM that fulfil what of a condition is about them; gives what links them to the query around."""
+    own, outer = _by_reach(frame, condition)
     if own is not None:
         frame.plan = Filter(frame.plan, own)
     return outer

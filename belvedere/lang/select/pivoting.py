@@ -22,6 +22,7 @@ from belvedere.lang.select.scope import FromItem
 from belvedere.plan.expressions import conjunction
 from belvedere.plan.nodes import Node
 from belvedere.schema import Column, find_named
+from belvedere.spark_sql.dialect import SparkSql
 
 VALUES_HINT = "write FOR column IN (1, 2 AS two, ...)"
 
@@ -106,7 +107,7 @@ def _pivot(pivot: Any, visible: Sequence[Column], name: str, context: StatementC
 
 
 def _value_name(values: Sequence[exp.Expr]) -> str:
-    texts = [v.name if isinstance(v, exp.Literal) else v.sql("spark").lower() for v in values]
+    texts = [v.name if isinstance(v, exp.Literal) else v.sql(SparkSql).lower() for v in values]
     return texts[0] if len(texts) == 1 else "{" + ", ".join(texts) + "}"
 
 
@@ -114,7 +115,7 @@ def _pivot_name(value: str, aggregate: exp.Expr, count: int) -> str:
     """As Spark names the columns: by the value alone where there is one aggregate."""
     if count == 1:
         return value
-    text = aggregate.sql("spark", normalize_functions="lower").replace("(*)", "(1)")
+    text = aggregate.sql(SparkSql, normalize_functions="lower").replace("(*)", "(1)")
     return f"{value}_{aggregate.alias or text}"
 
 

@@ -212,7 +212,40 @@ def _entry(entry: exp.CTE, context: StatementContext, recursive: bool) -> Node:
 # -- set operations ---------------------------------------------------------------------------------------------------
 
 
+SHORT = 16
+"""Queries in a chain of UNION ALL that is a tree of pairs; a longer one is one operator, or it would be as deep as it is long."""
+
+
+def _chain(query: exp.SetOperation) -> list[Any]:
+    """`a UNION ALL b UNION ALL c`: its queries, where nothing is said of the whole but the last."""
+    parts: list[exp.Expr] = []
+    this: exp.Expr = query
+    while isinstance(this, exp.Union) and this.args.get("distinct") is False and not (this is not query and _is_said_of(this)):
+        if this.args.get("by_name"):
+            break
+        parts.append(this.expression)
+        this = this.this
+    return [this, *reversed(parts)]
+
+
+def _is_said_of(query: exp.Expr) -> bool:
+    return any(query.args.get(key) for key in ("with_", "order", "limit", "offset", "emit"))
+
+
+def _united(parts: Sequence[Any], query: exp.SetOperation, context: StatementContext) -> Node:
+    left = lower_query(parts[0], context)
+    united: list[Node] = []
+    for part in parts[1:]:
+        first, right = _aligned(left, lower_query(part, replace(context, repeats=True)), query, context)
+        united = [*united, right] if united and first is left else [first, right]
+        left = Union(tuple(united))
+    return left
+
+
 def _set_operation(query: exp.SetOperation, context: StatementContext) -> Node:
+    chain = _chain(query)
+    if len(chain) > SHORT:
+        return _limited(_united(chain, query, context), query, context)
     left = lower_query(query.left, context)
     right = lower_query(query.right, replace(context, repeats=True))
     if query.args.get("by_name"):

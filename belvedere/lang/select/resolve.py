@@ -14,17 +14,21 @@ from sqlglot import exp
 
 from belvedere.errors import BelvedereError
 from belvedere.functions.own import OwnFunction, marked, own_call, signature
-from belvedere.functions.types import cast, type_text
+from belvedere.functions.types import DATE, cast, type_text
 from belvedere.lang.names import nearest_name
 from belvedere.lang.select.frame import Frame
 from belvedere.lang.select.navigation import navigate, navigation
 from belvedere.lang.select.scope import name_parts
 from belvedere.lang.select.subqueries import Inner, Pending, more_than_one_row
+from belvedere.lang.statements.builders import OF_ITS_TYPE
 from belvedere.lang.statements.query_tree import span_of
 from belvedere.lang.statements.rewriting import named_columns
 from belvedere.lang.types.names import parameter_name
 from belvedere.plan.expressions import column, conjunction, map_operands
 from belvedere.plan.nodes import Expr
+
+DAYS = ("DAY", "WEEK", "MONTH", "QUARTER", "YEAR")
+"""Units of whole days: a DATE rounded down to them is one."""
 
 Fallback = Callable[[exp.Column], Expr | None]
 
@@ -73,7 +77,27 @@ class Resolver:
             return exp.Placeholder(this=parameter_name(node))
         if isinstance(node, exp.Anonymous) and (own := marked(node, self.frame.context.definitions.functions)) is not None:
             return self._own(node, own)
-        return map_operands(node, self._walk)
+        if isinstance(node, exp.ArraysZip):
+            return self._zipped(node)
+        found = map_operands(node, self._walk)
+        return self._of_its_type(found) if OF_ITS_TYPE in found.meta else found
+
+    def _zipped(self, node: exp.ArraysZip) -> Expr:
+        """`arrays_zip(xs, t.ys)` with the names of its columns as those of its fields, as in Spark; others are numbered."""
+        names = [e.name if isinstance(e, exp.Column | exp.Dot) else str(n) for n, e in enumerate(node.expressions)]
+        found = map_operands(node, self._walk)
+        if (
+            len({n.casefold() for n in names}) < len(names) or self._variables
+        ):  # of a lambda's variables the types are not known here
+            return found
+        type_ = self.frame.inference().type(found)
+        fields = zip(names, type_.value_type, strict=True)
+        return cast(found, pa.list_(pa.struct([pa.field(name, f.type, f.nullable) for name, f in fields])))
+
+    def _of_its_type(self, rounded: Expr) -> Expr:
+        """`FLOOR(day TO MONTH)` is a DATE, though `date_trunc` gives a TIMESTAMP."""
+        is_date = self.frame.inference().type(rounded.this) == DATE
+        return cast(rounded, DATE) if is_date and rounded.args["unit"].name in DAYS else rounded
 
     def _own(self, node: exp.Anonymous, own: OwnFunction) -> Expr:
         """A call of a project's function, with its arguments cast to the types of its parameters; `infer` says which it takes."""

@@ -101,6 +101,8 @@ class Scope:
     """Columns that USING or NATURAL made one, by folded name."""
     outer: Scope | None = None
     used: dict[str, SourceColumn] = field(default_factory=dict)
+    named: tuple[str, ...] = ()
+    """The aliases of the select list, which some clauses may name."""
 
     def aliased(self, alias: str) -> FromItem | None:
         """The FROM item that has this alias, in this query only."""
@@ -194,7 +196,7 @@ class Scope:
             return fail("B2004", f"`{name}` is not a table of this query", span=span, hint=hint)
         if any(s.addressable and s.bare and s.find(name) is not None for s in self.sources):
             return private_column(name, span)
-        hint = OTHER_NAMES.get(name.upper()) or did_you_mean(name, everything)
+        hint = OTHER_NAMES.get(name.upper()) or did_you_mean(name, [*everything, *self.named])
         return fail("B2002", f"column `{name}` is not defined", span=span, hint=hint)
 
 

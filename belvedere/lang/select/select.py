@@ -20,6 +20,7 @@ from belvedere.lang.select.scope import REPEATED, SAME, FromItem, Scope
 from belvedere.lang.select.subqueries import Inner, Totals, attach_all, attach_same, reads_outer
 from belvedere.lang.select.where import apply_where
 from belvedere.lang.select.windows import WindowFunctions
+from belvedere.lang.statements.query_tree import PLACE
 from belvedere.lang.types.scope import SubqueryValue
 from belvedere.plan.expressions import column, columns_of, conjunction, conjuncts
 from belvedere.plan.keys import item_of
@@ -49,6 +50,7 @@ class SelectLowering:
             self.frame.plan = domain
         self.implied = list(implied)
         self.items = SelectItems(select, self.frame)
+        self.frame.scope.named = tuple(item.alias for item in select.expressions if isinstance(item, exp.Alias))
         self.outputs = self.items.outputs
         self.correlated: list[Expr] = []
         self.pairs: list[tuple[Expr, str, bool]] = []
@@ -187,6 +189,9 @@ class SelectLowering:
     def _key_expression(self, written: exp.Expr) -> Expr:
         position = ordinal(written)
         if position is not None:
+            if any(item.is_star and PLACE not in item.meta for item in self.select.expressions):
+                hint = "name the columns, in the select list or here"
+                raise self.context.fail("B3042", "a number in GROUP BY counts select items, and `*` is many", written, hint)
             return self.items.at(position, written).expr.copy()
         return Resolver(self.frame, self.items.earlier_alias).resolve(written)
 

@@ -9,7 +9,7 @@ the outer columns that it reads (its `domain`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -23,6 +23,7 @@ from belvedere.lang.types.scope import SubqueryValue
 from belvedere.plan.expressions import column, columns_of, conjunction, replace_columns
 from belvedere.plan.keys import item_of
 from belvedere.plan.nodes import Aggregate, Distinct, Expr, Filter, Item, Join, JoinKind, Node, Project
+from belvedere.schema import has_map
 
 
 @dataclass(frozen=True)
@@ -98,10 +99,23 @@ def attach_all(frame: Frame, expr: Expr) -> Expr:
     if expr.find(SubqueryValue) is None:
         return expr
     result: Expr = exp.paren(expr, copy=True)
-    for value in list(result.find_all(SubqueryValue)):
+    for value in _inner_first(result):
         value.replace(_attach(frame, value))
     found: Expr = result.this.pop()
     return found
+
+
+def _inner_first(expr: Expr) -> list[SubqueryValue]:
+    """The subqueries of an expression; one in the operand of another, `(SELECT ...) IN (SELECT ...)`, before that."""
+    return sorted(expr.find_all(SubqueryValue), key=lambda value: -sum(1 for _ in _around(value)))
+
+
+def _around(value: SubqueryValue) -> Iterator[SubqueryValue]:
+    node = value.parent
+    while node is not None:
+        if isinstance(node, SubqueryValue):
+            yield node
+        node = node.parent
 
 
 def attach_to(frame: Frame, plan: Node, expr: Expr) -> tuple[Node, Expr]:
@@ -110,7 +124,7 @@ def attach_to(frame: Frame, plan: Node, expr: Expr) -> tuple[Node, Expr]:
     result: Expr = exp.paren(expr, copy=True)
     before, frame.plan = frame.plan, plan
     try:
-        for value in list(result.find_all(SubqueryValue)):
+        for value in _inner_first(result):
             if {c.name for e in value.expressions for c in e.find_all(exp.Column)} <= own:
                 value.replace(_attach(frame, value))
         plan = frame.plan
@@ -166,6 +180,9 @@ def _linked(frame: Frame, entry: Pending, outer: Mapping[str, Expr]) -> Inner:
 def over_domain(frame: Frame, query: exp.Expr, outer: Mapping[str, Expr]) -> Inner:
     """The subquery over the distinct outer values (by the names under which it reads them) that the frame's plan has."""
     values = tuple(frame.item(name, expr) for name, expr in outer.items())
+    if any(has_map(v.type) for v in values):
+        hint = "unnest it beside the table: LATERAL VIEW explode(m) x AS k, v, or JOIN LATERAL explode(m) AS x(k, v)"
+        raise frame.fail("B3022", "a subquery that reads a MAP of the query around is not supported", query, hint)
     domain = Distinct(Project(_source_of(frame.plan, values), values))
     found: Inner = frame.subquery(query, domain)
     return found

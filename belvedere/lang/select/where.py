@@ -15,7 +15,7 @@ from belvedere.lang.select.frame import Frame
 from belvedere.lang.select.grouping import contains_aggregate
 from belvedere.lang.select.resolve import Resolver
 from belvedere.lang.select.subqueries import Inner, attach_all, keep_where_all_differ, keep_where_exists, keep_where_in
-from belvedere.plan.expressions import columns_of, conjuncts
+from belvedere.plan.expressions import columns_of, conjunction, conjuncts
 from belvedere.plan.nodes import Expr, Filter
 
 
@@ -23,12 +23,26 @@ def apply_where(frame: Frame, select: exp.Select) -> list[Expr]:
     """WHERE on the frame's plan; gives the conditions that link to the outer row."""
     correlated: list[Expr] = []
     where = select.args.get("where")
-    for part in conjuncts(where.this if where is not None else None):
+    for part in _together(conjuncts(where.this if where is not None else None)):
         if contains_aggregate(part):
             raise frame.fail("B3031", "an aggregate cannot stand in WHERE", part, "write HAVING")
         if not _subquery_condition(frame, part):
             correlated += _condition(frame, select, part)
     return correlated
+
+
+MANY = 16
+"""So many conditions are one filter, or the plan would be as deep as there are conditions."""
+
+
+def _together(parts: tuple[exp.Expr, ...]) -> list[exp.Expr]:
+    """Many conditions as few: those without subqueries in one."""
+    if len(parts) < MANY:
+        return list(parts)
+    plain = [part for part in parts if part.find(exp.Query) is None and not contains_aggregate(part)]
+    one = conjunction(plain)
+    others = [part for part in parts if not any(part is p for p in plain)]
+    return [*([one] if one is not None else []), *others]
 
 
 def _condition(frame: Frame, select: exp.Select, part: exp.Expr) -> list[Expr]:
@@ -78,7 +92,7 @@ def _in(frame: Frame, part: exp.In, *, negated: bool) -> bool:
     if not t.same_kind(left, right):
         message = f"{t.a_type(left)} cannot be compared with {t.a_type(right)}"
         raise frame.fail("B3002", message, part, "CAST one side to the type of the other")
-    keep_where_in(frame, inner, [operand], negated=negated)
+    keep_where_in(frame, inner, [attach_all(frame, operand)], negated=negated)
     return True
 
 
@@ -91,6 +105,7 @@ def _tuple_in(frame: Frame, part: exp.In, *, negated: bool) -> bool:
         frame.inference().typed(exp.EQ(this=operand, expression=operand.copy()))
         if not t.same_kind(frame.inference().type(operand), output.type):
             raise frame.fail("B3002", "the types of this comparison do not fit", part, "CAST one side")
+    operands = [attach_all(frame, operand) for operand in operands]
     if negated:
         keep_where_all_differ(frame, inner, operands)
     else:

@@ -16,6 +16,7 @@ from belvedere.lang.select.frame import Frame
 from belvedere.lang.select.items import output_name
 from belvedere.plan.nodes import Expr
 from belvedere.plan.spl_aggregate import FiringReading, GroupCount
+from belvedere.spark_sql.dialect import SparkSql
 
 READINGS = {r.value.lower(): r for r in FiringReading}
 FORMS: Mapping[str, str] = {
@@ -95,7 +96,7 @@ def _form(text: str, *arguments: Expr) -> Expr:
             return node  # type: ignore[no-any-return]
         return exp.paren(found.copy(), copy=False) if isinstance(node.parent, exp.Binary) else found.copy()
 
-    result: Expr = parse_one(text, dialect="spark").transform(change)
+    result: Expr = parse_one(text, dialect=SparkSql).transform(change)
     return result
 
 

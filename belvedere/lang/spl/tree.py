@@ -10,6 +10,8 @@ from typing import Any, ClassVar
 
 from sqlglot import exp
 
+from belvedere.spark_sql.dialect import SparkSql
+
 
 class SplPart(exp.Expression):
     """One part of a clause: a word, perhaps with arguments (`called`). `this` is the word as it is written."""
@@ -24,7 +26,7 @@ class SplPart(exp.Expression):
     @property
     def shown(self) -> str:
         """The part as people write it."""
-        arguments = ", ".join(a.sql("spark").replace("`", "") for a in self.expressions)
+        arguments = ", ".join(a.sql(SparkSql).replace("`", "") for a in self.expressions)
         return f"{self.args['this']}({arguments})" if self.args.get("called") else str(self.args["this"])
 
 
@@ -41,7 +43,7 @@ class SplClause(exp.Expression):
     @property
     def shown(self) -> str:
         """The clause in the form that stands after a table."""
-        by = ", ".join(k.sql("spark") for k in self.keys)
+        by = ", ".join(k.sql(SparkSql) for k in self.keys)
         parts = [f"{p.shown} BY {by}" if by and p.word == "partitioned" else p.shown for p in self.expressions]
         return f"WINDOW ({', '.join(parts)})"
 

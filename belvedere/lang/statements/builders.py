@@ -30,6 +30,26 @@ def rounding(unit: str) -> Callable[[list[exp.Expr]], exp.Expr]:
     return build
 
 
+OF_ITS_TYPE = "of its type"
+"""In the meta of a time rounded down: it stays a DATE where it is one."""
+
+
+def rounded(time: exp.Expr, unit: str, *, up: bool) -> exp.Expr:
+    """`FLOOR(time TO unit)` and `CEIL(time TO unit)`."""
+    down = exp.TimestampTrunc(this=time, unit=exp.var(unit))
+    down.meta[OF_ITS_TYPE] = True
+    if not up:
+        return down
+    length = make_interval(*LENGTHS.get(unit, ("1", unit)))
+    later = exp.Add(this=down.copy(), expression=length)
+    begun = exp.If(this=exp.LT(this=down.copy(), expression=time.copy()), true=later)
+    return exp.Case(ifs=[begun], default=down)
+
+
+LENGTHS = {"WEEK": ("7", "DAY"), "QUARTER": ("3", "MONTH")}
+"""Units of which Spark has no interval, in others."""
+
+
 def call(name: str, *arguments: exp.Expr) -> exp.Anonymous:
     """A call by its name."""
     return exp.Anonymous(this=name, expressions=list(arguments))

@@ -12,7 +12,6 @@ from collections.abc import Collection
 from typing import Any, ClassVar
 
 from sqlglot import exp
-from sqlglot.dialects.spark import Spark
 from sqlglot.parsers.spark import SparkParser
 from sqlglot.tokenizer_core import TokenType
 
@@ -37,6 +36,7 @@ from belvedere.lang.statements.builders import (
     casting,
     make_interval,
     of_now,
+    rounded,
     rounding,
     time_difference,
 )
@@ -46,6 +46,7 @@ from belvedere.lang.statements.pipes import PipeParser
 from belvedere.lang.statements.printing import SqrlGenerator
 from belvedere.lang.statements.problems import Problem, near_keyword, shown
 from belvedere.lang.statements.query_tree import EmitClause
+from belvedere.spark_sql.dialect import SparkSql
 
 EMIT_FORMS = "write EMIT STREAM, or EMIT [STREAM] with AFTER WATERMARK, AFTER DELAY d, or AFTER DELAY d AND AFTER WATERMARK"
 
@@ -87,14 +88,14 @@ class SqrlParser(PipeParser):
     ADD_JOIN_ON_TRUE: ClassVar[bool] = False
 
     FUNCTIONS: ClassVar[dict[str, Any]] = {
-        **SparkParser.FUNCTIONS,
+        **PipeParser.FUNCTIONS,
         **{unit: rounding(unit) for unit in ROUNDING},
         **{name: casting(name) for name in CASTING},
         **{name.upper(): called(name) for name in CALLED},
         **dict.fromkeys(("DATEDIFF", "DATE_DIFF"), time_difference),
         "DATE_SUB": lambda args: exp.Anonymous(this="date_sub", expressions=args),  # of a text, it is no product with -1
         "NOW": lambda args: exp.CurrentTimestamp(),
-        "COLLECT": SparkParser.FUNCTIONS["COLLECT_LIST"],  # Flink's multiset: the same values, as a list
+        "COLLECT": PipeParser.FUNCTIONS["COLLECT_LIST"],  # Flink's multiset: the same values, as a list
         **dict.fromkeys(("CURRENT_DATE", "CURDATE"), lambda args: of_now("current_date", "date")),
         "LOCALTIMESTAMP": lambda args: of_now("localtimestamp", "timestamp_ntz"),
     }
@@ -187,19 +188,22 @@ class SqrlParser(PipeParser):
             self.refuse("B3048", f"'{unit.text}' is no unit here", unit, hint="write the unit as a word: INTERVAL '1' DAY")
 
     def _parse_ceil_floor(self, expr_type: Any) -> Any:
-        """`FLOOR(t TO HOUR)` is the same rounding as `hour(t)`."""
+        """`FLOOR(t TO HOUR)` is the same rounding as `hour(t)`; `CEIL(t TO HOUR)` is the end of the hour that has begun before."""
         node = super()._parse_ceil_floor(expr_type)
         unit = node.args.get("to")
-        if expr_type is exp.Floor and unit is not None and unit.name.upper() in ROUNDING:
-            return exp.TimestampTrunc(this=node.this, unit=exp.var(unit.name.upper()))
-        return node
+        if unit is None:
+            return node
+        if unit.name.upper() not in ROUNDING:
+            hint = f"write one of the words {', '.join(reversed(ROUNDING))}"
+            self.refuse("B3048", f"`{unit.name}` is no unit here", self._prev, hint=hint)
+        return rounded(node.this, unit.name.upper(), up=expr_type is exp.Ceil)
 
     def _any(self) -> exp.Expr:
         """`x = ANY (...)` and `x LIKE ANY (...)`; else `any(x)` is the aggregate `bool_or(x)`."""
         word, before = self._prev, self._token(-2)
         compared = before is not None and before.token_type in (*self.EQUALITY, *self.COMPARISON, *self.RANGE_PARSERS)
         if compared or not self._match(TokenType.L_PAREN):
-            return exp.Any(this=self._parse_bitwise())
+            return exp.Any(this=self._parse_unary())
         node = exp.LogicalOr(this=self._parse_lambda())
         node.meta["written"] = "any"
         self._match_r_paren()
@@ -211,6 +215,7 @@ class SqrlParser(PipeParser):
         """Select items; where a comma is missing, say so and read on as if it were there."""
         if not self._curr or self._curr.token_type in AFTER_ITEMS:
             self.refuse("B1002", "a SELECT needs at least one item", hint="name columns, or write `*`")
+        self._refuse_top()
         items = [self._select_item()]
         while True:
             if self._match(TokenType.COMMA):
@@ -221,6 +226,12 @@ class SqrlParser(PipeParser):
                 items.append(self._select_item())
             else:
                 return items, None
+
+    def _refuse_top(self) -> None:
+        """`SELECT TOP 5`, as other systems limit rows."""
+        count = self._token(2) if self._next and self._next.token_type == TokenType.L_PAREN else self._next
+        if self._curr.text.upper() == "TOP" and count and count.token_type == TokenType.NUMBER and count.start > self._curr.end:
+            self.refuse("B1001", "SELECT TOP is not read", hint=f"write LIMIT {count.text} at the end of the query")
 
     def _comma_is_missing(self, items: list[exp.Expr]) -> bool:
         if not self._curr or self._curr.token_type in AFTER_ITEMS or self._at_emit():
@@ -438,14 +449,14 @@ class SqrlParser(PipeParser):
         return table
 
 
-class Sqrl(Spark):
+class Sqrl(SparkSql):
     """The dialect of scripts."""
 
-    class Tokenizer(Spark.Tokenizer):
+    class Tokenizer(SparkSql.Tokenizer):
         # since Spark 4 'it''s' is one text with a quote in it, as in standard SQL
         STRING_ESCAPES: ClassVar[list[str]] = ["\\", "'", '"']
         KEYWORDS: ClassVar[dict[str, TokenType]] = {
-            **{k: v for k, v in Spark.Tokenizer.KEYWORDS.items() if k not in ("/*+", "?::", "??")},
+            **{k: v for k, v in SparkSql.Tokenizer.KEYWORDS.items() if k not in ("/*+", "?::", "??")},
             "MATCH_CONDITION": TokenType.MATCH_CONDITION,
         }
 

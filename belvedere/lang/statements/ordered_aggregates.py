@@ -14,6 +14,7 @@ from sqlglot import exp
 from belvedere.lang.statements.problems import Problem
 from belvedere.lang.statements.query_forms import filled
 from belvedere.lang.statements.query_tree import place_of
+from belvedere.spark_sql.dialect import SparkSql
 
 FIRST = (exp.FirstValue, exp.First)
 LAST = (exp.LastValue, exp.Last)
@@ -136,7 +137,7 @@ def _within(node: exp.WithinGroup, where: exp.Expr | None) -> exp.Expr:
     call, order = node.this, node.expression
     keys = order.expressions if isinstance(order, exp.Order) else []
     if len(keys) != 1 or not isinstance(call, (exp.Mode, exp.PercentileDisc, exp.PercentileCont)):
-        name = call.sql("spark").partition("(")[0].lower()
+        name = call.sql(SparkSql).partition("(")[0].lower()
         raise _problem(
             node, f"`{name}` WITHIN GROUP is not supported", "percentile_cont, percentile_disc, mode and listagg are"
         )

@@ -11,11 +11,11 @@ from typing import Any, NoReturn
 
 from sqlglot import exp
 from sqlglot.errors import ErrorLevel, ParseError
-from sqlglot.parsers.spark import SparkParser
 from sqlglot.tokenizer_core import Token, TokenType
 
 from belvedere.lang.statements.call_counts import miscount
 from belvedere.lang.statements.problems import Problem, describe, shown
+from belvedere.spark_sql.operators import OperatorParser
 
 WORD_HOLDERS = (
     exp.TsOrDsAdd,
@@ -52,7 +52,7 @@ def _names_window(before: Token, after: Token) -> bool:
     return begins and after.token_type in (TokenType.L_PAREN, TokenType.COMMA, TokenType.FROM, TokenType.ALIAS)
 
 
-class PositionedParser(SparkParser):
+class PositionedParser(OperatorParser):
     """The Spark parser with exact positions and errors of our own."""
 
     def begin(self, tokens: list[Token], text: str, stream_selects: Collection[int] = ()) -> None:
@@ -97,6 +97,12 @@ class PositionedParser(SparkParser):
     def expected(self, what: str, hint: str | None = None) -> NoReturn:
         """Give up on this statement since something else stands here."""
         self.refuse("B1001", f"expected {what}, found {shown(self._curr)}", hint=hint)
+
+    def refuse_chained(self, word: Token, first: Token) -> None:
+        """As Spark, and in our words."""
+        of = "" if word.token_type == TokenType.NOT else "a condition with "
+        message = f"{shown(word)} cannot follow {of}`{first.text.upper()}`"
+        self.refuse("B1001", message, word, hint="put the condition into brackets")
 
     # -- positions ----------------------------------------------------------------------------------------------------
 

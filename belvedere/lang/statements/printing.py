@@ -8,22 +8,22 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from sqlglot import exp
-from sqlglot.generators.spark import SparkGenerator
 
 from belvedere.lang.select.windowing import arguments_of
 from belvedere.lang.spl.tree import SplClause, SplPart, clause_of
 from belvedere.lang.statements.query_tree import EmitClause, WindowByBlock, WindowCall
+from belvedere.spark_sql.dialect import SparkSqlGenerator
 
 WRAPPERS = {"data": "TABLE({})", "timecol": "DESCRIPTOR({})", "keys": "DESCRIPTOR({})"}
 NAMES = {"keys": "key"}
 """Arguments of windowing calls whose name is another word than that of the tree."""
 
 
-class SqrlGenerator(SparkGenerator):
+class SqrlGenerator(SparkSqlGenerator):
     """Prints what our dialect adds, for people: Spark never sees these forms."""
 
     TRANSFORMS: ClassVar[dict[Any, Any]] = {
-        **SparkGenerator.TRANSFORMS,
+        **SparkSqlGenerator.TRANSFORMS,
         EmitClause: lambda self, e: self.emit_sql(e),
         WindowCall: lambda self, e: self.windowcall_sql(e),
         SplClause: lambda _, e: e.shown,

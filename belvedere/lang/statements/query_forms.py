@@ -16,11 +16,12 @@ from sqlglot import exp
 from belvedere.lang.statements.builders import UNITS, make_interval
 from belvedere.lang.statements.problems import Problem
 from belvedere.lang.statements.query_tree import WindowCall, place_of
+from belvedere.spark_sql.dialect import SparkSql
 
 
 def filled(text: str, **parts: exp.Expr) -> exp.Expr:
     """The expression of a text, with parts in the place of names."""
-    tree: exp.Expr = sqlglot.parse_one(text, dialect="spark")
+    tree: exp.Expr = sqlglot.parse_one(text, dialect=SparkSql)
     return tree.transform(lambda n: parts[n.name].copy() if isinstance(n, exp.Column) and n.name in parts else n)
 
 
@@ -82,6 +83,9 @@ def series(table: exp.Table) -> exp.Expr:
         name, arguments = "range", call.expressions
     else:
         return table
+    if name == "range" and (interval := next((a for a in arguments if isinstance(a.unnest(), exp.Interval)), None)) is not None:
+        hint = "write generate_series(start, end, INTERVAL '1' DAY)"
+        raise Problem("B3002", "`range` takes whole numbers", *place_of(interval), hint)
     if name == "range":
         arguments = [exp.cast(a.copy(), "BIGINT") for a in arguments]
         arguments = [exp.cast(exp.Literal.number(0), "BIGINT"), *arguments] if len(arguments) == 1 else arguments

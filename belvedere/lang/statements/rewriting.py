@@ -111,7 +111,14 @@ def _decoded(node: exp.DecodeCase) -> exp.Expr:
 
 
 def _extracted(node: exp.Extract) -> exp.Expr:
-    """`extract(epoch FROM t)`: seconds since 1970 with their fraction."""
+    """`extract(epoch FROM t)`: seconds since 1970 with their fraction. A literal interval has all fields of its kind, as a column has."""
+    interval = node.expression.unnest()
+    if isinstance(interval, exp.Interval) and isinstance(interval.args.get("unit"), exp.Expr):
+        unit = interval.args["unit"]
+        first = (unit.this if isinstance(unit, exp.IntervalSpan) else unit).name.upper().removesuffix("S")
+        kind = "INTERVAL YEAR TO MONTH" if first in ("YEAR", "MONTH") else "INTERVAL DAY TO SECOND"
+        node.set("expression", exp.Cast(this=interval.copy(), to=exp.DataType.build(kind, dialect="spark")))
+        return node
     if node.this.name.upper() != "EPOCH":
         return node
     return exp.paren(filled("unix_micros(CAST(t_ AS TIMESTAMP)) / 1E6", t_=node.expression), copy=False)

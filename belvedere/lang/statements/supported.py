@@ -20,6 +20,7 @@ from belvedere.lang.spl.tree import SplClause, SplPart
 from belvedere.lang.statements.call_forms import misplaced
 from belvedere.lang.statements.problems import Problem
 from belvedere.lang.statements.query_tree import EmitClause, WindowByBlock, WindowCall, place_of
+from belvedere.spark_sql.dialect import SparkSql
 
 Class = type[exp.Expr]
 
@@ -224,7 +225,7 @@ def _is_printed(class_: Class, name: str, required: list[str]) -> bool:
     last = next(reversed(class_.arg_types), None)
     if issubclass(class_, exp.Func) and class_.is_var_len_args and last in arguments:
         arguments[last] = [arguments[last]]
-    text: str = class_(**arguments).sql("spark", unsupported_level=ErrorLevel.IGNORE)
+    text: str = class_(**arguments).sql(SparkSql, unsupported_level=ErrorLevel.IGNORE)
     return f"argument_{name}" in text.lower()
 
 

@@ -37,7 +37,7 @@ def _argument(call: exp.Expr, name: str) -> Any:
 
 def _check(scope: TypeScope, call: exp.Expr, rule: Constant, value: exp.Expr) -> None:
     if not is_constant(value):
-        hint = "write a number, or compute it from numbers: it is the same for all rows"
+        hint = "write a literal, or compute it from literals: it is the same for all rows"
         raise scope.fail("B3071", f"`{shown_name(call)}` takes a constant here", value, hint)
     if rule.is_whole and not t.is_integer(scope.type(value)) and not isinstance(value.unnest(), exp.Null):
         message = f"`{shown_name(call)}` takes a whole number here, not {t.a_type(scope.type(value))}"

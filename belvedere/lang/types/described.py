@@ -13,8 +13,9 @@ from sqlglot import exp
 from sqlglot.errors import ParseError
 
 from belvedere.functions import types as t
-from belvedere.functions.table import shown_name
+from belvedere.functions.table import function_name, shown_name
 from belvedere.functions.types import Typed
+from belvedere.lang.types.constants import is_constant
 from belvedere.lang.types.json_schemas import schema_of
 from belvedere.lang.types.scope import TypeScope, children
 from belvedere.schema import VARIANT
@@ -29,7 +30,8 @@ def from_text(scope: TypeScope, expr: Any) -> Typed:
     schema = arguments[1] if len(arguments) > 1 else None
     scope.typed(arguments[0])
     found = _schema(schema)
-    if found is None or (name != "from_json" and not pa.types.is_struct(found)):
+    wanted = pa.types.is_nested(found) or found == VARIANT if found is not None and name == "from_json" else None
+    if found is None or not (pa.types.is_struct(found) if wanted is None else wanted):
         raise scope.fail("B3003", f"{name} needs a schema that can be read here", expr, f"write {name}(x, 'a INT, b STRING')")
     return Typed(found, True)
 
@@ -45,9 +47,33 @@ def _schema(schema: exp.Expr | None) -> pa.DataType | None:
 
 def _type_of(text: str) -> pa.DataType | None:
     try:
-        return t.arrow_type(exp.DataType.build(text, dialect="spark"))
+        found = t.arrow_type(exp.DataType.build(text, dialect="spark"))
     except (ParseError, ValueError):
         return None
+    empty = (
+        found is not None and pa.types.is_struct(found) and not found.num_fields
+    )  # what the parser cannot read it leaves out
+    return None if empty else found
+
+
+OPTIONS = {
+    **dict.fromkeys(("FromJson", "from_json", "from_csv", "from_xml"), 2),
+    **dict.fromkeys(("JSONFormat", "to_csv", "to_xml", "schema_of_json", "schema_of_csv", "schema_of_xml"), 1),
+}
+"""Which argument of a function, counted from 0, has options."""
+
+
+def check_options(scope: TypeScope, call: exp.Expr) -> None:
+    """Options are `map('mode', 'FAILFAST')`: texts that are the same for all rows."""
+    place = OPTIONS.get(function_name(call))
+    given = children(call) if place is not None else []
+    if place is None or len(given) <= place:
+        return
+    options = given[place]
+    texts = [e for array in children(options) for e in array.expressions] if isinstance(options, exp.VarMap) else []
+    if not texts or not all(is_constant(e) and scope.type(e) == t.STRING for e in texts):
+        hint = "write map('name', 'value', ...)"
+        raise scope.fail("B3002", f"the options of `{shown_name(call)}` are a map of texts", options, hint)
 
 
 def to_number(scope: TypeScope, expr: Any) -> Typed:

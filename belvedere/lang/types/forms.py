@@ -81,7 +81,7 @@ def _case(scope: TypeScope, expr: Any) -> Typed:
 
 
 def _if(scope: TypeScope, expr: Any) -> Typed:
-    scope.condition(expr.this)
+    scope.condition(expr.this, untyped=isinstance(expr.this.unnest(), exp.Null))
     results = [e for e in (expr.args.get("true"), expr.args.get("false")) if e is not None]
     found = scope.common(results)
     return Typed(found.type, found.nullable or len(results) < 2)
@@ -228,6 +228,9 @@ def _to_date(scope: TypeScope, expr: Any) -> Typed:
 
 def _distinct(scope: TypeScope, expr: Any) -> Typed:
     first, *_ = (scope.typed(e) for e in expr.expressions)
+    if isinstance(expr.parent, exp.ArrayAgg) and has_map(first.type):
+        hint = "map_entries(m) makes an array of it, which has an order"
+        raise scope.fail("B3002", f"a list of different values is sorted, and {t.a_type(first.type)} has no order", expr, hint)
     return first
 
 

@@ -15,6 +15,7 @@ from belvedere.lang.types import names as type_names
 from belvedere.lang.types import operators as type_operators
 from belvedere.lang.types import rounding as type_rounding
 from belvedere.lang.types.constants import check_constants
+from belvedere.lang.types.described import check_options
 from belvedere.lang.types.scope import SubqueryValue, TypeRule, TypeScope
 
 RULES: dict[type[exp.Expr], TypeRule] = {
@@ -34,6 +35,7 @@ class Inference(TypeScope):
         """Type and nullability of an expression."""
         if isinstance(expr, exp.Func):
             check_constants(self, expr)
+            check_options(self, expr)
         for class_ in type(expr).__mro__:
             rule = RULES.get(class_)
             if rule is not None:

@@ -35,7 +35,7 @@ def _matched(scope: TypeScope, expr: Any) -> Typed:
 
 
 def _logical(scope: TypeScope, expr: Any) -> Typed:
-    parts = [scope.condition(c) for c in children(expr)]
+    parts = [scope.condition(c, untyped=True) for c in children(expr)]
     return Typed(t.BOOLEAN, any(p.nullable for p in parts))
 
 

@@ -47,13 +47,22 @@ class TypeScope(ABC):
         """The Arrow type alone."""
         return self.typed(expr).type
 
-    def condition(self, expr: exp.Expr, place: exp.Expr | None = None) -> Typed:
-        """The same of a condition, which must be a BOOLEAN; `place` is where it is written, if not in the expression."""
+    def condition(self, expr: exp.Expr, place: exp.Expr | None = None, *, untyped: bool = False) -> Typed:
+        """The same of a condition, which must be a BOOLEAN; `place` is where it is written, if not in the expression.
+
+        `untyped`: whether a NULL that no CAST gives a type may stand here, as beside AND.
+        """
         found = self.typed(expr)
-        if found.type not in (t.BOOLEAN, t.NULL):
-            hint = "compare it with something: `x <> 0`, `x IS NOT NULL`"
-            raise self.fail("B3002", f"a condition is needed here, not {t.a_type(found.type)}", place or expr, hint)
-        return found
+        if found.type == t.BOOLEAN or (found.type == t.NULL and untyped):
+            return found
+        if found.type == t.NULL:
+            message, hint = "a condition is needed here, and this NULL has no type", "write CAST(NULL AS BOOLEAN)"
+        else:
+            message, hint = (
+                f"a condition is needed here, not {t.a_type(found.type)}",
+                "compare it with something: `x <> 0`, `x IS NOT NULL`",
+            )
+        raise self.fail("B3002", message, place or expr, hint)
 
     def common(self, parts: Iterable[exp.Expr], null_if: Callable[[Iterable[bool]], bool] = any) -> Typed:
         """The type that all parts fit into; nullable where any of them is, or all."""

@@ -11,6 +11,7 @@ from belvedere.lang.window_by.classes import ItemFacts, Search, classify
 from belvedere.lang.window_by.closing import closing_of, constant_of, frame_closing
 from belvedere.lang.window_by.tree import WindowBy
 from belvedere.plan.window_specs import Ends
+from belvedere.spark_sql.dialect import SparkSql
 
 
 def ends_of(window: WindowBy, item: ItemFacts, nullable: bool = False) -> Ends | str:
@@ -36,7 +37,7 @@ def ends_of(window: WindowBy, item: ItemFacts, nullable: bool = False) -> Ends |
 
 def length_of(window: WindowBy, found: Search) -> int | None:
     """The length of TUMBLING windows where every tuple may start one and END counts from it (`ep - sp = 19`)."""
-    if not window.tumbling or (window.start.when is not None and window.start.when.sql("spark") != "TRUE"):
+    if not window.tumbling or (window.start.when is not None and window.start.when.sql(SparkSql) != "TRUE"):
         return None
     if len(found.conjunctions) != 1 or found.conjunctions[0].local or len(found.conjunctions[0].compares) != 1:
         return None

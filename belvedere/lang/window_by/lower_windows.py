@@ -28,6 +28,7 @@ from belvedere.plan.nodes import Item, Node, Order, Project
 from belvedere.plan.push import push_conditions
 from belvedere.plan.window_by import PredicateWindow, output_names
 from belvedere.schema import Column
+from belvedere.spark_sql.dialect import SparkSql
 
 
 def windowed(lowering: TupleLowering, bindings: Bindings, block: Block, tables: Tables) -> tuple[Bindings, Block]:
@@ -167,4 +168,4 @@ def _word(key: Expr) -> str:
     """A key as a user wrote it, or what it is."""
     if isinstance(key, exp.Dot) and isinstance(key.this, exp.Column):
         return str(key.expression.name)
-    return "an expression" if key.find(Missing, QueryExpression) else key.sql(dialect="spark")
+    return "an expression" if key.find(Missing, QueryExpression) else key.sql(dialect=SparkSql)

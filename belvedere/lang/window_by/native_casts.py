@@ -27,6 +27,7 @@ from belvedere.lang.window_by.sql_values import (
 from belvedere.lang.window_by.tree import Expr
 from belvedere.lang.window_by.type_rules import cast_type
 from belvedere.schema import TIMESTAMP
+from belvedere.spark_sql.dialect import SparkSql
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 INSTANT = (
@@ -138,7 +139,7 @@ def _literal(text: str) -> str | None:
     """The string of a literal."""
     if not text.startswith("'"):
         return None
-    tree: Any = exp.maybe_parse(text, dialect="spark")
+    tree: Any = exp.maybe_parse(text, dialect=SparkSql)
     return str(tree.name) if isinstance(tree, exp.Literal) and tree.is_string else None
 
 

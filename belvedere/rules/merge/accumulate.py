@@ -19,6 +19,7 @@ from sqlglot import exp, parse_one
 from belvedere.plan.expressions import column, replace_columns
 from belvedere.plan.nodes import Aggregate, Expr, Item
 from belvedere.schema import PACKED, Schema
+from belvedere.spark_sql.dialect import SparkSql
 
 BIGINT = pa.int64()
 DOUBLE = pa.float64()
@@ -263,7 +264,7 @@ def _median(value: Expr) -> Accumulator:
 
 @cache
 def _parsed(text: str) -> Expr:
-    return parse_one(text, dialect="spark")
+    return parse_one(text, dialect=SparkSql)
 
 
 def template(text: str, **parts: Expr) -> Expr:

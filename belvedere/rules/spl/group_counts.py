@@ -14,6 +14,7 @@ from belvedere.plan.expressions import column
 from belvedere.plan.keys import item_of
 from belvedere.plan.nodes import Expr, Item, Node, Project, Window
 from belvedere.plan.spl_aggregate import GroupCount, SplAggregate
+from belvedere.spark_sql.dialect import SparkSql
 
 ROWS = Item("$rows_of_group", exp.Count(this=exp.Star(), big_int=True), pa.int64(), nullable=False, hidden=True)
 """How many rows a group has."""
@@ -53,6 +54,6 @@ def _items(node: SplAggregate) -> Iterator[Item]:
     for c in node.counts:
         expr: Expr = column(c.name)
         if c.count is GroupCount.BY_GROUP:
-            sort = parse_one("transform(sort_array(`x`), g -> g.rows)", dialect="spark")
+            sort = parse_one("transform(sort_array(`x`), g -> g.rows)", dialect=SparkSql)
             expr = sort.transform(lambda n, own=expr: own.copy() if isinstance(n, exp.Column) and n.name == "x" else n)
         yield Item(c.name, expr, c.count.type, nullable=False)

@@ -17,6 +17,7 @@ from belvedere.plan.spl_aggregate import SplAggregate
 from belvedere.plan.window_specs import LONGEST_DECIMAL
 from belvedere.rules.spl.contents import name_of, readings
 from belvedere.schema import Column, Schema
+from belvedere.spark_sql.dialect import SparkSql
 
 ENDS = (exp.First, exp.Last)
 SPREADS: dict[type[Expr], str] = {
@@ -80,7 +81,7 @@ def not_kept(node: SplAggregate) -> list[str]:
     if node.sort:
         return ["ORDER BY"]
     found = [f"GROUP BY {g.name}" for g in node.groups]
-    return found + [i.expr.sql("spark") for i in node.aggregates if accumulator_of(i, node.input.schema) is None]
+    return found + [i.expr.sql(SparkSql) for i in node.aggregates if accumulator_of(i, node.input.schema) is None]
 
 
 def accumulators_of(node: SplAggregate) -> dict[str, BlockAggregate] | None:

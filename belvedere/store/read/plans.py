@@ -38,6 +38,7 @@ from belvedere.plan.nodes import (
 from belvedere.plan.recursion import Recursion
 from belvedere.plan.ties import tie_order
 from belvedere.schema import Schema
+from belvedere.spark_sql.dialect import SparkSql
 from belvedere.store.dialects import DIALECTS
 from belvedere.store.dialects.codec import form
 from belvedere.store.dialects.dialect import Dialect, Pair
@@ -108,7 +109,7 @@ def plan_order(node: Node) -> tuple[Sort, ...]:
 
 def _sort(order: Order, names: Mapping[str, str]) -> Sort:
     if not isinstance(order.expr, exp.Column) or order.expr.name not in names:
-        text = order.expr.sql("spark")
+        text = order.expr.sql(SparkSql)
         raise fail("B8020", f"`ORDER BY {text}` names no column of the result", hint="select the column that orders")
     return Sort(names[order.expr.name], order.descending, order.nulls_come_first)
 

@@ -14,6 +14,7 @@ from sqlglot import exp
 from belvedere.errors import BelvedereError, fail
 from belvedere.plan.nodes import Expr
 from belvedere.schema import TIMESTAMP
+from belvedere.spark_sql.dialect import SparkSql
 from belvedere.store.dialects.dialect import Dialect
 from belvedere.store.read.query import BoundValue, Role
 from belvedere.store.read.values import microseconds
@@ -66,7 +67,7 @@ _HINTS: dict[type[Expr], str] = {exp.Lower: _FOLDED, exp.Upper: _FOLDED}
 
 def refused(tree: Expr, why: str = "") -> BelvedereError:
     """The diagnostic for an expression that the store cannot say exactly."""
-    text = tree.sql("spark").replace("`", "")
+    text = tree.sql(SparkSql).replace("`", "")
     hint = _HINTS.get(type(tree), _HINT)
     return fail("B8020", f"`{text}` cannot be computed when it is read{': ' + why if why else ''}", hint=hint)
 

@@ -1,0 +1,66 @@
+"""Two tables of text beside each other: which rows are alike, and which cells of the others differ.
+
+In: the lines that a file expects and those that are. Out: lines of one table: `  ` before a row that is as expected, `-` before one that
+was expected, `+` before one that is, and below such a pair `^` under the cells that differ. How wide columns are does not count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from belvedere.scenarios.cells import BAR, read_cell, same_value
+
+Row = tuple[str, ...]
+TABLES = ("rows", "changes", "events")
+"""The expectations that are tables."""
+
+
+def marked(expected: Sequence[str], actual: Sequence[str], *, ordered: bool) -> list[str] | None:
+    """The lines; None where the two have other columns, or one of them is no table."""
+    wanted, found = _cells(expected), _cells(actual)
+    if not wanted or not found or wanted[0] != found[0] or any(len(r) != len(found[0]) for r in (*wanted, *found)):
+        return None
+    widths = [max(map(len, column)) for column in zip(*wanted, *found, strict=True)]
+    lines = ["  " + _line(found[0], widths)]
+    for old, new in _paired(wanted[1:], found[1:], ordered=ordered):
+        if old is not None and new is not None and _alike(old, new) == len(new):
+            lines.append("  " + _line(new, widths))
+            continue
+        lines += ["- " + _line(old, widths)] if old is not None else []
+        lines += ["+ " + _line(new, widths)] if new is not None else []
+        if old is not None and new is not None:
+            marks = ["" if _same(a, b) else "^" * max(len(a), len(b)) for a, b in zip(old, new, strict=True)]
+            lines.append("  " + "   ".join(m.ljust(w) for m, w in zip(marks, widths, strict=True)).rstrip())
+    return lines
+
+
+def _cells(lines: Sequence[str]) -> list[Row]:
+    return [tuple(cell.strip() for cell in line.split(BAR)) for line in lines if line.strip() and not line.startswith("#")]
+
+
+def _line(row: Row, widths: Sequence[int]) -> str:
+    return f" {BAR} ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+
+
+def _same(old: str, new: str) -> bool:
+    return old == new or same_value(read_cell(old), read_cell(new))
+
+
+def _alike(old: Row, new: Row) -> int:
+    return sum(map(_same, old, new))
+
+
+def _paired(wanted: Sequence[Row], found: Sequence[Row], *, ordered: bool) -> list[tuple[Row | None, Row | None]]:
+    """Each row with the one that it stands for: the same, else the most like it; in order, the one at its place."""
+    if ordered:
+        length = max(len(wanted), len(found))
+        return [(wanted[n] if n < len(wanted) else None, found[n] if n < len(found) else None) for n in range(length)]
+    left = list(wanted)
+    pairs: dict[int, Row] = {}
+    for least in range(len(found[0]) if found else 0, 0, -1):
+        for n, new in enumerate(found):
+            old = next((o for o in left if n not in pairs and _alike(o, new) == least), None)
+            if old is not None:
+                pairs[n] = old
+                left.remove(old)
+    return [*((pairs.get(n), new) for n, new in enumerate(found)), *((old, None) for old in left)]

@@ -1,0 +1,37 @@
+"""The dialect in which trees are printed for Spark, and read from texts of our own.
+
+In: trees, or text. Out: text that Spark reads as the same tree, with all that was written; or trees.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from sqlglot import exp
+from sqlglot.dialects.spark import Spark
+from sqlglot.generators.spark import SparkGenerator
+
+from belvedere.spark_sql.brackets import bracketed
+from belvedere.spark_sql.operators import OperatorParser
+from belvedere.spark_sql.times import PRINTERS
+
+
+class SparkSqlGenerator(SparkGenerator):
+    """Prints brackets where shape matters, and every argument."""
+
+    TRANSFORMS: ClassVar[dict[Any, Any]] = {
+        **SparkGenerator.TRANSFORMS,
+        **PRINTERS,
+        exp.BitwiseLeftShift: lambda self, e: self.binary(e, "<<"),
+        exp.BitwiseRightShift: lambda self, e: self.binary(e, ">>"),
+    }
+
+    def preprocess(self, expression: exp.Expr) -> exp.Expr:
+        return bracketed(super().preprocess(expression))
+
+
+class SparkSql(Spark):
+    """Spark's SQL."""
+
+    Parser = OperatorParser
+    Generator = SparkSqlGenerator

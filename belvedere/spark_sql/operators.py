@@ -1,0 +1,234 @@
+"""Operators in the order of Spark's grammar (`SqlBaseParser.g4`), which is not that of the parser below.
+
+In: tokens. Out: sqlglot trees. From the loosest: OR, AND, NOT, one predicate (IS, IN, LIKE, BETWEEN, ...), then all comparisons
+on one level, `|`, `^`, `&`, shifts, `+ - ||`, `* / % DIV`, signs. All that is binary groups from the left. A predicate is no
+operand of an operator or of another predicate unless it stands in brackets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar, NamedTuple
+
+from sqlglot import exp
+from sqlglot.parsers.spark import SparkParser
+from sqlglot.tokenizer_core import Token, TokenType
+
+from belvedere.spark_sql.times import BUILDERS
+
+COMPARISON, BIT_OR, BIT_XOR, BIT_AND, SHIFT, SUM, PRODUCT, SIGN = range(5, 13)
+"""Levels, those of `belvedere.spark_sql.brackets`: the higher, the tighter."""
+
+
+SHORT = 16
+"""Conditions in a chain that stays as it is."""
+
+
+class Operator(NamedTuple):
+    """A binary operator: of how many tokens it is, its level, and the node of two operands."""
+
+    tokens: int
+    level: int
+    make: Callable[[exp.Expr, exp.Expr], exp.Expr]
+
+
+def _binary(kind: type[exp.Expr], **arguments: Any) -> Callable[[exp.Expr, exp.Expr], exp.Expr]:
+    return lambda left, right: kind(this=left, expression=right, **arguments)
+
+
+def _unsigned_shift(left: exp.Expr, right: exp.Expr) -> exp.Expr:
+    return exp.Anonymous(this="shiftrightunsigned", expressions=[left, right])
+
+
+OPERATORS: dict[TokenType, Operator] = {
+    TokenType.EQ: Operator(1, COMPARISON, _binary(exp.EQ)),
+    TokenType.NEQ: Operator(1, COMPARISON, _binary(exp.NEQ)),
+    TokenType.NULLSAFE_EQ: Operator(1, COMPARISON, _binary(exp.NullSafeEQ)),
+    TokenType.GT: Operator(1, COMPARISON, _binary(exp.GT)),
+    TokenType.GTE: Operator(1, COMPARISON, _binary(exp.GTE)),
+    TokenType.LT: Operator(1, COMPARISON, _binary(exp.LT)),
+    TokenType.LTE: Operator(1, COMPARISON, _binary(exp.LTE)),
+    TokenType.PIPE: Operator(1, BIT_OR, _binary(exp.BitwiseOr)),
+    TokenType.CARET: Operator(1, BIT_XOR, _binary(exp.BitwiseXor)),
+    TokenType.AMP: Operator(1, BIT_AND, _binary(exp.BitwiseAnd)),
+    TokenType.PLUS: Operator(1, SUM, _binary(exp.Add)),
+    TokenType.DASH: Operator(1, SUM, _binary(exp.Sub)),
+    TokenType.DPIPE: Operator(1, SUM, _binary(exp.DPipe, safe=False)),
+    TokenType.STAR: Operator(1, PRODUCT, _binary(exp.Mul)),
+    TokenType.SLASH: Operator(1, PRODUCT, _binary(exp.Div, typed=False, safe=True)),
+    TokenType.MOD: Operator(1, PRODUCT, _binary(exp.Mod)),
+    TokenType.DIV: Operator(1, PRODUCT, _binary(exp.IntDiv)),
+}
+SHIFTS = {
+    (TokenType.LT, 2): Operator(2, SHIFT, _binary(exp.BitwiseLeftShift)),
+    (TokenType.GT, 2): Operator(2, SHIFT, _binary(exp.BitwiseRightShift)),
+    (TokenType.GT, 3): Operator(3, SHIFT, _unsigned_shift),
+}
+PREDICATES = frozenset(
+    (
+        TokenType.IS,
+        TokenType.IN,
+        TokenType.LIKE,
+        TokenType.ILIKE,
+        TokenType.RLIKE,
+        TokenType.BETWEEN,
+        TokenType.ISNULL,
+        TokenType.NOTNULL,
+    )
+)
+
+
+class OperatorParser(SparkParser):
+    """The Spark parser with Spark's levels of operators, and calls that keep all that is written."""
+
+    FUNCTIONS: ClassVar[dict[str, Any]] = {
+        **{
+            name: build for name, build in SparkParser.FUNCTIONS.items() if name != "STR_TO_DATE"
+        },  # MySQL's, with other patterns
+        **BUILDERS,
+    }
+
+    def _ahead(self, places: int) -> Token | None:
+        at = self._index + places
+        return self._tokens[at] if 0 <= at < self._tokens_size else None
+
+    # -- conditions ---------------------------------------------------------------------------------------------------
+
+    def _parse_disjunction(self) -> exp.Expr | None:
+        return self._joined(super()._parse_disjunction, exp.Or)
+
+    def _parse_conjunction(self) -> exp.Expr | None:
+        return self._joined(super()._parse_conjunction, exp.And)
+
+    @staticmethod
+    def _joined(parse: Callable[[], exp.Expr | None], kind: type[exp.Connector]) -> exp.Expr | None:
+        """A chain as a tree of little depth, as Spark makes it: a thousand conditions are ten levels."""
+        whole_chain = found = parse()
+        parts: list[Any] = []
+        while type(found) is kind:
+            parts.append(found.expression)
+            found = found.this
+        whole = [found, *reversed(parts)]
+        return _balanced(kind, whole) if len(whole) > SHORT else whole_chain
+
+    def _parse_equality(self, parse_is: bool = True) -> exp.Expr | None:
+        """NOT before a condition; else an operand with at most one predicate."""
+        if self._match(TokenType.NOT):
+            return self.expression(exp.Not(this=self._parse_equality()))
+        this = self._operand(COMPARISON)
+        return self._predicate(this) if this is not None and parse_is else this
+
+    def _parse_comparison(self, this: exp.Expr | None = None) -> exp.Expr | None:
+        return this or self._operand(COMPARISON)
+
+    def _parse_bitwise(self) -> exp.Expr | None:
+        """What stands beside a predicate's word: comparisons too."""
+        return self._operand(COMPARISON)
+
+    def _parse_range(self, this: exp.Expr | None = None, parse_is: bool = False) -> exp.Expr | None:
+        this = this or self._operand(COMPARISON)
+        return self._predicate(this) if this is not None else None
+
+    def _predicate(self, this: exp.Expr) -> exp.Expr:
+        index = self._index
+        negate = self._match(TokenType.NOT)
+        found: exp.Expr | None
+        if self._match(TokenType.ISNULL) or (negate and self._match(TokenType.NULL)):
+            found = exp.Is(this=this, expression=exp.Null())
+        elif self._match(TokenType.NOTNULL):
+            found = exp.Not(this=exp.Is(this=this, expression=exp.Null()))
+        elif self._match_set(self.RANGE_PARSERS):
+            found = self.RANGE_PARSERS[self._prev.token_type](self, this)
+        else:
+            found = None
+        if found is None:
+            self._retreat(index)
+            return this
+        found = self._negate_range(found) if negate else found
+        assert found is not None
+        self._refuse_second(index)
+        return found
+
+    def _refuse_second(self, index: int) -> None:
+        """A predicate ends its operand: what goes on with an operator or a further predicate is read by nobody alike."""
+        if not self._curr:
+            return
+        kind, word = self._curr.token_type, self._curr
+        after = self._ahead(1)
+        negated = kind == TokenType.NOT and after is not None and after.token_type in PREDICATES
+        if kind in PREDICATES or negated or self._operator() is not None:
+            self.refuse_chained(word, self._tokens[index])
+
+    def refuse_chained(self, word: Token, first: Token) -> None:
+        """Give up: an operator after a predicate, or NOT after an operator."""
+        self.raise_error(f"`{word.text}` cannot follow `{first.text}`", word)
+
+    def _parse_is_rhs(self, distinct: bool = False) -> exp.Expr | None:
+        return self._operand(COMPARISON) if distinct else super()._parse_is_rhs(distinct)
+
+    # -- values -------------------------------------------------------------------------------------------------------
+
+    def _operator(self) -> Operator | None:
+        """The binary operator that begins here. The signs of a shift touch: `a < <b` is none."""
+        kind = self._curr.token_type if self._curr else None
+        if kind not in (TokenType.LT, TokenType.GT):
+            return OPERATORS.get(kind) if kind is not None else None
+        length = 1
+        while (
+            (token := self._ahead(length)) is not None and token.token_type == kind and token.start == self._curr.start + length
+        ):
+            length += 1
+        return SHIFTS.get((kind, min(length, 3 if kind == TokenType.GT else 2)), OPERATORS[kind])
+
+    def _operand(self, least: int) -> exp.Expr | None:
+        """A value of operators from the level `least` on."""
+        this = self._parse_unary()
+        while this is not None and (operator := self._operator()) is not None and operator.level >= least:
+            word, comments = self._curr, self._curr.comments
+            index = self._index
+            self._advance(operator.tokens)
+            right = self._operand(operator.level + 1)
+            if right is None:
+                if word.token_type == TokenType.DIV:  # an alias
+                    self._retreat(index)
+                    return this
+                self.raise_error("Required argument 'expression' missing")
+            this = self.expression(operator.make(this, right), comments=comments)  # type: ignore[arg-type]
+        return this
+
+    def _parse_term(self, parse_mod: bool = True) -> exp.Expr | None:
+        return self._operand(SUM) if parse_mod else super()._parse_term(parse_mod)
+
+    def _parse_unary(self) -> exp.Expr | None:
+        """Signs, and what stands tighter still: COLLATE. NOT stands before a whole condition alone."""
+        if self._curr and self._curr.token_type == TokenType.NOT:
+            self.refuse_chained(self._curr, self._prev)
+        if self._curr and self._curr.token_type in self.UNARY_PARSERS:
+            return super()._parse_unary()
+        this = self._parse_at_time_zone(self._parse_type())
+        while self._match(TokenType.COLLATE):
+            collate = exp.Collate(this=this, expression=self._parse_unary())
+            self._normalize_collate(collate)
+            this = self.expression(collate)
+        return this
+
+    def _signed(self) -> exp.Expr:
+        """`+x` makes a number of a text, as `positive(x)` does."""
+        inner = self._parse_unary()
+        if isinstance(inner, exp.Literal) and not inner.is_string:
+            return inner
+        return self.expression(exp.Anonymous(this="positive", expressions=[inner] if inner is not None else []))
+
+    UNARY_PARSERS: ClassVar[dict[TokenType, Any]] = {
+        **{k: v for k, v in SparkParser.UNARY_PARSERS.items() if k not in (TokenType.PIPE_SLASH, TokenType.DPIPE_SLASH)},
+        TokenType.PLUS: lambda self: self._signed(),
+    }
+
+
+def _balanced(kind: type[exp.Connector], parts: list[Any]) -> exp.Expr:
+    """The parts in their order, halved again and again."""
+    if len(parts) == 1:
+        only: exp.Expr = parts[0]
+        return only
+    half = len(parts) // 2
+    return kind(this=_balanced(kind, parts[:half]), expression=_balanced(kind, parts[half:]))
