@@ -6,7 +6,7 @@ In: names and numbers of arguments from the table of functions. Out: per call th
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from belvedere.compiler import compile_script
@@ -37,6 +37,8 @@ LITERALS = ("1", "'a'", "'YEAR'", "0.5", "'yyyy'")
 VARIED = ("b", "i4", "i8", "d", "n", "s", "y", "day", "t", "xs", "m", "1")
 BASES = (("s", "s"), ("i4", "i4"), ("t", "s"), ("xs", "i4"), ("s", "1"), ("'YEAR'", "t"), ("n", "1"))
 SAMPLES = (*COLUMNS, *LITERALS)
+TOGETHER = 32
+"""Calls in one query."""
 MOST = 4
 """Arguments beyond these are not varied."""
 TYPED = {name: row for row in FUNCTIONS for name in row.calls if row.deterministic}
@@ -78,20 +80,33 @@ def our_types(calls: Iterable[str]) -> dict[str, str | None]:
     return found
 
 
-def spark_types(spark: Any, calls: Iterable[str]) -> dict[str, str | None]:
-    """The type that Spark's analyzer gives each call; None where it refuses it."""
-    from py4j.protocol import Py4JJavaError
-    from pyspark.errors import PySparkException
-
+def spark_types(spark: Any, calls: Mapping[str, str | None]) -> dict[str, str | None]:
+    """The type that Spark's analyzer gives each call; None where it refuses it. Calls that have a type here are analysed together."""
     columns = ", ".join(f"CAST(NULL AS {t.replace(': ', ':')}) AS {n}" for n, t in {"id": "INT", **COLUMNS}.items())
     rows = spark.sql(f"SELECT {columns}")
     found: dict[str, str | None] = {}
-    for call in calls:
-        try:
-            found[call] = _text(rows.selectExpr(f"{call} AS x").schema["x"].dataType)
-        except (PySparkException, Py4JJavaError):  # the second where Spark's analyzer itself fails
-            found[call] = None
-    return found
+    for kind in Kind:  # an aggregate and a column have no place in one query
+        alike = [call for call in calls if TYPED[call.partition("(")[0]].kind is kind]
+        typed = [call for call in alike if calls[call] is not None]
+        blocks = [typed[n : n + TOGETHER] for n in range(0, len(typed), TOGETHER)]
+        for block in (*blocks, *([call] for call in alike if calls[call] is None)):
+            found |= _analysed(rows, block)
+    return {call: found[call] for call in calls}
+
+
+def _analysed(rows: Any, calls: list[str]) -> dict[str, str | None]:
+    """Types of calls in one query; in halves where Spark refuses it."""
+    from py4j.protocol import Py4JJavaError
+    from pyspark.errors import PySparkException
+
+    try:
+        fields = rows.selectExpr(*(f"{call} AS x" for call in calls)).schema.fields
+    except (PySparkException, Py4JJavaError):  # the second where Spark's analyzer itself fails
+        if len(calls) == 1:
+            return {calls[0]: None}
+        middle = len(calls) // 2
+        return _analysed(rows, calls[:middle]) | _analysed(rows, calls[middle:])
+    return {call: _text(field.dataType) for call, field in zip(calls, fields, strict=True)}
 
 
 def _text(type_: Any) -> str:

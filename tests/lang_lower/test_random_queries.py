@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import Any
 
 import pytest
@@ -13,6 +12,7 @@ from belvedere.compiler import compile_script
 from belvedere.plan.keys import carry_keys
 from belvedere.plan.nodes import Scan
 from tests.depth import examples
+from tests.spark_answers import Answer, answers
 
 from .random_queries import query
 from .spark_queries import ROWS, TABLES
@@ -60,18 +60,16 @@ def test_spark_answers_the_plan_as_the_query(spark: Any, texts: list[str]) -> No
         spark.sql(f"SELECT {casts}, {hidden} FROM {rows}").localCheckpoint().createOrReplaceTempView(f"{name}_random")
         spark.sql(f"SELECT * EXCEPT (_uid, _ingest_time) FROM {name}_random").createOrReplaceTempView(name)
     spark.sql("SELECT current_timestamp() AS _now").createOrReplaceTempView("clock")
+    plans = {}
     for text in texts:
         view = compile_script(f"{TABLES}\nv := {text};").catalog.views["v"]
         names = ", ".join(f"`{c.name}`" for c in view.schema.visible)
-        mine = spark.sql(f"SELECT {names} FROM ({render(view.plan, lambda relation: f'{relation}_random')})")
-        try:
-            theirs = spark.sql(text).collect()
-        except PySparkException as error:
-            if error.getCondition() is not None and error.getCondition().startswith("UNSUPPORTED_SUBQUERY"):
-                continue
-            raise AssertionError(text) from error
-        assert Counter(map(rounded, mine.collect())) == Counter(map(rounded, theirs)), text
-
-
-def rounded(row: Any) -> tuple[Any, ...]:
-    return tuple(float(f"{v:.9g}") if isinstance(v, float) else v for v in row)
+        plans[text] = f"SELECT {names} FROM ({render(view.plan, lambda relation: f'{relation}_random')})"
+    mine, theirs = answers(spark, plans), answers(spark, {text: text for text in plans})
+    for text, found in theirs.items():
+        if isinstance(found, PySparkException) and (found.getCondition() or "").startswith("UNSUPPORTED_SUBQUERY"):
+            continue
+        own = mine[text]
+        assert isinstance(found, Answer), (text, found)
+        assert isinstance(own, Answer), (text, own)
+        assert own.bag() == found.bag(), text

@@ -215,7 +215,7 @@ def _end(process: subprocess.Popen[str]) -> None:
 
 
 def test_kill_9_neither_loses_nor_repeats(spark: Any, tmp_path: Path) -> None:
-    kill_at_random_moments(tmp_path, kills=1, days=4, seed=1, spark=spark)
+    kill_at_random_moments(tmp_path, kills=1, days=3, seed=2, spark=spark)
 
 
 QUARANTINE = """

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from random import Random
@@ -17,10 +16,10 @@ from typing import Any
 
 from belvedere import Workbench
 from belvedere.errors import BelvedereError
+from tests import spark_answers
 from tests.spark_grammar.samples import SCRIPT, SPARK_TYPES
 
 START = datetime(2024, 2, 29, 12, 0, tzinfo=UTC)
-THREADS = 4
 Row = dict[str, Any]
 State = dict[str, list[Row]]
 
@@ -86,18 +85,11 @@ class SparkAnswers:
 
     def answers(self, queries: Mapping[str, str]) -> dict[str, list[tuple[Any, ...]] | Exception]:
         """The rows of each; an error where Spark fails on them."""
-        with ThreadPoolExecutor(THREADS) as threads:
-            return dict(zip(queries, threads.map(self.answer, queries.values()), strict=True))
+        found = spark_answers.answers(self.spark, queries)
+        return {name: answer if isinstance(answer, Exception) else self._plain_rows(answer) for name, answer in found.items()}
 
-    def answer(self, text: str) -> list[tuple[Any, ...]] | Exception:
-        from py4j.protocol import Py4JError
-        from pyspark.errors import PySparkException
-
-        try:
-            found = self.spark.sql(text).collect()  # Arrow refuses NULL in structs whose fields Spark says are never NULL
-        except (PySparkException, Py4JError) as error:
-            return error
-        return _sorted(tuple(_plain(v, maps=True) for v in row) for row in found)
+    def _plain_rows(self, answer: spark_answers.Answer) -> list[tuple[Any, ...]]:
+        return _sorted(tuple(_plain(v, maps=True) for v in row) for row in answer.rows)
 
 
 def kept_views(spark: Any, queries: Mapping[str, str], rows: Rows) -> tuple[list[dict[str, Any]], dict[str, str]]:
