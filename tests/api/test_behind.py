@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from belvedere.api.reads.entities import model_of
 from belvedere.compiler import compile_script
 from belvedere.workbench import Workbench
@@ -44,9 +42,8 @@ def test_unknown_hints_are_told() -> None:
     assert [(d.code, d.message) for d in found if d.code == "B4033"] == [("B4033", "the hint `cache` means nothing for `T`")]
 
 
-@pytest.mark.spark
-def test_they_are_served_through_what_reads_them(spark: Any) -> None:
-    wb = Workbench(SCRIPT, spark=spark)
+def test_they_are_served_through_what_reads_them(executor: Any) -> None:
+    wb = Workbench(SCRIPT, spark=executor)
     wb.insert("T", [{"id": 1, "name": "a"}, {"id": 2, "name": "a"}])
     wb.insert("_Log", [{"id": 1, "t": 1}, {"id": 2, "t": 1}, {"id": 3, "t": 2}])
     wb.step()

@@ -176,10 +176,9 @@ def test_only_what_is_served_stays_among_the_last_changes() -> None:
     assert last_change({}, ["a"]) is None
 
 
-@pytest.mark.spark
 @pytest.mark.usefixtures("each_store")
-def test_epochs_note_what_they_change_over_restarts(spark: object) -> None:
-    bench = Workbench(SCRIPT, spark=spark)
+def test_epochs_note_what_they_change_over_restarts(executor: Any) -> None:
+    bench = Workbench(SCRIPT, spark=executor)
     try:
         bench.insert("Bid", [{"bidtime": "2024-01-01 08:00:00", "price": 20, "item": "A"}])
         bench.step()

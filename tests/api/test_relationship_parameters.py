@@ -24,16 +24,15 @@ Things.rivals(off INT) := SELECT * FROM Owners o WHERE o.id <> this.owner AND o.
 """
 
 
-@pytest.mark.spark
 @pytest.mark.usefixtures("each_store")
-def test_each_use_has_its_own_arguments(spark: Any) -> None:
+def test_each_use_has_its_own_arguments(executor: Any) -> None:
     rng = random.Random(7)
     owners = [{"id": i, "best": rng.randint(0, 3)} for i in range(6)]
     things = [
         {"owner": rng.randrange(7), "v": rng.randint(0, 9), "kind": rng.choice("ab"), "price": f"{rng.randint(0, 99)}.{n:02}"}
         for n in range(60)
     ]
-    wb = Workbench(SCRIPT, spark=spark)
+    wb = Workbench(SCRIPT, spark=executor)
     wb.insert("Owners", owners)
     wb.insert("Things", things)
     wb.step()

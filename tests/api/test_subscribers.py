@@ -30,11 +30,10 @@ def events(wb: Workbench, field: str, columns: str) -> list[dict[str, Any]]:
     return found
 
 
-@pytest.mark.spark
 @pytest.mark.usefixtures("each_store")
-def test_each_subscriber_sees_what_it_asks_for(spark: Any) -> None:
+def test_each_subscriber_sees_what_it_asks_for(executor: Any) -> None:
     draw = random.Random(5)
-    wb = Workbench(SCRIPT, spark=spark)
+    wb = Workbench(SCRIPT, spark=executor)
     for epoch in range(5):
         wb.insert("T", [{"a": draw.choice([None, 1, 2, 3, 4]), "b": draw.choice("xyz")} for _ in range(draw.randrange(6))])
         wb.insert("U", [{"id": draw.randrange(3), "k": draw.randrange(2), "v": draw.randrange(3)} for _ in range(3)])

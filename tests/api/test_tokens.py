@@ -304,10 +304,9 @@ def test_pushes_take_the_claim_and_nothing_else_does(tmp_path: Path) -> None:
     assert [(r["item"], r["customer"]) for rows in taken for r in rows] == [("a", "ann"), ("b", "bob")]
 
 
-@pytest.mark.spark
 @pytest.mark.usefixtures("each_store")
-def test_what_a_caller_sees(spark: Any) -> None:
-    wb = Workbench(SCRIPT, spark=spark)
+def test_what_a_caller_sees(executor: Any) -> None:
+    wb = Workbench(SCRIPT, spark=executor)
     try:
         wb.insert("Orders", [{"item": "saw", "price": 9}, {"item": "nail", "price": 1}], claims={"sub": "ann"})
         wb.clock("2024-03-01 08:00:20")

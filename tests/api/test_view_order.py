@@ -28,10 +28,9 @@ def ids(rows: Any) -> list[int]:
     return [r["id"] for r in rows]
 
 
-@pytest.mark.spark
 @pytest.mark.usefixtures("each_store")
-def test_a_view_is_served_in_its_order(spark: Any) -> None:
-    wb = Workbench(SCRIPT, spark=spark)
+def test_a_view_is_served_in_its_order(executor: Any) -> None:
+    wb = Workbench(SCRIPT, spark=executor)
     wb.insert("T", [{"id": i, "name": n, "price": p} for i, n, p in ROWS[:4]])
     wb.step()
     wb.insert("T", [{"id": i, "name": n, "price": p} for i, n, p in ROWS[4:]])
@@ -66,10 +65,9 @@ def test_a_view_is_served_in_its_order(spark: Any) -> None:
     wb.close()
 
 
-@pytest.mark.spark
-def test_a_query_of_a_store_has_the_order(spark: Any, tmp_path: Path, capsys: Any) -> None:
+def test_a_query_of_a_store_has_the_order(executor: Any, tmp_path: Path, capsys: Any) -> None:
     url = f"sqlite:///{tmp_path}/store.db"
-    wb = Workbench(SCRIPT, url, spark=spark)
+    wb = Workbench(SCRIPT, url, spark=executor)
     wb.insert("T", [{"id": i, "name": n, "price": p} for i, n, p in ROWS])
     wb.step()
     wb.close()

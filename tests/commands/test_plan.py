@@ -61,10 +61,9 @@ def test_a_new_store_on_postgres_is_not_made(postgres_url: str) -> None:
         open_reader(postgres_url)
 
 
-@pytest.mark.spark
 @pytest.mark.usefixtures("each_store")
-def test_what_a_start_does_is_what_was_planned(spark: Any) -> None:
-    with closing(Workbench(SCRIPT, spark=spark)) as bench:
+def test_what_a_start_does_is_what_was_planned(executor: Any) -> None:
+    with closing(Workbench(SCRIPT, spark=executor)) as bench:
         bench.insert("Visits", ROWS)
         bench.insert("_Clicks", [{"page": "a"}])
         bench.step()
@@ -82,10 +81,9 @@ def test_what_a_start_does_is_what_was_planned(spark: Any) -> None:
         assert typed["Pages"][2] == ("n (BIGINT, then STRING)",)
 
 
-@pytest.mark.spark
 @pytest.mark.usefixtures("each_store")
-def test_what_cannot_be_is_refused(spark: Any) -> None:
-    with closing(Workbench(SCRIPT, spark=spark)) as bench:
+def test_what_cannot_be_is_refused(executor: Any) -> None:
+    with closing(Workbench(SCRIPT, spark=executor)) as bench:
         bench.insert("_Clicks", [{"page": "a"}])
         bench.step()
         url = bench.store.url
@@ -97,11 +95,10 @@ def test_what_cannot_be_is_refused(spark: Any) -> None:
         assert (change, "rows that were pushed would be lost" in reason) == ("refused", True)
 
 
-@pytest.mark.spark
 def test_the_command_and_run(
-    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    executor: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    bench = filled(spark, tmp_path)
+    bench = filled(executor, tmp_path)
     bench.close()
     script, url = tmp_path / "s.sqrl", f"sqlite:///{tmp_path}/s.db"
     script.write_text(SCRIPT.replace(BUSY, ""))
@@ -125,8 +122,7 @@ def test_the_command_and_run(
         assert confirm_deployment(gone) is goes
 
 
-@pytest.mark.spark
-def test_query_templates_and_fields_that_go_are_told(spark: Any, tmp_path: Path) -> None:
+def test_query_templates_and_fields_that_go_are_told(executor: Any, tmp_path: Path) -> None:
     script = (
         "CREATE TABLE Machines (id INT NOT NULL, parts ARRAY<STRUCT<name STRING>>, PRIMARY KEY (id));\n"
         "CREATE TABLE Stops (machine INT NOT NULL, at INT NOT NULL, PRIMARY KEY (machine, at));\n"
@@ -135,7 +131,7 @@ def test_query_templates_and_fields_that_go_are_told(spark: Any, tmp_path: Path)
         "Late(since INT NOT NULL) := SELECT machine, at FROM Stops WHERE at > :since;\n"
     )
     url = f"sqlite:///{tmp_path}/s.db"
-    with closing(Workbench(script, url, spark=spark)) as bench:
+    with closing(Workbench(script, url, spark=executor)) as bench:
         bench.step()
     assert deployment_of(compile_script(script).catalog, url).gone == ()
     other = "\n".join(line for line in script.splitlines() if "stops" not in line and "_own" not in line)

@@ -34,9 +34,8 @@ def input_of(columns: str) -> Input:
     return compiled.catalog.inputs["T"]
 
 
-@pytest.mark.spark
 @pytest.mark.usefixtures("each_store")
-def test_rows_of_a_workbench() -> None:
+def test_rows_of_a_workbench(executor: Any) -> None:
     with closing(Workbench(SCRIPT)) as bench:
         bench.insert("Orders", [{"id": 1}, {"id": 2, "amount": 5, "note": None, "price": "99.99", "day": None}])
         bench.insert("Orders", [{"ID": 3, "Amount": 2, "price": 100, "note": "gift ü"}])

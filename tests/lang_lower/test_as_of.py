@@ -102,9 +102,8 @@ def _at(minute: int) -> str:
     return f"2026-01-01 00:{minute:02}:00"
 
 
-@pytest.mark.spark
-def test_a_late_version_corrects_the_result(spark: Any) -> None:
-    wb = Workbench(BASE + VIEWS, spark=spark)
+def test_a_late_version_corrects_the_result(executor: Any) -> None:
+    wb = Workbench(BASE + VIEWS, spark=executor)
 
     def state() -> dict[int, tuple[Any, Any]]:
         for name, batch in wb.batches(("Priced", "Maybe", "Total")).items():

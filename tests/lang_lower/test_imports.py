@@ -101,9 +101,8 @@ def test_refusals(home: Path, text: str, code: str, hint: str) -> None:
     assert hint in (found[0].hint or "")
 
 
-@pytest.mark.spark
-def test_views_over_a_namespace_are_what_batch_says(spark: Any, home: Path) -> None:
-    wb = Workbench(SCRIPT, spark=spark, project=load_project(home))
+def test_views_over_a_namespace_are_what_batch_says(executor: Any, home: Path) -> None:
+    wb = Workbench(SCRIPT, spark=executor, project=load_project(home))
     try:
         for hour in (8, 9):
             for card in (1, 2):

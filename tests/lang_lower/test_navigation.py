@@ -72,9 +72,8 @@ Cities := SELECT s.machine.home.city, count(*) AS n FROM Sensors s GROUP BY s.ma
 """
 
 
-@pytest.mark.spark
-def test_the_related_row_comes_and_goes(spark: Any) -> None:
-    wb = Workbench(BASE + VIEWS, spark=spark)
+def test_the_related_row_comes_and_goes(executor: Any) -> None:
+    wb = Workbench(BASE + VIEWS, spark=executor)
 
     def rows() -> dict[int, tuple[Any, ...]]:
         for name, batch in wb.batches(("V", "Cities")).items():
