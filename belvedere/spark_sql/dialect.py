@@ -12,7 +12,7 @@ from sqlglot.dialects.spark import Spark
 from sqlglot.generators.spark import SparkGenerator
 
 from belvedere.spark_sql.brackets import bracketed
-from belvedere.spark_sql.operators import OperatorParser
+from belvedere.spark_sql.operators import WRITTEN, OperatorParser
 from belvedere.spark_sql.times import PRINTERS
 
 
@@ -22,6 +22,9 @@ class SparkSqlGenerator(SparkGenerator):
     TRANSFORMS: ClassVar[dict[Any, Any]] = {
         **SparkGenerator.TRANSFORMS,
         **PRINTERS,
+        exp.Log: lambda self, e: (
+            self.func(e.meta[WRITTEN], e.expression) if WRITTEN in e.meta else self.function_fallback_sql(e)
+        ),
         exp.BitwiseLeftShift: lambda self, e: self.binary(e, "<<"),
         exp.BitwiseRightShift: lambda self, e: self.binary(e, ">>"),
     }

@@ -78,6 +78,19 @@ PREDICATES = frozenset(
 )
 
 
+WRITTEN = "written for Spark"
+"""In the meta of a call: the name that was written, where Spark's value of another one has other digits."""
+
+
+def _logarithm(name: str, base: int) -> Callable[[list[Any]], exp.Expr]:
+    def build(arguments: list[Any]) -> exp.Expr:
+        call = exp.Log(this=exp.Literal.number(base), expression=arguments[0] if arguments else None)
+        call.meta[WRITTEN] = name
+        return call
+
+    return build
+
+
 class OperatorParser(SparkParser):
     """The Spark parser with Spark's levels of operators, and calls that keep all that is written."""
 
@@ -86,6 +99,7 @@ class OperatorParser(SparkParser):
             name: build for name, build in SparkParser.FUNCTIONS.items() if name != "STR_TO_DATE"
         },  # MySQL's, with other patterns
         **BUILDERS,
+        **{name: _logarithm(name, base) for name, base in (("LOG10", 10), ("LOG2", 2))},
     }
 
     def _ahead(self, places: int) -> Token | None:
