@@ -335,6 +335,7 @@ class Right(StrEnum):
     READ = "read"
     PUSH = "push"
     STATUS = "status"
+    ADMIN = "admin"
 
 
 ALL_RIGHTS = frozenset(Right)

@@ -30,6 +30,7 @@ COMMANDS = {
     "sources": "print what sources have, how far it was read, what waits for sinks",
     "run": "maintain a script's views and serve them",
     "rejected": "list rejected rows, or try them again",
+    "quarantine": "list views in quarantine, or have a run try them again",
     "serve": "serve the views of an existing store",
     "backup": "copy a store as of one epoch, also while it is in use",
     "restore": "make a store from a backup",

@@ -13,7 +13,7 @@ from typing import Any
 from belvedere.errors import Span
 from belvedere.setting_rules import Requirement
 
-RIGHTS = ("read", "push", "status")
+RIGHTS = ("read", "push", "status", "admin")
 
 
 def _are_names(value: Any) -> bool:
@@ -33,7 +33,7 @@ def _are_texts(value: Any) -> bool:
     return isinstance(value, dict) and all(isinstance(v, str) for v in value.values())
 
 
-RIGHTS_RULE = Requirement('a list of "read", "push" and "status"', are_rights)
+RIGHTS_RULE = Requirement('a list of "read", "push", "status" and "admin"', are_rights)
 ROLE_RULES: Mapping[str, Requirement] = {
     "rights": RIGHTS_RULE,
     "views": Requirement('a list of names of views, tables, query templates and subscriptions, such as ["Orders"]', _are_names),

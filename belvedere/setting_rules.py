@@ -73,6 +73,7 @@ RUN_RULES: Mapping[str, Requirement] = {
     "scratch": _text("the path of a folder that all machines mount", r"(?!\w+://).+"),
     "state_cache_mb": _whole(1, LARGEST),
     "retain": _text('a time such as "10 minutes"', r"\s*\d+(\.\d+)?\s*(ms|s|m|h|d|(millisecond|second|minute|hour|day)s?)\s*"),
+    "ahead": _text('a time such as "1 day"', r"\s*\d+(\.\d+)?\s*(ms|s|m|h|d|(millisecond|second|minute|hour|day)s?)\s*"),
 }
 OPTIMIZE_RULES: Mapping[str, Requirement] = {
     "latency": Requirement('a time such as "50 ms"', lambda v: isinstance(v, str) and seconds_in(v) is not None),

@@ -46,10 +46,10 @@ PROFILE_KEYS = (
 TOP_KEYS = (*PROFILE_KEYS, PROFILE_KEY)
 DRIVER_MEMORY_MB = 1024
 SENSOR_OPTIONS = ("rows_per_second", "sensors", "machines", "seed", "rows", "start", "fahrenheit", "move_every")
-FILE_OPTIONS = ("header", "delimiter", "null", "timestamp_format", "max_files")
+FILE_OPTIONS = ("header", "delimiter", "null", "timestamp_format", "max_files", "max_line_mb")
 DOTTED = "."
 """Among the keys of a connector: it takes keys with a dot, which are its client's, too."""
-KAFKA_OPTIONS = (DOTTED, "servers", "starting", "max_rows", "timestamp_format", "on_lost", "registry")
+KAFKA_OPTIONS = (DOTTED, "servers", "starting", "max_rows", "max_line_mb", "timestamp_format", "on_lost", "registry")
 POSTGRES_OPTIONS = ("url", "schema", "publication", "slot")
 SOURCE_OPTIONS = {"files": FILE_OPTIONS, "sensors": SENSOR_OPTIONS}
 SOURCE_KEYS: Mapping[str, tuple[str, ...]] = {
@@ -166,6 +166,8 @@ class ProjectSettings:
     """So many bytes of an epoch's rows the driver's process holds at most."""
     state: Path | str | None = None
     retain: str = "1 minute"
+    ahead: str = "1 day"
+    """By how much a pushed event time may be ahead of the clock to move a bound."""
     """The operators' state: its folder or address (None: beside the store), and how long its files stay once no epoch needs them."""
     state_copies: int = 10 << 30
     """Bytes of copies of a state that lies elsewhere."""
@@ -261,6 +263,7 @@ class _Reader(ApiReader):
             state=run.get("state") if "://" in run.get("state", "://") else self.directory / run["state"],
             scratch=self.directory / run["scratch"] if "scratch" in run else None,
             retain=run.get("retain", "1 minute"),
+            ahead=run.get("ahead", "1 day"),
             state_copies=run.get("state_cache_mb", 10 << 10) << 20,
             api=self.api(values),
             roles={n: self.role(n, t) for n, t in self.tables(values, "roles").items()},

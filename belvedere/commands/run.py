@@ -148,9 +148,11 @@ def run(
     costs = known_coefficients(costs_path()) if project.optimize.get("at_start") else None
     with (
         Runner(script, catalog, project, url, once=once, accept_clock=accept_clock, costs=costs) as runner,
-        start_api(catalog, runner.store_url, port, host, settings=project.api, desk=runner.server, tell=display.notice) as api,
+        start_api(
+            catalog, runner.store_url, port, host, settings=project.api, desk=runner.server, heals=True, tell=display.notice
+        ) as api,
     ):
-        runner.requests = api.requests
+        runner.requests, runner.heals = api.requests, api.heals
         display.start(api.url, runner.store_url)
         try:
             with UnderWay(quiet=json, draws=False, line_of=stamped if log is LogFormat.TEXT else log_line):

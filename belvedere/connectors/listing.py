@@ -7,6 +7,7 @@ A folder is not listed again while its time of change says that no file came or 
 from __future__ import annotations
 
 import os
+import stat
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -36,6 +37,8 @@ class _Folder:
     changed: int | None = None
     """Its time of change in nanoseconds, where the next file would move it."""
     listed: float = float("-inf")
+    waits: bool = False
+    """Whether it has a link without a target: that comes without a change of the folder."""
 
 
 class Listing:
@@ -71,6 +74,7 @@ class Listing:
             if not must_list and folder.changed == changed and now - folder.listed < LISTED_AGAIN:
                 return
             settled = time.time() - changed / 1e9 > SETTLED_SECONDS
+            folder.waits = False
             found = list(self._unknown(folder))
         except (FileNotFoundError, NotADirectoryError):
             return
@@ -80,7 +84,7 @@ class Listing:
                 f'the folder {path_text(folder.path)} of table "{self.table}" cannot be listed: {error.strerror or error}',
                 hint="give this user the right to read it; its files are taken in when it can be",
             ) from error
-        folder.changed, folder.listed = changed if settled and not found else None, now
+        folder.changed, folder.listed = changed if settled and not found and not folder.waits else None, now
         yield from found
 
     def _unknown(self, folder: _Folder) -> Iterator[SourceFile]:
@@ -88,15 +92,17 @@ class Listing:
             for entry in entries:
                 if entry.name in folder.seen:
                     continue
-                if self._is_new(folder, entry):
-                    try:
-                        found = entry.stat()
-                    except OSError:
-                        continue  # it went
+                if not self._is_new(folder, entry):
+                    folder.seen.add(entry.name)
+                    continue
+                try:
+                    found = entry.stat()
+                except OSError:  # it went, or a link has no target yet, or none but itself
+                    folder.waits = folder.waits or entry.is_symlink()
+                    continue
+                if stat.S_ISREG(found.st_mode):  # a folder may become a file of its name
                     name = name_text(folder.prefix + entry.name)
                     yield SourceFile(entry.path, found.st_size, datetime.fromtimestamp(found.st_mtime, UTC), name)
-                else:
-                    folder.seen.add(entry.name)
 
     def _is_new(self, folder: _Folder, entry: os.DirEntry[str]) -> bool:
         """Whether it is the table's, finished and not known: writers put `.` or `_` before unfinished files' names."""
@@ -104,4 +110,4 @@ class Listing:
             return False
         is_known = name_text(folder.prefix + entry.name) in self.known
         self.met += is_known
-        return not is_known and entry.is_file()
+        return not is_known

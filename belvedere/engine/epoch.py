@@ -408,7 +408,15 @@ class Engine:
         """Whether an epoch without rows would do something: it fills new and changed views, time changes a view, or heals one."""
         if self._due is None:
             self._due = self._next_due()
-        return microseconds(now) >= self._due or bool(self.quarantine.due(now))
+        return microseconds(now) >= self._due or self.is_to_heal(now)
+
+    def is_to_heal(self, now: datetime) -> bool:
+        """Whether views in quarantine are to be tried again."""
+        return bool(self.quarantine.due(now))
+
+    def try_again(self) -> None:
+        """Let the next epoch try all views in quarantine."""
+        self.quarantine.try_again()
 
     def _next_due(self) -> int:
         """The time at which time alone may change a view next, in microseconds."""

@@ -84,6 +84,11 @@ class Quarantine:
         }
         return frozenset(s for s in self._waiting | by_time if self._is_ready(s))
 
+    def try_again(self) -> None:
+        """Let the next epoch try all of them, however short a time ago they were tried."""
+        self._waiting |= {f.stage for f in self.failed}
+        self._next.clear()
+
     def begin(self, clock: datetime) -> Attempt:
         """The first attempt at an epoch."""
         return self._attempt(self.failed, self.due(clock), frozenset()) if self.failed else Attempt()

@@ -27,7 +27,7 @@ from belvedere.schema import WEIGHT
 from belvedere.store.protocol import EpochRow
 from belvedere.temporary import FULL
 from belvedere.time.entries import Entry, ProducerAct, TakenRows
-from belvedere.time.event_time import Clocks, time_text
+from belvedere.time.event_time import Clocks, ahead_rows, log_points, time_text
 from belvedere.time.intake import Intake, Waiting, refused
 
 LOG = logging.getLogger("belvedere.intake")
@@ -106,19 +106,24 @@ class Desk:
         since: datetime | None = None,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
         waiting_bytes: int = WAITING_BYTES,
+        ahead: timedelta | None = None,
     ):
         """Open the journal and take in what no epoch has had. `clocks`, `position` and `since` are those of the store's last epoch.
+        A time that is more than `ahead` of the clock moves no bound.
 
         Raises as `Journal` does, and B6144 for rows of an input that is no longer there, or has other columns.
         """
         self.catalog, self._clock, self._most = catalog, now, waiting_bytes
-        self.intake = Intake(catalog, clocks)
+        self.ahead = ahead
+        self.intake = Intake(catalog, clocks, ahead=None if ahead is None else ahead // timedelta(microseconds=1))
         self._arrived = threading.Event()
         self._keys = _Keys()
         self._unwritten: set[tuple[str, str]] = set()
         """Keys of decided requests whose records are not on the disk yet: a new segment's header must not know them."""
         self._lock = threading.Lock()
         self._bytes = 0
+        self._ahead: dict[str, int] = {}
+        """Rows of each input that were so far ahead, since the start."""
         self._last_now = microseconds(since) if since is not None else 0
         self.journal = Journal(directory, position, lambda: {"keys": self._keys.document(self._unwritten)})
         try:
@@ -255,6 +260,8 @@ class Desk:
         }
         if dropped:
             body["dropped_at"] = dropped[:TOLD]
+        if ahead := self._far_ahead(table, taken, now):
+            body["ahead"] = ahead
         if table.metadata:
             late = {row.index for row in admission.late}
             places = (
@@ -265,12 +272,34 @@ class Desk:
             body |= _made(table, taken.rows, places)
         return taken, Reply(202 if refusals else 200, body)
 
+    def _far_ahead(self, table: Input, taken: TakenRows, now: int) -> int:
+        """How many rows have a time so far ahead that it moves no bound; the log tells the first ones."""
+        if self.ahead is None or not table.watermarks:
+            return 0
+        found = ahead_rows(table, taken.rows, now + self.ahead // timedelta(microseconds=1))
+        before, self._ahead[table.id] = self._ahead.get(table.id, 0), self._ahead.get(table.id, 0) + len(found)
+        for number in log_points(before, self._ahead[table.id]):
+            text = 'row %d of "%s" has a time more than %s ahead of the clock: it is taken, and moves no bound ([run] ahead)'
+            LOG.warning(text, number, table.name, self.ahead)
+        return len(found)
+
     def _act(self, table: Input, act: ProducerAct, now: int) -> tuple[Entry, Reply]:
+        self._refuse_far_ahead(table, act, now)
         entry = self.intake.decide(replace(act, now=now))
         assert entry.column is not None
         bound = entry.moved(self.intake.clocks, self.catalog).bound(table.id, entry.column)
         told = {"stream": table.name, "column": entry.column, "bound": None if bound is None else time_text(bound)}
         return entry, Reply(200, told)
+
+    def _refuse_far_ahead(self, table: Input, act: ProducerAct, now: int) -> None:
+        """Raise B5026 for a bound that would make the rows of years late."""
+        if act.time is None or self.ahead is None or act.time <= now + self.ahead // timedelta(microseconds=1):
+            return
+        raise fail(
+            "B5026",
+            f'the bound {time_text(act.time)} of "{table.name}" is more than {self.ahead} ahead of the clock',
+            hint='no row before it would count any more; write `ahead = "..."` under [run] in belvedere.toml if it is meant',
+        )
 
     def _again(self, request: Request) -> Reply:
         """The answer to a request whose key is known."""
@@ -369,14 +398,16 @@ def open_desk(
     waiting_bytes: int = WAITING_BYTES,
     now: Callable[[], datetime] = lambda: datetime.now(UTC),
     journal: str = "",
+    ahead: timedelta | None = None,
 ) -> Desk:
     """The desk of a run whose store is at epoch `last`; about `waiting_bytes` of rows wait for an epoch at most.
 
-    `journal` is the id of the store's journal: one of another id is refused, also where there is no epoch yet.
+    `journal` is the id of the store's journal: one of another id is refused, also where there is no epoch yet. A pushed time that is more
+    than `ahead` of the clock moves no bound.
     """
     clocks = Clocks.of_document(last.bounds) if last is not None else Clocks()
     since = last.clock if last is not None else None
-    return Desk(catalog, directory, clocks, position_in(last, journal), since, now, waiting_bytes)
+    return Desk(catalog, directory, clocks, position_in(last, journal), since, now, waiting_bytes, ahead)
 
 
 __all__ = ["OFFSET", "Desk", "Reply", "Request", "open_desk", "problem"]

@@ -37,7 +37,7 @@ def encode_record(record: Record) -> bytes:
     if record.key is not None:
         header |= {"key": record.key, "digest": record.digest, "answer": record.answer}
     if isinstance(entry, TakenRows):
-        header |= {"kind": "rows", "malformed": [[m.index, m.text, m.reason] for m in entry.malformed]}
+        header |= {"kind": "rows", "malformed": [[m.index, m.text, m.reason] for m in entry.malformed], "ahead": entry.ahead}
         parts = [encode_rows(entry.rows)] + ([encode_rows(entry.late)] if entry.late is not None else [])
     else:
         header |= {"kind": entry.act.value, "time": entry.time, "column": entry.column, "strict": entry.strict}
@@ -51,7 +51,8 @@ def decode_record(payload: bytes) -> Record:
     entry: Entry
     if header["kind"] == "rows":
         malformed = tuple(Malformed(*m) for m in header["malformed"])
-        entry = TakenRows(*common, decode_rows(parts[0]), decode_rows(parts[1]) if len(parts) > 1 else None, malformed)
+        late = decode_rows(parts[1]) if len(parts) > 1 else None
+        entry = TakenRows(*common, decode_rows(parts[0]), late, malformed, header.get("ahead"))
     else:
         entry = ProducerAct(Act(header["kind"]), *common, header["time"], header["column"], header["strict"])
     return Record(entry, header.get("key"), header.get("digest", ""), header.get("answer", {}))

@@ -28,6 +28,7 @@ from belvedere.connectors.feeds import columns_of
 from belvedere.connectors.file_names import place_of
 from belvedere.connectors.reading.formats import delimiter_of, format_of, has_header
 from belvedere.connectors.reading.infer import options_of
+from belvedere.connectors.reading.long_lines import is_beginning
 from belvedere.connectors.reading.reader import read_files
 from belvedere.connectors.reading.records import READ_ERRORS, csv_fields, csv_rows, first_csv_record
 from belvedere.connectors.records import REJECTED, SourceFile, is_control, is_cut, rejected_value
@@ -70,7 +71,8 @@ def retry_rejected(
         table = catalog.inputs.get(id_)
         if table is None:
             continue
-        whole = [r for r in rows if r["table"] == id_ and r["text"] is not None and not is_control(rejected_value(r["text"]))]
+        own = (r for r in rows if r["table"] == id_ and r["text"] is not None and not is_beginning(r["reason"]))
+        whole = [r for r in own if not is_control(rejected_value(r["text"]))]
         if id_ in pushed and desk is not None:
             keys += [r[KEY] for r in whole if _is_pushed(table, r, desk)]
         elif table.source is not None:

@@ -67,6 +67,12 @@ class EpochRunner(Protocol):
     def is_due(self, now: datetime) -> bool:
         """Whether an epoch without rows would do something."""
 
+    def is_to_heal(self, now: datetime) -> bool:
+        """Whether views in quarantine are to be tried again."""
+
+    def try_again(self) -> None:
+        """Let the next epoch try all views in quarantine."""
+
     def run_epoch(
         self,
         arrivals: Mapping[str, pa.Table | DataFrame],
@@ -126,8 +132,10 @@ class RunLoop:
         clock: MachineClock | None = None,
         tell: Callable[[str], None] = lambda text: None,
         beside: Callable[[], bool] | None = None,
+        heals: Callable[[], int] = int,
     ):
-        """`watch` sees each epoch, `tell` hears of sources that cannot be looked at.
+        """`watch` sees each epoch, `tell` hears of sources that cannot be looked at. Whenever the number of `heals` changes, views in
+        quarantine are tried again at once.
 
         `beside` does a part of some other work between two epochs, and says when the loop is to end since all of it is done.
         """
@@ -137,6 +145,7 @@ class RunLoop:
         self.clock = clock or MachineClock()
         self._stopped = stopped or StopFlag()
         self._beside = beside
+        self._heals, self._healed = heals, heals()
         self._renewed = time.monotonic()
         self.leaving: Mapping[str, pa.Table] = {}
         """Records that leave with the epoch in which rejected rows arrive, with weights."""
@@ -167,6 +176,9 @@ class RunLoop:
         next_ = 0.0
         while not self._stopped.is_set():
             started = time.monotonic()
+            if self._is_to_heal():
+                self.engine.try_again()
+                next_ = started
             if started >= next_ and self._has_reason():
                 self._renew_lease()
                 next_ = started + self.settings.interval
@@ -184,6 +196,11 @@ class RunLoop:
         for notice in self.engine.exports.catch_up(wait):
             self.tell(notice)
 
+    def _is_to_heal(self) -> bool:
+        """Whether somebody has asked since the last time."""
+        before, self._healed = self._healed, self._heals()
+        return self._healed != before
+
     def _has_reason(self) -> bool:
         """Whether there may be something to do: without feeds only pushes and time bring epochs."""
         return bool(self.sources.feeds) or self.sources.pushes.has_waiting or self._is_due()
@@ -194,6 +211,8 @@ class RunLoop:
             return True
         now = self.clock.now()
         elapsed = (now - self.last.clock).total_seconds()
+        if self.engine.is_to_heal(now):
+            return True
         return (elapsed >= self.settings.clock_interval and self.engine.is_due(now)) or self.sources.idles(now)
 
     def _renew_lease(self) -> None:

@@ -91,6 +91,7 @@ class Runner:
         self.retry = seconds_of(project.spark.get("retry", "1 minute"))
         self.clock_interval = seconds_of(project.spark.get("clock", "1 s"))
         self.wait = seconds_of(project.spark.get("wait", "2 minutes"))
+        self.ahead = timedelta(seconds=seconds_of(project.ahead))
         master_of(project.spark)
         self.owner = f"{os.getpid()}-{uuid.uuid4().hex[:8]}"
         self.store = open_store(url)
@@ -116,6 +117,8 @@ class Runner:
         """What came of it."""
         self.requests: Callable[[], Requests] = dict
         """What the API has counted so far."""
+        self.heals: Callable[[], int] = int
+        """How often somebody has asked so far for views in quarantine to be tried again."""
 
     def __enter__(self) -> Self:
         return self
@@ -363,7 +366,7 @@ class Runner:
         for failed in engine.quarantine.failed:
             tell(told_failure(failed))
         run = RunSettings(self.owner, self.interval, self.once, pipeline.reads_clock, self.clock_interval)
-        loop = RunLoop(spark, engine, self.store, sources, run, watch, stopped, self.clock, tell, beside)
+        loop = RunLoop(spark, engine, self.store, sources, run, watch, stopped, self.clock, tell, beside, self.heals)
         if self.retries:
             self._retry(spark, sources, loop)
         return loop
@@ -438,7 +441,7 @@ class Runner:
         directory = parent / self.identity.id
         if journal != self.identity.id:
             take_over_unnamed(parent, directory, position_in(last, journal))
-        return open_desk(self.catalog, directory, last, waiting, self.clock.now, journal)
+        return open_desk(self.catalog, directory, last, waiting, self.clock.now, journal, self.ahead)
 
     def close(self) -> None:
         """Take no more pushes, give the lease back, close the store, end Spark."""

@@ -41,6 +41,8 @@ class TakenRows:
     rows: pa.Table
     late: pa.Table | None = None
     malformed: tuple[Malformed, ...] = ()
+    ahead: int | None = None
+    """Microseconds by which a time may be ahead of `now` to move a bound; None: without limit."""
 
     @property
     def given(self) -> int:
@@ -60,7 +62,7 @@ class TakenRows:
 
     def moved(self, clocks: Clocks, catalog: Catalog) -> Clocks:
         """The clocks after it."""
-        clocks = event_time.move_on(clocks, catalog.inputs[self.table], self.rows, self.now, self.producer)
+        clocks = event_time.move_on(clocks, catalog.inputs[self.table], self.rows, self.now, self.producer, self.ahead)
         return clocks.counted(self.table, self.given, self.late_count, len(self.malformed))
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from belvedere.catalog import Catalog, Input, InputKind, LatePolicy, Watermark
-from belvedere.plan.monotone import NEVER
+from belvedere.instants import instant
+from belvedere.plan.monotone import FOREVER, NEVER
 from belvedere.schema import INGEST_TIME, TIMESTAMP, UID, WEIGHT
 from belvedere.time import producers
 from belvedere.time.producers import STRICT, StreamClock
@@ -107,23 +107,30 @@ class Admission:
     late: tuple[LateRow, ...] = ()
 
 
-def admit(clocks: Clocks, table: Input, rows: pa.Table, now: int, producer: str | None = None) -> Admission:
-    """Judge the rows of one call (with the input's event-time columns; `_weight` < 0 is never late) and move the clocks on."""
+def admit(
+    clocks: Clocks, table: Input, rows: pa.Table, now: int, producer: str | None = None, ahead: int | None = None
+) -> Admission:
+    """Judge the rows of one call (with the input's event-time columns; `_weight` < 0 is never late) and move the clocks on.
+
+    A time more than `ahead` microseconds behind `now` moves no bound; None: each does.
+    """
     if not rows.num_rows:
         return Admission(clocks, rows)
     late: tuple[LateRow, ...] = ()
     if table.watermarks and table.late is not LatePolicy.KEEP:
-        late = _late_rows(clocks, table, rows, producer)
+        late = _late_rows(clocks, table, rows, producer, FOREVER if ahead is None else now + ahead)
     taken = rows
     if late:
         used = np.ones(rows.num_rows, dtype=bool)
         used[[r.index for r in late]] = False
         taken = rows.filter(pa.array(used))
-    moved = move_on(clocks, table, taken, now, producer)
+    moved = move_on(clocks, table, taken, now, producer, ahead)
     return Admission(moved.counted(table.id, rows.num_rows, len(late)), taken, late)
 
 
-def move_on(clocks: Clocks, table: Input, taken: pa.Table, now: int, producer: str | None = None) -> Clocks:
+def move_on(
+    clocks: Clocks, table: Input, taken: pa.Table, now: int, producer: str | None = None, ahead: int | None = None
+) -> Clocks:
     """The clocks after rows that were taken: what they imply for the bounds. They are not judged, and not counted."""
     arriving = _arriving(taken)
     if not arriving.any():
@@ -132,6 +139,7 @@ def move_on(clocks: Clocks, table: Input, taken: pa.Table, now: int, producer: s
         implied = None
         if mark.delay is not None:
             times, known = _times(taken, mark.column, arriving)
+            known &= times <= (FOREVER if ahead is None else now + ahead)
             implied = int(times[known].max()) - mark.delay if known.any() else None
         clocks = clocks.moved(table.id, mark.column, producers.rows_seen, producer, implied, now)
     return clocks
@@ -187,9 +195,12 @@ def late_rows(table: Input, late_table: Input, rows: pa.Table, late: tuple[LateR
 
 
 def time_text(micros: int) -> str:
-    """Microseconds since 1970 as RFC 3339."""
-    time: datetime = pa.scalar(micros, pa.int64()).cast(TIMESTAMP).as_py()
-    return time.isoformat().replace("+00:00", "Z")
+    """Microseconds since 1970 as RFC 3339; a year outside 1 to 9999 has more digits and a sign, as ISO 8601 expands it."""
+    try:
+        return instant(micros).isoformat().replace("+00:00", "Z")
+    except OverflowError:
+        text = str(np.datetime64(micros, "us")).removesuffix(".000000")
+        return f"{text if text.startswith('-') else f'+{text}'}Z"
 
 
 def log_points(before: int, after: int) -> tuple[int, ...]:
@@ -214,21 +225,33 @@ def _times(rows: pa.Table, name: str, arriving: npt.NDArray[np.bool_]) -> tuple[
     return np.asarray(pc.fill_null(column, LOWEST).to_numpy(), dtype=np.int64), known
 
 
-def _late_rows(clocks: Clocks, table: Input, rows: pa.Table, producer: str | None) -> tuple[LateRow, ...]:
+def ahead_rows(table: Input, rows: pa.Table, last: int) -> list[int]:
+    """The places of rows with a time behind `last` (microseconds) in a column whose rows move its bound."""
+    arriving, found = _arriving(rows), np.zeros(rows.num_rows, dtype=bool)
+    for mark in table.watermarks:
+        if mark.delay is not None:
+            times, known = _times(rows, mark.column, arriving)
+            found |= known & (times > last)
+    places: list[int] = np.flatnonzero(found).tolist()
+    return places
+
+
+def _late_rows(clocks: Clocks, table: Input, rows: pa.Table, producer: str | None, last: int) -> tuple[LateRow, ...]:
+    """`last` is the last time that moves a bound."""
     arriving, size = _arriving(rows), rows.num_rows
     given = [(w, clocks.clock(table.id, w.column), *_times(rows, w.column, arriving)) for w in table.watermarks]
     if len(given) > 1:
-        return _late_by_any(given, producer, size)
+        return _late_by_any(given, producer, size, last)
     mark, clock, times, known = given[0]
     least = np.full(size, _or_lowest(clock.least_for(producer)), dtype=np.int64)
     if mark.delay is not None:
-        implied = np.where(known, times, LOWEST + mark.delay) - mark.delay
+        implied = np.where(known & (times <= last), times, LOWEST + mark.delay) - mark.delay
         least[1:] = np.maximum(least[1:], np.maximum.accumulate(implied)[:-1])
     found = np.flatnonzero(known & (times < least))
     return tuple(LateRow(int(i), mark.column, int(times[i]), int(least[i])) for i in found)
 
 
-def _late_by_any(given: list[_Given], producer: str | None, size: int) -> tuple[LateRow, ...]:
+def _late_by_any(given: list[_Given], producer: str | None, size: int, last: int) -> tuple[LateRow, ...]:
     """With several event-time columns, row by row: a row that is late by one does not move the others."""
     least = [_or_lowest(clock.least_for(producer)) for _, clock, _, _ in given]
     found = []
@@ -239,7 +262,7 @@ def _late_by_any(given: list[_Given], producer: str | None, size: int) -> tuple[
             found.append(LateRow(index, mark.column, int(times[index]), least[broken]))
             continue
         for n, (mark, _, times, known) in enumerate(given):
-            if mark.delay is not None and known[index]:
+            if mark.delay is not None and known[index] and times[index] <= last:
                 least[n] = max(least[n], int(times[index]) - mark.delay)
     return tuple(found)
 

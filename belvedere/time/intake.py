@@ -9,18 +9,15 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 
-import numpy as np
 import pyarrow as pa
 
 from belvedere.catalog import Catalog, Input, LatePolicy
 from belvedere.errors import BelvedereError, Diagnostic, fail
-from belvedere.schema import TIMESTAMP
 from belvedere.time import event_time
 from belvedere.time.arrival import with_arrival, with_place
 from belvedere.time.entries import Act, Entry, Malformed, ProducerAct, TakenRows
-from belvedere.time.event_time import Admission, Clocks, Counts, LateRow, log_points
+from belvedere.time.event_time import Admission, Clocks, Counts, LateRow, log_points, time_text
 
 LOG = logging.getLogger("belvedere.late")
 TOLD_AT_ONCE = 10
@@ -71,6 +68,8 @@ class Intake:
     catalog: Catalog
     clocks: Clocks = field(default_factory=Clocks)
     entries: list[Entry] = field(default_factory=list)
+    ahead: int | None = None
+    """Microseconds by which a time may be ahead of the clock at its arrival to move a bound; None: without limit."""
 
     def resume(self, clocks: Clocks) -> None:
         """Go on from committed clocks: what still waits for an epoch moves them again in the same way."""
@@ -90,13 +89,13 @@ class Intake:
         if producer is not None:
             self.event_time_column(table, None)
         rows = with_arrival(table, rows, now)
-        admission = event_time.admit(self.clocks, table, rows, now, producer)
+        admission = event_time.admit(self.clocks, table, rows, now, producer, self.ahead)
         late_table = self.catalog.late_of(table.id)
         late = None
         if admission.late and late_table is not None:
             tell_late(table, self.clocks, admission)
             late = event_time.late_rows(table, late_table, rows, admission.late)
-        return TakenRows(table.id, now, producer, admission.taken, late, tuple(malformed)), admission
+        return TakenRows(table.id, now, producer, admission.taken, late, tuple(malformed), self.ahead), admission
 
     def insert(self, table: Input, rows: pa.Table, now: int, producer: str | None = None) -> None:
         """Take rows in. Late rows go to `LATE(T)`; raises B5024 naming them where the stream rejects them."""
@@ -177,8 +176,4 @@ def refused(table: Input, row: LateRow) -> Diagnostic:
 
 
 def _time(micros: int) -> str:
-    try:
-        time: datetime = pa.scalar(micros, pa.int64()).cast(TIMESTAMP).as_py()
-    except OverflowError:  # a year that Python's times have not
-        return str(np.datetime64(micros, "us")).replace("T", " ")
-    return time.replace(tzinfo=None).isoformat(" ")
+    return time_text(micros).replace("T", " ").removesuffix("Z")

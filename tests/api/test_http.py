@@ -6,6 +6,7 @@ import json
 import os
 import re
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -15,11 +16,14 @@ from api_reader import MemoryReader
 from starlette.testclient import TestClient
 
 from belvedere.api.http.server import Application, ServerSettings
+from belvedere.api.http.status import status_of
 from belvedere.api.limits import Limits
 from belvedere.api.serving import lazy_reader
+from belvedere.compiler import compile_script
 from belvedere.errors import fail
-from belvedere.instants import instant
+from belvedere.instants import instant, microseconds
 from belvedere.store.protocol import EpochRow
+from belvedere.time.event_time import Clocks, send_bound
 
 CATALOG = example.catalog()
 
@@ -296,3 +300,60 @@ def test_aliases_are_quoted_as_json_only(client: TestClient, reader: MemoryReade
     alias = "a" * 300
     answer = client.post("/graphql", json={"query": f"{{ {alias}: things(limit: 1) {{ {alias}: id }} }}"}).json()
     assert answer["data"] == {alias: [{alias: 1}]}
+
+
+def test_times_beyond_those_of_python_are_shown() -> None:
+    """A bound of the year 9999 is one of the year 10000 for a window of ten minutes behind it."""
+    script = """
+    CREATE STREAM T (at TIMESTAMP NOT NULL, WATERMARK FOR at AS at - INTERVAL 1 MINUTE);
+    V := SELECT wend, count(*) AS n FROM Tumble(data => TABLE(T), timecol => DESCRIPTOR(at), dur => INTERVAL '1' DAY) GROUP BY wend;
+    """
+    catalog = compile_script(script).catalog
+    last = microseconds(datetime.max.replace(tzinfo=UTC))
+    for bound, shown in (
+        (last, "9999-12-31T23:59:59.999999Z"),
+        (last + 1, "+10000-01-01T00:00:00Z"),
+        (-(10**17), "-1199-02-15T14:13:20Z"),
+    ):
+        clocks = send_bound(Clocks(), catalog.inputs["T"], "at", bound, 0, None, False)
+        row = EpochRow(1, instant(0), bounds=clocks.as_document())
+        found = status_of(catalog, row, True)
+        assert found["inputs"][0]["event_time"][0]["bound"] == shown
+        assert all(f["below"] for v in found["views"] for f in v["final"])
+
+
+def test_every_address_answers_an_unexpected_error_as_a_problem(reader: MemoryReader, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*given: Any, **named: Any) -> Any:
+        raise OverflowError("date value out of range")
+
+    with client_of(reader) as client:
+        application: Any = client.app
+        for name in ("last_epoch", "seen", "in_planner"):
+            monkeypatch.setattr(application, name, broken)
+        for method, path in (
+            ("GET", "/status"),
+            ("GET", "/metrics"),
+            ("GET", "/readyz"),
+            ("GET", "/schema.graphql"),
+            ("GET", "/openapi.json"),
+            ("GET", "/streams/Events/events"),
+            ("POST", "/quarantine/retry"),
+        ):
+            application.heals = True
+            answer = client.request(method, path)
+            assert (answer.status_code, answer.headers["content-type"], path) == (500, "application/problem+json", path)
+            assert (answer.json()["code"], answer.json()["status"]) == ("B8009", 500)
+            assert "out of range" not in answer.text
+        assert "B8009" in client.post("/graphql", json={"query": "{ things { id } }"}).text
+
+
+def test_an_error_before_any_route_is_a_problem(reader: MemoryReader, monkeypatch: pytest.MonkeyPatch) -> None:
+    with client_of(reader) as client:
+        application: Any = client.app
+
+        def broken(*given: Any) -> Any:
+            raise KeyError("x")
+
+        monkeypatch.setattr(application._gate, "enter", broken)
+        answer = client.get("/status")
+        assert (answer.status_code, answer.json()["code"]) == (500, "B8009")

@@ -38,6 +38,7 @@ RIGHTS: dict[str, Right | None] = {
     "/rest": Right.READ,
     "/mcp": Right.READ,
     "/graphql": None,
+    "/quarantine/retry": Right.ADMIN,
     "/streams/{name}/events": Right.READ,
     "/streams/{name}": Right.PUSH,
     "/streams/{name}/bound": Right.PUSH,

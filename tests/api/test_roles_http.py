@@ -133,7 +133,7 @@ READS = ("/schema.graphql", "/openapi.json", "/lineage", "/streams/NewOrders/eve
         ("till", {"push"}),
         ("monitor", {"status"}),
         ("looker", {"status"}),
-        ("everything", {"read", "push", "status"}),
+        ("everything", {"read", "push", "status", "admin"}),
         (signed({"role": "nobody"}), set()),
     ],
 )
@@ -149,6 +149,7 @@ def test_rights(client: TestClient, token: str, allowed: set[str]) -> None:
                 for p in ("/schema.graphql", "/openapi.json", "/lineage", "/streams/NewOrders/events?x=1")
             ],
         ),
+        ("admin", [client.post("/quarantine/retry", headers=bearer(token))]),
         ("push", [client.post(p, json=row, headers=bearer(token)) for p in ("/streams/Orders", "/streams/Orders/close")]),
     ):
         refused = {a.status_code == 403 for a in answers}

@@ -46,7 +46,8 @@ def test_new_files_of_a_table(tmp_path: Path, scanned: list[str]) -> None:
     assert names(found.new_files()) == names(new[2:])
     found.add(new[2:])
     assert {f.name for f in new} < found.known
-    # a folder that has not changed for a while is not listed again, until it changes or the time is up
+    # a folder that has not changed for a while is not listed again, until it changes or the time is up, unless a link waits for its target
+    (folder / "dangling.json").unlink()
     for path in (folder, tmp_path):
         os.utime(path, (1, 1))
     assert found.new_files() == []
@@ -85,3 +86,26 @@ def test_folders_that_come_and_go(tmp_path: Path) -> None:
     (tmp_path / "data" / "T").mkdir(parents=True)
     (tmp_path / "data" / "T" / "a.json").write_text("x")
     assert names(found.new_files(must_list=True)) == ["a.json"]
+
+
+def test_links_and_folders_that_become_files_are_read_when_they_are_there(tmp_path: Path) -> None:
+    """A link whose target comes later, a link to itself, a folder of a file's name: none of them holds up the others."""
+    folder = tmp_path / "T"
+    (folder / "later.json").mkdir(parents=True)
+    os.symlink(tmp_path / "target", folder / "waiting.json")
+    os.symlink(folder / "self.json", folder / "self.json")
+    os.utime(folder, (1, 1))  # settled long ago
+    (tmp_path / "T.json").mkdir()
+    found = Listing(str(tmp_path), "T", ())
+    assert names(found.new_files()) == []
+    (tmp_path / "target").write_text("x")  # the folder with the link does not change
+    new = found.new_files()
+    assert names(new) == ["waiting.json"]
+    found.add(new)
+    (folder / "later.json").rmdir()
+    (folder / "later.json").write_text("x")
+    (tmp_path / "T.json").rmdir()
+    (tmp_path / "T.json").write_text("x")
+    (folder / "self.json").unlink()
+    (folder / "self.json").write_text("x")
+    assert names(found.new_files(must_list=True)) == ["T.json", "later.json", "self.json"]

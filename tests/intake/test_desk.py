@@ -110,6 +110,28 @@ def test_late_rows_are_refused_one_by_one_and_recorded(counter: Counter) -> None
     assert (counts.given, counts.used, counts.late, counts.malformed) == (4, 2, 1, 1)
 
 
+def test_times_far_ahead_of_the_clock_move_no_bound(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A row of the year 9999 is taken; the rows behind it, in the same push and later, are as late as without it."""
+    far, now = "9999-12-31T23:59:59.999999+00:00", DAY + timedelta(hours=12)
+
+    def opened() -> Desk:
+        return Desk(CATALOG, tmp_path / "j", Clocks(), Position(), now=lambda: now, ahead=timedelta(days=1))
+
+    desk = opened()
+    (first,) = desk.take([push("Idling", {"bidtime": far, "price": 1}, {"bidtime": at("8:07")}, {"bidtime": at("8:06")})])
+    assert (first.body["taken"], first.body["refused"], first.body["ahead"]) == (2, 1, 1)
+    assert "more than 1 day, 0:00:00 ahead of the clock" in caplog.text
+    (bound,) = desk.take([act(Act.BOUND, "Idling", "48:00")])
+    assert (bound.status, bound.body["code"]) == (422, "B5026")
+    desk.journal.close()
+    desk = opened()  # what the journal has is judged as it was
+    (second,) = desk.take([push("Idling", {"bidtime": at("8:06")}, {"bidtime": at("8:08")})])
+    assert (second.body["taken"], second.body["refused"], "ahead" in second.body) == (1, 1, False)
+    bidtime = desk.intake.clocks.bound("Idling", "bidtime")
+    assert bidtime == microseconds(datetime.fromisoformat(at("8:08")))
+    desk.journal.close()
+
+
 def test_dropped_rows_are_counted_and_nobody_is_refused(counter: Counter) -> None:
     counter.take(act(Act.BOUND, "Dropping", "9:00"))
     (answer,) = counter.take(push("Dropping", {"bidtime": at("8:00")}, {"bidtime": at("9:00")}))

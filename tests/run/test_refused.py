@@ -68,7 +68,11 @@ def test_files_that_spark_cannot_read(spark: Any, tmp_path: Path, monkeypatch: p
     failing = spark.sql("SELECT raise_error('damaged') AS id")
     monkeypatch.setattr(source_files, "frames_of", lambda reading, files, in_driver: iter([failing]))
     file = SourceFile(str(tmp_path / "a.json"), 10, datetime.now(UTC))
-    with pytest.raises(BelvedereError, match="B6022"):
+    taken = source_files.read_files(spark, "T", [file], [Column("id", pa.int64())], {})
+    assert (taken.rows.num_rows, taken.refused) == (0, 1)
+    assert "cannot be read by Spark" in taken.rejected[0].reason
+    failing = spark.sql("SELECT raise_error('out of memory') AS id")
+    with pytest.raises(BelvedereError, match="B6022"):  # no fault of the file
         source_files.read_files(spark, "T", [file], [Column("id", pa.int64())], {})
 
 

@@ -58,7 +58,7 @@ def own_key(claims: Claims, key: str | None) -> str | None:
 
 _PASSING = ("exp", "iat", "nbf", "jti")
 """Claims that the next token of the same caller has otherwise."""
-_DEED = {Right.READ: "read", Right.PUSH: "push rows", Right.STATUS: "see the status"}
+_DEED = {Right.READ: "read", Right.PUSH: "push rows", Right.STATUS: "see the status", Right.ADMIN: "administer the run"}
 _HINT = "ask with another token; belvedere.toml says what each role may do"
 
 

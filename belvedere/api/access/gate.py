@@ -107,7 +107,7 @@ class Gate:
         if refused is not None or method == "OPTIONS":
             return refused
         if not is_open:
-            allowed = self._settings.pushing if needed is Right.PUSH else self._settings.origins
+            allowed = self._settings.pushing if needed in (Right.PUSH, Right.ADMIN) else self._settings.origins
             try:
                 self.refuse_foreign(method, headers, allowed)
             except RequestError as error:

@@ -15,9 +15,11 @@ from threading import Lock
 BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
 """Upper bounds in seconds."""
 OUTCOMES = ("ok", "refused", "failed", "not_ready")
-_FIELDS = len(OUTCOMES) + len(BUCKETS) + 1 + 1 + 1
+_FIELDS = len(OUTCOMES) + len(BUCKETS) + 1 + 1 + 1 + 1
 _MICROSECONDS = len(OUTCOMES) + len(BUCKETS) + 1
 _MISSES = _MICROSECONDS + 1
+_HEALS = _MISSES + 1
+"""How often somebody has asked for views in quarantine to be tried again: the run looks here."""
 
 
 def shared_file(processes: int, endpoints: int = 0) -> int:
@@ -68,6 +70,10 @@ class AllCounts:
         """Each count over all processes."""
         return [sum(self._cells[p * self._width + f] for p in range(self._processes)) for f in range(self._width)]
 
+    def heals(self) -> int:
+        """How often views in quarantine were to be tried again."""
+        return self.sums()[_HEALS]
+
     def requests(self) -> dict[str, tuple[int, float]]:
         """How many requests read each endpoint, and how many seconds they took."""
         sums = self.sums()[_FIELDS:]
@@ -92,6 +98,10 @@ class Metrics:
     def missed(self, misses: int) -> None:
         """How many operations this process had to parse so far."""
         self._own[_MISSES] = misses
+
+    def asks_to_heal(self) -> None:
+        """Views in quarantine are to be tried again."""
+        self._own[_HEALS] += 1
 
     def read(self, endpoints: Iterable[str], seconds: float) -> None:
         """One read of these endpoints together, which took so long."""

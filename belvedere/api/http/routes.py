@@ -20,8 +20,10 @@ from starlette.types import ASGIApp
 from belvedere.api.failures import AGAIN, BAD_REQUEST, NOT_ALLOWED, NOT_FOUND, RequestError
 from belvedere.api.http.console_routes import console_routes
 from belvedere.api.http.guarded import Mount, Route, Way
+from belvedere.api.http.healing import healing_routes
 from belvedere.api.http.pushes import CLAIMS, problem_answer, push_routes
 from belvedere.api.http.status import STATE_FIGURES, state_figures
+from belvedere.api.http.unexpected import handled
 from belvedere.api.http.view_metrics import view_metrics
 from belvedere.api.live.sse import events_of, is_passing, no_events_yet, plain_events
 from belvedere.catalog import Catalog, Right
@@ -44,6 +46,7 @@ def routes(application: Application, catalog: Catalog, graphql: ASGIApp, mcp: AS
         *_described(application),
         *console_routes(application, catalog),
         Route("/streams/{name}/events", partial(_events, application), right=Right.READ, methods=["GET"]),
+        *healing_routes(application),
         *push_routes(application.seen, application.desk, limits.push, limits.push_rows),
     ]
 
@@ -52,7 +55,7 @@ def routed(of: Sequence[Route | Mount]) -> Starlette:
     """What answers requests to these routes; errors are told as problems (RFC 9457). An address with a slash too many is not there: a
     redirect would name the host that the client made up.
     """
-    handlers: Any = {RequestError: _failed, BelvedereError: _failed, HTTPException: _refused}
+    handlers: Any = {RequestError: _failed, BelvedereError: _failed, HTTPException: _refused, Exception: handled}
     made = Starlette(routes=of, exception_handlers=handlers)
     made.router.redirect_slashes = False
     return made

@@ -34,6 +34,7 @@ from belvedere.api.http.metrics import Metrics
 from belvedere.api.http.pushes import CLAIMS, problem_answer
 from belvedere.api.http.routes import routed, routes
 from belvedere.api.http.status import seen_status, status_of
+from belvedere.api.http.unexpected import guarded
 from belvedere.api.live.event_streams import EventStreams, How, Told
 from belvedere.api.live.sse import EVENTS, graphql_events, is_passing, no_events_yet, takes_events_alone
 from belvedere.api.live.websockets import Session
@@ -76,7 +77,10 @@ class Application:
         metrics: Metrics | None = None,
         desk: DeskClient | None = None,
         open_whole: Callable[[], Reader] | None = None,
+        heals: bool = False,
     ):
+        """`heals`: the process that started this one runs epochs, and hears when views in quarantine are to be tried again."""
+        self.heals, self.catalog = heals, catalog
         self.desk = desk or DeskClient(None)
         self.settings = settings or ServerSettings()
         self.metrics = metrics or Metrics(endpoints=catalog.endpoints)
@@ -96,13 +100,13 @@ class Application:
         self.routes = routes(self, catalog, self._graphql, self._model_context)
         self._ways, self._others = Ways(self.routes), routed(self.routes)
         self._reading, self._pushing = self._outer(self.settings.origins), self._outer(self.settings.pushing)
-        self._direct = Compressed(self._respond)
+        self._direct = Compressed(guarded(self._respond))
         self._ending = False
         self._under_way = 0
         self._sessions: set[Session] = set()
 
     def _outer(self, origins: tuple[str, ...]) -> ASGIApp:
-        return Compressed(CrossOrigin(self._respond, origins, self.settings.headers))
+        return Compressed(CrossOrigin(guarded(self._respond), origins, self.settings.headers))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope.get("path") == "/graphql/":  # as many frameworks write their own
@@ -122,7 +126,7 @@ class Application:
         """
         if scope["method"] == "POST" and all(name != b"origin" for name, _ in scope["headers"]):
             return self._direct
-        return self._pushing if self._needed(scope) is Right.PUSH else self._reading
+        return self._pushing if self._needed(scope) in (Right.PUSH, Right.ADMIN) else self._reading
 
     def _needed(self, scope: Scope) -> Needed:
         """What a request needs; one that asks for leave needs what the request that it is about does."""

@@ -47,6 +47,8 @@ class Assignment:
     processes: int
     desk: int | None = None
     """The descriptor of a socket to the desk that takes pushes; None where nobody does."""
+    heals: bool = False
+    """Whether the process that starts this one runs epochs."""
 
 
 def serve(assignment: Assignment, pipe: BinaryIO) -> None:
@@ -56,7 +58,7 @@ def serve(assignment: Assignment, pipe: BinaryIO) -> None:
     reader = partial(open_served_reader, assignment.store_url, made.limits.seconds, made.connections)
     desk = DeskClient(None if assignment.desk is None else socket.socket(fileno=assignment.desk))
     whole = partial(open_reader, assignment.store_url, made.limits.seconds)
-    application = Application(assignment.catalog, reader, made, metrics, desk, whole)
+    application = Application(assignment.catalog, reader, made, metrics, desk, whole, assignment.heals)
     _allow_descriptors()
     shorten_collections()
     config = uvicorn.Config(

@@ -27,12 +27,15 @@ from belvedere.api.http.metrics import AllCounts, shared_file
 from belvedere.api.http.server import LOCAL_HOSTS, ServerSettings
 from belvedere.api.limits import limits_of
 from belvedere.api.serving.child import Assignment
+from belvedere.api.serving.orphans import has_orphans
 from belvedere.api.serving.supervisor import Supervisor
 from belvedere.catalog import ALL_RIGHTS, Catalog, Right
 from belvedere.errors import BelvedereError, fail
 from belvedere.intake.wire import DeskServer
 
 DEFAULT_PORT = 8080
+ORPHANS_SECONDS = 15.0
+"""Seconds for which a start waits for a port while processes of a killed run are there."""
 PUBLIC_RATE = 200
 """Requests a second that one address may send to a process, where the API listens on a public address and nothing else is said."""
 
@@ -49,6 +52,8 @@ class Serving:
     """What a process that is started again inherits: the listening socket and the counts."""
     requests: Callable[[], Mapping[str, tuple[int, float]]] = dict
     """How many requests have read each relation and query template so far, and how many seconds they took."""
+    heals: Callable[[], int] = int
+    """How often somebody has asked so far for views in quarantine to be tried again."""
 
     def alive(self) -> bool:
         """Whether all processes run now."""
@@ -90,18 +95,20 @@ def start_api(
     processes: int | None = None,
     settings: Mapping[str, Any] | None = None,
     desk: DeskServer | None = None,
+    heals: bool = False,
     tell: Callable[[str], None] = lambda text: None,
 ) -> Serving:
     """Start serving a catalog's public views out of a store, which may not be there yet.
 
-    `desk` takes what clients push; without one pushes are refused. `port` 0 takes a free one, None 8080 if that is
+    `desk` takes what clients push; without one pushes are refused. `heals`: the caller looks at `Serving.heals`.
+    `port` 0 takes a free one, None 8080 if that is
     free. `settings` is the project file's `[api]`. Raises B8010 for a public address without a token, B8012 where the port is
     taken. `tell` is called, in another thread, for each process that died and was started again.
     """
     made = server_settings(host, settings or {})
     count = processes or max(1, min(4, os.cpu_count() or 1))
     with ExitStack() as held:
-        listener = held.enter_context(_listen_by_default(host) if port is None else _listen(host, port))
+        listener = held.enter_context(_listen_by_default(host) if port is None else _listen_soon(host, port))
         counts = shared_file(count, len(catalog.endpoints))
         held.callback(os.close, counts)
         known = AllCounts(counts, count, catalog.endpoints)
@@ -110,13 +117,15 @@ def start_api(
             known.restarted()
             tell(f"a process of the API ended ({how}) and was started again")
 
-        assignments = [Assignment(catalog, store_url, made, listener.fileno(), counts, i, count) for i in range(count)]
+        assignments = [
+            Assignment(catalog, store_url, made, listener.fileno(), counts, i, count, heals=heals) for i in range(count)
+        ]
         supervisors = []
         for assignment in assignments:
             supervisors.append(Supervisor(partial(_start, assignment, desk), again))
             held.callback(supervisors[-1].close)
         shown, bound = f"[{host}]" if ":" in host else host, listener.getsockname()[1]
-        return Serving(f"http://{shown}:{bound}", host, bound, tuple(supervisors), held.pop_all(), known.requests)
+        return Serving(f"http://{shown}:{bound}", host, bound, tuple(supervisors), held.pop_all(), known.requests, known.heals)
 
 
 def server_settings(host: str, settings: Mapping[str, Any]) -> ServerSettings:
@@ -172,6 +181,18 @@ def _listen_by_default(host: str) -> socket.socket:
         return _listen(host, DEFAULT_PORT)
     except BelvedereError:
         return _listen(host, 0)
+
+
+def _listen_soon(host: str, port: int) -> socket.socket:
+    """Listen as soon as the processes of a run that was killed let go of the port. Raises B8012."""
+    end = time.monotonic() + ORPHANS_SECONDS
+    while True:
+        try:
+            return _listen(host, port)
+        except BelvedereError:
+            if time.monotonic() > end or not has_orphans():
+                raise
+        time.sleep(0.05)
 
 
 def _listen(host: str, port: int) -> socket.socket:

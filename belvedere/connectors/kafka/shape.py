@@ -18,6 +18,7 @@ from confluent_kafka import Message
 from belvedere.connectors.kafka.formats import format_named
 from belvedere.connectors.kafka.formats.decoded import Decoded, nullable, placed
 from belvedere.connectors.kafka.keys import KeyFormat
+from belvedere.connectors.reading.long_lines import SHOWN, limit_of, too_long
 from belvedere.errors import fail
 from belvedere.functions.types import type_text
 from belvedere.schema import TIMESTAMP, WEIGHT, Column
@@ -154,18 +155,38 @@ class Shape:
         decoded = self._values(messages, gone)
         keys = self._keys(messages, gone)
         whole = self._whole(decoded.rows, keys.rows, messages, gone)
-        refused = {**rows_beyond(whole, self.columns), **self._bad_keys(messages), **decoded.refused, **keys.refused, **lost}
+        long = {n: too_long("the message") for n, m in enumerate(messages) if self._is_long(m.value())}
+        refused = {
+            **rows_beyond(whole, self.columns),
+            **self._bad_keys(messages),
+            **decoded.refused,
+            **keys.refused,
+            **lost,
+            **long,
+        }
         undecided = {n: t for n, t in decoded.undecided.items() if n not in refused}
         return Chunk(
             label,
             whole,
             tuple(Undecided(n, messages[n].offset(), t) for n, t in sorted(undecided.items())),
-            tuple(Refused(n, messages[n].offset(), _text(messages[n].value()), r) for n, r in sorted(refused.items())),
+            tuple(Refused(n, messages[n].offset(), self._shown(messages[n].value()), r) for n, r in sorted(refused.items())),
         )
 
+    @property
+    def _limit(self) -> int:
+        return limit_of(self.options)
+
+    def _is_long(self, value: bytes | None) -> bool:
+        return value is not None and len(value) > self._limit
+
+    def _shown(self, value: bytes | None) -> str | None:
+        """The text of a message that is refused; of one that is too long its beginning."""
+        found = _text(value[: 4 * SHOWN] if value is not None and self._is_long(value) else value)
+        return found[:SHOWN] if found is not None and self._is_long(value) else found
+
     def _values(self, messages: Sequence[Message], gone: Sequence[int]) -> Decoded:
-        """What the values say."""
-        values: list[bytes | None] = [m.value() for m in messages]
+        """What the values say; those that are too long are not looked at."""
+        values: list[bytes | None] = [None if self._is_long(v := m.value()) else v for m in messages]
         lost: dict[int, str] = {}
         if self._keys_are_values:
             for place in gone:

@@ -7,11 +7,14 @@ into one field: its line is a record without fields, and the lines after it are 
 from __future__ import annotations
 
 import csv
+import io
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import NamedTuple
+
+from belvedere.connectors.reading.long_lines import SHOWN, STEP, too_long
 
 LONGEST = 1 << 24
 """Characters of the longest record."""
@@ -25,6 +28,24 @@ class CsvRecord(NamedTuple):
     line: int
     fields: list[str] | None
     text: str = ""
+    fault: str | None = None
+    """Why it is no record, where that is no quote: it is too long."""
+
+
+class LongLine(str):
+    """The beginning of a line that is too long."""
+
+
+def bounded_lines(text: io.TextIOBase, limit: int) -> Iterator[str]:
+    """The lines with their ends; of one above `limit` characters its beginning, in memory that does not grow with it."""
+    while line := text.readline(limit + 1):
+        if len(line) <= limit:
+            yield line
+            continue
+        beginning = line[:SHOWN]
+        while line and not line.endswith(("\n", "\r")):
+            line = text.readline(STEP)
+        yield LongLine(beginning)
 
 
 @dataclass
@@ -35,6 +56,8 @@ class _Lines:
     held: list[str] = field(default_factory=list)
     ended: bool = False
     size: int = 0
+    long: LongLine | None = None
+    """A line that is too long: no record goes on with it."""
 
     def __iter__(self) -> Iterator[str]:
         return self
@@ -43,6 +66,9 @@ class _Lines:
         line = None if self.size > LONGEST else next(self.lines, None)
         if line is None:
             self.ended = True
+            raise StopIteration
+        if isinstance(line, LongLine):
+            self.ended, self.long = True, line
             raise StopIteration
         self.held.append(line)
         self.size += len(line)
@@ -61,6 +87,12 @@ def csv_records_of(lines: Iterable[str], delimiter: str, *, is_whole: bool = Tru
                 yield CsvRecord(start, fields)
             start += len(given.held)
             given.held, given.size = [], 0
+        if given.long is not None:
+            rest = chain([given.long], rest) if given.held else rest
+            if not given.held:
+                yield CsvRecord(start, None, given.long, too_long("the line"))
+                start += 1
+                continue
         if not given.held or not is_whole:
             return
         yield CsvRecord(start, None, given.held[0].rstrip("\r\n"))

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from belvedere.connectors.reading.formats import delimiter_of, first_line, has_header
+from belvedere.connectors.reading.long_lines import STEP, limit_of
 from belvedere.connectors.reading.parquet import parquet_records
 from belvedere.connectors.reading.records import (
     FAULT,
@@ -55,11 +56,11 @@ class Piece:
     def batches(self) -> Iterator[pa.RecordBatch]:
         """The records. Raises one of `READ_ERRORS` where the file cannot be read to its end."""
         if self.format == "json":
-            return json_records(self.path, self.name, self.start, self.end, self.first)
+            return json_records(self.path, self.name, self.start, self.end, self.first, limit_of(self.options))
         if self.format == "csv":
             delimiter = delimiter_of(self.path, self.options)
-            return csv_records(self.path, self.name, delimiter, has_header(self.options))
-        return parquet_records(self.path, self.name, self.schema, self.groups, self.first)
+            return csv_records(self.path, self.name, delimiter, has_header(self.options), limit_of(self.options))
+        return parquet_records(self.path, self.name, self.schema, self.groups, self.first, limit_of(self.options))
 
 
 def what_is_wrong(format_: str, error: BaseException) -> str:
@@ -83,9 +84,12 @@ def _lines(piece: Piece, size: int) -> Iterator[Piece]:
     with open(piece.path, "rb") as file:
         start, first = 0, piece.first
         while block := file.read(size):
-            block += file.readline()
-            yield replace(piece, start=start, end=start + len(block), first=first, size=len(block))
-            start, first = start + len(block), first + block.count(b"\n")
+            length, lines = len(block), block.count(b"\n")
+            while block and not block.endswith(b"\n"):
+                block = file.readline(STEP)  # a line may be long
+                length, lines = length + len(block), lines + block.endswith(b"\n")
+            yield replace(piece, start=start, end=start + length, first=first, size=length)
+            start, first = start + length, first + lines
 
 
 def _row_groups(piece: Piece, size: int) -> Iterator[Piece]:

@@ -7,11 +7,12 @@ tasks: by the same code (`pieces`). Which files are new is not decided here.
 
 from __future__ import annotations
 
+import re
 import shutil
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -31,12 +32,15 @@ from belvedere.connectors.reading.rows import NOT_JSON, REASON, collectable
 from belvedere.connectors.records import RejectedRow, SourceFile, path_text
 from belvedere.engine.rows import Rows, fits_parquet
 from belvedere.engine.scratch import PREFIX, Scratch, write_frame
-from belvedere.errors import fail
+from belvedere.errors import BelvedereError, fail
 from belvedere.functions.types import quote
 from belvedere.schema import Column
 from belvedere.temporary import scratch_folder
 from belvedere.time.entries import BoundMark
 
+UNREADABLE = "B6022"
+PASSING = re.compile(r"memory|space|cancel|abort|shut|lost|timed? ?out|connect", re.I)
+"""What says that a machine failed, and not a file."""
 FORMAT_NAMES = ("json", "csv", "parquet")
 MOST_LINES = 1 << 40
 SMALL_BYTES = CHUNK_BYTES
@@ -72,8 +76,50 @@ def read_files(
 
     Up to `small_bytes` (`SMALL_BYTES`) on disk are read in the driver, and those with control rows; `chunk` bytes of rows are held at once.
     `apart`: more rows than that stay in a scratch file, in the order of their files. `most`: so many rows of each file, its first and last.
-    Raises a diagnostic B6022 where Spark fails on files that looked whole.
+    A file on which Spark fails though it looked whole is rejected.
     """
+
+    def read(some: Sequence[SourceFile]) -> Taken:
+        return _read_files(spark, table, some, columns, options, small_bytes, bounds_of, apart, chunk, most)
+
+    try:
+        return read(files)
+    except BelvedereError as error:
+        if error.diagnostics[0].code != UNREADABLE:
+            raise
+    faults = {f.path: fault for f in files if (fault := _fault_of(read, f)) is not None}
+    if not faults:
+        return read(files)  # it was not a file's fault
+    taken = read([f for f in files if f.path not in faults])
+    bad = tuple(RejectedRow(table, path, None, None, reason) for path, reason in faults.items())
+    return replace(taken, rejected=(*bad, *taken.rejected), refused=taken.refused + len(bad))
+
+
+def _fault_of(read: Callable[[Sequence[SourceFile]], Taken], file: SourceFile) -> str | None:
+    """Why Spark cannot read a file by itself; None where it can."""
+    try:
+        read([file])
+    except BelvedereError as error:
+        detail = error.diagnostics[0].detail or ""
+        if error.diagnostics[0].code != UNREADABLE or PASSING.search(detail):
+            raise
+        return f"cannot be read by Spark: {detail}"
+    return None
+
+
+def _read_files(
+    spark: SparkSession,
+    table: str,
+    files: Sequence[SourceFile],
+    columns: Sequence[Column],
+    options: Mapping[str, Any],
+    small_bytes: int | None,
+    bounds_of: Input | None,
+    apart: bool,
+    chunk: int,
+    most: int | None,
+) -> Taken:
+    """The same of files on which Spark does not fail. Raises B6022 where it does."""
     wanted = pa.schema([pa.field(c.name, c.type) for c in columns])
     apart = apart and fits_parquet(wanted)
     rows, marks = Scratch(wanted, chunk if apart else sys.maxsize), MarkScratch(table)
@@ -125,7 +171,7 @@ def _ran(frame: DataFrame, reading: Reading, wanted: pa.Schema, by_executors: bo
             yield Rows(frame.toArrow())
     except PySparkException as error:
         raise fail(
-            "B6022",
+            UNREADABLE,
             f'the files of table "{reading.table}" could not be read',
             detail=first_line(error),
             hint="move damaged files out of the source's directory",

@@ -13,7 +13,6 @@ import io
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +21,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from belvedere.connectors.reading.array import read_documents, read_elements
-from belvedere.connectors.reading.csv_text import CsvRecord, csv_records_of
+from belvedere.connectors.reading.csv_text import CsvRecord, bounded_lines, csv_records_of
 from belvedere.connectors.reading.encodings import HEAD, as_utf8, utf16_of
+from belvedere.connectors.reading.long_lines import LIMIT_MB, SHOWN, TooLong, too_long, whole_lines
 
 FILE, LINE, TEXT, BAD, FIELDS, FAULT = "__file", "__line", "__text", "__bad", "__fields", "__fault"
 RECORDS = pa.schema(
@@ -38,12 +38,14 @@ RECORDS = pa.schema(
 )
 """A record: where it is from, its text, whether its bytes are no UTF-8, of CSV its fields (none where a quote never closes).
 
-`FAULT` says why a file ends here.
+`FAULT` says why it is none, or, without a line, why a file ends here.
 """
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 COMPRESSIONS = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".zstd": "zstd"}
 CHUNK = 1 << 20
-BATCH = 4096
+BATCH, BATCH_SIZE = 4096, 4 << 20
+"""Records of a batch, and characters after which it has no more of them."""
+LIMIT = LIMIT_MB << 20
 REPLACEMENT = "\ufffd"
 READ_ERRORS = (OSError, EOFError, pa.ArrowException, csv.Error)
 Values = Callable[[Iterator[bytes]], Iterator[Any]]
@@ -97,34 +99,53 @@ def _range_of(path: str, start: int, end: int) -> Iterator[bytes]:
             start += len(chunk)
 
 
-def json_records(path: str, name: str, start: int = 0, end: int | None = None, first: int = 1) -> Iterator[pa.RecordBatch]:
+def json_records(
+    path: str, name: str, start: int = 0, end: int | None = None, first: int = 1, limit: int = LIMIT
+) -> Iterator[pa.RecordBatch]:
     """The non-empty lines under their file's `name`; the values where the file is one JSON array, or objects over several lines.
 
-    A range begins with line `first`.
+    A range begins with line `first`. A line of more than `limit` bytes has its beginning as text, and a fault.
     """
     values = values_of(path) if end is None else None
     if values is not None:
-        elements = enumerate(values(chunks_of(path)), start=1)
-        while some := list(islice(elements, BATCH)):
-            yield _batch(name, [n for n, _ in some], pa.array([_element_text(e) for _, e in some]))
+        elements = ((n, _element_text(e)) for n, e in enumerate(values(chunks_of(path)), start=1))
+        for some in _together(elements, lambda e: len(e[1])):
+            yield _batch(name, [n for n, _ in some], pa.array([t for _, t in some]))
         return
-    for block in _whole_lines(chunks_of(path, start, end)):
+    for block in whole_lines(chunks_of(path, start, end), limit):
+        if isinstance(block, TooLong):
+            yield _batch(name, [first], pa.array([block.text]), faults=pa.array([block.reason]))
+            first += 1
+            continue
         lines = pc.split_pattern(pa.array([block], pa.binary()), b"\n").flatten()
-        yield _line_batch(name, first, lines)
+        yield from _line_batches(name, first, lines, limit)
         first += len(lines)
 
 
-def _whole_lines(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """The bytes cut at ends of lines, which are left out."""
-    begun: list[bytes] = []
-    for chunk in chunks:
-        cut = chunk.rfind(b"\n")
-        if cut < 0:
-            begun.append(chunk)
-            continue
-        yield b"".join([*begun, chunk[:cut]])
-        begun = [chunk[cut + 1 :]]
-    yield b"".join(begun)
+def _together(records: Iterable[Any], size: Callable[[Any], int]) -> Iterator[list[Any]]:
+    """Some records at a time: many, unless they are large."""
+    held: list[Any] = []
+    held_size = 0
+    for record in records:
+        held.append(record)
+        held_size += size(record)
+        if len(held) >= BATCH or held_size >= BATCH_SIZE:
+            yield held
+            held, held_size = [], 0
+    if held:
+        yield held
+
+
+def _line_batches(name: str, first: int, lines: pa.Array, limit: int) -> Iterator[pa.RecordBatch]:
+    """The lines of a block. Those above the limit, which is then below a chunk's size, come behind the others, with their faults."""
+    long = pc.greater(pc.binary_length(lines), limit)
+    if not long.true_count:
+        yield _line_batch(name, first, lines)
+        return
+    places = pc.indices_nonzero(long).to_pylist()
+    texts = [lines[n].as_py()[: 4 * SHOWN].decode("utf-8", "replace")[:SHOWN] for n in places]
+    yield _line_batch(name, first, pc.if_else(long, pa.scalar(b"", pa.binary()), lines))
+    yield _batch(name, [first + n for n in places], pa.array(texts), faults=pa.array([too_long("the line")] * len(places)))
 
 
 def _line_batch(name: str, first: int, lines: pa.Array) -> pa.RecordBatch:
@@ -140,7 +161,12 @@ def _line_batch(name: str, first: int, lines: pa.Array) -> pa.RecordBatch:
 
 
 def _batch(
-    name: str, numbers: Any, texts: pa.Array, bad: pa.Array | None = None, fields: pa.Array | None = None
+    name: str,
+    numbers: Any,
+    texts: pa.Array,
+    bad: pa.Array | None = None,
+    fields: pa.Array | None = None,
+    faults: pa.Array | None = None,
 ) -> pa.RecordBatch:
     size = len(texts)
     columns = [
@@ -149,7 +175,7 @@ def _batch(
         texts,
         pa.array(np.zeros(size, dtype=bool)) if bad is None else bad,
         pa.nulls(size, RECORDS.field(FIELDS).type) if fields is None else fields,
-        pa.nulls(size, pa.string()),
+        pa.nulls(size, pa.string()) if faults is None else faults,
     ]
     return pa.RecordBatch.from_arrays(columns, schema=RECORDS)
 
@@ -187,17 +213,18 @@ def _is_value(line: bytes) -> bool:
     return True
 
 
-def csv_records(path: str, name: str, delimiter: str, skip: bool) -> Iterator[pa.RecordBatch]:
+def csv_records(path: str, name: str, delimiter: str, skip: bool, limit: int = LIMIT) -> Iterator[pa.RecordBatch]:
     """The records of a CSV file (RFC 4180: quoted fields may hold line breaks), without the header where there is one to `skip`."""
-    records = csv_rows(path, delimiter)
+    records = csv_rows(path, delimiter, limit)
     if skip:
         next(records, None)
     suspicious = not _is_utf8(path)
-    while some := list(islice(records, BATCH)):
+    for some in _together(records, lambda r: sum(map(len, r.fields or [r.text]))):
         fields = [r.fields for r in some]
         texts = [r.text if r.fields is None else _csv_text(r.fields, delimiter) for r in some]
         bad = pa.array([suspicious and REPLACEMENT in t for t in texts], pa.bool_())
-        yield _batch(name, [r.line for r in some], pa.array(texts), bad, pa.array(fields, pa.list_(pa.string())))
+        faults = pa.array([r.fault for r in some], pa.string())
+        yield _batch(name, [r.line for r in some], pa.array(texts), bad, pa.array(fields, pa.list_(pa.string())), faults)
 
 
 def _csv_text(fields: list[str], delimiter: str) -> str:
@@ -219,15 +246,18 @@ def csv_fields(text: str, delimiter: str) -> list[str]:
     return records[0] if len(records) == 1 else []
 
 
-def csv_rows(path: str, delimiter: str) -> Iterator[CsvRecord]:
+def csv_rows(path: str, delimiter: str, limit: int = LIMIT) -> Iterator[CsvRecord]:
     """The records of a file."""
     text = io.TextIOWrapper(io.BufferedReader(_Bytes(chunks_of(path)), CHUNK), "utf-8", "replace", newline="")
-    return csv_records_of(text, delimiter)
+    return csv_records_of(bounded_lines(text, limit), delimiter)
 
 
 def first_csv_record(path: str, delimiter: str = ",") -> list[str]:
-    """The fields of the first record: the header, of a file of any size. Empty for an empty file."""
-    return next((r.fields or [r.text] for r in csv_rows(path, delimiter)), [])
+    """The fields of the first record: the header, of a file of any size. Empty for an empty file. Raises csv.Error where it is too long."""
+    first = next(csv_rows(path, delimiter), None)
+    if first is not None and first.fault is not None:
+        raise csv.Error(first.fault)
+    return [] if first is None else first.fields or [first.text]
 
 
 def _is_utf8(path: str) -> bool:

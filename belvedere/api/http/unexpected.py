@@ -1,0 +1,53 @@
+"""Errors that nobody expected: each address answers them as a problem document with a code, and the log has the traceback.
+
+In: an ASGI application. Out: one that raises nothing. An answer that has begun cannot be taken back: it breaks off, and the log tells why.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from belvedere.api.failures import INTERNAL, RequestError
+from belvedere.api.http.pushes import problem_answer
+
+LOG = logging.getLogger("belvedere.api")
+
+
+def guarded(application: ASGIApp) -> ASGIApp:
+    """The application, whose errors are answers. Raises where an answer has begun and not ended."""
+
+    async def serve(scope: Scope, receive: Receive, send: Send) -> None:
+        has_begun = has_ended = False
+
+        async def sending(message: Message) -> None:
+            nonlocal has_begun, has_ended
+            has_begun = True
+            has_ended = message["type"] == "http.response.body" and not message.get("more_body", False)
+            await send(message)
+
+        try:
+            await application(scope, receive, sending)
+        except Exception as error:
+            if has_ended:  # Starlette raises again what it has answered
+                return
+            if has_begun:
+                raise
+            answer = unexpected(scope["method"], scope["path"], error)
+            await answer(scope, receive, send)
+
+    return serve
+
+
+def unexpected(method: str, path: str, error: Exception) -> Response:
+    """The answer to a request that failed, which is logged."""
+    LOG.error("%s %s failed: %s: %s", method, path, type(error).__name__, error, exc_info=error)
+    return problem_answer(RequestError(INTERNAL, "the request failed inside the server", status=500))
+
+
+async def handled(request: Request, error: Exception) -> Response:
+    """The same as Starlette calls it."""
+    return unexpected(request.method, request.url.path, error)

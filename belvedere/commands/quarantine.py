@@ -1,0 +1,100 @@
+"""`belvedere quarantine`: the views that stand still since they failed: `list` shows them, `retry` has a run try them again at once.
+
+In: a script, its store; for `retry` the address of the run. Out: the views with why they failed. Nothing is changed here: `retry` asks the
+run's API (`POST /quarantine/retry`).
+"""
+
+from __future__ import annotations
+
+import json as json_module
+from pathlib import Path
+from typing import Annotated, Any
+from urllib.error import HTTPError, URLError
+from urllib.request import ProxyHandler, Request, build_opener
+
+import typer
+
+from belvedere.commands.addresses import StoreOption, host_of, port_of
+from belvedere.commands.output import print_json
+from belvedere.commands.stores import sound_project, store_url
+from belvedere.engine.failed import Failed, failures_of
+from belvedere.engine.quarantine import told_failure
+from belvedere.errors import fail
+from belvedere.settings import ProjectSettings
+
+PATH = "/quarantine/retry"
+DEFAULT_PORT = 8080
+SECONDS = 30
+
+
+def command(
+    what: Annotated[str, typer.Argument(help="`list`, or `retry`", metavar="list|retry")],
+    script: Annotated[Path, typer.Argument(help="a script (.sqrl)", metavar="SCRIPT")],
+    store: StoreOption = None,
+    url: Annotated[str | None, typer.Option("--url", help="of `retry`: where the run answers, as it prints it")] = None,
+    token: Annotated[str | None, typer.Option("--token", help="of `retry`: instead of the project file's `token`")] = None,
+    json: Annotated[bool, typer.Option("--json", help="print as JSON")] = False,
+) -> int:
+    """List the views in quarantine with why they failed, or have a run try them again at once."""
+    if what not in ("list", "retry"):
+        raise typer.BadParameter("write `belvedere quarantine list SCRIPT` or `belvedere quarantine retry SCRIPT`")
+    project = sound_project(script)
+    return _list(store_url(store, project, script), json) if what == "list" else _retry(project, url, token, json)
+
+
+def _list(url: str, json: bool) -> int:
+    failed = _failed(url)
+    if json:
+        print_json({"quarantined": [f.as_document() for f in failed]})
+    else:
+        typer.echo("\n".join(map(told_failure, failed)) or "no view is in quarantine")
+    return 0
+
+
+def _failed(url: str) -> tuple[Failed, ...]:
+    """What the store's last epoch says. Raises B7014 where there is no store."""
+    from belvedere.store import open_reader
+
+    reader = open_reader(url)
+    try:
+        last = reader.last_epoch()
+    finally:
+        reader.close()
+    return () if last is None else failures_of(last.extra)
+
+
+def _retry(project: ProjectSettings, url: str | None, token: str | None, json: bool) -> int:
+    found = _asked(
+        url or f"http://{host_of(None, project)}:{port_of(None, project) or DEFAULT_PORT}", token or project.api.get("token")
+    )
+    if json:
+        print_json(found)
+    else:
+        names = ", ".join(held["view"] for held in found["quarantined"])
+        typer.echo(
+            f"tried again: {names}; `belvedere quarantine list` says what came of it" if names else "no view is in quarantine"
+        )
+    return 0
+
+
+def _asked(url: str, token: str | None) -> Any:
+    """The run's answer. Raises B9128 where it gives none."""
+    request = Request(f"{url.rstrip('/')}{PATH}", b"", {"authorization": f"Bearer {token}"} if token else {})
+    try:
+        with build_opener(ProxyHandler({})).open(request, timeout=SECONDS) as answer:
+            return json_module.loads(answer.read())
+    except HTTPError as error:
+        told = _problem(error)
+        hint = told.get("hint") or 'give a token with `rights = ["admin"]`: `--token`'
+        raise fail("B9128", f"{url} refuses: {told.get('title', error.reason)}", hint=hint) from error
+    except (URLError, OSError, ValueError) as error:
+        hint = "`belvedere run` prints its address when it starts: write `--url http://127.0.0.1:PORT`"
+        raise fail("B9128", f"nobody answers at {url}", hint=hint, detail=str(error)) from error
+
+
+def _problem(error: HTTPError) -> dict[str, Any]:
+    try:
+        found = json_module.loads(error.read())
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
