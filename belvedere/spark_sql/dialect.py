@@ -22,6 +22,7 @@ class SparkSqlGenerator(SparkGenerator):
     TRANSFORMS: ClassVar[dict[Any, Any]] = {
         **SparkGenerator.TRANSFORMS,
         **PRINTERS,
+        exp.UnixDate: lambda self, e: self.func("UNIX_DATE", e.this),
         exp.Log: lambda self, e: (
             self.func(e.meta[WRITTEN], e.expression) if WRITTEN in e.meta else self.function_fallback_sql(e)
         ),

@@ -56,5 +56,16 @@ CHOSEN = (
     "SELECT id, (SELECT max(E.i) FROM E WHERE E.i = q.m['a']) AS c FROM T q",
     "SELECT id, day + make_ym_interval(0, i) AS a, extract(MONTH FROM make_ym_interval(1, i)) AS b, "
     "CAST(CAST(sum(make_ym_interval(0, i)) OVER (PARTITION BY s) AS INTERVAL MONTH) AS INT) AS c FROM T",
+    "SELECT T.id, U.id AS j FROM T JOIN U ON T.i = U.i AND U.id > (SELECT min(id) FROM U)",
+    "SELECT T.id, U.id AS j FROM T JOIN U ON U.i = (SELECT max(i) FROM E)",
+    "SELECT T.id, U.id AS j FROM T JOIN U ON T.i = U.i AND U.id IN (SELECT i FROM E)",
+    "SELECT id FROM T WHERE (SELECT max(i) FROM U) IN (SELECT i FROM E)",
+    "SELECT id FROM T WHERE (SELECT max(i) FROM U u WHERE u.id = T.id) IN (SELECT i FROM E)",
+    "SELECT id FROM T WHERE ((SELECT max(i) FROM U), i) IN (SELECT i, i FROM E)",
+    "SELECT i FROM T GROUP BY i HAVING NULL",
+    "SELECT id, i & 1 << 1 AS a, i | 1 << 2 AS b, i ^ 1 << 1 AS c, id & 8 >>> 1 AS e, '1' || i - 1 AS f, "
+    "i <=> j = b AS h, (i = j) = b AS k FROM T",
+    "SELECT id, elt(1, y, y) AS a, arrays_zip(xs, T.ss)[0].ss AS b, to_date(s, 'yyyy-MM-dd') AS c FROM T WHERE s = '2024-03-01'",
+    "SELECT id, try_to_binary(s, CAST(NULL AS STRING)) AS a, unix_timestamp(s, 'yyyy-MM-dd') AS b FROM T WHERE s = '2024-03-01'",
     "SELECT id, q.a, q.b FROM T LATERAL VIEW stack(2, i, 'a', j) q AS a, b",
 )
