@@ -163,6 +163,7 @@ def test_every_command_that_reads_a_project_refuses_an_unknown_profile(
         "backup": [script, "away"],
         "restore": [script, "away"],
         "rejected": ["list", script],
+        "quarantine": ["list", script],
         "query": ["SELECT 1 AS a"],
         "why": [script, "T", "k = 1"],
         "why-not": [script, "T", "k = 1"],
