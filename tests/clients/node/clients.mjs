@@ -1,5 +1,5 @@
 // What clients of JavaScript make of the API, as JSON on a line for each: node clients.mjs URL TOKEN
-import { readFileSync } from "node:fs";
+import { json } from "node:stream/consumers";
 import { ApolloClient, HttpLink, InMemoryCache, gql } from "@apollo/client/core/index.js";
 import { Client as Agent } from "@modelcontextprotocol/sdk/client/index.js";
 import { StreamableHTTPClientTransport } from "@modelcontextprotocol/sdk/client/streamableHttp.js";
@@ -13,7 +13,7 @@ import { createClient as wsClient } from "graphql-ws";
 import ts from "typescript";
 import WebSocket from "ws";
 
-const { url, policies, query, by_key: byKey, aggregates, page } = JSON.parse(readFileSync(0, "utf8"));
+const { url, policies, query, by_key: byKey, aggregates, page } = await json(process.stdin);
 const headers = { Prefer: "longs=text" };
 const tell = (name, value) => console.log(JSON.stringify([name, value]));
 const attempt = async (name, run) => {
