@@ -60,7 +60,7 @@ CHOSEN = (
     "SELECT T.id, U.id AS j FROM T JOIN U ON U.i = (SELECT max(i) FROM E)",
     "SELECT T.id, U.id AS j FROM T JOIN U ON T.i = U.i AND U.id IN (SELECT i FROM E)",
     "SELECT id FROM T WHERE (SELECT max(i) FROM U) IN (SELECT i FROM E)",
-    "SELECT id FROM T WHERE (SELECT max(i) FROM U u WHERE u.id = T.id) IN (SELECT i FROM E)",
+    "SELECT id FROM T q WHERE (SELECT max(i) FROM U u WHERE u.id = q.id) IN (SELECT i FROM E)",
     "SELECT id FROM T WHERE ((SELECT max(i) FROM U), i) IN (SELECT i, i FROM E)",
     "SELECT i FROM T GROUP BY i HAVING NULL",
     "SELECT id, i & 1 << 1 AS a, i | 1 << 2 AS b, i ^ 1 << 1 AS c, id & 8 >>> 1 AS e, '1' || i - 1 AS f, "
