@@ -32,6 +32,7 @@ def script(tmp_path: Path) -> Path:
     return tmp_path / "s.sqrl"
 
 
+@pytest.mark.smoke("command quarantine")
 def test_the_views_in_quarantine_are_listed(script: Path, capsys: pytest.CaptureFixture[str]) -> None:
     url = f"sqlite:///{script.with_suffix('.db')}"
     store = open_store(url)
