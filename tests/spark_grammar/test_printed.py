@@ -74,6 +74,14 @@ def rows_of_t(spark: Any) -> Any:
     return SparkAnswers(spark, Rows(5, 3).epochs[-1][2])
 
 
+def _answer(spark: Any, query: str) -> list[str] | Exception:
+    """The rows of a query as texts; the error where it fails on them."""
+    try:
+        return sorted(map(repr, spark.sql(query).collect()))
+    except Exception as error:
+        return error
+
+
 def differing(answers: Any, texts: Iterator[str]) -> tuple[int, list[str]]:
     """How many expressions were compared; those whose types or values differ."""
     from py4j.protocol import Py4JError
@@ -95,7 +103,7 @@ def differing(answers: Any, texts: Iterator[str]) -> tuple[int, list[str]]:
         if types[0] != types[1] or types[0].upper() != ours[1].upper().replace("`", "").replace(", ", ",").replace(": ", ":"):
             wrong.append(f"{text}\n  {ours[0]}\n  Spark {types[0]}, printed {types[1]}, told {ours[1]}")
         elif not theirs._jdf.queryExecution().analyzed().sameResult(made._jdf.queryExecution().analyzed()):
-            one, other = (answers.answer(f"SELECT id, {t} AS v FROM T") for t in (text, ours[0]))
+            one, other = (_answer(spark, f"SELECT id, {t} AS v FROM T") for t in (text, ours[0]))
             failed = [isinstance(a, Exception) for a in (one, other)]
             if failed[0] != failed[1] or (not failed[0] and one != other):
                 wrong.append(f"{text}\n  {ours[0]}\n  {one}\n  {other}")
