@@ -96,7 +96,6 @@ def assert_alike(found: dict[str, Any], expected: dict[str, Any]) -> None:
 
 
 @pytest.mark.spark
-@pytest.mark.smoke("store postgres")
 @pytest.mark.usefixtures("each_store")
 def test_the_store_computes_what_spark_does(spark: Any) -> None:
     random, wb = Random(7), Workbench(SCRIPT)

@@ -83,7 +83,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path, catalog: Any) -> str:
         arrow = tables[name].arrow
         filled = [{n: r.get(n) for n in arrow.names} for r in made]
         transaction.append(name, pa.Table.from_pylist(filled, schema=arrow).to_reader())
-    transaction.commit(EpochRow(0, NOON))
+    transaction.commit(EpochRow(0, NOON, extra={"next_uid": 15}))
     store.release("test")
     store.close()
     return url

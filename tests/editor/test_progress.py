@@ -14,6 +14,7 @@ from belvedere.editor.document import Document
 from belvedere.lang import lower
 from belvedere.lang.progress import KEPT
 from belvedere.settings import load_project
+from tests.depth import examples
 
 SCRIPT = """/** What people offer. */
 CREATE STREAM Bid (auction INT, price DOUBLE, at TIMESTAMP, who STRUCT<name: STRING, city: STRING>,
@@ -78,8 +79,9 @@ def same_as_new(made: Document) -> None:
     assert found.catalog == fresh.catalog
 
 
+@pytest.mark.deep
 @given(edits=st.lists(EDIT, min_size=1, max_size=8))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_after_any_edits(edits: list[tuple[float, int, str]], tmp_path_factory: pytest.TempPathFactory) -> None:
     folder = tmp_path_factory.getbasetemp()
     (folder / "other.sqrl").write_text("CREATE STREAM S (a INT); V := SELECT a AS b FROM S;\n")

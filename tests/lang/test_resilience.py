@@ -14,13 +14,14 @@ from belvedere.lang.statements.parse import parse_script
 from belvedere.lang.statements.splitting import read_tokens
 from belvedere.rendering import render
 from bench.compiling import script_of
+from tests.depth import examples
 from tests.lang.describe import describe
 from tests.lang.golden import FIXTURES, read_cases
 
 TEXTS = [case.text for path in sorted((FIXTURES / "lang").glob("*.test")) for case in read_cases(path)]
 WORDS = sorted({word for text in TEXTS for word in re.findall(r"\w+|[^\w\s]+|'[^']*'", text)})
 SOUP = st.lists(st.sampled_from([*WORDS, "\n", "\n", " "]), max_size=40).map(" ".join)
-RELAXED = settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+RELAXED = settings(max_examples=examples(600), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 def read(text: str) -> None:
@@ -35,6 +36,7 @@ def read(text: str) -> None:
     assert script.ok or render(script.diagnostics, {"f": text})
 
 
+@pytest.mark.deep
 @given(SOUP)
 @example("V := SELECT a FROM (")
 @example("V := CASE")
@@ -48,6 +50,7 @@ def test_token_soup_is_read(text: str) -> None:
     read(text)
 
 
+@pytest.mark.deep
 @given(st.text(max_size=80))
 @example("'")
 @example("/*")
@@ -58,6 +61,7 @@ def test_any_text_is_read(text: str) -> None:
     read(text)
 
 
+@pytest.mark.deep
 @given(st.sampled_from(TEXTS), st.data())
 @RELAXED
 def test_damaged_scripts_are_read(text: str, data: st.DataObject) -> None:
@@ -66,6 +70,7 @@ def test_damaged_scripts_are_read(text: str, data: st.DataObject) -> None:
     read(text[:start] + data.draw(st.sampled_from(["", " ", "\n", ";", "(", ")", "'", ","])) + text[end:])
 
 
+@pytest.mark.deep
 @given(SOUP)
 @RELAXED
 def test_layout_keeps_soup_that_can_be_read(text: str) -> None:
@@ -83,6 +88,7 @@ COMMENTS = st.sampled_from(
 )
 
 
+@pytest.mark.deep
 @given(st.sampled_from(READABLE), st.lists(st.tuples(st.floats(0, 1), COMMENTS), min_size=1, max_size=4))
 @RELAXED
 def test_layout_keeps_comments_wherever_they_stand(text: str, inserted: list[tuple[float, str]]) -> None:

@@ -11,9 +11,9 @@ import pytest
 from belvedere.compiler import compile_script
 from belvedere.rules import maintain
 from belvedere.rules.clock import ENTER, LEAVE
-from belvedere.rules.first import PLACE
+from belvedere.rules.first import PLACE as RANK
 from belvedere.rules.join import NEW
-from belvedere.schema import ENGINE_COLUMNS, KEY, WEIGHT
+from belvedere.schema import ENGINE_COLUMNS, KEY, PLACE, WEIGHT
 from belvedere.workbench import Workbench
 from tests.rules.test_recomputation import same_rows
 
@@ -114,7 +114,7 @@ def test_rows_without_a_key_are_deleted_by_equality() -> None:
 
 
 def test_the_engines_names_are_known() -> None:
-    assert {KEY, WEIGHT, NEW, PLACE, ENTER, LEAVE} == ENGINE_COLUMNS
+    assert {KEY, WEIGHT, NEW, RANK, PLACE, ENTER, LEAVE} == ENGINE_COLUMNS
 
 
 @pytest.mark.spark

@@ -170,15 +170,17 @@ def told(rows: list[dict[str, Any]]) -> list[str]:
     return sorted(map(str, rows))
 
 
+@pytest.mark.deep
+@pytest.mark.spark
 @pytest.mark.parametrize("store", ["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
 @pytest.mark.parametrize("part", [0, *at_night([1])])
-def test_a_form_is_what_it_stands_for(store: str, part: int, request: pytest.FixtureRequest) -> None:
-    """A quarter of the forms on each of the stores; at night all on both."""
+def test_a_form_is_what_it_stands_for(store: str, part: int, spark: Any, request: pytest.FixtureRequest) -> None:
+    """One of twelve forms on each of the stores; at night all on both."""
     url = request.getfixturevalue("postgres_url") if store == "postgres" else "sqlite://"
     turn = (part + (store == "postgres")) % 2
-    forms = dict(list(FORMS.items())[turn :: 4 if depth.quick else 2])
+    forms = dict(list(FORMS.items())[turn :: 12 if depth.quick else 2])
     choice = random.Random(11 + turn)
-    with closing(Workbench(script(forms), store=url)) as bench:
+    with closing(Workbench(script(forms), store=url, spark=spark)) as bench:
         for epoch in range(3):
             change(bench, choice)
             bench.step()

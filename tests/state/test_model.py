@@ -14,6 +14,7 @@ from unittest.mock import patch
 
 import duckdb
 import pyarrow as pa
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -22,6 +23,7 @@ from belvedere.schema import KEY
 from belvedere.state import merge, state
 from belvedere.state.run import Arranged
 from belvedere.state.state import State
+from tests.depth import examples
 
 START = datetime(2024, 1, 1, tzinfo=UTC)
 SCHEMA = pa.schema(
@@ -250,5 +252,5 @@ class Arrangements(RuleBasedStateMachine):
             self.folder.cleanup()
 
 
-TestArrangements = Arrangements.TestCase
-TestArrangements.settings = settings(max_examples=60, stateful_step_count=25, deadline=None)
+TestArrangements = pytest.mark.deep(Arrangements.TestCase)
+TestArrangements.settings = settings(max_examples=examples(120), stateful_step_count=25, deadline=None)
