@@ -12,6 +12,7 @@ SLICE ?=
 PYTEST = $(BIN)/pytest -n $(WORKERS) --dist worksteal $(TESTS)
 # A part of a run (TESTS=...) has no budget of minutes.
 MINUTES = $(if $(TESTS),,--budget $(1))
+NEARLY_ALL = $(if $(TESTS),,--nearly-all 1)
 NEEDS_MORE := spark or postgres or browser or node or kafka or cluster
 QUICK := not ($(NEEDS_MORE)) or smoke
 
@@ -37,13 +38,13 @@ check: dev  ## format, lint, types, and who may import whom
 	$(BIN)/lint-imports
 
 test: dev  ## does it work here: all tests that need no JVM, and some of each kind of the others; 8 minutes
-	$(PYTEST) -m "not nightly and ($(QUICK))" $(call MINUTES,8)
+	$(PYTEST) -m "not nightly and ($(QUICK))" $(call MINUTES,8) $(NEARLY_ALL)
 
 test-rest: dev  ## what `make test` leaves out of `make test-all`
 	$(PYTEST) -m "not nightly and not ($(QUICK))" $(call MINUTES,12)
 
 test-all: dev  ## every test but the nightly ones; 18 minutes
-	$(PYTEST) -m "not nightly" $(call MINUTES,18)
+	$(PYTEST) -m "not nightly" $(call MINUTES,18) $(NEARLY_ALL)
 
 fast: dev  ## the tests that need neither a JVM nor Postgres nor a browser, in one process
 	$(BIN)/pytest -m "not nightly and not ($(NEEDS_MORE))" $(TESTS)

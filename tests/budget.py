@@ -1,6 +1,7 @@
 """What a run of tests may take: the minutes of all, the seconds of one.
 
-In: `--budget MINUTES`, given by the Makefile. Out: the slowest tests at the end; a run that took longer fails, with the names.
+In: `--budget MINUTES` and `--nearly-all SECONDS`, given by the Makefile. Out: the slowest tests at the end; a run that took longer fails,
+with the names.
 
 A busy machine makes everything slower, so the limits grow with its load. A test without a JVM only computes: the seconds that such tests
 take, divided by the processor's seconds, measure the load.
@@ -18,8 +19,7 @@ import pytest
 LONGEST = 20.0
 """Seconds of one test, or of what is made ready for it and the tests beside it."""
 NEARLY_ALL = 0.95
-NEARLY_ALL_WITHIN = 1.0
-"""Seconds within which that part of all tests ends."""
+"""The part of all tests that ends within the seconds of `--nearly-all`."""
 SHOWN = 10
 BUSIEST = 4.0
 """Limits grow no further than this."""
@@ -28,10 +28,13 @@ NEED_MORE = ("spark", "postgres", "browser", "node", "kafka", "cluster")
 
 
 class Budget:
-    """Adds up what tests take, in the process that reports. Where `minutes` is None, nothing is too long."""
+    """Adds up what tests take, in the process that reports. Where `minutes` is None, nothing is too long.
 
-    def __init__(self, minutes: float | None):
-        self.minutes = minutes
+    `seconds` are those within which nearly all tests must end, if any.
+    """
+
+    def __init__(self, minutes: float | None, seconds: float | None = None):
+        self.minutes, self.seconds = minutes, seconds
         self.started = time.monotonic()
         self.phases: dict[str, dict[str, float]] = defaultdict(dict)
         self.waited = self.worked = 0.0
@@ -63,8 +66,8 @@ class Budget:
             for phase, seconds in phases.items():
                 if seconds > LONGEST * busy:
                     yield f"{test} ({phase}) took {seconds:.1f} seconds, and may take {LONGEST * busy:.1f}"
-        if self._nearly_all > NEARLY_ALL_WITHIN * busy:
-            yield f"{NEARLY_ALL:.0%} of all took up to {self._nearly_all:.2f} seconds, and may take {NEARLY_ALL_WITHIN * busy:.2f}"
+        if self.seconds is not None and self._nearly_all > self.seconds * busy:
+            yield f"{NEARLY_ALL:.0%} of all took up to {self._nearly_all:.2f} seconds, and may take {self.seconds * busy:.2f}"
 
     @property
     def _nearly_all(self) -> float:

@@ -40,7 +40,7 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ["PYSPARK_SUBMIT_ARGS"] = f"{' '.join(shlex.join(['--conf', s]) for s in settings)} pyspark-shell"
     config.pluginmanager.register(ProcessorSeconds())
     if not hasattr(config, "workerinput"):  # the process that reports
-        config.pluginmanager.register(Budget(config.getoption("--budget")))
+        config.pluginmanager.register(Budget(config.getoption("--budget"), config.getoption("--nearly-all")))
     if config.getoption("--sample") is not None:
         config.pluginmanager.register(Sample(config.getoption("--sample"), config.getoption("--seed")))
 
@@ -55,12 +55,14 @@ def _java_options() -> str:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
+    for name, kind, metavar, text in (
+        ("--budget", float, "MINUTES", "fail if the run takes longer, or one test 20 seconds"),
+        ("--nearly-all", float, "SECONDS", "with --budget: fail if 95 of 100 tests take longer"),
+        ("--sample", float, "MINUTES", "run the files in the order of a seed until this time is over"),
+        ("--seed", str, "SEED", "the seed of --sample; today's date by default"),
+    ):
+        parser.addoption(name, type=kind, metavar=metavar, help=text)
     parser.addoption("--update", action="store_true", help="write golden files again")
-    parser.addoption("--budget", type=float, metavar="MINUTES", help="fail if the run takes longer, or one test 20 seconds")
-    parser.addoption(
-        "--sample", type=float, metavar="MINUTES", help="run the files in the order of a seed until this time is over"
-    )
-    parser.addoption("--seed", help="the seed of --sample; today's date by default")
 
 
 @pytest.hookimpl(tryfirst=True)  # before those that are not selected are taken out

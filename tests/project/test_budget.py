@@ -34,7 +34,7 @@ def test_a_run_within_its_budget_passes() -> None:
 
 
 def test_a_long_test_and_many_slow_ones_are_named() -> None:
-    budget = Budget(1.0)
+    budget = Budget(1.0, 1.0)
     for n in range(100):
         reported(budget, f"t{n}", 2.0 if n < 6 else 0.1)
     reported(budget, "long", 20.5)
@@ -52,7 +52,7 @@ def test_a_run_of_too_many_minutes_fails() -> None:
 
 
 def test_a_busy_machine_has_more_time() -> None:
-    budget = Budget(1.0)
+    budget = Budget(1.0, 1.0)
     reported(budget, "computes", 4.0, 2.0)
     reported(budget, "long", 30.0)
     assert budget.busy == 2.0
