@@ -86,6 +86,7 @@ def differing(script: Path, bids: list[dict[str, int]]) -> list[str]:
     return [view for view, rows in expected(bids).items() if set(stored[view]) != rows]
 
 
+@pytest.mark.nightly
 @pytest.mark.spark
 def test_two_epochs_with_executors_elsewhere(tmp_path: Path) -> None:
     script = project(tmp_path, "local-cluster[2,1,1024]")

@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from tests import depth
 from tests.examples.example_answers import EXAMPLES, answers, differences, duckdb_over, duckdb_queries, load_prepare
 
 QUERIES = [f"Q{n}" for n in range(23)]
@@ -23,22 +24,22 @@ def nexmark() -> ModuleType:
     return load_prepare("nexmark")
 
 
-def open_nexmark(nexmark: ModuleType, folder: Path) -> Any:
+def open_nexmark(nexmark: ModuleType, folder: Path, spark: Any = None) -> Any:
     """A Workbench on the example; a few events as files give the inputs their columns."""
     from belvedere import Workbench
     from belvedere.settings import load_project
 
     nexmark.write(folder / "data" / "auctions", count=50, each=50)
     (folder / "belvedere.toml").write_text((EXAMPLES / "nexmark" / "belvedere.toml").read_text())
-    return Workbench((EXAMPLES / "nexmark" / "nexmark.sqrl").read_text(), project=load_project(folder))
+    return Workbench((EXAMPLES / "nexmark" / "nexmark.sqrl").read_text(), project=load_project(folder), spark=spark)
 
 
 class Auctions:
     """The example in a Workbench beside DuckDB, which gets the same events."""
 
-    def __init__(self, nexmark: ModuleType, folder: Path, options: Any):
+    def __init__(self, nexmark: ModuleType, folder: Path, options: Any, spark: Any):
         self.nexmark, self.options = nexmark, options
-        self.wb = open_nexmark(nexmark, folder)
+        self.wb = open_nexmark(nexmark, folder, spark)
         self.database = duckdb_over({})
         self.clock = CLOCK
         self.feed("SideInput", nexmark.side_input())
@@ -81,14 +82,13 @@ def test_events_depend_on_their_number_and_the_seed_alone(nexmark: ModuleType) -
     assert not nexmark.events(0, 2_000, nexmark.Options(seed=2))["Bid"].equals(whole["Bid"])
 
 
-@pytest.mark.spark
-def test_every_query_after_every_epoch(spark: Any, nexmark: ModuleType, tmp_path: Path) -> None:
-    auctions = Auctions(nexmark, tmp_path, nexmark.Options(rate=60, disorder=4.0))
-    cuts = [0, 3, 900, 900, 2_500]
+def test_every_query_after_every_epoch(executor: Any, nexmark: ModuleType, tmp_path: Path) -> None:
+    auctions = Auctions(nexmark, tmp_path, nexmark.Options(rate=60, disorder=4.0), executor)
+    cuts = [0, 3, 2_500] if depth.quick else [0, 3, 900, 900, 2_500]
     for number, (first, until) in enumerate(pairwise(cuts)):
         auctions.epoch(first, until)
         assert auctions.differences(batch=number == len(cuts) - 2) == {}
-        if number == 2:
+        if number == len(cuts) - 3:
             auctions.wb.restart()
     assert all(auctions.wb.rows(name) for name in QUERIES)  # none agrees by being empty
     auctions.wb.close()
@@ -98,7 +98,7 @@ def test_every_query_after_every_epoch(spark: Any, nexmark: ModuleType, tmp_path
 @pytest.mark.nightly
 @pytest.mark.parametrize("seed", [2, 3])
 def test_many_events_in_many_epochs(spark: Any, nexmark: ModuleType, tmp_path: Path, seed: int) -> None:
-    auctions = Auctions(nexmark, tmp_path, nexmark.Options(rate=500, disorder=20.0, seed=seed))
+    auctions = Auctions(nexmark, tmp_path, nexmark.Options(rate=500, disorder=20.0, seed=seed), spark)
     cuts = [0, 100, 5_000, 5_001, 20_000, 20_000, 21_000, 40_000, 60_000]
     for first, until in pairwise(cuts):
         auctions.epoch(first, until, minutes=3)

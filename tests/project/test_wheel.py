@@ -70,6 +70,7 @@ def test_all_files_of_the_package_are_in_the_wheel(wheel: Path, tmp_path: Path) 
     assert "belvedere/console/editor/codemirror.js" in there
 
 
+@pytest.mark.nightly
 @pytest.mark.spark
 def test_a_newcomer_starts_from_the_wheel(wheel: Path, tmp_path: Path) -> None:
     command = installed(wheel, tmp_path / "venv", alone=False)
