@@ -8,10 +8,11 @@ PORT ?=
 WORKERS ?= 2
 TESTS ?=
 SLICE ?=
+SLOWER ?= 1
 
 PYTEST = $(BIN)/pytest -n $(WORKERS) --dist worksteal $(TESTS)
-# A part of a run (TESTS=...) has no budget of minutes.
-MINUTES = $(if $(TESTS),,--budget $(1))
+# A part of a run (TESTS=...) has no budget of minutes; SLOWER=2 is for a machine that may be half as fast.
+MINUTES = $(if $(TESTS),,--budget $(1) --slower $(SLOWER))
 NEARLY_ALL = $(if $(TESTS),,--nearly-all 1)
 NEEDS_MORE := spark or postgres or browser or node or kafka or cluster
 QUICK := not ($(NEEDS_MORE)) or smoke

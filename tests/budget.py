@@ -30,11 +30,11 @@ NEED_MORE = ("spark", "postgres", "browser", "node", "kafka", "cluster")
 class Budget:
     """Adds up what tests take, in the process that reports. Where `minutes` is None, nothing is too long.
 
-    `seconds` are those within which nearly all tests must end, if any.
+    `seconds` are those within which nearly all tests must end, if any. All limits are multiplied by `slower`.
     """
 
-    def __init__(self, minutes: float | None, seconds: float | None = None):
-        self.minutes, self.seconds = minutes, seconds
+    def __init__(self, minutes: float | None, seconds: float | None = None, slower: float = 1.0):
+        self.minutes, self.seconds, self.slower = minutes, seconds, slower
         self.started = time.monotonic()
         self.phases: dict[str, dict[str, float]] = defaultdict(dict)
         self.waited = self.worked = 0.0
@@ -59,7 +59,7 @@ class Budget:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     def _broken(self) -> Iterator[str]:
-        busy, minutes, most = self.busy, (time.monotonic() - self.started) / 60, self.minutes or 0.0
+        busy, minutes, most = self.busy * self.slower, (time.monotonic() - self.started) / 60, self.minutes or 0.0
         if minutes > most * busy:
             yield f"all took {minutes:.1f} minutes, and may take {most * busy:.1f}"
         for test, phases in self.phases.items():

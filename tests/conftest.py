@@ -40,7 +40,7 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ["PYSPARK_SUBMIT_ARGS"] = f"{' '.join(shlex.join(['--conf', s]) for s in settings)} pyspark-shell"
     config.pluginmanager.register(ProcessorSeconds())
     if not hasattr(config, "workerinput"):  # the process that reports
-        config.pluginmanager.register(Budget(config.getoption("--budget"), config.getoption("--nearly-all")))
+        config.pluginmanager.register(Budget(*(config.getoption(name) for name in ("--budget", "--nearly-all", "--slower"))))
     if config.getoption("--sample") is not None:
         config.pluginmanager.register(Sample(config.getoption("--sample"), config.getoption("--seed")))
 
@@ -58,10 +58,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     for name, kind, metavar, text in (
         ("--budget", float, "MINUTES", "fail if the run takes longer, or one test 20 seconds"),
         ("--nearly-all", float, "SECONDS", "with --budget: fail if 95 of 100 tests take longer"),
+        ("--slower", float, "TIMES", "the limits of --budget are multiplied by this"),
         ("--sample", float, "MINUTES", "run the files in the order of a seed until this time is over"),
         ("--seed", str, "SEED", "the seed of --sample; today's date by default"),
     ):
-        parser.addoption(name, type=kind, metavar=metavar, help=text)
+        parser.addoption(name, type=kind, metavar=metavar, help=text, default=1.0 if name == "--slower" else None)
     parser.addoption("--update", action="store_true", help="write golden files again")
 
 

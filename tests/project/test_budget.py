@@ -59,6 +59,14 @@ def test_a_busy_machine_has_more_time() -> None:
     assert ended(budget) == ["95% of all took up to 30.00 seconds, and may take 2.00"]
 
 
+def test_a_slow_machine_has_more_time_too() -> None:
+    budget = Budget(1.0, None, 2.0)
+    reported(budget, "t", 39.0)
+    assert ended(budget) == []
+    reported(budget, "u", 41.0)
+    assert ended(budget) == ["u (call) took 41.0 seconds, and may take 40.0"]
+
+
 def test_without_a_budget_nothing_is_too_long() -> None:
     budget = Budget(None)
     reported(budget, "t", 1000.0)
