@@ -13,7 +13,7 @@ What a block is, its fence says:
   `csv` can do no more.
 * `sh`, `text`, `graphql`, `html` and `json` are not run: commands that serve until they are stopped, and answers.
 
-Commands of `console` are processes on the tutorial's page, which shows that the installed command works, and at night on every page. By
+Commands of `console` are processes at night, which shows that the installed command works. By
 day those of the other pages run in this process, on the Spark that its tests share.
 """
 
@@ -76,8 +76,10 @@ def needs_spark(page: Path) -> bool:
 
 
 def is_long(page: Path) -> bool:
-    """Whether it is run at night: a how-to page that starts Spark processes of its own."""
-    return page.parent.name == "how-to" and any(b.language == "console" and NEEDS_SPARK.search(b.text) for b in blocks_of(page))
+    """Whether it is run at night: the tutorial or a how-to page that starts Spark processes of its own."""
+    return (page.parent.name == "how-to" or page.stem == "tutorial") and any(
+        b.language == "console" and NEEDS_SPARK.search(b.text) for b in blocks_of(page)
+    )
 
 
 def marks_of(page: Path) -> list[pytest.MarkDecorator]:
@@ -97,7 +99,7 @@ def test_every_block_of_the_page_works(
 
 def session_for(page: Path, request: pytest.FixtureRequest) -> Any:
     """The Spark on which commands run in this process, or None if each is a process of its own."""
-    if page.stem == "tutorial" or not depth.quick:
+    if not depth.quick:
         return None
     return request.getfixturevalue("spark") if needs_spark(page) else NO_SPARK
 

@@ -46,7 +46,7 @@ def _in_any_order(rows: list[dict[str, Any]]) -> list[str]:
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("store", ["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
+@pytest.mark.parametrize("store", ["sqlite", pytest.param("postgres", marks=[pytest.mark.postgres, pytest.mark.nightly])])
 def test_views_of_intervals_are_what_batch_says(store: str, request: pytest.FixtureRequest) -> None:
     url = request.getfixturevalue("postgres_url") if store == "postgres" else "sqlite://"
     choice = random.Random(7)
