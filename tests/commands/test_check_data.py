@@ -97,11 +97,13 @@ def test_times_that_no_clock_had_and_late_rows(spark: Any, tmp_path: Path) -> No
     toml = '[sources.shop]\npath = "data"\n[sources.shop.tables.Trips]\ncolumns = { id = "BIGINT", at = "TIMESTAMP", empty = "STRING" }\n'
     script = "IMPORT shop.Trips WATERMARK FOR at AS at - INTERVAL 1 MINUTE LATE DROP;\nV := SELECT id FROM Trips;"
     project(tmp_path, toml, script)
-    times = ("2024-01-01T00:00:00Z", 1_704_067_200_000, "1970-01-20T00:00:00Z", "2024-01-01T00:01:00Z", None)
+    milliseconds = 1_704_067_200_000  # read as seconds: the year 55969
+    times = ("2024-01-01T00:00:00Z", "2150-01-01T00:00:00Z", "1970-01-20T00:00:00Z", "2024-01-01T00:01:00Z", None, milliseconds)
     lines(tmp_path, "Trips.json", *({"id": n, "at": at, "empty": None} for n, at in enumerate(times)))
     trips = looked_at(tmp_path)["Trips"]
     assert told(trips, "time") == [('column "at" is in the future', 1), ('column "at" is before 1971', 1)]
-    assert [f["text"][:6] for f in trips["findings"] if f["kind"] == "time"] == ["55969-", "1970-0"]
+    assert [f["text"][:6] for f in trips["findings"] if f["kind"] == "time"] == ["2150-0", "1970-0"]
+    assert told(trips, "refused") == [('column "at": a time outside of the years 1 to 9999', 1)]
     assert told(trips, "empty") == [('column "empty" is NULL in all of them', 5)]
     late = told(trips, "late")
     assert [n for _, n in late] == [5 - trips["fit"]]

@@ -55,11 +55,11 @@ def json_rows(raw: DataFrame, columns: Sequence[Column], options: Mapping[str, A
     followed = suspicious & (F.coalesce(F.size(elements), F.lit(0)) != 1)
     broken = F.col(RECORD).isNull() | F.col(RECORD).getField(CORRUPT).isNotNull() | followed
     times = [_cast_reason(given[c.name], member[c.name], c, given[c.name], formats) for c in apart]
-    decimals = [
-        _rounded(F.get_json_object(F.col(TEXT), f"$['{c.name}']"), member[c.name], c)
-        for c in columns
-        if pa.types.is_decimal(c.type) and "'" not in c.name
-    ]
+    fixed = [c for c in columns if pa.types.is_decimal(c.type)]
+    # not by a text of the member: Spark's texts of numbers have passed through a double
+    whole = F.from_json(F.col(TEXT), ", ".join(f"{quote(c.name)} {_widest(c.type)}" for c in fixed)) if fixed else F.lit(None)
+    exact = [(whole.getField(c.name), c) for c in fixed]
+    decimals = [_rounded(F.regexp_replace(value.cast("STRING"), "0+$", ""), value, member[c.name], c) for value, c in exact]
     misfits = F.coalesce(_joined([*times, *decimals]), _null_reasons(member, columns))
     if options.get("new_columns") == "reject":
         known = F.array(*map(F.lit, [CONTROL, *member]))
@@ -91,7 +91,7 @@ def csv_rows(raw: DataFrame, columns: Sequence[Column], header: Sequence[str], o
         member[c.name] = _from_text(text, c, options)
         reasons.append(_cast_reason(text, member[c.name], c, text, time_formats(options, "csv")))
         if pa.types.is_decimal(c.type):
-            reasons.append(_rounded(text, member[c.name], c))
+            reasons.append(_rounded(text, text.try_cast(_widest(c.type)), member[c.name], c))
     misfits = F.coalesce(_joined(reasons), _null_reasons(member, columns))
     reason = (
         _fault().when(F.col(BAD), F.lit("is not UTF-8")).when(F.col(FIELDS).isNull(), F.lit("has a quote that never closes"))
@@ -171,12 +171,17 @@ def _cast_reason(
     return F.when(value.isNotNull() & cast.isNull(), said)
 
 
-def _rounded(text: SparkColumn, cast: SparkColumn, column: Column) -> SparkColumn:
+def _widest(type_: pa.Decimal128Type) -> str:
+    """The decimal type with as many digits before the point and as many as can be after it."""
+    return f"DECIMAL(38, {38 - (type_.precision - type_.scale)})"
+
+
+def _rounded(text: SparkColumn, exact: SparkColumn, cast: SparkColumn, column: Column) -> SparkColumn:
     """The reason where a decimal has more digits after the point than its column: Spark would round it."""
-    type_ = column.type
-    exact = text.try_cast(f"DECIMAL(38, {38 - (type_.precision - type_.scale)})")
     said = F.concat(
-        F.lit(f'column "{column.name}": '), F.substring(text, 1, 200), F.lit(f" has more digits than {type_text(type_)} keeps")
+        F.lit(f'column "{column.name}": '),
+        F.substring(text, 1, 200),
+        F.lit(f" has more digits than {type_text(column.type)} keeps"),
     )
     return F.when(cast.isNotNull() & exact.isNotNull() & (exact != cast), said)
 
