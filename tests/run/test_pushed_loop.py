@@ -54,10 +54,11 @@ class Run:
         self.store.acquire("test", 60)
         self.store.create(RECORDS)
         last = self.store.last_epoch()
-        self.desk: Desk = open_desk(self.catalog, self.folder / "intake", last)
+        clock = settings.pop("clock", None)
+        now = {} if clock is None else {"now": clock.now}  # rows arrive at the run's clock
+        self.desk: Desk = open_desk(self.catalog, self.folder / "intake", last, **now)
         self.engine = open_engine(self.spark, self.catalog, maintain(self.catalog), self.store)
         sources = open_sources(self.catalog, ProjectSettings(self.folder), last, {}, self.engine.fresh, self.desk)
-        clock = settings.pop("clock", None)
         chosen = RunSettings("test", **({"interval": 0.05} | settings))
         self.loop = RunLoop(self.spark, self.engine, self.store, sources, chosen, self.progress.append, clock=clock)
 

@@ -61,17 +61,23 @@ def test_sources(tmp_path: Path) -> None:
 @pytest.mark.spark
 def test_files_that_spark_cannot_read(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from belvedere.connectors.reading import reader as source_files
+    from belvedere.connectors.reading.records import FILE, LINE, TEXT
+    from belvedere.connectors.reading.rows import REASON
     from belvedere.connectors.records import SourceFile
     from belvedere.schema import Column
 
     (tmp_path / "a.json").write_text('{"id": 1}\n')
-    failing = spark.sql("SELECT raise_error('damaged') AS id")
+    place = ", ".join(
+        f"CAST(NULL AS {type_}) AS {name}"
+        for name, type_ in ((FILE, "STRING"), (LINE, "BIGINT"), (TEXT, "STRING"), (REASON, "STRING"))
+    )
+    failing = spark.sql(f"SELECT CAST(raise_error('damaged') AS BIGINT) AS id, {place}")
     monkeypatch.setattr(source_files, "frames_of", lambda reading, files, in_driver: iter([failing]))
     file = SourceFile(str(tmp_path / "a.json"), 10, datetime.now(UTC))
     taken = source_files.read_files(spark, "T", [file], [Column("id", pa.int64())], {})
     assert (taken.rows.num_rows, taken.refused) == (0, 1)
     assert "cannot be read by Spark" in taken.rejected[0].reason
-    failing = spark.sql("SELECT raise_error('out of memory') AS id")
+    failing = spark.sql(f"SELECT CAST(raise_error('out of memory') AS BIGINT) AS id, {place}")
     with pytest.raises(BelvedereError, match="B6022"):  # no fault of the file
         source_files.read_files(spark, "T", [file], [Column("id", pa.int64())], {})
 
