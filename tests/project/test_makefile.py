@@ -57,7 +57,7 @@ def test_setting_up_again_takes_no_time() -> None:
 
 def test_the_check_that_lets_changes_in_is_the_readmes_own_commands() -> None:
     commands = re.findall(r"^make .*$", (ROOT / ".ci" / "run").read_text(), re.MULTILINE)
-    assert commands == ["make check", "make test SLOWER=2", "make test-rest SLOWER=2"]
+    assert commands == ["make check", "make test SLOWER=4", "make test-rest SLOWER=4"]
 
 
 def test_each_test_by_day_is_run_once() -> None:

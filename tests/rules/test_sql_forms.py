@@ -175,10 +175,10 @@ def told(rows: list[dict[str, Any]]) -> list[str]:
 @pytest.mark.parametrize("store", ["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
 @pytest.mark.parametrize("part", [0, *at_night([1])])
 def test_a_form_is_what_it_stands_for(store: str, part: int, spark: Any, request: pytest.FixtureRequest) -> None:
-    """One of twelve forms on each of the stores; at night all on both."""
+    """One of 24 forms on each of the stores; at night all on both."""
     url = request.getfixturevalue("postgres_url") if store == "postgres" else "sqlite://"
     turn = (part + (store == "postgres")) % 2
-    forms = dict(list(FORMS.items())[turn :: 12 if depth.quick else 2])
+    forms = dict(list(FORMS.items())[turn :: 24 if depth.quick else 2])
     choice = random.Random(11 + turn)
     with closing(Workbench(script(forms), store=url, spark=spark)) as bench:
         for epoch in range(3):
