@@ -64,7 +64,7 @@ def made(seed: int) -> tuple[str, dict[str, str], dict[str, tuple[str, ...]]]:
     return f"role{seed}", rows, {n: columns for n, columns in hidden.items() if columns}
 
 
-ROLES = [made(seed) for seed in range(examples(12))]
+ROLES = [made(seed) for seed in range(12)]
 
 
 def project() -> str:
