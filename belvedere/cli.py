@@ -31,6 +31,7 @@ COMMANDS = {
     "run": "maintain a script's views and serve them",
     "rejected": "list rejected rows, or try them again",
     "quarantine": "list views in quarantine, or have a run try them again",
+    "resend": "let the next run send all of an export again",
     "serve": "serve the views of an existing store",
     "backup": "copy a store as of one epoch, also while it is in use",
     "restore": "make a store from a backup",

@@ -14,6 +14,7 @@ from sqlglot import exp
 
 from belvedere.catalog import Catalog, Grant, OnError, Placement, Relationship, View, equal_as_they_are, shown_names
 from belvedere.connectors.registry import SourceTables
+from belvedere.connectors.targets import refused_targets
 from belvedere.errors import BelvedereError, Diagnostic, Severity
 from belvedere.lang.lower import lower_script
 from belvedere.lang.progress import Progress
@@ -65,7 +66,7 @@ def compile_script(
         found += (*uncomputable_checks(catalog), *refused_streams(catalog), *unanswered_templates(catalog))
         found += refused_quarantines(catalog, explicit)
         catalog, refused = with_grants(catalog, project)
-        found += refused
+        found += (*refused, *(refused_targets(catalog, project.sinks) if project is not None else ()))
         found += refused_callers(catalog) if project is not None and "jwt" not in project.api else ()
     diagnostics = sorted(dict.fromkeys((*script.diagnostics, *found)), key=lambda d: d.span.start if d.span is not None else -1)
     return Compiled(catalog, tuple(map(_for_people, diagnostics)))

@@ -6,9 +6,10 @@ In: what it said. Out: whether to leave it alone for now.
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-from belvedere.errors import BelvedereError
+from belvedere.errors import BelvedereError, Diagnostic
 
 PAUSES = (1.0, 2.0, 5.0, 10.0)
 """Seconds; the last one for all further tries."""
@@ -21,7 +22,11 @@ FINAL = ("B6101", "B6223", "B6224", "B6225", "B6226")
 
 
 class AwayError(BelvedereError):
-    """Who was asked is away, whatever the code says."""
+    """Who was asked is away, whatever the code says; `seconds`: it wants to be left alone for so long."""
+
+    def __init__(self, diagnostics: Diagnostic | Iterable[Diagnostic], seconds: float | None = None):
+        super().__init__(diagnostics)
+        self.seconds = seconds
 
 
 @dataclass
@@ -39,8 +44,14 @@ class Away:
 
     def failed(self, error: BelvedereError) -> None:
         """It did not answer."""
-        self.failure, self._again = error, time.monotonic() + PAUSES[min(self._tries, len(PAUSES) - 1)]
+        asked = getattr(error, "seconds", None)
+        pause = PAUSES[min(self._tries, len(PAUSES) - 1)] if asked is None else asked
+        self.failure, self._again = error, time.monotonic() + pause
         self._tries += 1
+
+    def went_on(self) -> None:
+        """It took something before it failed: pauses grow from their beginning."""
+        self._tries = 0
 
     def answered(self) -> None:
         """It did."""

@@ -221,10 +221,22 @@ class Outgoing:
     """The columns that say which row a change is of; empty where none that show do, and for events of a subscription."""
     relation: str = ""
     """What has the events: one relation may be exported to several targets."""
+    again: int = 0
+    """How often somebody has asked for all events to be sent again."""
+    notes: Notes | None = None
+    """What the store keeps for outlets; None where there is no store."""
+
+    @property
+    def name(self) -> str:
+        """What an outlet's mark is called: events that are sent again have the same target, and count anew."""
+        return f"{self.target} {self.again}" if self.again else self.target
 
 
 class Outlet(Protocol):
-    """One export's side of a sink that knows itself how far it has come."""
+    """One export's side of a sink that knows itself how far it has come.
+
+    One that is `lasting = True` never forgets it while its events are there: where it knows of less than it was sent, events are lost.
+    """
 
     def reached(self) -> int | None:
         """The `_seq` of the last event that the sink has; None for none. Asked before the first `write`, and after one that failed."""
@@ -250,7 +262,11 @@ class SharedOutlet(Protocol):
 
 
 class WritingConnector(Protocol):
-    """A kind of sink. One whose sinks know how far they have come has `open_outlet` or `open_shared_outlet` in place of `write`."""
+    """A kind of sink. One whose sinks know how far they have come has `open_outlet` or `open_shared_outlet` in place of `write`.
+
+    It may have `place(sink, target)`: the text of where an export goes, which two exports may not share; None where they may. Without it
+    that is the target.
+    """
 
     def write(self, sink: Sink, target: str, epoch: int, pieces: Iterable[pa.Table]) -> None:
         """Write an epoch's events under the name `target`. The same epoch may come again after a crash."""

@@ -14,6 +14,10 @@ from belvedere.connectors.writing import json_lines
 from belvedere.settings import Sink
 
 
+def place(sink: Sink, target: str) -> None:
+    """Exports may share a name: each line is one event."""
+
+
 def write(sink: Sink, target: str, epoch: int, pieces: Iterable[pa.Table]) -> None:
     """Print the events after the name of their target."""
     for events in pieces:

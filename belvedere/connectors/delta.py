@@ -2,7 +2,8 @@
 
 In: events behind the outlet's mark, in the order of `_seq`. Out: commits of a table, each with the number of the last event in it as the
 version of an application's transaction (`txn` in Delta's protocol): both are there or neither is. The table is made where it is missing,
-and gets columns that a view has later. Needs deltalake (`pip install 'belvedere[delta]'`), and no Spark.
+and gets columns that a view has later; columns that are there take what they hold exactly. Needs deltalake, and no Spark
+(`pip install 'belvedere[delta]'`).
 """
 
 from __future__ import annotations
@@ -10,15 +11,18 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from typing import Any
 
 import pyarrow as pa
 
 from belvedere.connectors.connector import Outgoing
-from belvedere.errors import fail
+from belvedere.connectors.fitted import Misfit, with_types
+from belvedere.errors import BelvedereError, fail
 from belvedere.intervals import iso_text
 from belvedere.months import with_month_texts
 from belvedere.rules.events import SEQUENCE
+from belvedere.settings import Sink
 
 MOST_BYTES = 64 << 20
 """So much is one commit at most."""
@@ -28,17 +32,14 @@ COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 class DeltaOutlet:
     """One export on its way into a table."""
 
+    lasting = True
+
     def __init__(self, outgoing: Outgoing):
         sink, options = outgoing.sink, outgoing.sink.options
         self.sink = sink.name
-        name = str(options.get("names", {}).get(outgoing.target, outgoing.target))
-        base = options.get("url") or (str(sink.path) if sink.path is not None else None)
-        if not isinstance(base, str):
-            hint = 'write `path = "lake"`, or `url = "s3://bucket/lake"` with `storage = { ... }`'
-            raise fail("B6241", f'sink "{sink.name}" has no path and no url', hint=hint)
-        self.address = f"{base.rstrip('/')}/{name}"
+        self.target, self.address = outgoing.target, place(sink, outgoing.target)
         self.storage = {str(k): str(v) for k, v in options.get("storage", {}).items()}
-        self.application = f"belvedere-{outgoing.store}-{outgoing.target}"
+        self.application = f"belvedere-{outgoing.store}-{outgoing.name}"
         self.delta = _library()
         self.mark: int | None = None
 
@@ -70,13 +71,21 @@ class DeltaOutlet:
                 mark = self.delta.Transaction(self.application, last)
                 self.delta.write_deltalake(
                     table or self.address,
-                    _as_delta_has_it(events),
+                    self._fitted(events, table),
                     mode="append",
                     schema_mode="merge",
                     storage_options=self.storage or None,
                     commit_properties=self.delta.CommitProperties(app_transactions=[mark]),
                 )
                 self.mark = last
+
+    def _fitted(self, events: pa.Table, table: Any) -> pa.Table:
+        """The events in the types of the table. Raises B6241 for a value that its column does not hold."""
+        shown = _as_delta_has_it(events)
+        found = shown if table is None else with_types(shown, pa.schema(table.schema()))
+        if isinstance(found, Misfit):
+            raise found.refusal("B6241", self.sink, self.target)
+        return found
 
     def close(self) -> None:
         """Nothing is open."""
@@ -88,6 +97,8 @@ class DeltaOutlet:
 
         try:
             yield
+        except BelvedereError:
+            raise
         except (OSError, CommitFailedError) as error:
             hint = "see that its storage can be reached, and that nobody else sends for this store"
             raise fail("B6240", f'the table of sink "{self.sink}" cannot be reached', detail=_said(error), hint=hint) from error
@@ -111,13 +122,35 @@ def _gathered(pieces: Iterable[pa.Table]) -> Iterator[pa.Table]:
 
 
 def _as_delta_has_it(events: pa.Table) -> pa.Table:
-    """Lengths of time as text (ISO 8601): Delta has no type for them. Times without a zone are written as such."""
+    """Lengths of time as text (ISO 8601), within others too: Delta has no type for them. Times without a zone are written as such."""
     events = with_month_texts(events)
-    for place, field in enumerate(events.schema):
-        if pa.types.is_duration(field.type):
-            texts = [None if v is None else iso_text(v) for v in events[field.name].to_pylist()]
-            events = events.set_column(place, field.name, pa.array(texts, pa.string()))
+    for number, field in enumerate(events.schema):
+        shown = _without_lengths(field.type)
+        if shown != field.type:
+            values = [_with_texts(v) for v in events[field.name].to_pylist()]
+            events = events.set_column(number, field.with_type(shown), pa.array(values, shown))
     return events
+
+
+def _without_lengths(type_: pa.DataType) -> pa.DataType:
+    """The type with texts where it has lengths of time."""
+    if pa.types.is_duration(type_):
+        return pa.string()
+    if pa.types.is_map(type_):
+        return pa.map_(_without_lengths(type_.key_type), _without_lengths(type_.item_type))
+    if pa.types.is_list(type_) or pa.types.is_large_list(type_):
+        return pa.list_(type_.value_field.with_type(_without_lengths(type_.value_type)))
+    if pa.types.is_struct(type_):
+        return pa.struct([f.with_type(_without_lengths(f.type)) for f in type_])
+    return type_
+
+
+def _with_texts(value: Any) -> Any:
+    if isinstance(value, timedelta):
+        return iso_text(value)
+    if isinstance(value, dict):
+        return {name: _with_texts(v) for name, v in value.items()}
+    return type(value)(map(_with_texts, value)) if isinstance(value, list | tuple) else value
 
 
 def _said(error: Exception) -> str:
@@ -133,9 +166,19 @@ def _library() -> Any:
     return deltalake
 
 
+def place(sink: Sink, target: str) -> str:
+    """The address of the table of an export. Raises B6241."""
+    name = str(sink.options.get("names", {}).get(target, target))
+    base = sink.options.get("url") or (str(sink.path) if sink.path is not None else None)
+    if not isinstance(base, str):
+        hint = 'write `path = "lake"`, or `url = "s3://bucket/lake"` with `storage = { ... }`'
+        raise fail("B6241", f'sink "{sink.name}" has no path and no url', hint=hint)
+    return f"{base.rstrip('/')}/{name}"
+
+
 def open_outlet(outgoing: Outgoing) -> DeltaOutlet:
     """An export on its way into a table."""
     return DeltaOutlet(outgoing)
 
 
-__all__ = ["open_outlet"]
+__all__ = ["open_outlet", "place"]

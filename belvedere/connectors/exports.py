@@ -2,7 +2,8 @@
 
 In: a catalog with exports, the sinks of the project file, a store. Out: after each epoch one delivery per export that has something
 new. The cursor moves after the sink has taken the delivery; after a crash between the two the same rows go out under the same
-epoch's name again, and so replace themselves. A sink with an outlet says itself how far it has come, and may be away for a while.
+epoch's name again, and so replace themselves. A sink with an outlet says itself how far it has come, and may be away for a while. One that
+has lost what it was sent is told: the store has only what comes after it. `send_again` has it sent whole.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
 from typing import TypeAlias
@@ -51,6 +52,30 @@ class Delivery:
         """The name of the store's document that says how far this export has come."""
         return f"export {self.relation} {self.export.sink}.{self.export.target}"
 
+    @property
+    def name(self) -> str:
+        """What the script calls it."""
+        return f"{self.export.sink}.{self.export.target}"
+
+
+@dataclass(frozen=True)
+class Cursor:
+    """How far an export has come: the last event that needs no sending, the last that was sent, and how often all were sent again."""
+
+    done: int = 0
+    sent: int = 0
+    again: int = 0
+
+    @classmethod
+    def of_document(cls, text: str | None) -> Cursor:
+        """What the store has noted."""
+        found = json.loads(text) if text else {}
+        return cls(int(found.get("seq", 0)), int(found.get("sent", 0)), int(found.get("again", 0)))
+
+    def document(self, epoch: int) -> str:
+        """What the store notes after this epoch."""
+        return json.dumps({"seq": self.done, "epoch": epoch, "sent": self.sent, "again": self.again})
+
 
 @dataclass
 class _Line:
@@ -68,7 +93,7 @@ class Exports:
     def __init__(self, catalog: Catalog, sinks: Mapping[str, Sink], store: Store):
         self.store = store
         self.deliveries = tuple(_delivery(e, catalog, sinks) for e in catalog.exports) if sinks else ()
-        self.done = {d.cursor: _done(store.document(d.cursor)) for d in self.deliveries}
+        self.cursors = {d.cursor: Cursor.of_document(store.document(d.cursor)) for d in self.deliveries}
         self._plain = [d for d in self.deliveries if not opens_outlets(d.sink.connector)]
         self._lines = [*self._open([d for d in self.deliveries if opens_outlets(d.sink.connector)])]
         self._notices: list[str] = []
@@ -79,7 +104,11 @@ class Exports:
         for delivery in deliveries:
             by_sink.setdefault(delivery.sink.name, []).append(delivery)
         for own in by_sink.values():
-            outgoings = [Outgoing(d.sink, d.export.target, identity_of(self.store).sinks, d.key, d.relation) for d in own]
+            store = identity_of(self.store).sinks
+            outgoings = [
+                Outgoing(d.sink, d.export.target, store, d.key, d.relation, self.cursors[d.cursor].again, self.store)
+                for d in own
+            ]
             for places, outlet in open_outlets(outgoings):
                 yield _Line(tuple(own[n] for n in places), outlet)
 
@@ -96,11 +125,16 @@ class Exports:
         return self._now[1].get(delivery.relation, 1) - 1
 
     def catch_up(self, wait: bool = False) -> tuple[str, ...]:
-        """Try sinks again that were away; `wait`: until they have all. What people should know, once. Raises what the last try says."""
-        deadline = time.monotonic() + PATIENCE
+        """Try sinks again that were away; `wait`: until they have all. What people should know, once.
+
+        Raises what the last try says, once nothing was taken for a while.
+        """
+        deadline, before = time.monotonic() + PATIENCE, dict(self.cursors)
         while late := [n.away for n in self._lines if n.away.failure is not None]:
             if not all(n.is_pausing for n in late):
                 self.deliver(*self._now)
+                if self.cursors != before:
+                    deadline, before = time.monotonic() + PATIENCE, dict(self.cursors)
             elif not wait:
                 break
             elif time.monotonic() > deadline:
@@ -132,42 +166,58 @@ class Exports:
         line.away.answered()
 
     def _ask(self, line: _Line) -> None:
-        """How far the outlet has come: it may have more than the cursors say, and never more than there is."""
-        more: dict[str, int] = {}
+        """How far the outlet has come: it may have more than the cursors say, never more than there is, nor less than it was sent."""
+        more: dict[str, Cursor] = {}
         for delivery, reached in zip(line.deliveries, line.outlet.reached(), strict=True):
-            last = self._last(delivery)
+            last, cursor = self._last(delivery), self.cursors[delivery.cursor]
+            if getattr(line.outlet, "lasting", False) and (reached or 0) < cursor.sent:
+                raise _lost(delivery, reached, cursor.sent)
             if reached is not None and reached > last:
                 name, target = delivery.sink.name, delivery.export.target
                 message = f'sink "{name}" has events of "{target}" up to {reached:,}, and the store up to {last:,}'
                 hint = "the store was put back from an older backup: export to another target, or begin with a new store"
                 raise fail("B6211", message, hint=hint)
-            if reached is not None and reached > self.done[delivery.cursor]:
-                more[delivery.cursor] = reached
+            if reached is not None and reached > cursor.done:
+                more[delivery.cursor] = replace(cursor, done=reached, sent=reached)
+        if more:
+            line.away.went_on()
         self._advance(more)
         line.is_sure = True
 
     def _send(self, deliveries: Sequence[Delivery], write: Callable[[Events], None]) -> None:
         """Give `write` what was not delivered yet, if there is anything."""
-        late = [(place, d) for place, d in enumerate(deliveries) if self._last(d) > self.done[d.cursor]]
-        events = ((place, rows) for place, d in late for rows in _pending(self.store, d, self.done[d.cursor], self._last(d)))
+        late = [(place, d) for place, d in enumerate(deliveries) if self._last(d) > self.cursors[d.cursor].done]
+        sent: dict[int, int] = {}
+        events = self._pending(late, sent)
         first = next(events, None)
         if first is not None:
             write(chain((first,), events))
-        self._advance({d.cursor: self._last(d) for _, d in late})
+        reached = {}
+        for place, d in late:
+            cursor = self.cursors[d.cursor]
+            reached[d.cursor] = replace(cursor, done=self._last(d), sent=sent.get(place, cursor.sent))
+        self._advance(reached)
+
+    def _pending(self, late: Iterable[tuple[int, Delivery]], sent: dict[int, int]) -> Iterator[tuple[int, pa.Table]]:
+        """The events that were not delivered, with the places of their exports; the numbers of the last ones go into `sent`."""
+        for place, delivery in late:
+            for rows in _pending(self.store, delivery, self.cursors[delivery.cursor].done, self._last(delivery)):
+                sent[place] = rows[SEQUENCE][-1].as_py()
+                yield place, rows
 
     def _write(self, delivery: Delivery, events: Events) -> None:
         connector = writing_connector(delivery.sink.connector)
         connector.write(delivery.sink, delivery.export.target, self._now[0], (rows for _, rows in events))
 
-    def _advance(self, reached: Mapping[str, int]) -> None:
+    def _advance(self, reached: Mapping[str, Cursor]) -> None:
         """Note how far exports have come, by the names of their cursors."""
-        self.store.set_documents({c: json.dumps({"seq": n, "epoch": self._now[0]}) for c, n in reached.items()})
-        self.done.update(reached)
+        self.store.set_documents({name: cursor.document(self._now[0]) for name, cursor in reached.items()})
+        self.cursors.update(reached)
 
     def forget(self, transaction: Transaction) -> None:
         """Drop the changes that every export has delivered; events of subscriptions stay, as they are served."""
         for relation in {d.relation for d in self.deliveries if d.relation.endswith(CHANGES)}:
-            done = min(self.done[d.cursor] for d in self.deliveries if d.relation == relation)
+            done = min(self.cursors[d.cursor].done for d in self.deliveries if d.relation == relation)
             if done:
                 transaction.delete_range(relation, SEQUENCE, done)
 
@@ -212,14 +262,41 @@ def waiting_exports(catalog: Catalog, sinks: Mapping[str, Sink], reader: Reader)
     sequences: Mapping[str, int] = last.extra.get("sequences", {}) if last is not None else {}
     found = []
     for delivery in (_delivery(e, catalog, sinks) for e in catalog.exports):
-        done = _done(reader.document(delivery.cursor))
+        done = Cursor.of_document(reader.document(delivery.cursor)).done
         found.append(Waiting(delivery.export, done, max(0, sequences.get(delivery.relation, 1) - 1 - done)))
     return tuple(found)
 
 
-def _done(document: str | None) -> int:
-    """What a cursor's document says."""
-    return int(json.loads(document)["seq"]) if document else 0
+def send_again(catalog: Catalog, sinks: Mapping[str, Sink], store: Store, name: str) -> tuple[str, ...]:
+    """Let the next run send all of an export again, which is called `sink.target`: the rows that the view has, or the events that are kept.
+
+    The exports that get them: of a view all that send its changes. Raises B6110 where a sink is not configured, B6114 where there is no
+    such export.
+    """
+    deliveries = tuple(_delivery(e, catalog, sinks) for e in catalog.exports)
+    wanted = [d for d in deliveries if d.name.casefold() == name.casefold()]
+    if not wanted:
+        known = ", ".join(dict.fromkeys(d.name for d in deliveries))
+        raise fail(
+            "B6114", f"the script exports nothing to `{name}`", hint=f"its exports: {known}" if known else "it has no exports"
+        )
+    changes = {d.relation for d in wanted if d.relation.endswith(CHANGES)}
+    going = [d for d in deliveries if d in wanted or d.relation in changes]
+    documents = {}
+    for delivery in going:
+        cursor = Cursor.of_document(store.document(delivery.cursor))
+        done = cursor.done if delivery.relation in changes else 0  # changes get new numbers, events keep theirs
+        documents[delivery.cursor] = Cursor(done, again=cursor.again + 1).document(0)
+    store.set_documents(documents)
+    store.drop([*changes])  # the next epoch makes them anew, of all rows
+    return tuple(dict.fromkeys(d.name for d in going))
+
+
+def _lost(delivery: Delivery, reached: int | None, sent: int) -> BelvedereError:
+    has = f"has them up to {reached:,}" if reached else "has none of them"
+    message = f'sink "{delivery.sink.name}" has lost events of "{delivery.export.target}": it was sent those up to {sent:,}, and {has}'
+    hint = f"put its table back as it was, or send all again: belvedere resend SCRIPT {delivery.name}"
+    return fail("B6212", message, hint=hint)
 
 
 def _delivery(export: Export, catalog: Catalog, sinks: Mapping[str, Sink]) -> Delivery:

@@ -10,6 +10,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
@@ -255,6 +256,11 @@ def _check_unchanged(file: SourceFile, table: str, epoch: int) -> None:
     raise not_as_it_was(f"{path_text(file.path)}, which epoch {epoch} read, {what}", table)
 
 
+def place(sink: Sink, target: str) -> str:
+    """The folder of an export: a file of it is named by its epoch alone."""
+    return str((sink.path or Path()) / target)
+
+
 def write(sink: Sink, target: str, epoch: int, pieces: Iterable[pa.Table]) -> None:
     """A file of its own for the epoch, which appears whole or not at all; the same epoch replaces it."""
     if sink.format not in SUFFIXES:
@@ -283,4 +289,4 @@ def write(sink: Sink, target: str, epoch: int, pieces: Iterable[pa.Table]) -> No
         ) from error
 
 
-__all__ = ["FileFeed", "columns", "open_feed", "parts", "sample", "tables", "write"]
+__all__ = ["FileFeed", "columns", "open_feed", "parts", "place", "sample", "tables", "write"]

@@ -1,32 +1,51 @@
 """The connector `http`: exported events are posted to an address as JSON lines, at least once.
 
 In: events in the order of `_seq`. Out: requests of some events each, with an id by which a receiver discards what comes twice, and a
-signature where the sink has a secret. A receiver that is away, or busy, gets them later; one that refuses them ends the run.
+signature where the sink has a secret. A receiver that is away, or busy, gets them later; one that refuses them, or names another address,
+ends the run. The store notes each request before it is sent: what was taken is not sent again, and what may have been taken comes again
+under the same id.
 """
 
 from __future__ import annotations
 
 import hashlib
 import hmac
+import json
 import time
 from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from http.client import HTTPException
 from typing import Any
 from urllib.error import HTTPError, URLError
-from urllib.request import Request, urlopen
+from urllib.request import HTTPRedirectHandler, Request, build_opener
 
+import numpy as np
 import pyarrow as pa
 
+from belvedere.connectors.away import AwayError
 from belvedere.connectors.connector import Outgoing
 from belvedere.connectors.writing import json_lines
 from belvedere.errors import fail
 from belvedere.rules.events import SEQUENCE
+from belvedere.settings import Sink
 
 MOST_EVENTS = 1_000
 """So many are in one request."""
 SECONDS = 10.0
 BUSY = (408, 425, 429)
 """Statuses, beside those from 500 on, after which the same request is sent again later."""
+
+
+MOST_PAUSE = 3600.0
+"""Seconds: a receiver that asks for more is asked again after so long."""
+
+
+class _Stays(HTTPRedirectHandler):
+    """Follows no redirect: a GET would carry no events, and another host would get the sink's headers."""
+
+    def redirect_request(self, *_: Any) -> None:
+        """The answer is an error with its status."""
 
 
 class HttpOutlet:
@@ -41,43 +60,78 @@ class HttpOutlet:
             raise fail("B6231", f'sink "{self.sink}" has no url', hint=hint)
         self.headers: Mapping[str, Any] = options.get("headers", {})
         self.secret = options.get("secret")
+        self._opener = build_opener(_Stays)
+        self._note = f"http {outgoing.relation} {self.sink}.{outgoing.name}"
+        self._taken, self._until = 0, 0
+        """The last event that was taken, and the last of the request that was sent then."""
 
     def reached(self) -> int | None:
-        """Not known: the receiver discards what it has."""
-        return None
+        """The number of the last event that the receiver has taken, as the store has noted it."""
+        text = self.outgoing.notes.document(self._note) if self.outgoing.notes is not None else None
+        found = json.loads(text) if text else {}
+        self._taken, self._until = max(self._taken, found.get("taken", 0)), max(self._until, found.get("until", 0))
+        return self._taken or None
 
     def write(self, pieces: Iterable[pa.Table]) -> None:
         """Post the events. Raises B6230 where the receiver is away or busy, B6231 where it refuses them."""
         for events in pieces:
-            for start in range(0, events.num_rows, MOST_EVENTS):
-                self._post(events.slice(start, MOST_EVENTS))
+            start = 0
+            while start < events.num_rows:
+                size = self._size(events.slice(start))
+                self._post(events.slice(start, size))
+                start += size
+
+    def _size(self, events: pa.Table) -> int:
+        """How many of them are one request: those that were one before, since the receiver may have taken them."""
+        before = int(np.searchsorted(events[SEQUENCE].to_numpy(), self._until, side="right"))
+        return before or min(MOST_EVENTS, events.num_rows)
 
     def _post(self, events: pa.Table) -> None:
         first, last = events[SEQUENCE][0].as_py(), events[SEQUENCE][-1].as_py()
+        if self.outgoing.notes is not None and last != self._until:
+            self.outgoing.notes.set_document(self._note, json.dumps({"taken": self._taken, "until": last}))
+        self._until = last
+        self._send(events, first, last)
+        self._taken = last
+
+    def _send(self, events: pa.Table, first: int, last: int) -> None:
         body = "".join(f"{line}\n" for line in json_lines(events)).encode()
         headers = {
             "Content-Type": "application/x-ndjson",
             "User-Agent": "belvedere",
             "Belvedere-Target": self.outgoing.target,
-            "Belvedere-Id": f"{self.outgoing.store}-{self.outgoing.target}-{first}-{last}",
+            "Belvedere-Id": f"{self.outgoing.store}-{self.outgoing.name.replace(' ', '-')}-{first}-{last}",
             **{str(k): str(v) for k, v in self.headers.items()},
             **self._signature(body),
         }
         try:
-            with urlopen(Request(self.url, body, headers, method="POST"), timeout=SECONDS):
+            with self._opener.open(Request(self.url, body, headers, method="POST"), timeout=SECONDS):
                 return
         except HTTPError as error:
-            said = f"{error.code} {error.reason}"
+            said = f"{error.code} {error.reason}".strip()
             if error.code < 500 and error.code not in BUSY:
-                detail = error.read(200).decode("utf-8", "replace") or None
-                hint = "mend the receiver, or the sink's `url` and `headers`, and start again: nothing is lost"
-                raise fail("B6231", f'sink "{self.sink}" refuses events: {said}', detail=detail, hint=hint) from error
-            raise self._away(said) from error
+                raise self._refused(error, said) from error
+            raise self._away(said, pause_of(error.headers.get("Retry-After"))) from error
         except (URLError, HTTPException, OSError) as error:
             raise self._away(str(getattr(error, "reason", error))) from error
 
-    def _away(self, said: str) -> Exception:
-        return fail("B6230", f'sink "{self.sink}" does not take events: {said}', hint="see that what listens at its `url` runs")
+    def _refused(self, error: HTTPError, said: str) -> Exception:
+        hint = "mend the receiver, or the sink's `url` and `headers`, and start again: nothing is lost"
+        if error.code < 400:
+            other = error.headers.get("Location")
+            said += f" to {other}" if other else ""
+            hint = (
+                "redirects are not followed, since events and headers may be for nobody else: write the other address as `url`"
+            )
+        try:
+            detail = error.read(200).decode("utf-8", "replace") or None
+        except (HTTPException, OSError):
+            detail = None
+        return fail("B6231", f'sink "{self.sink}" refuses events: {said}', detail=detail, hint=hint)
+
+    def _away(self, said: str, pause: float | None = None) -> Exception:
+        hint = "see that what listens at its `url` runs"
+        return AwayError(fail("B6230", f'sink "{self.sink}" does not take events: {said}', hint=hint).diagnostics, pause)
 
     def _signature(self, body: bytes) -> dict[str, str]:
         """`t=seconds,v1=hex`: HMAC-SHA256 of the seconds, a dot and the body."""
@@ -89,6 +143,26 @@ class HttpOutlet:
 
     def close(self) -> None:
         """Nothing is open."""
+
+
+def pause_of(text: str | None) -> float | None:
+    """The seconds of a header `Retry-After`: a number or a time (RFC 9110, 10.2.3); None where it says nothing that can be understood."""
+    if text is None:
+        return None
+    if text.strip().isascii() and text.strip().isdigit():
+        seconds = float(text)
+    else:
+        try:
+            found = parsedate_to_datetime(text)
+        except ValueError:
+            return None
+        seconds = (found.replace(tzinfo=found.tzinfo or UTC) - datetime.now(UTC)).total_seconds()
+    return min(max(seconds, 0.0), MOST_PAUSE)
+
+
+def place(sink: Sink, target: str) -> str:
+    """What a receiver tells events apart by."""
+    return f"{sink.options.get('url', '')} {target}"
 
 
 def open_outlet(outgoing: Outgoing) -> HttpOutlet:

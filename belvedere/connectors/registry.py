@@ -84,6 +84,7 @@ class _Alone:
     def __init__(self, outlet: Outlet):
         self._outlet = outlet
         self.close = outlet.close
+        self.lasting = bool(getattr(outlet, "lasting", False))
 
     def reached(self) -> Sequence[int | None]:
         return [self._outlet.reached()]

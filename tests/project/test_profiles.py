@@ -164,6 +164,7 @@ def test_every_command_that_reads_a_project_refuses_an_unknown_profile(
         "restore": [script, "away"],
         "rejected": ["list", script],
         "quarantine": ["list", script],
+        "resend": [script, "out.T"],
         "query": ["SELECT 1 AS a"],
         "why": [script, "T", "k = 1"],
         "why-not": [script, "T", "k = 1"],

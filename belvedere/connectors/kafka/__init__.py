@@ -18,7 +18,7 @@ from belvedere.connectors.kafka.feed import KafkaFeed
 from belvedere.connectors.kafka.parts import topic_parts
 from belvedere.connectors.kafka.sample import sampled, sampled_columns, table_names
 from belvedere.connectors.kafka.sink import KafkaOutlet
-from belvedere.settings import Source
+from belvedere.settings import Sink, Source
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -56,4 +56,8 @@ def open_shared_outlet(outgoings: Sequence[Outgoing]) -> KafkaOutlet:
     return KafkaOutlet(outgoings)
 
 
-__all__ = ["columns", "open_feed", "open_shared_outlet", "parts", "sample", "tables"]
+def place(sink: Sink, target: str) -> None:
+    """Exports may share a topic."""
+
+
+__all__ = ["columns", "open_feed", "open_shared_outlet", "parts", "place", "sample", "tables"]

@@ -63,7 +63,7 @@ class _Export:
     @property
     def mark(self) -> str:
         """The name of its mark: exports may share a topic. It is short, since Kafka keeps 4,096 bytes of all of a topic's."""
-        name = f"{self.outgoing.relation} {self.outgoing.target}"
+        name = f"{self.outgoing.relation} {self.outgoing.name}"
         return base64.b64encode(hashlib.sha256(name.encode()).digest()[:6]).decode()
 
 

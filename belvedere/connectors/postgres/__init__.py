@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from belvedere.connectors.connector import Imported, Outgoing, Sampled, SourcePart, Wanted
 from belvedere.connectors.postgres.feed import TableFeed, open_table, sampled_table
-from belvedere.connectors.postgres.outlet import PostgresOutlet
+from belvedere.connectors.postgres.outlet import PostgresOutlet, place
 from belvedere.connectors.postgres.parts import table_parts
 from belvedere.connectors.postgres.server import Server
 from belvedere.settings import Source
@@ -52,4 +52,4 @@ def open_outlet(outgoing: Outgoing) -> PostgresOutlet:
     return PostgresOutlet(outgoing)
 
 
-__all__ = ["columns", "open_feed", "open_outlet", "parts", "sample", "tables"]
+__all__ = ["columns", "open_feed", "open_outlet", "parts", "place", "sample", "tables"]

@@ -2,13 +2,14 @@
 
 In: events behind the outlet's mark, in the order of `_seq`. Out: rows of a table. A transaction has the rows and the number of the last
 event in it, so both are there or neither is. A view with a key is upserted and deleted by it; other events are appended, with `_op`,
-`_event_time` and `_seq`. The table is made where it is missing, and is the user's: it is not changed.
+`_event_time` and `_seq`. The table is made where it is missing, and is the user's: it is not changed, and its columns take what they hold
+exactly.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
@@ -18,11 +19,13 @@ import pyarrow as pa
 from psycopg import sql
 
 from belvedere.connectors.connector import Outgoing
+from belvedere.connectors.postgres.fitting import Fit, fits_of, misfit_of
 from belvedere.connectors.writing import plain_json
-from belvedere.errors import fail
+from belvedere.errors import BelvedereError, fail
 from belvedere.intervals import iso_text
 from belvedere.months import with_month_texts
 from belvedere.rules.events import EVENT_TIME, OPERATION, SEQUENCE
+from belvedere.settings import Sink
 
 MARKS = "belvedere_exports"
 """The table of how far each export has come, beside those that it fills."""
@@ -32,6 +35,8 @@ T = pa.types
 
 class PostgresOutlet:
     """One export on its way into a table."""
+
+    lasting = True
 
     def __init__(self, outgoing: Outgoing):
         sink, options = outgoing.sink, outgoing.sink.options
@@ -43,10 +48,11 @@ class PostgresOutlet:
                 f'sink "{sink.name}" has no url',
                 hint='write `url = "postgresql://user:${env:PASSWORD}@host/database"`',
             )
-        self.schema = str(options.get("schema", "public"))
-        name = str(options.get("names", {}).get(outgoing.target, outgoing.target))
-        self.table = sql.Identifier(self.schema, name)
+        self.schema, self.name = table_of(sink, outgoing.target)
+        self.table = sql.Identifier(self.schema, self.name)
         self._connection: psycopg.Connection[Any] | None = None
+        self._fits: Mapping[str, Fit] = {}
+        """The columns that have another type in the table."""
 
     def reached(self) -> int | None:
         """The number of the last event in the table; None where there is none. Raises B6220, B6221."""
@@ -61,11 +67,12 @@ class PostgresOutlet:
                     self._connection.execute(sql.SQL(made).format(marks))
                 asked = sql.SQL("SELECT seq FROM {} WHERE store = %s AND target = %s").format(marks)
                 found = self._connection.execute(asked, self._name).fetchone()
-        return None if found is None else int(found[0])
+                is_there = self._is_there(self.name)
+        return int(found[0]) if found is not None and is_there else None
 
     @property
     def _name(self) -> tuple[str, str]:
-        return self.outgoing.store, self.outgoing.target
+        return self.outgoing.store, self.outgoing.name
 
     def _is_there(self, table: str) -> bool:
         assert self._connection is not None
@@ -91,35 +98,46 @@ class PostgresOutlet:
         fields = list(shown.schema)
         if is_first:
             self._make(connection, fields)
-        if not self.key:
+            columns = [(f.name, column_type(f.type)) for f in fields]
+            self._fits = fits_of(connection, self.schema, self.name, columns)
+        if not self.key and not self._fits:
             _copy(connection, self.table, shown)
             return
         stage, names = sql.Identifier(STAGE), [sql.Identifier(f.name) for f in fields]
+        kept = sql.SQL("s.{} <> 'DELETE'" if self.key else "TRUE").format(sql.Identifier(OPERATION))
         if is_first:
             kinds = sql.SQL(", ").join(
-                _declared(f) for f in [*fields, events.schema.field(OPERATION), events.schema.field(SEQUENCE)]
+                _declared(events.schema.field(n)) for n in dict.fromkeys([*shown.schema.names, OPERATION, SEQUENCE])
             )
             connection.execute(sql.SQL("CREATE TEMPORARY TABLE {} ({}) ON COMMIT DROP").format(stage, kinds))
         else:
             connection.execute(sql.SQL("TRUNCATE {}").format(stage))
-        _copy(connection, stage, events.select([*(f.name for f in fields), OPERATION, SEQUENCE]))
-        key = [sql.Identifier(k) for k in self.key]
-        listed, keys = sql.SQL(", ").join(names), sql.SQL(", ").join(key)
-        newest = sql.SQL("(SELECT DISTINCT ON ({k}) * FROM {s} ORDER BY {k}, {n} DESC) AS s").format(
-            k=keys, s=stage, n=sql.Identifier(SEQUENCE)
-        )
-        same = sql.SQL(" AND ").join(sql.SQL("t.{k} IS NOT DISTINCT FROM s.{k}").format(k=k) for k in key)
+        _copy(connection, stage, events.select(list(dict.fromkeys([*shown.schema.names, OPERATION, SEQUENCE]))))
+        found = misfit_of(connection, stage, self._fits.values(), kept, SEQUENCE)
+        if found is not None:
+            raise found.refusal("B6221", self.sink, self.outgoing.target)
+        listed, values = sql.SQL(", ").join(names), sql.SQL(", ").join(self._cast(f.name) for f in fields)
+        come = sql.SQL("INSERT INTO {t} ({c}) SELECT {v} FROM {s} WHERE {w} ORDER BY s.{n}")
+        number = sql.Identifier(SEQUENCE)
+        if not self.key:
+            staged = sql.SQL("{} AS s").format(stage)
+            connection.execute(come.format(t=self.table, c=listed, v=values, s=staged, w=kept, n=number))
+            return
+        keys = sql.SQL(", ").join(map(sql.Identifier, self.key))
+        newest = sql.SQL("(SELECT DISTINCT ON ({k}) * FROM {s} ORDER BY {k}, {n} DESC) AS s").format(k=keys, s=stage, n=number)
+        equal = sql.SQL("t.{} IS NOT DISTINCT FROM {}")
+        same = sql.SQL(" AND ").join(equal.format(sql.Identifier(k), self._cast(k)) for k in self.key)
         gone = sql.SQL("DELETE FROM {t} AS t USING {s} WHERE {same}").format(t=self.table, s=newest, same=same)
         connection.execute(gone)  # rows that come again are written anew: a key may hold NULLs, and need no index of the user's
-        come = sql.SQL("INSERT INTO {t} ({c}) SELECT {c} FROM {s} WHERE {o} <> 'DELETE' ORDER BY {n}")
-        connection.execute(
-            come.format(t=self.table, c=listed, s=newest, o=sql.Identifier(OPERATION), n=sql.Identifier(SEQUENCE))
-        )
+        connection.execute(come.format(t=self.table, c=listed, v=values, s=newest, w=kept, n=number))
+
+    def _cast(self, column: str) -> sql.Composable:
+        """A staged column in the type that the table has for it."""
+        return self._fits[column].cast if column in self._fits else sql.Identifier("s", column)
 
     def _make(self, connection: psycopg.Connection[Any], fields: Sequence[pa.Field]) -> None:
         """The table, and an index of its key, where it is missing."""
-        _, name = self.table._obj
-        if self._is_there(name):
+        if self._is_there(self.name):
             return
         declared = sql.SQL(", ").join(map(_declared, fields))
         connection.execute(sql.SQL("CREATE TABLE {} ({})").format(self.table, declared))
@@ -137,6 +155,8 @@ class PostgresOutlet:
         what = f'sink "{self.sink}"'
         try:
             yield
+        except BelvedereError:
+            raise
         except (psycopg.OperationalError, OSError) as error:
             code = getattr(error, "sqlstate", None)
             if code is not None and code[:2] not in ("08", "57", "53"):
@@ -156,6 +176,16 @@ class PostgresOutlet:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
+
+
+def table_of(sink: Sink, target: str) -> tuple[str, str]:
+    """The schema and the name of an export's table."""
+    return str(sink.options.get("schema", "public")), str(sink.options.get("names", {}).get(target, target))
+
+
+def place(sink: Sink, target: str) -> str:
+    """The table of an export, and its database."""
+    return " ".join((str(sink.options.get("url", "")), *table_of(sink, target)))
 
 
 def _first(error: Exception) -> str:

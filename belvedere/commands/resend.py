@@ -1,0 +1,47 @@
+"""`belvedere resend`: let the next run send all of an export again, to a sink that has lost it.
+
+In: a script, its store, the name of an export. Out: a note in the store. Nothing is sent here, and what the sink still has is not removed.
+"""
+
+from __future__ import annotations
+
+import sys
+from contextlib import closing
+from pathlib import Path
+from typing import Annotated
+from uuid import uuid4
+
+import typer
+
+from belvedere.commands.addresses import StoreOption
+from belvedere.commands.output import has_errors, print_json, read_script, show
+from belvedere.settings import load_project
+
+LEASE_SECONDS = 30.0
+
+
+def command(
+    script: Annotated[Path, typer.Argument(help="a script (.sqrl)", metavar="SCRIPT")],
+    export: Annotated[str, typer.Argument(help="as the script says: `lake.Orders`", metavar="SINK.TARGET")],
+    store: StoreOption = None,
+    json: Annotated[bool, typer.Option("--json", help="print as JSON")] = False,
+) -> int:
+    """Let the next run send all of an export again."""
+    from belvedere.commands.stores import compile_over_store
+    from belvedere.connectors.exports import send_again
+    from belvedere.store import open_reader, open_store
+
+    text, project = read_script(script), load_project(script.parent)
+    over = compile_over_store(script, text, store, project)
+    if has_errors(over.diagnostics):
+        show(over.diagnostics, {str(script): text}, stream=sys.stderr)
+        return 1
+    open_reader(over.url).close()  # where there is no store, none is made
+    with closing(open_store(over.url)) as found:
+        found.acquire(f"resend {uuid4().hex}", LEASE_SECONDS)
+        names = send_again(over.catalog, over.project.sinks, found, export)
+    if json:
+        print_json({"again": list(names)})
+    else:
+        typer.echo("\n".join(f"the next run sends all of {name} again" for name in names))
+    return 0
