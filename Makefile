@@ -9,6 +9,8 @@ WORKERS ?= 2
 TESTS ?=
 SLICE ?=
 SLOWER ?= 1
+# Modules are compiled once, also where an image says otherwise: each process of a test would compile them again.
+unexport PYTHONDONTWRITEBYTECODE
 
 PYTEST = $(BIN)/pytest -n $(WORKERS) --dist worksteal $(TESTS)
 # A part of a run (TESTS=...) has no budget of minutes; SLOWER=2 is for a machine that may be half as fast.

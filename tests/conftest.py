@@ -72,11 +72,27 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 @pytest.fixture(scope="session")
-def spark() -> Any:
+def spark(request: pytest.FixtureRequest) -> Any:
     """A local session with the settings that the runner uses."""
     from belvedere.spark.session import local_session
 
-    return local_session()
+    session = local_session()
+    request.config.pluginmanager.register(Alive(session))
+    return session
+
+
+class Alive:
+    """The test that ends the session of all is the one that fails."""
+
+    def __init__(self, spark: Any):
+        self.spark = spark
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_runtest_teardown(self) -> None:
+        from belvedere.spark.quiet_session import jvm_of
+
+        process = jvm_of(self.spark)
+        assert process is None or process.poll() is None, "this test, or one that ran beside it, has ended the session of all"
 
 
 @pytest.fixture(params=["duckdb", pytest.param("spark", marks=[pytest.mark.spark, pytest.mark.nightly])])

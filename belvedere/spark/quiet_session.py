@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import IO, Any
 
 from py4j.protocol import Py4JError
+from pyspark import SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
@@ -199,8 +200,15 @@ def end_spark(spark: SparkSession) -> None:
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
+    _forget_session()
     if _folder is not None:
         shutil.rmtree(_folder, ignore_errors=True)
+
+
+def _forget_session() -> None:
+    """The next session starts a JVM of its own: PySpark would take the one that has ended for running."""
+    SparkSession._instantiatedSession = None
+    SparkContext._active_spark_context = SparkContext._gateway = SparkContext._jvm = None
 
 
 def _own_folder() -> dict[str, str]:

@@ -51,6 +51,8 @@ PATHS = {
     "changelogs": f"""
         Each := SELECT id, name, x FROM Keyed EMIT STREAM;
         Late := {SUMS} EMIT STREAM AFTER WATERMARK;
+    """,
+    "delayed changelogs": f"""
         Slow := {SUMS} EMIT STREAM AFTER DELAY INTERVAL 3 MINUTES;
         Rows := SELECT wend, id, x {WINDOWS.format("Keyed")} EMIT STREAM AFTER DELAY INTERVAL 2 MINUTES;
     """,

@@ -96,7 +96,7 @@ def script(cases: list[Case], pick: random.Random) -> str:
     return "\n".join(lines)
 
 
-def check(seed: int, spark: Any, views: int = 4) -> None:
+def check(seed: int, spark: Any, views: int = 4, epochs: int = 6) -> None:
     pick = random.Random(seed)
     cases = [Case.any(pick) for _ in range(views)]
     simulators = [c.simulator() for c in cases]
@@ -106,7 +106,7 @@ def check(seed: int, spark: Any, views: int = 4) -> None:
     wb = Workbench(text, spark=spark)
     at, level, number = START, 100, 0
     try:
-        for _ in range(6):
+        for _ in range(epochs):
             at += timedelta(seconds=pick.choice([0, 0, 1, 2.5, 7]))
             wb.clock(at)
             for side, table in enumerate(("Lefts", "Rights")):
@@ -137,7 +137,7 @@ def check(seed: int, spark: Any, views: int = 4) -> None:
 
 @pytest.mark.parametrize(("each_store", "seed"), stores_by_turns(range(1)), indirect=["each_store"])
 def test_maintained_is_simulated(each_store: str, seed: int, spark: Any) -> None:
-    check(seed, spark)
+    check(seed, spark, views=3, epochs=4)
 
 
 @pytest.mark.nightly

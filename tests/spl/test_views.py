@@ -109,7 +109,7 @@ def plain(rows: list[dict[str, Any]], ordered: bool) -> list[str]:
     ("each_store", "seed"), [("sqlite", 0), POSTGRES, *at_night([("sqlite", 1), ("sqlite", 2)])], indirect=["each_store"]
 )
 def test_maintained_is_batch(each_store: str, seed: int, spark: Any) -> None:
-    check(seed, spark)
+    check(seed, spark, views=8 if each_store == "sqlite" else 4)
 
 
 @pytest.mark.nightly
@@ -125,9 +125,9 @@ def test_blocks_are_batch(seed: int, spark: Any, monkeypatch: pytest.MonkeyPatch
     check(seed, spark, LONG)
 
 
-def check(seed: int, spark: Any, given: Given = ALL) -> None:
+def check(seed: int, spark: Any, given: Given = ALL, views: int = 8) -> None:
     pick = random.Random(seed)
-    text = script(pick, given=given)
+    text = script(pick, views, given)
     wb = Workbench(text, spark=spark)
     try:
         for at, rows in epochs(pick):
