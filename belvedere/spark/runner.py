@@ -56,6 +56,9 @@ from belvedere.spark.sources import Sources, open_sources
 from belvedere.spark.stop_flag import StopFlag
 from belvedere.store import open_store
 from belvedere.store.dialects.faults import is_transient
+from belvedere.store.dialects.patience import keep_trying
+from belvedere.store.identity import Identity
+from belvedere.store.protocol import EpochRow, Store
 from belvedere.temporary import full_folder
 from belvedere.time.machine_clock import JUMP, MachineClock, duration_text
 from belvedere.time.machine_clock import NAME as CLOCK
@@ -94,12 +97,9 @@ class Runner:
         self.ahead = timedelta(seconds=seconds_of(project.ahead))
         master_of(project.spark)
         self.owner = f"{os.getpid()}-{uuid.uuid4().hex[:8]}"
-        self.store = open_store(url)
+        self.store, self.identity, last = keep_trying(lambda: _opened(url, self.owner))
         self.store_url = self.store.url
         try:
-            self.store.acquire(self.owner, LEASE_SECONDS)
-            self.identity = own_identity(self.store)
-            last = self.store.last_epoch()
             self.clock = MachineClock(last.offsets.get(CLOCK) if last is not None else None, accept=accept_clock)
             self.accept_clock = accept_clock
             self.desk = self._open_desk()
@@ -187,15 +187,15 @@ class Runner:
         self.clock.tell = tell
         for notice in self.desk.notices if self.desk is not None else ():
             tell(notice)
-        self._tell_of_others(tell)
-        self._wait_for_clock(stopped)
+        self._tried(lambda: self._tell_of_others(tell), stopped, tell)
+        self._tried(lambda: self._wait_for_clock(stopped), stopped, tell)
         if stopped.is_set():
             return
         phase("starting Spark")
         spark = self.spark = quiet_session(self.project.spark, self.project.driver_memory)
         if not self._join(spark, stopped) or stopped.is_set():
             return
-        self.catalog = self._placed(tell)
+        self._tried(lambda: self._place(tell), stopped, tell)
         pipeline = maintain(self.catalog)
         phase("computing the first epoch")
 
@@ -203,17 +203,21 @@ class Runner:
             self._failing_since = None
             watch(found)
 
+        self._tried(lambda: self._run_epochs(spark, pipeline, progress, stopped, tell), stopped, tell)
+
+    def _tried(self, work: Callable[[], None], stopped: StopFlag, tell: Callable[[str], None]) -> None:
+        """Do it, once more each time that the store was away and is back."""
         while not stopped.is_set():
             try:
-                self._run_epochs(spark, pipeline, progress, stopped, tell)
+                work()
                 return
             except BelvedereError as error:
                 if not is_transient(error):
                     raise
                 self._come_back(error, stopped, tell)
 
-    def _placed(self, tell: Callable[[str], None]) -> Catalog:
-        """The script with the choice of what is stored: that which the store keeps, or the best one where the project asks for it."""
+    def _place(self, tell: Callable[[str], None]) -> None:
+        """Take the choice of what is stored: that which the store keeps, or the best one where the project asks for it."""
         expected = self.project.optimize
         advice = choose(self.store, self.catalog, expected, self.costs) if expected.get("at_start") else None
         if advice is not None:
@@ -222,7 +226,7 @@ class Runner:
             tell(
                 f"what is stored changes, to save an estimated {saved:.2g} s an epoch: {moved or 'indexes of query templates'}"
             )
-        return with_choice(self.catalog, PlacedViews.of_text(self.store.document(CHOICE)))
+        self.catalog = with_choice(self.catalog, PlacedViews.of_text(self.store.document(CHOICE)))
 
     def _join(self, spark: SparkSession, stopped: StopFlag) -> bool:
         """Make the executors of a cluster ready; whether it was not stopped meanwhile."""
@@ -456,6 +460,18 @@ class Runner:
             self.store.close()
         if self.spark is not None:
             end_spark(self.spark)
+
+
+def _opened(url: str, owner: str) -> tuple[Store, Identity, EpochRow | None]:
+    """The store, under a lease of this owner, who it is, and its last epoch."""
+    store = open_store(url)
+    try:
+        store.acquire(owner, LEASE_SECONDS)
+        return store, own_identity(store), store.last_epoch()
+    except BaseException:
+        with contextlib.suppress(BelvedereError):
+            store.close()
+        raise
 
 
 def _wait(seconds: float, stopped: StopFlag) -> None:

@@ -52,10 +52,16 @@ _FAULTS = (
               "the Postgres server refuses the login", "check user and password in the store's URL"),
     FaultRule(r'database ".*" does not exist|SQLSTATE: 3D000', "B7020", "the Postgres database does not exist",
               "create it with createdb, or correct the store's URL"),
+    FaultRule(r"terminating connection|idle-in-transaction timeout|SQLSTATE: 57P0[1245]|SQLSTATE: 25P0[34]|server closed the connection|"
+              r"SSL connection has been closed|connection reset|broken pipe",
+              "B7005", "the Postgres server has ended the connection",
+              "look into the server's log: it was restarted, or somebody or a timeout has ended the session"),
     FaultRule(r"could not connect|connection refused|could not translate|connection to server|server closed|no connection|"
-              r"terminating connection|could not receive|could not send|SQLSTATE: 57P|SQLSTATE: 08|connection is closed|not open",
+              r"could not receive|could not send|SQLSTATE: 57P|SQLSTATE: 08|connection is closed|not open",
               "B7005", "the Postgres server cannot be reached",
               "see that the server runs and that the store's URL names its host and port"),
+    FaultRule(r"no schema has been selected|SQLSTATE: 3F000", "B7020", "the schema in the store's URL does not exist",
+              "make it: CREATE SCHEMA, or correct `search_path` in the URL"),
     FaultRule(r"duplicate key value", "B7010", "a row with the same key is already stored"),
     FaultRule(r"violates not-null", "B7011", "a row has no key"),
     FaultRule(r"index row (size|requires)|index row exceeds", "B7025",

@@ -12,6 +12,7 @@ import adbc_driver_manager as manager
 import adbc_driver_postgresql.dbapi as adbc
 
 from belvedere.store.dialects.patience import keep_trying
+from belvedere.store.dialects.postgres_settings import OWN_SCHEMA, UNHURRIED
 
 if TYPE_CHECKING:
     from belvedere.store.dialects.dialect import Dialect
@@ -33,8 +34,10 @@ def _connect_once(url: str, settings: Sequence[str]) -> Any:
     connection = adbc.connect(url, autocommit=True)
     try:
         with connection.cursor() as cursor:
-            for setting in settings:
+            for setting in (OWN_SCHEMA, UNHURRIED, *settings):
                 cursor.execute(setting)
+                if cursor.description:
+                    cursor.fetchall()
     except BaseException:
         connection.close()
         raise

@@ -20,6 +20,7 @@ from belvedere.store.definitions import epoch_from_values, table_from_text
 from belvedere.store.dialects.faults import without_password
 from belvedere.store.dialects.patience import keep_trying
 from belvedere.store.dialects.postgres_long import narrow_index
+from belvedere.store.dialects.postgres_settings import ENCODING, OWN_SCHEMA, UNHURRIED, refuse_encoding
 from belvedere.store.identifiers import index_name
 from belvedere.store.layout import Layout
 from belvedere.store.protocol import EpochRow
@@ -32,6 +33,14 @@ ERRORS = (psycopg.Error, OSError)
 OWN = (EPOCH, TABLE, DOCUMENT)
 """The store's own tables that are copied; a lease belongs to a process."""
 CHUNK = 1 << 20
+SETTINGS = (
+    "SET client_encoding = 'UTF8'",
+    "SET TimeZone = 'UTC'",
+    "SET client_min_messages = warning",
+    OWN_SCHEMA,
+    UNHURRIED,
+    "SET statement_timeout = 0",
+)
 DEFINITIONS = f"SELECT definition FROM {TABLE} ORDER BY place"
 
 
@@ -85,7 +94,11 @@ def connect(dialect: Dialect, url: str) -> psycopg.Connection[tuple[Any, ...]]:
 
     def once() -> psycopg.Connection[tuple[Any, ...]]:
         with dialect.guarded(url, ERRORS):
-            return psycopg.connect(url, options="-c client_encoding=UTF8 -c TimeZone=UTC -c client_min_messages=warning")
+            connection = psycopg.connect(url)  # with the URL's own `options`, which may name the schema
+            for setting in SETTINGS:
+                connection.execute(_text(setting))
+            connection.commit()
+            return connection
 
     return keep_trying(once)
 
@@ -114,10 +127,11 @@ def _file(number: int) -> str:
 
 
 def check_free(dialect: Dialect, url: str) -> None:
-    """Raises B7101 where the database has a store with an epoch, B7005 where it cannot be reached."""
+    """Raises B7101 where the database has a store with an epoch, B7005 where it cannot be reached, B7028 for its encoding."""
     connection = connect(dialect, url)
     try:
         with dialect.guarded(url, ERRORS):
+            refuse_encoding(str(execute(connection, ENCODING)[0][0]), url)
             refuse_store(connection, url)
     finally:
         connection.close()

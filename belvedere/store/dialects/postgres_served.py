@@ -15,6 +15,7 @@ from belvedere.errors import BelvedereError
 from belvedere.store.dialects.faults import is_transient
 from belvedere.store.dialects.patience import keep_trying
 from belvedere.store.dialects.postgres_loop import LoopConnections
+from belvedere.store.dialects.postgres_settings import OWN_SCHEMA, UNHURRIED
 from belvedere.store.dialects.postgres_statements import Row, StatementConnection, StatementError
 from belvedere.store.dialects.reader import StatementReader
 
@@ -40,7 +41,7 @@ class ServedPostgresReader(StatementReader):
 
     def _connect_once(self, settings: Sequence[str], seconds: float | None) -> StatementConnection:
         with self._dialect.guarded(self.url, ERRORS):
-            return StatementConnection(self.url, settings, seconds)
+            return StatementConnection(self.url, (OWN_SCHEMA, UNHURRIED, *settings), seconds)
 
     def run(self, connection: Any, sql: str, parameters: Sequence[Any]) -> list[Row]:
         return list(connection.run(sql, parameters))

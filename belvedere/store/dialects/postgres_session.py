@@ -8,27 +8,30 @@ from __future__ import annotations
 
 import hashlib
 import json
+import time
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from functools import partial
 from threading import RLock
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from belvedere.errors import BelvedereError
+from belvedere.errors import BelvedereError, fail
 from belvedere.pieces import in_pieces
 from belvedere.store.dialects.faults import is_transient
 from belvedere.store.dialects.postgres_connect import ERRORS, connect
 from belvedere.store.dialects.postgres_long import is_narrow, narrow_index, too_long
 from belvedere.store.dialects.postgres_rows import in_array, numbered, selected
-from belvedere.store.dialects.postgres_views import place_of_views
+from belvedere.store.dialects.postgres_settings import ENCODING, refuse_encoding
+from belvedere.store.dialects.postgres_views import grants_on, place_of_views
 from belvedere.store.dialects.session import KEYS, MARK, Flat, Row, Session, overwriting
 from belvedere.store.identifiers import SYSTEM, quoted, stored_name
 from belvedere.store.layout import Layout
 from belvedere.store.protocol import Reader
-from belvedere.store.shown import Place
+from belvedere.store.shown import Grant, Place
 
 if TYPE_CHECKING:
     from belvedere.store.dialects.dialect import Dialect
@@ -44,6 +47,18 @@ FEW_KEYS = 1000
 COPY_BYTES = 16 << 20
 """So many bytes of new rows are sent at once."""
 LOCK_SECONDS = 30
+MOMENT, PATIENCE = 0.2, 3.0
+"""Seconds: so long what locks readers out waits at a time, for so long it is tried again within one transaction."""
+STAGES = "SELECT tablename FROM pg_tables WHERE schemaname = current_schema() AND tablename LIKE ?"
+HOLDERS = """
+SELECT a.pid, a.usename::text, a.application_name, a.state, date_trunc('second', a.xact_start)::text,
+  string_agg(DISTINCT c.relname::text, ', ')
+FROM pg_locks l JOIN pg_class c ON c.oid = l.relation JOIN pg_stat_activity a ON a.pid = l.pid
+WHERE l.database = (SELECT oid FROM pg_database WHERE datname = current_database()) AND l.granted AND c.relkind IN ('r', 'v')
+AND c.relnamespace IN (SELECT oid FROM pg_namespace WHERE nspname IN (current_schema(), 'views', current_schema() || '_views'))
+AND a.pid NOT IN (SELECT json_array_elements_text(?::json)::int)
+GROUP BY a.pid, a.usename, a.application_name, a.state, a.xact_start ORDER BY a.xact_start LIMIT 1
+"""
 NOW = "SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS bigint)"
 
 _SETTINGS = (
@@ -51,6 +66,7 @@ _SETTINGS = (
     "SET TimeZone = 'UTC'",
     "SET jit = off",
     "SET work_mem = '64MB'",
+    "SET statement_timeout = 0",
     f"SET lock_timeout = '{LOCK_SECONDS}s'",
 )
 
@@ -71,6 +87,8 @@ class PostgresSession(Session):
     def _connect(self) -> Any:
         connection = connect(self.dialect, self.url, _SETTINGS)
         with self._guarded(), connection.cursor() as cursor:
+            cursor.execute(ENCODING)
+            refuse_encoding(str(cursor.fetchall()[0][0]), self.url)
             for name, type_ in ((KEYS, 'text COLLATE "C"'), (NUMBERS, "bigint")):
                 cursor.execute(f"CREATE TEMP TABLE {name} (k {type_}) ON COMMIT DELETE ROWS")
         return connection
@@ -93,6 +111,39 @@ class PostgresSession(Session):
             # the server was restarted between two epochs: nothing is lost
             self._connection = self._connect()
             self.execute("BEGIN")
+
+    def patiently(self, work: Callable[[], None]) -> None:
+        """Readers queue behind whoever waits for their lock: so it is waited for a moment, given up with all others, and tried again."""
+        end, pause = time.monotonic() + PATIENCE, MOMENT
+        while True:
+            self.execute("SAVEPOINT belvedere_patience")
+            self.execute(f"SET LOCAL lock_timeout = {round(MOMENT * 1000)}")
+            try:
+                work()
+            except BelvedereError as error:
+                if error.diagnostics[0].code != "B7004":
+                    raise
+                self.execute("ROLLBACK TO SAVEPOINT belvedere_patience")
+                if time.monotonic() + pause > end:
+                    raise self._held_up() or error from error
+                time.sleep(pause)
+                pause *= 2
+                continue
+            self.execute(f"SET LOCAL lock_timeout = '{LOCK_SECONDS}s'")
+            self.execute("RELEASE SAVEPOINT belvedere_patience")
+            return
+
+    def _held_up(self) -> BelvedereError | None:
+        """B7004 with the session that has read the store's tables or views for the longest time; None where it is gone."""
+        own = [json.loads(s.process())["backend"] for s in (self, self._alone) if s is not None]
+        found = self.execute(HOLDERS, (json.dumps(own),))
+        if not found:
+            return None
+        process, user, program, state, since, names = found[0]
+        message = f"session {process} of {user}{f' ({program})' if program else ''} keeps the store's views from being changed"
+        detail = f"its transaction is open since {since}, is {state}, and has read {names}"
+        hint = f"end its transaction, or the session: SELECT pg_terminate_backend({process})"
+        return fail("B7004", message, detail=detail, hint=hint)
 
     def rollback(self) -> None:
         try:
@@ -134,8 +185,11 @@ class PostgresSession(Session):
         """Let indexes that serve reads give way where values are too long for them; once for each index."""
         for columns in indexes:
             if not self.execute(is_narrow(layout, columns)):
-                for statement in narrow_index(layout, columns):
-                    self.execute(statement)
+                self.patiently(partial(self._run_all, narrow_index(layout, columns)))
+
+    def _run_all(self, statements: Sequence[str]) -> None:
+        for statement in statements:
+            self.execute(statement)
 
     def fill(self, layout: Layout, batches: Iterable[pa.RecordBatch]) -> None:
         # to drop its indexes meanwhile would lock the table's readers out
@@ -187,7 +241,7 @@ class PostgresSession(Session):
         session = self.alone()
         if not self._swept:  # what a run left that ended before its commit
             pattern = f"{COPIES}%".replace("_", r"\_")
-            for (left,) in session.execute("SELECT tablename FROM pg_tables WHERE tablename LIKE ?", (pattern,)):
+            for (left,) in session.execute(STAGES, (pattern,)):
                 session.execute(f"DROP TABLE IF EXISTS {quoted(left)}")
             self._swept = True
         name = f"{COPIES}{uuid.uuid4().hex}"
@@ -211,6 +265,9 @@ class PostgresSession(Session):
 
     def place_of_views(self) -> Place | None:
         return place_of_views(self)
+
+    def grants_on(self, place: Place, view: str) -> tuple[Grant, ...]:
+        return grants_on(self, place, view)
 
     def alone(self) -> PostgresSession:
         if self._alone is None:

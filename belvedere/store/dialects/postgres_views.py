@@ -9,7 +9,7 @@ from __future__ import annotations
 from belvedere.store.dialects.dialect import literal
 from belvedere.store.dialects.session import Session
 from belvedere.store.identifiers import quoted, stored_name
-from belvedere.store.shown import Place
+from belvedere.store.shown import Grant, Place
 
 VIEWS = "views"
 _KNOWN = (
@@ -22,6 +22,23 @@ _SCHEMA = (
 _THERE = "SELECT lower(relname::text) FROM pg_class JOIN pg_namespace n ON n.oid = relnamespace WHERE nspname = ?"
 _ROLE = "SELECT 1 FROM pg_roles WHERE rolname = ?"
 _OUR_COMMENT = "the views of Belvedere's script, for other tools to read"
+
+
+_GRANTS = """
+SELECT r.rolname::text, x.privilege_type, NULL::text, x.is_grantable
+FROM pg_class c CROSS JOIN aclexplode(c.relacl) x LEFT JOIN pg_roles r ON r.oid = x.grantee
+WHERE c.oid = to_regclass(?) AND x.grantee <> c.relowner
+UNION ALL
+SELECT r.rolname::text, x.privilege_type, a.attname::text, x.is_grantable
+FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid CROSS JOIN aclexplode(a.attacl) x LEFT JOIN pg_roles r ON r.oid = x.grantee
+WHERE c.oid = to_regclass(?) AND NOT a.attisdropped AND x.grantee <> c.relowner
+"""
+
+
+def grants_on(session: Session, place: Place, view: str) -> tuple[Grant, ...]:
+    """What an administrator has granted on a view, and Belvedere itself; its owner has all rights anyway."""
+    found = session.execute(_GRANTS, (place.target(view),) * 2)
+    return tuple(Grant(role, str(right), column, bool(passes)) for role, right, column, passes in found)
 
 
 def place_of_views(session: Session) -> Place | None:

@@ -7,7 +7,7 @@ share; a session knows neither epochs nor leases. Many keys lie in a temporary t
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -18,7 +18,7 @@ from belvedere.store.protocol import Reader
 
 if TYPE_CHECKING:
     from belvedere.store.dialects.dialect import Dialect
-    from belvedere.store.shown import Place
+    from belvedere.store.shown import Grant, Place
 
 Row = tuple[Any, ...]
 Flat = Iterator[pa.RecordBatch]
@@ -50,6 +50,17 @@ class Session(ABC):
 
     @abstractmethod
     def rollback(self) -> None: ...
+
+    def patiently(self, work: Callable[[], None]) -> None:
+        """Change tables and views in the transaction that is open, without holding up those who read them; `work` may be called again.
+
+        Raises B7004 where somebody reads them for longer than is waited for.
+        """
+        work()
+
+    def grants_on(self, place: Place, view: str) -> tuple[Grant, ...]:
+        """What was granted on a view for other tools."""
+        return ()
 
     # reads
 

@@ -230,8 +230,7 @@ class DatabaseStore:
             if own:
                 self._session.begin()
             try:
-                for step in work:
-                    step()
+                self._session.patiently(partial(_all, work))
                 if own:
                     self._session.commit()
             except BaseException:
@@ -274,3 +273,8 @@ class DatabaseStore:
                     self.release(self._lease.owner)
             finally:
                 self._session.close()
+
+
+def _all(work: Sequence[Callable[[], None]]) -> None:
+    for step in work:
+        step()

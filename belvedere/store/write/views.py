@@ -1,7 +1,7 @@
 """The views that other tools read, as one store has them: made, taken out, and noted in a document of the store.
 
 In: `ShownView`s, in the transaction that is open on the session. Out: nothing. A view whose statements are as they were is left alone, so
-that its readers never wait for an epoch that does not change it.
+that its readers never wait for an epoch that does not change it. One that is made anew has the rights that were granted on it.
 """
 
 from __future__ import annotations
@@ -9,10 +9,12 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Sequence
 from dataclasses import replace
+from itertools import chain
 
+from belvedere.schema import Schema
 from belvedere.store.dialects.session import Session
 from belvedere.store.protocol import StoredTable
-from belvedere.store.shown import EPOCH_VIEW, Place, ShownView, dropping, making, making_epoch
+from belvedere.store.shown import EPOCH_VIEW, Grant, Place, ShownView, dropping, granting, making, making_epoch
 from belvedere.store.system import DOCUMENT, SET_DOCUMENT, SHOWN
 
 Made = dict[str, tuple[str, list[str]]]
@@ -23,6 +25,8 @@ class Views:
 
     def __init__(self, session: Session):
         self._session = session
+        self._granted: dict[str, tuple[Grant, ...]] = {}
+        """What was granted on views that were taken out since the last `show`."""
 
     def hide(self, tables: Collection[StoredTable]) -> None:
         """Take out the views that read these tables, and those that have a name that one of them is to have."""
@@ -40,19 +44,24 @@ class Views:
         dialect, made = self._session.dialect, self._made()
         own = {place.name(n).lower() for n in made}
         free = replace(place, taken=place.taken - own)
-        wanted = {v.name: (v.table.name, list(making(v, place, dialect))) for v in views if free.is_free(v.name)}
+        shown = {v.name: v for v in views if free.is_free(v.name)}
+        wanted = {v.name: (v.table.name, list(making(v, place, dialect))) for v in shown.values()}
         if free.is_free(EPOCH_VIEW):
             wanted[EPOCH_VIEW] = ("", list(making_epoch(place, dialect)))
         left = self._drop(made, [n for n in made if wanted.get(n) != made[n]], place)
-        fresh = [statements for name, (_, statements) in wanted.items() if name not in left]
-        for statement in (*(place.first if fresh else ()), *(s for statements in fresh for s in statements)):
+        fresh = {name: statements for name, (_, statements) in wanted.items() if name not in left}
+        epoch = ShownView(EPOCH_VIEW, StoredTable(EPOCH_VIEW, Schema(())))
+        granted = (granting(self._granted.get(name, ()), shown.get(name, epoch), place) for name in fresh)
+        for statement in (*(place.first if fresh else ()), *chain.from_iterable(fresh.values()), *chain.from_iterable(granted)):
             self._session.execute(statement)
+        self._granted.clear()
         if wanted != made:
             self._note(wanted)
 
     def _drop(self, made: Made, going: Collection[str], place: Place) -> Made:
         """Take some of the views out; those that are left."""
         for name in going:
+            self._granted[name] = self._session.grants_on(place, name)
             self._session.execute(dropping(name, place))
         left = {n: content for n, content in made.items() if n not in going}
         if going:

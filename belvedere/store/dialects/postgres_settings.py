@@ -1,0 +1,35 @@
+"""What every connection to a Postgres store sets first: where the store is, and that no timeout ends what takes its time.
+
+In: nothing. Out: statements, each a SELECT. And which encodings of a database are refused.
+"""
+
+from __future__ import annotations
+
+from belvedere.errors import fail
+from belvedere.store.dialects.dialect import literal
+from belvedere.store.dialects.faults import without_password
+from belvedere.store.system import EPOCH
+
+OWN_SCHEMA = f"""
+SELECT set_config('search_path', quote_ident(coalesce((
+  SELECT found.name FROM unnest(current_schemas(false)) WITH ORDINALITY AS found(name, place)
+  WHERE current_setting('search_path') ~ '^\\s*"\\$user"' AND to_regclass(format('%I.%I', found.name, {literal(EPOCH)})) IS NOT NULL
+  ORDER BY found.place LIMIT 1
+), current_schema()::text)), false) WHERE current_schema() IS NOT NULL
+"""
+"""The store is in the first schema of the URL's search path, and is looked for nowhere else from then on. Where the path begins with the
+schema of the user's name, as it does if nobody says anything, a schema of that name that is made later is not the store's.
+"""
+UNHURRIED = """
+SELECT count(set_config(name, '0', false)) FROM pg_settings
+WHERE name IN ('idle_in_transaction_session_timeout', 'idle_session_timeout', 'transaction_timeout')
+"""
+"""The transaction of an epoch waits while the epoch is computed. Versions of Postgres know some of these timeouts."""
+ENCODING = "SELECT current_setting('server_encoding')"
+
+
+def refuse_encoding(encoding: str, url: str) -> None:
+    """Raise B7028 where a database does not keep its texts as UTF-8: all other tools would read broken ones."""
+    if encoding != "UTF8":
+        hint = "make a database for the store: CREATE DATABASE shop ENCODING 'UTF8' TEMPLATE template0"
+        raise fail("B7028", f"the database keeps texts in {encoding}, a store needs UTF8: {without_password(url)}", hint=hint)
