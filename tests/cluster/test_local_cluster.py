@@ -130,6 +130,7 @@ def test_executors_copy_served_rows_into_the_database(tmp_path: Path, postgres_u
         store.close()
 
 
+@pytest.mark.spark
 @pytest.mark.parametrize(
     ("master", "code", "expected"),
     [("spark://127.0.0.1:{port}", "B7035", "cannot be reached"), ("spark:/here", "B9112", "no master of Spark")],

@@ -197,7 +197,7 @@ def test_the_output_of_a_page_is_matched_as_promised() -> None:
 
 def test_commands_that_stay_and_that_answer_soon(tmp_path: Path) -> None:
     with terminals(tmp_path) as shells:
-        shells.run("$ bash -c 'echo one; touch there; sleep 0.4; echo two 8080; sleep 60'\none\n", ("stays",), "a")
+        shells.run("$ bash -c 'echo one; touch there; sleep 0.4; echo two 8080; exec sleep 60'\none\n", ("stays",), "a")
         shells.run("$ ls there\nthere\n$ echo 'a\nb'\na\nb\n", ("soon",), "b")
         shells.run("two ...\n", (), "c")
         process = shells.staying[0][0]
