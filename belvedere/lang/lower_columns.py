@@ -11,7 +11,7 @@ from dataclasses import replace
 import pyarrow as pa
 from sqlglot import exp
 
-from belvedere.catalog import EVENT_COLUMNS, OWNER, relationship_column
+from belvedere.catalog import EVENT_COLUMNS, OWNER, Relationship, relationship_column
 from belvedere.errors import BelvedereError, Span, fail
 from belvedere.functions.table import is_aggregate
 from belvedere.lang.definitions import NamedRelation
@@ -44,10 +44,16 @@ def add_column(
 ) -> None:
     """A new version of the owner with one more column, or another one of that name."""
     owner = script.definitions.relations[owner.id]
-    owner = replace(owner, relationships=dict(owner.relationships))  # the version before keeps its own
     if owner.id in script.definitions.subscriptions:
         _add_to_events(script, owner, path, expression, span, doc)
         return
+    _add_to_rows(script, owner, path, expression, span, doc)
+
+
+def _add_to_rows(
+    script: ScriptLowering, owner: NamedRelation, path: DottedName, expression: exp.Expr, span: Span, doc: str | None
+) -> None:
+    owner = replace(owner, relationships=dict(owner.relationships))  # the version before keeps its own
     context = script.context()
     frame = Frame(context)
     said = {c.name.casefold() for c in expression.find_all(exp.Column)} & {UID, INGEST_TIME}
@@ -93,8 +99,12 @@ def _add_to_events(
         message = f"`{column}` is made with the event: a column of the subscription `{owner.name}` is computed of its rows"
         raise fail("B4047", message, span=path.span, hint=hint)
     observed = definitions.relations[before.view]
+    there = set(observed.schema.names)
+    reachable = {n: r for n, r in owner.relationships.items() if _own_columns(r) <= there}
+    observed = replace(observed, relationships={**observed.relationships, **reachable})
+    definitions.relations[observed.id] = observed
     columns = DottedName((Part(observed.name, path.span), path.last))
-    add_column(script, observed, columns, expression, span, doc)
+    _add_to_rows(script, observed, columns, expression, span, doc)
     grown = definitions.grown(observed)
     shown = {c.name: c.hidden for c in owner.schema}
     known = [replace(c, hidden=shown.get(c.name, c.hidden)) for c in grown.schema if c.name not in EVENT_COLUMNS]
@@ -142,10 +152,15 @@ def _with_column(script: ScriptLowering, frame: Frame, source: FromItem, owner: 
 def _needed(script: ScriptLowering, owner: NamedRelation) -> set[str]:
     """Columns that the key and the relationships of a table rest on."""
     current = script.definitions.relations[owner.id]
-    read = (r.columns_of(OWNER) | {own for own, _ in r.pairs} for r in current.relationships.values())
+    read = map(_own_columns, current.relationships.values())
     view = script.definitions.views.get(owner.id)
     order = [o.expr.name for o in view.order] if view is not None else []
     return set(owner.schema.key or ()).union(order, *read)
+
+
+def _own_columns(relationship: Relationship) -> set[str]:
+    """The columns of its owner that a relationship reads."""
+    return {*relationship.columns_of(OWNER), *(own for own, _ in relationship.pairs)}
 
 
 def _rename_in_relationships(script: ScriptLowering, owner: NamedRelation, old: str, new: str) -> None:

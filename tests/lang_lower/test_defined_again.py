@@ -98,6 +98,16 @@ def test_columns_of_subscriptions_are_columns_of_their_events() -> None:
     assert codes("CREATE SUBSCRIPTION S ON ADD AS SELECT id, v FROM B;\nS.d := day(_event_time);") == ["B4047"]
 
 
+def test_columns_of_subscriptions_follow_its_relationships() -> None:
+    made = (
+        "CREATE SUBSCRIPTION S ON ADD AS SELECT id, v FROM B;\n"
+        "S.same := JOIN B b ON b.id = _.id LIMIT 1;\nS.equals := JOIN B b ON b.v = _.v;\n"
+    )
+    found = catalog(made + "S.w := same.v + 1;\nS.n := count(equals);\nN := SELECT w, n, _op FROM S;").subscriptions["S"]
+    assert [c.name for c in found.schema.visible] == ["id", "v", "w", "n", "_op", "_event_time", "_seq"]
+    assert codes(made + "S.last := JOIN B b ON b.id = _._seq;\nS.w := last.v;") == ["B2004"], "an event's number is not its row's"
+
+
 def test_the_start_is_the_key_of_a_window() -> None:
     tumble = "TABLE(TUMBLE(TABLE _S, DESCRIPTOR(ts), INTERVAL '10' MINUTES))"
     found = catalog(
@@ -125,6 +135,16 @@ def test_columns_of_arrival_are_there_behind_views_that_clean() -> None:
     assert [c.name for c in found.views["D"].schema.visible] == ["id", "w"]
     assert [c.name for c in found.views["C"].schema.visible] == ["id", "w", "since"]
     assert codes("G := SELECT v, count(*) AS n FROM B GROUP BY v;\nV := SELECT _ingest_time FROM G;") == ["B2002"]
+    shown = {
+        "below": "SELECT id, _ingest_time FROM (SELECT id FROM C WHERE w > 3) AS x",
+        "below two": "SELECT x.id, x._ingest_time FROM (SELECT id FROM (SELECT * FROM T) AS y) AS x",
+        "named": "WITH x AS (SELECT * FROM T) SELECT id, _ingest_time FROM x",
+        "renamed": "SELECT id, _ingest_time FROM (SELECT v FROM T) AS x (id)",
+    }
+    for name, query in shown.items():
+        assert [c.name for c in catalog(f"{clean}V := {query};").views["V"].schema.visible] == ["id", "_ingest_time"], name
+    grouped = "V := SELECT _ingest_time FROM (SELECT v, count(*) AS n FROM B GROUP BY v) AS x;"
+    assert codes(grouped) == ["B2002"]
 
 
 def test_joins_whose_rows_leave_are_not_told_and_late_rows_are() -> None:

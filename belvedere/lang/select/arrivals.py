@@ -19,17 +19,21 @@ ARRIVAL = (UID, INGEST_TIME)
 
 def rows_with_arrivals(definitions: Definitions, relation: NamedRelation, said: Collection[str]) -> Node:
     """All rows of a relation, with the columns of arrival that are `said` (folded names) and that it does not have itself."""
-    plain = Scan(relation.id, relation.schema)
-    missing = [n for n in ARRIVAL if n in said and relation.schema.find(n) is None]
+    return with_arrivals(definitions, Scan(relation.id, relation.schema), said)
+
+
+def with_arrivals(definitions: Definitions, rows: Node, said: Collection[str]) -> Node:
+    """The same for the rows of a query."""
+    missing = [n for n in ARRIVAL if n in said and rows.schema.find(n) is None]
     if not missing:
-        return plain
-    plan = inline(plain, lambda id_: _simple(definitions, id_))
+        return rows
+    plan = inline(rows, lambda id_: _simple(definitions, id_))
     scan = base_scan(plan)
     table = definitions.inputs.get(scan.relation) if scan is not None else None
     if scan is None or table is None:
-        return plain
+        return rows
     carried, names = carry(plan, scan, tuple(item_of(scan.schema[n], hidden=True) for n in missing))
-    return carried if tuple(names) == tuple(missing) else plain
+    return carried if tuple(names) == tuple(missing) else rows
 
 
 def _simple(definitions: Definitions, id_: str) -> Node | None:

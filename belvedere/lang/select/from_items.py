@@ -16,7 +16,7 @@ from belvedere.functions import types as t
 from belvedere.functions.types import Typed
 from belvedere.lang.definitions import NamedRelation
 from belvedere.lang.names import did_you_mean, misfit
-from belvedere.lang.select.arrivals import rows_with_arrivals
+from belvedere.lang.select.arrivals import rows_with_arrivals, with_arrivals
 from belvedere.lang.select.frame import Frame, named_source
 from belvedere.lang.select.pivoting import lower_pivots
 from belvedere.lang.select.resolve import Resolver
@@ -70,7 +70,9 @@ def _derived(frame: Frame, item: exp.Query) -> tuple[Node, list[FromItem]]:
     refuse_options(frame, item)
     if isinstance(query, exp.Table):
         raise frame.fail("B3023", "write the table without parentheses", item)
-    node = frame.context.lower_query(query, replace(frame.context, repeats=True))
+    node = with_arrivals(
+        frame.context.definitions, frame.context.lower_query(query, replace(frame.context, repeats=True)), _said(item)
+    )
     node, source = named_source(node, item.alias or "subquery", frame.context.names)
     source = replace(source, alias=item.alias)
     return node, [renamed(frame, source, item)]
@@ -102,13 +104,18 @@ def _table(frame: Frame, item: exp.Table) -> tuple[Node, FromItem]:
     if len(path) == 1:
         common = context.tables.get(path[0].name.casefold())
         if common is not None:
-            return named_source(common, item.alias or path[0].name, context.names)
+            rows = with_arrivals(context.definitions, common, _said(item))
+            return named_source(rows, item.alias or path[0].name, context.names)
     relation = find_relation(frame, path)
-    query = item.find_ancestor(exp.Select)
-    said = {c.name.casefold() for c in query.find_all(exp.Column)} if query is not None else ()
-    rows = rows_with_arrivals(context.definitions, relation, said)
+    rows = rows_with_arrivals(context.definitions, relation, _said(item))
     node, source = named_source(rows, item.alias or path[-1].name, context.names, relation)
     return node, replace(source, is_named=True)
+
+
+def _said(item: exp.Expr) -> set[str]:
+    """The folded names of columns in the query whose FROM has an item."""
+    query = item.find_ancestor(exp.Select)
+    return {c.name.casefold() for c in query.find_all(exp.Column)} if query is not None else set()
 
 
 def find_relation(frame: Frame, path: Sequence[exp.Identifier]) -> NamedRelation:
