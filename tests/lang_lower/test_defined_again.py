@@ -105,7 +105,9 @@ def test_columns_of_subscriptions_follow_its_relationships() -> None:
     )
     found = catalog(made + "S.w := same.v + 1;\nS.n := count(equals);\nN := SELECT w, n, _op FROM S;").subscriptions["S"]
     assert [c.name for c in found.schema.visible] == ["id", "v", "w", "n", "_op", "_event_time", "_seq"]
-    assert codes(made + "S.last := JOIN B b ON b.id = _._seq;\nS.w := last.v;") == ["B2004"], "an event's number is not its row's"
+    assert codes(made + "S.last := JOIN B b ON b.id = _._seq;\nS.w := last.v;") == ["B2004"], (
+        "an event's number is not its row's"
+    )
 
 
 def test_the_start_is_the_key_of_a_window() -> None:
