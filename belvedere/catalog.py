@@ -391,6 +391,9 @@ class Catalog:
     """What the script says of views, by id (`/*+ maintain */`, `/*+ at_read */`): no optimizer decides otherwise."""
     on_error: Mapping[str, OnError] = field(default_factory=dict)
     """What becomes of views that fail, by id: the script says it (`/*+ on_error(quarantine) */`), or the project file; else they stop."""
+    resumed: frozenset[str] = frozenset()
+    """Views that go on, once corrected, from the rows of their former definition where they cannot be computed anew, by id
+    (`/*+ resume */`)."""
     promises: Mapping[str, Promise] = field(default_factory=dict)
     """What the script states (`/*+ rate(200), latency(20 ms) */`), by the id of a view or the name of a query template."""
     at_read: Mapping[str, Node] = field(default_factory=dict)

@@ -57,14 +57,12 @@ def compile_script(
     script = parse_script(text, file, progress.script if progress is not None else None)
     catalog, found = lower_script(script, path=Path(path) if path is not None else None, project=project, progress=progress)
     found += unread
-    explicit = frozenset(catalog.on_error)
     catalog = with_policies(catalog, OnError(project.on_error) if project is not None else OnError.STOP)
     if Compiled(catalog, (*script.diagnostics, *found)).ok:
         catalog, kept = with_kept_links(catalog)
         catalog, refused = with_views_at_read(catalog)
         found += (*kept, *refused)
         found += (*uncomputable_checks(catalog), *refused_streams(catalog), *unanswered_templates(catalog))
-        found += refused_quarantines(catalog, explicit)
         catalog, refused = with_grants(catalog, project)
         found += (*refused, *(refused_targets(catalog, project.sinks) if project is not None else ()))
         found += refused_callers(catalog) if project is not None and "jwt" not in project.api else ()
@@ -224,32 +222,6 @@ def refused_streams(catalog: Catalog) -> tuple[Diagnostic, ...]:
     except BelvedereError as error:
         return tuple(error.diagnostics)
     return ()
-
-
-def refused_quarantines(catalog: Catalog, explicit: frozenset[str]) -> tuple[Diagnostic, ...]:
-    """What only the pipeline can tell: views that could not be healed (B7046). A notice where the project file says it for all."""
-    if OnError.QUARANTINE not in catalog.on_error.values():
-        return ()
-    from belvedere.engine.quarantine import Isolation, tells  # loaded by the few scripts that have such views
-    from belvedere.rules import maintain
-
-    try:
-        isolation = Isolation(catalog, maintain(catalog))
-    except BelvedereError:  # told elsewhere
-        return ()
-    found: dict[str, Diagnostic] = {}
-    for stage in isolation.pipeline.stages:
-        view = catalog.views.get(stage.owner)
-        if view is None or tells(stage) or catalog.on_error.get(stage.owner) is not OnError.QUARANTINE or stage.owner in found:
-            continue
-        if why := isolation.why_not(stage.output):
-            severity = Severity.ERROR if stage.owner in explicit else Severity.NOTICE
-            message = f'view "{view.name}" cannot be in quarantine, so a run ends where it fails: {why}'
-            hint = "write /*+ on_error(stop) */ or /*+ on_error(null) */ before it"
-            if "kept" in why:
-                hint = f"leave out KEEP of the input, or make it public, so that its rows are kept; or {hint}"
-            found[stage.owner] = Diagnostic("B7046", message, severity, view.span, hint=hint)
-    return tuple(found.values())
 
 
 def refused_callers(catalog: Catalog) -> tuple[Diagnostic, ...]:

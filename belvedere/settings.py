@@ -149,13 +149,13 @@ def read_file(path: Path) -> str:
 
 @dataclass(frozen=True)
 class ProjectSettings:
-    """What `belvedere.toml` says; an empty project where there is no file. `on_error` is `stop`, `null` or `quarantine`."""
+    """What `belvedere.toml` says; an empty project where there is no file. `on_error` is `quarantine`, `null` or `stop`."""
 
     directory: Path
     file: Path | None = None
     text: str = field(default="", repr=False)
     store: str | None = field(default=None, repr=False)
-    on_error: str = "stop"
+    on_error: str = "quarantine"
     script_path: tuple[Path, ...] = ()
     variables: Mapping[str, str] = field(default_factory=dict)
     """What `{{name}}` in IMPORT stands for."""
@@ -253,7 +253,7 @@ class _Reader(ApiReader):
             self.file,
             self.text,
             store=self.text_value(values, "store", "", None),
-            on_error=self.choice(values, "on_error", "", ON_ERROR, "stop"),
+            on_error=self.choice(values, "on_error", "", ON_ERROR, "quarantine"),
             script_path=tuple(self.directory / str(p) for p in self.list_value(values, "script_path")),
             variables=self.names(values, "variables"),
             sources={n: self.source(n, t) for n, t in self.tables(values, "sources").items()},

@@ -75,11 +75,11 @@ def _maintained(
         return 1
     url, project, catalog = over.url, over.project, over.catalog
     report([d for d in over.diagnostics if d.severity is Severity.WARNING], {str(script): text}, log)
-    if not yes and not confirm_deployment(
-        deployment_of(catalog, url, project, state_root(url, script, project.state)),
-        None if log is LogFormat.TEXT else _tell_plan,
-    ):
+    deployment = deployment_of(catalog, url, project, state_root(url, script, project.state))
+    if not yes and not confirm_deployment(deployment, None if log is LogFormat.TEXT else _tell_plan):
         return 1
+    if deployment.refusals:  # before the API and Spark start for nothing
+        raise deployment.refusals[0]
     address = (host_of(host, project), port_of(port, project))
     with stop_on_signals() as stopped, traced_by_environment():
         run(

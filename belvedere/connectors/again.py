@@ -6,14 +6,18 @@ source. Nothing is read here.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import cast
+
+import pyarrow as pa
 
 from belvedere.catalog import Catalog, Input, MetadataKind
 from belvedere.connectors.connector import RereadableFeed
 from belvedere.connectors.feeds import open_feed
-from belvedere.connectors.records import SourceFile, files_by_epoch
+from belvedere.connectors.readings import OFFSET as READINGS
+from belvedere.connectors.readings import Reading
+from belvedere.connectors.records import RETRIED, SourceFile, files_by_epoch, retried_rows
 from belvedere.connectors.registry import reads_again
 from belvedere.engine.spans import SPANS, PastSpans, past_spans
 from belvedere.errors import BelvedereError
@@ -27,6 +31,10 @@ class Past:
 
     spans: Mapping[str, PastSpans] = field(default_factory=dict)
     files: Mapping[tuple[str, int], list[SourceFile]] = field(default_factory=dict)
+    retried: Mapping[tuple[str, int], list[pa.Table]] = field(default_factory=dict)
+    """The rows of epochs that took rejected ones."""
+    readings: Mapping[str, Sequence[Reading]] = field(default_factory=dict)
+    """By input id how its source was read, since which epoch."""
 
     def rows(self, id_: str) -> int:
         """How many rows of an input epochs have used."""
@@ -47,7 +55,11 @@ def past_of(catalog: Catalog, store: Store, ids: Collection[str]) -> Past:
     reader = store.reader()
     try:
         spans = past_spans(reader, wanted, last.offsets)
-        return Past(spans, {k: files for i in spans for k, files in files_by_epoch(reader, i).items()})
+        has_retried = any(s.retried for s in spans.values()) and any(t.name == RETRIED.name for t in store.tables())
+        retried = {k: rows for i in spans for k, rows in retried_rows(reader, i).items()} if has_retried else {}
+        spans = {i: s for i, s in spans.items() if all((i, epoch) in retried for epoch in s.retried)}
+        files = {k: files for i in spans for k, files in files_by_epoch(reader, i).items()}
+        return Past(spans, files, retried, last.offsets.get(READINGS, {}))
     finally:
         reader.close()
 
@@ -64,7 +76,7 @@ def broken_inputs(catalog: Catalog, project: ProjectSettings, past: Past, ids: I
     for id_ in ids:
         try:
             feed = cast(RereadableFeed, open_feed(catalog.inputs[id_], project, {}))
-            for span in past.spans[id_]:
+            for span in (s for s in past.spans[id_] if s.span.end is not None):
                 for _ in feed.past(span, past.files.get((id_, span.epoch), [])):
                     pass
             feed.close()

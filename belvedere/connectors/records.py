@@ -6,6 +6,7 @@ transaction, so that they are true after any crash. They are no relations of the
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import uuid
@@ -55,7 +56,23 @@ REJECTED = StoredTable(
     indexes=(("table", "epoch"),),
 )
 
-RECORDS = (FILES, REJECTED, SPANS)
+RETRIED = StoredTable(
+    "_belvedere_retried",
+    Schema(
+        (
+            Column("input", pa.string(), nullable=False),
+            Column("epoch", pa.int64(), nullable=False),
+            Column("part", pa.int64(), nullable=False),
+            Column("rows", pa.string(), nullable=False),
+        ),
+        ("input", "epoch", "part"),
+    ),
+)
+"""The rows that epochs took of those rejected before: as Arrow streams in base64, for they are no part of their source any more."""
+PART_ROWS = 1_000
+"""Rows of one such stream."""
+
+RECORDS = (FILES, REJECTED, SPANS, RETRIED)
 assert {r.name for r in RECORDS} == identifiers.RECORDS
 LONGEST_TEXT = 10_000
 """So many characters of a rejected row, and of the reason, are stored."""
@@ -154,6 +171,28 @@ def record_rejected(rejected: Iterable[RejectedRow], epoch: int, now: datetime |
         for r in rejected
     ]
     return pa.Table.from_pylist(rows, schema=REJECTED.arrow)
+
+
+def record_retried(taken: Iterable[tuple[str, pa.Table]], epoch: int) -> pa.Table:
+    """Rows of `RETRIED`: pairs of an input's id and the rows that it takes in this epoch."""
+    made = []
+    for id_, rows in taken:
+        for part, start in enumerate(range(0, rows.num_rows, PART_ROWS)):
+            sink = pa.BufferOutputStream()
+            with pa.ipc.new_stream(sink, rows.schema) as writer:
+                writer.write_table(rows.slice(start, PART_ROWS))
+            text = base64.b64encode(sink.getvalue().to_pybytes()).decode()
+            made.append({"input": id_, "epoch": epoch, "part": part, "rows": text, KEY: f"{id_}\n{epoch}\n{part}"})
+    return pa.Table.from_pylist(made, schema=RETRIED.arrow)
+
+
+def retried_rows(reader: Reader, id_: str) -> dict[tuple[str, int], list[pa.Table]]:
+    """What `record_retried` has written of an input, by its id and epoch, in order."""
+    found: dict[tuple[str, int], list[pa.Table]] = {}
+    for row in of_input(reader, RETRIED, "input", id_).sort_by([("epoch", "ascending"), ("part", "ascending")]).to_pylist():
+        with pa.ipc.open_stream(base64.b64decode(row["rows"])) as stream:
+            found.setdefault((id_, row["epoch"]), []).append(stream.read_all())
+    return found
 
 
 def files_read(reader: Reader) -> dict[str, set[str]]:

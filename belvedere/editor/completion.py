@@ -20,7 +20,7 @@ from belvedere.editor.statements import OWNER, Statement
 from belvedere.editor.symbols import KnownColumn, columns, fields
 from belvedere.errors import BelvedereError
 from belvedere.functions.types import type_text
-from belvedere.lang.query_hints import ON_ERROR, PLACEMENTS, PROMISES, QUERY_BY
+from belvedere.lang.query_hints import ON_ERROR, PLACEMENTS, PROMISES, QUERY_BY, RESUME
 from belvedere.lang.select.windowing import FORMS
 from belvedere.lang.source_tables import table_names
 
@@ -341,6 +341,6 @@ def _columns(found: Iterable[KnownColumn]) -> Iterator[Proposal]:
 def _hints(now: Revision, begun: str) -> Iterator[Proposal]:
     inside = re.search(r"(\w+)\s*\([^()]*$", begun)
     if inside is None:
-        yield from (Proposal(w, "hint") for w in ("no_query", *QUERY_BY, *PLACEMENTS, ON_ERROR, *PROMISES))
+        yield from (Proposal(w, "hint") for w in ("no_query", *QUERY_BY, *PLACEMENTS, ON_ERROR, RESUME, *PROMISES))
     elif inside[1].casefold() == ON_ERROR:
         yield from (Proposal(w, "hint") for w in ("stop", "null", "quarantine"))

@@ -19,10 +19,11 @@ import pyarrow as pa
 from belvedere.activity import NOW
 from belvedere.catalog import Catalog
 from belvedere.engine.compute import Compute
-from belvedere.engine.continued import former_results
+from belvedere.engine.continued import DOCUMENT as TELLING
+from belvedere.engine.continued import Former, former_results
 from belvedere.engine.costs import Costs
 from belvedere.engine.expiry import expire, final_results_below
-from belvedere.engine.failed import Failed, failures_document, failures_of, quarantined
+from belvedere.engine.failed import Failed, failures_document, quarantined
 from belvedere.engine.former_rows import rows_of_keys
 from belvedere.engine.healing import Attempt, Healing, Quarantine, Touched
 from belvedere.engine.held import held_rows
@@ -32,7 +33,9 @@ from belvedere.engine.last_changes import with_changes
 from belvedere.engine.late import Arrivals, judge
 from belvedere.engine.measured import DOCUMENT as MEASURED
 from belvedere.engine.measured import Measured, Meter
+from belvedere.engine.missed import Missed
 from belvedere.engine.pipeline import Pipeline
+from belvedere.engine.planned import plan_tables
 from belvedere.engine.quarantine import Cordon, Isolation, StageFailure
 from belvedere.engine.relation import name_in_script
 from belvedere.engine.render import CLOCK_COLUMN
@@ -42,7 +45,7 @@ from belvedere.engine.rows import Rows
 from belvedere.engine.served_names import SERVED, served_names
 from belvedere.engine.spans import SPANS, Span, record_spans
 from belvedere.engine.storage import Storage
-from belvedere.engine.tables import make_tables, plan_tables, rows_of_today, unread_inputs
+from belvedere.engine.tables import UNFILLED, make_tables, rows_of_today, unread_inputs
 from belvedere.engine.texts import PreparedStage, prepare
 from belvedere.engine.turns import Task
 from belvedere.engine.work import EpochContext, Work
@@ -124,7 +127,10 @@ class Engine:
         self.store, self.state = store, state
         self.compute = compute
         self.stages = prepare(pipeline.stages, pipeline.relations, self.compute.view_name)
-        self.plan = plan_tables(catalog, pipeline, store, state, again)
+        last = store.last_epoch()
+        isolation = Isolation(catalog, pipeline)
+        planned = plan_tables(catalog, pipeline, store, state, again)
+        self.plan, failed = planned.tables, planned.failed
         self._levels = pipeline.levels
         self.past: Mapping[str, Rows] = {}
         """The rows so far of the inputs in `plan.again`, stamped as they were; wanted before the first epoch."""
@@ -137,7 +143,6 @@ class Engine:
         new = self.fresh | self.plan.refilled
         kept = self.plan.arranged.keys() - new - {n for n, (_, to_state) in self.plan.copied.items() if to_state}
         self.state.arrange(self.plan.arranged.values(), frozenset(kept))
-        last = store.last_epoch()
         self.needed: frozenset[str] = self.plan.again - self.plan.held - (unread_inputs(catalog, last) if last else frozenset())
         """The inputs whose rows so far are wanted before the first epoch."""
         self.epoch = last.epoch if last else 0
@@ -149,10 +154,17 @@ class Engine:
         """How many rows each public relation has that is stored."""
         measured = Measured.of_document(last.extra.get(MEASURED) if last else None)
         self.meter = Meter(measured.only(pipeline.relations, catalog.endpoints))
-        isolation = Isolation(catalog, pipeline)
-        self.quarantine = Quarantine(isolation, isolation.still(failures_of(last.extra), self.fresh) if last else ())
-        self.quarantine.telling = self.plan.continued
         self.clocks = Clocks.of_document(last.bounds) if last else Clocks()
+        self.missed = Missed(state, compute, pipeline.relations)
+        still = isolation.still(failed, self.fresh)
+        gone = self.missed.open(isolation.missing(still))
+        lost = {f.stage for f in still if f.resumes and isolation.outside(f.stage) & gone}
+        still = tuple(replace(f, lost=f.lost or "what it has missed is gone") if f.stage in lost else f for f in still)
+        filled = self.fresh - self.plan.waiting  # of all rows, which are read again where they are not stored
+        still = tuple(replace(f, resumes=False, lost="") if f.stage in filled else f for f in still)
+        self.quarantine = Quarantine(isolation, still, clocks=self.clocks)
+        self.former = Former(state, compute)
+        self.former.open(last.extra.get(TELLING, {}) if last else {}, self.fresh)
         self._forgotten: dict[tuple[str, str], int] = {}
         self.costs = Costs(pipeline.by_cost)
         self._past = PastBounds(pipeline.delays)
@@ -186,7 +198,7 @@ class Engine:
             NOW.begin(f"epoch {self.epoch + 1}", EPOCH_PATIENCE if self.epoch else 1.0, usual)
             try:
                 with TRACES.failing():
-                    report = self._run_epoch(
+                    attempt, report = self._run_epoch(
                         attempt, arrivals, clock, offsets or {}, bounds, records or {}, tuple(spans), keep_deltas
                     )
             except (StageFailure, Touched) as error:
@@ -196,9 +208,10 @@ class Engine:
             TRACES.end({"epoch": report.epoch, "rows": sum(report.rows_in.values())}, report.changes)
             before = {f.stage for f in self.quarantine.failed}
             total = time.perf_counter() - started
-            self.quarantine.committed(attempt, clock, total)
+            self.quarantine.committed(attempt, clock, total, self.clocks)
+            self.missed.only(self.quarantine.isolation.missing(attempt.left))
             failing = tuple(f for f in attempt.left if f.stage not in before)
-            healed = tuple(f for f in attempt.failed if f.stage in attempt.healing)
+            healed = tuple(f for f in attempt.failed if f.stage in attempt.healed)
             return replace(report, total_seconds=total, failing=failing, healed=healed, held=self.held)
 
     def _run_epoch(
@@ -211,13 +224,14 @@ class Engine:
         records: Mapping[str, pa.Table],
         spans: tuple[Span, ...],
         keep_deltas: bool,
-    ) -> EpochReport:
-        """One attempt: committed, or nothing has happened."""
+    ) -> tuple[Attempt, EpochReport]:
+        """One attempt: committed, or nothing has happened. What it leaves in quarantine may have lost what it misses."""
         self.state.begin()
         transaction = self.store.begin(self.compute.memory.chunk)
         try:
             with closing(Storage(self.state, transaction, self.plan, self.compute)) as storage:
                 context, taken, next_uid, seconds = self._compute(attempt, storage, arrivals, clock, bounds)
+                attempt = self._note_missed(attempt, context)
             for name, table in records.items():
                 change = transaction.apply if WEIGHT in table.schema.names else transaction.append
                 change(name, table.to_reader())
@@ -234,10 +248,11 @@ class Engine:
             with TRACES.step("commit"):
                 transaction.commit(row)
             self.state.committed()
+            self.former.committed()
             self._committed(row, context, next_uid, empty)
             self.row_counts = counts
             self.meter.committed()
-            return self._report(context, taken, seconds, keep_deltas)
+            return attempt, self._report(context, taken, seconds, keep_deltas)
         except BaseException:
             _roll_back(transaction)
             self.state.rollback()
@@ -249,13 +264,13 @@ class Engine:
         self, attempt: Attempt, storage: Storage, arrivals: Arrivals, clock: datetime, bounds: Mapping[str, Any] | None
     ) -> tuple[EpochContext, dict[str, StampedRows], int, dict[str, float]]:
         """All that an epoch changes, in its open transaction: what was taken in, the next free `_uid`, seconds per stage."""
-        told: Mapping[str, Rows] = {}
+        told, tellers = self.former.rows(), self.plan.continued.union(*self.former.tellers.values())
         if self._is_first:
             missing = self.needed - self.past.keys()
             if missing:
                 raise AssertionError(f"rows so far of {sorted(missing)} were not read again")
             stored = (self.store, self.state, storage.transaction)
-            told = former_results(self.plan, self.pipeline, storage.transaction, self.compute)
+            told = former_results(self.plan, self.pipeline, storage.transaction, self.compute) | told
             of_table = partial(rows_of_today, plan=self.plan, pipeline=self.pipeline, state=self.state, transaction=stored[2])
             self.past = {**self.past, **held_rows(self.catalog, self.plan.held, of_table, self.compute)}
             make_tables(self.plan, self.catalog, self.pipeline, *stored, self.compute, self.past)
@@ -266,7 +281,7 @@ class Engine:
         clocks = pass_time(clocks, self.catalog, microseconds(clock))
         known = bounds_by_input(self.catalog, clocks)
         cordon, isolation = attempt.cordon, self.quarantine.isolation
-        healing = Healing(cordon, self.fresh, storage, self.compute, isolation, told, self.plan.continued)
+        healing = Healing(cordon, self.fresh, storage, self.compute, isolation, self.missed, told, tellers)
         context = EpochContext(
             self.compute,
             storage,
@@ -289,10 +304,34 @@ class Engine:
         seconds = self._run_stages(context, cordon, healing)
         with TRACES.step("write"):  # what is written behind is waited for here
             self.quarantine.look(attempt, context)
+            unfilled = {n: rows for n, rows in told.items() if n in self.fresh & cordon.blocked}
+            read = {p.stage.output: {s.relation for s in p.stage.slots} for p in self.stages}
+            self.former.keep(unfilled, {n: frozenset(t for t in tellers if n in read[t]) for n in unfilled})
             self._forget(storage, clock)
-            expire(self.pipeline, context, self._forgotten, self._past)
+            expire(self.pipeline, context, self._forgotten, self._past, isolation.waiting(attempt.left))
             self.exports.forget(storage.transaction)
         return context, taken, next_uid, seconds
+
+    def _note_missed(self, attempt: Attempt, context: EpochContext) -> Attempt:
+        """Keep the changes that stages in quarantine miss in this epoch; what cannot be kept is said of those that miss it."""
+        isolation = self.quarantine.isolation
+        again = {f.stage for f in attempt.left if isolation.outside(f.stage) & context.whole.keys()}
+        why = "its rows so far are read again with the next start"
+        failed = tuple(replace(f, resumes=True, lost=why) if f.stage in again else f for f in attempt.failed)
+        attempt = replace(attempt, failed=failed)
+        producers = {p.stage.output: p for p in self.stages}
+        for name in sorted(isolation.missing(attempt.left)):
+            readers = [f for f in attempt.left if f.resumes and name in isolation.outside(f.stage)]
+            if name in attempt.cordon.fresh or (name in context.fresh and any(f.since < context.epoch for f in readers)):
+                why = f'"{name_in_script(name)}" was computed anew meanwhile'
+            else:
+                with self.compute.explaining(producers[name], self.catalog):
+                    if self.missed.note(name, context.deltas.get(name), context.epoch):
+                        continue
+                why = f'it has missed more than {self.missed.most:,} changes of "{name_in_script(name)}", and no more are kept'
+            lost = {f.stage for f in readers}
+            failed = tuple(replace(f, lost=f.lost or why) if f.stage in lost else f for f in failed)
+        return replace(attempt, failed=failed)
 
     def _count_rows(self, transaction: Transaction) -> dict[str, int]:
         served = {i: n for i, n in self.pipeline.served.items() if i in self.catalog.public and n in self.plan.tables}
@@ -311,6 +350,7 @@ class Engine:
         extra = {**row.extra, "next_uid": next_uid, "sequences": context.sequences, "meanings": filled}
         extra[COLUMNS] = columns_document(self.catalog)
         extra[SERVED] = served_names(self.catalog)
+        extra |= {TELLING: self.former.document(), UNFILLED: sorted(empty)}
         now = datetime.now(UTC)
         served = dict.fromkeys(self.pipeline.served.values())
         changed = (n for n in served if n in context.deltas and context.deltas[n].num_rows)

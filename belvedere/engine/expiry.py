@@ -8,7 +8,7 @@ its rule says (`Stage.writes_from`, `reads_from`). Rows that are served never le
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 
 from belvedere.engine.pipeline import Pipeline
 from belvedere.engine.relation import Relation
@@ -71,8 +71,16 @@ def relation_bounds(stages: tuple[Stage, ...], inputs: Known, known: Mapping[str
     return found
 
 
-def expire(pipeline: Pipeline, context: EpochContext, done: dict[tuple[str, str], int], past: PastBounds) -> None:
+def expire(
+    pipeline: Pipeline,
+    context: EpochContext,
+    done: dict[tuple[str, str], int],
+    past: PastBounds,
+    waiting: Container[str] = frozenset(),
+) -> None:
     """Drop the rows that bounds have made final, at the end of an epoch; `done` are the bounds up to which that was done before.
+
+    Rows of `waiting` relations stay: stages in quarantine still need them.
 
     Nothing is looked at but the columns that are indexed for it; no view changes.
     """
@@ -81,6 +89,8 @@ def expire(pipeline: Pipeline, context: EpochContext, done: dict[tuple[str, str]
     now = microseconds(context.clock)
     final = final_below(pipeline, context.bounds.__getitem__, lambda delay: past.before(now, delay))
     for name, columns in final.items():
+        if name in waiting:
+            continue
         for column, bound in columns.items():
             if bound == NEVER or (done.get((name, column)) == bound and name not in context.deltas):
                 continue

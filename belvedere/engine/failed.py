@@ -31,6 +31,12 @@ class Failed:
     detail: str | None = None
     hint: str | None = None
     good: Mapping[str, int | None] = field(default_factory=dict)
+    resumes: bool = False
+    """Whether it goes on with what it has missed, where the rows to compute it anew are not kept."""
+    before: Mapping[str, Any] = field(default_factory=dict)
+    """The inputs' clocks before that epoch, as their document, of one that resumes."""
+    lost: str = ""
+    """Why what it has missed is not kept any more; it does not heal then."""
 
     def as_document(self) -> dict[str, Any]:
         """As the epoch's row has it."""

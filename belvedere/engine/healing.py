@@ -3,7 +3,7 @@
 In: the stages that failed so far, the failure of an attempt. Out: the next attempt, until one succeeds. A stage in quarantine is tried
 again in the first epoch of a run, in each epoch in which rows that it reads go or are replaced, and, where views behind it follow the
 clock, once a minute. It is computed anew then from what is stored, within the epoch's transaction; who is told of its changes is told
-what differs.
+what differs. Where the rows for that are not kept, it takes in the changes that it has missed as those of one epoch.
 """
 
 from __future__ import annotations
@@ -12,11 +12,14 @@ import time
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from typing import Any
 
 import pyarrow as pa
 
 from belvedere.engine.compute import Compute
+from belvedere.engine.expiry import final_results_below
 from belvedere.engine.failed import Failed
+from belvedere.engine.missed import Missed
 from belvedere.engine.quarantine import Cordon, Isolation, StageFailure, tells
 from belvedere.engine.rows import Rows, going, weighted_stream
 from belvedere.engine.stage import Stage
@@ -26,6 +29,7 @@ from belvedere.instants import microseconds
 from belvedere.schema import WEIGHT
 from belvedere.state.arrangement import Arrangement
 from belvedere.state.run import Arranged
+from belvedere.time.event_time import Clocks, bounds_by_input
 
 CLOCK_PAUSE = 60_000_000
 """Microseconds of the epochs' clock between two attempts to heal what time alone may heal."""
@@ -51,9 +55,14 @@ class Attempt:
     cordon: Cordon = field(default_factory=Cordon)
 
     @property
+    def healed(self) -> frozenset[str]:
+        """The stages that are well once this attempt has succeeded. One behind another that is still in quarantine was not run."""
+        return self.healing - self.cordon.blocked
+
+    @property
     def left(self) -> tuple[Failed, ...]:
-        """What is in quarantine once this attempt has succeeded."""
-        return tuple(f for f in self.failed if f.stage not in self.healing)
+        """What is in quarantine then."""
+        return tuple(f for f in self.failed if f.stage not in self.healed)
 
 
 @dataclass
@@ -63,8 +72,8 @@ class Quarantine:
     isolation: Isolation
     failed: tuple[Failed, ...] = ()
     pause: float = PAUSE
-    telling: frozenset[str] = frozenset()
-    """Relations that tell, in the first epoch, what differs from rows that are not there any more afterwards."""
+    clocks: Clocks = field(default_factory=Clocks)
+    """The inputs' clocks after the last epoch."""
     _waiting: set[str] = field(default_factory=set)
     """Those to be tried again, as soon as the pause after the last attempt is over."""
     _next: dict[str, float] = field(default_factory=dict)
@@ -82,7 +91,8 @@ class Quarantine:
             for f in self.failed
             if now - self._clocks.get(f.stage, now) >= CLOCK_PAUSE and self.isolation.follows_clock(f.stage)
         }
-        return frozenset(s for s in self._waiting | by_time if self._is_ready(s))
+        lost = {f.stage for f in self.failed if f.lost}
+        return frozenset(s for s in (self._waiting | by_time) - lost if self._is_ready(s))
 
     def try_again(self) -> None:
         """Let the next epoch try all of them, however short a time ago they were tried."""
@@ -106,10 +116,13 @@ class Quarantine:
         inside = frozenset[str]().union(*(self.isolation.behind(s) for s in attempt.healing))
         if stage in attempt.cordon.fresh - inside:  # it was well as it stood: only to heal another one it is computed anew
             return self._attempt(attempt.failed, frozenset(), attempt.tried | attempt.healing)
-        if not self.isolation.is_allowed(stage) or self.telling & self.isolation.behind(stage):
+        if not self.isolation.is_allowed(stage):
             raise error
         if any(f.stage == stage for f in attempt.failed):
-            failed = tuple(f.told(error.diagnostics[0]) if f.stage == stage else f for f in attempt.failed)
+            told = (
+                replace(f.told(error.diagnostics[0]), **self._resuming(stage, f)) for f in attempt.failed if f.stage == stage
+            )
+            failed = (*(f for f in attempt.failed if f.stage != stage), *told)
             return self._attempt(failed, attempt.healing - {stage}, attempt.tried | {stage})
         failure = self._failure(error, attempt, epoch, clock, empty)
         return self._attempt((*attempt.failed, failure), attempt.healing, attempt.tried | {stage})
@@ -123,9 +136,15 @@ class Quarantine:
             is_empty = isolation.pipeline.served.get(id_, id_) in empty
             good[id_] = known[id_] if id_ in known else None if is_empty else epoch - 1
         meaning = isolation.meanings[stage]
-        return Failed(
-            stage, meaning, owner, epoch, microseconds(clock), found.code, found.message, found.detail, found.hint, good
-        )
+        told = (found.code, found.message, found.detail, found.hint)
+        made = Failed(stage, meaning, owner, epoch, microseconds(clock), *told, good)
+        return replace(made, **self._resuming(stage, made))
+
+    def _resuming(self, stage: str, failed: Failed) -> dict[str, Any]:
+        """How a stage that has failed is to heal, as fields of what is noted of it."""
+        if failed.resumes or self.isolation.why_not(stage) is None:
+            return {}
+        return {"resumes": True, "before": self.clocks.as_document()}
 
     def _attempt(self, failed: tuple[Failed, ...], healing: frozenset[str], tried: frozenset[str]) -> Attempt:
         return Attempt(failed, healing, tried | healing, self.isolation.around(failed, healing))
@@ -135,7 +154,8 @@ class Quarantine:
 
     def look(self, attempt: Attempt, context: EpochContext) -> None:
         """Raise `Touched` where rows have gone that a stage in quarantine reads, and it was not tried in this epoch."""
-        found = {f.stage for f in attempt.left if f.stage not in attempt.tried and self._is_touched(f.stage, context)}
+        left = (f.stage for f in attempt.left if f.stage not in attempt.tried and not f.lost)
+        found = {s for s in left if self._is_touched(s, context)}
         self._waiting |= found
         ready = frozenset(s for s in found if self._is_ready(s))
         if ready:
@@ -152,13 +172,14 @@ class Quarantine:
                 return True
         return False
 
-    def committed(self, attempt: Attempt, clock: datetime, seconds: float) -> None:
-        """An epoch was committed by this attempt, after so many seconds of all attempts at it."""
-        self.failed, self.telling = attempt.left, frozenset()
+    def committed(self, attempt: Attempt, clock: datetime, seconds: float, clocks: Clocks) -> None:
+        """An epoch was committed by this attempt, after so many seconds of all attempts at it; it left the inputs' clocks so."""
+        self.failed, self.clocks = attempt.left, clocks
         stages = {f.stage for f in self.failed}
-        self._waiting = {s for s in self._waiting if s in stages} - attempt.tried
+        tried = attempt.tried - (attempt.healing & attempt.cordon.blocked)
+        self._waiting = {s for s in self._waiting if s in stages} - tried
         for stage in stages:
-            if stage in attempt.tried or stage not in self._clocks:
+            if stage in tried or stage not in self._clocks:
                 self._next[stage] = time.monotonic() + self.pause * seconds
                 self._clocks[stage] = microseconds(clock)
 
@@ -180,6 +201,7 @@ class Healing:
         storage: Storage,
         compute: Compute,
         isolation: Isolation,
+        missed: Missed,
         former: Mapping[str, Rows] = NOTHING,
         continued: Collection[str] = frozenset(),
     ):
@@ -188,7 +210,8 @@ class Healing:
         `former` rows are those of relations that a changed script computes anew, and of which `continued` ones go on to tell.
         """
         self._former, self._continued = former, continued
-        self._compute, self._fresh = compute, cordon.fresh
+        self._compute, self._fresh, self._resumed = compute, cordon.fresh, cordon.resumed
+        self._missed, self._isolation = missed, isolation
         stages = isolation.pipeline.stages
         told = {r.relation for s in stages if tells(s) and s.output not in cordon.blocked for r in s.slots} & cordon.fresh
         self._old = {n: compute.keep(storage.look_up(n, None, None)) for n in told - set(empty)}
@@ -197,7 +220,9 @@ class Healing:
                 storage.clear(name)
 
     def seen_by(self, stage: Stage, context: EpochContext) -> EpochContext:
-        """What a stage sees of the epoch: one that tells of changes sees what differs, not all rows."""
+        """What a stage sees of the epoch: one that resumes what it has missed, one that tells of changes what differs, not all rows."""
+        if stage.output in self._resumed:
+            context = self._resuming(stage, context)
         read = {s.relation for s in stage.slots}
         healed = read & self._fresh if tells(stage) else set()
         old = self._old if stage.output not in self._continued else {**self._old, **self._former}
@@ -207,6 +232,15 @@ class Healing:
         if not changes:
             return context
         return replace(context, deltas={**context.deltas, **changes})
+
+    def _resuming(self, stage: Stage, context: EpochContext) -> EpochContext:
+        since, before = self._resumed[stage.output]
+        missed = self._missed.names.intersection(s.relation for s in stage.slots)
+        changes = {n: self._missed.since(n, since, context.deltas.get(n)) for n in missed}
+        deltas = {n: rows for n, rows in (context.deltas | changes).items() if rows is not None}
+        bounds = bounds_by_input(self._isolation.catalog, Clocks.of_document(before))
+        limits = final_results_below(self._isolation.pipeline, bounds.__getitem__)
+        return replace(context, deltas=deltas, final_results=limits, resumed=True)
 
     def _difference(self, name: str, old: Rows, context: EpochContext) -> Rows:
         new = context.deltas.get(name)

@@ -7,11 +7,13 @@ that equal keys (in the sense of GROUP BY) have equal text. The text is unambigu
 from __future__ import annotations
 
 import pyarrow as pa
+from sqlglot import exp
 
 from belvedere.engine.canonical import normalised
 from belvedere.engine.relation import Path, Relation
 from belvedere.engine.render import print_expression
 from belvedere.functions.types import quote, type_text
+from belvedere.plan.forgive import forgiving
 from belvedere.plan.nodes import Expr
 from belvedere.schema import KEY, Schema
 
@@ -88,8 +90,10 @@ def _hashable(sql: str, type_: pa.DataType) -> str:
 def identity_columns(relation: Relation) -> str:
     """`_key` (if its rows have one) and the hash columns of a relation, as select items over its own columns."""
     key = [] if relation.by_path else [f"{key_text(relation.schema)} AS `{KEY}`"]
-    return ", ".join(key + [_hash_item(p) for p in relation.paths])
+    return ", ".join(key + [_hash_item(p, relation.schema) for p in relation.paths])
 
 
-def _hash_item(path: Path) -> str:
-    return f"{path_hash(path.exprs, path.types)} AS {quote(path.name)}"
+def _hash_item(path: Path, schema: Schema) -> str:
+    """The hash that readers look the rows up by. A value that cannot be computed fails where a reader computes it, not here."""
+    exprs = tuple(e if isinstance(e, exp.Column) else forgiving(e, schema) for e in path.exprs)
+    return f"{path_hash(exprs, path.types)} AS {quote(path.name)}"

@@ -15,6 +15,7 @@ from belvedere.engine.stage import Stage
 from belvedere.errors import BelvedereError, fail
 
 EMPTY: Mapping[str, str] = {}
+RESUME = "or write /*+ resume */ before a corrected view: its rows so far stay as they are, and its new definition counts from there on"
 
 
 def refuse(found: Iterable[tuple[str, BelvedereError]]) -> None:
@@ -31,20 +32,21 @@ def lost_rows(
     known: Container[str],
     why: Mapping[str, str] = EMPTY,
     again: Container[str] = frozenset(),
+    held: Container[str] = frozenset(),
 ) -> Iterator[tuple[str, BelvedereError]]:
     """By id of a view: B7030 where a stage is computed anew (`fresh`, not `restored`) from rows that were not kept: an answer in part.
 
     By id of an input: B7031 where a pushed input that the store knows (`known`) has changed, which is the cause then. Rows of inputs in
-    `again` are read from their sources once more.
+    `again` are read from their sources once more; what the stages of `held` outputs have missed was kept.
     """
     for stage, relation in not_kept(pipeline, fresh, restored):
-        if relation in again:
+        if relation in again or stage.output in held:
             continue
         feeding = _inputs_of(pipeline, relation)
         yield from changed_inputs(catalog, {i for i in feeding if i in fresh and i in known}, why)
         view, read = name_in_script(stage.owner), name_in_script(relation)
         message = f'view "{view}" is new or changed, but not all rows of "{read}" so far were kept'
-        yield stage.owner, fail("B7030", message, hint=_hint(catalog, feeding))
+        yield stage.owner, fail("B7030", message, hint=f"{_hint(catalog, feeding)}; {RESUME}")
 
 
 def not_kept(pipeline: Pipeline, fresh: frozenset[str], restored: frozenset[str]) -> Iterator[tuple[Stage, str]]:

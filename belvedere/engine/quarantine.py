@@ -1,14 +1,16 @@
 """Quarantine: a stage that fails stands still with all that reads it, at its last good epoch, while the other stages go on.
 
-In: the pipeline, the stages that have failed. Out: which relations an epoch does not touch, and which it computes anew from what is
-stored, to heal them. Who tries when, and what is written, is the engine's affair; here nothing is run.
+In: the pipeline, the stages that have failed. Out: which relations an epoch does not touch, and what heals them: those whose rows are
+stored are computed anew, the others resume with the changes that they have missed. Who tries when, and what is written, is the engine's
+affair; here nothing is run.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Any
 
 from belvedere.catalog import Catalog, OnError
 from belvedere.engine.failed import Failed
@@ -34,11 +36,15 @@ class StageFailure(BelvedereError):
 
 @dataclass(frozen=True)
 class Cordon:
-    """What one attempt at an epoch leaves alone (`blocked`), and what it computes anew (`fresh`; `restored` of it from own states)."""
+    """What one attempt at an epoch leaves alone (`blocked`), and what it computes anew (`fresh`; `restored` of it from own states).
+
+    `resumed` relations take in what they have missed: each with the epoch since which it has, and the inputs' clocks before that.
+    """
 
     blocked: frozenset[str] = frozenset()
     fresh: frozenset[str] = frozenset()
     restored: frozenset[str] = frozenset()
+    resumed: Mapping[str, tuple[int, Mapping[str, Any]]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -65,9 +71,22 @@ class Isolation:
         """Where the stages `healing` of those that failed are tried again."""
         parts = {f.stage: self.behind(f.stage) for f in failed}
         blocked = frozenset().union(*(p for s, p in parts.items() if s not in healing))
-        wanted = frozenset().union(*(p for s, p in parts.items() if s in healing)) - blocked
+        known = {f.stage: f for f in failed}
+        wanted = frozenset().union(*(p for s, p in parts.items() if s in healing and not known[s].resumes)) - blocked
         fresh, restored = self.rebuilt(wanted)
-        return Cordon(blocked, fresh - blocked, restored - blocked)
+        resumed: dict[str, tuple[int, Mapping[str, Any]]] = {}
+        for one in sorted(known.values(), key=lambda f: f.since, reverse=True):  # the earliest one counts
+            if one.resumes and one.stage in healing:
+                resumed |= dict.fromkeys(parts[one.stage] - blocked - fresh, (one.since, one.before))
+        return Cordon(blocked, fresh - blocked, restored - blocked, resumed)
+
+    def missing(self, failed: Iterable[Failed]) -> frozenset[str]:
+        """The relations whose changes are kept for stages that resume."""
+        return frozenset().union(*(self.outside(f.stage) for f in failed if f.resumes and not f.lost))
+
+    def waiting(self, failed: Iterable[Failed]) -> frozenset[str]:
+        """The relations of which no row may leave, since stages that resume have to find them as they were."""
+        return frozenset().union(*(self.behind(f.stage) | self.outside(f.stage) for f in failed if f.resumes and not f.lost))
 
     def rebuilt(self, wanted: frozenset[str]) -> tuple[frozenset[str], frozenset[str]]:
         """What is computed anew to have these relations anew: those that tell of changes are told what differs instead."""
@@ -97,20 +116,21 @@ class Isolation:
         return any(s.reads_clock for s in self.pipeline.stages if s.output in inside)
 
     def is_allowed(self, stage: str) -> bool:
-        """Whether the script lets it be in quarantine: what it says of the view, or of all views that a private one is for."""
+        """Whether the script lets it be in quarantine: what it says of the view, or of the views that are made of a private one."""
         made = next(s for s in self.pipeline.stages if s.output == stage)
-        owner = made.owner
-        said = self.catalog.on_error
-        if owner in self.catalog.views and owner not in self.catalog.public and owner not in said:
-            shown = [i for i in self.served(self.behind(stage)) if i in self.catalog.views]
-            return bool(shown) and all(said.get(i) is OnError.QUARANTINE for i in shown) and self.why_not(stage) is None
-        return said.get(owner) is OnError.QUARANTINE and self.why_not(stage) is None
+        subscription = self.catalog.subscriptions.get(made.owner)
+        owner, said = made.owner if subscription is None else subscription.view, self.catalog.on_error
+        if made.is_input:
+            return False
+        shown = [i for i in self.served(self.behind(stage)) if i in self.catalog.views and i in self.catalog.public]
+        is_private = owner in self.catalog.views and owner not in self.catalog.public
+        return all(said.get(i) is OnError.QUARANTINE for i in (shown if is_private and shown else [owner]))
 
     def why_not(self, stage: str) -> str | None:
-        """Why the stage could not be healed, so that its failure has to end the run; None where it can be."""
+        """Why the stage cannot be computed anew, so that it has to resume with what it has missed; None where it can be."""
         made = {s.output: s for s in self.pipeline.stages}
-        if made[stage].is_input or tells(made[stage]):
-            return "it is no view"
+        if tells(made[stage]):
+            return "it goes on from what it has told"
         fresh, restored = self.rebuilt(self.behind(stage))
         for name in fresh:
             if name in made and not made[name].rebuilds:
@@ -119,6 +139,12 @@ class Isolation:
             found = error.diagnostics[0].message
             return found.partition(", but ")[2] or found
         return None
+
+    def held(self, failed: Iterable[Failed]) -> frozenset[str]:
+        """The relations in quarantine that are those of this pipeline and resume with what was kept for them."""
+        known = {f.meaning for f in failed if f.resumes and not f.lost}
+        stages = (s.output for s in self.pipeline.stages if self.meanings[s.output] in known) if known else ()
+        return frozenset().union(*map(self.behind, stages))
 
     def still(self, failed: Iterable[Failed], unfilled: Collection[str]) -> tuple[Failed, ...]:
         """Those that failed and are still stages of the script, under whatever name; `unfilled` relations have no row yet."""
@@ -143,13 +169,16 @@ def told_failure(failed: Failed) -> str:
     others = [n for n in _names(failed) if n != name_in_script(failed.owner)]
     known = [e for e in failed.good.values() if e is not None]
     held = f"shows epoch {min(known)}" if known else "has no rows yet"
+    heals = "It heals when the row goes or is replaced, or with a corrected script"
+    if failed.resumes:
+        heals = (
+            f"What it misses is kept. {heals}" if not failed.lost else f"It heals with a corrected script alone: {failed.lost}"
+        )
     behind = f", and what reads it: {', '.join(others)}" if others else ""
     why = ": ".join(filter(None, (failed.message.partition(" failed: ")[2] or failed.message, failed.detail)))
     hint = failed.hint or "correct the row or the script"
-    return (
-        f'{CODE}: "{name_in_script(failed.owner)}" is in quarantine since epoch {failed.since} and {held}{behind}: {why}; {hint}. '
-        "It heals when the row goes or is replaced, or with a corrected script"
-    )
+    state = f"is in quarantine since epoch {failed.since} and {held}{behind}"
+    return f'{CODE}: "{name_in_script(failed.owner)}" {state}: {why}; {hint}. {heals}'
 
 
 def told_healing(failed: Failed) -> str:

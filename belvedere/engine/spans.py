@@ -110,10 +110,13 @@ class PastSpans:
         begin = json.loads(self.begin)
         for batch in self.rows.to_batches(OBJECTS):
             for row in batch.to_pylist():
-                end, clocks = json.loads(row["end_offset"]), Clocks.of_document({"streams": json.loads(row["clocks"])})
+                end, clocks = (
+                    json.loads(row["end_offset"] or "null"),
+                    Clocks.of_document({"streams": json.loads(row["clocks"])}),
+                )
                 span = Span(row["input"], begin, end, row["used"], row["refused"], clocks)
                 yield PastSpan(span, row["epoch"], row["clock"], row["first_uid"])
-                begin = end
+                begin = begin if end is None else end
 
     @property
     def used(self) -> int:
@@ -123,8 +126,13 @@ class PastSpans:
     def after(self, epoch: int) -> PastSpans:
         """Those of later epochs."""
         known = int(pc.sum(pc.less_equal(self.rows["epoch"], epoch)).as_py() or 0)
-        begin = self.rows["end_offset"][known - 1].as_py() if known else self.begin
-        return PastSpans(self.rows.slice(known), begin)
+        ends = self.rows["end_offset"].slice(0, known).drop_null()
+        return PastSpans(self.rows.slice(known), ends[-1].as_py() if len(ends) else self.begin)
+
+    @property
+    def retried(self) -> frozenset[int]:
+        """The epochs that took rejected rows which were tried again."""
+        return frozenset(self.rows.filter(pc.is_null(self.rows["end_offset"]))["epoch"].to_pylist())
 
 
 def past_spans(reader: Reader, ids: Iterable[str], offsets: Mapping[str, Any]) -> dict[str, PastSpans]:
@@ -146,15 +154,16 @@ def of_input(reader: Reader, table: StoredTable, column: str, id_: str, conditio
 
 
 def _whole(rows: pa.Table, offset: Mapping[str, Any]) -> PastSpans | None:
-    """The spans from the source's beginning to the offset; None where one between is not known, or can never be read again."""
-    if rows["end_offset"].null_count:
-        return None  # rejected rows that were tried again came from no place of the source
+    """The spans from the source's beginning to the offset, with rejected rows that were tried again between them, which came from no place
+    of the source; None where one between is not known.
+    """
     rows = rows.sort_by("epoch")
-    beginnings = pc.indices_nonzero(pc.equal(rows["begin_offset"], "{}"))
+    beginnings = pc.indices_nonzero(pc.and_(pc.equal(rows["begin_offset"], "{}"), pc.is_valid(rows["end_offset"])))
     if len(beginnings):  # the last one: the source may have been read from its beginning again
         rows = rows.slice(beginnings[-1].as_py())
-    begins = pa.chunked_array([*rows["begin_offset"].chunks, [_text(offset)]], pa.string())
-    ends = pa.chunked_array([["{}"], *rows["end_offset"].chunks], pa.string())
+    moving = rows.filter(pc.is_valid(rows["end_offset"]))
+    begins = pa.chunked_array([*moving["begin_offset"].chunks, [_text(offset)]], pa.string())
+    ends = pa.chunked_array([["{}"], *moving["end_offset"].chunks], pa.string())
     differ = pc.indices_nonzero(pc.not_equal(begins, ends)).to_pylist()
     if any(json.loads(begins[i].as_py()) != json.loads(ends[i].as_py()) for i in differ):
         return None

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 
 import pyarrow as pa
 
@@ -18,9 +17,8 @@ from belvedere.catalog import Catalog, Input, View
 from belvedere.engine.compute import Compute
 from belvedere.engine.continued import continued_tellers
 from belvedere.engine.grown import Growth, grown_rows, growth_of
-from belvedere.engine.held import count_rows_of, held_inputs
 from belvedere.engine.identity import identity_columns
-from belvedere.engine.lost_rows import lost_rows, not_kept, refuse
+from belvedere.engine.lost_rows import not_kept
 from belvedere.engine.meanings import meaning_parts, meanings, path_print
 from belvedere.engine.pipeline import Pipeline
 from belvedere.engine.relation import Relation, Slot
@@ -38,6 +36,8 @@ from belvedere.store.shown import ShownView
 from belvedere.time.event_time import Clocks
 
 COPIED = "copied"
+UNFILLED = "unfilled"
+"""In the epoch row's `extra`: the relations that no epoch could fill yet."""
 
 
 @dataclass(frozen=True)
@@ -74,6 +74,10 @@ class TablePlan:
     """Relations that tell of changes of relations that have changed: their rows stay, and they tell what differs."""
     resent: frozenset[str] = frozenset()
     """Those that cannot: all rows of what they tell of are told again."""
+    resumed: frozenset[str] = frozenset()
+    """Relations of corrected views that go on from the rows of their former definition, as the script says."""
+    waiting: frozenset[str] = frozenset()
+    """Of the fresh ones those in quarantine for which all that they have missed is kept."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +98,8 @@ class StoredRelations:
     @property
     def filled(self) -> Mapping[str, str]:
         """Meanings by relation, wherever its rows are."""
-        return {**self.filled_tables, **{n: meaning_parts(m)[0] for n, m in self.in_state.items()}}
+        unfilled = self.last.extra.get(UNFILLED, ()) if self.last else ()
+        return {**self.filled_tables, **{n: meaning_parts(m)[0] for n, m in self.in_state.items() if n not in unfilled}}
 
     @property
     def schemas(self) -> Mapping[str, Schema]:
@@ -117,23 +122,6 @@ def stored_now(store: Store | Reader, tables: Iterable[StoredTable], state: Stat
     return StoredRelations(store.last_epoch(), tuple(tables), in_state, store.dialect, schemas)
 
 
-def plan_tables(
-    catalog: Catalog, pipeline: Pipeline, store: Store, state: State, again: Collection[str] = frozenset()
-) -> TablePlan:
-    """Compare what the pipeline needs with what is stored; the rows of inputs in `again` can be read from their sources once more.
-
-    Raises BelvedereError B7030 where a view must be rebuilt from rows that were not kept, B7031 where a pushed input has changed.
-    """
-    stored = stored_now(store, store.tables(), state)
-    found = compare_tables(catalog, pipeline, stored, again)
-    if stored.last is not None:
-        lacking = {relation for _, relation in not_kept(pipeline, found.fresh, found.restored)} - found.again
-        held = held_inputs(catalog, pipeline, stored.last, partial(count_rows_of, store), lacking)
-        found = compare_tables(catalog, pipeline, stored, again, held) if held else found
-        refuse(lost_rows(catalog, pipeline, found.fresh, found.restored, stored.filled, found.misfits, found.again))
-    return found
-
-
 def unread_inputs(catalog: Catalog, last: EpochRow) -> frozenset[str]:
     """The inputs that no epoch has had a row of."""
     counts = Clocks.of_document(last.bounds).counts
@@ -146,10 +134,13 @@ def compare_tables(
     now: StoredRelations,
     readable: Collection[str] = frozenset(),
     held: Collection[str] = frozenset(),
+    waiting: Collection[str] = frozenset(),
+    resumed: frozenset[str] = frozenset(),
 ) -> TablePlan:
     """What becomes of each relation. It does not look whether the rows for it are there; `readable` inputs can be read again.
 
-    All rows so far of `held` inputs are in their own tables.
+    All rows so far of `held` inputs are in their own tables. Of `waiting` relations in quarantine it was kept what they have missed since
+    they were fresh: nothing is rebuilt for them. `resumed` relations have changed and go on with the rows that they have.
     """
     meaning = meanings(pipeline)
     served, looked_up = served_relations(pipeline), looked_up_relations(pipeline)
@@ -159,9 +150,10 @@ def compare_tables(
     in_tables, filled = now.filled_tables, now.filled
     found = growth_of(pipeline, filled, meaning, now.schemas) if now.last is not None else Growth({}, {})
     grown = {n: s for n, s in found.grown.items() if n in stored}
-    fresh = frozenset(n for n in stored if filled.get(n) != meaning[n] and n not in grown)
+    fresh = frozenset(n for n in stored if filled.get(n) != meaning[n] and n not in grown and n not in resumed)
     restored: frozenset[str] = frozenset()
     again: frozenset[str] = frozenset()
+    still: frozenset[str] = frozenset()
     if now.last is not None:
         again = unread_inputs(catalog, now.last).union(readable, held) & {i for i, t in catalog.inputs.items() if t.append_only}
     refilled = fresh & again - filled.keys()
@@ -169,7 +161,9 @@ def compare_tables(
     if now.last is not None:
         forgetful = frozenset(n for n, m in now.in_state.items() if meaning_parts(m)[2])
         fresh |= {n for n in forgetful if n in served}  # a private view that is read now: all its rows count
-        fresh, restored = with_forgotten(pipeline, fresh, forgetful)
+        empty = fresh.intersection(waiting)
+        fresh, restored = with_forgotten(pipeline, fresh - empty, forgetful)
+        still, fresh = empty - fresh, fresh | empty
     tellers = fresh & in_tables.keys() & {s.output for s in pipeline.stages if s.tells_changes}
     continued = continued_tellers(pipeline, now, tellers)
     fresh, changed = fresh - continued, changed - continued
@@ -179,7 +173,7 @@ def compare_tables(
         to_state = name in arranged and now.in_state.get(name) != arranged[name].meaning
         if to_table or to_state:
             copied[name] = (to_table, to_state)
-    remade = fresh | grown.keys() | continued
+    remade = fresh | grown.keys() | {n for n in continued | resumed if in_tables.get(n) != meaning[n]}
     outdated = tuple(t.name for t in now.tables if t.meaning and (t.name not in tables or t.name in remade))
     computed = {i: computed_table(catalog, i, plan, DIALECTS[now.dialect]) for i, plan in pipeline.at_read.items()}
     outdated, unmade = _outdated_queries(now.tables, computed, outdated)
@@ -201,6 +195,8 @@ def compare_tables(
         again.intersection(held) - refilled,
         continued,
         tellers - continued,
+        resumed,
+        still,
     )
 
 

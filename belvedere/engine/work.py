@@ -56,6 +56,8 @@ class EpochContext:
     """All rows so far, with those of this epoch, of inputs that are not stored and were read again, for what is fresh."""
     final_results: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     """Per relation columns and bounds before this epoch: rows below them stand, and are not made anew of what is left of their inputs."""
+    resumed: bool = False
+    """Whether the changes are those of several epochs, which a stage in quarantine has missed: stored rows have had them already."""
 
 
 class Work:

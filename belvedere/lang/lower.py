@@ -26,7 +26,7 @@ from belvedere.lang.lower_outputs import define_export, define_subscribed, defin
 from belvedere.lang.lower_relationships import define_by_query, define_relationship
 from belvedere.lang.lower_views import define_distinct, define_view
 from belvedere.lang.progress import Progress, is_refused, resumed
-from belvedere.lang.query_hints import idle_hint, placements, policies, promises, query_arguments
+from belvedere.lang.query_hints import idle_hint, placements, policies, promises, query_arguments, resumed_views
 from belvedere.lang.script_lowering import ScriptLowering
 from belvedere.lang.statements.tree import (
     CreateInput,
@@ -62,8 +62,9 @@ def lower_script(
         placed, misplaced = placements(catalog, lowering.placed, script.file)
         promised, unread = promises(catalog, lowering.promised, script.file)
         on_error, unsaid = policies(catalog, lowering.on_error, script.file)
-        catalog = replace(catalog, query_by=arguments, placed=placed, promises=promised, on_error=on_error)
-        lowering.diagnostics += [*told, *found, *misplaced, *unread, *unsaid]
+        resumed, idle = resumed_views(catalog, lowering.resumed, script.file)
+        catalog = replace(catalog, query_by=arguments, placed=placed, promises=promised, on_error=on_error, resumed=resumed)
+        lowering.diagnostics += [*told, *found, *misplaced, *unread, *unsaid, *idle]
     if not any(d.severity == "error" for d in lowering.diagnostics):
         lowering.diagnostics += [
             *check_catalog(catalog),

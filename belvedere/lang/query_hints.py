@@ -26,6 +26,8 @@ PLACEMENTS = tuple(p.value for p in Placement)
 """The hints that say who computes a view."""
 ON_ERROR = "on_error"
 """The hint that says what becomes of a view that fails."""
+RESUME = "resume"
+"""The hint that lets a corrected view go on from the rows that its former definition made."""
 PROMISES = ("rate", "latency")
 """The hints that state how many requests a second there will be, and how long one may take."""
 
@@ -52,7 +54,10 @@ def idle_hint(hint: Hint, name: str | None, file: str) -> Diagnostic:
     """The notice about a hint that means nothing where it stands."""
     word = hint.name.casefold()
     message = f"the hint `{hint.name}` means nothing " + ("here" if name is None else f"for `{name}`")
-    words = "`no_query`, `query_by_all(a, b)`, `query_by_any(a, b)`, `maintain`, `at_read`, `on_error(null)`, `rate(200)`, `latency(20 ms)`"
+    words = (
+        "`no_query`, `query_by_all(a, b)`, `query_by_any(a, b)`, `maintain`, `at_read`, `on_error(null)`, `resume`, "
+        "`rate(200)`, `latency(20 ms)`"
+    )
     known = f"before a table or view stand {words}; others may be left out"
     return Diagnostic("B4033", message, Severity.NOTICE, Span(file, hint.start, hint.end), hint=INSTEAD.get(word, known))
 
@@ -121,6 +126,14 @@ def policies(catalog: Catalog, hints: Mapping[str, Hint], file: str) -> tuple[di
             base = id_.partition("~")[0]
             found |= {i: OnError(word) for i in catalog.views if i.partition("~")[0] == base}
     return found, told
+
+
+def resumed_views(catalog: Catalog, hints: Mapping[str, Hint], file: str) -> tuple[frozenset[str], list[Diagnostic]]:
+    """The ids of views that go on from the rows of their former definition, all versions of a name alike."""
+    found = {id_: hint for name, hint in hints.items() if (id_ := catalog.find(name)) is not None}
+    names = {i.partition("~")[0] for i in found if i in catalog.views}
+    idle = [idle_hint(h, catalog.name_of(i), file) for i, h in found.items() if i not in catalog.views]
+    return frozenset(i for i in catalog.views if i.partition("~")[0] in names), idle
 
 
 def promises(catalog: Catalog, hints: Mapping[tuple[str, str], Hint], file: str) -> tuple[dict[str, Promise], list[Diagnostic]]:

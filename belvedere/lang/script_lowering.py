@@ -19,7 +19,7 @@ from belvedere.lang.definitions import Definitions, NamedRelation
 from belvedere.lang.lower_inputs import kept_for
 from belvedere.lang.names import did_you_mean, refuse_engine_columns
 from belvedere.lang.nested_rows import by_content
-from belvedere.lang.query_hints import ON_ERROR, PLACEMENTS, PROMISES, QUERY_BY, idle_hint
+from belvedere.lang.query_hints import ON_ERROR, PLACEMENTS, PROMISES, QUERY_BY, RESUME, idle_hint
 from belvedere.lang.select.frame import StatementContext
 from belvedere.lang.select.queries import new_context
 from belvedere.lang.statements.tree import DefineTemplate, DottedName, Hint, HistoryClause, Part, Statement, defined_name
@@ -52,6 +52,8 @@ class ScriptLowering:
     """The hints that say where a view is computed, by its folded name."""
     on_error: dict[str, Hint] = field(default_factory=dict)
     """The hints that say what becomes of a view that fails, by its folded name."""
+    resumed: dict[str, Hint] = field(default_factory=dict)
+    """The hints that let a corrected view go on, by its folded name."""
     promised: dict[tuple[str, str], Hint] = field(default_factory=dict)
     """The hints that state a rate or a latency, by the name of what they stand before and their own."""
 
@@ -141,6 +143,8 @@ class ScriptLowering:
                 self.placed.setdefault(name.casefold(), []).append(hint)
             elif word == ON_ERROR and name is not None:
                 self.on_error[name.casefold()] = hint
+            elif word == RESUME and name is not None and not hint.arguments:
+                self.resumed[name.casefold()] = hint
             elif word in PROMISES and (name or template) is not None:
                 self.promised[name or template or "", word] = hint
             else:

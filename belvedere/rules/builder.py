@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from belvedere.catalog import Catalog, LatePolicy, OnError
+from belvedere.catalog import Catalog, LatePolicy
 from belvedere.engine.expiry import final_below, final_inputs, relation_bounds
 from belvedere.engine.pipeline import Pipeline
 from belvedere.engine.relation import Path, Relation, Slot
@@ -73,7 +73,6 @@ class Builder:
         self.names: dict[str, str] = {}
         self.own: dict[Node, Relation] = {}
         self.stored_ids = frozenset(stored)
-        self.healing = healing_inputs(catalog)
         self.choose, self.make = choose, make
         self.never_final = never_final_inputs(catalog, options.expire)
         self._bounds: dict[str, Bounds] = {}
@@ -305,18 +304,6 @@ def _unread(pipeline: Pipeline) -> Iterator[str]:
             continue
         if not stage.defers and stage.retracts(pipeline.relations):
             yield name
-
-
-def healing_inputs(catalog: Catalog) -> frozenset[str]:
-    """The inputs from whose rows a view is computed again that was in quarantine: of private ones those that can be read again.
-
-    What was pushed to a private stream before it was stored is gone: to store it from now on would give a part of the answer.
-    """
-    found = {i for i, said in catalog.on_error.items() if said is OnError.QUARANTINE}
-    for id_, view in reversed(list(catalog.views.items())):  # a view reads earlier ones
-        if id_ in found:
-            found |= {n.relation for n in view.plan.walk() if isinstance(n, Scan)}
-    return frozenset(i for i, t in catalog.inputs.items() if i in found and t.source is not None)
 
 
 def never_final_inputs(catalog: Catalog, expire: bool) -> frozenset[str]:

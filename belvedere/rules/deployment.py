@@ -11,14 +11,14 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from belvedere.catalog import Catalog, ChangeKind
-from belvedere.engine.failed import failures_of
-from belvedere.engine.held import held_inputs
+from belvedere.engine.failed import Failed
 from belvedere.engine.lost_rows import changed_inputs, lost_rows, not_kept
 from belvedere.engine.pipeline import Pipeline
+from belvedere.engine.planned import planned
 from belvedere.engine.quarantine import Isolation
 from belvedere.engine.relation import name_in_script
 from belvedere.engine.served_names import SERVED, served_names
-from belvedere.engine.tables import StoredRelations, TablePlan, compare_tables
+from belvedere.engine.tables import StoredRelations, TablePlan
 from belvedere.errors import BelvedereError
 from belvedere.functions.types import type_text
 from belvedere.functions.widening import growth
@@ -80,6 +80,8 @@ class Deployment:
     """Of these, how many of their files are gone, and of how many: their rows cannot be read again."""
     notices: tuple[str, ...] = ()
     """What else comes of it, in words."""
+    refusals: tuple[BelvedereError, ...] = ()
+    """Why a start would be refused."""
 
     def of(self, *kinds: Change) -> tuple[RelationChange, ...]:
         """Those of which one of these things becomes."""
@@ -107,20 +109,20 @@ def plan_deployment(
     `readable` inputs can be read from their sources once more, so many rows; of `broken` ones it was tried in vain.
     """
     pipeline = maintain(catalog)
-    tables = compare_tables(catalog, pipeline, stored, readable)
+    found = planned(catalog, pipeline, stored, readable, lambda table: rows.get(table, 0))
+    tables = found.tables
     again = {i: readable[i] for i in tables.again if readable.get(i)}
-    if stored.last is not None:
-        lacking = {r for _, r in not_kept(pipeline, tables.fresh, tables.restored)} - tables.again
-        held = held_inputs(catalog, pipeline, stored.last, lambda table: rows.get(table, 0), lacking)
-        tables = compare_tables(catalog, pipeline, stored, readable, held) if held else tables
-    comparison = _Comparison(catalog, pipeline, stored, tables, rows, again, broken)
+    comparison = _Comparison(catalog, pipeline, stored, tables, rows, again, broken, found.failed)
     dropped = tuple(comparison.dropped())
     before: list[str] = stored.last.extra.get(SERVED, []) if stored.last is not None else []
     now = set(served_names(catalog))
     gone = tuple(n for n in before if n not in now)
     read_again = tuple(comparison.read_again())
     resent = dict(comparison.resent())
-    return Deployment((*comparison.relations(), *dropped), stored.last is None, gone, read_again, again, resent)
+    refusals = tuple(comparison.refused().values())
+    return Deployment(
+        (*comparison.relations(), *dropped), stored.last is None, gone, read_again, again, resent, refusals=refusals
+    )
 
 
 @dataclass(frozen=True)
@@ -132,6 +134,7 @@ class _Comparison:
     rows: Mapping[str, int]
     again: Mapping[str, int]
     broken: Mapping[str, BelvedereError]
+    failed: tuple[Failed, ...] = ()
     before: dict[str, StoredTable] = field(default_factory=dict)
     """The tables of relations that were filled."""
 
@@ -141,7 +144,7 @@ class _Comparison:
 
     def relations(self) -> Iterator[RelationChange]:
         """What becomes of the script's public relations."""
-        refused, held = self._refused(), self._held()
+        refused, held = self.refused(), self._held()
         for id_ in self._ids():
             name = self.pipeline.served.get(id_, id_)
             table = self.before.get(name)
@@ -162,11 +165,12 @@ class _Comparison:
         if self.stored.last is None:
             return {}
         found: dict[str, str] = {}
-        for failed in Isolation(self.catalog, self.pipeline).still(failures_of(self.stored.last.extra), self.plan.fresh):
+        for failed in Isolation(self.catalog, self.pipeline).still(self.failed, self.plan.fresh):
             for id_, epoch in failed.good.items():
                 shows = "has no rows yet" if epoch is None else f"shows epoch {epoch}"
                 since = f"in quarantine since epoch {failed.since}, {shows}"
-                found[id_] = f"{since}: computed anew with the start, unless {name_in_script(failed.owner)} fails again"
+                how = "goes on with what it has missed" if failed.resumes and not failed.lost else "computed anew"
+                found[id_] = f"{since}: {how} with the start, unless {name_in_script(failed.owner)} fails again"
         return found
 
     def dropped(self) -> Iterator[RelationChange]:
@@ -198,12 +202,15 @@ class _Comparison:
         known = (*self.catalog.inputs, *self.catalog.views, *self.catalog.subscriptions)
         return [i for i in known if i in shown and (i in self.pipeline.served or i in self.catalog.at_read)]
 
-    def _refused(self) -> dict[str, BelvedereError]:
+    def refused(self) -> dict[str, BelvedereError]:
+        """The errors that a start would raise, by the id of what they are about."""
         if self.stored.last is None:
             return {}
         known, fresh = self.stored.filled, self.plan.fresh
         why = self.plan.misfits
-        found = dict(lost_rows(self.catalog, self.pipeline, fresh, self.plan.restored, known, why, self.plan.again))
+        found = dict(
+            lost_rows(self.catalog, self.pipeline, fresh, self.plan.restored, known, why, self.plan.again, self.plan.waiting)
+        )
         found |= {i: e for i, e in self.broken.items() if i in self.plan.refilled}
         found |= {s.owner: self.broken[r] for s, r in not_kept(self.pipeline, fresh, self.plan.restored) if r in self.broken}
         return {**found, **dict(changed_inputs(self.catalog, fresh & known.keys(), why))}
@@ -226,6 +233,9 @@ class _Comparison:
             return RelationChange(id_, Change.ADDED, self._read_again([relation]), seconds=seconds)
         if relation in self.plan.continued:
             return RelationChange(id_, Change.CHANGED, "what it tells of has changed: it goes on with what differs")
+        if relation in self.plan.resumed:
+            reason = "its definition has changed: its rows so far stay, and it goes on from them (`resume`)"
+            return RelationChange(id_, Change.CHANGED, reason)
         if relation not in self.plan.fresh:
             moved = relation in self.plan.copied
             return RelationChange(id_, Change.KEPT, "its rows are copied for other ways to find them" if moved else "")

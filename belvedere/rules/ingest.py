@@ -36,16 +36,13 @@ class IngestStage(Stage):
 
 def maintain_input(builder: Builder, table: Input) -> None:
     """The relation of an input; not stored where it only grows and nobody needs its old rows."""
-    healing = table.id in builder.healing
-    stored = table.id in builder.stored_ids or not table.append_only or healing
+    stored = table.id in builder.stored_ids or not table.append_only
     retention = table.keep if table.append_only else None
     part = StageOwner(table.id, table.id, table.id)
     if not table.append_only and not table.primary_key:
         visible = tuple(c for c in table.schema if not c.hidden)
         builder.path_of(part, tuple(column(c.name) for c in visible), tuple(c.type for c in visible))
     reason = "append-only" if table.append_only else "rows are upserted by key and may be deleted"
-    if healing and table.id not in builder.stored_ids and table.append_only:
-        reason += "; stored, so that views in quarantine can be computed again"
     if not stored:
         reason += "; private and not needed as state: not stored"
     reason += "".join(f"; `{name}` is {found.meaning}" for name, found in table.metadata.items())

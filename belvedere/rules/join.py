@@ -61,6 +61,7 @@ class JoinStage(Stage):
         # pairs of two rows that came are made once: with what the other side was before
         apart = (
             not work.is_fresh
+            and not work.context.resumed
             and None not in deltas
             and all(s.path is not None for s in self.slots)
             and all(map(_only_grows, deltas))

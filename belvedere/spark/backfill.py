@@ -21,8 +21,8 @@ from pyspark.sql import SparkSession
 from belvedere.activity import NOW
 from belvedere.catalog import Catalog, Input
 from belvedere.connectors.again import Past, past_of
-from belvedere.connectors.connector import OffsetRange, RereadableFeed
-from belvedere.connectors.feeds import open_feed
+from belvedere.connectors.connector import Arrived, OffsetRange, RereadableFeed
+from belvedere.connectors.readings import SINCE, Reading, as_today, feed_of, reading_at
 from belvedere.connectors.records import not_as_it_was
 from belvedere.engine.epoch import Engine
 from belvedere.engine.ingest import stamp
@@ -33,7 +33,7 @@ from belvedere.engine.spans import PastSpan, PastSpans
 from belvedere.pieces import in_pieces
 from belvedere.rules.running import DOCUMENT
 from belvedere.settings import ProjectSettings
-from belvedere.spark.sources import read_span
+from belvedere.spark.sources import conformed
 from belvedere.store.protocol import Store
 from belvedere.time.event_time import Clocks
 
@@ -48,8 +48,10 @@ class _Part:
     """A part of what an epoch took."""
 
     past: PastSpan
-    content: OffsetRange | None
-    """None behind the last part: now all rows are there."""
+    content: OffsetRange | pa.Table | None
+    """A part of the source, or rows that were rejected and tried again; None behind the last part: now all rows are there."""
+    reading: Reading | None = None
+    """How the epoch has read the source."""
 
 
 class Backfill:
@@ -87,9 +89,13 @@ class Backfill:
     def _parts(self, past: Past, spans: Iterable[PastSpans]) -> Iterator[_Part]:
         """The parts of all epochs, made while they are used: there may be a million."""
         for span in merge(*spans, key=lambda s: s.epoch):
-            files = past.files.get((span.span.input, span.epoch), [])
-            for content in chain(self._inputs[span.span.input].feed.past(span, files), [None]):
-                yield _Part(span, content)
+            id_, reading = span.span.input, reading_at(past.readings.get(span.span.input, ()), span.epoch)
+            if span.span.end is None:
+                yield from (_Part(span, content, reading) for content in [*past.retried[id_, span.epoch], None])
+                continue
+            files = past.files.get((id_, span.epoch), [])
+            for content in chain(self._inputs[id_].feed(reading).past(span, files), [None]):
+                yield _Part(span, content, reading)
 
     def step(self) -> bool:
         """Read the next part; whether there was one. Raises B7070 where rows are not there as they were."""
@@ -113,19 +119,31 @@ class Backfill:
     def close(self) -> None:
         """Let go of what the feeds have open."""
         for before in self._inputs.values():
-            before.feed.close()
+            before.close()
 
 
 class _InputBefore:
     """One input: the clocks and numbers at which reading has come, and the rows so far."""
 
     def __init__(self, catalog: Catalog, table: Input, project: ProjectSettings):
-        self.catalog, self.table = catalog, table
-        self.feed = cast(RereadableFeed, open_feed(table, project, {}))
+        self.catalog, self.table, self.project = catalog, table, project
+        self._feeds: dict[str, RereadableFeed] = {}
         self._chunk = max(1, project.driver_memory // 16)
         self._rows = Scratch(table.schema.arrow.append(WEIGHT_FIELD))
         self._clocks: Clocks | None = None
         self._used = self._refused = 0
+
+    def feed(self, reading: Reading | None) -> RereadableFeed:
+        """The feed that reads as an epoch has."""
+        how = json.dumps({} if reading is None else {k: v for k, v in reading.items() if k != SINCE}, sort_keys=True)
+        if how not in self._feeds:
+            self._feeds[how] = feed_of(self.table, self.project, reading)
+        return self._feeds[how]
+
+    def close(self) -> None:
+        """Let go of what the feeds have open."""
+        for feed in self._feeds.values():
+            feed.close()
 
     def take(self, spark: SparkSession, part: _Part) -> int:
         """Judge and stamp the rows of one part; how many were used."""
@@ -136,8 +154,12 @@ class _InputBefore:
             self._check(past)
             self._clocks = None
             return 0
-        arrived = read_span(self.feed, self.table, spark, part.content)
-        self.feed.committed(part.content)
+        if isinstance(part.content, OffsetRange):
+            feed = self.feed(part.reading)
+            arrived = conformed(as_today(feed.read(spark, part.content), self.table), self.table)
+            feed.committed(part.content)
+        else:
+            arrived = conformed(as_today(Arrived(part.content), self.table), self.table)
         used, self._clocks = judge(
             self.catalog,
             self._clocks,

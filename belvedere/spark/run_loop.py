@@ -19,7 +19,16 @@ from pyspark.sql import DataFrame, SparkSession
 
 from belvedere.catalog import Catalog
 from belvedere.connectors.away import is_away, is_waiting
-from belvedere.connectors.records import FILES, REJECTED, RejectedRow, record_files, record_rejected, renamed_files
+from belvedere.connectors.records import (
+    FILES,
+    REJECTED,
+    RETRIED,
+    RejectedRow,
+    record_files,
+    record_rejected,
+    record_retried,
+    renamed_files,
+)
 from belvedere.engine.epoch import Deliveries
 from belvedere.engine.quarantine import told_failure, told_healing
 from belvedere.engine.spans import Span
@@ -233,6 +242,7 @@ class RunLoop:
         if not (new or wanted or idles):
             return False
         started = time.perf_counter()
+        epoch = self.last.epoch + 1 if self.last else 1
         try:
             with TRACES.failing(), TRACES.step("read"):
                 batch = self.sources.take(self.spark, new, now)
@@ -244,10 +254,10 @@ class RunLoop:
         report = self.engine.run_epoch(
             batch.arrivals if not batch.emptied else _without_those_before(batch, self.sources.catalog, self.engine),
             now,
-            offsets=self.sources.offsets(new) | {CLOCK: self.clock.document()},
+            offsets=self.sources.offsets(new, epoch) | {CLOCK: self.clock.document()},
             bounds=batch.clocks.as_document(),
             spans=batch.spans,
-            records=self._records(batch) | (dict(self.leaving) if new.is_retry else {}),
+            records=self._records(batch, epoch) | (self._tried_again(new, epoch) if new.is_retry else {}),
         )
         self.sources.committed(new, self.engine.clocks)
         self.last = EpochRow(report.epoch, report.clock)
@@ -269,9 +279,9 @@ class RunLoop:
             time.sleep(POLL_SECONDS)
             now += timedelta(microseconds=1)  # another look
 
-    def _records(self, batch: EpochInput) -> dict[str, pa.Table]:
+    def _records(self, batch: EpochInput, epoch: int) -> dict[str, pa.Table]:
         """What the epoch notes down beside the views."""
-        found = _records(batch, self.last.epoch + 1 if self.last else 1)
+        found = _records(batch, epoch)
         if batch.new.renames:
             with closing(self.store.reader()) as reader:
                 changes = [renamed_files(reader, i, names) for i, names in batch.new.renames.items()]
@@ -280,6 +290,11 @@ class RunLoop:
                 changes.append(added.append_column(changes[0].schema.field(WEIGHT), [[1] * added.num_rows]))
             found[FILES.name] = pa.concat_tables(changes)
         return found
+
+    def _tried_again(self, new: New, epoch: int) -> dict[str, pa.Table]:
+        """The records that leave, and the rows that arrive instead."""
+        taken = [(i, a.rows) for i, a in new.retried.items() if isinstance(a.rows, pa.Table)]
+        return {**self.leaving, RETRIED.name: record_retried(taken, epoch)}
 
 
 def _without_those_before(batch: EpochInput, catalog: Catalog, engine: EpochRunner) -> dict[str, Any]:

@@ -30,8 +30,8 @@ from belvedere.engine.epoch import Engine
 from belvedere.engine.measured import Requests
 from belvedere.engine.opening import JOURNAL_ENDING, beside, folder_of, others_of, own_identity, state_root
 from belvedere.engine.pipeline import Pipeline
+from belvedere.engine.planned import plan_tables
 from belvedere.engine.quarantine import told_failure
-from belvedere.engine.tables import plan_tables
 from belvedere.errors import BelvedereError, fail
 from belvedere.intake.desk import Desk, open_desk, position_in
 from belvedere.intake.handing_over import take_over_unnamed

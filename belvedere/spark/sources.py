@@ -24,6 +24,8 @@ from belvedere.connectors.away import is_final
 from belvedere.connectors.connector import Arrived, Feed, Notes, OffsetRange, RenamingFeed
 from belvedere.connectors.feeds import columns_of, open_feed
 from belvedere.connectors.push import OFFSET, Pushes, Unpushed
+from belvedere.connectors.readings import OFFSET as READINGS
+from belvedere.connectors.readings import Reading, reading_of, with_reading
 from belvedere.connectors.records import RejectedRow, SourceFile
 from belvedere.decimals import decimals_of
 from belvedere.engine.late import judge
@@ -104,8 +106,20 @@ class EpochInput:
 class Sources:
     """All sources of a script."""
 
-    def __init__(self, catalog: Catalog, feeds: Mapping[str, Feed], pushes: Pushes, offsets: Mapping[str, Any]):
-        """`feeds` and the `offsets` from which they go on are by input id."""
+    def __init__(
+        self,
+        catalog: Catalog,
+        feeds: Mapping[str, Feed],
+        pushes: Pushes,
+        offsets: Mapping[str, Any],
+        readings: Mapping[str, Any] | None = None,
+        reads: Mapping[str, Reading] | None = None,
+    ):
+        """`feeds` and the `offsets` from which they go on are by input id.
+
+        `readings` say how sources were read so far, `reads` how they are read now.
+        """
+        self._readings, self._reads = dict(readings or {}), dict(reads or {})
         self.catalog, self.feeds, self.pushes = catalog, dict(feeds), pushes
         self._offsets = {i: dict(offsets.get(i, {})) for i in feeds}
         self._has_idle = any(w.idle_after is not None for t in catalog.inputs.values() for w in t.watermarks)
@@ -183,11 +197,15 @@ class Sources:
         clocks = self.pushes.waiting().clocks
         return pass_time(clocks, self.catalog, microseconds(now)) != clocks
 
-    def offsets(self, new: New) -> dict[str, Any]:
-        """The offsets of all sources by input id, once `new` is committed; that of the journal under its own name."""
+    def offsets(self, new: New, epoch: int = 0) -> dict[str, Any]:
+        """The offsets of all sources by input id, once `new` is committed in an epoch; under names of their own that of the journal, and
+        how sources were read.
+        """
         offsets: dict[str, Any] = self._offsets | {i: dict(s.end) for i, s in new.spans.items()}
         journal = self.pushes.offset(new.waiting)
-        return offsets | ({OFFSET: journal} if journal else {})
+        for id_ in self._reads.keys() & new.spans.keys():
+            self._readings = with_reading(self._readings, id_, epoch, self._reads[id_])
+        return offsets | ({OFFSET: journal} if journal else {}) | ({READINGS: self._readings} if self._readings else {})
 
     def committed(self, new: New, clocks: Clocks) -> None:
         """The epoch that took `new` is in the store, and left the clocks at `clocks`."""
@@ -277,7 +295,8 @@ def open_sources(
             feed.close()
         raise
     clocks = Clocks.of_document(last.bounds) if last else Clocks()
-    return Sources(catalog, feeds, desk or Unpushed(catalog, clocks), offsets)
+    reads = {i: reading_of(t, project) for i, t in catalog.inputs.items() if is_rereadable(t)}
+    return Sources(catalog, feeds, desk or Unpushed(catalog, clocks), offsets, offsets.get(READINGS), reads)
 
 
 def _conformed(rows: pa.Table, table: Input) -> pa.Table:

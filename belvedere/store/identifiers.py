@@ -14,7 +14,7 @@ LONGEST = 63
 """Bytes of UTF-8 that Postgres keeps of a name; it cuts longer ones silently."""
 
 SYSTEM = OWN_TABLES
-RECORDS = frozenset({f"{SYSTEM}files", f"{SYSTEM}rejected", f"{SYSTEM}spans"})
+RECORDS = frozenset({f"{SYSTEM}files", f"{SYSTEM}rejected", f"{SYSTEM}spans", f"{SYSTEM}retried"})
 """Tables of the store with rows for people: what was read, and what was rejected. They have these names in the database."""
 
 _RESERVED_COLUMNS = frozenset(

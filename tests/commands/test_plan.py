@@ -140,3 +140,14 @@ def test_query_templates_and_fields_that_go_are_told(executor: Any, tmp_path: Pa
     assert found.takes_away
     found = deployment_of(compile_script(script.replace("parts ARRAY<STRUCT<name STRING>>, ", "")).catalog, url)
     assert "field Machines.parts" in found.gone
+
+
+def test_a_refused_start_starts_nothing(executor: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is refused before the API and Spark start, whatever was answered beforehand."""
+    filled(executor, tmp_path).close()
+    script = tmp_path / "s.sqrl"
+    script.write_text(SCRIPT.replace("SELECT page, count(*) AS n FROM _Clicks", "SELECT page, count(*) + 1 AS n FROM _Clicks"))
+    monkeypatch.setattr("belvedere.spark.java.use_java", lambda: pytest.fail("Java was looked for"))
+    asked = CliRunner().invoke(app, ["run", str(script), "--store", f"sqlite:///{tmp_path}/s.db", "--once", "--yes"])
+    assert isinstance(asked.exception, BelvedereError)
+    assert asked.exception.diagnostics[0].code == "B7030"

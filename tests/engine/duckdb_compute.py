@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import duckdb
@@ -22,10 +22,12 @@ from sqlglot import exp
 from belvedere.engine.epoch import Engine
 from belvedere.engine.moved import _hashed
 from belvedere.engine.opening import open_state
+from belvedere.engine.quarantine import StageFailure
 from belvedere.engine.render import order_text
 from belvedere.engine.rows import Memory, Rows, conform
 from belvedere.engine.turns import Task, Turns
 from belvedere.engine.windows import WindowOperator
+from belvedere.errors import Diagnostic
 from belvedere.functions.types import quote
 from belvedere.kernels.windows import window_tables
 
@@ -94,7 +96,11 @@ class DuckDBCompute:
 
     @contextmanager
     def explaining(self, prepared: Any, catalog: Any) -> Iterator[None]:
-        yield
+        try:
+            yield
+        except (duckdb.ConversionException, duckdb.OutOfRangeException) as error:
+            told = Diagnostic("B7040", f'view "{prepared.stage.owner}" failed: {error}')
+            raise StageFailure(prepared.stage.output, told) from error
 
     def take_turns(self, tasks: Sequence[Task]) -> None:
         self._turns.run(tasks)
@@ -137,6 +143,8 @@ def _local(type_: pa.DataType) -> pa.DataType:
 def _rewritten(node: exp.Expr) -> exp.Expr:
     if isinstance(node, exp.DataType) and node.this in (exp.DType.TIMESTAMPTZ, exp.DType.TIMESTAMPLTZ):
         return exp.DataType.build("timestamp")
+    if isinstance(node, exp.TryCast) and not node.args.get("safe"):  # CAST fails, as Spark's does under ANSI rules
+        return exp.Cast(this=node.this, to=node.args["to"])
     if isinstance(node, exp.Anonymous) and str(node.this).lower() in _CALLS:
         return _CALLS[str(node.this).lower()](node)
     return node
@@ -160,12 +168,17 @@ def _word(value: exp.Expr) -> exp.Expr:
     return exp.case().when(exp.Is(this=value.copy(), expression=exp.Null()), exp.Null()).else_(number)
 
 
+def _tried(sign: str, call: exp.Anonymous) -> exp.Expr:
+    return sqlglot.parse_one(f"TRY(a {sign} b)").transform(_with(dict(zip("ab", call.expressions, strict=True))))
+
+
 _CALLS: dict[str, Callable[[exp.Anonymous], exp.Expr]] = {
     "xxhash64": _hash,
     "octet_length": lambda call: exp.Anonymous(this="strlen", expressions=call.expressions),
     "pmod": lambda call: sqlglot.parse_one("((a % b) + b) % b").transform(
         _with(dict(zip("ab", call.expressions, strict=True)))
     ),
+    **{f"try_{n}": partial(_tried, sign) for n, sign in {"add": "+", "subtract": "-", "multiply": "*", "mod": "%"}.items()},
     "timestamp_micros": lambda call: exp.Anonymous(this="make_timestamp", expressions=call.expressions),
     "unix_micros": lambda call: exp.func("epoch_us", *call.expressions),
 }

@@ -29,7 +29,7 @@ CASES: list[tuple[list[Step], Mapping[str, Any], list[int] | None]] = [
     ([(AT[1], AT[2], 5)], AT[2], None),  # so was the first
     ([({}, AT[1], 5), (AT[2], AT[3], 5)], AT[3], None),
     ([({}, AT[3], 5), ({}, AT[1], 5), (AT[1], AT[2], 5)], AT[2], [2, 3]),  # it was read anew from its beginning
-    ([({}, AT[1], 5), (AT[1], None, 2), (AT[1], AT[2], 5)], AT[2], None),  # two rejected rows were taken
+    ([({}, AT[1], 5), (AT[1], None, 2), (AT[1], AT[2], 5)], AT[2], [1, 2, 3]),  # two rejected rows were taken between
     ([({}, AT[1], 5), (AT[1], None, 0)], AT[1], [1]),
     ([({}, AT[0], 1)] + [({"files": n}, {"files": n + 1}, 1) for n in range(11)], {"files": 11}, list(range(1, 13))),
     ([({}, {"a": 1, "b": 2}, 1), ({"b": 2.0, "a": 1}, AT[1], 1)], AT[1], [1, 2]),  # the same offset, written otherwise

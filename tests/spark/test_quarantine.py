@@ -249,31 +249,6 @@ def halved(a):
     wb.close()
 
 
-def test_a_view_that_could_not_be_computed_again_is_refused() -> None:
-    script = """
-    CREATE STREAM S (a INT) KEEP 1 DAY;
-    /*+ on_error(quarantine) */
-    Q := SELECT 10 / a AS q FROM S;
-    """
-    said = r'B7046: view "Q" cannot be in quarantine.*not all rows of "S" so far were kept'
-    with pytest.raises(BelvedereError, match=said):
-        Workbench(script)
-
-
-def test_what_can_be_read_again_is_stored_for_it_and_what_was_pushed_is_not(tmp_path: Path) -> None:
-    """To store a stream only from now on, and to fill views anew from that, would lose what was pushed before."""
-    (tmp_path / "data" / "T").mkdir(parents=True)
-    (tmp_path / "data" / "T" / "1.json").write_text('{"a": 1}\n')
-    (tmp_path / "belvedere.toml").write_text('on_error = "quarantine"\n[sources.f]\nconnector = "files"\npath = "data"\n')
-    read = "IMPORT f.T AS _T; V := SELECT 1 / a AS r FROM _T;"
-    pushed = "CREATE STREAM _S (a INT); W := SELECT 1 / a AS r FROM _S;"
-    found = compile_script(read + pushed, path=tmp_path / "s.sqrl")
-    relations = maintain(found.catalog).relations
-    assert (relations["_T"].stored, relations["_S"].stored) == (True, False)
-    (told,) = [d for d in found.diagnostics if d.code == "B7046"]
-    assert (told.severity, '"W"' in told.message) == ("notice", True)
-
-
 def test_a_word_that_says_nothing_is_refused() -> None:
     with pytest.raises(BelvedereError, match="B4035"):
         Workbench("CREATE TABLE T (k INT PRIMARY KEY); /*+ on_error(ignore) */ Q := SELECT k FROM T;")
