@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from random import Random
 from typing import Any
 
 import pytest
 
 from belvedere.compiler import compile_script
 from belvedere.rules import maintain
+from belvedere.workbench import Workbench
+from tests import depth
 from tests.depth import at_night
 from tests.window_by.test_keys import TABLE, followed
 from tests.window_by.test_views import STREAM, streamed
@@ -98,3 +102,74 @@ def test_rows_leave_between_blocks_too() -> None:
 @pytest.mark.parametrize("seed", [0, *at_night([1, 2])])
 def test_rows_of_final_windows_between_blocks_leave(seed: int) -> None:
     streamed(seed, 3, ["Cold", "Sessions"] if not seed else ["Cold", "Three", "Blocks", "Sessions", "Week"], INNER, OUTER)
+
+
+WITHIN = """
+CREATE TABLE R (k INT, g STRING, vs ARRAY<INT>, tags ARRAY<STRUCT<at INT, name STRING>>, PRIMARY KEY (k));
+Rises := FROM R AS r SELECT r.k, (FROM r.vs AS v AT i WINDOW BY w ORDER BY i TYPE TUMBLING START AS s END AS e NEXT AS n
+    WHEN n.v < e.v OR n IS MISSING
+    SELECT VALUE LEN(w)) AS rises;
+Tags := FROM R AS r WHERE LEN(r.tags) > 0 SELECT r.k, LEN(r.tags) AS n, (FROM r.tags AS t WINDOW BY w PARTITION BY t.name ORDER BY t.at
+    TYPE SLIDING START AS s ONLY END AS e WHEN e.at - s.at >= 2 SELECT VALUE e.at - s.at ORDER BY s.at DESC, s.name LIMIT 2) AS apart;
+Around := FROM R AS r WINDOW BY w PARTITION BY r.g ORDER BY r.k TYPE TUMBLING START AS s END UNBOUNDED SELECT s.g AS g,
+    ARRAY_MAX((FROM w AS x AT i WINDOW BY u ORDER BY i TYPE SLIDING START AS b AT p END AT q WHEN q - p = 1 SELECT VALUE LEN(u))) AS most;
+"""
+
+
+def rises(values: list[int] | None) -> list[int]:
+    """The lengths of the stretches in which values do not fall."""
+    found: list[int] = []
+    for n, value in enumerate(values or []):
+        if n == 0 or value < (values or [])[n - 1]:
+            found.append(0)
+        found[-1] += 1
+    return found
+
+
+def apart(tags: list[dict[str, Any]]) -> list[int]:
+    """For each tag how far the first one of its name is that is two or more away, of the last two tags that have one."""
+    found = []
+    for tag in sorted(tags, key=lambda t: (-t["at"], t["name"])):
+        after = [t["at"] - tag["at"] for t in tags if t["name"] == tag["name"] and t["at"] - tag["at"] >= 2]
+        found += [min(after)] if after else []
+    return found[:2]
+
+
+@pytest.mark.spark
+@pytest.mark.deep
+def test_windows_within_expressions_follow_changes(spark: Any) -> None:
+    """And rows that are arrays of objects are known to them."""
+    random = Random(3)
+    wb = Workbench(WITHIN, spark=spark)
+    rows: dict[int, dict[str, Any]] = {}
+    for epoch in range(2 if depth.quick else 4):
+        new = []
+        for k in random.sample(range(6), 4):
+            places = random.sample(range(9), random.choice([0, 1, 4, 6]))
+            tags = [{"at": at, "name": random.choice("ab")} for at in places]
+            vs = random.choice([None, [], [random.randint(0, 4) for _ in range(5)]])
+            new.append({"k": k, "g": random.choice("xy"), "vs": vs, "tags": tags})
+        rows |= {r["k"]: r for r in new}
+        wb.insert("R", new)
+        if epoch:
+            gone = random.choice(sorted(rows))
+            wb.delete("R", [{"k": gone}])
+            del rows[gone]
+        wb.step()
+        for name, batch in wb.batches(("Rises", "Tags", "Around")).items():
+            assert sorted(map(repr, wb.rows(name))) == sorted(map(repr, batch)), (name, epoch)
+        assert {r["k"]: r["rises"] for r in wb.rows("Rises")} == {k: rises(r["vs"]) for k, r in rows.items()}
+        told = {k: (len(r["tags"]), apart(r["tags"])) for k, r in rows.items() if r["tags"]}
+        assert {r["k"]: (r["n"], r["apart"]) for r in wb.rows("Tags")} == told
+        groups = Counter(r["g"] for r in rows.values())
+        assert {r["g"]: r["most"] for r in wb.rows("Around")} == {g: min(2, n) for g, n in groups.items()}
+        if epoch % 2 == 0:
+            wb.restart()
+    wb.close()
+
+
+def test_what_windows_within_expressions_cannot_be_told() -> None:
+    inner = "(FROM r.vs AS v AT i {} WINDOW BY w ORDER BY i TYPE TUMBLING START AS s SELECT VALUE s.v{})"
+    for given in (("GROUP BY v AS v, i AS i", ""), ("", " UNION ALL FROM r.vs AS x SELECT VALUE x")):
+        compiled = compile_script(f"{WITHIN}V := FROM R AS r SELECT r.k, {inner.format(*given)} AS n;")
+        assert [d.code for d in compiled.diagnostics if d.severity == "error"] == ["B3624"], given

@@ -75,6 +75,17 @@ QUERIES = {
     "constants": "WITH big AS (FROM u AS u SELECT VALUE u.id) "
     + HEAD
     + "START AS s WHEN s.k IN big END AT e WHEN e = 2 SELECT s.k, s.o",
+    "within: an array": "FROM t AS r LET n = (FROM r.tags AS x AT i WINDOW BY w ORDER BY i TYPE SLIDING START AS s AT p END UNBOUNDED "
+    "SELECT VALUE {'n': LEN(w), 's': s.x, 'p': p, 'o': r.o}) SELECT r.k, r.o, n",
+    "within: a window": HEAD
+    + "START AS s END UNBOUNDED SELECT s.k, s.o, ARRAY_SUM((FROM w AS a AT i WINDOW BY u ORDER BY i TYPE TUMBLING START AS b AT p "
+    "END AS e WHEN e.a.v > b.a.v SELECT VALUE LEN(u) * p + s.o)) AS inside",
+    "within: WHERE, ORDER BY and LIMIT": "FROM t AS r WHERE (FROM [r.o, r.v, 3, 8, 2] AS x AT i WINDOW BY w ORDER BY i TYPE TUMBLING "
+    "START AS s END AS e WHEN e.x > r.x + s.x SELECT VALUE e.x ORDER BY e.x DESC LIMIT 1)[0] > 3 SELECT r.k, r.o",
+    "within: a table": "FROM u AS x SELECT x.id, (FROM t AS q WHERE q.k = x.id WINDOW BY w ORDER BY q.o TYPE TUMBLING START AS s END AS e "
+    "WHEN e.o - s.o > 3 SELECT VALUE w[*].o) AS found",
+    "within: a query within": "FROM t AS r WHERE r.o > 7 SELECT r.k, r.o, (FROM [[1, 2, r.o], [r.v, 4]] AS y SELECT VALUE "
+    "(FROM y AS x AT i WINDOW BY w ORDER BY i TYPE TUMBLING START AS s SELECT VALUE [s.x, r.o])) AS found",
 }
 
 

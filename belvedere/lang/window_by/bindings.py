@@ -39,6 +39,8 @@ class Bindings:
     order: tuple[Order, ...] = ()
     sorted: bool = False
     outside: Mapping[str, Value] = field(default_factory=dict)
+    apart: tuple[str, ...] = ()
+    """In a query within an expression: the columns that tell the tuples around it, which it is asked for one by one."""
 
     @property
     def environment(self) -> dict[str, Value]:
@@ -47,12 +49,13 @@ class Bindings:
 
 @dataclass(frozen=True)
 class Result:
-    """The results of a query: one row each. `order`, `sorted` as in `Bindings`."""
+    """The results of a query: one row each. `order`, `sorted`, `apart` as in `Bindings`."""
 
     node: Node
     value: Value
     order: tuple[Order, ...] = ()
     sorted: bool = False
+    apart: tuple[str, ...] = ()
 
 
 class Names:
@@ -120,14 +123,15 @@ class Names:
         """The same relation under fresh names, for a second use."""
         fresh = {c.name: self.named(c.name) for c in result.node.schema}
         node = Project(result.node, tuple(item_of(c, fresh[c.name]) for c in result.node.schema))
+        return Result(node, with_columns(result.value, fresh))
 
-        def walk(value: Value) -> Value:
-            missing = None if value.missing is None else name(fresh[value.missing[1:-1]])
-            if isinstance(value, Object):
-                return Object({n: walk(f) for n, f in value.fields.items()}, missing)
-            return SqlValue(name(fresh[value.sql[1:-1]]), value.type, missing)
 
-        return Result(node, walk(result.value))
+def with_columns(value: Value, names: Mapping[str, str]) -> Value:
+    """A pinned value with new names of its columns."""
+    missing = None if value.missing is None else name(names[value.missing[1:-1]])
+    if isinstance(value, Object):
+        return Object({n: with_columns(f, names) for n, f in value.fields.items()}, missing)
+    return SqlValue(name(names[value.sql[1:-1]]), value.type, missing)
 
 
 def members(schema: Schema) -> list[Column]:

@@ -15,38 +15,46 @@ from belvedere.errors import fail
 from belvedere.functions.window_by import unify
 from belvedere.lang.window_by.bindings import Bindings, Result, columns_of, sort_orders, stored_type, with_items
 from belvedere.lang.window_by.lower_groups import grouped
+from belvedere.lang.window_by.lower_nested import with_nested
 from belvedere.lang.window_by.lower_tuples import Tables, TupleLowering, plain_equalities
 from belvedere.lang.window_by.lower_windows import windowed
+from belvedere.lang.window_by.names import free_names
 from belvedere.lang.window_by.native import boolean, whole_number
 from belvedere.lang.window_by.order_columns import with_order_columns, without_order_columns
 from belvedere.lang.window_by.sql_text import parsed
 from belvedere.lang.window_by.sql_values import Object, SqlValue, Untranslatable, Value, converted, merge, name, with_missing
 from belvedere.lang.window_by.substitute import substituted
 from belvedere.lang.window_by.tree import Block, FromTerm, OrderKey, Query, QueryExpression, SourceKind
+from belvedere.plan.expressions import column
 from belvedere.plan.keys import item_of
-from belvedere.plan.nodes import Distinct, Expr, Filter, Item, Join, JoinKind, Node, Project, TopK, Union, Unnest, Values
+from belvedere.plan.nodes import Distinct, Expr, Filter, Item, Join, JoinKind, Node, Order, Project, TopK, Union, Unnest, Values
 from belvedere.schema import Column
 
 
 class QueryLowering(TupleLowering):
     """One lowering of one query."""
 
-    def query(self, query: Query, tables: Tables) -> Result:
-        """The relation of a query's results."""
+    def query(self, query: Query, tables: Tables, around: Bindings | None = None) -> Result:
+        """The relation of a query's results, one after the other for each tuple `around` a query within an expression."""
         for place, let in enumerate(query.bindings):
             if isinstance(let.value, QueryExpression):
+                if around is not None and free_names(let.value.query) & set(around.environment):
+                    raise Untranslatable("WITH within an expression")
                 tables = {**tables, let.name.text: self.query(let.value.query, tables)}
             else:
                 rest = replace(query, bindings=query.bindings[place + 1 :])
-                return self.query(substituted(rest, let.name.text, let.value), tables)
+                return self.query(substituted(rest, let.name.text, let.value), tables, around)
+        if around is not None and len(query.blocks) > 1:
+            raise Untranslatable("UNION ALL and WINDOW BY in a query within an expression")
         query, keys = with_order_columns(query)
-        results = [self.block(b, tables) for b in query.blocks]
+        results = [self.block(b, tables, around) for b in query.blocks]
         result = results[0] if len(results) == 1 else self.union(results)
         if query.order:
             result = self.ordered(query.order, result, tables)
         if query.limit is not None or query.offset is not None:
             limit = None if query.limit is None else _number(query.limit)
-            top = TopK(result.node, result.order, limit, 0 if query.offset is None else _number(query.offset), by_rows=True)
+            offset = 0 if query.offset is None else _number(query.offset)
+            top = TopK(result.node, result.order, limit, offset, result.apart, by_rows=True)
             result = replace(result, node=top, sorted=False)
         return without_order_columns(result) if keys else result
 
@@ -81,13 +89,18 @@ class QueryLowering(TupleLowering):
         scope, values = self.values(Bindings(result.node, dict(fields)), [k.expr for k in keys], tables)
         node, pinned = self.names.pin(scope.node, values)
         orders = tuple(o for key, value in zip(keys, pinned, strict=True) for o in sort_orders(key, merge(value)))
-        return Result(node, result.value, orders)
+        return replace(result, node=node, order=orders, sorted=False)
+
+    def with_queries(self, bindings: Bindings, exprs: Sequence[Expr], tables: Tables) -> tuple[Bindings, Sequence[Expr]]:
+        return with_nested(self, self.query, bindings, exprs, tables)
 
     # -- blocks --
 
-    def block(self, block: Block, tables: Tables) -> Result:
+    def block(self, block: Block, tables: Tables, around: Bindings | None = None) -> Result:
         """A block's results."""
-        bindings = self.sources(block.sources, tables)
+        if around is not None and block.group is not None:
+            raise Untranslatable("GROUP BY and WINDOW BY in a query within an expression")
+        bindings = self.sources(block.sources, tables, around)
         bindings = self.lets(bindings, block.lets, tables)
         if block.where is not None:
             bindings = self.filtered(bindings, block.where, tables)
@@ -105,14 +118,17 @@ class QueryLowering(TupleLowering):
         result = self.selected(bindings, block.select, tables)
         if not block.select.distinct:
             return result
-        columns = columns_of(result.value)
-        return Result(Distinct(Project(result.node, tuple(item_of(result.node.schema[c]) for c in columns))), result.value)
+        columns = (*result.apart, *columns_of(result.value))
+        node = Distinct(Project(result.node, tuple(item_of(result.node.schema[c]) for c in columns)))
+        return Result(node, result.value, apart=result.apart)
 
-    def sources(self, sources: Sequence[FromTerm], tables: Tables) -> Bindings:
+    def sources(self, sources: Sequence[FromTerm], tables: Tables, around: Bindings | None = None) -> Bindings:
         if not sources:
+            if around is not None:
+                return around
             one = Column(self.names.fresh(), pa.int32(), nullable=False)
             return Bindings(Values((one,), ((exp.Literal.number(1),),)), {})
-        bindings: Bindings | None = None
+        bindings = around
         for source in sources:
             bindings = self.source(bindings, source, tables)
         assert bindings is not None
@@ -123,7 +139,7 @@ class QueryLowering(TupleLowering):
         relation: Result | None = None
         if isinstance(expr, QueryExpression):
             relation = self.query(expr.query, tables)
-        elif isinstance(expr, exp.Column) and (left is None or expr.name not in left.variables):
+        elif isinstance(expr, exp.Column) and (left is None or expr.name not in left.environment):
             relation = self.table(expr.name, tables, source.variable.text)
         if relation is None:
             return self.unnested(left or self.sources((), tables), source, tables)
@@ -144,11 +160,11 @@ class QueryLowering(TupleLowering):
             condition = plain_equalities(parsed(value.sql), left.node, right.node)
         if source.kind is not SourceKind.LEFT:
             node = Join(left.node, right.node, JoinKind.INNER, condition)
-            return Bindings(node, {**left.variables, variable: right.value}, outside=left.outside)
+            return replace(left, node=node, variables={**left.variables, variable: right.value}, order=(), sorted=False)
         there = Item(self.names.fresh("there"), exp.true(), pa.bool_(), nullable=False)
         node = Join(left.node, with_items(right.node, [there]), JoinKind.LEFT, condition)
         row = with_missing(right.value, f"({name(there.name)} IS NULL)")
-        return Bindings(node, {**left.variables, variable: row}, outside=left.outside)
+        return replace(left, node=node, variables={**left.variables, variable: row}, order=(), sorted=False)
 
     def unnested(self, left: Bindings, source: FromTerm, tables: Tables) -> Bindings:
         left, (value,) = self.values(left, [source.expr], tables)
@@ -166,7 +182,8 @@ class QueryLowering(TupleLowering):
         variables: dict[str, Value] = {**left.variables, source.variable.text: SqlValue(name(own.name), element, missing)}
         if source.position is not None:
             variables[source.position.text] = SqlValue(f"CAST({name(place.name)} + 1 AS BIGINT)", pa.int64(), missing)
-        result = Bindings(node, variables, outside=left.outside)
+        order = (*left.order, Order(column(place.name))) if left.apart else ()
+        result = replace(left, node=node, variables=variables, order=order, sorted=False)
         return result if source.condition is None else self.filtered(result, source.condition, tables)
 
 

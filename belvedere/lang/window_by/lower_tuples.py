@@ -49,8 +49,13 @@ class TupleLowering:
 
     def values(self, bindings: Bindings, exprs: Sequence[Expr], tables: Tables) -> tuple[Bindings, list[Value]]:
         """The values of expressions."""
+        bindings, exprs = self.with_queries(bindings, exprs, tables)
         bindings = self.with_tables(bindings, exprs, tables)
         return bindings, [translate(e, bindings.environment) for e in exprs]
+
+    def with_queries(self, bindings: Bindings, exprs: Sequence[Expr], tables: Tables) -> tuple[Bindings, Sequence[Expr]]:
+        """The tuples with the arrays of queries in the expressions that are relations, and the expressions that read them."""
+        raise NotImplementedError
 
     def with_tables(
         self, bindings: Bindings, exprs: Sequence[Expr], tables: Tables, hidden: Set[str] = frozenset()
@@ -113,7 +118,7 @@ class TupleLowering:
 
     def result(self, bindings: Bindings, value: Value) -> Result:
         node, (pinned,) = self.names.pin(bindings.node, [value])
-        return Result(node, pinned, bindings.order, bindings.sorted)
+        return Result(node, pinned, bindings.order, bindings.sorted, bindings.apart)
 
 
 def collected_text(text: str, type_: pa.DataType) -> str:

@@ -12,17 +12,18 @@ from dataclasses import replace
 import pyarrow as pa
 from sqlglot import exp
 
-from belvedere.lang.window_by.bindings import Bindings, stored_type
+from belvedere.lang.window_by.bindings import Bindings, columns_of, stored_type, with_columns
 from belvedere.lang.window_by.blocks import ends_of
 from belvedere.lang.window_by.lower_tuples import Tables, TupleLowering
 from belvedere.lang.window_by.plan_block import BlockPlanner
 from belvedere.lang.window_by.ranges import closing_end, ranges_of
 from belvedere.lang.window_by.resume import resume_of
 from belvedere.lang.window_by.sql_text import is_column, parsed
-from belvedere.lang.window_by.sql_values import SqlValue, Value, merge
+from belvedere.lang.window_by.sql_values import SqlValue, Value, merge, name
 from belvedere.lang.window_by.tree import Block, Expr, Missing, QueryExpression, Selected, WindowBy
 from belvedere.plan import window_specs as specs
-from belvedere.plan.expressions import column, columns_of, replace_columns
+from belvedere.plan.expressions import column, replace_columns
+from belvedere.plan.expressions import columns_of as columns_in
 from belvedere.plan.keys import carry_keys, item_of
 from belvedere.plan.nodes import Item, Node, Order, Project
 from belvedere.plan.push import push_conditions
@@ -36,6 +37,8 @@ def windowed(lowering: TupleLowering, bindings: Bindings, block: Block, tables: 
     window = block.window
     assert window is not None
     bindings, partition = lowering.values(bindings, list(window.partition), tables)
+    apart = [SqlValue(name(c), bindings.node.schema[c].type) for c in bindings.apart]
+    partition = [*apart, *partition]
     bindings = lowering.with_tables(bindings, [k.expr for k in window.order], tables)
     whens = [b.when for _, b in window.boundaries if b.when is not None]
     bindings = lowering.with_tables(bindings, whens, tables, frozenset(window.variables))
@@ -49,7 +52,10 @@ def windowed(lowering: TupleLowering, bindings: Bindings, block: Block, tables: 
     outside = {n: values[n] for n in bindings.outside if n not in bindings.variables}
     planner = BlockPlanner(_without_star(block, window), variables, [], outside, lowering.names)
     planner.keys = [_comparable(merge(k)) for k in pinned[: len(partition)]]
-    return _Windows(planner, node, window, pinned[: len(partition)]).lowered()
+    found, block = _Windows(planner, node, window, pinned[: len(partition)], apart).lowered()
+    names = dict(zip(bindings.apart, found.apart, strict=True))
+    around = {n: with_columns(v, names) for n, v in outside.items() if names.keys() >= set(columns_of(v))}
+    return replace(found, outside=around), block
 
 
 def _comparable(key: SqlValue) -> SqlValue:
@@ -70,8 +76,10 @@ def _without_star(block: Block, window: WindowBy) -> Block:
 class _Windows:
     """One lowering of one clause."""
 
-    def __init__(self, planner: BlockPlanner, node: Node, window: WindowBy, partition: Sequence[Value]):
-        self.planner, self.node, self.window, self.partition = planner, node, window, partition
+    def __init__(
+        self, planner: BlockPlanner, node: Node, window: WindowBy, partition: Sequence[Value], apart: Sequence[SqlValue]
+    ):
+        self.planner, self.node, self.window, self.partition, self.apart = planner, node, window, partition, apart
         self.item = planner.facts()
         self.side = "label" if window.label is not None else "start"
         self.gathers: dict[str, specs.Gather] = {}
@@ -93,8 +101,9 @@ class _Windows:
         nested = any(pa.types.is_nested(merge(p).type) for p in self.partition)
         by_keys = self.value_orders() if nested else tuple(Order(column(k)) for k in keys)
         after = (*by_keys, *order)
-        for read in (*keys, *(self.node.schema.key or ()), *(c for o in after for c in sorted(columns_of(o.expr)))):
+        for read in (*keys, *(self.node.schema.key or ()), *(c for o in after for c in sorted(columns_in(o.expr)))):
             self.gather(read)
+        apart = tuple(self.gather(self.planner.column(value)) for value in self.apart)
         start_column = None
         if not isinstance(ranges, str) and ranges.tumbling:
             start_column = self.gather(ranges.column)
@@ -102,11 +111,11 @@ class _Windows:
         found = PredicateWindow(
             self.rows(), spec, order, self.columns(spec), self.identity(keys), tuple(self.gather(k) for k in keys),
             start_column, resume, None if isinstance(ranges, str) else ranges, ranges if isinstance(ranges, str) else "",
-            tuple(map(_word, self.window.partition)), _word(self.window.order[0].expr), *self.ends(),
+            (*("an expression" for _ in apart), *map(_word, self.window.partition)), _word(self.window.order[0].expr), *self.ends(),
         )  # fmt: skip
         names = {c: column(g.output) for c, g in self.gathers.items()}
         orders = tuple(replace(o, expr=replace_columns(o.expr, names)) for o in after)
-        return Bindings(found, planner.after, orders, not nested), block
+        return Bindings(found, planner.after, orders, not nested, apart=apart), block
 
     def value_orders(self) -> tuple[Order, ...]:
         """In the order of the values of the keys."""
