@@ -223,6 +223,26 @@ def test_a_crash_before_and_after_each_write_loses_and_repeats_nothing(spark: An
     wb.close()
 
 
+@pytest.mark.parametrize("prepared", [False, True])
+def test_an_epoch_that_fails_leaves_the_rows_as_they_were(tmp_path: Path, prepared: bool) -> None:
+    """Rows that it took out are back, whatever took them; those that it brought are gone. Twice, and after a start."""
+    state = opened(tmp_path / "state", filled(tmp_path / "state"))
+    found = state.arrangements["R"]
+    before = sorted(pa.Table.from_batches(found.look_up(None, None), SCHEMA)["n"].to_pylist())
+    for _ in range(2):
+        list(found.replace(KEY, pa.array(["3", "7", "250"]), [rows(3, 1)]))
+        found.overwrite("_h0", pa.array([5]), [rows(1000, 4)])
+        found.append([rows(2000, 3)])
+        assert found.count != len(before)
+        if prepared:
+            state.prepare()
+        state.rollback()
+        assert sorted(pa.Table.from_batches(found.look_up(None, None), SCHEMA)["n"].to_pylist()) == before
+        assert found.count == len(before)
+        state.begin()
+    state.close()
+
+
 def test_what_a_merge_writes_is_not_swept_as_garbage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The first epoch after a start changes nothing and starts a merge; the next one is committed while that is still under way."""
     with monkeypatch.context() as patched:
