@@ -46,7 +46,7 @@ PROFILE_KEYS = (
 TOP_KEYS = (*PROFILE_KEYS, PROFILE_KEY)
 DRIVER_MEMORY_MB = 1024
 SENSOR_OPTIONS = ("rows_per_second", "sensors", "machines", "seed", "rows", "start", "fahrenheit", "move_every")
-FILE_OPTIONS = ("header", "delimiter", "null", "timestamp_format", "max_files", "max_line_mb")
+FILE_OPTIONS = ("header", "delimiter", "null", "timestamp_format", "max_files", "max_line_mb", "appends")
 DOTTED = "."
 """Among the keys of a connector: it takes keys with a dot, which are its client's, too."""
 KAFKA_OPTIONS = (DOTTED, "servers", "starting", "max_rows", "max_line_mb", "timestamp_format", "on_lost", "registry")
@@ -149,13 +149,16 @@ def read_file(path: Path) -> str:
 
 @dataclass(frozen=True)
 class ProjectSettings:
-    """What `belvedere.toml` says; an empty project where there is no file. `on_error` is `quarantine`, `null` or `stop`."""
+    """What `belvedere.toml` says; an empty project where there is no file. `on_error` is `quarantine`, `null` or `stop`.
+
+    Where the file does not say it, it is empty: a run takes `quarantine`, a Workbench and `belvedere test` take `stop`.
+    """
 
     directory: Path
     file: Path | None = None
     text: str = field(default="", repr=False)
     store: str | None = field(default=None, repr=False)
-    on_error: str = "quarantine"
+    on_error: str = ""
     script_path: tuple[Path, ...] = ()
     variables: Mapping[str, str] = field(default_factory=dict)
     """What `{{name}}` in IMPORT stands for."""
@@ -253,7 +256,7 @@ class _Reader(ApiReader):
             self.file,
             self.text,
             store=self.text_value(values, "store", "", None),
-            on_error=self.choice(values, "on_error", "", ON_ERROR, "quarantine"),
+            on_error=self.choice(values, "on_error", "", ON_ERROR, "stop") if "on_error" in values else "",
             script_path=tuple(self.directory / str(p) for p in self.list_value(values, "script_path")),
             variables=self.names(values, "variables"),
             sources={n: self.source(n, t) for n, t in self.tables(values, "sources").items()},

@@ -88,16 +88,18 @@ def _imports(catalog: Catalog, reader: Reader | None) -> dict[str, list[Imported
     for id_, table in catalog.inputs.items():
         if table.source is not None:
             offset = {} if last is None else last.offsets.get(id_, {})
-            imported = Imported(table.name, table.source.table, offset, frozenset(files.get(id_, ())))
+            read = files.get(id_, {})
+            imported = Imported(table.name, table.source.table, offset, frozenset(read), read)
             found.setdefault(table.source.source, []).append(imported)
     return found
 
 
-def _files(reader: Reader) -> dict[str, set[str]]:
-    from belvedere.connectors.records import files_read
+def _files(reader: Reader) -> dict[str, dict[str, int]]:
+    """By input id and name how many bytes of files were read."""
+    from belvedere.connectors.records import lengths_read
 
     try:
-        return files_read(reader)
+        return lengths_read(reader)
     except BelvedereError as error:
         if error.diagnostics[0].code != "B7014":  # a store that has had no sources
             raise

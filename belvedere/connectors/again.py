@@ -17,12 +17,15 @@ from belvedere.connectors.connector import RereadableFeed
 from belvedere.connectors.feeds import open_feed
 from belvedere.connectors.readings import OFFSET as READINGS
 from belvedere.connectors.readings import Reading
-from belvedere.connectors.records import RETRIED, SourceFile, files_by_epoch, retried_rows
+from belvedere.connectors.records import RETRIED, SourceFile, files_by_epoch, in_parts, retried_rows
 from belvedere.connectors.registry import reads_again
 from belvedere.engine.spans import SPANS, PastSpans, past_spans
 from belvedere.errors import BelvedereError
 from belvedere.settings import ProjectSettings
 from belvedere.store.protocol import Store
+
+EXCLUDED = "~excluded"
+"""Among the offsets in an epoch's row: by input id and epoch the places of rows that fit, and that the epoch could not take."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +38,8 @@ class Past:
     """The rows of epochs that took rejected ones."""
     readings: Mapping[str, Sequence[Reading]] = field(default_factory=dict)
     """By input id how its source was read, since which epoch."""
+    excluded: Mapping[str, Mapping[str, Sequence[int]]] = field(default_factory=dict)
+    """By input id and epoch the places of rows that it could not take."""
 
     def rows(self, id_: str) -> int:
         """How many rows of an input epochs have used."""
@@ -59,7 +64,9 @@ def past_of(catalog: Catalog, store: Store, ids: Collection[str]) -> Past:
         retried = {k: rows for i in spans for k, rows in retried_rows(reader, i).items()} if has_retried else {}
         spans = {i: s for i, s in spans.items() if all((i, epoch) in retried for epoch in s.retried)}
         files = {k: files for i in spans for k, files in files_by_epoch(reader, i).items()}
-        return Past(spans, files, retried, last.offsets.get(READINGS, {}))
+        for id_, found in spans.items():
+            in_parts(files, id_, (s.epoch for s in found))
+        return Past(spans, files, retried, last.offsets.get(READINGS, {}), last.offsets.get(EXCLUDED, {}))
     finally:
         reader.close()
 

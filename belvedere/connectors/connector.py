@@ -167,6 +167,8 @@ class Imported:
     """The offset in the last epoch's row; empty where there is no store, or no epoch yet."""
     files: frozenset[str] = frozenset()
     """The names of the files that the store has noted for it."""
+    lengths: Mapping[str, int] = field(default_factory=dict)
+    """How many bytes of each of these were read."""
 
 
 @dataclass(frozen=True)

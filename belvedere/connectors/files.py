@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
 
+from belvedere.connectors.appended import GROWN, REPLACED, Watch, as_files, in_their_files
 from belvedere.connectors.connector import Arrived, Imported, OffsetRange, Sampled, SourcePart, Wanted
 from belvedere.connectors.file_names import name_below, place_of, recognised, renamed_below
 from belvedere.connectors.listing import Listing
@@ -37,6 +38,7 @@ LEAST_CHUNK = 64 << 10
 PART_BYTES = 4 << 20
 """Files of so many bytes are read again at once: epochs of the views that run wait for them."""
 reads_again = True
+CHANGED_NOTE = "files have changed since they were read; `appends = true` reads lines that are appended"
 IGNORED = "ignored"
 """In a feed's offset: columns that the table has not, with the place where each came first."""
 
@@ -66,9 +68,20 @@ def parts(source: Source, imports: Sequence[Imported]) -> Iterator[SourcePart]:
         if imported is None or not imported.offset:
             yield SourcePart(table, imported="" if imported is None else imported.name, facts=facts)
             continue
-        known = {name_below(os.path.abspath(source.path), n) for n in imported.files}
+        known = {name_below(os.path.abspath(source.path), n): imported.lengths.get(n) for n in imported.files}
         behind = sum(f.name not in known for f in found)
-        yield SourcePart(table, imported=imported.name, facts=facts, taken=len(imported.files), behind=behind, unit="files")
+        changed = changed_files(found, known)
+        facts |= changed
+        note = CHANGED_NOTE if changed and not source.options.get("appends") else ""
+        taken = len(imported.files)
+        yield SourcePart(table, imported=imported.name, facts=facts, taken=taken, behind=behind, unit="files", note=note)
+
+
+def changed_files(found: Iterable[SourceFile], known: Mapping[str | None, int | None]) -> dict[str, int]:
+    """How many files are longer or shorter than what was read of them; only what there is."""
+    lengths = [(f.length, read) for f in found if (read := known.get(f.name)) is not None]
+    counts = {GROWN: sum(now > read for now, read in lengths), REPLACED: sum(now < read for now, read in lengths)}
+    return {how: count for how, count in counts.items() if count}
 
 
 def open_feed(wanted: Wanted) -> FileFeed:
@@ -91,11 +104,13 @@ class NewFiles:
     ignored: Mapping[str, str]
     epoch: int | None = None
     """The epoch that has read them, where they are read again."""
+    appends: bool = False
+    """Whether lines may have been appended since."""
 
     def check(self, table: str) -> None:
         """Raise B7070 where files that are read again are not what they were."""
         for file in self.files if self.epoch is not None else ():
-            _check_unchanged(file, table, self.epoch or 0)
+            _check_unchanged(file, table, self.epoch or 0, self.appends)
 
 
 class FileFeed:
@@ -120,15 +135,23 @@ class FileFeed:
         self.listing = Listing(self.directory, self.table, (n for n in known if n is not None))
         self._renames = renamed_below(self.directory, wanted.files)
         self._noted = wanted.noted if wanted.files else None
+        self._watch = Watch(self.listing, self.options, self._as_named(wanted.noted) if wanted.files else tuple, self.table)
+        self._changed = {k: wanted.offset[k] for k in (GROWN, REPLACED) if k in wanted.offset}
+        """How many files have changed since they were read, as the last epoch's row says."""
+        self._parts = int(wanted.offset.get("parts", 0))
         self._notices: list[str] = []
 
     def look(self, now: datetime, once: bool) -> OffsetRange | None:
         """The files that were not read yet, oldest first; with `max_files` so many of them."""
         found = self.listing.new_files(must_list=once)
-        new = in_order(self._without_moved(found) if self._noted is not None else found)
+        found = self._watch.first_parts(self._without_moved(found) if self._noted is not None else found)
+        parts, notices = self._watch.look(at_once=once)
+        self._notices += notices
+        new = in_order([*found, *parts])
         most = self.options.get("max_files")
         new = new if most is None else new[: max(1, int(most))]
-        if not new:
+        changed = self._watch.changed()
+        if not new and changed == self._changed:
             return None
         ignored = self._ignored(new) if self.tells_ignored else {}
         if ignored and self.new_columns == "add":
@@ -137,10 +160,16 @@ class FileFeed:
             raise fail(
                 "B6025", f'"{self.table}" gets the column "{name}" of {self._shown(place)} with the next start', hint=hint
             )
-        end: dict[str, Any] = {"files": len(self.listing.known) + len(new)}
+        end: dict[str, Any] = {"files": len(self.listing.known) + sum(not f.start for f in new), **changed}
+        if self._watch.appends:
+            end["parts"] = self._parts + len(new)
         if told := self.ignored | ignored:
             end[IGNORED] = told
         return OffsetRange(end, NewFiles(tuple(new), ignored))
+
+    def _as_named(self, noted: Callable[[], Sequence[SourceFile]]) -> Callable[[], Sequence[SourceFile]]:
+        """What the store has noted, under the names that the files have now."""
+        return lambda: [replace(f, name=self._renames.get(f.name, f.name)) for f in noted()]
 
     def _without_moved(self, found: Sequence[SourceFile]) -> Sequence[SourceFile]:
         """With the first look: the files without those that were read in another place, if none that was read is there."""
@@ -180,11 +209,11 @@ class FileFeed:
         """Columns of these files that the table has not, and that were not told yet: `file:line` of each."""
         found: dict[str, str] = {}
         for file in files:
-            for name, line in unknown_columns(
-                file.path, format_of(file.path, self.options), self.columns, self.options
-            ).items():
+            with as_files([file], self.options) as (part,):
+                unknown = unknown_columns(part.path, format_of(file.path, self.options), self.columns, self.options)
+            for name, line in unknown.items():
                 if name not in self.ignored:
-                    found.setdefault(name, f"{file.name}{'' if line is None else f':{line}'}")
+                    found.setdefault(name, f"{file.name}{'' if line is None or file.start else f':{line}'}")
         return found
 
     def read(self, spark: SparkSession, span: OffsetRange) -> Arrived:
@@ -193,14 +222,16 @@ class FileFeed:
 
         new, ignored = cast(NewFiles, span.content).files, cast(NewFiles, span.content).ignored
         cast(NewFiles, span.content).check(self.table)
-        taken = read_files(
-            spark, self.id, new, self.columns, self.options, bounds_of=self.bounded, apart=True, chunk=self.chunk
-        )
+        with as_files(new, self.options) as files:
+            taken = read_files(
+                spark, self.id, files, self.columns, self.options, bounds_of=self.bounded, apart=True, chunk=self.chunk
+            )
+        rejected = in_their_files(taken.rejected, files, new, self.options)
         cast(NewFiles, span.content).check(self.table)  # nobody has written to them meanwhile
         hint = "it is ignored until `belvedere schema accept`"
         notices = tuple(f'"{self.table}" has no column "{n}", which {self._shown(p)} has: {hint}' for n, p in ignored.items())
         rows = taken.rows.table if taken.rows.is_collected else taken.rows
-        return Arrived(rows, taken.rejected, taken.refused, new, taken.marks, notices)
+        return Arrived(rows, rejected, taken.refused, new, taken.marks, notices)
 
     def sample(self, rows: int, spark: Callable[[], SparkSession]) -> Sampled:
         """The first and last rows of the first and last files, whether they were read or not."""
@@ -220,33 +251,36 @@ class FileFeed:
         """The files of an epoch that has been, a few at a time. Raises B7070 where one is gone or was changed."""
         part: list[SourceFile] = []
         for file in (replace(f, path=place_of(self.directory, f.name, self.table)) for f in files):
-            _check_unchanged(file, self.table, past.epoch)
-            if part and sum(f.length for f in (*part, file)) > PART_BYTES:
-                yield OffsetRange({}, NewFiles(tuple(part), {}, past.epoch))
+            _check_unchanged(file, self.table, past.epoch, self._watch.appends)
+            if part and sum(f.length - f.start for f in (*part, file)) > PART_BYTES:
+                yield OffsetRange({}, NewFiles(tuple(part), {}, past.epoch, self._watch.appends))
                 part = []
             part.append(file)
         if part:
-            yield OffsetRange({}, NewFiles(tuple(part), {}, past.epoch))
+            yield OffsetRange({}, NewFiles(tuple(part), {}, past.epoch, self._watch.appends))
 
     def committed(self, span: OffsetRange) -> None:
         """The store has noted the names of these files."""
         content = cast(NewFiles, span.content)
         self.listing.add(content.files)
+        self._watch.committed(content.files)
+        self._changed = {k: span.end[k] for k in (GROWN, REPLACED) if k in span.end}
+        self._parts = int(span.end.get("parts", 0))
         self.ignored |= content.ignored
 
     def close(self) -> None:
         """Nothing is open."""
 
 
-def _check_unchanged(file: SourceFile, table: str, epoch: int) -> None:
-    """Raise B7070 where a file is not what it was when an epoch read it: its rows may be others."""
+def _check_unchanged(file: SourceFile, table: str, epoch: int, appends: bool) -> None:
+    """Raise B7070 where a file is not what it was when an epoch read it: its rows may be others. With `appends` it may have grown."""
     try:
         found = os.stat(file.path)
     except OSError as error:
         what = "is gone" if isinstance(error, FileNotFoundError) else f"cannot be read: {error.strerror}"
     else:
         modified = datetime.fromtimestamp(found.st_mtime, UTC)
-        if (found.st_size, modified) == (file.length, file.modified):
+        if (found.st_size, modified) == (file.length, file.modified) or (appends and found.st_size >= file.length):
             return
         then, now = (
             f"{size:,} bytes of {at:%Y-%m-%d %H:%M:%S}"

@@ -6,6 +6,7 @@ A folder is not listed again while its time of change says that no file came or 
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
 import time
@@ -59,6 +60,20 @@ class Listing:
     def new_files(self, must_list: bool = False) -> list[SourceFile]:
         """The files that are not known, in no order. Raises B6023 where a folder may not be read."""
         return [file for folder in self._folders for file in self._new_in(folder, must_list)]
+
+    def known_files(self) -> Iterator[SourceFile]:
+        """The known files that are there, as they are now."""
+        for folder in self._folders:
+            try:
+                with os.scandir(folder.path) as entries:
+                    for entry in entries:
+                        name = name_text(folder.prefix + entry.name)
+                        if name in self.known:
+                            with contextlib.suppress(OSError):
+                                found = entry.stat()
+                                yield SourceFile(entry.path, found.st_size, datetime.fromtimestamp(found.st_mtime, UTC), name)
+            except OSError:  # told where new files are looked for
+                continue
 
     def add(self, files: Iterable[SourceFile]) -> None:
         """These were read."""

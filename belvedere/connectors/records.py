@@ -11,7 +11,7 @@ import json
 import os
 import uuid
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -87,6 +87,8 @@ class SourceFile:
     modified: datetime
     name: str = ""
     """The name under which the store notes it, where that is not its path."""
+    start: int = 0
+    """Where the part of it begins that is read; it ends at `length`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,6 +197,14 @@ def retried_rows(reader: Reader, id_: str) -> dict[tuple[str, int], list[pa.Tabl
     return found
 
 
+def lengths_read(reader: Reader) -> dict[str, dict[str, int]]:
+    """By input id and name of a file how many bytes of it were read, as the store has noted."""
+    found: dict[str, dict[str, int]] = {}
+    for row in reader.rows(FILES).sort_by("epoch").to_pylist():
+        found.setdefault(row["source"], {})[row["path"]] = row["length"]
+    return found
+
+
 def files_read(reader: Reader) -> dict[str, set[str]]:
     """The names of files that the store has noted, by input id."""
     found: dict[str, set[str]] = {}
@@ -216,8 +226,19 @@ def files_by_epoch(reader: Reader, id_: str) -> dict[tuple[str, int], list[Sourc
 
 def files_of(reader: Reader, id_: str) -> list[SourceFile]:
     """The files of an input that the store has noted, by its id, each as it was then."""
-    rows = of_input(reader, FILES, "source", id_).to_pylist()
-    return [SourceFile(path_of(r["path"]), r["length"], r["modified"], r["path"]) for r in rows]
+    rows = of_input(reader, FILES, "source", id_).sort_by("epoch").to_pylist()
+    last = {r["path"]: r for r in rows}  # of a file that was read in parts the last one
+    return [SourceFile(path_of(r["path"]), r["length"], r["modified"], r["path"]) for r in last.values()]
+
+
+def in_parts(files: dict[tuple[str, int], list[SourceFile]], id_: str, epochs: Iterable[int]) -> None:
+    """What these epochs have read of an input, in their order: a file that an earlier one of them has read begins where that has ended."""
+    ends: dict[str, int] = {}
+    for epoch in epochs:
+        found = files.get((id_, epoch), ())
+        if any(f.name in ends for f in found):
+            files[id_, epoch] = [replace(f, start=ends.get(f.name, 0)) for f in found]
+        ends |= {f.name: f.length for f in found}
 
 
 def renamed_files(reader: Reader, id_: str, names: Mapping[str, str]) -> pa.Table:

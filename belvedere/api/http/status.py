@@ -38,7 +38,8 @@ STATE_FIGURES = {
 def status_of(catalog: Catalog, row: EpochRow | None, takes_pushes: bool, now: datetime | None = None) -> dict[str, Any]:
     """The status after an epoch (None: there is none yet)."""
     clocks = Clocks.of_document(row.bounds) if row is not None else Clocks()
-    inputs = [_input(t, clocks) for t in catalog.inputs.values() if t.late_of is None]
+    offsets: Mapping[str, Any] = row.offsets if row is not None else {}
+    inputs = [_input(t, clocks, offsets.get(t.id)) for t in catalog.inputs.values() if t.late_of is None]
     found: dict[str, Any] = {"epoch": None if row is None else row.epoch, "takes_pushes": takes_pushes, "inputs": inputs}
     if row is not None:
         found |= {"as_of": _instant(row.clock), "views": view_figures(catalog, row, clocks)}
@@ -68,6 +69,8 @@ def seen_status(status: dict[str, Any], seen: Catalog) -> dict[str, Any]:
     return found
 
 
+CHANGED_FILES = ("grown", "replaced")
+"""In the offset of a source of files: how many have changed since they were read, by how."""
 SHOWN = ("store", "epoch", "takes_pushes", "as_of", "committed_at", "freshness_ms")
 
 
@@ -115,6 +118,7 @@ def _held(id_: str, failed: tuple[Failed, ...], held: Mapping[str, int | None]) 
         return {}
     one = next(f for f in failed if id_ in f.good)
     why = {"view": one.owner.partition("~")[0], "since": one.since, "at": _time(one.at), "code": one.code}
+    why |= {"lost": one.lost} if one.lost else {}
     return {"quarantine": {"epoch": held[id_], **why, "error": one.message, "detail": one.detail, "hint": one.hint}}
 
 
@@ -124,12 +128,14 @@ def _stored_behind(catalog: Catalog, id_: str) -> set[str]:
     return {id_} if plan is None else {n.relation for n in plan.walk() if isinstance(n, Scan)}
 
 
-def _input(table: Input, clocks: Clocks) -> dict[str, Any]:
+def _input(table: Input, clocks: Clocks, offset: Mapping[str, Any] | None) -> dict[str, Any]:
     counts = clocks.counts.get(table.id, Counts())
     rows = {"in": counts.given, "used": counts.used, "late": counts.late, "malformed": counts.malformed}
     columns = [{"column": w.column, **_clock(clocks.clock(table.id, w.column))} for w in table.watermarks]
     late: Mapping[str, Any] = {"late": table.late.value} if table.watermarks else {}
-    return {"name": table.name, "kind": table.kind.value, **late, "rows": rows, "event_time": columns}
+    changed = {k: offset[k] for k in CHANGED_FILES if offset and k in offset} if table.source is not None else {}
+    files = {"changed_files": changed} if changed else {}
+    return {"name": table.name, "kind": table.kind.value, **late, "rows": rows, "event_time": columns, **files}
 
 
 def _clock(clock: StreamClock) -> dict[str, Any]:

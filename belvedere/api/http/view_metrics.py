@@ -39,6 +39,10 @@ FAMILIES = {
         "gauge",
         "Seconds for the view's own stage in a mean epoch of the last hundred that brought rows.",
     ),
+    "belvedere_input_changed_files": (
+        "gauge",
+        "Files of the input that have changed since they were read: grown by lines that are not read, or replaced.",
+    ),
     "belvedere_input_rows_total": ("counter", "Rows that came for the input since the store was made, by what became of them."),
 }
 """Kind and text of each name."""
@@ -61,6 +65,8 @@ def _input(found: Samples, table: Mapping[str, Any]) -> None:
     if rows := table.get("rows"):  # a role that may not see all rows is told no count
         for fate in ("used", "late", "malformed"):
             found["belvedere_input_rows_total"].append((_labels(input=table["name"], fate=fate), rows[fate]))
+        for how, count in table.get("changed_files", {}).items():
+            found["belvedere_input_changed_files"].append((_labels(input=table["name"], how=how), count))
 
 
 def _views(found: Samples, status: Mapping[str, Any], row: EpochRow, now: datetime) -> None:
