@@ -6,6 +6,7 @@ about how a view is kept (the pipeline says so) and nothing about when an epoch 
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import closing
@@ -90,6 +91,10 @@ class EpochReport:
     """The stamped rows of each input, where the caller asked for deltas."""
     bounds: Mapping[str, Mapping[str, int] | None] = field(default_factory=dict)
     """The bounds of the inputs' event-time columns, where the caller asked for deltas."""
+
+
+class Undone(Exception):
+    """A trial of an epoch came to its end."""
 
 
 class Deliveries(Protocol):
@@ -181,12 +186,14 @@ class Engine:
         records: Mapping[str, pa.Table] | None = None,
         spans: Iterable[Span] = (),
         keep_deltas: bool = False,
+        trial: bool = False,
     ) -> EpochReport:
         """Bring all views up to date with `arrivals` (by input id) at `clock`, in one transaction.
 
         `records` are rows for stored tables outside the pipeline (rejected rows, files read), appended as they are, or changed where they
         have `_weight`; `spans` say of what part of their sources the arrivals are.
         `bounds` is the document of the inputs' clocks where the caller has judged the arrivals by them; else that is done here.
+        A `trial` is undone instead of committed, and raises `Undone`.
         Raises BelvedereError, with the store at the last epoch, where a view cannot be computed or the store cannot commit.
         """
         started = time.perf_counter()
@@ -199,20 +206,25 @@ class Engine:
             try:
                 with TRACES.failing():
                     attempt, report = self._run_epoch(
-                        attempt, arrivals, clock, offsets or {}, bounds, records or {}, tuple(spans), keep_deltas
+                        attempt, arrivals, clock, offsets or {}, bounds, records or {}, tuple(spans), keep_deltas, trial
                     )
             except (StageFailure, Touched) as error:
                 attempt = self.quarantine.after(error, attempt, self.epoch + 1, clock, self.fresh)
                 continue
             NOW.rest()
             TRACES.end({"epoch": report.epoch, "rows": sum(report.rows_in.values())}, report.changes)
-            before = {f.stage for f in self.quarantine.failed}
+            before = {(f.stage, f.lost) for f in self.quarantine.failed}
             total = time.perf_counter() - started
             self.quarantine.committed(attempt, clock, total, self.clocks)
             self.missed.only(self.quarantine.isolation.missing(attempt.left))
-            failing = tuple(f for f in attempt.left if f.stage not in before)
+            failing = tuple(f for f in attempt.left if (f.stage, f.lost) not in before)
             healed = tuple(f for f in attempt.failed if f.stage in attempt.healed)
             return replace(report, total_seconds=total, failing=failing, healed=healed, held=self.held)
+
+    def try_epoch(self, arrivals: Arrivals, clock: datetime, bounds: Mapping[str, Any]) -> None:
+        """Do all the work of an epoch but its commit, without a trace. Raises what an epoch raises."""
+        with contextlib.suppress(Undone):
+            self.run_epoch(arrivals, clock, bounds=bounds, trial=True)
 
     def _run_epoch(
         self,
@@ -224,6 +236,7 @@ class Engine:
         records: Mapping[str, pa.Table],
         spans: tuple[Span, ...],
         keep_deltas: bool,
+        trial: bool,
     ) -> tuple[Attempt, EpochReport]:
         """One attempt: committed, or nothing has happened. What it leaves in quarantine may have lost what it misses."""
         self.state.begin()
@@ -232,6 +245,8 @@ class Engine:
             with closing(Storage(self.state, transaction, self.plan, self.compute)) as storage:
                 context, taken, next_uid, seconds = self._compute(attempt, storage, arrivals, clock, bounds)
                 attempt = self._note_missed(attempt, context)
+            if trial:
+                raise Undone
             for name, table in records.items():
                 change = transaction.apply if WEIGHT in table.schema.names else transaction.append
                 change(name, table.to_reader())

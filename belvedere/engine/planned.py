@@ -84,8 +84,8 @@ def corrected(isolation: Isolation, stored: StoredRelations, failed: Iterable[Fa
             found.append(one)
         elif not one.lost and one.stage in outputs and isolation.outside(one.stage) <= kept:
             found.append(replace(one, meaning=isolation.meanings[one.stage]))
-        else:
-            is_whole = False
+        elif not one.lost or one.owner not in _said(isolation.catalog):
+            is_whole = False  # else the script lets it go on without what it has missed, which was too much
     return tuple(found), is_whole
 
 

@@ -273,8 +273,15 @@ def combined(values: pa.Array | pa.ChunkedArray) -> pa.Array:
 
 
 def conform(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """The same rows with exactly the names, order and types of `schema`."""
-    return table.select(schema.names).cast(schema)
+    """The same rows with exactly the names, order and types of `schema`.
+
+    A column that may not be NULL may be so in rows of a former script, which subscriptions and exports tell to be gone.
+    """
+    found = table.select(schema.names)
+    nulls = [n for n, f in enumerate(schema) if not f.nullable and found.column(n).null_count]
+    for n in nulls:
+        schema = schema.set(n, schema.field(n).with_nullable(True))
+    return found.cast(schema)
 
 
 def fits_parquet(schema: pa.Schema) -> bool:

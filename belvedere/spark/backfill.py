@@ -33,6 +33,7 @@ from belvedere.engine.spans import PastSpan, PastSpans
 from belvedere.pieces import in_pieces
 from belvedere.rules.running import DOCUMENT
 from belvedere.settings import ProjectSettings
+from belvedere.spark.sifting import without
 from belvedere.spark.sources import conformed
 from belvedere.store.protocol import Store
 from belvedere.time.event_time import Clocks
@@ -52,6 +53,8 @@ class _Part:
     """A part of the source, or rows that were rejected and tried again; None behind the last part: now all rows are there."""
     reading: Reading | None = None
     """How the epoch has read the source."""
+    excluded: Sequence[int] = ()
+    """The places of rows that it could not take."""
 
 
 class Backfill:
@@ -90,12 +93,12 @@ class Backfill:
         """The parts of all epochs, made while they are used: there may be a million."""
         for span in merge(*spans, key=lambda s: s.epoch):
             id_, reading = span.span.input, reading_at(past.readings.get(span.span.input, ()), span.epoch)
-            if span.span.end is None:
-                yield from (_Part(span, content, reading) for content in [*past.retried[id_, span.epoch], None])
-                continue
+            excluded = past.excluded.get(id_, {}).get(str(span.epoch), ())
             files = past.files.get((id_, span.epoch), [])
-            for content in chain(self._inputs[id_].feed(reading).past(span, files), [None]):
-                yield _Part(span, content, reading)
+            again = span.span.end is None
+            found = past.retried[id_, span.epoch] if again else self._inputs[id_].feed(reading).past(span, files)
+            for content in chain(found, [None]):
+                yield _Part(span, content, reading, excluded)
 
     def step(self) -> bool:
         """Read the next part; whether there was one. Raises B7070 where rows are not there as they were."""
@@ -131,7 +134,7 @@ class _InputBefore:
         self._chunk = max(1, project.driver_memory // 16)
         self._rows = Scratch(table.schema.arrow.append(WEIGHT_FIELD))
         self._clocks: Clocks | None = None
-        self._used = self._refused = 0
+        self._used = self._refused = self._read = 0
 
     def feed(self, reading: Reading | None) -> RereadableFeed:
         """The feed that reads as an epoch has."""
@@ -149,7 +152,7 @@ class _InputBefore:
         """Judge and stamp the rows of one part; how many were used."""
         past = part.past
         if self._clocks is None:
-            self._clocks, self._used, self._refused = past.span.clocks, 0, 0
+            self._clocks, self._used, self._refused, self._read = past.span.clocks, 0, 0, 0
         if part.content is None:
             self._check(past)
             self._clocks = None
@@ -168,15 +171,20 @@ class _InputBefore:
             {self.table.id: arrived.marks},
             {self.table.id: arrived.producers},
         )
-        count = self._add(cast("pa.Table | Rows", used[self.table.id]), past)
+        count = self._add(cast("pa.Table | Rows", used[self.table.id]), past, part.excluded)
         self._refused += arrived.refused
         return count
 
-    def _add(self, rows: pa.Table | Rows, past: PastSpan) -> int:
+    def _add(self, rows: pa.Table | Rows, past: PastSpan, excluded: Sequence[int]) -> int:
         batches = rows.batches() if isinstance(rows, Rows) else rows.to_batches()
         count = 0
         for piece in in_pieces(batches, self._chunk, rows.schema):
-            stamped = stamp(piece.combine_chunks(), self.table, past.first_uid + self._used, past.clock)
+            self._read += piece.num_rows
+            bad = [n + piece.num_rows - self._read for n in excluded if self._read - piece.num_rows <= n < self._read]
+            self._refused += len(bad)
+            stamped = stamp(
+                (without(piece, bad) if bad else piece).combine_chunks(), self.table, past.first_uid + self._used, past.clock
+            )
             self._rows.add(stamped.cast(self._rows.schema))
             self._used += stamped.num_rows
             count += stamped.num_rows

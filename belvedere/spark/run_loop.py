@@ -35,6 +35,7 @@ from belvedere.engine.spans import Span
 from belvedere.errors import BelvedereError
 from belvedere.instants import instant
 from belvedere.schema import WEIGHT
+from belvedere.spark.sifting import OFTEN, Places, as_table, ends_of, excluded_of, sift, sifted, with_excluded
 from belvedere.spark.sources import EpochInput, New, Sources
 from belvedere.spark.stop_flag import StopFlag
 from belvedere.store.protocol import EpochRow, Store
@@ -81,6 +82,8 @@ class EpochRunner(Protocol):
 
     def try_again(self) -> None:
         """Let the next epoch try all views in quarantine."""
+
+    def try_epoch(self, arrivals: Mapping[str, pa.Table], clock: datetime, bounds: Mapping[str, Any]) -> None: ...
 
     def run_epoch(
         self,
@@ -142,11 +145,13 @@ class RunLoop:
         tell: Callable[[str], None] = lambda text: None,
         beside: Callable[[], bool] | None = None,
         heals: Callable[[], int] = int,
+        is_gone: Callable[[], bool] = lambda: False,
     ):
         """`watch` sees each epoch, `tell` hears of sources that cannot be looked at. Whenever the number of `heals` changes, views in
         quarantine are tried again at once.
 
-        `beside` does a part of some other work between two epochs, and says when the loop is to end since all of it is done.
+        `is_gone` says whether Spark's process has ended. `beside` does a part of some other work between two epochs, and says when the loop
+        is to end since all of it is done.
         """
         self.spark, self.engine, self.store, self.sources = spark, engine, store, sources
         self.settings, self.watch, self.tell = settings, watch, tell
@@ -155,6 +160,7 @@ class RunLoop:
         self._stopped = stopped or StopFlag()
         self._beside = beside
         self._heals, self._healed = heals, heals()
+        self._is_gone, self._is_first = is_gone, True
         self._renewed = time.monotonic()
         self.leaving: Mapping[str, pa.Table] = {}
         """Records that leave with the epoch in which rejected rows arrive, with weights."""
@@ -251,18 +257,30 @@ class RunLoop:
                 raise
             self.sources.tell_away(error, self.tell)  # nothing was taken: the next look finds the same
             return False
+        places = self._sift(batch, now) if self._is_first else {}
+        batch = sifted(batch, places) if places else batch
+        offsets = with_excluded(self.sources.offsets(new, epoch), self.last.offsets if self.last else {}, places, epoch)
         report = self.engine.run_epoch(
             batch.arrivals if not batch.emptied else _without_those_before(batch, self.sources.catalog, self.engine),
             now,
-            offsets=self.sources.offsets(new, epoch) | {CLOCK: self.clock.document()},
+            offsets=offsets | {CLOCK: self.clock.document()},
             bounds=batch.clocks.as_document(),
             spans=batch.spans,
             records=self._records(batch, epoch) | (self._tried_again(new, epoch) if new.is_retry else {}),
         )
         self.sources.committed(new, self.engine.clocks)
-        self.last = EpochRow(report.epoch, report.clock)
+        self.last, self._is_first = EpochRow(report.epoch, report.clock, offsets), False
         self.watch(_progress(report, batch, self.sources.catalog, self.engine.clocks, time.perf_counter() - started))
         return True
+
+    def _sift(self, batch: EpochInput, now: datetime) -> Places:
+        """The places of rows that ended the run before, each time that this epoch took them."""
+        known, bounds = self.last.epoch if self.last else 0, batch.clocks.as_document()
+        if ends_of(self.store, known).times < OFTEN:
+            return excluded_of(ends_of(self.store, known))
+        self.tell("the run has ended in this epoch before: parts of it are tried, to find the row at which it ends")
+        tables = {i: as_table(rows) for i, rows in batch.arrivals.items()}
+        return sift(self.store, known, tables, lambda some: self.engine.try_epoch(some, now, bounds), self._is_gone)
 
     def _look(self, now: datetime) -> New:
         """What is new. A run that is to end waits a while for a source that waits for others, and says so."""

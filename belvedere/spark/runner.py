@@ -52,6 +52,7 @@ from belvedere.spark.engine import open_engine
 from belvedere.spark.quiet_session import end_spark, jvm_of, last_words, let_spark_go, quiet_session, silence_py4j
 from belvedere.spark.retrying import Retried, going, retry_rejected
 from belvedere.spark.run_loop import LEASE_SECONDS, Progress, RunLoop, RunSettings
+from belvedere.spark.sifting import Ends, note_end
 from belvedere.spark.sources import Sources, open_sources
 from belvedere.spark.stop_flag import StopFlag
 from belvedere.store import open_store
@@ -138,14 +139,31 @@ class Runner:
         `tell` hears when the store cannot be reached and is tried again; `phase` what is under way.
         """
         silence_py4j()
+        while self._run_until_spark_ends(watch, stopped, tell, phase):
+            assert self.spark is not None
+            end_spark(self.spark)
+            self.spark = None
+
+    def _run_until_spark_ends(
+        self,
+        watch: Callable[[Progress], None],
+        stopped: StopFlag,
+        tell: Callable[[str], None],
+        phase: Callable[[str], None],
+    ) -> bool:
+        """The same, with one process of Spark; whether another one is to go on, since a row is looked for that ends it."""
         try:
             self._run(watch, stopped, tell, phase)
+            return False
         except Exception as error:
             if self._spark_is_gone():
                 if (
                     stopped.is_set()
                 ):  # whoever ended this process ended Spark's with it: nothing was committed that is not whole
-                    return
+                    return False
+                if self._note_end().is_searching:
+                    tell("Spark's process ended in an epoch that has ended it before: it is started anew")
+                    return True
                 hint = 'the store is at its last good epoch; if memory ran out, write `memory = "8g"` under [spark] in belvedere.toml'
                 raise fail("B7022", "Spark's process ended", hint=hint, detail=last_words()) from error
             if self.spark is not None and has_ended(self.spark):
@@ -157,6 +175,7 @@ class Runner:
                 raise
             if full := full_folder(error):
                 raise full from error
+            self._note_end()
             lines = str(error).strip().splitlines() or [""]
             raise fail(
                 "B7021",
@@ -164,6 +183,13 @@ class Runner:
                 detail=f"{type(error).__name__}: {lines[0]}",
                 hint="set BELVEDERE_TRACEBACK=1 to see where; the store is at its last good epoch",
             ) from error
+
+    def _note_end(self) -> Ends:
+        """Note that the run has ended by what is no diagnostic, where the store can be reached."""
+        try:
+            return note_end(self.store)
+        except BelvedereError:
+            return Ends(0)
 
     def _spark_is_gone(self) -> bool:
         """Whether Spark's JVM has ended; it may need a moment to do so."""
@@ -370,7 +396,9 @@ class Runner:
         for failed in engine.quarantine.failed:
             tell(told_failure(failed))
         run = RunSettings(self.owner, self.interval, self.once, pipeline.reads_clock, self.clock_interval)
-        loop = RunLoop(spark, engine, self.store, sources, run, watch, stopped, self.clock, tell, beside, self.heals)
+        loop = RunLoop(
+            spark, engine, self.store, sources, run, watch, stopped, self.clock, tell, beside, self.heals, self._spark_is_gone
+        )
         if self.retries:
             self._retry(spark, sources, loop)
         return loop

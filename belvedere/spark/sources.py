@@ -7,6 +7,7 @@ arrivals with rejected rows, files and offsets. The store alone says what was re
 from __future__ import annotations
 
 import contextlib
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -73,6 +74,8 @@ class EpochInput:
     clocks: Clocks
     spans: tuple[Span, ...] = ()
     """What they are of sources that can be read again."""
+    excluded: tuple[RejectedRow, ...] = ()
+    """Rows that the epoch cannot take, though they fit."""
 
     @property
     def rejected(self) -> list[RejectedRow]:
@@ -81,13 +84,15 @@ class EpochInput:
             for i, found in self.new.waiting.malformed.items()
             for m in found
         ]
-        return [r for a in self.arrived.values() for r in a.rejected] + pushed
+        return [r for a in self.arrived.values() for r in a.rejected] + pushed + list(self.excluded)
 
     @property
     def refused(self) -> dict[str, int]:
         """How many rows and files were refused, by input id."""
-        files = {i: a.refused for i, a in self.arrived.items() if a.refused}
-        return files | {i: len(m) for i, m in self.new.waiting.malformed.items()}
+        found = Counter({i: a.refused for i, a in self.arrived.items() if a.refused})
+        found.update({i: len(m) for i, m in self.new.waiting.malformed.items()})
+        found.update(r.table for r in self.excluded)
+        return dict(found)
 
     @property
     def emptied(self) -> tuple[str, ...]:
