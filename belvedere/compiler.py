@@ -57,7 +57,7 @@ def compile_script(
     script = parse_script(text, file, progress.script if progress is not None else None)
     catalog, found = lower_script(script, path=Path(path) if path is not None else None, project=project, progress=progress)
     found += unread
-    catalog = with_policies(catalog, OnError(project.on_error) if project is not None else OnError.STOP)
+    catalog = with_policies(catalog, OnError(project.on_error or OnError.QUARANTINE) if project is not None else OnError.STOP)
     if Compiled(catalog, (*script.diagnostics, *found)).ok:
         catalog, kept = with_kept_links(catalog)
         catalog, refused = with_views_at_read(catalog)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
@@ -66,7 +67,9 @@ class Workbench:
         options: Options | None = None,
         project: Any = None,
     ):
-        compiled = compile_script(_text(script, "a script", "a file's is Path(...).read_text()"), project=project)
+        text = _text(script, "a script", "a file's is Path(...).read_text()")
+        stops = None if project is None else replace(project, on_error=project.on_error or "stop")
+        compiled = compile_script(text, project=stops)
         if not compiled.ok:
             raise BelvedereError(compiled.diagnostics)
         self.diagnostics = compiled.diagnostics

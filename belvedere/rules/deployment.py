@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from typing import Any
 
 from belvedere.catalog import Catalog, ChangeKind
-from belvedere.engine.failed import Failed
+from belvedere.engine.failed import Failed, failures_of
 from belvedere.engine.lost_rows import changed_inputs, lost_rows, not_kept
 from belvedere.engine.pipeline import Pipeline
 from belvedere.engine.planned import planned
@@ -142,6 +143,10 @@ class _Comparison:
         filled = self.stored.filled_tables
         self.before.update({t.name: t for t in self.stored.tables if t.name in filled or t.query})
 
+    @property
+    def _extra(self) -> Mapping[str, Any]:
+        return self.stored.last.extra if self.stored.last is not None else {}
+
     def relations(self) -> Iterator[RelationChange]:
         """What becomes of the script's public relations."""
         refused, held = self.refused(), self._held()
@@ -234,7 +239,9 @@ class _Comparison:
         if relation in self.plan.continued:
             return RelationChange(id_, Change.CHANGED, "what it tells of has changed: it goes on with what differs")
         if relation in self.plan.resumed:
-            reason = "its definition has changed: its rows so far stay, and it goes on from them (`resume`)"
+            lost = next((f for f in failures_of(self._extra) if f.lost and id_ in f.good), None)
+            gap = "" if lost is None else f", without what has come since epoch {lost.since}: {lost.lost}"
+            reason = f"its definition has changed: its rows so far stay, and it goes on from them (`resume`){gap}"
             return RelationChange(id_, Change.CHANGED, reason)
         if relation not in self.plan.fresh:
             moved = relation in self.plan.copied

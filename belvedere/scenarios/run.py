@@ -119,12 +119,12 @@ def _script(scenario: Scenario, file: Path) -> tuple[str, str]:
 
 
 def _inside(project: ProjectSettings, folder: Path) -> ProjectSettings:
-    """The project with sinks that lead into a folder: a test delivers to nobody."""
+    """The project with sinks that lead into a folder: a test delivers to nobody. Unless it says else, a view that fails is an error."""
     sinks = {
         name: sink if sink.connector == "console" else Sink(name, "files", folder / name, sink.format)
         for name, sink in project.sinks.items()
     }
-    return replace(project, sinks=sinks)
+    return replace(project, sinks=sinks, on_error=project.on_error or "stop")
 
 
 def _first_clock(scenario: Scenario) -> str:

@@ -13,6 +13,7 @@ import pytest
 from belvedere.errors import BelvedereError
 from belvedere.intake import journal as module
 from belvedere.intake.journal import Journal, Position
+from belvedere.intake.segments import SEEDLESS
 
 
 def payload(number: int) -> bytes:
@@ -240,3 +241,24 @@ def test_failed_writes_leave_nothing_behind(tmp_path: Path, monkeypatch: pytest.
     assert refused > 30
     assert [p for _, p in journal.records()] == kept
     journal.close()
+
+
+def test_a_journal_of_an_earlier_version_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its checks cover payloads alone: it is read, and appended to, as it was begun; the next file is one of today."""
+    with monkeypatch.context() as earlier:
+        earlier.setattr(module, "VERSION", SEEDLESS)
+        journal = Journal(tmp_path / "j", Position())
+        journal.append([payload(1), payload(2)])
+    again = open_again(journal)
+    again.append([payload(3)])
+    (file,) = tmp_path.glob(f"j/*{module.ENDING}")
+    assert b'"version": 1' in file.read_bytes()
+    again = open_again(again)
+    assert [p for _, p in again.records()] == [payload(n) for n in (1, 2, 3)]
+    monkeypatch.setattr(module, "SEGMENT_BYTES", 1)
+    again.append([payload(4)])
+    again.append([payload(5)])
+    again = open_again(again)
+    assert [p for _, p in again.records()] == [payload(n) for n in range(1, 6)]
+    assert [b'"version": 1' in f.read_bytes() for f in sorted(tmp_path.glob(f"j/*{module.ENDING}"))][-1] is False
+    again.close()

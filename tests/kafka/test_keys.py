@@ -13,6 +13,7 @@ import pytest
 
 from belvedere.connectors.kafka.keys import KeyFormat, key_format
 from belvedere.connectors.kafka.shape import HEADERS, Shape
+from belvedere.connectors.reading.long_lines import SHOWN
 from belvedere.errors import BelvedereError
 from belvedere.schema import TIMESTAMP, WEIGHT, Column
 from tests.kafka.conftest import Bus
@@ -161,3 +162,17 @@ def test_a_stream_with_columns_of_its_keys(bus: Bus, spark: Any, tmp_path: Path)
     loop = Loop(spark, tmp_path, "IMPORT bus.Orders;\nSeen := SELECT city, customer.n FROM Orders;", source + table)
     loop.once()
     assert sorted(((r["city"], r["n"]) for r in loop.rows("Seen")), key=str) == [("1.5", 2), ("a", 1), ("c", None)]
+
+
+def test_a_message_that_is_too_long_is_refused_with_its_beginning() -> None:
+    """It is not read: what it says does not matter, and it deletes nothing."""
+    shape = Shape("json", (ID, CITY), {}, ("id",), options={"max_line_mb": 0.001})
+    long = b'{"id": 2, "city": "' + b"x" * 2000 + b'"}'
+    found = shape.chunk("T[0]", [Message(b"1", b'{"id": 1, "city": "a"}'), Message(b"2", long), Message(b"3", b"\xff" * 2000)])
+    assert [r["id"] for r in found.rows.to_pylist()] == [1, None, None]
+    assert {r.place: "max_line_mb" in r.reason for r in found.refused} == {1: True, 2: True}
+    assert [len(r.text or "") for r in found.refused] == [SHOWN, SHOWN]
+    assert (found.refused[0].text or "").startswith('{"id": 2, "city": "xxx')
+    assert not found.undecided
+    whole = Shape("json", (ID, CITY), {}, ("id",)).chunk("T[0]", [Message(b"2", long)])
+    assert [r["id"] for r in whole.rows.to_pylist()] == [2]

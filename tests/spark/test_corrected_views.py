@@ -11,6 +11,7 @@ import pytest
 from belvedere import Workbench
 from belvedere.commands.plan import deployment_of
 from belvedere.compiler import compile_script
+from belvedere.engine.quarantine import told_failure
 from belvedere.errors import BelvedereError
 from belvedere.settings import ProjectSettings
 from tests.depth import at_night
@@ -102,7 +103,7 @@ def test_views_over_rows_that_have_left_go_on(
 
 def test_what_no_epoch_has_filled_needs_no_word(executor: Any, tmp_path: Path) -> None:
     """What it has missed is all that there ever was: it is computed of that."""
-    url, project = f"sqlite:///{tmp_path}/s.db", ProjectSettings(tmp_path)
+    url, project = f"sqlite:///{tmp_path}/s.db", ProjectSettings(tmp_path, on_error="quarantine")
     wb = Workbench(SCRIPT, url, spark=executor, project=project)
     put(wb, "00:00", (1, "a", "zero"), (2, "b", "2"))
     put(wb, "02:00", (3, "a", "1"))
@@ -121,7 +122,7 @@ def test_what_no_epoch_has_filled_needs_no_word(executor: Any, tmp_path: Path) -
 
 def test_a_word_that_cannot_be_kept_changes_nothing(executor: Any, tmp_path: Path) -> None:
     """Other columns, or a view whose former one is not there: the answer in part is refused as ever."""
-    url, project = f"sqlite:///{tmp_path}/s.db", ProjectSettings(tmp_path)
+    url, project = f"sqlite:///{tmp_path}/s.db", ProjectSettings(tmp_path, on_error="quarantine")
     wb = Workbench(SCRIPT, url, spark=executor, project=project)
     put(wb, "00:00", (1, "a", "5"))
     put(wb, "02:00", (2, "a", "5"))
@@ -145,7 +146,7 @@ def test_a_corrected_view_that_fails_in_its_first_epoch_ends_nothing(executor: A
     """
     failing = script.replace("SELECT k, x FROM T", "SELECT k, CAST(CAST(x AS INT) AS STRING) AS x FROM T")
     mended = script.replace("SELECT k, x FROM T", "SELECT k, coalesce(CAST(try_cast(x AS INT) AS STRING), x) AS x FROM T")
-    url, project = f"sqlite:///{tmp_path}/s.db", ProjectSettings(tmp_path)
+    url, project = f"sqlite:///{tmp_path}/s.db", ProjectSettings(tmp_path, on_error="quarantine")
     wb = Workbench(script, url, spark=executor, project=project)
     wb.clock("2024-01-01 00:00:00")
     wb.insert("T", [{"k": 1, "x": "1"}, {"k": 2, "x": "two"}, {"k": 3, "x": "03"}])
@@ -166,3 +167,42 @@ def test_a_corrected_view_that_fails_in_its_first_epoch_ends_nothing(executor: A
         assert wb.rows("Gone") == []
         assert not [n for n in wb.engine.state.arrangements if n.endswith("~former")]
         wb.close()
+
+
+def test_what_is_missed_is_bounded_and_told(executor: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beyond the bound nothing is kept any more; the word in the script lets the view go on without that, and `plan` says so."""
+    url, project = f"sqlite:///{tmp_path}/s.db", ProjectSettings(tmp_path, on_error="quarantine")
+    wb = Workbench(SCRIPT, url, spark=executor, project=project)
+    wb.engine.missed.most = 4
+    put(wb, "00:00", (1, "a", "5"))
+    put(wb, "02:00", (2, "a", "zero"))
+    assert [f.lost for f in wb.engine.quarantine.failed] == ["", "", ""]
+    wb.clock("2024-01-01 02:10:00")
+    wb.insert("S", [{"n": n, "g": "b", "x": "1"} for n in (3, 4, 5, 6)])
+    told = list[str]()
+    run = wb.engine.run_epoch
+
+    def run_epoch(*given: Any, **named: Any) -> Any:
+        report = run(*given, **named)
+        told.extend(map(told_failure, report.failing))
+        return report
+
+    monkeypatch.setattr(wb.engine, "run_epoch", run_epoch)
+    wb.step()
+    assert sum("no more are kept" in t for t in told) == 2
+    assert {f.owner for f in wb.engine.quarantine.failed if "more than 4 changes" in f.lost} == {"V", "_Parts"}
+    assert not [n for n in wb.engine.state.arrangements if n == "S~missed"]
+    put(wb, "02:20", (7, "b", "1"))
+    wb.close()
+    catalog = compile_script(RESUMED, project=project).catalog
+    reasons = {c.name: c.reason for c in deployment_of(catalog, url).changes}
+    assert "without what has come since epoch 2" in reasons["V"]
+    assert "without" not in reasons["Sums"]
+    with pytest.raises(BelvedereError, match="B7030"):
+        Workbench(CORRECTED, url, spark=executor, project=project)
+    wb = Workbench(RESUMED, url, spark=executor, project=project)
+    put(wb, "02:30", (8, "b", "2"))
+    assert not held(wb)
+    assert pairs(wb, "V", "n", "y") == {1: 50, 8: 20}
+    assert pairs(wb, "Sums", "g", "n") == {"a": 2, "b": 2}
+    wb.close()

@@ -48,7 +48,7 @@ def bag(rows: list[dict[str, Any]]) -> Counter[str]:
 
 @pytest.mark.spark
 def test_functions_of_a_project(tmp_path: Path, spark: Any) -> None:
-    (tmp_path / "belvedere.toml").write_text('on_error = "stop"\n[functions]\nmodule = "pricing.py"\n')
+    (tmp_path / "belvedere.toml").write_text('[functions]\nmodule = "pricing.py"\n')
     (tmp_path / "pricing.py").write_text(MODULE)
     (tmp_path / "rates_beside.py").write_text("LOW = 0.5\n")
     wb = Workbench(SCRIPT, spark=spark, project=load_project(tmp_path))
@@ -76,7 +76,7 @@ def test_functions_of_a_project(tmp_path: Path, spark: Any) -> None:
 
 @pytest.mark.spark
 def test_one_query_calls_them(tmp_path: Path, spark: Any) -> None:
-    (tmp_path / "belvedere.toml").write_text('on_error = "stop"\n[functions]\nmodule = "pricing.py"\n')
+    (tmp_path / "belvedere.toml").write_text('[functions]\nmodule = "pricing.py"\n')
     (tmp_path / "pricing.py").write_text(MODULE)
     (tmp_path / "rates_beside.py").write_text("LOW = 0.5\n")
     project = load_project(tmp_path)
