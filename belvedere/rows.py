@@ -222,6 +222,8 @@ def _as_date(value: Any) -> date:
         if value.time().replace(tzinfo=None) != time():
             raise ValueError("a date is wanted: the time of day would be lost")
         return value.date()
+    if isinstance(value, str) and len(value.strip()) > len("2020-01-31"):
+        return _as_date(datetime.fromisoformat(value.strip()))
     return value if isinstance(value, date) else date.fromisoformat(value)
 
 

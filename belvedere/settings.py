@@ -47,6 +47,11 @@ TOP_KEYS = (*PROFILE_KEYS, PROFILE_KEY)
 DRIVER_MEMORY_MB = 1024
 SENSOR_OPTIONS = ("rows_per_second", "sensors", "machines", "seed", "rows", "start", "fahrenheit", "move_every")
 FILE_OPTIONS = ("header", "delimiter", "null", "timestamp_format", "max_files", "max_line_mb", "appends")
+ADDRESS_HINTS = {
+    "files": "files are read and written in folders of this machine: mount the bucket there, or copy its files",
+    "delta": "write it as `url`, with what its storage needs: `storage = { ... }`",
+}
+"""Where a path is meant, by connector."""
 DOTTED = "."
 """Among the keys of a connector: it takes keys with a dot, which are its client's, too."""
 KAFKA_OPTIONS = (DOTTED, "servers", "starting", "max_rows", "max_line_mb", "timestamp_format", "on_lost", "registry")
@@ -306,6 +311,11 @@ class _Reader(ApiReader):
         if connector == "files" and path is None:
             kind, _, name = section.partition("s.")
             self.report("B9106", f"{kind} `{name}` has no path", self.at(section, None), hint)
+        if path is not None and "://" in path and connector in ("files", "delta"):
+            self.report(
+                "B9104", f'`path` of `{section}` is an address: "{path}"', self.at(section, "path"), ADDRESS_HINTS[connector]
+            )
+            return None
         return self.directory / path if path else None
 
     def format(self, table: Mapping[str, Any], section: str, known: tuple[str, ...] | None) -> str | None:

@@ -66,16 +66,18 @@ def _maintained(
     from belvedere.commands.plan import confirm_deployment, deployment_of
     from belvedere.commands.stores import compile_over_store, store_url
     from belvedere.engine.opening import state_root
+    from belvedere.store.dialects.patience import keep_trying
 
     if not has_errors(project.diagnostics):  # which may be about the store
-        bring_up_to_date(store_url(store, project, script), log)
-    over = compile_over_store(script, text, store, project, starting=True)
+        keep_trying(lambda: bring_up_to_date(store_url(store, project, script), log))
+    over = keep_trying(lambda: compile_over_store(script, text, store, project, starting=True))
     if has_errors(over.diagnostics):
         report(over.diagnostics, {str(script): text}, log)
         return 1
     url, project, catalog = over.url, over.project, over.catalog
     report([d for d in over.diagnostics if d.severity is Severity.WARNING], {str(script): text}, log)
-    deployment = deployment_of(catalog, url, project, state_root(url, script, project.state))
+    state = state_root(url, script, project.state)
+    deployment = keep_trying(lambda: deployment_of(catalog, url, project, state))
     if not yes and not confirm_deployment(deployment, None if log is LogFormat.TEXT else _tell_plan):
         return 1
     if deployment.refusals:  # before the API and Spark start for nothing

@@ -21,6 +21,7 @@ import pyarrow as pa
 from belvedere.catalog import Catalog, Export
 from belvedere.connectors.away import Away, is_away
 from belvedere.connectors.connector import Outgoing, SharedOutlet
+from belvedere.connectors.lost import lost_events
 from belvedere.connectors.registry import open_outlets, opens_outlets, writing_connector
 from belvedere.errors import BelvedereError, fail
 from belvedere.rules.events import CHANGES, SEQUENCE
@@ -171,7 +172,9 @@ class Exports:
         for delivery, reached in zip(line.deliveries, line.outlet.reached(), strict=True):
             last, cursor = self._last(delivery), self.cursors[delivery.cursor]
             if getattr(line.outlet, "lasting", False) and (reached or 0) < cursor.sent:
-                raise _lost(delivery, reached, cursor.sent)
+                has = f"has them up to {reached:,}" if reached else "has none of them"
+                said = f"it was sent those up to {cursor.sent:,}, and {has}"
+                raise lost_events(delivery.export.sink, delivery.export.target, said)
             if reached is not None and reached > last:
                 name, target = delivery.sink.name, delivery.export.target
                 message = f'sink "{name}" has events of "{target}" up to {reached:,}, and the store up to {last:,}'
@@ -282,21 +285,17 @@ def send_again(catalog: Catalog, sinks: Mapping[str, Sink], store: Store, name: 
         )
     changes = {d.relation for d in wanted if d.relation.endswith(CHANGES)}
     going = [d for d in deliveries if d in wanted or d.relation in changes]
+    last = store.last_epoch()
+    sequences = last.extra.get("sequences", {}) if last is not None else {}
     documents = {}
     for delivery in going:
         cursor = Cursor.of_document(store.document(delivery.cursor))
-        done = cursor.done if delivery.relation in changes else 0  # changes get new numbers, events keep theirs
+        # changes get new numbers, also those that wait; events keep theirs
+        done = int(sequences.get(delivery.relation, 1)) - 1 if delivery.relation in changes else 0
         documents[delivery.cursor] = Cursor(done, again=cursor.again + 1).document(0)
     store.set_documents(documents)
     store.drop([*changes])  # the next epoch makes them anew, of all rows
     return tuple(dict.fromkeys(d.name for d in going))
-
-
-def _lost(delivery: Delivery, reached: int | None, sent: int) -> BelvedereError:
-    has = f"has them up to {reached:,}" if reached else "has none of them"
-    message = f'sink "{delivery.sink.name}" has lost events of "{delivery.export.target}": it was sent those up to {sent:,}, and {has}'
-    hint = f"put its table back as it was, or send all again: belvedere resend SCRIPT {delivery.name}"
-    return fail("B6212", message, hint=hint)
 
 
 def _delivery(export: Export, catalog: Catalog, sinks: Mapping[str, Sink]) -> Delivery:

@@ -25,10 +25,13 @@ from pyspark.sql.pandas.types import to_arrow_type
 from belvedere.connectors.away import Away
 from belvedere.connectors.connector import Arrived, Imported, OffsetRange, Sampled, SourcePart, Wanted
 from belvedere.connectors.reading.formats import MOST_REJECTED
+from belvedere.connectors.reading.judged import MICROSECONDS, joined, judged
+from belvedere.connectors.reading.records import TEXT
+from belvedere.connectors.reading.rows import LONGEST_TEXT, REASON, null_reasons
 from belvedere.connectors.records import RejectedRow
 from belvedere.engine.scratch import scratch_frame
 from belvedere.errors import BelvedereError, fail
-from belvedere.functions.types import quote, type_text
+from belvedere.functions.types import quote
 from belvedere.schema import WEIGHT
 from belvedere.settings import Source
 
@@ -43,6 +46,9 @@ SECRET = ("url", "password")
 FAR = "INTERVAL '2' DAY"
 EARLY, LATE = "0002", "9999"
 """Between these, as texts, are times for which a database may be asked up to `FAR` beside them."""
+ENDLESS = ("NaN", "Infinity")
+LAST_DAY = "9999-12-30"
+"""The last day of the year 9999 in any zone: what Spark makes of a database's `infinity`."""
 GROWING = (T.NumericType, T.StringType, T.DateType, T.TimestampType, T.TimestampNTZType)
 
 
@@ -176,7 +182,20 @@ class SparkFeed:
         kind = self._kind(frame)
         last = F.max(self._column).cast("string")
         end = frame.where(self._above(kind)).agg(last).collect()[0][0]
+        if end is not None:
+            self._refuse_endless(end, kind)
         return None if end is None else OffsetRange({LAST: end}, kind)
+
+    def _refuse_endless(self, last: str, kind: T.DataType) -> None:
+        """Raise B6250 where nothing could ever grow beyond the largest value: no row that comes later would be read."""
+        is_time = isinstance(kind, T.DateType | T.TimestampType | T.TimestampNTZType)
+        if last in ENDLESS or (is_time and (last >= LAST_DAY or last.startswith("+"))):
+            what = (
+                f'column "{self.increasing}" of table "{self.reading.table}" has the value {last}, behind which nothing grows'
+            )
+            why = "of a database, `infinity` is read as the last day of the year 9999" if is_time else None
+            hint = "leave such rows out (a query as `dbtable`), name another column, or read by a `version`"
+            raise fail("B6250", what, detail=why, hint=hint)
 
     def _kind(self, frame: DataFrame) -> T.DataType:
         """The type of the column that grows. Raises B6250."""
@@ -212,7 +231,10 @@ class SparkFeed:
         return exact & compared(column, limit - F.expr(FAR) if above else limit + F.expr(FAR))
 
     def _versioned(self, spark: SparkSession) -> OffsetRange | None:
-        found = self._checked(spark).agg(F.expr(str(self.version)).cast("string")).collect()[0][0]
+        found, count = self._checked(spark).agg(F.expr(str(self.version)).cast("string"), F.count("*")).collect()[0]
+        if found is None and count:
+            what = f'the version of table "{self.reading.table}" is NULL, so nobody sees when its {count:,} rows change'
+            raise fail("B6250", what, hint="write one that is no NULL: `concat_ws(' ', max(changed), count(*))`")
         return None if VERSION in self.offset and self.offset[VERSION] == found else OffsetRange({VERSION: found})
 
     def _checked(self, spark: SparkSession) -> DataFrame:
@@ -239,12 +261,20 @@ class SparkFeed:
             return self._taken(frame, notices)
 
     def _taken(self, frame: DataFrame, notices: tuple[str, ...]) -> Arrived:
-        """The rows with the types of the table's columns, but those without a key."""
+        """The rows with the types of the table's columns; those that do not fit, or have no key, are rejected."""
         with self.reading.told():
-            typed = frame.select(*(self._cast(c.name, type_text(c.type)) for c in self.columns))
-            rejected, refused = self._without_key(typed)
-            whole = typed.dropna(subset=[*self.key]) if self.key and refused else typed
-            rows = scratch_frame(whole.withColumn(WEIGHT, F.lit(1).cast("bigint")) if self.key else whole)
+            kinds = {f.name.casefold(): f.dataType for f in frame.schema}
+            found = {c.name: judged(frame, F.col(quote(c.name)), kinds[c.name.casefold()], c) for c in self.columns}
+            values = {name: value for name, (value, _) in found.items()}
+            reason = F.coalesce(joined([reason for _, reason in found.values()]), null_reasons(values, self.columns))
+            given = F.to_json(F.struct(*(F.col(quote(n)) for n in found)), {"timestampFormat": MICROSECONDS})
+            typed = frame.select(*(v.alias(n) for n, v in values.items()), given.alias(TEXT), reason.alias(REASON)).persist()
+            try:
+                rejected, refused = self._refused(typed)
+                whole = (typed.where(F.col(REASON).isNull()) if refused else typed).drop(TEXT, REASON)
+                rows = scratch_frame(whole.withColumn(WEIGHT, F.lit(1).cast("bigint")) if self.key else whole)
+            finally:
+                typed.unpersist()
         return Arrived(rows, rejected, refused, notices=notices, is_emptied=self.version is not None)
 
     def sample(self, rows: int, spark: SparkSession) -> Sampled:
@@ -270,9 +300,6 @@ class SparkFeed:
         behind = known.orderBy(self._column.desc()).limit(last)
         return known.orderBy(self._column).limit(rows - last).unionByName(behind)
 
-    def _cast(self, name: str, type_: str) -> Column:
-        return F.col(quote(name)).cast(type_).alias(name)
-
     def _null_notice(self, frame: DataFrame) -> tuple[str, ...]:
         """Told once in a run: rows whose value is NULL are never read."""
         if not self._counts_nulls:
@@ -283,19 +310,12 @@ class SparkFeed:
             return ()
         return (f'{count:,} rows of table "{self.reading.table}" are not read: their "{self.increasing}" is NULL',)
 
-    def _without_key(self, frame: DataFrame) -> tuple[tuple[RejectedRow, ...], int]:
-        """Rows in whose primary key a column is NULL."""
-        if not self.key:
-            return (), 0
-        name = F.lit(None).cast("string")
-        for column in reversed(self.key):
-            name = F.when(F.col(quote(column)).isNull(), F.lit(column)).otherwise(name)
-        bad = frame.where(name.isNotNull())
+    def _refused(self, frame: DataFrame) -> tuple[tuple[RejectedRow, ...], int]:
+        """Rows with a reason, of which the first are told."""
+        bad = frame.where(F.col(REASON).isNotNull())
         count = bad.count()
-        if not count:
-            return (), 0
-        told = bad.select(F.to_json(F.struct("*")), name).limit(MOST_REJECTED).collect()
-        return tuple(RejectedRow(self.id, self.reading.table, None, t, f'column "{n}" is NULL') for t, n in told), count
+        told = bad.select(F.substring(TEXT, 1, LONGEST_TEXT), REASON).limit(MOST_REJECTED).collect() if count else []
+        return tuple(RejectedRow(self.id, self.reading.table, None, t, r) for t, r in told), count
 
     def committed(self, span: OffsetRange) -> None:
         """Go on behind it."""

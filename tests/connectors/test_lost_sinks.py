@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -21,6 +22,7 @@ from belvedere.connectors.fitted import in_type
 from belvedere.connectors.postgres.outlet import PostgresOutlet
 from belvedere.errors import BelvedereError
 from belvedere.settings import ProjectSettings, Sink
+from belvedere.store import open_store
 from belvedere.workbench import Workbench
 
 SCRIPT = """
@@ -47,8 +49,13 @@ def lost_then_sent_again(executor: Any, project: ProjectSettings, store: str, lo
     wb.close()
     assert [i for i, *_ in rows("GotHot")] == [1, 2]
     lose()
-    from belvedere.store import open_store
-
+    before_last = open_store(url)
+    transaction = before_last.begin()  # as of a run that has committed more than it could send
+    last = before_last.last_epoch()
+    assert last is not None
+    sequences = {**last.extra["sequences"], "Hot$changes": last.extra["sequences"]["Hot$changes"] + 1}
+    transaction.commit(replace(last, epoch=last.epoch + 1, extra={**last.extra, "sequences": sequences}))
+    before_last.close()
     for name, kept in (("Hot", "export Hot"), ("GotHot", "GotHot")):
         with pytest.raises(BelvedereError) as caught:
             Workbench(SCRIPT, url, spark=executor, project=project)
@@ -98,6 +105,17 @@ def test_a_table_of_postgres_that_is_gone(executor: Any, tmp_path: Path, postgre
 
     store = f"sqlite:///{tmp_path}/s.db"
     lost_then_sent_again(executor, project, store, lose, lambda table: ask(f'SELECT id, temp FROM "{table}"'))
+
+
+@pytest.mark.postgres
+def test_a_table_of_postgres_that_goes_while_a_run_writes_it(postgres_url: str) -> None:
+    outlet = PostgresOutlet(Outgoing(Sink("out", "postgres", options={"url": postgres_url}), "T", "s"))
+    assert outlet.reached() is None
+    outlet.write(iter([events(v=pa.array([1]))]))
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        connection.execute('DROP TABLE "T"')
+    with pytest.raises(BelvedereError, match='B6212: sink "out" has lost events of "T": its table is gone'):
+        outlet.write(iter([events(v=pa.array([2]))]))
 
 
 def test_a_table_of_delta_that_was_put_back(executor: Any, tmp_path: Path) -> None:

@@ -102,9 +102,27 @@ def test_types(spark: Any, tmp_path: Path, shop: Served, read: str) -> None:
 
 
 def test_a_value_that_does_not_fit(spark: Any, tmp_path: Path, shop: Served) -> None:
-    shop.run("CREATE TABLE payments (id bigint, free numeric)", "INSERT INTO payments VALUES (1, 1e25)")
+    values = "(1, 1e20), (2, 1.555), (3, 1.5)"
+    shop.run("CREATE TABLE payments (id bigint, free numeric(30, 5))", f"INSERT INTO payments VALUES {values}")
     made = loop(spark, tmp_path, shop, 'id = "BIGINT", free = "DECIMAL(12, 2)"', 'increasing = "id"')
+    made.once()
+    assert rows(made) == [(3, Decimal("1.50"))]
+    assert sorted(str(r["reason"]) for r in made.rows("_belvedere_rejected")) == [
+        'column "free": 1.55500 has more digits than DECIMAL(12, 2) keeps',
+        'column "free": 100000000000000000000.00000 is not of type DECIMAL(12, 2)',
+    ]
+    shop.run("ALTER TABLE payments ALTER free TYPE numeric", "INSERT INTO payments VALUES (4, 1e25)")
     with pytest.raises(BelvedereError, match=r'B6251.*table "Payments" of source "shop" cannot be read'):
+        made.once()  # Spark's reader of JDBC has 38 digits, 18 of them behind the point
+
+
+@pytest.mark.parametrize(("kind", "value"), [("timestamptz", "infinity"), ("date", "infinity"), ("double precision", "NaN")])
+def test_a_value_behind_which_nothing_grows(spark: Any, tmp_path: Path, shop: Served, kind: str, value: str) -> None:
+    shop.run(f"CREATE TABLE payments (id bigint, v {kind})", f"INSERT INTO payments VALUES (1, '{value}')")
+    made = loop(spark, tmp_path, shop, 'id = "BIGINT"', 'increasing = "v"')
+    with pytest.raises(
+        BelvedereError, match=r'B6250: column "v" of table "Payments" has the value .* behind which nothing grows'
+    ):
         made.once()
 
 

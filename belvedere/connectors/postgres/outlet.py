@@ -19,6 +19,7 @@ import pyarrow as pa
 from psycopg import sql
 
 from belvedere.connectors.connector import Outgoing
+from belvedere.connectors.lost import lost_events
 from belvedere.connectors.postgres.fitting import Fit, fits_of, misfit_of
 from belvedere.connectors.writing import plain_json
 from belvedere.errors import BelvedereError, fail
@@ -53,6 +54,7 @@ class PostgresOutlet:
         self._connection: psycopg.Connection[Any] | None = None
         self._fits: Mapping[str, Fit] = {}
         """The columns that have another type in the table."""
+        self._was_there = False
 
     def reached(self) -> int | None:
         """The number of the last event in the table; None where there is none. Raises B6220, B6221."""
@@ -68,6 +70,7 @@ class PostgresOutlet:
                 asked = sql.SQL("SELECT seq FROM {} WHERE store = %s AND target = %s").format(marks)
                 found = self._connection.execute(asked, self._name).fetchone()
                 is_there = self._is_there(self.name)
+        self._was_there = is_there
         return int(found[0]) if found is not None and is_there else None
 
     @property
@@ -139,6 +142,9 @@ class PostgresOutlet:
         """The table, and an index of its key, where it is missing."""
         if self._is_there(self.name):
             return
+        if self._was_there:
+            raise lost_events(self.sink, self.outgoing.target, "its table is gone")
+        self._was_there = True
         declared = sql.SQL(", ").join(map(_declared, fields))
         connection.execute(sql.SQL("CREATE TABLE {} ({})").format(self.table, declared))
         if self.key:

@@ -17,19 +17,21 @@ from belvedere.functions.types import type_text
 from belvedere.schema import Column
 
 T = pa.types
+_BOOLEANS = {b"t": True, b"true": True, b"f": False, b"false": False}
 Text = bytes | None
+MISFITS = (pa.ArrowException, ValueError, KeyError)
 
 
 def column_of(texts: Sequence[Text], column: Column) -> tuple[pa.Array, dict[int, str]]:
     """The values, NULL where one has no place; and by place why not."""
     try:
         return _cast(texts, column.type), {}
-    except (pa.ArrowException, ValueError):
+    except MISFITS:
         values, misfits = list[Any](), dict[int, str]()
         for place, text in enumerate(texts):
             try:
                 values.append(_cast([text], column.type)[0].as_py())
-            except (pa.ArrowException, ValueError) as error:
+            except MISFITS as error:
                 values.append(None)
                 misfits[place] = f'column "{column.name}": {_why(text or b"", column.type, error)}'
         return pa.array(values, column.type), misfits
@@ -43,7 +45,7 @@ def _why(text: bytes, type_: pa.DataType, error: Exception) -> str:
 
 def _cast(values: Sequence[Text], type_: pa.DataType) -> pa.Array:
     if T.is_boolean(type_):
-        return pa.array([None if t is None else t in (b"t", b"true") for t in values], type_)
+        return pa.array([None if t is None else _BOOLEANS[t] for t in values], type_)
     if T.is_floating(type_):
         return pa.array([None if t is None else float(t) for t in values], type_)
     if T.is_binary(type_):

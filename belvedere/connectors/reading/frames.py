@@ -19,7 +19,7 @@ from belvedere.connectors.reading.columns import ambiguous_member, unknown_colum
 from belvedere.connectors.reading.csv_text import said_twice
 from belvedere.connectors.reading.formats import Reading, csv_header, delimiter_of, first_line, format_of, has_header
 from belvedere.connectors.reading.marks import without_marks
-from belvedere.connectors.reading.parquet import parquet_schema
+from belvedere.connectors.reading.parquet import PLACES, parquet_schema
 from belvedere.connectors.reading.pieces import Piece, cut, ends, packed, task_of, what_is_wrong
 from belvedere.connectors.reading.records import READ_ERRORS, RECORDS, first_csv_record
 from belvedere.connectors.reading.rows import csv_rows, json_rows, typed_rows
@@ -61,7 +61,11 @@ def _told(reading: Reading, file: SourceFile, format_: str) -> tuple[str, ...] |
                 reading.reject(file.path, f'has the column "{next(iter(new))}", which its table has not')
                 return None
         if format_ == "parquet":
-            return parquet_schema(file.path, {c.name.casefold() for c in reading.columns})
+            found = parquet_schema(file.path, {c.name.casefold() for c in reading.columns})
+            if len(found) == len(PLACES):
+                reading.reject(file.path, "has none of its table's columns")
+                return None
+            return found
         if format_ == "csv":
             delimiter = delimiter_of(file.path, reading.options)
             first = first_csv_record(file.path, delimiter)

@@ -16,7 +16,9 @@ import pyarrow.parquet as pq
 
 from belvedere.connectors.reading.long_lines import too_long
 from belvedere.connectors.reading.records import FAULT, FILE, LIMIT, LINE, open_file
+from belvedere.decimals import DIGITS
 
+T = pa.types
 PLACES = (pa.field(FILE, pa.string()), pa.field(LINE, pa.int64()), pa.field(FAULT, pa.string()))
 MOST_ROWS, BATCH_BYTES = 65_536, 64 << 20
 """Rows and bytes that are read together."""
@@ -26,7 +28,13 @@ _PLAIN = {
     pa.uint32(): pa.int64(),
     pa.uint64(): pa.decimal128(20, 0),
     pa.float16(): pa.float32(),
+    pa.string_view(): pa.string(),
+    pa.binary_view(): pa.binary(),
+    pa.date64(): pa.date32(),
 }
+_LISTS = (T.is_list, T.is_large_list, T.is_fixed_size_list, T.is_list_view, T.is_large_list_view)
+_MOST = {"s": (2**63 - 1) // 1_000_000, "ms": (2**63 - 1) // 1_000}
+"""Numbers of a unit beyond which there are no microseconds in 64 bits."""
 
 
 def parquet_schema(path: str, names: Collection[str]) -> pa.Schema:
@@ -48,14 +56,15 @@ def parquet_records(
         for batch in file.iter_batches(_batch_rows(file.metadata), row_groups=groups, columns=columns):
             batch.validate(full=True)  # a damaged file may hold any bytes as text
             long = pa.array(_bytes_of_rows(batch) > limit)
-            table = plain_types(pa.Table.from_batches([batch]).select(columns))
+            whole, lost = without_lost_times(batch)
+            table = plain_types(pa.Table.from_batches([whole]).select(columns))
             size = table.num_rows
             if long.true_count:
                 table = pa.table({n: pc.if_else(long, pa.scalar(None, table[n].type), table[n]) for n in columns})
             places = [
                 pa.array([name]).take(pa.array(np.zeros(size, dtype=np.int64))),
                 pa.array(np.arange(first, first + size)),
-                pc.if_else(long, pa.scalar(too_long("the row"), pa.string()), pa.scalar(None, pa.string())),
+                pc.if_else(long, pa.scalar(too_long("the row"), pa.string()), lost),
             ]
             yield from pa.table([*table.columns, *places], schema=schema).combine_chunks().to_batches()
             first += size
@@ -72,21 +81,69 @@ def _bytes_of_rows(batch: pa.RecordBatch) -> npt.NDArray[np.int64]:
     """The bytes of text and binary values of each row, those within lists and structs not counted."""
     found = np.zeros(batch.num_rows, np.int64)
     for column in batch.columns:
-        values = column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
-        if pa.types.is_string(values.type) or pa.types.is_binary(values.type) or pa.types.is_large_string(values.type):
+        values = column.dictionary_decode() if T.is_dictionary(column.type) else column
+        if values.type in (pa.string_view(), pa.binary_view()):
+            values = values.cast(plain_type(values.type))
+        if T.is_string(values.type) or T.is_binary(values.type) or T.is_large_string(values.type):
             found += pc.fill_null(pc.binary_length(values), 0).to_numpy(zero_copy_only=False).astype(np.int64)
     return found
 
 
+def without_lost_times(batch: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.Array]:
+    """The rows with NULL for times that are no microseconds, and for each row why: such a time would be another one."""
+    lost = pa.nulls(batch.num_rows, pa.string())
+    for place, field in enumerate(batch.schema):
+        if not T.is_timestamp(field.type) or field.type.unit == "us":
+            continue
+        column = batch.column(place)
+        numbers = pc.fill_null(column.cast(pa.int64()), 0).to_numpy(zero_copy_only=False)
+        most = _MOST.get(field.type.unit)
+        bad = pa.array(numbers % 1000 != 0 if most is None else np.abs(numbers) > most)
+        if not bad.true_count:
+            continue
+        texts = column.cast(pa.string()) if most is None else column.cast(pa.int64()).cast(pa.string())
+        wanted = "has more digits than a TIMESTAMP keeps" if most is None else "is no TIMESTAMP"
+        said = pc.binary_join_element_wise(f'column "{field.name}":', texts, wanted, " ")
+        lost = pc.if_else(pc.and_(bad, pc.is_null(lost)), said, lost)
+        batch = batch.set_column(place, field, pc.if_else(bad, pa.scalar(None, field.type), column))
+    return batch, lost
+
+
 def plain_types(table: pa.Table) -> pa.Table:
-    """The table with types that Spark has: no dictionaries, no unsigned integers, microseconds in UTC."""
-    return pa.table([_plain(column) for column in table.columns], names=table.column_names)
+    """The table with types that Spark has: no dictionaries, no unsigned integers, no views, microseconds in UTC.
+
+    Decimals with more digits than a DECIMAL has are texts, to be judged as such. Raises where a value would be another one.
+    """
+    columns = [c if (plain := plain_type(c.type)) == c.type else _plain(c, plain) for c in table.columns]
+    return pa.table(columns, names=table.column_names)
 
 
-def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    type_ = column.type
-    if pa.types.is_dictionary(type_):
-        return _plain(column.cast(type_.value_type))
-    if pa.types.is_timestamp(type_):
-        return column.cast(pa.timestamp("us", tz="UTC"), safe=False)
-    return column.cast(_PLAIN[type_]) if type_ in _PLAIN else column
+def _plain(column: pa.ChunkedArray, type_: pa.DataType) -> pa.ChunkedArray:
+    if isinstance(column.type, pa.BaseExtensionType):
+        column = pa.chunked_array([c.storage for c in column.chunks], column.type.storage_type)
+    if T.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    return column.cast(type_)
+
+
+def plain_type(type_: pa.DataType) -> pa.DataType:
+    """What a type of a file is read as."""
+    if isinstance(type_, pa.BaseExtensionType):
+        return plain_type(type_.storage_type)
+    if T.is_dictionary(type_):
+        return plain_type(type_.value_type)
+    if T.is_timestamp(type_):
+        return pa.timestamp("us", tz="UTC")
+    if T.is_decimal(type_):
+        return pa.string() if type_.precision > DIGITS else pa.decimal128(type_.precision, type_.scale)
+    if T.is_time(type_):
+        return pa.string()
+    if T.is_fixed_size_binary(type_):
+        return pa.binary()
+    if T.is_map(type_):
+        return pa.map_(plain_type(type_.key_type), type_.item_field.with_type(plain_type(type_.item_type)))
+    if any(is_kind(type_) for is_kind in _LISTS):
+        return pa.list_(type_.value_field.with_type(plain_type(type_.value_type)))
+    if T.is_struct(type_):
+        return pa.struct([f.with_type(plain_type(f.type)) for f in type_])
+    return _PLAIN.get(type_, type_)

@@ -14,12 +14,22 @@ from operator import or_
 from typing import Any
 
 import pyarrow as pa
-from pyspark.errors import AnalysisException
 from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from belvedere.connectors.reading.formats import time_formats
+from belvedere.connectors.reading.judged import (
+    differs,
+    joined,
+    judged,
+    lost_time,
+    misfit,
+    rounded,
+    text_reasons,
+    text_value,
+    wider,
+)
 from belvedere.connectors.reading.records import BAD, FAULT, FIELDS, FILE, LINE, TEXT
 from belvedere.functions.types import quote, type_text
 from belvedere.schema import CONTROL, MONTHS, TIMESTAMP, Column
@@ -33,6 +43,7 @@ LONGEST_TEXT = 10_000
 _HIGH, _LOW = r"\\u[dD][89abAB][0-9a-fA-F]{2}", r"\\u[dD][c-fC-F][0-9a-fA-F]{2}"
 LONE_SURROGATE = rf"(?<!\\)(?:\\\\)*(?:{_HIGH}(?!{_LOW})|(?<!{_HIGH}){_LOW})"
 """An escape of half a character in a JSON text: no text has it, though Spark would read it as `?`."""
+MAYBE_LOST = r"[.,]\d{6}\d*[1-9]|\d-\d{1,2}[T ]+\d"
 PLACE = (FILE, LINE, TEXT)
 
 
@@ -44,23 +55,25 @@ def json_rows(raw: DataFrame, columns: Sequence[Column], options: Mapping[str, A
         parse["timestampFormat"] = formats[0]
     # one format is Spark's own option, also within objects; of several each is tried on the text of a time
     apart = [c for c in columns if len(formats) > 1 and c.type == TIMESTAMP]
-    types = {c.name: "STRING" if c in apart else type_text(c.type) for c in columns}
+    short = [c for c in columns if c.type in (pa.int8(), pa.int16())]  # Spark takes what is left of a larger number
+    types = {c.name: "STRING" if c in apart else "BIGINT" if c in short else type_text(c.type) for c in columns}
     schema = ", ".join(f"{quote(n)} {t}" for n, t in types.items()) + f", {CORRUPT} STRING"
     parsed = raw.withColumn(RECORD, F.from_json(F.col(TEXT), schema, parse))
     given = {c.name: F.col(RECORD).getField(c.name) for c in columns}
     member = given | {c.name: _time(given[c.name], formats) for c in apart}
+    member |= {c.name: given[c.name].try_cast(type_text(c.type)) for c in short}
     # Spark reads the first JSON value of a text and ignores what follows: look again where something may follow
     suspicious = F.col(TEXT).rlike(r"\}\s*[^,\]}\s]") | ~F.col(TEXT).rlike(r"(?s)^\s*\{.*\}\s*$")
     elements = F.from_json(F.concat(F.lit("["), F.col(TEXT), F.lit("]")), "ARRAY<STRING>")
     followed = suspicious & (F.coalesce(F.size(elements), F.lit(0)) != 1)
     broken = F.col(RECORD).isNull() | F.col(RECORD).getField(CORRUPT).isNotNull() | followed
     times = [_cast_reason(given[c.name], member[c.name], c, given[c.name], formats) for c in apart]
+    short_reasons = [misfit(given[c.name], member[c.name], c, given[c.name].cast("string")) for c in short]
     fixed = [c for c in columns if pa.types.is_decimal(c.type)]
     # not by a text of the member: Spark's texts of numbers have passed through a double
-    whole = F.from_json(F.col(TEXT), ", ".join(f"{quote(c.name)} {_widest(c.type)}" for c in fixed)) if fixed else F.lit(None)
-    exact = [(whole.getField(c.name), c) for c in fixed]
-    decimals = [_rounded(F.regexp_replace(value.cast("STRING"), "0+$", ""), value, member[c.name], c) for value, c in exact]
-    misfits = F.coalesce(_joined([*times, *decimals]), _null_reasons(member, columns))
+    decimals = _lost_digits(fixed, member)
+    lost = _lost_times([c for c in columns if pa.types.is_date(c.type) or (pa.types.is_timestamp(c.type) and not formats)])
+    misfits = F.coalesce(joined([*times, *short_reasons, *decimals, *lost]), null_reasons(member, columns))
     if options.get("new_columns") == "reject":
         known = F.array(*map(F.lit, [CONTROL, *member]))
         new = F.array_except(F.json_object_keys(F.col(TEXT)), known)
@@ -72,6 +85,30 @@ def json_rows(raw: DataFrame, columns: Sequence[Column], options: Mapping[str, A
     )
     reason = reason.when(broken, F.lit(NOT_JSON)).otherwise(misfits)
     return _finish(parsed, member, columns, reason)
+
+
+def _lost_digits(columns: Sequence[Column], member: Mapping[str, SparkColumn]) -> list[SparkColumn]:
+    """The reasons where numbers in JSON have more digits than their columns keep."""
+    if not columns:
+        return []
+    kinds = {c.name: wider(c.type) for c in columns}
+    exact = [F.from_json(F.col(TEXT), ", ".join(f"{quote(n)} {k[i]}" for n, k in kinds.items())) for i in (0, 1)]
+    reasons = []
+    for c in columns:
+        values = [(e.getField(c.name), kind) for e, kind in zip(exact, kinds[c.name], strict=True)]
+        lost = F.coalesce(*(differs(value, member[c.name], kind) for value, kind in values))
+        text = F.regexp_replace(F.coalesce(*(value.cast("STRING") for value, _ in values)), "0+$", "")
+        reasons.append(rounded(text, lost, c))
+    return reasons
+
+
+def _lost_times(columns: Sequence[Column]) -> list[SparkColumn]:
+    """The reasons where times in JSON have more than their columns keep: texts are looked at again where that may be."""
+    if not columns:
+        return []
+    suspicious = F.col(TEXT).rlike(MAYBE_LOST)
+    texts = F.from_json(F.col(TEXT), ", ".join(f"{quote(c.name)} STRING" for c in columns))
+    return [F.when(suspicious, reason) for c in columns for reason in lost_time(texts.getField(c.name), c)]
 
 
 def csv_rows(raw: DataFrame, columns: Sequence[Column], header: Sequence[str], options: Mapping[str, Any]) -> DataFrame:
@@ -89,10 +126,12 @@ def csv_rows(raw: DataFrame, columns: Sequence[Column], header: Sequence[str], o
         if "null" in options:
             text = F.nullif(text, F.lit(str(options["null"])))
         member[c.name] = _from_text(text, c, options)
-        reasons.append(_cast_reason(text, member[c.name], c, text, time_formats(options, "csv")))
-        if pa.types.is_decimal(c.type):
-            reasons.append(_rounded(text, text.try_cast(_widest(c.type)), member[c.name], c))
-    misfits = F.coalesce(_joined(reasons), _null_reasons(member, columns))
+        formats = time_formats(options, "csv")
+        if c.type == TIMESTAMP and formats:
+            reasons.append(_cast_reason(text, member[c.name], c, text, formats))
+        else:
+            reasons += text_reasons(text, member[c.name], c)
+    misfits = F.coalesce(joined(reasons), null_reasons(member, columns))
     reason = (
         _fault().when(F.col(BAD), F.lit("is not UTF-8")).when(F.col(FIELDS).isNull(), F.lit("has a quote that never closes"))
     )
@@ -106,37 +145,19 @@ def typed_rows(raw: DataFrame, columns: Sequence[Column]) -> DataFrame:
     member: dict[str, SparkColumn] = {}
     reasons = []
     for c in columns:
-        field, wanted = present.get(c.name.casefold()), type_text(c.type)
+        field = present.get(c.name.casefold())
         if field is None:
-            member[c.name] = F.lit(None).cast(wanted)
+            member[c.name] = F.lit(None).cast(type_text(c.type))
             continue
-        value = F.col(quote(field.name))
-        if field.dataType.simpleString().casefold() == wanted.replace(": ", ":").replace(", ", ",").replace("`", "").casefold():
-            member[c.name] = value
-            continue
-        is_nested = field.dataType.typeName() in ("struct", "array", "map")
-        text = F.to_json(value) if is_nested else value.cast("string")
-        # Spark casts structs by position: JSON finds their fields by name
-        how = F.from_json(text, wanted, {"mode": "PERMISSIVE"}) if is_nested else value.try_cast(wanted)
-        how = text if is_nested and wanted == "STRING" else how
-        member[c.name] = how if _is_sound(raw, how) else F.lit(None).cast(wanted)
-        reasons.append(_cast_reason(value, member[c.name], c, text))
-    reason = _fault().otherwise(F.coalesce(_joined(reasons), _null_reasons(member, columns)))
+        member[c.name], reason = judged(raw, F.col(quote(field.name)), field.dataType, c)
+        reasons.append(reason)
+    reason = _fault().otherwise(F.coalesce(joined(reasons), null_reasons(member, columns)))
     everything = F.to_json(F.struct(*[F.col(quote(f.name)) for f in present.values()])) if present else F.lit("{}")
     return _finish(raw.withColumn(TEXT, everything), member, columns, reason)
 
 
 def _fault() -> SparkColumn:
     return F.when(F.col(FAULT).isNotNull(), F.col(FAULT))
-
-
-def _is_sound(raw: DataFrame, expression: SparkColumn) -> bool:
-    """Whether Spark knows such a conversion at all."""
-    try:
-        raw.select(expression)
-    except AnalysisException:
-        return False
-    return True
 
 
 def collectable(rows: DataFrame) -> DataFrame:
@@ -147,13 +168,9 @@ def collectable(rows: DataFrame) -> DataFrame:
 
 def _from_text(text: SparkColumn, column: Column, options: Mapping[str, Any]) -> SparkColumn:
     wanted = type_text(column.type)
-    if wanted.startswith(("STRUCT", "ARRAY", "MAP")):
-        return F.from_json(text, wanted)
-    if wanted == "STRING":
-        return text
     if wanted == "TIMESTAMP" and (formats := time_formats(options, "csv")):
         return _time(text, formats)
-    return text.try_cast(wanted)
+    return text_value(text, column)
 
 
 def _time(text: SparkColumn, formats: Sequence[str]) -> SparkColumn:
@@ -164,32 +181,15 @@ def _time(text: SparkColumn, formats: Sequence[str]) -> SparkColumn:
 def _cast_reason(
     value: SparkColumn, cast: SparkColumn, column: Column, text: SparkColumn, formats: Sequence[str] = ()
 ) -> SparkColumn:
-    wanted = f"is not of type {type_text(column.type)}"
-    if formats and column.type == TIMESTAMP:
-        wanted = f"is no time of the form {' or '.join(formats)} (timestamp_format)"
-    said = F.concat(F.lit(f'column "{column.name}": '), F.substring(text, 1, 200), F.lit(f" {wanted}"))
-    return F.when(value.isNotNull() & cast.isNull(), said)
+    is_time = formats and column.type == TIMESTAMP
+    form = f"is no time of the form {' or '.join(formats)} (timestamp_format)" if is_time else ""
+    return misfit(value, cast, column, text, form)
 
 
-def _widest(type_: pa.Decimal128Type) -> str:
-    """The decimal type with as many digits before the point and as many as can be after it."""
-    return f"DECIMAL(38, {38 - (type_.precision - type_.scale)})"
-
-
-def _rounded(text: SparkColumn, exact: SparkColumn, cast: SparkColumn, column: Column) -> SparkColumn:
-    """The reason where a decimal has more digits after the point than its column: Spark would round it."""
-    said = F.concat(
-        F.lit(f'column "{column.name}": '),
-        F.substring(text, 1, 200),
-        F.lit(f" has more digits than {type_text(column.type)} keeps"),
-    )
-    return F.when(cast.isNotNull() & exact.isNotNull() & (exact != cast), said)
-
-
-def _null_reasons(member: Mapping[str, SparkColumn], columns: Sequence[Column]) -> SparkColumn:
+def null_reasons(member: Mapping[str, SparkColumn], columns: Sequence[Column]) -> SparkColumn:
     nulls = [F.when(member[c.name].isNull(), F.lit(f'column "{c.name}" is NULL')) for c in columns if not c.nullable]
     times = [F.when(_is_beyond(member[c.name], c.type), F.lit(beyond(c.name))) for c in columns if has_times(c.type)]
-    return _joined([*nulls, *times])
+    return joined([*nulls, *times])
 
 
 def _is_beyond(value: SparkColumn, type_: pa.DataType) -> SparkColumn:
@@ -206,10 +206,6 @@ def _is_beyond(value: SparkColumn, type_: pa.DataType) -> SparkColumn:
         return F.coalesce((days < F.lit(FIRST // DAY)) | (days > F.lit(LAST // DAY)), F.lit(False))
     instant = F.unix_micros(value.cast("TIMESTAMP"))
     return F.coalesce((instant < F.lit(FIRST)) | (instant > F.lit(LAST)), F.lit(False))
-
-
-def _joined(reasons: Sequence[SparkColumn]) -> SparkColumn:
-    return F.nullif(F.concat_ws("; ", *reasons), F.lit("")) if reasons else F.lit(None).cast("string")
 
 
 def _sent(value: SparkColumn, column: Column) -> SparkColumn:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime, time
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -53,29 +55,35 @@ def rows_of(values: Sequence[bytes], read: Callable[[bytes], Any], columns: Sequ
 
 def column_of(values: Sequence[Any], column: Column, refused: dict[int, str]) -> pa.Array:
     """The values as the column has them; a row whose value does not fit is refused."""
-    fitted = [_fitted(v, column.type) for v in values]
     try:
+        fitted = [_fitted(v, column.type) for v in values]
         made = pa.array(fitted, column.type)
     except MISFITS:
-        made = pa.array([_alone(v, n, column, refused) for n, v in enumerate(fitted)], column.type)
+        fitted = [_alone(v, n, column, refused) for n, v in enumerate(values)]
+        made = pa.array(fitted, column.type)
     if not column.nullable:
         for place, value in enumerate(fitted):
-            if value is None:
+            if value is None and values[place] is None:
                 refused.setdefault(place, f'column "{column.name}" is NULL')
     return made
 
 
 def _alone(value: Any, place: int, column: Column, refused: dict[int, str]) -> Any:
+    """A value as Arrow takes it; None where it does not fit, which is told."""
     try:
-        pa.array([value], column.type)
+        fitted = _fitted(value, column.type)
+        pa.array([fitted], column.type)
     except MISFITS:
         refused.setdefault(place, f'column "{column.name}": {str(value)[:200]} is not of type {type_text(column.type)}')
         return None
-    return value
+    return fitted
 
 
 def _fitted(value: Any, type_: pa.DataType) -> Any:
-    """What Arrow takes for a type: maps as pairs, UUIDs and other values as text where the column is text."""
+    """What Arrow takes for a type: maps as pairs, UUIDs and other values as text where the column is text.
+
+    Raises ValueError or TypeError where Arrow would take it, and make another value of it.
+    """
     if value is None:
         return None
     if T.is_map(type_) and isinstance(value, Mapping):
@@ -90,4 +98,22 @@ def _fitted(value: Any, type_: pa.DataType) -> Any:
             if isinstance(value, dict | list | bool)
             else str(value)
         )
+    return _exact(value, type_)
+
+
+def _exact(value: Any, type_: pa.DataType) -> Any:
+    """A number or a time as a value of the type: whole, as files are judged."""
+    if isinstance(value, bool) and not T.is_boolean(type_):
+        raise TypeError("a boolean is none")
+    if T.is_integer(type_) and isinstance(value, float | Decimal):
+        if value != int(value):
+            raise ValueError("a whole number is wanted")
+        return int(value)
+    if T.is_decimal(type_) and isinstance(value, float):
+        return Decimal(repr(value))
+    if T.is_date(type_):
+        if isinstance(value, datetime) and value.time().replace(tzinfo=None) == time():
+            return value.date()
+        if isinstance(value, datetime | int | float | Decimal):
+            raise ValueError("a date is wanted")
     return value
