@@ -61,21 +61,30 @@ class Delivery:
 
 @dataclass(frozen=True)
 class Cursor:
-    """How far an export has come: the last event that needs no sending, the last that was sent, and how often all were sent again."""
+    """How far an export has come: the last event that needs no sending, the last that was sent, and how often all were sent again.
+
+    `store` is the name by which the sink knows the store: a copy has another one, under which nothing was sent.
+    """
 
     done: int = 0
     sent: int = 0
     again: int = 0
+    store: str = ""
 
     @classmethod
     def of_document(cls, text: str | None) -> Cursor:
         """What the store has noted."""
         found = json.loads(text) if text else {}
-        return cls(int(found.get("seq", 0)), int(found.get("sent", 0)), int(found.get("again", 0)))
+        done, sent, again = (int(found.get(name, 0)) for name in ("seq", "sent", "again"))
+        return cls(done, sent, again, str(found.get("store", "")))
+
+    def of_store(self, name: str) -> Cursor:
+        """The same, of a store that sinks know by this name."""
+        return self if self.store == name else replace(self, sent=0, store=name)
 
     def document(self, epoch: int) -> str:
         """What the store notes after this epoch."""
-        return json.dumps({"seq": self.done, "epoch": epoch, "sent": self.sent, "again": self.again})
+        return json.dumps({"seq": self.done, "epoch": epoch, "sent": self.sent, "again": self.again, "store": self.store})
 
 
 @dataclass
@@ -94,7 +103,8 @@ class Exports:
     def __init__(self, catalog: Catalog, sinks: Mapping[str, Sink], store: Store):
         self.store = store
         self.deliveries = tuple(_delivery(e, catalog, sinks) for e in catalog.exports) if sinks else ()
-        self.cursors = {d.cursor: Cursor.of_document(store.document(d.cursor)) for d in self.deliveries}
+        self._name = identity_of(store).sinks if self.deliveries else ""
+        self.cursors = {d.cursor: Cursor.of_document(store.document(d.cursor)).of_store(self._name) for d in self.deliveries}
         self._plain = [d for d in self.deliveries if not opens_outlets(d.sink.connector)]
         self._lines = [*self._open([d for d in self.deliveries if opens_outlets(d.sink.connector)])]
         self._notices: list[str] = []
@@ -105,9 +115,8 @@ class Exports:
         for delivery in deliveries:
             by_sink.setdefault(delivery.sink.name, []).append(delivery)
         for own in by_sink.values():
-            store = identity_of(self.store).sinks
             outgoings = [
-                Outgoing(d.sink, d.export.target, store, d.key, d.relation, self.cursors[d.cursor].again, self.store)
+                Outgoing(d.sink, d.export.target, self._name, d.key, d.relation, self.cursors[d.cursor].again, self.store)
                 for d in own
             ]
             for places, outlet in open_outlets(outgoings):

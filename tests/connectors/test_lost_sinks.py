@@ -23,6 +23,7 @@ from belvedere.connectors.postgres.outlet import PostgresOutlet
 from belvedere.errors import BelvedereError
 from belvedere.settings import ProjectSettings, Sink
 from belvedere.store import open_store
+from belvedere.store.identity import IDENTITY, identity_of
 from belvedere.workbench import Workbench
 
 SCRIPT = """
@@ -116,6 +117,24 @@ def test_a_table_of_postgres_that_goes_while_a_run_writes_it(postgres_url: str) 
         connection.execute('DROP TABLE "T"')
     with pytest.raises(BelvedereError, match='B6212: sink "out" has lost events of "T": its table is gone'):
         outlet.write(iter([events(v=pa.array([2]))]))
+
+
+def test_a_copy_of_a_store_is_another_one_to_sinks(executor: Any, tmp_path: Path) -> None:
+    """It sends what comes after the backup, under a name of its own: nothing is lost."""
+    project = ProjectSettings(tmp_path, sinks={"out": Sink("out", "delta", tmp_path / "lake")})
+    wb = Workbench(SCRIPT, f"sqlite:///{tmp_path}/s.db", spark=executor, project=project)
+    heat(wb, 1)
+    url = wb.engine.store.url
+    wb.close()
+    store = open_store(url)
+    store.set_document(IDENTITY, replace(identity_of(store), sinks="a copy").text)
+    store.close()
+    wb = Workbench(SCRIPT, url, spark=executor, project=project)
+    heat(wb, 2)
+    wb.restart()
+    found = pa.table(deltalake.DeltaTable(tmp_path / "lake" / "GotHot").scan().read_all()).to_pylist()
+    assert sorted(r["id"] for r in found) == [1, 2]
+    wb.close()
 
 
 def test_a_table_of_delta_that_was_put_back(executor: Any, tmp_path: Path) -> None:
