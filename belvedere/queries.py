@@ -32,6 +32,7 @@ def sql(spark: SparkSession, text: str, **tables: Any) -> DataFrame:
     A frame is a DataFrame of Spark, pandas or Polars, a Table or RecordBatch of Arrow, or what else offers Arrow's PyCapsule interface.
     Rows enter windows of SPL in the order of the frame. Raises `BelvedereError` where a query with windows is wrong, or a frame is none.
     """
+    from belvedere.connectors.into_spark import into_spark
     from belvedere.lang.window_by.parser import mentions_window_by
     from belvedere.spark.given_frames import spark_frame
     from belvedere.spark.window_by.run import sql as run
@@ -45,7 +46,7 @@ def sql(spark: SparkSession, text: str, **tables: Any) -> DataFrame:
     columns = {name: [Column(f.name, f.type) for f in table.schema] for name, table in rows.items()}
     catalog, template = compile_query(text, columns)
     answer = answer_template(spark, catalog, template, {i: rows[t.name] for i, t in catalog.inputs.items() if t.name in rows})
-    return spark.createDataFrame(answer)
+    return into_spark(spark, answer)
 
 
 def compile_query(

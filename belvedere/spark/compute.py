@@ -22,6 +22,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from belvedere.catalog import Catalog
+from belvedere.connectors.into_spark import into_spark
 from belvedere.engine.rows import Memory, Rows, conform, fits_parquet
 from belvedere.engine.scratch import uri, write_frame
 from belvedere.engine.texts import PreparedStage
@@ -113,12 +114,12 @@ class SparkCompute:
         if table.num_rows <= self.small or not fits_parquet(table.schema):
             # one chunk: PySpark reads no further than the first batch of each slice, which may be empty, and no nested column of none
             whole = table.combine_chunks() if table.num_rows else table.schema.empty_table()
-            return unpacked(self.spark.createDataFrame(carried(whole)).coalesce(1), whole.schema)
+            return unpacked(into_spark(self.spark, carried(whole)).coalesce(1), whole.schema)
         return self._read((self._write(table.to_batches(), table.schema, max(1, table.num_rows // 8)),), table.schema)
 
     def _read(self, files: tuple[Path, ...], schema: pa.Schema) -> DataFrame:
         numbered = pa.schema([f.with_name(f"c{n}") for n, f in enumerate(schema)])
-        types = self.spark.createDataFrame(numbered.empty_table()).schema
+        types = into_spark(self.spark, numbered.empty_table()).schema
         # a filter that looks into a dictionary of more than 8 KB that lz4 has packed fails (parquet-java's #3478)
         reader = self.spark.read.schema(types).option("parquet.filter.dictionary.enabled", "false")
         return reader.parquet(*map(uri, files)).toDF(*schema.names)

@@ -9,6 +9,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
+from belvedere.connectors.into_spark import into_spark
 from belvedere.frames.given import frame_table
 
 
@@ -17,4 +18,4 @@ def spark_frame(spark: SparkSession, name: str, given: Any) -> DataFrame:
     if isinstance(given, DataFrame):
         return given
     table = frame_table(given, f'"{name}"')
-    return spark.createDataFrame(table)
+    return into_spark(spark, table)

@@ -6,28 +6,34 @@ rejected while reading. Keeps nothing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from sqlglot import exp
 
 from belvedere.activity import NOW
-from belvedere.catalog import Catalog, InputKind, QueryTemplate, View
+from belvedere.catalog import Catalog, Input, InputKind, QueryTemplate, View
+from belvedere.connectors.into_spark import into_spark
 from belvedere.connectors.reading.reader import Taken, read_files
 from belvedere.connectors.records import RejectedRow, SourceFile
 from belvedere.engine.epoch import EpochReport
-from belvedere.engine.ingest import stamp
+from belvedere.engine.ingest import UID_BITS, stamp, stamp_frame
 from belvedere.engine.rows import Rows
+from belvedere.engine.scratch import scratch_rows, uri
+from belvedere.errors import BelvedereError
+from belvedere.functions.types import quote
 from belvedere.plan.expressions import column
 from belvedere.plan.nodes import Expr, Filter, Item, Node, Project, TopK, Window
 from belvedere.schema import Column
 from belvedere.spark.batch import BatchAnswers, GivenRows, InputLog, run_batch
 from belvedere.spark.failures import WINDOW_HINTS, explain_query_failure
+from belvedere.spark.file_scans import UNREAD, scan_of
 from belvedere.spark.window_by.run import run_window_query
 
 QUERY = "query~"
@@ -44,13 +50,58 @@ class Answer:
 
 def query_template(spark: SparkSession, catalog: Catalog, template: QueryTemplate, paths: Mapping[str, Path]) -> Answer:
     """Answer a template without parameters over the files of the catalog's inputs (`paths` by input id)."""
-    taken = {}
-    for id_, table in catalog.inputs.items():
-        NOW.begin(f"reading {table.name}")
-        taken[id_] = read_table(spark, id_, paths[id_], [c for c in table.schema if not c.hidden])
-    NOW.begin("computing")
-    rows = answer_template(spark, catalog, template, {i: t.rows.table for i, t in taken.items()})
-    return Answer(rows, tuple(r for t in taken.values() for r in t.rejected))
+    tables = {i: (t.name, paths[i], [c for c in t.schema if not c.hidden]) for i, t in catalog.inputs.items()}
+    ordered = any(t.kind is InputKind.STREAM for t in catalog.inputs.values())  # windows of SPL: rows come in their order
+
+    def answer(taken: Mapping[str, Taken]) -> pa.Table:
+        now = datetime.now(UTC)
+        inputs, free = {i: replace(t, kind=InputKind.IMPORT) for i, t in catalog.inputs.items()}, 1
+        rows: dict[str, pa.Table | Rows] = {}
+        for id_, found in taken.items():
+            rows[id_], free = _stamped(found.rows, inputs[id_], free, now)
+        return _answer_of(spark, replace(catalog, inputs=inputs), template, partial(GivenRows, rows=rows, now=now), now)
+
+    return _over_files(spark, tables, answer, may_scan=not ordered)
+
+
+def _over_files(
+    spark: SparkSession,
+    tables: Mapping[str, tuple[str, Path, Sequence[Column]]],
+    answer: Callable[[Mapping[str, Taken]], pa.Table],
+    may_scan: bool = True,
+) -> Answer:
+    """The answer over tables in files by their ids: of Parquet files whose types fit by Spark's own scan, as long as it can read them."""
+    for scans in (True, False) if may_scan else (False,):
+        taken = {}
+        for id_, (name, path, columns) in tables.items():
+            NOW.begin(f"reading {name}")
+            taken[id_] = read_table(spark, id_, path, columns, scans)
+        NOW.begin("computing")
+        try:
+            return Answer(answer(taken), tuple(r for t in taken.values() for r in t.rejected))
+        except BelvedereError as error:
+            if not scans or UNREAD not in str(error.__cause__):
+                raise
+    raise AssertionError("the last try ends by itself")
+
+
+def _stamped(given: Rows, table: Input, first: int, now: datetime) -> tuple[pa.Table | Rows, int]:
+    """The rows of an input with all its columns, wherever they are, and the number that is free after them."""
+    names, schema = table.schema.names, table.schema.arrow
+    if given.frame is not None and not given.is_collected:
+        return Rows(frame=stamp_frame(given.frame, table, first, now).select(*map(quote, names)), schema=schema), first + (
+            1 << UID_BITS
+        )
+    if given.is_collected:
+        return stamp(given.table, table, first, now).select(names), first + given.num_rows
+
+    def stamped() -> Iterator[pa.RecordBatch]:
+        number = first
+        for batch in given.batches():
+            yield from stamp(pa.Table.from_batches([batch]), table, number, now).select(names).cast(schema).to_batches()
+            number += batch.num_rows
+
+    return scratch_rows(pa.RecordBatchReader.from_batches(schema, stamped())), first + given.num_rows
 
 
 def answer_template(
@@ -64,15 +115,26 @@ def answer_template(
     now = now or datetime.now(UTC)
     # rows are read once, so they only ever arrive
     inputs = {i: replace(t, kind=InputKind.IMPORT) for i, t in catalog.inputs.items()}
-    plan, ordered = with_position(template.plan)
-    view = View(QUERY, QUERY, plan, plan.schema)
-    whole = replace(catalog, inputs=inputs, views={**catalog.views, QUERY: view})
-    log = InputLog(whole, ends=True)
     first, arrivals = 1, {}
     for id_, given in tables.items():
         arrivals[id_] = stamp(given, inputs[id_], first, now)
         first += given.num_rows
-    log.add(EpochReport(1, now, arrivals=arrivals))
+
+    def log_of(whole: Catalog) -> InputLog:
+        log = InputLog(whole, ends=True)
+        log.add(EpochReport(1, now, arrivals=arrivals))
+        return log
+
+    return _answer_of(spark, replace(catalog, inputs=inputs), template, log_of, now)
+
+
+def _answer_of(
+    spark: SparkSession, catalog: Catalog, template: QueryTemplate, log_of: Callable[[Catalog], InputLog], now: datetime
+) -> pa.Table:
+    """The answer of a template over a log of the catalog's inputs, in its order."""
+    plan, ordered = with_position(template.plan)
+    whole = replace(catalog, views={**catalog.views, QUERY: View(QUERY, QUERY, plan, plan.schema)})
+    log = log_of(whole)
     with explain_query_failure():
         rows = run_batch(spark, whole, QUERY, log, now)
     if ordered:
@@ -97,18 +159,35 @@ def answer_plans(
 
 def query_window_by(spark: SparkSession, text: str, paths: Mapping[str, tuple[Path, Sequence[Column]]]) -> Answer:
     """Answer a WINDOW BY query over files: a path and its columns per table."""
-    taken = {name: read_table(spark, name, path, columns) for name, (path, columns) in paths.items()}
-    frames = {name: spark.createDataFrame(t.rows.table) for name, t in taken.items()}
-    with explain_query_failure(WINDOW_HINTS):
-        rows = run_window_query(spark, text, frames).toArrow()
-    return Answer(rows, tuple(r for t in taken.values() for r in t.rejected))
+
+    def answer(taken: Mapping[str, Taken]) -> pa.Table:
+        frames = {name: _frame(spark, t.rows) for name, t in taken.items()}
+        with explain_query_failure(WINDOW_HINTS):
+            return run_window_query(spark, text, frames).toArrow()
+
+    return _over_files(spark, {name: (name, *found) for name, found in paths.items()}, answer)
 
 
-def read_table(spark: SparkSession, table: str, path: Path, columns: Sequence[Column]) -> Taken:
-    """All rows of a file, or of the files of a directory in the order of their names."""
+def _frame(spark: SparkSession, rows: Rows) -> DataFrame:
+    """Rows that were read as a data frame."""
+    if rows.frame is not None and not rows.is_collected:
+        return rows.frame
+    if rows.files is None:
+        return into_spark(spark, rows.table)
+    return spark.read.parquet(*map(uri, rows.files)).toDF(*rows.schema.names)
+
+
+def read_table(spark: SparkSession, table: str, path: Path, columns: Sequence[Column], scans: bool = True) -> Taken:
+    """All rows of a file, or of the files of a directory in the order of their names; many are no rows in the driver.
+
+    `scans`: whether Spark may read files by itself.
+    """
     names = sorted(f for f in path.rglob("*") if f.is_file() and not f.name.startswith((".", "_"))) if path.is_dir() else [path]
     files = [_source_file(name) for name in names]
-    return read_files(spark, table, files, columns, {})
+    frame = scan_of(spark, files, columns) if scans else None
+    if frame is not None:
+        return Taken(Rows(frame=frame, schema=pa.schema([pa.field(c.name, c.type) for c in columns])))
+    return read_files(spark, table, files, columns, {}, apart=True)
 
 
 def _source_file(path: Path) -> SourceFile:

@@ -72,7 +72,7 @@ def test_files_that_spark_cannot_read(spark: Any, tmp_path: Path, monkeypatch: p
         for name, type_ in ((FILE, "STRING"), (LINE, "BIGINT"), (TEXT, "STRING"), (REASON, "STRING"))
     )
     failing = spark.sql(f"SELECT CAST(raise_error('damaged') AS BIGINT) AS id, {place}")
-    monkeypatch.setattr(source_files, "frames_of", lambda reading, files, in_driver: iter([failing]))
+    monkeypatch.setattr(source_files, "frames_of", lambda reading, files: iter([failing]))
     file = SourceFile(str(tmp_path / "a.json"), 10, datetime.now(UTC))
     taken = source_files.read_files(spark, "T", [file], [Column("id", pa.int64())], {})
     assert (taken.rows.num_rows, taken.refused) == (0, 1)

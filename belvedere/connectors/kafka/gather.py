@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import functions as F
 
+from belvedere.connectors.into_spark import FEW_BYTES, into_spark
 from belvedere.connectors.kafka.shape import Chunk, Refused, Shape, Undecided
 from belvedere.connectors.reading.formats import MOST_REJECTED
 from belvedere.connectors.reading.reasons import explain_json
@@ -99,7 +100,7 @@ def gathered(spark: SparkSession | None, table: str, shape: Shape, chunks: Itera
 
 def _decided(spark: SparkSession, shape: Shape, chunk: Chunk) -> tuple[pa.Table, list[Refused]]:
     """The chunk's rows with those that Spark reads, and the messages that it refuses."""
-    frame = spark.createDataFrame(_records(chunk.label, chunk.undecided))
+    frame = into_spark(spark, _records(chunk.label, chunk.undecided), FEW_BYTES)
     found = collectable(json_rows(frame, shape.payload, shape.options)).orderBy(F.col(LINE)).toArrow()
     places = np.array([u.place for u in chunk.undecided])
     index = np.arange(chunk.rows.num_rows)

@@ -16,9 +16,10 @@ import pyarrow.compute as pc
 from confluent_kafka import Message
 
 from belvedere.connectors.kafka.formats import format_named
-from belvedere.connectors.kafka.formats.decoded import Decoded, nullable, placed
+from belvedere.connectors.kafka.formats.decoded import Decoded
 from belvedere.connectors.kafka.keys import KeyFormat
 from belvedere.connectors.reading.long_lines import SHOWN, limit_of, too_long
+from belvedere.decode.fitting import placed, row_schema
 from belvedere.errors import fail
 from belvedere.functions.types import type_text
 from belvedere.schema import TIMESTAMP, WEIGHT, Column
@@ -135,7 +136,7 @@ class Shape:
     def schema(self) -> pa.Schema:
         """The columns of the rows; in a table with a key their weight too: -1 deletes."""
         weight = [pa.field(WEIGHT, pa.int64())] if self.primary_key else []
-        return pa.schema([*nullable(self.columns), *weight])
+        return pa.schema([*row_schema(self.columns), *weight])
 
     @property
     def _keys_are_values(self) -> bool:

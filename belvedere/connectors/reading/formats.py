@@ -68,6 +68,10 @@ class Reading:
     """The paths that are read now, in order."""
     most: int | None = None
     """So many rows of each file are read, its first and last ones; None for all."""
+    in_driver: bool = True
+    """Whether files are read in the driver that Spark has to look at."""
+    typed_in_driver: bool = True
+    """Whether files are read in the driver whose types fit."""
 
     def reject(self, path: str, reason: str) -> None:
         """The whole file cannot be read."""

@@ -8,43 +8,90 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import groupby
+from dataclasses import dataclass
+from functools import partial
+from itertools import chain, groupby
+from typing import TypeAlias
 
 import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from belvedere.connectors.into_spark import FEW_BYTES, into_spark
+from belvedere.connectors.reading.carried import carried_schema, task_of_parts
 from belvedere.connectors.reading.columns import ambiguous_member, unknown_columns, what_header_lacks
 from belvedere.connectors.reading.csv_text import said_twice
 from belvedere.connectors.reading.formats import Reading, csv_header, delimiter_of, first_line, format_of, has_header
 from belvedere.connectors.reading.marks import without_marks
 from belvedere.connectors.reading.parquet import PLACES, parquet_schema
 from belvedere.connectors.reading.pieces import Piece, cut, ends, packed, task_of, what_is_wrong
-from belvedere.connectors.reading.records import READ_ERRORS, RECORDS, first_csv_record
+from belvedere.connectors.reading.records import READ_ERRORS, RECORDS, chunks_of, first_csv_record
 from belvedere.connectors.reading.rows import csv_rows, json_rows, typed_rows
+from belvedere.connectors.reading.typed import Form, Part
+from belvedere.connectors.reading.typed_files import Unmarked, is_typed, parts_of
 from belvedere.connectors.records import SourceFile, path_text
 from belvedere.lang.source_tables import refuse_map_keys
 
-FrameReader = Callable[[DataFrame], DataFrame]
+Told: TypeAlias = "tuple[str, ...] | pa.Schema"
+"""What a file says of its columns: a header, a schema."""
+FrameReader: TypeAlias = Callable[[DataFrame], DataFrame]
 
 
-def frames_of(reading: Reading, files: Sequence[SourceFile], in_driver: bool) -> Iterator[DataFrame | None]:
-    """The data frames of files of one format; None where control rows alone came."""
+@dataclass(frozen=True)
+class Held:
+    """Parts of files in the driver; `read` makes rows of the records that are left to Spark."""
+
+    parts: Sequence[Part]
+    read: FrameReader
+
+
+@dataclass(frozen=True)
+class Carried:
+    """Files that tasks read: a frame of `carried_schema`, the `names` of its files, the schema of its raw records."""
+
+    frame: DataFrame
+    form: Form
+    names: Sequence[str]
+    raw: pa.Schema
+    read: FrameReader
+
+
+Found: TypeAlias = "DataFrame | Held | Carried | None"
+"""Rows with their places and reasons, or what they are made of; None where control rows alone came."""
+
+
+def frames_of(reading: Reading, files: Sequence[SourceFile]) -> Iterator[Found]:
+    """The rows of files of one format, in order."""
     format_ = format_of(files[0].path, reading.options)
     found = ((file, _told(reading, file, format_)) for file in files)
-    known = ((file, told) for file, told in found if told is not None)
-    for told, group in groupby(known, key=lambda f: f[1]):
+    known = (_known(reading, file, told, format_) for file, told in found if told is not None)
+    for (told, typed), group in groupby(known, key=lambda f: f[:2]):
         rows = _rows_of(reading, format_, told)
-        schema = told if isinstance(told, pa.Schema) else None
-        pieces = [_piece(reading, f, format_, schema) for f, _ in group]
+        pieces = [piece for _, _, piece in group]
         try:
-            yield from _in_driver(reading, pieces, rows) if in_driver else _by_tasks(reading, pieces, rows)
+            if typed:
+                form = _form(reading, told)
+                yield from (
+                    _parts(reading, pieces, form, rows) if reading.typed_in_driver else _carried(reading, pieces, form, rows)
+                )
+            else:
+                yield from _in_driver(reading, pieces, rows) if reading.in_driver else _by_tasks(reading, pieces, rows)
         except PySparkException as error:
-            if schema is None:
+            if not isinstance(told, pa.Schema):
                 raise
             for piece in pieces:  # its types are none of Spark's, or a name is there twice
                 reading.reject(piece.path, f"has columns that cannot be read: {first_line(error)}")
+
+
+def _known(reading: Reading, file: SourceFile, told: Told, format_: str) -> tuple[Told, bool, Piece]:
+    """A file with what it says of its columns, and whether most of its records need no look of Spark."""
+    piece = _piece(reading, file, format_, told if isinstance(told, pa.Schema) else None)
+    return told, reading.most is None and is_typed(piece, _form(reading, told)), piece
+
+
+def _form(reading: Reading, told: Told) -> Form:
+    return Form(tuple(reading.columns), dict(reading.options), told if isinstance(told, tuple) else ())
 
 
 def _piece(reading: Reading, file: SourceFile, format_: str, schema: pa.Schema | None) -> Piece:
@@ -52,7 +99,7 @@ def _piece(reading: Reading, file: SourceFile, format_: str, schema: pa.Schema |
     return Piece(file.path, name, format_, options, RECORDS if schema is None else schema, size=file.length)
 
 
-def _told(reading: Reading, file: SourceFile, format_: str) -> tuple[str, ...] | pa.Schema | None:
+def _told(reading: Reading, file: SourceFile, format_: str) -> Told | None:
     """What a file says of its columns: a header, a schema; None for a file without rows, or one that is rejected."""
     try:
         if format_ != "json" and reading.options.get("new_columns") == "reject":
@@ -83,7 +130,7 @@ def _told(reading: Reading, file: SourceFile, format_: str) -> tuple[str, ...] |
     return ()
 
 
-def _rows_of(reading: Reading, format_: str, told: tuple[str, ...] | pa.Schema) -> FrameReader:
+def _rows_of(reading: Reading, format_: str, told: Told) -> FrameReader:
     if isinstance(told, pa.Schema):
         return lambda raw: typed_rows(raw, reading.columns)
     refuse_map_keys(reading.table, reading.columns)
@@ -107,8 +154,54 @@ def _in_driver(reading: Reading, pieces: Iterable[Piece], rows: FrameReader) -> 
         yield _frame(reading, held, rows)
 
 
+def _parts(reading: Reading, pieces: Iterable[Piece], form: Form, rows: FrameReader) -> Iterator[Held | None]:
+    """Files in the driver, up to `Reading.chunk` bytes at a time; None behind one that has no rows: its control rows may count."""
+    held: list[Part] = []
+    size = 0
+    unmarked = None if reading.bounds_of is None else partial(without_marks, reading)
+    for piece in pieces:
+        for part in _parts_known_whole(reading, piece, form, unmarked):
+            held.append(part)
+            size += part.nbytes
+            if size > reading.chunk:
+                yield Held(held, rows)
+                held, size = [], 0
+    yield Held(held, rows) if held else None
+
+
+def _parts_known_whole(reading: Reading, piece: Piece, form: Form, unmarked: Unmarked | None) -> Iterator[Part]:
+    """The parts of a file once it is known to be read to its end; few are held meanwhile. Of text the bytes alone are looked at."""
+    held: list[Part] = []
+    size, before = 0, (len(reading.marks), len(reading.rejected), reading.refused)
+    found = parts_of(piece, form, unmarked)
+    try:
+        for part in found:
+            held.append(part)
+            size += part.nbytes
+            if size > reading.chunk:
+                deque(piece.batches() if piece.format == "parquet" else chunks_of(piece.path), maxlen=0)
+                return chain(held, found)
+    except READ_ERRORS as error:
+        del reading.marks[before[0] :], reading.rejected[before[1] :]
+        reading.refused = before[2]
+        reading.reject(piece.path, what_is_wrong(piece.format, error))
+        return iter(())
+    return iter(held)
+
+
+def _carried(reading: Reading, files: Iterable[Piece], form: Form, rows: FrameReader) -> Iterator[Carried]:
+    pieces = _cut(reading, files)
+    if pieces:
+        tasks, numbers = packed(pieces), {name: n for n, name in enumerate(dict.fromkeys(p.name for p in pieces))}
+        given = reading.spark.range(0, len(tasks), 1, len(tasks))
+        schema = from_arrow_schema(carried_schema(form, pieces[0].schema))
+        yield Carried(
+            given.mapInArrow(task_of_parts(tasks, form, numbers), schema), form, list(numbers), pieces[0].schema, rows
+        )
+
+
 def _frame(reading: Reading, held: Sequence[pa.RecordBatch], rows: FrameReader) -> DataFrame | None:
-    return rows(reading.spark.createDataFrame(pa.Table.from_batches(held).combine_chunks())) if held else None
+    return rows(into_spark(reading.spark, pa.Table.from_batches(held).combine_chunks(), FEW_BYTES)) if held else None
 
 
 def _known_whole(reading: Reading, piece: Piece) -> Iterator[pa.RecordBatch]:
@@ -133,13 +226,18 @@ def _known_whole(reading: Reading, piece: Piece) -> Iterator[pa.RecordBatch]:
 
 
 def _by_tasks(reading: Reading, files: Iterable[Piece], rows: FrameReader) -> Iterator[DataFrame]:
+    pieces = _cut(reading, files)
+    if pieces:
+        tasks = packed(pieces)
+        numbers = reading.spark.range(0, len(tasks), 1, len(tasks))
+        yield rows(numbers.mapInArrow(task_of(tasks), from_arrow_schema(pieces[0].schema)))
+
+
+def _cut(reading: Reading, files: Iterable[Piece]) -> list[Piece]:
     pieces: list[Piece] = []
     for file in files:
         try:
             pieces += cut(file)
         except READ_ERRORS as error:
             reading.reject(file.path, what_is_wrong(file.format, error))
-    if pieces:
-        tasks = packed(pieces)
-        numbers = reading.spark.range(0, len(tasks), 1, len(tasks))
-        yield rows(numbers.mapInArrow(task_of(tasks), from_arrow_schema(pieces[0].schema)))
+    return pieces

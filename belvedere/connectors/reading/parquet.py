@@ -14,9 +14,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from belvedere.connectors.reading.long_lines import too_long
+from belvedere.connectors.reading.long_lines import limit_of, too_long
 from belvedere.connectors.reading.records import FAULT, FILE, LIMIT, LINE, open_file
+from belvedere.connectors.reading.typed import Form, Part
 from belvedere.decimals import DIGITS
+from belvedere.decode.fitting import Values, fitted
+from belvedere.decode.texts import Flags, read_in_parts
+from belvedere.schema import TIMESTAMP
 
 T = pa.types
 PLACES = (pa.field(FILE, pa.string()), pa.field(LINE, pa.int64()), pa.field(FAULT, pa.string()))
@@ -51,23 +55,83 @@ def parquet_records(
 
     A row with more than `limit` bytes of text has only NULLs and a fault.
     """
-    columns = schema.names[: -len(PLACES)]
+    for batch in _batches(path, schema, groups):
+        yield from _records(batch, name, schema, np.arange(first, first + batch.num_rows), _bytes_of_rows(batch) > limit)
+        first += batch.num_rows
+
+
+def parquet_parts(
+    path: str, name: str, schema: pa.Schema, form: Form, groups: Sequence[int] | None = None, first: int = 1
+) -> Iterator[Part]:
+    """The same rows in the types of a table, which their columns have but for their width (`has_types`)."""
+    limit = limit_of(form.options)
+    found = {n.casefold(): n for n in schema.names[: -len(PLACES)]}
+    for batch in _batches(path, schema, groups):
+        long = _bytes_of_rows(batch) > limit
+        lines = np.arange(first, first + batch.num_rows)
+        first += batch.num_rows
+        names = {c: found[c.name.casefold()] for c in form.columns if c.name.casefold() in found}
+        values: Values = {c.name: _widened(batch.column(n), c.type) for c, n in names.items()}
+        rows, left = fitted(values, form.columns, batch.num_rows)
+        places = np.flatnonzero(left | long)
+        records = None
+        if len(places):
+            some = batch.take(pa.array(places))
+            records = pa.Table.from_batches(list(_records(some, name, schema, lines[places], long[places]))).combine_chunks()
+        yield Part(name, rows, lines, places, records.to_batches()[0] if records is not None else None)
+
+
+def has_types(path: str, form: Form) -> bool:
+    """Whether a file's columns have the table's types, or narrower ones, so that no value needs a closer look."""
+    found = {f.name.casefold(): f.type for f in pq.read_schema(open_file(path))}
+    return all(_is_as(found[n], c.type) for c in form.columns if (n := c.name.casefold()) in found)
+
+
+def _is_as(given: pa.DataType, wanted: pa.DataType) -> bool:
+    if T.is_dictionary(given):
+        return _is_as(given.value_type, wanted)
+    if T.is_timestamp(given):
+        return bool(given.unit in ("ms", "us") and wanted == TIMESTAMP)
+    if T.is_integer(given) and T.is_signed_integer(wanted):
+        return bool(given.bit_width + (not T.is_signed_integer(given)) <= wanted.bit_width)
+    if T.is_list(given) and T.is_list(wanted):
+        return _is_as(given.value_type, wanted.value_type)
+    if T.is_struct(given) and T.is_struct(wanted):
+        return [f.name for f in given] == [f.name for f in wanted] and all(
+            _is_as(a.type, b.type) for a, b in zip(given, wanted, strict=True)
+        )
+    if T.is_large_string(given) or T.is_string_view(given):
+        return bool(T.is_string(wanted))
+    return bool(given == wanted and not T.is_nested(given))
+
+
+def _widened(values: pa.Array, type_: pa.DataType) -> tuple[pa.Array, Flags | None]:
+    """Values in the table's type; those with a time that no TIMESTAMP holds are left."""
+    return (values, None) if values.type == type_ else read_in_parts(lambda v, t: v.cast(t), values, type_)
+
+
+def _batches(path: str, schema: pa.Schema, groups: Sequence[int] | None) -> Iterator[pa.RecordBatch]:
+    """The columns of `schema` as the file has them."""
     with open_file(path) as opened, pq.ParquetFile(opened) as file:
-        for batch in file.iter_batches(_batch_rows(file.metadata), row_groups=groups, columns=columns):
+        for batch in file.iter_batches(_batch_rows(file.metadata), row_groups=groups, columns=schema.names[: -len(PLACES)]):
             batch.validate(full=True)  # a damaged file may hold any bytes as text
-            long = pa.array(_bytes_of_rows(batch) > limit)
-            whole, lost = without_lost_times(batch)
-            table = plain_types(pa.Table.from_batches([whole]).select(columns))
-            size = table.num_rows
-            if long.true_count:
-                table = pa.table({n: pc.if_else(long, pa.scalar(None, table[n].type), table[n]) for n in columns})
-            places = [
-                pa.array([name]).take(pa.array(np.zeros(size, dtype=np.int64))),
-                pa.array(np.arange(first, first + size)),
-                pc.if_else(long, pa.scalar(too_long("the row"), pa.string()), lost),
-            ]
-            yield from pa.table([*table.columns, *places], schema=schema).combine_chunks().to_batches()
-            first += size
+            yield batch
+
+
+def _records(
+    batch: pa.RecordBatch, name: str, schema: pa.Schema, lines: npt.NDArray[np.int64], long: npt.NDArray[np.bool_]
+) -> Iterator[pa.RecordBatch]:
+    columns = schema.names[: -len(PLACES)]
+    whole, lost = without_lost_times(batch)
+    table, size, flags = plain_types(pa.Table.from_batches([whole]).select(columns)), batch.num_rows, pa.array(long)
+    if long.any():
+        table = pa.table({n: pc.if_else(flags, pa.scalar(None, table[n].type), table[n]) for n in columns})
+    places = [
+        pa.array([name]).take(pa.array(np.zeros(size, dtype=np.int64))),
+        pa.array(lines),
+        pc.if_else(flags, pa.scalar(too_long("the row"), pa.string()), lost),
+    ]
+    yield from pa.table([*table.columns, *places], schema=schema).combine_chunks().to_batches()
 
 
 def _batch_rows(file: pq.FileMetaData) -> int:

@@ -12,7 +12,7 @@ import csv
 import io
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -114,12 +114,22 @@ def json_records(
         return
     for block in whole_lines(chunks_of(path, start, end), limit):
         if isinstance(block, TooLong):
-            yield _batch(name, [first], pa.array([block.text]), faults=pa.array([block.reason]))
+            yield too_long_record(name, first, block)
             first += 1
             continue
-        lines = pc.split_pattern(pa.array([block], pa.binary()), b"\n").flatten()
-        yield from _line_batches(name, first, lines, limit)
-        first += len(lines)
+        yield from json_block(name, first, block, limit)
+        first += block.count(b"\n") + 1
+
+
+def too_long_record(name: str, line: int, found: TooLong) -> pa.RecordBatch:
+    """The record of a line that is too long."""
+    return _batch(name, [line], pa.array([found.text]), faults=pa.array([found.reason]))
+
+
+def json_block(name: str, first: int, block: bytes, limit: int) -> Iterator[pa.RecordBatch]:
+    """The non-empty lines of a block, of which the first has the number `first`."""
+    lines = pc.split_pattern(pa.array([block], pa.binary()), b"\n").flatten()
+    yield from _line_batches(name, first, lines, limit)
 
 
 def _together(records: Iterable[Any], size: Callable[[Any], int]) -> Iterator[list[Any]]:
@@ -215,16 +225,28 @@ def _is_value(line: bytes) -> bool:
 
 def csv_records(path: str, name: str, delimiter: str, skip: bool, limit: int = LIMIT) -> Iterator[pa.RecordBatch]:
     """The records of a CSV file (RFC 4180: quoted fields may hold line breaks), without the header where there is one to `skip`."""
-    records = csv_rows(path, delimiter, limit)
+    return csv_records_of_text(path, name, chunks_of(path), delimiter, skip, limit)
+
+
+def csv_records_of_text(
+    path: str, name: str, chunks: Iterator[bytes], delimiter: str, skip: bool, limit: int = LIMIT, first: int = 1
+) -> Iterator[pa.RecordBatch]:
+    """The same of the file's text from line `first` on."""
+    records = _csv_rows(chunks, delimiter, limit)
     if skip:
         next(records, None)
     suspicious = not _is_utf8(path)
     for some in _together(records, lambda r: sum(map(len, r.fields or [r.text]))):
-        fields = [r.fields for r in some]
-        texts = [r.text if r.fields is None else _csv_text(r.fields, delimiter) for r in some]
-        bad = pa.array([suspicious and REPLACEMENT in t for t in texts], pa.bool_())
-        faults = pa.array([r.fault for r in some], pa.string())
-        yield _batch(name, [r.line for r in some], pa.array(texts), bad, pa.array(fields, pa.list_(pa.string())), faults)
+        yield csv_batch(name, [r._replace(line=r.line + first - 1) for r in some], delimiter, suspicious)
+
+
+def csv_batch(name: str, records: Sequence[CsvRecord], delimiter: str, suspicious: bool = False) -> pa.RecordBatch:
+    """Records as a batch; `suspicious`: whether the file has bytes that are no UTF-8."""
+    fields = [r.fields for r in records]
+    texts = [r.text if r.fields is None else _csv_text(r.fields, delimiter) for r in records]
+    bad = pa.array([suspicious and REPLACEMENT in t for t in texts], pa.bool_())
+    faults = pa.array([r.fault for r in records], pa.string())
+    return _batch(name, [r.line for r in records], pa.array(texts), bad, pa.array(fields, pa.list_(pa.string())), faults)
 
 
 def _csv_text(fields: list[str], delimiter: str) -> str:
@@ -248,7 +270,11 @@ def csv_fields(text: str, delimiter: str) -> list[str]:
 
 def csv_rows(path: str, delimiter: str, limit: int = LIMIT) -> Iterator[CsvRecord]:
     """The records of a file."""
-    text = io.TextIOWrapper(io.BufferedReader(_Bytes(chunks_of(path)), CHUNK), "utf-8", "replace", newline="")
+    return _csv_rows(chunks_of(path), delimiter, limit)
+
+
+def _csv_rows(chunks: Iterator[bytes], delimiter: str, limit: int) -> Iterator[CsvRecord]:
+    text = io.TextIOWrapper(io.BufferedReader(_Bytes(chunks), CHUNK), "utf-8", "replace", newline="")
     return csv_records_of(bounded_lines(text, limit), delimiter)
 
 

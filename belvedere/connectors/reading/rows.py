@@ -9,7 +9,7 @@ number of fields, text behind the JSON object. No action runs here.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial, reduce
+from functools import reduce
 from operator import or_
 from typing import Any
 
@@ -198,14 +198,19 @@ def _is_beyond(value: SparkColumn, type_: pa.DataType) -> SparkColumn:
         return reduce(or_, [_is_beyond(value.getField(f.name), f.type) for f in type_ if has_times(f.type)])
     if pa.types.is_map(type_):
         parts = ((F.map_keys(value), type_.key_type), (F.map_values(value), type_.item_type))
-        return reduce(or_, [F.exists(v, partial(_is_beyond, type_=t)) for v, t in parts if has_times(t)])
+        return reduce(or_, [_any_beyond(v, t) for v, t in parts if has_times(t)])
     if pa.types.is_list(type_):
-        return F.exists(value, partial(_is_beyond, type_=type_.value_type))
+        return _any_beyond(value, type_.value_type)
     if pa.types.is_date(type_):
         days = F.unix_date(value)
         return F.coalesce((days < F.lit(FIRST // DAY)) | (days > F.lit(LAST // DAY)), F.lit(False))
     instant = F.unix_micros(value.cast("TIMESTAMP"))
     return F.coalesce((instant < F.lit(FIRST)) | (instant > F.lit(LAST)), F.lit(False))
+
+
+def _any_beyond(values: SparkColumn, type_: pa.DataType) -> SparkColumn:
+    # no `partial`: PySpark looks at the parameters of a function
+    return F.exists(values, lambda value: _is_beyond(value, type_))
 
 
 def _sent(value: SparkColumn, column: Column) -> SparkColumn:

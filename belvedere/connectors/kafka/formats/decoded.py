@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias
 
-import numpy as np
 import pyarrow as pa
 
 from belvedere.schema import Column
@@ -41,17 +40,3 @@ class Format(Protocol):
 
     def decode(self, values: Sequence[bytes], columns: Sequence[Column], options: Mapping[str, Any]) -> Decoded:
         """The rows of messages."""
-
-
-def placed(rows: pa.Table, places: Sequence[int] | np.ndarray[Any, Any], count: int) -> pa.Table:
-    """`rows`, each at its place among `count` rows; the others are NULL."""
-    if rows.num_rows == count:
-        return rows
-    index = np.full(count, -1, np.int64)
-    index[np.asarray(places, np.int64)] = np.arange(rows.num_rows)
-    return rows.take(pa.array(index, mask=index < 0))
-
-
-def nullable(columns: Sequence[Column]) -> pa.Schema:
-    """The columns' types; each may be NULL."""
-    return pa.schema([pa.field(c.name, c.type) for c in columns])

@@ -13,13 +13,16 @@ from typing import Any
 
 import pyarrow as pa
 
-from belvedere.connectors.kafka.formats.decoded import Decoded, nullable
+from belvedere.connectors.kafka.formats.decoded import Decoded
 from belvedere.connectors.writing import plain_json
+from belvedere.decode.fitting import row_schema
 from belvedere.errors import BelvedereError
 from belvedere.functions.types import type_text
 from belvedere.schema import Column
 
 T = pa.types
+PLAIN = {int: T.is_signed_integer, str: T.is_string, float: T.is_float64, bool: T.is_boolean}
+"""Kinds of values that are what a type of Arrow holds."""
 MISFITS = (pa.ArrowException, TypeError, ValueError, OverflowError)
 
 
@@ -50,13 +53,13 @@ def rows_of(values: Sequence[bytes], read: Callable[[bytes], Any], columns: Sequ
             refused[place], record = "is no record", {}
         found.append(record)
     arrays = [column_of([r.get(c.name) for r in found], c, refused) for c in columns]
-    return Decoded(pa.table(arrays, schema=nullable(columns)), refused=refused)
+    return Decoded(pa.table(arrays, schema=row_schema(columns)), refused=refused)
 
 
 def column_of(values: Sequence[Any], column: Column, refused: dict[int, str]) -> pa.Array:
     """The values as the column has them; a row whose value does not fit is refused."""
     try:
-        fitted = [_fitted(v, column.type) for v in values]
+        fitted = list(values) if _are_plain(values, column.type) else [_fitted(v, column.type) for v in values]
         made = pa.array(fitted, column.type)
     except MISFITS:
         fitted = [_alone(v, n, column, refused) for n, v in enumerate(values)]
@@ -66,6 +69,11 @@ def column_of(values: Sequence[Any], column: Column, refused: dict[int, str]) ->
             if value is None and values[place] is None:
                 refused.setdefault(place, f'column "{column.name}" is NULL')
     return made
+
+
+def _are_plain(values: Sequence[Any], type_: pa.DataType) -> bool:
+    """Whether Arrow takes all values as they are: most columns of most messages."""
+    return any(is_of(type_) and set(map(type, values)) <= {kind, type(None)} for kind, is_of in PLAIN.items())
 
 
 def _alone(value: Any, place: int, column: Column, refused: dict[int, str]) -> Any:

@@ -7,7 +7,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from belvedere.connectors.kafka.formats.decoded import COLUMN, Decoded, Sample, nullable
+from belvedere.connectors.kafka.formats.decoded import COLUMN, Decoded, Sample
+from belvedere.decode.fitting import row_schema
 from belvedere.errors import fail
 from belvedere.functions.types import type_text
 from belvedere.schema import Column
@@ -31,4 +32,4 @@ def decode(values: Sequence[bytes], columns: Sequence[Column], options: Mapping[
                 value.decode()
             except UnicodeDecodeError:
                 texts[place], refused[place] = None, "is not UTF-8"
-    return Decoded(pa.table([pa.array(texts, pa.binary()).cast(only.type)], schema=nullable(columns)), refused=refused)
+    return Decoded(pa.table([pa.array(texts, pa.binary()).cast(only.type)], schema=row_schema(columns)), refused=refused)

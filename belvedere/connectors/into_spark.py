@@ -1,0 +1,47 @@
+"""Put Arrow rows into Spark: the one place that calls `createDataFrame`.
+
+In: a session and a table. Out: a DataFrame with the rows in their order. Below a threshold (48 MB by default) Spark makes a local relation
+of them, over which its optimizer interprets expressions row by row: ten times dearer than a scan. Few rows are right there: a filter over
+a local relation needs no job.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+LOCAL_BYTES = 10 << 20
+"""Bytes of Arrow rows up to which a local relation is made: Spark knows its size, and sends one of so many bytes to all tasks of a join."""
+FEW_BYTES = 1 << 20
+"""The same of rows that pass many expressions and no join."""
+THRESHOLD = "spark.sql.execution.arrow.localRelationThreshold"
+_SETTING = threading.Lock()
+"""Held while a session has another threshold: sessions are shared by threads."""
+
+
+def into_spark(spark: SparkSession, rows: pa.Table, local: int = LOCAL_BYTES) -> DataFrame:
+    """The rows as a DataFrame, in their order; up to `local` bytes of them as a local relation.
+
+    Raises as `SparkSession.createDataFrame` does for types that Spark lacks.
+    """
+    if rows.nbytes <= local:
+        return spark.createDataFrame(rows)
+    with _SETTING, _without_local_relations(spark):
+        return spark.createDataFrame(rows)
+
+
+@contextmanager
+def _without_local_relations(spark: Any) -> Iterator[None]:
+    before = spark.conf.get(THRESHOLD)
+    spark.conf.set(THRESHOLD, "0")
+    try:
+        yield
+    finally:
+        spark.conf.set(THRESHOLD, before)

@@ -1,0 +1,176 @@
+"""CSV files as rows by Arrow's reader, a block of lines at a time.
+
+In: a file whose lines are records, with quotes around whole fields. Out: parts with the table's types. From the first block on that has
+anything else (a line break within a field, a quote within a word, an empty line, bytes that are no UTF-8) records are made by Python's
+reader, and their fields become values here all the same. Runs in Spark's tasks: nothing here imports PySpark.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator, Mapping
+from itertools import chain
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as pcsv
+
+from belvedere.connectors.reading.csv_text import CsvRecord
+from belvedere.connectors.reading.formats import delimiter_of, has_header, time_formats
+from belvedere.connectors.reading.long_lines import limit_of
+from belvedere.connectors.reading.records import BAD, FAULT, FIELDS, LINE, chunks_of, csv_batch, csv_records_of_text
+from belvedere.connectors.reading.typed import Form, Part, Places
+from belvedere.decode.fitting import Values, fitted, placed
+from belvedere.decode.texts import Flags, is_text, values_of
+from belvedere.schema import TIMESTAMP
+
+LARGEST_BLOCK = 8 << 20
+"""A line of more bytes is left to the reader that passes over lines of any length."""
+LINE_SPACE = 1 << 10
+NEWLINE, RETURN, QUOTE = b'\n\r"'
+SUSPICIOUS = (b"\x00", "\ufffd".encode())
+"""What Python's reader and Arrow's take in another sense, or what stands for bytes that are no UTF-8."""
+
+
+def csv_parts(path: str, name: str, form: Form) -> Iterator[Part]:
+    """The records of a file. Raises one of `records.READ_ERRORS` where it cannot be read to its end."""
+    delimiter, skip, limit = delimiter_of(path, form.options), has_header(form.options), limit_of(form.options)
+    chunks, line = chunks_of(path), 1
+    for block, begun in _blocks(chunks):
+        ends = _line_ends(block, delimiter, limit)
+        part = None if ends is None else _part(block, len(ends), name, form, delimiter, line, skip)
+        if part is None or ends is None:
+            rest = csv_records_of_text(path, name, chain([block + begun], chunks), delimiter, skip, limit, line)
+            yield from (_listed(batch, name, form) for batch in rest)
+            return
+        yield part
+        line, skip = line + len(ends), False
+
+
+def _blocks(chunks: Iterator[bytes]) -> Iterator[tuple[bytes, bytes]]:
+    """The text in blocks of whole lines, with what came of the next line so far."""
+    begun = b""
+    for chunk in chunks:
+        end = chunk.rfind(b"\n") + 1
+        if end:
+            block, begun = b"".join((begun, memoryview(chunk)[:end])), chunk[end:]
+            yield block, begun
+            continue
+        begun += chunk
+        if len(begun) > LARGEST_BLOCK:
+            yield begun, b""
+    if begun:
+        yield begun, b""
+
+
+def _line_ends(block: bytes, delimiter: str, limit: int) -> Places | None:
+    """Where the lines end, if each is a record that both readers take in the same sense; None if not."""
+    if len(block) > LARGEST_BLOCK or not delimiter.isascii() or delimiter in '"\r\n' or any(s in block for s in SUSPICIOUS):
+        return None
+    if b"\r" in block and (block.count(b"\r") != block.count(b"\r\n") or block.startswith(b"\r\n") or b"\n\r\n" in block):
+        return None
+    data = np.frombuffer(block, np.uint8)
+    ends = np.flatnonzero(data == NEWLINE)
+    ends = ends if block.endswith(b"\n") else np.append(ends, len(block))
+    lengths = np.diff(ends, prepend=-1)
+    if lengths.min() <= 1 or lengths.max() > limit or not is_text(block):
+        return None
+    return ends if b'"' not in block or _are_around_fields(data, ends, delimiter) else None
+
+
+def _are_around_fields(data: npt.NDArray[np.uint8], ends: Places, delimiter: str) -> bool:
+    """Whether quotes are around whole fields, without line breaks in them, or twice within such fields."""
+    quotes = np.flatnonzero(data == QUOTE)
+    if len(quotes) % 2:
+        return False
+    opens, closes = quotes[::2], quotes[1::2]
+    beside = np.zeros(256, np.bool_)
+    beside[[QUOTE, NEWLINE, RETURN, ord(delimiter)]] = True
+    before = beside[data[opens[1:] - 1]].all() and (opens[0] == 0 or beside[data[opens[0] - 1]])
+    after = beside[data[closes[:-1] + 1]].all() and (closes[-1] == len(data) - 1 or beside[data[closes[-1] + 1]])
+    return bool(before and after and not (np.searchsorted(quotes, ends) % 2).any())
+
+
+def _part(block: bytes, count: int, name: str, form: Form, delimiter: str, line: int, skip: bool) -> Part | None:
+    """The records of `count` lines from number `line` on; None where Arrow finds others."""
+    names = [str(n) for n in range(len(form.header))]
+    columns = {c: names[n] for c, n in form.fields.items()}
+    wrong: list[int] = []
+
+    def pass_over(row: pcsv.InvalidRow) -> str:
+        wrong.append(row.number)
+        return "skip"
+
+    read = pcsv.ReadOptions(use_threads=False, block_size=len(block) + LINE_SPACE, skip_rows=int(skip), column_names=names)
+    parse = pcsv.ParseOptions(delimiter=delimiter, ignore_empty_lines=False, invalid_row_handler=pass_over)
+    convert = pcsv.ConvertOptions(
+        check_utf8=False,
+        column_types=dict.fromkeys(columns.values(), pa.string()),
+        include_columns=list(dict.fromkeys(columns.values())),
+        null_values=_nulls(form),
+        strings_can_be_null=True,
+    )
+    try:
+        table = pcsv.read_csv(pa.py_buffer(block), read, parse, convert)
+    except pa.ArrowInvalid:
+        return None
+    count -= skip
+    if table.num_rows + len(wrong) != count:
+        return None
+    texts = {c: table[n].combine_chunks() if table.num_rows else pa.nulls(0, pa.string()) for c, n in columns.items()}
+    rows, left = fitted(_values(texts, form), form.columns, table.num_rows)
+    if wrong:
+        right = np.ones(count, np.bool_)
+        right[np.array(wrong) - 1 - skip] = False
+        rows, flags = placed(rows, np.flatnonzero(right), count), ~right
+        flags[right] = left
+        left = flags
+    lines, places = np.arange(line + skip, line + skip + count), np.flatnonzero(left)
+    return Part(name, rows, lines, places, _records(block, name, lines, places, delimiter, skip) if len(places) else None)
+
+
+def _records(block: bytes, name: str, lines: Places, places: Places, delimiter: str, skip: bool) -> pa.RecordBatch:
+    """The records of some lines of a block."""
+    texts = block.split(b"\n")
+    chosen = (texts[place + skip].decode().removesuffix("\r") for place in places)
+    records = zip(lines[places].tolist(), csv.reader(chosen, delimiter=delimiter), strict=True)
+    return csv_batch(name, [CsvRecord(line, fields) for line, fields in records], delimiter)
+
+
+def _listed(batch: pa.RecordBatch, name: str, form: Form) -> Part:
+    """The records of a batch that Python's reader has made."""
+    size, width = batch.num_rows, len(form.header)
+    lines = batch.column(LINE).to_numpy(zero_copy_only=False)
+    whole = pc.equal(pc.fill_null(pc.list_value_length(batch.column(FIELDS)), -1), width)
+    whole = pc.and_(pc.and_not(whole, batch.column(BAD)), pc.is_null(batch.column(FAULT)))
+    right: Flags = np.asarray(whole)
+    fields = batch.column(FIELDS).filter(whole).flatten()
+    fields = pc.if_else(pc.is_in(fields, value_set=pa.array(_nulls(form))), pa.scalar(None, pa.string()), fields)
+    count = int(right.sum())
+    texts = {c: fields.take(pa.array(np.arange(count) * width + n)) for c, n in form.fields.items()}
+    rows, left = fitted(_values(texts, form), form.columns, count)
+    flags = ~right
+    flags[right] = left
+    places = np.flatnonzero(flags)
+    rows = placed(rows, np.flatnonzero(right), size)
+    return Part(name, rows, lines, places, batch.take(pa.array(places)) if len(places) else None)
+
+
+def _nulls(form: Form) -> list[str]:
+    return ["", *([str(form.options["null"])] if "null" in form.options else [])]
+
+
+def _values(texts: Mapping[str, pa.Array], form: Form) -> Values:
+    apart = bool(time_formats(form.options, "csv"))
+    found: dict[str, tuple[pa.Array, Flags | None]] = {}
+    for column in form.columns:
+        if column.name not in texts:
+            continue
+        given = texts[column.name]
+        if apart and column.type == TIMESTAMP:
+            found[column.name] = pa.nulls(len(given), TIMESTAMP), np.asarray(pc.is_valid(given))
+        else:
+            found[column.name] = values_of(given, column.type)
+    return found

@@ -1,0 +1,108 @@
+"""The parts of a file, of any format: rows in the types of their table, and the records that are left to Spark.
+
+In: a piece of a file, and what its records are to become. Out: parts in order. The same code runs in the driver and in Spark's tasks:
+nothing here imports PySpark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from belvedere.connectors.reading.formats import time_formats
+from belvedere.connectors.reading.long_lines import TooLong, limit_of, whole_lines
+from belvedere.connectors.reading.parquet import has_types, parquet_parts
+from belvedere.connectors.reading.pieces import Piece
+from belvedere.connectors.reading.records import (
+    BAD,
+    FAULT,
+    LINE,
+    READ_ERRORS,
+    TEXT,
+    chunks_of,
+    json_block,
+    json_records,
+    too_long_record,
+    values_of,
+)
+from belvedere.connectors.reading.typed import Form, Part, left_alone
+from belvedere.connectors.reading.typed_csv import csv_parts
+from belvedere.decode.fitting import placed
+from belvedere.decode.objects import is_readable, rows_of_block, rows_of_texts
+from belvedere.schema import CONTROL
+
+SIGN = f'"{CONTROL}"'.encode()
+Unmarked: TypeAlias = Callable[[pa.RecordBatch], pa.RecordBatch | None]
+"""Takes control rows out of records; None where nothing remains."""
+
+
+def is_typed(piece: Piece, form: Form) -> bool:
+    """Whether most records of a piece can be read without Spark."""
+    if piece.format == "json":
+        return not time_formats(form.options, "json") and is_readable(form.columns)
+    try:
+        return piece.format == "csv" or has_types(piece.path, form)
+    except READ_ERRORS:
+        return False  # its reader reports that
+
+
+def parts_of(piece: Piece, form: Form, unmarked: Unmarked | None = None) -> Iterator[Part]:
+    """The parts of a piece. Raises one of `READ_ERRORS` where the file cannot be read to its end."""
+    if piece.format == "json":
+        return _json_parts(piece, form, unmarked)
+    if piece.format == "csv":
+        return csv_parts(piece.path, piece.name, form)
+    return parquet_parts(piece.path, piece.name, piece.schema, form, piece.groups, piece.first)
+
+
+def _json_parts(piece: Piece, form: Form, unmarked: Unmarked | None) -> Iterator[Part]:
+    limit, first = limit_of(form.options), piece.first
+    if piece.end is None and values_of(piece.path) is not None:
+        for batch in json_records(piece.path, piece.name, limit=limit):
+            yield from _recorded(batch, piece.name, form, unmarked)
+        return
+    for block in whole_lines(chunks_of(piece.path, piece.start, piece.end), limit):
+        if isinstance(block, TooLong):
+            yield left_alone(too_long_record(piece.name, first, block), piece.name, np.array([first]), form)
+            first += 1
+            continue
+        if block:
+            yield from _block_parts(block, first, piece, form, limit, unmarked)
+        first += block.count(b"\n") + 1
+
+
+def _block_parts(block: bytes, first: int, piece: Piece, form: Form, limit: int, unmarked: Unmarked | None) -> Iterator[Part]:
+    """The parts of a block of lines."""
+    has_marks = unmarked is not None and SIGN in block
+    found = None if has_marks or len(block) > limit else rows_of_block(block, form.columns, form.only_known)
+    if found is None:
+        for batch in json_block(piece.name, first, block, limit):
+            yield from _recorded(batch, piece.name, form, unmarked)
+        return
+    rows, left = found
+    places, lines = np.flatnonzero(left), np.arange(first, first + len(left))
+    records = None
+    if len(places):
+        records = next(json_block(piece.name, first, block, limit)).take(pa.array(places))
+    yield Part(piece.name, rows, lines, places, records)
+
+
+def _recorded(batch: pa.RecordBatch, name: str, form: Form, unmarked: Unmarked | None) -> Iterator[Part]:
+    """The part of records that have been made."""
+    unmarked_batch = batch if unmarked is None else unmarked(batch)
+    if unmarked_batch is None or not unmarked_batch.num_rows:
+        return
+    batch = unmarked_batch
+    whole = np.asarray(pc.and_not(pc.is_null(batch.column(FAULT)), batch.column(BAD)))
+    texts = batch.column(TEXT).filter(pa.array(whole)).cast(pa.binary()).to_pylist()
+    rows, left = rows_of_texts(texts, form.columns, form.only_known)
+    flags = ~whole
+    flags[whole] = left
+    places = np.flatnonzero(flags)
+    records = batch.take(pa.array(places)) if len(places) else None
+    lines = batch.column(LINE).to_numpy(zero_copy_only=False)
+    yield Part(name, placed(rows, np.flatnonzero(whole), batch.num_rows), lines, places, records)
