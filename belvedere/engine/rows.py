@@ -278,10 +278,19 @@ def conform(table: pa.Table, schema: pa.Schema) -> pa.Table:
     A column that may not be NULL may be so in rows of a former script, which subscriptions and exports tell to be gone.
     """
     found = table.select(schema.names)
-    nulls = [n for n, f in enumerate(schema) if not f.nullable and found.column(n).null_count]
-    for n in nulls:
-        schema = schema.set(n, schema.field(n).with_nullable(True))
-    return found.cast(schema)
+    try:
+        return found.cast(schema)
+    except pa.ArrowInvalid:
+        return found.cast(pa.schema([pa.field(f.name, _open(f.type)) for f in schema]))
+
+
+def _open(type_: pa.DataType) -> pa.DataType:
+    """The type whose members may all be NULL."""
+    if pa.types.is_struct(type_):
+        return pa.struct([pa.field(f.name, _open(f.type)) for f in type_])
+    if pa.types.is_list(type_):
+        return pa.list_(_open(type_.value_type))
+    return type_
 
 
 def fits_parquet(schema: pa.Schema) -> bool:

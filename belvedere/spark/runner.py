@@ -52,7 +52,7 @@ from belvedere.spark.engine import open_engine
 from belvedere.spark.quiet_session import end_spark, jvm_of, last_words, let_spark_go, quiet_session, silence_py4j
 from belvedere.spark.retrying import Retried, going, retry_rejected
 from belvedere.spark.run_loop import LEASE_SECONDS, Progress, RunLoop, RunSettings
-from belvedere.spark.sifting import Ends, note_end
+from belvedere.spark.sifting import RUNNING, Ends, note_end, note_start, says_why
 from belvedere.spark.sources import Sources, open_sources
 from belvedere.spark.stop_flag import StopFlag
 from belvedere.store import open_store
@@ -101,6 +101,7 @@ class Runner:
         self.store, self.identity, last = keep_trying(lambda: _opened(url, self.owner))
         self.store_url = self.store.url
         try:
+            note_start(self.store)
             self.clock = MachineClock(last.offsets.get(CLOCK) if last is not None else None, accept=accept_clock)
             self.accept_clock = accept_clock
             self.desk = self._open_desk()
@@ -171,6 +172,8 @@ class Runner:
                 raise fail(
                     "B7035", "the Spark cluster has ended the application", hint=hint, detail=str(error)[:200]
                 ) from error
+            if isinstance(error, BelvedereError) and not says_why(error):
+                self._note_end()
             if isinstance(error, BelvedereError) or os.environ.get("BELVEDERE_TRACEBACK"):
                 raise
             if full := full_folder(error):
@@ -483,6 +486,7 @@ class Runner:
             self.server.close()
             self.desk.close()
         with contextlib.suppress(BelvedereError):
+            self.store.set_document(RUNNING, "")
             self.store.release(self.owner)
         with contextlib.suppress(BelvedereError):
             self.store.close()

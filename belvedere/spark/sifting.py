@@ -18,6 +18,7 @@ from pyspark.sql import DataFrame
 
 from belvedere.connectors.again import EXCLUDED
 from belvedere.connectors.records import RejectedRow
+from belvedere.engine.quarantine import StageFailure
 from belvedere.engine.rows import Rows
 from belvedere.errors import BelvedereError
 from belvedere.schema import KEY
@@ -26,6 +27,8 @@ from belvedere.store.protocol import Store
 
 DOCUMENT = "_ends"
 """The store's document of ends in its next epoch."""
+RUNNING = "_running"
+"""The store's document that a run leaves behind where it was killed."""
 OFTEN = 2
 """So often a run ends in an epoch before its rows are looked through."""
 MOST = 20
@@ -125,6 +128,13 @@ def _noted(store: Store, ends: Ends) -> Ends:
     return ends
 
 
+def note_start(store: Store) -> None:
+    """Note that a run begins. One that was killed before, as by a system without memory, counts as an end."""
+    if store.document(RUNNING):
+        note_end(store)
+    store.set_document(RUNNING, "yes")
+
+
 def sift(store: Store, epoch: int, arrivals: Mapping[str, pa.Table], trial: Trial, is_gone: Callable[[], bool]) -> Places:
     """The places of rows that the epoch after `epoch` cannot take, by input. Where the run has ended there often they are looked for.
 
@@ -139,12 +149,16 @@ def sift(store: Store, epoch: int, arrivals: Mapping[str, pa.Table], trial: Tria
         except Exception as error:
             if is_gone():
                 raise
-            # a diagnostic the epoch gives by itself
-            ends = ends.passed() if isinstance(error, BelvedereError) else ends.ended()
+            ends = ends.passed() if says_why(error) else ends.ended()  # the epoch says it by itself
         else:
             ends = ends.passed()
         _noted(store, ends)
     return excluded_of(ends)
+
+
+def says_why(error: Exception) -> bool:
+    """Whether an error is a diagnostic that people can act on: none of memory or machines in a stage, and not an unexpected one."""
+    return isinstance(error, StageFailure) or (isinstance(error, BelvedereError) and error.diagnostics[0].code != "B7040")
 
 
 def excluded_of(ends: Ends) -> dict[str, list[int]]:

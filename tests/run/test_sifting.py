@@ -13,9 +13,14 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from belvedere.catalog import Catalog
 from belvedere.connectors.records import REJECTED
 from belvedere.engine.epoch import Engine
-from belvedere.spark.sifting import OFTEN, Ends, ends_of, note_end, rejected_at, sift, without
+from belvedere.engine.quarantine import StageFailure
+from belvedere.errors import BelvedereError, Diagnostic
+from belvedere.settings import ProjectSettings
+from belvedere.spark.runner import Runner
+from belvedere.spark.sifting import OFTEN, RUNNING, Ends, ends_of, note_end, rejected_at, says_why, sift, without
 from belvedere.store import open_reader, open_store
 from tests.run.loops import Loop
 from tests.run.processes import linux, run_once, start_run
@@ -91,6 +96,21 @@ def test_rows_that_end_it_only_together_are_not_rejected() -> None:
             ends = note_end(store)
     assert ends.in_vain
     assert (ends.excluded, ends.is_searching) == ((), False)
+
+
+def test_what_says_why_is_not_looked_for() -> None:
+    told = Diagnostic("B7040", 'view "V" failed: OUT_OF_MEMORY')
+    assert [says_why(e) for e in (ProcessEnded(), BelvedereError(told), StageFailure("V", told))] == [False, False, True]
+    assert says_why(BelvedereError(Diagnostic("B7006", "the store is in use")))
+
+
+def test_a_run_that_was_killed_counts(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/s.db"
+    for was_killed, times in ((False, 0), (True, 1), (False, 1), (True, 2)):
+        with closing(open_store(url)) as store:
+            store.set_document(RUNNING, "yes" if was_killed else store.document(RUNNING) or "")
+        with Runner(tmp_path / "s.sqrl", Catalog(), ProjectSettings(tmp_path), url) as run:
+            assert ends_of(run.store, 0).times == times
 
 
 def test_another_epoch_knows_nothing_of_it() -> None:
