@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator
+from dataclasses import replace
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
@@ -17,8 +18,11 @@ import typer
 
 from belvedere.commands.init_from import NewProject, project_from
 from belvedere.commands.output import print_json
+from belvedere.settings import FILE_NAME
 
 SCRIPT = "shop.sqrl"
+ON_ERROR = 'on_error = "quarantine"     # a view that fails on a row stands still, the others go on; or "null", or "stop"'
+"""A line of the project files that are made over a source; that of the template is in its own."""
 ADDRESSES = "write a folder, kafka://host:port or postgres://user@host/database"
 
 
@@ -42,7 +46,7 @@ def command(
     made = (
         NewProject(dict(_template(files("belvedere.commands") / "template", Path())))
         if data is None
-        else _over(directory, data, registry)
+        else _saying_more(_over(directory, data, registry))
     )
     contents, script = made.contents, SCRIPT if data is None else str(next(iter(made.contents)))
     existing = [path for path in contents if (directory / path).exists()]
@@ -64,6 +68,12 @@ def command(
             typer.echo(line)
         typer.echo(f"\nnow try: belvedere run {shlex.quote(str(directory / script))}")
     return 0
+
+
+def _saying_more(made: NewProject) -> NewProject:
+    """The project with what people should know to be there."""
+    file = Path(FILE_NAME)
+    return replace(made, contents={**made.contents, file: f"{ON_ERROR}\n\n{made.contents[file]}"})
 
 
 def _over(directory: Path, data: str, registry: str | None) -> NewProject:

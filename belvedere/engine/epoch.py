@@ -320,12 +320,15 @@ class Engine:
         with TRACES.step("write"):  # what is written behind is waited for here
             self.quarantine.look(attempt, context)
             unfilled = {n: rows for n, rows in told.items() if n in self.fresh & cordon.blocked}
-            read = {p.stage.output: {s.relation for s in p.stage.slots} for p in self.stages}
-            self.former.keep(unfilled, {n: frozenset(t for t in tellers if n in read[t]) for n in unfilled})
+            self.former.keep(unfilled, {n: self._readers(n) & tellers for n in unfilled})
             self._forget(storage, clock)
             expire(self.pipeline, context, self._forgotten, self._past, isolation.waiting(attempt.left))
             self.exports.forget(storage.transaction)
         return context, taken, next_uid, seconds
+
+    def _readers(self, relation: str) -> frozenset[str]:
+        """The outputs of stages that read a relation."""
+        return frozenset(p.stage.output for p in self.stages if any(s.relation == relation for s in p.stage.slots))
 
     def _note_missed(self, attempt: Attempt, context: EpochContext) -> Attempt:
         """Keep the changes that stages in quarantine miss in this epoch; what cannot be kept is said of those that miss it."""

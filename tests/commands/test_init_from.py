@@ -28,6 +28,7 @@ def test_a_project_is_made_of_a_folder(tmp_path: Path) -> None:
     script = Path(found["script"])
     assert "-- id BIGINT, né STRING\nIMPORT my_d_t_1.Trips;" in script.read_text()
     assert "-- zone BIGINT, at DATE\nIMPORT my_d_t_1.`zones-of-2024`;" in script.read_text()
+    assert (script.parent / "belvedere.toml").read_text().startswith('on_error = "quarantine"')
     checked = CliRunner().invoke(app, ["check", str(script)])
     assert checked.exit_code == 0, checked.output
     assert run(call) == 1, "nothing is overwritten"
@@ -35,6 +36,7 @@ def test_a_project_is_made_of_a_folder(tmp_path: Path) -> None:
 
 def test_what_to_try_next_is_a_command_of_a_shell(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["init", str(tmp_path / "the café's shop")]) == 0
+    assert 'on_error = "quarantine"' in (tmp_path / "the café's shop" / "belvedere.toml").read_text()
     command = capsys.readouterr().out.partition("now try: ")[2]
     assert shlex.split(command) == ["belvedere", "run", str(tmp_path / "the café's shop" / "shop.sqrl")]
 
