@@ -86,7 +86,7 @@ def written(folder: Path, pairs: Mapping[str, Pair]) -> Iterator[Path]:
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("names", [BY_DAY, *at_night([tuple(PAIRS)])], ids=len)
+@pytest.mark.parametrize("names", [BY_DAY, *at_night([(tuple(PAIRS),)])], ids=["some", "all"])
 def test_files_and_tables_that_spark_reads(spark: Any, tmp_path: Path, names: tuple[str, ...]) -> None:
     from belvedere.connectors.reading.reader import read_files
     from belvedere.connectors.records import SourceFile
