@@ -30,6 +30,7 @@ CREATE STREAM Bid (/** When. */ bidtime TIMESTAMP NOT NULL, price DECIMAL(12, 2)
 CREATE STREAM Loose (t TIMESTAMP, WATERMARK FOR t) LATE DROP KEEP 1 DAY;
 CREATE TABLE stock-items (`the item` STRING, name STRING NOT NULL, PRIMARY KEY (`the item`));
 CREATE TABLE _Hidden (a INT);
+CREATE TABLE Typed (id BIGINT, small INT, all ARRAY<BIGINT>, map MAP<STRING, BIGINT>, PRIMARY KEY (id));
 V := SELECT item, count(*) AS n FROM Bid GROUP BY item;
 """
 CATALOG = compile_script(SCRIPT).catalog
@@ -98,6 +99,18 @@ def test_a_list_with_a_bad_row_takes_the_others(service: Service) -> None:
     assert (posted["taken"], posted["refused"]) == (2, 3)
     again = service.desk.waiting().clocks.counts["Bid"]
     assert (again.given, again.malformed) == (2 * counts.given, 2 * counts.malformed)
+
+
+def test_whole_numbers_may_be_told_as_texts(service: Service) -> None:
+    text = "mutation($rows: [TypedInput!]!) { typed(rows: $rows) { taken results { index row { id small all map } } } }"
+    row = {"id": 2**53 + 1, "small": 3, "all": [2**62, None], "map": {"a": 2**60}}
+    asked = {"query": text, "variables": {"rows": [row]}}
+    for headers, expected in (
+        ({}, row),
+        ({"prefer": "longs=text"}, {"id": str(2**53 + 1), "small": 3, "all": [str(2**62), None], "map": {"a": str(2**60)}}),
+    ):
+        (pushed,) = service.client.post("/graphql", json=asked, headers=headers).json()["data"].values()
+        assert pushed == {"taken": 1, "results": [{"index": 0, "row": expected}]}
 
 
 def test_rows_may_stand_in_the_text(service: Service) -> None:

@@ -11,15 +11,18 @@ import contextlib
 import hashlib
 import json
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from graphql import DocumentNode, ExecutionResult, GraphQLError, GraphQLResolveInfo, GraphQLSchema, execute
+from graphql import DocumentNode, ExecutionResult, GraphQLError, GraphQLResolveInfo, GraphQLSchema, execute, get_named_type
 from graphql.pyutils import is_awaitable
 
 from belvedere.api.access.callers import own_key
 from belvedere.api.failures import BAD_REQUEST, BAD_VALUE, INTERNAL, LIMIT_EXCEEDED, InvalidDocument, RequestError
 from belvedere.api.graphql.push_fields import DROPPED, REFUSED, TAKEN, PushField
+from belvedere.api.graphql.scalars import LONG
 from belvedere.api.http.pushes import sender_name
+from belvedere.api.reads.long_texts import long_text
 from belvedere.errors import BelvedereError
 from belvedere.intake.claims import NOBODY, Claims
 from belvedere.intake.desk import OFFSET, TOLD, Reply, Request
@@ -32,6 +35,14 @@ WAIT_SECONDS = 30.0
 """So long a request waits for its epoch."""
 LOOK_SECONDS = 0.05
 """So long between two looks at the last epoch."""
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """Who asks, and whether whole numbers of 64 bits are to be texts."""
+
+    claims: Claims
+    longs: bool
 
 
 class Mutations:
@@ -47,13 +58,21 @@ class Mutations:
         self._schema, self._fields, self._ask, self._last_epoch = schema, fields, ask, last_epoch
 
     async def answer(
-        self, document: DocumentNode, name: str | None, variables: Mapping[str, Any], claims: Claims = NOBODY
+        self,
+        document: DocumentNode,
+        name: str | None,
+        variables: Mapping[str, Any],
+        claims: Claims = NOBODY,
+        longs: bool = False,
     ) -> bytes:
-        """The whole answer to a caller with these claims. Raises `RequestError` where the request is wrong, or its only field fails."""
+        """The whole answer to a caller with these claims; with `longs` whole numbers of 64 bits are texts.
+
+        Raises `RequestError` where the request is wrong, or its only field fails.
+        """
         found: Any = execute(
             self._schema,
             document,
-            context_value=claims,
+            context_value=_Asked(claims, longs),
             variable_values=dict(variables),
             operation_name=name,
             field_resolver=self._resolve,
@@ -72,12 +91,14 @@ class Mutations:
     def _resolve(self, source: Any, info: GraphQLResolveInfo[Any], **arguments: Any) -> Any:
         if info.parent_type is self._schema.mutation_type:
             return self._push(self._fields[info.field_name], info.context, **arguments)
-        return source[info.field_name]
+        value = source[info.field_name]
+        is_number = info.context.longs and isinstance(value, int) and get_named_type(info.return_type) is LONG
+        return str(value) if is_number else value
 
     async def _push(
         self,
         field: PushField,
-        claims: Claims,
+        asked: _Asked,
         rows: list[Any],
         producer: str | None = None,
         key: str | None = None,
@@ -86,9 +107,9 @@ class Mutations:
         if len(rows) > TOLD:
             hint = f"send them in several requests, or to `POST /streams/{field.table.name}`"
             raise RequestError(LIMIT_EXCEEDED, f"more than {TOLD} rows in one mutation", hint, status=413)
-        producer, key = sender_name(producer, "producer"), own_key(claims, sender_name(key, "key"))
+        producer, key = sender_name(producer, "producer"), own_key(asked.claims, sender_name(key, "key"))
         try:
-            pushed = await asyncio.to_thread(read_rows, field.table, [_by_column(field, row) for row in rows], claims)
+            pushed = await asyncio.to_thread(read_rows, field.table, [_by_column(field, row) for row in rows], asked.claims)
         except BelvedereError as error:
             told = error.diagnostics[0]
             raise RequestError(told.code, told.message, told.hint, status=403) from None
@@ -96,7 +117,10 @@ class Mutations:
         if reply.status >= 300:
             body = reply.body
             raise RequestError(str(body["code"]), str(body["title"]), body.get("hint"), status=reply.status)
-        return _told(field, pushed, reply.body, len(rows)) | {"epoch": await self._epoch(reply) if wait else None}
+        answer = _told(field, pushed, reply.body, len(rows))
+        if asked.longs:
+            _make_long_texts(field, answer)
+        return answer | {"epoch": await self._epoch(reply) if wait else None}
 
     async def _epoch(self, reply: Reply) -> int | None:
         """The epoch that has a request's rows, once there is one; None where none came in time."""
@@ -133,6 +157,12 @@ def _told(field: PushField, pushed: Pushed, body: Mapping[str, Any], given: int)
     for place in body.get("dropped_at", ()):
         results[place] |= {"status": DROPPED, "row": None}
     return {n: body[n] for n in ("taken", "dropped", "refused")} | {"results": results}
+
+
+def _make_long_texts(field: PushField, told: dict[str, Any]) -> None:
+    """Whole numbers of 64 bits in the rows that are told, also those in values that have no type in GraphQL, become texts."""
+    for row in (r["row"] for r in told["results"] if r["row"] is not None):
+        row |= {n: long_text(row[n], c.type) for n, c in field.shown.items()}
 
 
 def _as_taken(field: PushField, pushed: Pushed) -> dict[int, dict[str, Any]]:

@@ -187,7 +187,9 @@ class Application:
             return await self.streams.stream(seen.api, operation, literals, asked.variables, claims, self._how(asked))
         if operation.mutates:
             may_push()
-            return _once(await seen.mutations.answer(operation.document, asked.name, asked.variables, claims))
+            return _once(
+                await seen.mutations.answer(operation.document, asked.name, asked.variables, claims, self._how(asked).longs)
+            )
         answer = await self._read(seen, operation, literals, asked, claims, JSON, None, {"method": "POST"})
         return _once(bytes(answer.body))
 
@@ -255,7 +257,9 @@ class Application:
                 return
             if operation.mutates:
                 self._check_push(scope, headers)
-                body = await seen.mutations.answer(operation.document, asked.name, asked.variables, claims)
+                body = await seen.mutations.answer(
+                    operation.document, asked.name, asked.variables, claims, self._how(asked).longs
+                )
                 answer = Response(body, media_type=media)
             else:
                 known = headers.get(b"if-none-match")

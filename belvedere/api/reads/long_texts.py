@@ -67,11 +67,11 @@ def _row(fields: Iterable[Field], query: StoreQuery, row: dict[str, Any]) -> dic
             continue
         match item:
             case ColumnField():
-                row[alias] = _text(row[alias], query.schema[item.column].type)
+                row[alias] = long_text(row[alias], query.schema[item.column].type)
             case MemberField():
                 row[alias] = _member(item, query, row[alias])
             case AggregateField():
-                row[alias] = _text(row[alias], _type_of(item, query))
+                row[alias] = long_text(row[alias], _type_of(item, query))
             case ObjectField():
                 row[alias] = _row(item.fields, query, row[alias])
             case Nested():
@@ -86,7 +86,7 @@ def is_client_name(alias: str) -> bool:
 
 def _member(item: MemberField, query: StoreQuery, value: Any) -> Any:
     if value is None or not item.fields:
-        return _text(value, item.type)
+        return long_text(value, item.type)
     return _row(item.fields, query, value)
 
 
@@ -96,16 +96,16 @@ def _type_of(item: AggregateField, query: StoreQuery) -> pa.DataType:
     return pa.int64() if counts else aggregated_type(value.function, query.schema[value.column].type)
 
 
-def _text(value: Any, type_: pa.DataType) -> Any:
+def long_text(value: Any, type_: pa.DataType) -> Any:
     """A value of the type; numbers of lengths and times of day, which are 64 bits too, are `Long` as well."""
     if value is None or isinstance(value, str):
         return value
     if (pa.types.is_integer(type_) and is_long(type_)) or pa.types.is_time(type_):
         return str(value)
     if pa.types.is_struct(type_) and isinstance(value, Mapping):
-        return {f.name: _text(value.get(f.name), f.type) for f in type_}
+        return {f.name: long_text(value.get(f.name), f.type) for f in type_}
     if pa.types.is_map(type_):
         if has_text_keys(type_) and isinstance(value, Mapping):
-            return {k: _text(v, type_.item_type) for k, v in value.items()}
-        return [[_text(k, type_.key_type), _text(v, type_.item_type)] for k, v in value]
-    return [_text(v, type_.value_type) for v in value] if is_list(type_) else value
+            return {k: long_text(v, type_.item_type) for k, v in value.items()}
+        return [[long_text(k, type_.key_type), long_text(v, type_.item_type)] for k, v in value]
+    return [long_text(v, type_.value_type) for v in value] if is_list(type_) else value
