@@ -64,8 +64,9 @@ def feed_of(table: Input, project: ProjectSettings, reading: Reading | None) -> 
     if reading is not None:
         columns = tuple(Column(f.name, f.type, f.nullable) for f in _schema(reading))
         others = {n: v for n, v in wanted.options.items() if n not in MATTERING}
+        grows = {"appends": True} if wanted.options.get("appends") else {}  # files may have grown since then
         source = replace(wanted.source, format=reading["format"], new_columns=reading["new_columns"])
-        wanted = replace(wanted, columns=columns, options={**others, **reading["options"]}, source=source)
+        wanted = replace(wanted, columns=columns, options={**others, **reading["options"], **grows}, source=source)
     feed: Any = reading_connector(wanted.source.connector).open_feed(wanted)
     return feed  # type: ignore[no-any-return]
 

@@ -96,3 +96,19 @@ def test_growth_that_is_not_read_is_told(spark: Any, tmp_path: Path) -> None:
     status = status_of(loop.compiled().catalog, row, False)
     assert {i["name"]: i.get("changed_files") for i in status["inputs"]} == {"Orders": {"grown": 1}, "_Items": {"replaced": 1}}
     assert 'belvedere_input_changed_files{input="Orders",how="grown"} 1' in view_metrics(status, row)
+
+
+@pytest.mark.spark
+def test_files_grow_from_some_day_on(spark: Any, tmp_path: Path) -> None:
+    """What was read before that is read again as far as it was read, whatever was appended since."""
+    loop, append = Loop(spark, tmp_path, SCRIPT, PROJECT.replace("true", "false")), appending(tmp_path)
+    append("Orders.1.jsonl", '{"id": 1, "price": 10}\n')
+    append("Items.csv", "id,note\n1,a\n")
+    loop.once()
+    loop.project(PROJECT)
+    append("Items.csv", "2,b\n")
+    loop.once()
+    loop.script += "\nNotes := SELECT id, note FROM _Items;"
+    loop.once()
+    assert {r["id"]: r["note"] for r in loop.rows("Notes")} == {1: "a", 2: "b"}
+    assert totals(loop) == (1, 10, 2, 3)
