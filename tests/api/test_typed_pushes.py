@@ -54,9 +54,14 @@ def both(monkeypatch: pytest.MonkeyPatch, table: Any, body: bytes, media: str) -
     """Whether Arrow took the body; what it says is what reading row by row says."""
     taken: list[Pushed | None] = []
     typed = push_bodies._typed
+
+    def noted(*given: Any) -> Pushed | None:
+        taken.append(typed(*given))
+        return taken[0]
+
     with monkeypatch.context() as looked:
         looked.setattr(push_bodies, "LEAST_TYPED", 0)
-        looked.setattr(push_bodies, "_typed", lambda *given: taken.append(typed(*given)) or taken[0])
+        looked.setattr(push_bodies, "_typed", noted)
         found = answer(table, body, media)
     with monkeypatch.context() as slowly:
         slowly.setattr(push_bodies, "_typed", lambda *given: None)

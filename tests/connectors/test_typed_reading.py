@@ -25,7 +25,7 @@ COLUMNS = (
     Column("at", TIMESTAMP),
 )
 AT = datetime(2020, 1, 1, 10, tzinfo=UTC)
-ROWS = [
+ROWS: list[dict[str, Any]] = [
     {"id": 1, "name": 'é, "x"', "price": Decimal("1.25"), "at": AT},
     {"id": -2, "name": None, "price": None, "at": None},
     {"id": 3, "name": "y", "price": Decimal("-7.00"), "at": AT},
