@@ -176,6 +176,8 @@ def _consists_of(texts: pa.Array, characters: bytes) -> bool:
 
 def is_text(data: bytes) -> bool:
     """Whether bytes are UTF-8."""
+    if data.isascii():
+        return True
     try:
         pa.array([data], pa.large_binary()).cast(pa.large_string())
     except pa.ArrowInvalid:

@@ -26,10 +26,10 @@ from belvedere.connectors.reading.formats import Reading, csv_header, delimiter_
 from belvedere.connectors.reading.marks import without_marks
 from belvedere.connectors.reading.parquet import PLACES, parquet_schema
 from belvedere.connectors.reading.pieces import Piece, cut, ends, packed, task_of, what_is_wrong
-from belvedere.connectors.reading.records import READ_ERRORS, RECORDS, chunks_of, first_csv_record
+from belvedere.connectors.reading.records import READ_ERRORS, RECORDS, first_csv_record
 from belvedere.connectors.reading.rows import csv_rows, json_rows, typed_rows
 from belvedere.connectors.reading.typed import Form, Part
-from belvedere.connectors.reading.typed_files import Unmarked, is_typed, parts_of
+from belvedere.connectors.reading.typed_files import Unmarked, check_whole, is_typed, parts_of
 from belvedere.connectors.records import SourceFile, path_text
 from belvedere.lang.source_tables import refuse_map_keys
 
@@ -179,7 +179,7 @@ def _parts_known_whole(reading: Reading, piece: Piece, form: Form, unmarked: Unm
             held.append(part)
             size += part.nbytes
             if size > reading.chunk:
-                deque(piece.batches() if piece.format == "parquet" else chunks_of(piece.path), maxlen=0)
+                check_whole(piece)
                 return chain(held, found)
     except READ_ERRORS as error:
         del reading.marks[before[0] :], reading.rejected[before[1] :]

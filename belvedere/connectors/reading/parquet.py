@@ -55,7 +55,7 @@ def parquet_records(
 
     A row with more than `limit` bytes of text has only NULLs and a fault.
     """
-    for batch in _batches(path, schema, groups):
+    for batch in parquet_batches(path, schema, groups):
         yield from _records(batch, name, schema, np.arange(first, first + batch.num_rows), _bytes_of_rows(batch) > limit)
         first += batch.num_rows
 
@@ -66,7 +66,7 @@ def parquet_parts(
     """The same rows in the types of a table, which their columns have but for their width (`has_types`)."""
     limit = limit_of(form.options)
     found = {n.casefold(): n for n in schema.names[: -len(PLACES)]}
-    for batch in _batches(path, schema, groups):
+    for batch in parquet_batches(path, schema, groups):
         long = _bytes_of_rows(batch) > limit
         lines = np.arange(first, first + batch.num_rows)
         first += batch.num_rows
@@ -110,7 +110,7 @@ def _widened(values: pa.Array, type_: pa.DataType) -> tuple[pa.Array, Flags | No
     return (values, None) if values.type == type_ else read_in_parts(lambda v, t: v.cast(t), values, type_)
 
 
-def _batches(path: str, schema: pa.Schema, groups: Sequence[int] | None) -> Iterator[pa.RecordBatch]:
+def parquet_batches(path: str, schema: pa.Schema, groups: Sequence[int] | None) -> Iterator[pa.RecordBatch]:
     """The columns of `schema` as the file has them."""
     with open_file(path) as opened, pq.ParquetFile(opened) as file:
         for batch in file.iter_batches(_batch_rows(file.metadata), row_groups=groups, columns=schema.names[: -len(PLACES)]):

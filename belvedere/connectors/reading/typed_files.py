@@ -6,6 +6,7 @@ nothing here imports PySpark.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
@@ -15,7 +16,7 @@ import pyarrow.compute as pc
 
 from belvedere.connectors.reading.formats import time_formats
 from belvedere.connectors.reading.long_lines import TooLong, limit_of, whole_lines
-from belvedere.connectors.reading.parquet import has_types, parquet_parts
+from belvedere.connectors.reading.parquet import has_types, parquet_batches, parquet_parts
 from belvedere.connectors.reading.pieces import Piece
 from belvedere.connectors.reading.records import (
     BAD,
@@ -59,6 +60,14 @@ def parts_of(piece: Piece, form: Form, unmarked: Unmarked | None = None) -> Iter
     return parquet_parts(piece.path, piece.name, piece.schema, form, piece.groups, piece.first)
 
 
+def check_whole(piece: Piece) -> None:
+    """Raise one of `READ_ERRORS` where the file cannot be read to its end."""
+    bytes_or_values: Iterator[object] = chunks_of(piece.path)
+    if piece.format == "parquet":
+        bytes_or_values = parquet_batches(piece.path, piece.schema, piece.groups)
+    deque(bytes_or_values, maxlen=0)
+
+
 def _json_parts(piece: Piece, form: Form, unmarked: Unmarked | None) -> Iterator[Part]:
     limit, first = limit_of(form.options), piece.first
     if piece.end is None and values_of(piece.path) is not None:
@@ -72,7 +81,7 @@ def _json_parts(piece: Piece, form: Form, unmarked: Unmarked | None) -> Iterator
             continue
         if block:
             yield from _block_parts(block, first, piece, form, limit, unmarked)
-        first += block.count(b"\n") + 1
+        first += int(np.count_nonzero(np.frombuffer(block, np.uint8) == ord("\n"))) + 1
 
 
 def _block_parts(block: bytes, first: int, piece: Piece, form: Form, limit: int, unmarked: Unmarked | None) -> Iterator[Part]:
