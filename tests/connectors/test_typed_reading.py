@@ -5,9 +5,11 @@ from __future__ import annotations
 import gzip
 import json
 import os
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pyarrow as pa
@@ -45,11 +47,11 @@ class NoSpark:
         raise AssertionError(f"Spark was asked for {name}")
 
 
-def read(path: Path, columns: tuple[Column, ...] = COLUMNS, apart: bool = True, **options: Any) -> Any:
+def read(path: Path, columns: tuple[Column, ...] = COLUMNS, apart: bool = True, chunk: int = 1 << 25, **options: Any) -> Any:
     stat = os.stat(path)
     file = SourceFile(str(path), stat.st_size, datetime.fromtimestamp(stat.st_mtime, UTC))
     spark: Any = NoSpark()
-    return read_files(spark, "T", [file], columns, options, apart=apart)
+    return read_files(spark, "T", [file], columns, options, apart=apart, chunk=chunk)
 
 
 def written(folder: Path, kind: str) -> Path:
@@ -96,13 +98,35 @@ def test_line_breaks_within_fields_need_no_spark(tmp_path: Path) -> None:
     assert names == ["x", "a\nb", 'a "b" c', 'd "e" f']
 
 
-def test_many_rows_are_read_in_parts(tmp_path: Path) -> None:
-    size = 40_000
-    (tmp_path / "a.csv").write_text("id,name\n" + "".join(f'{n},"{"x" * 90}"\n' for n in range(size)))
-    (tmp_path / "a.jsonl").write_text("".join(json.dumps({"id": n, "name": "x" * 90}) + "\n" for n in range(size)))
-    for name in ("a.csv", "a.jsonl"):
-        taken = read(tmp_path / name)
-        assert taken.rows.table["id"].to_pylist() == list(range(size))
+def _large(folder: Path, size: int) -> Iterator[Path]:
+    """Files of the same rows, of some blocks and row groups."""
+    (folder / "a.csv").write_text("id,name\n" + "".join(f'{n},"{"x" * 90}{n}"\n' for n in range(size)))
+    (folder / "a.jsonl").write_text("".join(json.dumps({"id": n, "name": f"{'x' * 90}{n}"}) + "\n" for n in range(size)))
+    table = pa.table({"id": range(size), "name": [f"{'x' * 90}{n}" for n in range(size)]})
+    pq.write_table(table, folder / "a.parquet", row_group_size=size // 4)
+    return (folder / f"a.{kind}" for kind in ("csv", "jsonl", "parquet"))
+
+
+def test_large_files_are_read_in_parts(tmp_path: Path) -> None:
+    size = 30_000
+    for path in _large(tmp_path, size):
+        for chunk in (1 << 25, 1 << 18):
+            taken = read(path, chunk=chunk)
+            assert taken.rows.is_collected == (chunk == 1 << 25)
+            assert taken.rows.table["id"].to_pylist() == list(range(size))
+
+
+def test_no_row_counts_of_a_large_file_that_is_damaged(tmp_path: Path) -> None:
+    text, _, parquet = _large(tmp_path, 30_000)
+    data = bytearray(parquet.read_bytes())
+    middle = len(data) // 2
+    data[middle : middle + 3_000] = Random(1).randbytes(3_000)
+    parquet.write_bytes(data)
+    packed = gzip.compress(text.read_bytes())
+    (tmp_path / "a.csv.gz").write_bytes(packed[: len(packed) * 2 // 3])
+    for path in (parquet, tmp_path / "a.csv.gz"):
+        taken = read(path, chunk=1 << 18)
+        assert (taken.rows.num_rows, taken.refused) == (0, 1)
 
 
 def test_null_texts_are_null(tmp_path: Path) -> None:
