@@ -92,6 +92,12 @@ def test_a_row_that_does_not_fit_is_for_spark(tmp_path: Path, kind: str) -> None
         read(written(tmp_path, kind), strict)
 
 
+def test_columns_of_two_meanings_are_for_spark(tmp_path: Path) -> None:
+    pq.write_table(pa.table([[1], [2]], names=["id", "ID"]), tmp_path / "a.parquet")
+    with pytest.raises(AssertionError, match="Spark was asked for"):
+        read(tmp_path / "a.parquet")
+
+
 def test_line_breaks_within_fields_need_no_spark(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text('id,name\n1,x\n2,"a\nb"\n3,"a ""b"" c"\n4,d "e" f\n')
     names = [r["name"] for r in read(tmp_path / "a.csv").rows.table.to_pylist()]

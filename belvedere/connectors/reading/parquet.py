@@ -83,8 +83,9 @@ def parquet_parts(
 
 def has_types(path: str, form: Form) -> bool:
     """Whether a file's columns have the table's types, or narrower ones, so that no value needs a closer look."""
-    found = {f.name.casefold(): f.type for f in pq.read_schema(open_file(path))}
-    return all(_is_as(found[n], c.type) for c in form.columns if (n := c.name.casefold()) in found)
+    wanted = {c.name.casefold(): c.type for c in form.columns}
+    found = [(f.name.casefold(), f.type) for f in pq.read_schema(open_file(path)) if f.name.casefold() in wanted]
+    return len({name for name, _ in found}) == len(found) and all(_is_as(type_, wanted[name]) for name, type_ in found)
 
 
 def _is_as(given: pa.DataType, wanted: pa.DataType) -> bool:
