@@ -92,6 +92,20 @@ def test_a_row_that_does_not_fit_is_for_spark(tmp_path: Path, kind: str) -> None
         read(written(tmp_path, kind), strict)
 
 
+def test_nested_columns_of_narrower_types_need_no_spark(tmp_path: Path) -> None:
+    part = pa.struct([("a", pa.int64()), ("at", TIMESTAMP)])
+    columns = (Column("many", pa.list_(pa.int64())), Column("part", part), Column("parts", pa.list_(part)))
+    written_part = pa.struct([pa.field("a", pa.int64(), nullable=False), ("at", pa.timestamp("ms"))])
+    many = pa.list_(pa.field("element", pa.int16(), nullable=False))
+    schema = pa.schema([("many", many), ("part", written_part), ("parts", pa.list_(pa.field("e", part)))])
+    rows = [
+        {"many": [1, 2], "part": {"a": 1, "at": AT}, "parts": [{"a": None, "at": AT}, None]},
+        {"many": None, "part": None, "parts": []},
+    ]
+    pq.write_table(pa.Table.from_pylist(rows, schema), tmp_path / "a.parquet")
+    assert read(tmp_path / "a.parquet", columns).rows.table.to_pylist() == rows
+
+
 def test_columns_of_two_meanings_are_for_spark(tmp_path: Path) -> None:
     pq.write_table(pa.table([[1], [2]], names=["id", "ID"]), tmp_path / "a.parquet")
     with pytest.raises(AssertionError, match="Spark was asked for"):
