@@ -280,7 +280,7 @@ def conform(table: pa.Table, schema: pa.Schema) -> pa.Table:
     found = table.select(schema.names)
     try:
         return found.cast(schema)
-    except pa.ArrowInvalid:
+    except ValueError:  # NULL in a column or member that may not be so; another cast that fails does so again
         return found.cast(pa.schema([pa.field(f.name, _open(f.type)) for f in schema]))
 
 

@@ -69,7 +69,7 @@ class EventsStage(Stage):
         first = [n for n in (SEQUENCE,) if n in delta.schema.names]
         pieces = changes_by_key(delta, work.name("s0", "sorted"), work.compute, first)
         found = (_events(*self._in_order(*matching(piece, kind)), kind, work) for kind in kinds for piece in pieces())
-        events = work.compute.keep(stream(work.output.schema.arrow, found))
+        events = work.compute.keep(stream(_schema(work), found))
         if events.is_empty:
             return None
         work.put("s0", ROWS, events)
@@ -120,7 +120,12 @@ def _events(rows: pa.Table, old: pa.Table, kind: ChangeKind, work: Work) -> pa.T
             columns.append(_old_rows(old, column.type))
         else:
             columns.append(made.get(column.name) if column.name in made else rows[column.name].cast(column.type))
-    return pa.table(columns, schema=work.output.schema.arrow)
+    return pa.table(columns, schema=_schema(work))
+
+
+def _schema(work: Work) -> pa.Schema:
+    """The columns of events. Rows that a former script made may be NULL where those of this one may not: they are told to be gone."""
+    return pa.schema([f.with_nullable(True) for f in work.output.schema.arrow])
 
 
 def next_numbers(work: Work, sequence: str, count: int, first: int = 1) -> pa.Array:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from belvedere.commands.plan import deployment_of
 from belvedere.compiler import compile_script
 from belvedere.engine.quarantine import told_failure
 from belvedere.errors import BelvedereError
-from belvedere.settings import ProjectSettings
+from belvedere.settings import ProjectSettings, load_project
 from tests.depth import at_night
 
 SCRIPT = """
@@ -236,3 +237,34 @@ def test_a_failing_key_of_a_private_input_holds_what_reads_it_alone(executor: An
     assert pairs(wb, "Keyed", "day", "n") == {5: 2, 6: 1, None: 1}
     assert {(r["id"], r["day"]): r["note"] for r in wb.rows("Latest")} == {(1, 5): 2, (2, None): 1, (3, 6): 1}
     wb.close()
+
+
+@pytest.mark.parametrize("each_store", ["sqlite", *at_night(["postgres"])], indirect=True)
+def test_what_may_not_be_null_any_more_is_told_to_be_gone(
+    executor: Any, tmp_path: Path, each_store: str, request: pytest.FixtureRequest
+) -> None:
+    """The former rows had NULL: an export and a subscription tell that they go."""
+    script = """
+    CREATE TABLE T (id INT NOT NULL, price INT, PRIMARY KEY (id));
+    Latest := SELECT id, price FROM T;
+    ByPrice := SELECT price, count(*) AS n FROM Latest GROUP BY price;
+    CREATE SUBSCRIPTION Gone ON DELETE AS SELECT price, n FROM ByPrice;
+    EXPORT ByPrice TO out.ByPrice;
+    """
+    (tmp_path / "belvedere.toml").write_text('[sinks.out]\nconnector = "files"\npath = "out"\nformat = "json"\n')
+    url = f"sqlite:///{tmp_path}/s.db" if each_store == "sqlite" else request.getfixturevalue("postgres_url")
+    project = load_project(tmp_path)
+    wb = Workbench(script, url, spark=executor, project=project)
+    wb.insert("T", [{"id": 1, "price": 900}, {"id": 2, "price": None}])
+    wb.step()
+    wb.close()
+    wb = Workbench(
+        script.replace("id, price FROM T", "id, coalesce(price, 500) AS price FROM T"), url, spark=executor, project=project
+    )
+    wb.step()
+    assert [(r["price"], r["n"]) for r in wb.rows("Gone")] == [(None, 1)]
+    wb.close()
+    lines = [json.loads(x) for f in sorted((tmp_path / "out").rglob("*2.jsonl")) for x in f.read_text().splitlines()]
+    assert sorted((str(x["price"]), x["_op"]) for x in lines) == [("500", "ADD"), ("None", "DELETE")], list(
+        (tmp_path / "out").rglob("*")
+    )
