@@ -186,9 +186,10 @@ def stop_in_an_epoch(process: subprocess.Popen[str], url: str, lines: list[str])
     return numbers * 3
 
 
-def test_an_error_in_a_view_ends_the_run_and_names_it(spark: Any, tmp_path: Path) -> None:
+def test_an_error_in_a_view_ends_the_run_where_the_project_says_so_and_names_it(spark: Any, tmp_path: Path) -> None:
     shop = Shop(tmp_path, SCRIPT + "Shares := SELECT item, 100 / (total - 3) AS share FROM Totals;\n")
     shop.write(("a", 1), ("b", 3))
+    (shop.directory / "belvedere.toml").write_text('on_error = "stop"\n' + PROJECT)
     ended = command(spark, "run", shop.script, "--port", "0", "--once")
     assert ended.returncode == 1
     assert '"Shares"' in ended.stderr
