@@ -33,7 +33,8 @@ OFTEN = 2
 """So often a run ends in an epoch before its rows are looked through."""
 MOST = 20
 """So many rows of an epoch are found at most, by one process after the other."""
-REASON = "B7023: the run has ended each time that an epoch took this row, as by memory that it needs"
+CODE = "B7023"
+REASON = f"{CODE}: the run has ended each time that an epoch took this row, as by memory that it needs"
 Trial = Callable[[Mapping[str, pa.Table]], None]
 Places = Mapping[str, list[int]]
 

@@ -37,6 +37,7 @@ _SPACES = 100_000
 """Characters in which a space ends at once, as most do; a longer one is passed over in steps."""
 _CUT = 10
 """Characters: what a word or a number leaves at most where a window cuts it."""
+SPACE = b" \t\r\n"
 _NO_SPACE = re.compile(r"[^ \t\n\r]")
 
 
@@ -61,12 +62,12 @@ def rows_of(table: Input, body: bytes, media: str, most_rows: int, claims: Claim
 
 def _typed(table: Input, body: bytes, media: str, most_rows: int, claims: Claims) -> Pushed | None:
     """The rows of a body that all fit, by Arrow; None where one may not."""
-    columns, text = typed_columns(table), body.strip(b" \t\r\n")
+    columns, text = typed_columns(table), _stripped(body)
     if columns is None:
         return None
     found: list[pa.Table] = []
     is_array = media in JSON_TYPES and text.startswith(b"[")
-    for part in _arrays(text) if is_array else [text]:
+    for part in _arrays(text) if is_array else _blocks(text):
         rows = (rows_of_array if is_array else _rows_of_lines)(part, columns)
         if rows is None or not rows.num_rows:
             return None
@@ -75,8 +76,6 @@ def _typed(table: Input, body: bytes, media: str, most_rows: int, claims: Claims
 
 
 def _rows_of_lines(text: bytes, columns: Sequence[Column]) -> pa.Table | None:
-    if len(text) > LONGEST_ROW and max(map(len, text.split(b"\n"))) > LONGEST_ROW:
-        return None
     rows, left = rows_of_block(text, columns, only_known=True) or (None, None)
     return None if left is None or left.any() else rows
 
@@ -91,6 +90,28 @@ def _arrays(text: bytes) -> Iterator[bytes]:
         yield b"[%s]" % text[start:end]
         start = end + 1
     yield b"[%s" % text[start:] if len(text) - start <= LONGEST_ROW else b""
+
+
+def _blocks(text: bytes) -> Iterator[bytes]:
+    """Lines in parts that are no longer than a row may be; what cannot be cut so is no part."""
+    start = 0
+    while len(text) - start > LONGEST_ROW:
+        end = text.rfind(b"\n", start, start + LONGEST_ROW + 1)
+        yield text[start:end] if end > start else b""
+        start = end + 1 if end > start else len(text)
+    yield text[start:]
+
+
+def _stripped(body: bytes) -> bytes:
+    """The body without the space around it, which is passed over in steps."""
+    start, end = 0, len(body)
+    while start < end and not (part := body[start : start + _SPACES].lstrip(SPACE)):
+        start += _SPACES
+    start = min(end, start + min(_SPACES, end - start) - len(part)) if start < end else end
+    while start < end and not (part := body[max(start, end - _SPACES) : end].rstrip(SPACE)):
+        end -= _SPACES
+    end = max(start, end - min(_SPACES, end - start) + len(part)) if start < end else start
+    return body[start:end]
 
 
 def elements(text: str, most: int) -> Any:
