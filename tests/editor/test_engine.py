@@ -19,6 +19,7 @@ from belvedere.editor.problems import diagnostics, formatted, remedies
 from belvedere.editor.renaming import apply, rename
 from belvedere.editor.signatures import signature_at
 from belvedere.errors import BelvedereError
+from tests.depth import examples
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*/*.sqrl"))
 SCRIPT = """/** What people offer. */
@@ -250,9 +251,12 @@ def test_positions_come_back(text: str, encoding: str, data: st.DataObject) -> N
         assert character == sum(2 if ord(c) > 0xFFFF else 1 for c in text[start:back])
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda p: p.stem)
 @given(data=st.data())
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(
+    max_examples=examples(50), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 def test_no_damage_of_an_example_stops_an_answer(path: Path, data: st.DataObject) -> None:
     whole = path.read_text(encoding="utf-8")
     start = data.draw(st.integers(0, len(whole)))

@@ -8,7 +8,7 @@ import pytest
 
 from belvedere.compiler import compile_script
 from belvedere.rules import Options, maintain, plain
-from tests.depth import at_night
+from tests.depth import at_night, examples
 from tests.random_sql.forms import form_queries
 from tests.random_sql.queries import SCRIPT, Query, chosen_queries, random_query
 from tests.random_sql.runs import Run
@@ -19,9 +19,10 @@ WITHOUT_MEMORY = [
 ]
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("first", range(0, 200, 50))
 def test_every_query_compiles_and_has_stages(first: int) -> None:
-    for seed in range(first, first + 50):
+    for seed in range(first, first + examples(50)):
         text = random_query(seed).ours
         compiled = compile_script(f"{SCRIPT}V := {text};")
         assert compiled.ok, (seed, text, [d.message for d in compiled.diagnostics])

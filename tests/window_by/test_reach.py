@@ -230,7 +230,7 @@ def test_each_change_of_one_row(name: str) -> None:
     values = [1, 2, 4, 0, 3, 5, 2, 1, 0, 4, 2, 2, 5, 1, 3, 0, 1, 4]
     rows = {n: {"id": n, "k": 0, "o": n - n % 5 // 4, "v": v, "x": None, "s": ""} for n, v in enumerate(values)}
     kept = 0
-    for number, row in turn(rows.items(), list(CLOSE).index(name), 3):
+    for number, row in turn(rows.items(), list(CLOSE).index(name), 9):
         new = {**row, "id": 100}
         for change in ({number: None}, {number: {**row, "v": 5 - row["v"]}}, {100: {**new, "v": 0}}, {100: {**new, "v": 5}}):
             kept += follow(text, window, [change], dict(rows))  # type: ignore[list-item]
