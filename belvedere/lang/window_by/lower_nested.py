@@ -71,11 +71,10 @@ def _joined(lowering: TupleLowering, lower: Lower, left: Bindings, query: Query,
     pairs = zip(columns, arrays.schema.names, strict=False)
     condition = conjunction([exp.NullSafeEQ(this=column(own), expression=column(other)) for own, other in pairs])
     text = f"coalesce({value.sql}, array())"
-    joined = Join(node, arrays, JoinKind.LEFT, condition)
-    _, (array,) = lowering.names.pin(joined, [replace(value, sql=text)])
-    made = Item(merge(array).sql[1:-1], parsed(text), stored_type(value.type), nullable=False)
-    kept = tuple(map(item_of, node.schema))
-    return replace(left, node=Project(joined, (*kept, made)), sorted=False, outside={**left.outside, label: array})
+    made = Item(lowering.names.fresh(), parsed(text), stored_type(value.type), nullable=False)
+    joined = Project(Join(node, arrays, JoinKind.LEFT, condition), (*map(item_of, node.schema), made))
+    array = replace(value, sql=name(made.name))
+    return replace(left, node=joined, sorted=False, outside={**left.outside, label: array})
 
 
 def _arrays(lowering: TupleLowering, result: Result) -> tuple[Project, SqlValue]:
