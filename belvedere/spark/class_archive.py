@@ -21,7 +21,8 @@ SHORT = (
 )
 """Options for a JVM that ends before more compilation or collection would pay. The first compiler alone has 48 MB for its code by default:
 after some minutes it is full, and what is thrown out is compiled again and again."""
-QUIET = "-Xlog:cds=off"
+QUIET = "-Xlog:cds*=off"
+"""With the star also the messages that have further tags."""
 OPTIONS = "spark.driver.defaultJavaOptions"
 LONGEST_WRITE = 180.0
 """Seconds that a JVM has to write the archive: some 15 of the processor's."""
@@ -83,10 +84,16 @@ def _is_set_elsewhere() -> bool:
 
 
 def archive_in(folder: Path) -> Path | None:
-    """The archive's path; None where that does not fit into Java's options. Raises BelvedereError where there is no Java."""
+    """The archive's path; None where that does not fit into Java's options. Raises BelvedereError where there is no Java.
+
+    Java takes an archive only for jars of the time and size that it was written from: an environment made again has a path of its own."""
     home = find_java()
     release = (home / "release").read_text(errors="replace") if (home / "release").is_file() else ""
-    name = hashlib.sha256(f"{home}\n{release}\n{pyspark.__file__}\n{pyspark.__version__}".encode()).hexdigest()[:16]
+    jars = [
+        (str(jar), jar.stat().st_mtime_ns, jar.stat().st_size)
+        for jar in sorted(Path(pyspark.__file__).parent.glob("jars/*.jar"))
+    ]
+    name = hashlib.sha256(f"{home}\n{release}\n{pyspark.__version__}\n{jars}".encode()).hexdigest()[:16]
     path = folder.resolve() / f"spark-{name}.jsa"
     return None if any(c.isspace() or c in "\"'\\" for c in str(path)) else path
 

@@ -5,16 +5,20 @@ from __future__ import annotations
 import io
 import os
 import re
+import shutil
+import subprocess
 import time
 from datetime import datetime
 from pathlib import Path
 
+import pyspark
 import pytest
 
 from belvedere.activity import NOW, Activity
 from belvedere.commands.under_way import UnderWay, stamped, told_at
 from belvedere.engine.turns import Task, Turns
-from belvedere.spark.class_archive import ClassArchive
+from belvedere.spark.class_archive import QUIET, ClassArchive, archive_in
+from belvedere.spark.java import find_java
 
 
 @pytest.fixture(autouse=True)
@@ -113,7 +117,7 @@ def test_the_archive_counts_once_it_is_whole(tmp_path: Path, monkeypatch: pytest
     if archive.path is None:
         pytest.skip("Java's options cannot say this path")
     assert archive.options() == ""
-    assert archive.writing() == f"-XX:ArchiveClassesAtExit={archive.path.with_suffix(f'.{os.getpid()}')} -Xlog:cds=off"
+    assert archive.writing() == f"-XX:ArchiveClassesAtExit={archive.path.with_suffix(f'.{os.getpid()}')} -Xlog:cds*=off"
     archive.written(is_whole=True)  # a JVM that was killed has written nothing
     assert not archive.is_there
     unfinished, others = (
@@ -129,6 +133,39 @@ def test_the_archive_counts_once_it_is_whole(tmp_path: Path, monkeypatch: pytest
         assert (archive.is_there, unfinished.exists()) == (is_whole, False)
         assert [o.exists() for o in others] == ([False, False, True, True, True] if is_whole else [True] * 5)
     assert archive.writing() is None
-    assert archive.options() == f"-XX:SharedArchiveFile={archive.path} -Xlog:cds=off"
+    assert archive.options() == f"-XX:SharedArchiveFile={archive.path} -Xlog:cds*=off"
     monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", "--conf spark.driver.defaultJavaOptions=-Xms1g pyspark-shell")
     assert ClassArchive(tmp_path).options() == ""
+
+
+def test_jars_that_were_installed_again_have_an_archive_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    jar = tmp_path / "pyspark" / "jars" / "spark-core.jar"
+    jar.parent.mkdir(parents=True)
+    jar.write_text("classes")
+    os.utime(jar, (1, 1))
+    monkeypatch.setattr("pyspark.__file__", str(tmp_path / "pyspark" / "__init__.py"))
+    first = archive_in(tmp_path)
+    assert archive_in(tmp_path) == first
+    os.utime(jar, (2, 2))
+    assert archive_in(tmp_path) != first
+
+
+def test_java_says_nothing_of_an_archive_that_does_not_fit(tmp_path: Path) -> None:
+    jar, archive = tmp_path / "library.jar", tmp_path / "classes.jsa"
+    (installed,) = (Path(pyspark.__file__).parent / "jars").glob("scala-library-*.jar")
+    shutil.copy(installed, jar)
+    java = [find_java() / "bin" / "java", "-cp", jar]
+    subprocess.run([*java, f"-XX:ArchiveClassesAtExit={archive}", "scala.util.Properties"], check=True, timeout=60)
+    os.utime(jar, (1, 1))
+    said = []
+    for quiet in ([], [QUIET]):
+        done = subprocess.run(
+            [*java, *quiet, f"-XX:SharedArchiveFile={archive}", "scala.util.Properties"],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=True,
+        )
+        said.append(done.stdout + done.stderr)
+    assert "archive" in said[0]
+    assert "archive" not in said[1]
