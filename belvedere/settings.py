@@ -97,7 +97,7 @@ SINK_KEYS = {
     "console": ("connector",),
     "kafka": ("connector", "options", "servers", "exactly_once", "names", DOTTED),
     "postgres": ("connector", "options", "url", "schema", "names"),
-    "http": ("connector", "options", "url", "headers", "secret"),
+    "http": ("connector", "options", "url", "headers", "secret", "timeout_seconds"),
     "delta": ("connector", "options", "path", "url", "storage", "names"),
 }
 FORMATS = ("json", "csv", "parquet")

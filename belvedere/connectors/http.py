@@ -3,7 +3,7 @@
 In: events in the order of `_seq`. Out: requests of some events each, with an id by which a receiver discards what comes twice, and a
 signature where the sink has a secret. A receiver that is away, or busy, gets them later; one that refuses them, or names another address,
 ends the run. The store notes each request before it is sent: what was taken is not sent again, and what may have been taken comes again
-under the same id.
+under the same id. One that is slow gets more time, and smaller requests.
 """
 
 from __future__ import annotations
@@ -25,18 +25,19 @@ import pyarrow as pa
 
 from belvedere.connectors.away import AwayError
 from belvedere.connectors.connector import Outgoing
+from belvedere.connectors.pace import MOST_EVENTS, Pace
 from belvedere.connectors.writing import json_lines
 from belvedere.errors import fail
 from belvedere.rules.events import SEQUENCE
 from belvedere.settings import Sink
 
-MOST_EVENTS = 1_000
-"""So many are in one request."""
 SECONDS = 10.0
+"""So long an answer is waited for where the sink does not say."""
 BUSY = (408, 425, 429)
 """Statuses, beside those from 500 on, after which the same request is sent again later."""
-
-
+SLOW = (408, 504)
+"""Those that say that the request took too long, maybe for who stands between."""
+TOO_LARGE = 413
 MOST_PAUSE = 3600.0
 """Seconds: a receiver that asks for more is asked again after so long."""
 
@@ -64,12 +65,18 @@ class HttpOutlet:
         self._note = f"http {outgoing.relation} {self.sink}.{outgoing.name}"
         self._taken, self._until = 0, 0
         """The last event that was taken, and the last of the request that was sent then."""
+        self._pace = Pace(MOST_EVENTS)
+        self._limit = options.get("timeout_seconds")
+        if self._limit is not None and not (type(self._limit) in (int, float) and 0 < self._limit <= MOST_PAUSE):
+            hint = f"write `timeout_seconds = 30`, up to {MOST_PAUSE:g}"
+            raise fail("B9104", f'`timeout_seconds` of sink "{self.sink}" does not fit', hint=hint)
 
     def reached(self) -> int | None:
         """The number of the last event that the receiver has taken, as the store has noted it."""
         text = self.outgoing.notes.document(self._note) if self.outgoing.notes is not None else None
         found = json.loads(text) if text else {}
         self._taken, self._until = max(self._taken, found.get("taken", 0)), max(self._until, found.get("until", 0))
+        self._pace = Pace.of_document(found, MOST_EVENTS) if found else self._pace
         return self._taken or None
 
     def write(self, pieces: Iterable[pa.Table]) -> None:
@@ -77,24 +84,53 @@ class HttpOutlet:
         for events in pieces:
             start = 0
             while start < events.num_rows:
-                size = self._size(events.slice(start))
-                self._post(events.slice(start, size))
-                start += size
+                start += self._post(events.slice(start))
 
-    def _size(self, events: pa.Table) -> int:
-        """How many of them are one request: those that were one before, since the receiver may have taken them."""
+    def _post(self, events: pa.Table) -> int:
+        """Post the first of these events; how many were taken."""
+        # those that were one request before are one again, since the receiver may have taken them
         before = int(np.searchsorted(events[SEQUENCE].to_numpy(), self._until, side="right"))
-        return before or min(MOST_EVENTS, events.num_rows)
-
-    def _post(self, events: pa.Table) -> None:
-        first, last = events[SEQUENCE][0].as_py(), events[SEQUENCE][-1].as_py()
-        if self.outgoing.notes is not None and last != self._until:
-            self.outgoing.notes.set_document(self._note, json.dumps({"taken": self._taken, "until": last}))
-        self._until = last
-        self._send(events, first, last)
+        request = events.slice(0, self._pace.size(before, events.num_rows))
+        first, last = request[SEQUENCE][0].as_py(), request[SEQUENCE][-1].as_py()
+        if last != self._until:
+            self._until = last
+            self._keep()
+        started, seconds = time.monotonic(), self._pace.patience(self._seconds)
+        try:
+            self._send(request, first, last, seconds)
+        except HTTPError as error:
+            if error.code == TOO_LARGE and len(request) > 1:
+                self._pace.too_large(len(request))
+                self._until = self._taken  # nothing of it was taken: it need not come again as it was
+                return 0
+            if error.code in SLOW:
+                self._was_late(len(request))
+            raise self._told(error) from error
+        except TimeoutError as error:
+            self._was_late(len(request))
+            raise self._away(f"no answer within {seconds:g} seconds") from error
+        except (URLError, HTTPException, OSError) as error:
+            raise self._away(str(getattr(error, "reason", error))) from error
         self._taken = last
+        self._pace.answered((time.monotonic() - started) / self._seconds, MOST_EVENTS)
+        return len(request)
 
-    def _send(self, events: pa.Table, first: int, last: int) -> None:
+    @property
+    def _seconds(self) -> float:
+        """How long the first answer is waited for."""
+        return SECONDS if self._limit is None else float(self._limit)
+
+    def _was_late(self, events: int) -> None:
+        self._pace.came_late(events)
+        self._keep()
+
+    def _keep(self) -> None:
+        """Let the store note the request that is under way, and the receiver's pace."""
+        if self.outgoing.notes is not None:
+            found = {"taken": self._taken, "until": self._until, **self._pace.document()}
+            self.outgoing.notes.set_document(self._note, json.dumps(found))
+
+    def _send(self, events: pa.Table, first: int, last: int, seconds: float) -> None:
         body = "".join(f"{line}\n" for line in json_lines(events)).encode()
         headers = {
             "Content-Type": "application/x-ndjson",
@@ -104,16 +140,16 @@ class HttpOutlet:
             **{str(k): str(v) for k, v in self.headers.items()},
             **self._signature(body),
         }
-        try:
-            with self._opener.open(Request(self.url, body, headers, method="POST"), timeout=SECONDS):
-                return
-        except HTTPError as error:
-            said = f"{error.code} {error.reason}".strip()
-            if error.code < 500 and error.code not in BUSY:
-                raise self._refused(error, said) from error
-            raise self._away(said, pause_of(error.headers.get("Retry-After"))) from error
-        except (URLError, HTTPException, OSError) as error:
-            raise self._away(str(getattr(error, "reason", error))) from error
+        request = Request(self.url, body, headers, method="POST")
+        with self._opener.open(request, timeout=seconds):
+            return
+
+    def _told(self, error: HTTPError) -> Exception:
+        """What an answer other than "taken" means."""
+        said = f"{error.code} {error.reason}".strip()
+        if error.code < 500 and error.code not in BUSY:
+            return self._refused(error, said)
+        return self._away(said, pause_of(error.headers.get("Retry-After")))
 
     def _refused(self, error: HTTPError, said: str) -> Exception:
         hint = "mend the receiver, or the sink's `url` and `headers`, and start again: nothing is lost"

@@ -88,8 +88,8 @@ def receiver(monkeypatch: pytest.MonkeyPatch) -> Iterator[Receiver]:
     made.server.server_close()
 
 
-def outlet(receiver: Receiver, store: Store, again: int = 0) -> HttpOutlet:
-    sink = Sink("hooks", "http", options={"url": receiver.url, "headers": {"Authorization": "Bearer x"}})
+def outlet(receiver: Receiver, store: Store, again: int = 0, **options: Any) -> HttpOutlet:
+    sink = Sink("hooks", "http", options={"url": receiver.url, "headers": {"Authorization": "Bearer x"}, **options})
     return open_outlet(Outgoing(sink, "T", "s", relation="T$changes", again=again, notes=store))
 
 
@@ -151,6 +151,76 @@ def test_what_was_taken_and_answered_too_late_comes_again_under_the_same_id(
     assert len(receiver.by_id) == 4
     write(outlet(receiver, store, again=1), 2)
     assert receiver.came[-1][2] not in list(receiver.by_id)[:-1], "what is asked for again is not taken for a repetition"
+
+
+def all_of_them(receiver: Receiver, store: Store, last: int, seconds: float) -> list[list[int]]:
+    """The requests until all was taken, each time by a process that only knows what the store does."""
+    for _ in range(20):
+        try:
+            write(outlet(receiver, store, timeout_seconds=seconds), last, pieces=last)
+        except AwayError:
+            continue
+        return [numbers for *_, numbers in receiver.came]
+    raise AssertionError("the receiver gets no further")
+
+
+def test_a_receiver_that_needs_long_for_a_request_gets_the_same_one_with_more_time_and_then_smaller_ones(
+    receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http, "MOST_EVENTS", 8)
+
+    def slow(seconds: float) -> Answer:
+        def give(handler: Any) -> None:
+            time.sleep(seconds)
+            answer(200)(handler)
+
+        return give
+
+    receiver.answers = [slow(0.8), slow(0.3)]
+    came = all_of_them(receiver, Store(), 14, 0.2)
+    assert came == [[*range(1, 9)]] * 2 + [[9, 10, 11, 12], [13, 14]], "the second was taken within twice the time"
+    assert len(receiver.by_id) == 3
+
+
+@pytest.mark.parametrize("status", [None, 504, 408, 413])
+def test_a_receiver_that_never_takes_a_large_request_gets_smaller_ones(
+    receiver: Receiver, monkeypatch: pytest.MonkeyPatch, status: int | None
+) -> None:
+    """Each event comes, in order, and in one request that was taken. Only what was certainly not taken is cut at once."""
+    monkeypatch.setattr(http, "MOST_EVENTS", 8)
+    taken: list[int] = []
+
+    def most_three(handler: Any) -> None:
+        receiver.answers.append(most_three)
+        numbers = receiver.came[-1][3]
+        if len(numbers) <= 3:
+            taken.extend(numbers)
+            answer(200)(handler)
+        elif status is not None:
+            answer(status)(handler)
+        else:
+            time.sleep(0.9)  # longer than it is waited for
+
+    receiver.answers = [most_three]
+    came = all_of_them(receiver, Store(), 10, 0.15 if status is None else 2.0)
+    assert taken == [*range(1, 11)]
+    whole = came.count([*range(1, 9)])
+    assert whole == (1 if status == 413 else 3)
+
+
+def test_one_event_that_is_too_large_is_refused(receiver: Receiver) -> None:
+    receiver.answers = [answer(413), answer(413)]
+    with pytest.raises(BelvedereError) as caught:
+        write(outlet(receiver, Store()), 2)
+    assert caught.value.diagnostics[0].code == "B6231"
+    assert [n for *_, n in receiver.came] == [[1, 2], [1]]
+
+
+@pytest.mark.parametrize("wrong", [0, -1, "10s", True, 1e9])
+def test_a_time_that_is_none_is_refused(receiver: Receiver, wrong: object) -> None:
+    with pytest.raises(BelvedereError) as caught:
+        outlet(receiver, Store(), timeout_seconds=wrong)
+    assert caught.value.diagnostics[0].code == "B9104"
 
 
 def test_how_long_a_receiver_wants_to_be_left_alone() -> None:

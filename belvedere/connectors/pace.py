@@ -1,0 +1,60 @@
+"""The pace of a receiver of requests: how many events it takes at once, and for how long its answer is waited for.
+
+In: whether it has answered in time. Out: sizes and seconds. A request that may have been taken comes again whole, with more time, since its
+id is what a receiver knows it by; only after `TRIES` it is cut. What follows is smaller at once, and grows again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+MOST_EVENTS = 1_000
+"""So many are in one request at most."""
+TRIES = 3
+"""So often a request is sent as it was, each time with twice the time, before it is cut in half."""
+AT_EASE = 0.25
+"""Part of the time within which an answer lets requests grow again."""
+
+
+@dataclass
+class Pace:
+    """What a receiver has shown. `largest`: the events of a new request; `late`: answers in a row that came too late, or not at all."""
+
+    largest: int
+    late: int = 0
+
+    def patience(self, seconds: float) -> float:
+        """How long the present request is waited for, where others are for so many seconds."""
+        return seconds * 2.0 ** min(self.late, TRIES - 1)
+
+    def size(self, before: int, left: int) -> int:
+        """How many of the events that are left are one request; `before`: the first ones were a request that may have been taken."""
+        if not before:
+            return min(self.largest, left)
+        return max(1, before // 2) if self.late >= TRIES else before
+
+    def came_late(self, events: int) -> None:
+        """A request with so many events was not answered in time."""
+        self.late += 1
+        self.largest = max(1, min(self.largest, events) // 2)
+
+    def too_large(self, events: int) -> None:
+        """A receiver does not take so many at once."""
+        self.largest = max(1, events // 2)
+
+    def answered(self, used: float, most: int) -> None:
+        """A request was taken within a part `used` of the time that new requests have; `most` events are in a request at all."""
+        self.late = 0
+        if used < AT_EASE:
+            self.largest = min(most, self.largest * 2)
+
+    def document(self) -> dict[str, int]:
+        """What the store notes."""
+        return {"largest": self.largest, "late": self.late}
+
+    @classmethod
+    def of_document(cls, found: Mapping[str, Any], most: int) -> Pace:
+        """What it has noted."""
+        return cls(min(most, int(found.get("largest", most))), int(found.get("late", 0)))
