@@ -66,6 +66,8 @@ SOURCE_KEYS: Mapping[str, tuple[str, ...]] = {
 }
 CONNECTORS = "belvedere.connectors"
 """The group of entry points by which other packages add connectors."""
+STARTS = ("full", "quick")
+"""How Spark's Java compiles: as ever, or once and lightly."""
 OWN_CONNECTORS = ("files", "sensors", "kafka", "postgres", "spark", "http", "delta", "console")
 COMMON_KEYS = ("connector", "path", "format", "options", "tables", "new_columns")
 NEW_COLUMNS = ("ignore", "add", "reject")
@@ -266,7 +268,7 @@ class _Reader(ApiReader):
             variables=self.names(values, "variables"),
             sources={n: self.source(n, t) for n, t in self.tables(values, "sources").items()},
             sinks={n: self.sink(n, t) for n, t in self.tables(values, "sinks").items()},
-            spark={k: _spark_text(v) for k, v in self.table(values, "spark").items()},
+            spark=self.spark(values),
             driver_memory=run.get("driver_memory_mb", DRIVER_MEMORY_MB) << 20,
             state=run.get("state") if "://" in run.get("state", "://") else self.directory / run["state"],
             scratch=self.directory / run["scratch"] if "scratch" in run else None,
@@ -280,6 +282,13 @@ class _Reader(ApiReader):
             module_place=self.at("functions", "module") if module is not None else None,
             diagnostics=tuple(self.diagnostics),
         )
+
+    def spark(self, values: Mapping[str, Any]) -> dict[str, str]:
+        """`[spark]`: Belvedere's own settings, and Spark's by their names."""
+        table = self.table(values, "spark")
+        if "start" in table:
+            self.choice(table, "start", "spark", STARTS, STARTS[0])
+        return {k: _spark_text(v) for k, v in table.items()}
 
     def module(self, values: Mapping[str, Any]) -> Path | None:
         """`[functions] module`."""

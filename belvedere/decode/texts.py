@@ -34,7 +34,7 @@ OFFSET = "[+-](0[0-9]|1[0-3]):(00|30|45)"
 DATE, MINUTES = len("2020-01-31"), len("2020-01-31 10:11")
 SECONDS, MICROSECONDS = len("2020-01-31 10:11:12"), len("2020-01-31 10:11:12.123456")
 TENTHS = SECONDS + len(".1")
-OFFSETS = pa.array([f"{sign}{hour:02}:{minute}" for sign in "+-" for hour in range(15) for minute in ("00", "30", "45")])
+OFFSETS = [f"{sign}{hour:02}:{minute}" for sign in "+-" for hour in range(15) for minute in ("00", "30", "45")]
 """The offsets from UTC that are read here."""
 
 
@@ -153,7 +153,7 @@ def _end_with_z(texts: pa.Array) -> bool:
 
 def _end_with_offset(texts: pa.Array) -> bool:
     ends = pc.utf8_slice_codeunits(texts.drop_null(), -len("+01:00"))
-    return pc.all(pc.is_in(ends, value_set=OFFSETS)).as_py() is not False
+    return pc.all(pc.is_in(ends, value_set=pa.array(OFFSETS))).as_py() is not False
 
 
 def _data(texts: pa.Array) -> tuple[npt.NDArray[np.int32], Any]:

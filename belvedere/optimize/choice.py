@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
-import networkx as nx
-
 from belvedere.catalog import Placement
 
 MAINTAINED, READ = "maintained", "read"
@@ -70,6 +68,8 @@ def cost_of(operators: Mapping[str, Operator], maintained: Collection[str]) -> f
 
 def cheapest(operators: Mapping[str, Operator]) -> Choice:
     """The choice of the least cost. Raises ValueError where what is fixed contradicts itself."""
+    import networkx as nx  # a start that asks for no choice does without
+
     graph = nx.DiGraph()
     graph.add_nodes_from((MAINTAINED, READ))
     for name, operator in operators.items():
@@ -120,6 +120,8 @@ def next_choice(operators: Mapping[str, Operator], today: Collection[str]) -> Ch
 
 
 def _groups(operators: Mapping[str, Operator]) -> Iterable[dict[str, Operator]]:
+    import networkx as nx
+
     graph = nx.Graph()
     graph.add_nodes_from(operators)
     graph.add_edges_from((n, r) for n, o in operators.items() for r in o.readers)

@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-import networkx as nx
-
 Columns = tuple[str, ...]
+Place = tuple[str, int]
 
 
 @dataclass(frozen=True, order=True)
@@ -42,14 +41,19 @@ def covering(reads: Iterable[ReadBy]) -> tuple[Columns, ...]:
     """The fewest lists of columns that begin with each read's."""
     wanted = sorted(_settled({r for r in reads if r.equal}))
     places = range(len(wanted))
-    graph = nx.Graph()
-    graph.add_nodes_from(("before", n) for n in places)
-    graph.add_nodes_from(("after", n) for n in places)
-    graph.add_edges_from(
-        (("before", a), ("after", b)) for a in places for b in places if a != b and wanted[a].is_before(wanted[b])
-    )
-    matched = nx.bipartite.hopcroft_karp_matching(graph, [("before", n) for n in places])
+    order = [(("before", a), ("after", b)) for a in places for b in places if a != b and wanted[a].is_before(wanted[b])]
+    matched = _matching(order, [("before", n) for n in places]) if order else {}
     return tuple(sorted(_path(wanted, matched, n) for n in places if ("after", n) not in matched))
+
+
+def _matching(order: list[tuple[Place, Place]], before: list[Place]) -> dict[Place, Place]:
+    """A maximum matching, in both directions."""
+    import networkx as nx  # 285 modules, which most scripts do without
+
+    graph = nx.Graph(order)
+    graph.add_nodes_from(before)
+    found: dict[Place, Place] = nx.bipartite.hopcroft_karp_matching(graph, before)
+    return found
 
 
 def _settled(reads: set[ReadBy]) -> set[ReadBy]:
@@ -66,7 +70,7 @@ def _settled(reads: set[ReadBy]) -> set[ReadBy]:
     return made if made == reads else _settled(made)
 
 
-def _path(wanted: list[ReadBy], matched: dict[tuple[str, int], tuple[str, int]], first: int) -> Columns:
+def _path(wanted: list[ReadBy], matched: dict[Place, Place], first: int) -> Columns:
     """The columns of the reads from the first one on, each in the place that the reads before it leave."""
     columns: list[str] = []
     place: int | None = first

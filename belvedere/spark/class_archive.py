@@ -16,11 +16,11 @@ import pyspark
 
 from belvedere.spark.java import find_java
 
-SHORT = (
-    "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:-UseCodeCacheFlushing -XX:+UseSerialGC -XX:MetaspaceSize=256m"
-)
-"""Options for a JVM that ends before more compilation or collection would pay. The first compiler alone has 48 MB for its code by default:
-after some minutes it is full, and what is thrown out is compiled again and again."""
+LIGHT = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:MetaspaceSize=256m"
+"""Options for a JVM that is to start quickly: code is compiled once, without measuring how it runs. The first compiler alone has 48 MB for
+its code by default: after some minutes it is full, and what is thrown out is compiled again and again."""
+SHORT = f"{LIGHT} -XX:-UseCodeCacheFlushing -XX:+UseSerialGC"
+"""The same for a JVM that ends before more collection would pay."""
 QUIET = "-Xlog:cds*=off"
 """With the star also the messages that have further tags."""
 OPTIONS = "spark.driver.defaultJavaOptions"

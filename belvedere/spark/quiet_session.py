@@ -24,12 +24,12 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from belvedere.activity import NOW
-from belvedere.spark.class_archive import LONGEST_WRITE, OPTIONS, SHORT, ClassArchive
+from belvedere.spark.class_archive import LIGHT, LONGEST_WRITE, OPTIONS, SHORT, ClassArchive
 from belvedere.spark.cluster import cluster_settings, is_local, master_of, not_started
 from belvedere.spark.session import DRIVER_OPTIONS, local_session, make_session
 from belvedere.temporary import temporary_folder
 
-OWN_SETTINGS = ("master", "spark.master", "cores", "memory", "trigger", "clock", "retry", "wait")
+OWN_SETTINGS = ("master", "spark.master", "cores", "memory", "trigger", "clock", "retry", "wait", "start")
 """Settings of `[spark]` that are not Spark's own."""
 LEAST_RESULT = 16 << 20
 """Bytes that a result may have however little memory there is: what is not rows, as a listing of files, has no other way."""
@@ -42,7 +42,7 @@ _folder: str | None = None
 
 
 def quiet_session(settings: Mapping[str, str], driver_memory: int | None = None, options: str | None = None) -> SparkSession:
-    """A session with the settings of the project file: `master`, `cores`, `memory`, and Spark's own by their names.
+    """A session with the settings of the project file: `master`, `cores`, `memory`, `start`, and Spark's own by their names.
 
     `options` are those of the JVM; else it reads its classes from the archive, where there is one.
 
@@ -50,7 +50,8 @@ def quiet_session(settings: Mapping[str, str], driver_memory: int | None = None,
     """
     largest = {} if driver_memory is None else {"spark.driver.maxResultSize": str(max(LEAST_RESULT, driver_memory // 4))}
     given = largest | {k: v for k, v in settings.items() if k not in OWN_SETTINGS}
-    java = {OPTIONS: options if options is not None else ClassArchive().options()}
+    light = LIGHT if settings.get("start") == "quick" else ""
+    java = {OPTIONS: options if options is not None else f"{light} {ClassArchive().options()}".strip()}
     folder = _own_folder()
     if DRIVER_OPTIONS in folder and DRIVER_OPTIONS in given:
         given[DRIVER_OPTIONS] = f"{folder[DRIVER_OPTIONS]} {given[DRIVER_OPTIONS]}"

@@ -87,6 +87,7 @@ def test_secrets_are_not_shown() -> None:
         ('[sources.a]\npath = "x"\nformat = "xml"', "B9104", 3, "write one of `json`, `csv`, `parquet`"),
         ('[sources.a]\nconnector = "fils"\npath = "x"', "B9104", 2, "did you mean `files`?"),
         ('[sources.a]\npath = "${env:NOWHERE}"', "B9105", 2, "set it: `export NOWHERE=...`"),
+        ('[spark]\nstart = "fast"', "B9104", 2, "write one of `full`, `quick`"),
         ('on_error = "ignore"', "B9104", 1, "write one of `stop`, `null`, `quarantine`"),
         ("store = 1", "B9104", 1, 'write `store = "..."`'),
         ("sources = 1", "B9104", 1, "write `[sources]` and its keys below"),
