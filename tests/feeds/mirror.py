@@ -64,6 +64,10 @@ class Mirror:
                 self._columns.setdefault(table.source.source, {})[table.source.table] = table.source.columns
         return compiled.catalog, project
 
+    def forget_columns(self) -> None:
+        """The next start has the columns that the source has then."""
+        self._columns.clear()
+
     def open(self) -> dict[str, Feed]:
         """The feeds, from the offsets on."""
         catalog, project = self.compiled()

@@ -80,3 +80,5 @@ class Batch:
     whole: Mapping[str, str] = field(default_factory=dict)
     """A table that is read for the first time has no reason."""
     notices: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    last: tuple[int, int] | None = None
+    """The last transaction up to `to`: where it ends, and its number."""

@@ -28,6 +28,7 @@ from belvedere.connectors.reading.formats import MOST_REJECTED
 from belvedere.connectors.records import RejectedRow
 from belvedere.engine.scratch import Scratch
 from belvedere.errors import BelvedereError, Diagnostic, fail
+from belvedere.functions.types import type_text
 from belvedere.schema import WEIGHT
 
 if TYPE_CHECKING:
@@ -84,8 +85,8 @@ class TableFeed:
         self.id, self.columns, self.reader, self.former = wanted.input.id, wanted.columns, reader, wanted.former
         self.table = reader.server.table(wanted.table)
         key, position = tuple(wanted.input.primary_key), Position.of_document(wanted.offset)
-        names = tuple(c.name for c in wanted.columns)
-        self.followed = Followed(reader.server.source, self.table.name, self.table.quoted, names, key, position)
+        types = {c.name: type_text(c.type) for c in wanted.columns}
+        self.followed = Followed(reader.server.source, self.table.name, self.table.quoted, types, key, position)
         self.names = self._names_of(self.table)
         reader.add(self.followed)
 

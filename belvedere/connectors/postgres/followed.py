@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from belvedere.connectors.postgres.position import Position
-from belvedere.connectors.postgres.tables import Table, TableState, in_quotes, other_key
-from belvedere.connectors.postgres.wal import Change, Relation, Row
+from belvedere.connectors.postgres.tables import SAME_TEXTS, Table, TableState, in_quotes, other_key
+from belvedere.connectors.postgres.wal import Change, Relation, Row, Unchanged
 from belvedere.errors import BelvedereError, fail
 
 _Places = tuple[int | None, ...]
@@ -25,13 +25,20 @@ class Followed:
     name: str
     quoted: str
     """As statements name it."""
-    columns: tuple[str, ...]
+    types: Mapping[str, str]
+    """Of the columns, in their order."""
     key: tuple[str, ...]
     position: Position | None
     whole: str | None = None
     """Why it is read whole though the store has rows of it."""
+    is_partitioned: bool = False
     _states: tuple[TableState, ...] = ()
     _known: dict[int, _Places | None] = field(default_factory=dict)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names of the columns."""
+        return tuple(self.types)
 
     @property
     def key_places(self) -> tuple[int, ...]:
@@ -65,16 +72,20 @@ class Followed:
                 return f'its column "{column}" is new in the views'
             if self.position.attnums[column] != number:
                 return f'its column "{column}" is another one'
+            if self.position.types[column] != self.types[column]:
+                return f'its column "{column}" has another type in the views'
         if before.file != state.file:
             return "it was truncated or rewritten"
         if before.partitions != state.partitions:
-            return "a partition was attached, detached, dropped, truncated or rewritten"
-        return None
+            return "a partition was attached, detached, dropped, truncated or rewritten, or its keys were changed"
+        if before.moved != state.moved:
+            return "it was in another schema for a while, or has another owner"
+        return _other_values(before, state, attnums)
 
-    def begin(self, now: TableState) -> None:
+    def begin(self, now: Table) -> None:
         """A look begins: rows of the log are as the position says, or as the table is now."""
-        self._states = (now,) if self.position is None else (self.position.table, now)
-        self._known = {}
+        self._states = (now.state,) if self.position is None else (self.position.table, now.state)
+        self._known, self.is_partitioned = {}, now.is_partitioned
 
     def unknown(self, change: Change) -> str | None:
         """Why the log does not say what a change has done to the input's rows; None where it does."""
@@ -85,13 +96,18 @@ class Followed:
             return None
         keys, identity = change.relation.keys, change.relation.identity
         is_found = identity == "f" or all((p := places[n]) is not None and keys[p] for n in self.key_places)
+        old = _row(change.old, places)
+        is_found = is_found and (old is None or all(old[n] is not None for n in self.key_places))
         return None if is_found else "its replica identity was another one for a while"
 
     def rows_of(self, change: Change) -> tuple[Row | None, Row | None]:
         """The old and the new row of a change, by the input's columns."""
         places = self._places(change.relation)
         assert places is not None
-        return _row(change.old, places), _row(change.new, places)
+        old = _row(change.old, places)
+        if old is not None and self.is_partitioned:  # it says to be whole where its partition has logged the key alone
+            old = tuple(v if n in self.key_places else Unchanged.VALUE for n, v in enumerate(old))
+        return old, _row(change.new, places)
 
     def _places(self, relation: Relation) -> _Places | None:
         """Where the columns are in rows of the log; None where these rows are of a time that nobody knows."""
@@ -112,10 +128,34 @@ class Followed:
 def _places_of(relation: Relation, states: tuple[TableState, ...], attnums: list[int]) -> _Places | None:
     """Where columns are in rows of the log; None where these rows are of a time that nobody knows."""
     for state in states:
-        for columns in (state.columns, tuple(c for c in state.columns if not c.is_generated)):
-            if tuple((c.name, c.type) for c in columns) == relation.columns:
-                numbers = [c.number for c in columns]
-                return tuple(numbers.index(n) if n in numbers else None for n in attnums)
+        numbers = _numbers_of(relation, state)
+        if numbers is not None:
+            return tuple(numbers.index(n) if n in numbers else None for n in attnums)
+    return None
+
+
+def _numbers_of(relation: Relation, state: TableState) -> list[int] | None:
+    """The numbers of the columns of rows of the log, which may be without generated ones; None where a table had other columns."""
+    found, left = list[int](), list(relation.columns)
+    for column in state.columns:
+        if left and left[0] == (column.name, column.type):
+            found.append(column.number)
+            del left[0]
+        elif not column.is_generated:
+            return None
+    return None if left else found
+
+
+def _other_values(before: TableState, now: TableState, attnums: Mapping[str, int]) -> str | None:
+    """Why values are written otherwise than before, though no row was."""
+    types, known = {c.number: c.type for c in before.columns}, {c.number: c.type for c in now.columns}
+    for column, number in attnums.items():
+        pair = {types.get(number, known[number]), known[number]}
+        if len(pair) > 1 and not pair <= SAME_TEXTS:
+            return f'its column "{column}" has another type'
+    meanings = dict(now.meanings)
+    if any(meanings.get(number, meaning) != meaning for number, meaning in before.meanings):
+        return "a value of an enum was renamed, or a composite type has other fields"
     return None
 
 

@@ -17,7 +17,7 @@ from belvedere.errors import BelvedereError, fail
 _PUBLICATION = """SELECT oid::int8, xmin::text, pubinsert AND pubupdate AND pubdelete AND pubtruncate, pubviaroot, puballtables
                   FROM pg_publication WHERE pubname = %s"""
 _TABLES = """
-SELECT p.tablename, coalesce(r.oid, s.oid, %s)::int8, r.prqual IS NOT NULL, r.prattrs IS NOT NULL
+SELECT p.tablename, coalesce(r.oid, s.oid, %s)::int8, r.prqual IS NOT NULL, r.prattrs IS NOT NULL, r.oid IS NULL AND s.oid IS NOT NULL
 FROM pg_publication_tables p
 JOIN pg_namespace n ON n.nspname = p.schemaname
 JOIN pg_class c ON c.relname = p.tablename AND c.relnamespace = n.oid
@@ -43,10 +43,15 @@ def published(server: Server, tables: Mapping[str, Table]) -> tuple[tuple[int, s
         hint = f"the owner runs: {_altered(server)} SET (publish = 'insert, update, delete, truncate')"
         raise fail("B6224", f'the publication "{server.publication}" leaves kinds of changes out', hint=hint)
     rows = server.ask(_TABLES, oid, oid, oid, server.publication, server.schema, list(tables))
-    places = {name: (place, is_filtered, is_cut) for name, place, is_filtered, is_cut in rows}
+    places = {name: tuple(place) for name, *place in rows}
     for table in tables.values():
         _check(server, table, places, by_root)
-    return (oid, writer), {n: replace(t, state=replace(t.state, published=places[n][0])) for n, t in tables.items()}
+    return (oid, writer), {n: with_place(t, places[n][0], t.row_type if places[n][3] else "") for n, t in tables.items()}
+
+
+def with_place(table: Table, published: int, moved: str) -> Table:
+    """A table with its place in a publication."""
+    return replace(table, state=replace(table.state, published=published, moved=moved))
 
 
 def _check(server: Server, table: Table, places: Mapping[str, tuple[Any, ...]], by_root: bool) -> None:
@@ -59,16 +64,33 @@ def _check(server: Server, table: Table, places: Mapping[str, tuple[Any, ...]], 
         hint = f"the owner runs: {_altered(server)} SET (publish_via_partition_root = true)"
         message = f'the publication "{server.publication}" has changes of table "{name}" under the names of its partitions'
         raise fail("B6224", message, hint=hint)
+    if not table.is_logged:
+        hint = f"the owner runs: ALTER TABLE {quoted} SET LOGGED"
+        raise fail("B6224", f'table "{name}" of source "{server.source}" is unlogged', hint=hint)
     if name not in places:
         hint = f"the owner runs: {addition_statement(server, [name])}"
         raise fail("B6224", f'the publication "{server.publication}" has no table "{name}"', hint=hint)
-    _, is_filtered, is_cut = places[name]
+    _, is_filtered, is_cut, _ = places[name]
     if is_filtered or is_cut:
         what = "rows" if is_filtered else "columns"
         hint = f"the owner runs: {_altered(server)} DROP TABLE {quoted}; {_altered(server)} ADD TABLE {quoted}"
         raise fail("B6224", f'the publication "{server.publication}" leaves {what} of table "{name}" out', hint=hint)
     if table.state.identity == "f" and any(c.is_generated for c in table.state.columns):
         _check_generated(server, table)
+    _check_partitions(server, table)
+
+
+def _check_partitions(server: Server, table: Table) -> None:
+    """Each partition has a replica identity of its own: its log has to find rows by the table's key."""
+    for partition in table.partitions:
+        if not set(table.key) <= partition.logged:
+            is_primary = any(
+                i.is_primary and {table.state.names[n] for n in i.columns} == set(table.key) for i in table.indexes
+            )
+            identity = "DEFAULT" if is_primary else "FULL"
+            hint = f"the owner runs: ALTER TABLE {partition.quoted} REPLICA IDENTITY {identity}"
+            message = f'partition "{partition.name}" of table "{table.name}" of source "{server.source}" does not log its key'
+            raise fail("B6223", message, hint=hint)
 
 
 def _check_generated(server: Server, table: Table) -> None:

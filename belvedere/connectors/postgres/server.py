@@ -17,7 +17,9 @@ from psycopg import sql
 from psycopg.pq import TransactionStatus
 
 from belvedere.connectors.postgres.copied import Copied, copied_rows
-from belvedere.connectors.postgres.tables import STATES, Table, in_quotes, keyless, table_of_row
+from belvedere.connectors.postgres.states import STATES
+from belvedere.connectors.postgres.tables import Table, in_quotes, keyless, table_of_row
+from belvedere.connectors.postgres.wal import transactions
 from belvedere.errors import BelvedereError, fail
 from belvedere.lang.names import did_you_mean
 from belvedere.settings import Source
@@ -31,9 +33,15 @@ SETTINGS = {
     "row_security": "off",
     "statement_timeout": "0",
     "idle_in_transaction_session_timeout": "0",
+    "transaction_timeout": "0",
+    "idle_session_timeout": "0",
     "lock_timeout": "5s",
+    "lc_monetary": "C",
+    "search_path": "",
+    "synchronous_commit": "local",
 }
-"""Of all connections. Values are read as texts: these say how they are written. Without `row_security` a hidden row is an error."""
+"""Of all connections; some servers do not have all of them. Values are read as texts: these say how they are written. Without
+`row_security` a hidden row is an error."""
 WAITS = ("55P03",)
 """What Postgres says where a table is locked: it is asked again."""
 
@@ -60,8 +68,9 @@ class Server:
         """A further connection, in autocommit, whose values are written as those of all others. Raises B6220."""
         with self.told():
             made = psycopg.connect(self.url, connect_timeout=5, autocommit=True, client_encoding="UTF8")
-            for name, value in SETTINGS.items():
-                made.execute("SELECT set_config(%s, %s, false)", (name, value))
+            text = """SELECT set_config(s.name, s.value, false) FROM unnest(%s::text[], %s::text[]) AS s(name, value)
+                      WHERE s.name IN (SELECT name FROM pg_settings)"""
+            made.execute(text, (list(SETTINGS), list(SETTINGS.values())))
             return made
 
     @cached_property
@@ -180,7 +189,7 @@ class Server:
 
     def switch_of(self, timeline: int, now: int) -> int | None:
         """The position at which the server has left a timeline for the one that it is on; None where it never was on it."""
-        with self.told(), psycopg.connect(self.url, connect_timeout=5, autocommit=True, replication="true") as connection:
+        with self.told(), psycopg.connect(self.url, connect_timeout=5, autocommit=True, replication="database") as connection:
             ((_, history),) = connection.execute(f"TIMELINE_HISTORY {now}").fetchall()
         return switch_of_history(bytes(history) if not isinstance(history, str) else history.encode(), timeline)
 
@@ -205,6 +214,23 @@ class Server:
         if status == "lost":
             raise self.lost(f'the server has removed what the slot "{self.slot}" had still to read')
         return int(position)
+
+    def flush(self, position: int) -> None:
+        """Have the log on disk up to a position: what is not is lost in a crash, and so would be rows that a first read has seen.
+
+        Raises B6227.
+        """
+        self.ask("SELECT pg_logical_emit_message(true, 'belvedere', '')")
+        if self.flushed() < position:
+            raise fail("B6227", f'source "{self.source}" waits for its log to be on disk', hint="it goes on by itself")
+
+    def last_transaction(self, to: int) -> tuple[int, int] | None:
+        """The last transaction that the slot has still to read up to a position: where it ends, and its number."""
+        text = """SELECT data FROM pg_logical_slot_peek_binary_changes(
+                  %s, ('0/0'::pg_lsn + %s::numeric)::pg_lsn, NULL, 'proto_version', '1', 'publication_names', %s)
+                  WHERE get_byte(data, 0) IN (66, 67)"""
+        found = transactions(bytes(d) for (d,) in self.ask(text, self.slot, to, in_quotes(self.publication), binary=True))
+        return next(((t.end, t.xid) for t in reversed(list(found)) if t.end <= to), None)
 
     def changes(self, to: int, most: int) -> list[tuple[int, bytes]]:
         """The messages of the slot up to a position, of whole transactions; they stay there."""

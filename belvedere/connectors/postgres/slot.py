@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -20,7 +19,7 @@ from belvedere.connectors.postgres.changes import Batch, TableChanges
 from belvedere.connectors.postgres.followed import Followed
 from belvedere.connectors.postgres.owned_slot import OwnedSlot
 from belvedere.connectors.postgres.position import LogState, Position, Snapshot
-from belvedere.connectors.postgres.publication import left_publication, published
+from belvedere.connectors.postgres.publication import left_publication, published, with_place
 from belvedere.connectors.postgres.server import Server
 from belvedere.connectors.postgres.tables import Table, in_quotes, keyless
 from belvedere.connectors.postgres.wal import Transaction, transactions
@@ -80,7 +79,9 @@ class SlotReader:
         changes = self._by_table(found)
         if is_new or is_cut or any(c.rows or c.is_emptied for c in changes.values()) or to - start >= IDLE_BYTES:
             whole = {n: t.whole or "" for n, t in self.tables.items() if t.position is None or t.whole}
-            return Batch(to, changes, snapshot, whole, {n: self._notices(t) for n, t in self.tables.items()})
+            notices = {n: self._notices(t) for n, t in self.tables.items()}
+            last = (found[-1].end, found[-1].xid) if found else self._last(start)
+            return Batch(to, changes, snapshot, whole, notices, last)
         return None
 
     # -- what is there ------------------------------------------------------------------------------------------------
@@ -135,8 +136,21 @@ class SlotReader:
             if table.position is not None and not table.whole and table.position.lsn < start:
                 table.whole = "the slot has passed over changes of it"
         if confirmed < start:
+            self._compare_last(confirmed, start)
             self.server.advance(start)
         return start
+
+    def _last(self, start: int) -> tuple[int, int] | None:
+        """The last transaction that the store has read up to a position."""
+        read = (t.position.last for t in self.tables.values() if t.position is not None and t.position.lsn == start)
+        return next(read, None)
+
+    def _compare_last(self, confirmed: int, start: int) -> None:
+        """A server that was put back from a copy of its data is the same one by its numbers; what it has logged since is something else."""
+        last = self._last(start)
+        read = last if last is not None and last[0] > confirmed else None
+        if self.server.last_transaction(start) != read:
+            raise self.server.lost("its log is not the one that the store has read: the server was put back from a copy")
 
     def _transactions(self, start: int, once: bool) -> tuple[list[Transaction], int, bool]:
         """The transactions behind a position, how far they reach, and whether there are more."""
@@ -168,7 +182,7 @@ class SlotReader:
             attnums = table.attnums(now)
             if table.position is not None and not table.whole:
                 table.whole = table.read_whole_because(now, attnums)
-            table.begin(now.state)
+            table.begin(now)
         followed = self._followed()
         for transaction in found:
             for change in transaction.changes:
@@ -219,9 +233,10 @@ class SlotReader:
                 self._first.execute(f"LOCK TABLE {self._now[name].quoted} IN ACCESS SHARE MODE")
             text = "SELECT pg_current_snapshot()::text, (pg_current_wal_insert_lsn() - '0/0')::int8"
             ((snapshot, position),) = self._first.execute(text).fetchall()
+        self.server.flush(int(position))
         for name, table in self.server.states(names, self._first).items():
-            published_at = self._now[name].state.published
-            self._now[name] = replace(table, state=replace(table.state, published=published_at))
+            seen = self._now[name].state
+            self._now[name] = with_place(table, seen.published, seen.moved)
             self.tables[name].attnums(self._now[name])
         return Snapshot.of_text(snapshot, int(position))
 
@@ -249,7 +264,7 @@ class SlotReader:
         assert self._log is not None
         known = None if name in batch.whole else table.position
         snapshot = batch.snapshot if known is None else known.snapshot
-        return Position(batch.to, self._log, now.state, table.attnums(now), snapshot)
+        return Position(batch.to, self._log, now.state, table.attnums(now), table.types, snapshot, batch.last)
 
     def committed(self, name: str, batch: Batch) -> None:
         """A table's rows are in the store; after all of them the slot lets go of what is before."""

@@ -32,23 +32,8 @@ TYPES = {
 """All other types are texts, as Postgres writes them."""
 WIDEST = pa.decimal128(38, 18)
 """For `numeric` without precision: a value that does not fit is rejected."""
-STATES = """
-SELECT c.relname, c.oid::int8, c.relkind::text, c.relreplident::text, coalesce(pg_relation_filenode(c.oid), 0)::int8,
-  (SELECT json_agg(json_build_array(a.attnum, a.attname, a.atttypid::int8, a.atttypmod, a.attgenerated <> '', a.attnotnull, t.typname)
-                   ORDER BY a.attnum)
-   FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid
-   WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped),
-  (SELECT json_agg(json_build_array(i.indisprimary, i.indisreplident, i.indimmediate, (i.indkey::int2[])[0:i.indnkeyatts - 1], x.relname)
-                   ORDER BY NOT i.indisprimary, x.relname)
-   FROM pg_index i JOIN pg_class x ON x.oid = i.indexrelid
-   WHERE i.indrelid = c.oid AND i.indisunique AND i.indisvalid AND i.indpred IS NULL AND i.indexprs IS NULL),
-  (SELECT md5(string_agg(p.relid::oid || ':' || coalesce(pg_relation_filenode(p.relid), 0), ',' ORDER BY p.relid::oid))
-   FROM pg_partition_tree(c.oid) p WHERE p.isleaf AND p.relid <> c.oid),
-  row_security_active(c.oid)
-FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-WHERE n.nspname = %s AND c.relname = ANY(%s) AND c.relkind IN ('r', 'p')
-"""
-"""Of a schema and names of tables. A table that is truncated or rewritten gets another file, and so do partitions."""
+SAME_TEXTS = frozenset({25, 1043})
+"""TEXT and VARCHAR: a column that changes from one to the other has the same texts."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +51,8 @@ class ColumnState:
 class TableState:
     """A table as it is at a moment.
 
-    `partitions` changes when one comes, goes or is truncated; `published` is the table's place in the publication.
+    `partitions` changes when one comes, goes or is truncated; `published` is the table's place in the publication. `moved` changes when
+    a table that is there with its whole schema was in another one. `meanings` has, by number, labels of enums and fields of types.
     """
 
     oid: int
@@ -76,18 +62,22 @@ class TableState:
     columns: tuple[ColumnState, ...]
     partitions: str | None = None
     published: int = 0
+    moved: str = ""
+    meanings: tuple[tuple[int, str], ...] = ()
 
     def as_document(self) -> dict[str, Any]:
         """The state as JSON data."""
         columns = [[c.number, c.name, c.type, c.modifier, c.is_generated] for c in self.columns]
         found = {"oid": self.oid, "file": self.file, "identity": self.identity, "key": list(self.key), "columns": columns}
-        return found | {"partitions": self.partitions, "published": self.published}
+        meanings = [list(m) for m in self.meanings]
+        return found | {"partitions": self.partitions, "published": self.published, "moved": self.moved, "meanings": meanings}
 
     @classmethod
     def of_document(cls, document: Mapping[str, Any]) -> TableState:
         """The state that `as_document` wrote."""
         columns = tuple(ColumnState(*c) for c in document["columns"])
-        return cls(**{**document, "columns": columns, "key": tuple(document["key"])})
+        meanings = tuple((n, m) for n, m in document["meanings"])
+        return cls(**{**document, "columns": columns, "key": tuple(document["key"]), "meanings": meanings})
 
     @cached_property
     def names(self) -> dict[int, str]:
@@ -112,6 +102,20 @@ class Index:
 
 
 @dataclass(frozen=True)
+class Partition:
+    """A partition, and the columns by which its own log finds rows: its table's replica identity is not its own."""
+
+    space: str
+    name: str
+    logged: frozenset[str]
+
+    @property
+    def quoted(self) -> str:
+        """The partition as statements name it."""
+        return f"{in_quotes(self.space)}.{in_quotes(self.name)}"
+
+
+@dataclass(frozen=True)
 class Table:
     """A table of the source's schema: its state, the types of its columns in Arrow, and the keys by which its log finds rows."""
 
@@ -125,6 +129,11 @@ class Table:
     is_partitioned: bool = False
     is_secured: bool = False
     """Whether a policy hides rows from this role."""
+    row_type: str = ""
+    """Who has written the row of the table's own type."""
+    is_logged: bool = True
+    partitions: tuple[Partition, ...] = ()
+    """Those of which the log does not have whole rows."""
     space: str = "public"
     """The name of its schema in the database."""
 
@@ -132,6 +141,10 @@ class Table:
     def quoted(self) -> str:
         """The table as statements name it."""
         return f"{in_quotes(self.space)}.{in_quotes(self.name)}"
+
+    def is_required(self, index: Index) -> bool:
+        """Whether the columns of an index have a value in all rows, which the log has."""
+        return {self.state.names[n] for n in index.columns} <= {f.name for f in self.fields if not f.nullable}
 
     @property
     def key(self) -> tuple[str, ...]:
@@ -147,15 +160,19 @@ class Table:
 
 def table_of_row(row: Sequence[Any]) -> Table:
     """A row of `STATES`; without keys where its log cannot find rows."""
-    name, oid, kind, identity, file, columns, indexes, partitions, is_secured = row
+    name, oid, kind, identity, file, columns, indexes, partitions, is_secured, meanings, row_type, persistence, leaves = row
     states = tuple(ColumnState(*c[:5]) for c in columns or ())
     known = tuple(Index(p, r, i, tuple(numbers), index) for p, r, i, numbers, index in indexes or ())
     required = {c[0] for c in columns or () if c[5]}
     keys = tuple(_keys(identity, known, required, {c.number for c in states if c.is_generated}))
-    state = TableState(oid, file, identity, keys[0] if keys else (), states, partitions)
+    written = tuple((number, meaning) for number, meaning in meanings or ())
+    state = TableState(oid, file, identity, keys[0] if keys else (), states, partitions, meanings=written)
     fields = tuple(pa.field(c[1], _type(c[6], c[3]), not c[5]) for c in columns or () if not c[4])
     named = tuple(tuple(state.names[n] for n in key) for key in keys)
-    return Table(name, state, fields, named, known, kind == "p", is_secured)
+    logged = tuple(
+        Partition(space, leaf, frozenset(c or ()) if i != "n" else frozenset()) for space, leaf, i, c in leaves or ()
+    )
+    return Table(name, state, fields, named, known, kind == "p", is_secured, row_type, persistence == "p", logged)
 
 
 def _keys(identity: str, indexes: Sequence[Index], required: set[int], generated: set[int]) -> Iterator[tuple[int, ...]]:
@@ -170,8 +187,11 @@ def keyless(source: str, table: Table) -> BelvedereError:
     """The diagnostic B6223 of a table whose log cannot find rows; its hint fits what is in the way."""
     name, primary = table.quoted, next((i for i in table.indexes if i.is_primary), None)
     generated = [c.name for c in table.state.columns if c.is_generated and primary and c.number in primary.columns]
-    if table.state.identity == "n":
+    named = next((i for i in table.indexes if table.state.identity == "d" and i.is_immediate and table.is_required(i)), None)
+    if table.state.identity == "n" or (primary and primary.is_immediate and not generated):
         hint = f"the owner runs: ALTER TABLE {name} REPLICA IDENTITY DEFAULT"
+    elif primary is None and named is not None:
+        hint = f"the owner runs: ALTER TABLE {name} REPLICA IDENTITY USING INDEX {in_quotes(named.name)}"
     elif generated:
         column = in_quotes(generated[0])
         hint = f"a generated column is not logged; the owner runs: ALTER TABLE {name} ALTER COLUMN {column} DROP EXPRESSION"
