@@ -39,6 +39,11 @@ class Notebook:
         self.texts[name] = text
 
 
+def _told(error: BelvedereError) -> str:
+    said = error.diagnostics[0]
+    return f"{said.code}: {said.message} (hint: {said.hint})"
+
+
 class Mirror:
     """What a store would have. `pin` keeps the columns of the first start, as stores do."""
 
@@ -108,11 +113,26 @@ class Mirror:
             while self.epoch(feeds, commits=commits):
                 pass
         except BelvedereError as error:
-            told = error.diagnostics[0]
-            return f"{told.code}: {told.message} (hint: {told.hint})"
+            return _told(error)
         finally:
             for feed in feeds.values():
                 feed.close()
+        return None
+
+    def opened(self) -> dict[str, Feed] | None:
+        """The feeds of a run that goes on; None where a start is refused."""
+        try:
+            return self.open()
+        except BelvedereError:
+            return None
+
+    def go_on(self, feeds: Mapping[str, Feed]) -> str | None:
+        """All epochs of such a run until there is nothing new: None, or what has ended it."""
+        try:
+            while self.epoch(feeds, once=False):
+                pass
+        except BelvedereError as error:
+            return _told(error)
         return None
 
     def view(self, name: str, *columns: str) -> list[Row]:

