@@ -1,8 +1,8 @@
 """`python -m bench.pushes`: rows that a client pushes to `belvedere run`, on one connection, one request after the other.
 
-In: how many rows a request has. Out: a table on stdout and `bench/results/pushes.json`: rows acknowledged a second, the slowest of a hundred
-requests, and seconds of processor time for 1,000,000 rows: of the run with Spark and the API, and of the client, whose requests are made
-before. Epochs take the rows in meanwhile.
+In: how many rows a request has. Out: a table on stdout and `bench/results/pushes.json`: rows acknowledged a second, the slowest of a
+hundred requests, and seconds of processor time for 1,000,000 rows: of the run with Spark and the API, and of the client, whose requests are
+made before. Epochs take the rows in meanwhile.
 """
 
 from __future__ import annotations
