@@ -21,6 +21,12 @@ LIGHT = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:MetaspaceSiz
 its code by default: after some minutes it is full, and what is thrown out is compiled again and again."""
 SHORT = f"{LIGHT} -XX:-UseCodeCacheFlushing -XX:+UseSerialGC"
 """The same for a JVM that ends before more collection would pay."""
+LATER = (
+    "-XX:Tier4InvocationThreshold=50000 -XX:Tier4MinInvocationThreshold=6000 -XX:Tier4CompileThreshold=150000"
+    " -XX:Tier4BackEdgeThreshold=400000"
+)
+"""For a JVM that runs on and on: the second compiler waits for ten times as many calls as it does by default. What plans queries is called
+some thousand times in the first epochs, and took half of their processor time; loops over rows are compiled as before."""
 QUIET = "-Xlog:cds*=off"
 """With the star also the messages that have further tags."""
 OPTIONS = "spark.driver.defaultJavaOptions"

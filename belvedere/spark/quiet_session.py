@@ -24,7 +24,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from belvedere.activity import NOW
-from belvedere.spark.class_archive import LIGHT, LONGEST_WRITE, OPTIONS, SHORT, ClassArchive
+from belvedere.spark.class_archive import LATER, LIGHT, LONGEST_WRITE, OPTIONS, SHORT, ClassArchive
 from belvedere.spark.cluster import cluster_settings, is_local, master_of, not_started
 from belvedere.spark.session import DRIVER_OPTIONS, local_session, make_session
 from belvedere.temporary import temporary_folder
@@ -50,8 +50,8 @@ def quiet_session(settings: Mapping[str, str], driver_memory: int | None = None,
     """
     largest = {} if driver_memory is None else {"spark.driver.maxResultSize": str(max(LEAST_RESULT, driver_memory // 4))}
     given = largest | {k: v for k, v in settings.items() if k not in OWN_SETTINGS}
-    light = LIGHT if settings.get("start") == "quick" else ""
-    java = {OPTIONS: options if options is not None else f"{light} {ClassArchive().options()}".strip()}
+    compiling = LIGHT if settings.get("start") == "quick" else LATER
+    java = {OPTIONS: options if options is not None else f"{compiling} {ClassArchive().options()}".strip()}
     folder = _own_folder()
     if DRIVER_OPTIONS in folder and DRIVER_OPTIONS in given:
         given[DRIVER_OPTIONS] = f"{folder[DRIVER_OPTIONS]} {given[DRIVER_OPTIONS]}"

@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 
 from belvedere.spark import quiet_session
-from belvedere.spark.class_archive import LIGHT, OPTIONS
+from belvedere.spark.class_archive import LATER, LIGHT, OPTIONS
 
 
-@pytest.mark.parametrize(("settings", "light"), [({}, False), ({"start": "full"}, False), ({"start": "quick"}, True)])
-def test_the_options_of_java(settings: dict[str, str], light: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("settings", "options"), [({}, LATER), ({"start": "full"}, LATER), ({"start": "quick"}, LIGHT)])
+def test_the_options_of_java(settings: dict[str, str], options: str, monkeypatch: pytest.MonkeyPatch) -> None:
     given: list[dict[str, Any]] = []
     monkeypatch.setattr(quiet_session, "local_session", lambda cores, memory, extra: given.append(extra))
     quiet_session.quiet_session(settings)
     (extra,) = given
-    assert (LIGHT in extra.get(OPTIONS, "")) == light
+    assert extra[OPTIONS].startswith(options)
     assert "start" not in extra
