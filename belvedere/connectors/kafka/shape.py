@@ -194,6 +194,8 @@ class Shape:
                 values[place] = self._deletion(messages[place].key())
                 if values[place] is None:
                     lost[place] = NO_KEY if self.primary_key else NO_VALUE
+        if not self.payload:
+            return Decoded(pa.table({}), refused=lost)
         kept = [n for n, v in enumerate(values) if v is not None]
         found = format_named(self.format).decode([v for v in values if v is not None], self.payload, self.options)
         if len(kept) == len(values):

@@ -53,12 +53,12 @@ class TableChanges:
         if Unchanged.VALUE in new:
             row = tuple(_value(n, old, known, place, before) for place, n in enumerate(new))
         self.rows.append((1, row))
-        self.last[_key(key, new)] = row
+        self.last[before if old is None else _key(key, new)] = row
 
 
 def _key(places: Sequence[int], row: Row | None) -> Key:
     assert row is not None
-    return tuple(row[k] for k in places)
+    return tuple([row[k] for k in places])
 
 
 def _value(new: Value, old: Row | None, known: Taken | None, place: int, key: Key) -> Value | Former:

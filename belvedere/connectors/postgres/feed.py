@@ -9,13 +9,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
-from itertools import islice
 from typing import TYPE_CHECKING, cast
 
+import numpy as np
 import pyarrow as pa
 
 from belvedere.connectors.connector import Arrived, OffsetRange, Sampled, Wanted
 from belvedere.connectors.postgres.changes import Batch, Former, Taken
+from belvedere.connectors.postgres.copied import Block, rows_of_block
 from belvedere.connectors.postgres.followed import Followed
 from belvedere.connectors.postgres.former import FormerValues
 from belvedere.connectors.postgres.position import Position
@@ -23,6 +24,7 @@ from belvedere.connectors.postgres.publication import published
 from belvedere.connectors.postgres.server import Server, next_slot
 from belvedere.connectors.postgres.slot import SlotReader
 from belvedere.connectors.postgres.tables import Table
+from belvedere.connectors.postgres.values import column_of
 from belvedere.connectors.postgres.wal import Value
 from belvedere.connectors.reading.formats import MOST_REJECTED
 from belvedere.connectors.records import RejectedRow
@@ -34,8 +36,6 @@ from belvedere.schema import WEIGHT
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-FIRST_ROWS = 20_000
-"""So many rows of a first read are held at once."""
 _readers: dict[tuple[str, str], SlotReader] = {}
 
 
@@ -107,9 +107,8 @@ class TableFeed:
         taken = _Taken(self, is_first=name in batch.whole)
         if taken.is_first:
             table = self.reader.now(name)
-            copied = self.reader.server.copy(self.reader.first, table, self._names_of(table))
-            while some := tuple(islice(copied, FIRST_ROWS)):
-                taken.add([(1, r) for r in some])
+            for block in self.reader.server.copy(self.reader.first, table, self._names_of(table)):
+                taken.add_copied(block)
         taken.add(changes.rows)
         is_emptied = changes.is_emptied or (taken.is_first and self.followed.position is not None)
         notices = batch.notices.get(name, ())
@@ -133,6 +132,16 @@ class _Taken:
         self.rows = Scratch(pa.schema([*fields, pa.field(WEIGHT, pa.int64())]))
         self.rejected: list[RejectedRow] = []
         self.refused = 0
+
+    def add_copied(self, block: Block) -> None:
+        """Rows of a first read: whole columns where all values have a place."""
+        if isinstance(block, pa.Table):
+            found = [column_of(a.combine_chunks(), c) for a, c in zip(block.columns, self.feed.columns, strict=True)]
+            if not any(wrong for _, wrong in found):
+                weights = pa.array(np.ones(block.num_rows, np.int64))
+                self.rows.add(pa.table([*(a for a, _ in found), weights], schema=self.rows.schema))
+                return
+        self.add([(1, row) for row in rows_of_block(block)])
 
     def add(self, rows: Sequence[tuple[int, Taken]]) -> None:
         """Rows with weights; of those that go only the key counts."""

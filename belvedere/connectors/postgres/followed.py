@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from belvedere.connectors.postgres.position import Position
 from belvedere.connectors.postgres.tables import SAME_TEXTS, Table, TableState, in_quotes, other_key
@@ -35,12 +36,12 @@ class Followed:
     _states: tuple[TableState, ...] = ()
     _known: dict[int, _Places | None] = field(default_factory=dict)
 
-    @property
+    @cached_property
     def columns(self) -> tuple[str, ...]:
         """The names of the columns."""
         return tuple(self.types)
 
-    @property
+    @cached_property
     def key_places(self) -> tuple[int, ...]:
         """The places of the key's columns among the input's."""
         return tuple(n for n, c in enumerate(self.columns) if c in self.key)
@@ -160,7 +161,9 @@ def _other_values(before: TableState, now: TableState, attnums: Mapping[str, int
 
 
 def _row(row: Row | None, places: _Places) -> Row | None:
-    return None if row is None else tuple(None if p is None else row[p] for p in places)
+    if row is None or places == tuple(range(len(row))):
+        return row
+    return tuple([None if p is None else row[p] for p in places])
 
 
 def _column_gone(source: str, table: Table, column: str) -> BelvedereError:

@@ -16,7 +16,7 @@ import psycopg
 from psycopg import sql
 from psycopg.pq import TransactionStatus
 
-from belvedere.connectors.postgres.copied import Copied, copied_rows
+from belvedere.connectors.postgres.copied import Block, Copied, copied_blocks, rows_of_block
 from belvedere.connectors.postgres.states import STATES
 from belvedere.connectors.postgres.tables import Table, in_quotes, keyless, table_of_row
 from belvedere.connectors.postgres.wal import transactions
@@ -160,7 +160,7 @@ class Server:
     def _rows_by_key(self, table: Table, columns: Sequence[str], most: int, direction: str) -> list[Copied]:
         order = sql.SQL(", ").join(sql.Identifier(k) + sql.SQL(f" {direction}") for k in table.key)
         tail = sql.SQL(" ORDER BY {} LIMIT {}").format(order, sql.Literal(most))
-        return list(self.copy(self.connection, table, columns, tail))
+        return [row for block in self.copy(self.connection, table, columns, tail) for row in rows_of_block(block)]
 
     def copy(
         self,
@@ -168,8 +168,8 @@ class Server:
         table: Table,
         columns: Sequence[str],
         tail: sql.Composable = sql.SQL(""),  # noqa: B008  (it is not changed)
-    ) -> Iterator[Copied]:
-        """A table's own rows: what those have that inherit from it is not in its log either."""
+    ) -> Iterator[Block]:
+        """A table's own rows, some at a time: what those have that inherit from it is not in its log either."""
         names = sql.SQL(", ").join(map(sql.Identifier, columns))
         only = sql.SQL("" if table.is_partitioned else "ONLY ")
         text = sql.SQL("COPY (SELECT {} FROM {}{}{}) TO STDOUT").format(
@@ -177,7 +177,7 @@ class Server:
         )
         query = text.as_string(connection).encode()
         with self.told(), _as_it_is(connection), connection.cursor().copy(query) as copy:
-            yield from copied_rows(copy)
+            yield from copied_blocks(copy, columns)
 
     # -- the log ------------------------------------------------------------------------------------------------------
 

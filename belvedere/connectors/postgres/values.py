@@ -17,40 +17,50 @@ from belvedere.functions.types import type_text
 from belvedere.schema import Column
 
 T = pa.types
-_BOOLEANS = {b"t": True, b"true": True, b"f": False, b"false": False}
+_BOOLEANS = {"t": True, "true": True, "f": False, "false": False}
 Text = bytes | None
 MISFITS = (pa.ArrowException, ValueError, KeyError)
 
 
-def column_of(texts: Sequence[Text], column: Column) -> tuple[pa.Array, dict[int, str]]:
+def column_of(texts: Sequence[Text] | pa.StringArray, column: Column) -> tuple[pa.Array, dict[int, str]]:
     """The values, NULL where one has no place; and by place why not."""
     try:
-        return _cast(texts, column.type), {}
+        array = texts if isinstance(texts, pa.StringArray) else pa.array(texts, pa.binary()).cast(pa.string())
+        return _cast(array, column.type), {}
     except MISFITS:
         values, misfits = list[Any](), dict[int, str]()
         for place, text in enumerate(texts):
+            value = text.as_py() if isinstance(text, pa.Scalar) else text
             try:
-                values.append(_cast([text], column.type)[0].as_py())
+                values.append(_one(value, column.type))
             except MISFITS as error:
                 values.append(None)
-                misfits[place] = f'column "{column.name}": {_why(text or b"", column.type, error)}'
+                misfits[place] = f'column "{column.name}": {_why(value or b"", column.type, error)}'
         return pa.array(values, column.type), misfits
 
 
-def _why(text: bytes, type_: pa.DataType, error: Exception) -> str:
+def _one(text: bytes | str | None, type_: pa.DataType) -> Any:
+    said = text.decode() if isinstance(text, bytes) else text
+    if said is not None and T.is_floating(type_):
+        return float(said)
+    return None if said is None else _cast(pa.array([said], pa.string()), type_)[0].as_py()
+
+
+def _why(text: bytes | str, type_: pa.DataType, error: Exception) -> str:
     if isinstance(error, UnicodeDecodeError):
         return f"byte {error.start + 1} is not UTF-8"
-    return f"{text.decode(errors='replace')[:200]} is not of type {type_text(type_)}"
+    shown = text if isinstance(text, str) else text.decode(errors="replace")
+    return f"{shown[:200]} is not of type {type_text(type_)}"
 
 
-def _cast(values: Sequence[Text], type_: pa.DataType) -> pa.Array:
+def _cast(array: pa.StringArray, type_: pa.DataType) -> pa.Array:
     if T.is_boolean(type_):
-        return pa.array([None if t is None else _BOOLEANS[t] for t in values], type_)
-    if T.is_floating(type_):
-        return pa.array([None if t is None else float(t) for t in values], type_)
+        places = pc.index_in(array, value_set=pa.array(_BOOLEANS))
+        if places.null_count > array.null_count:
+            raise ValueError("no boolean")
+        return pa.array(_BOOLEANS.values()).take(places)
     if T.is_binary(type_):
-        return pa.array([None if t is None else bytes.fromhex(t.decode().removeprefix("\\x")) for t in values], type_)
-    array = pa.array([None if t is None else t.decode() for t in values], pa.string())
+        return pa.array([None if t is None else bytes.fromhex(t.removeprefix("\\x")) for t in array.to_pylist()], type_)
     if T.is_decimal(type_):
         return decimals_of(array, type_)
     if T.is_timestamp(type_):

@@ -10,6 +10,7 @@ import struct
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import NamedTuple
 
 
 class Unchanged(Enum):
@@ -18,6 +19,7 @@ class Unchanged(Enum):
     VALUE = 0
 
 
+_NONE, _UNCHANGED = b"nu"
 Value = bytes | None | Unchanged
 Row = tuple[Value, ...]
 
@@ -39,8 +41,7 @@ class Relation:
         return tuple(v if is_key else Unchanged.VALUE for v, is_key in zip(row, self.keys, strict=True))
 
 
-@dataclass(frozen=True)
-class Change:
+class Change(NamedTuple):
     """A row that came (`new`), went (`old`), or both; with neither the table was emptied. `old` may have its key alone."""
 
     relation: Relation
@@ -74,19 +75,20 @@ class _Bytes:
         return found
 
     def row(self) -> Row:
-        (count,) = self.take(">H")
-        return tuple(self.value() for _ in range(count))
-
-    def value(self) -> Value:
-        kind = self.data[self.at : self.at + 1]
-        self.at += 1
-        if kind == b"n":
-            return None
-        if kind == b"u":
-            return Unchanged.VALUE
-        (size,) = self.take(">I")
-        self.at += size
-        return self.data[self.at - size : self.at]
+        data, at = self.data, self.at + 2
+        found = list[Value]()
+        for _ in range(int.from_bytes(data[self.at : at])):
+            kind, at = data[at], at + 1
+            if kind == _NONE:
+                found.append(None)
+            elif kind == _UNCHANGED:
+                found.append(Unchanged.VALUE)
+            else:
+                start = at + 4
+                at = start + int.from_bytes(data[at:start])
+                found.append(data[start:at])
+        self.at = at
+        return tuple(found)
 
     def kind(self) -> bytes:
         self.at += 1
@@ -110,9 +112,8 @@ def transactions(messages: Iterable[bytes]) -> Iterator[Transaction]:
                 relation = _relation(part)
                 relations[relation.oid] = relation
             case b"I":
-                (oid,) = part.take(">I")
-                part.kind()
-                begun.changes.append(Change(relations[oid], new=part.row(), is_insert=True))
+                part.at = 6
+                begun.changes.append(Change(relations[int.from_bytes(data[1:5])], None, part.row(), True))
             case b"U":
                 (oid,) = part.take(">I")
                 old, kind = None, part.kind()

@@ -21,7 +21,7 @@ from belvedere.functions.types import type_text
 from belvedere.schema import Column
 
 T = pa.types
-PLAIN = {int: T.is_signed_integer, str: T.is_string, float: T.is_float64, bool: T.is_boolean}
+PLAIN = {int: T.is_signed_integer, str: T.is_string, float: T.is_float64, bool: T.is_boolean, datetime: T.is_timestamp}
 """Kinds of values that are what a type of Arrow holds."""
 MISFITS = (pa.ArrowException, TypeError, ValueError, OverflowError)
 

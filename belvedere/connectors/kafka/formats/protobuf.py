@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import cache
+from operator import attrgetter
 from typing import Any, TypeAlias
 
 import pyarrow as pa
@@ -60,13 +61,13 @@ def decode(values: Sequence[bytes], columns: Sequence[Column], options: Mapping[
 
         def read(value: bytes) -> Mapping[str, Any]:
             kind, rest = framed.kind(value)
-            return _read(kind, names, rest)
+            return _read(_reader(kind, names), rest)
 
         return rows_of(values, read, columns, what)
     if "schema" not in options:
         raise fail("B6205", "messages of Protobuf need a schema", hint='write `schema = "order.desc"` under the table')
-    only = of_file(options["schema"]).named(options.get("message"))
-    return rows_of(values, lambda value: _read(only, names, value), columns, what)
+    reader = _reader(of_file(options["schema"]).named(options.get("message")), names)
+    return rows_of(values, lambda value: _read(reader, value), columns, what)
 
 
 class _Framed:
@@ -99,8 +100,8 @@ class _Framed:
             raise Refusal(f"names a kind of message that schema {number} does not have") from None
 
 
-def _read(kind: Any, names: tuple[str, ...], value: bytes) -> Mapping[str, Any]:
-    class_, getters = _reader(kind, names)
+def _read(reader: tuple[Any, tuple[tuple[str, Get], ...]], value: bytes) -> Mapping[str, Any]:
+    class_, getters = reader
     message = class_.FromString(value)
     if not message.IsInitialized():
         raise Refusal(f"lacks {', '.join(message.FindInitializationErrors())}"[:300])
@@ -125,7 +126,7 @@ def _getter(field: Any) -> Get:
     if field.is_repeated:
         return lambda m: [one(v) for v in getattr(m, name)]
     if not field.has_presence or field.has_default_value:
-        return lambda m: one(getattr(m, name))
+        return attrgetter(name) if one is _as_it_is else lambda m: one(getattr(m, name))
     return lambda m: one(getattr(m, name)) if m.HasField(name) else None
 
 
@@ -136,7 +137,7 @@ def _value(field: Any) -> Get:
         return lambda v: names.get(v, str(v))
     kind = field.message_type
     if kind is None:
-        return lambda v: v
+        return _as_it_is
     name = kind.full_name
     if name == "google.protobuf.Timestamp":
         return _instant
@@ -147,6 +148,10 @@ def _value(field: Any) -> Get:
     if name in JSON:
         return _json
     return lambda v: {f.name: _getter(f)(v) for f in kind.fields}
+
+
+def _as_it_is(value: Any) -> Any:
+    return value
 
 
 def _instant(value: Any) -> datetime:
