@@ -6,7 +6,7 @@ In: a script's imports, a project's text. Out: per input its rows by key, as aft
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -37,6 +37,11 @@ class Notebook:
     def set_document(self, name: str, text: str) -> None:
         """Keep a text."""
         self.texts[name] = text
+
+
+def _compared(key: Iterable[Any]) -> Row:
+    """A key that equals itself, as NaN does not."""
+    return tuple("NaN" if value != value else value for value in key)
 
 
 def _told(error: BelvedereError) -> str:
@@ -145,7 +150,7 @@ class Mirror:
             kept.clear()
         rows = found.rows if isinstance(found.rows, pa.Table) else found.rows.table  # type: ignore[union-attr]
         for row in rows.to_pylist():
-            key = tuple(row[k] for k in table.primary_key)
+            key = _compared(row[k] for k in table.primary_key)
             if row.pop(WEIGHT) > 0:
                 kept[key] = row
             else:
@@ -155,5 +160,6 @@ class Mirror:
 
     def _former(self, table: Input, keys: pa.Table) -> pa.Table:
         kept = self.rows.get(table.id, {})
-        rows = [kept[k] for k in zip(*(c.to_pylist() for c in keys.columns), strict=True) if k in kept]
+        asked = map(_compared, zip(*(c.to_pylist() for c in keys.columns), strict=True))
+        rows = [kept[k] for k in asked if k in kept]
         return pa.Table.from_pylist(rows) if rows else keys.slice(0, 0)

@@ -11,9 +11,10 @@ import json
 import os
 from collections import defaultdict
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 import pytest
@@ -22,6 +23,7 @@ from hypothesis.stateful import RuleBasedStateMachine, rule
 
 from belvedere.connectors.connector import Feed
 from belvedere.connectors.kafka import feed
+from belvedere.errors import BelvedereError
 from tests.feeds.broker import KEPT, Broker, Record
 from tests.feeds.mirror import Mirror
 from tests.feeds.walking import walks
@@ -306,3 +308,24 @@ def test_a_topic_that_comes_after_a_start_at_the_latest_is_read_whole(made: Worl
     Walk(made).send("pa", 0, False, False)
     assert made.once() is None
     assert made.mirror.read["id1", 0] == [0]
+
+
+def test_messages_that_go_between_a_look_and_its_reading(made: World) -> None:
+    made.broker.make("pa")
+    walk = Walk(made)
+    for key in range(4):
+        walk.send("pa", key, False, False)
+    for more in ("", SKIP):
+        made.mirror.project = PROJECT.format(more)
+        opened = made.mirror.open()["S"]
+        span = opened.look(datetime.now(UTC), True)
+        assert span is not None
+        made.broker.remove_old("pa")
+        if not more:
+            with pytest.raises(BelvedereError, match="B6203"):
+                opened.read(None, span)  # type: ignore[arg-type]
+            made.broker.logs["pa"][0].first = 0
+            continue
+        found = opened.read(None, span)  # type: ignore[arg-type]
+        assert cast(pa.Table, found.rows)["number"].to_pylist() == [2, 3]
+        assert "pa[0] goes on at offset 2" in found.notices[0]

@@ -304,3 +304,58 @@ def test_values_of_many_types_are_their_texts_or_rejected(shop: Shop, mirror: Mi
     assert all(shown[i] == shown[i + 10] for i in (2, 7, 8)), "of a first read, and of the log"
     assert shown[2][1] == "tab\t \\ \n"
     assert shown[7][3:] == ["{1,NULL,3}", "[1,5)", "24:00:00"]
+
+
+KEYS = {
+    "bool": ("true", "false"),
+    "smallint": ("'-32768'", "32767"),
+    "bigint": ("'-9223372036854775808'", "9223372036854775807"),
+    "numeric": ("1.50", "-0.000000000000000001"),
+    "numeric(20,0)": ("18446744073709551615", "0"),
+    "real": ("'-0'", "1.1754944e-38"),
+    "float8": ("'NaN'", "'-Infinity'"),
+    "text": (r"E'tab\t\\N'", "''"),
+    "varchar(5)": ("'Äé'", "' a '"),
+    "char(5)": ("'a'", "'b  c'"),
+    "uuid": ("gen_random_uuid()", "gen_random_uuid()"),
+    "bytea": (r"'\x00ff5c'", "''"),
+    "date": ("'0001-01-01'", "'9999-12-31'"),
+    "timestamp": ("'2024-01-01 00:00:00.000001'", "'1969-12-31 23:59:59.999999'"),
+    "timestamptz": ("'2024-03-31 02:30:00+01'", "'1582-10-10 00:00:00+00'"),
+    "interval": ("'1 mon -3 days'", "'-00:00:00.5'"),
+    "inet": ("'10.0.0.1/8'", "'::1'"),
+    "int[]": ("'{1,NULL}'", "'{}'"),
+    "int4range": ("'[1,5)'", "'empty'"),
+    "jsonb": ("""'{"a": "\\\\n"}'""", "'null'"),
+    "citext_like": ("'A'", "'a'"),
+    '"Quoted Type"': ("'(1,x)'", "'(,)'"),
+}
+
+
+def test_keys_of_all_types_find_their_rows_and_large_values(shop: Shop, mirror: Mirror) -> None:
+    shop.run("CREATE DOMAIN citext_like AS varchar(9)", 'CREATE TYPE "Quoted Type" AS (a int, b text)')
+    names = [f"t{n}" for n in range(len(KEYS))]
+    for name, (type_, values) in zip(names, KEYS.items(), strict=True):
+        shop.run(
+            f'CREATE TABLE {name} ("K" {type_} PRIMARY KEY, v int, "b c" text)',
+            f'ALTER TABLE {name} ALTER "b c" SET STORAGE EXTERNAL',
+            f"INSERT INTO {name} SELECT k, 1, repeat('x', 9000) FROM (VALUES ({values[0]}::{type_}), ({values[1]})) t(k)",
+        )
+    shop.run(f"ALTER PUBLICATION belvedere ADD TABLE {', '.join(names)}")
+    mirror.script = "\n".join(f"IMPORT crm.{n} AS T{n};" for n in names)
+    assert mirror.once() is None
+    for name in names:
+        assert len(mirror.rows[f"T{name}"]) == 2, name
+        assert not mirror.rejected
+    for statement in (
+        "UPDATE {} SET v = 2",
+        "DELETE FROM {} WHERE ctid = (SELECT max(ctid) FROM {})",
+        "UPDATE {} SET v = v + 1",
+    ):
+        shop.run(*(statement.format(n, n) for n in names))
+        assert mirror.once() is None
+    for name, type_ in zip(names, KEYS, strict=True):
+        ((row,),) = [mirror.rows[f"T{name}"].values()]
+        assert (row["v"], len(row["b c"])) == (3, 9000), type_
+    assert not mirror.rejected
+    assert not mirror.notices

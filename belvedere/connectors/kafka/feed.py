@@ -208,18 +208,36 @@ class KafkaFeed:
 
     def read(self, spark: SparkSession, span: OffsetRange) -> Arrived:
         """The rows of these offsets: of few in the driver, of many by Spark's tasks."""
-        ranges = cast(tuple[Range, ...], span.content)
-        count = sum(r.end - r.start for r in ranges)
-        if count > FEW_MESSAGES and self.goes_through_files:
-            found = read_by_tasks(spark, self.input.id, self.settings, ranges, self.shape)
-        else:
-            self._reader = self._reader or RangeReader(self.settings)
-            chunks = self._chunks(self._reader.read(ranges))
-            found = gathered(spark, self.input.id, self.shape, chunks)
+        ranges: Sequence[Range] = cast(tuple[Range, ...], span.content)
+        try:
+            found = self._found_in(spark, ranges)
+        except BelvedereError as error:
+            if not self.skips or error.diagnostics[0].code != "B6203":
+                raise
+            ranges = self._still_there(ranges)
+            found = self._found_in(spark, ranges)
         self._notices += self._compacted(ranges, found)
         notices, self._notices = tuple(self._notices), []
         new = _Offset.of_document(span.end).places.keys() - self.offset.places.keys()
         return self._arrived(found, new, notices)
+
+    def _found_in(self, spark: SparkSession, ranges: Sequence[Range]) -> Gathered:
+        count = sum(r.end - r.start for r in ranges)
+        if count > FEW_MESSAGES and self.goes_through_files:
+            return read_by_tasks(spark, self.input.id, self.settings, ranges, self.shape)
+        self._reader = self._reader or RangeReader(self.settings)
+        return gathered(spark, self.input.id, self.shape, self._chunks(self._reader.read(ranges)))
+
+    def _still_there(self, ranges: Sequence[Range]) -> list[Range]:
+        """What is left of ranges of which messages have gone since they were looked for."""
+        starts, left = self.cluster.starts([r.place for r in ranges]), list[Range]()
+        for range_ in ranges:
+            start = min(max(range_.start, starts[range_.place]), range_.end)
+            left.append(replace(range_, start=start))
+            if start > range_.start:
+                why = f'{range_.start:,} is not there any more, and `on_lost` is "skip"'
+                self._notices.append(f"{range_.label} goes on at offset {start:,}: {why}")
+        return left
 
     def _chunks(self, read: Iterable[tuple[Range, list[Message]]]) -> Iterator[Chunk]:
         latest: dict[str, int] = {}

@@ -32,9 +32,9 @@ METADATA: Mapping[str, tuple[pa.DataType, Callable[[Message], Any]]] = {
     "offset": (pa.int64(), lambda m: m.offset()),
     "timestamp": (TIMESTAMP, lambda m: instant_of_milliseconds(m.timestamp()[1]) if m.timestamp()[0] else None),
     "key": (pa.string(), lambda m: _text(m.key())),
-    "headers": (HEADERS, lambda m: [(k, _text(v)) for k, v in m.headers() or ()]),
+    "headers": (HEADERS, lambda m: list({k: _text(v) for k, v in m.headers() or ()}.items())),
 }
-"""What a message has beside its value: the type of its column, and how it is got."""
+"""What a message has beside its value: the type of its column, and how it is got. Of headers of one name the last one counts."""
 NO_VALUE = "has no value: only a table with a primary key deletes by its key"
 NO_KEY = "has no value, and no key that tells which row goes"
 NO_KEY_AT_ALL = "has no key"

@@ -6,8 +6,9 @@ the last epoch. Where there is none (the row was rejected), a row has no value, 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -62,9 +63,14 @@ class FormerValues:
         found = self.find(asked)
         if not found.num_rows:
             return schema.empty_table(), {}
-        places = {tuple(row.values()): n for n, row in enumerate(found.select(names).to_pylist())}
-        known = ((key, places.get(tuple(row.values()))) for key, row in zip(keys, asked.to_pylist(), strict=True))
+        places = {_compared(row.values()): n for n, row in enumerate(found.select(names).to_pylist())}
+        known = ((key, places.get(_compared(row.values()))) for key, row in zip(keys, asked.to_pylist(), strict=True))
         rows = pa.table(
             [found[n].combine_chunks().cast(t) for n, t in zip(schema.names, schema.types, strict=True)], schema=schema
         )
         return rows, {key: place for key, place in known if place is not None}
+
+
+def _compared(key: Iterable[Any]) -> tuple[Any, ...]:
+    """A key that equals itself: one of NaN does, and none has NULL."""
+    return tuple(None if value != value else value for value in key)
