@@ -156,6 +156,19 @@ def test_another_key_for_a_while(shop: Shop, mirror: Mirror) -> None:
     assert mirror.view("Customers", "id", "city") == [(9, "B")]
 
 
+def test_a_key_that_is_another_one_for_good(shop: Shop, mirror: Mirror) -> None:
+    shop.run("INSERT INTO customers VALUES (1, 'Ulm'), (2, 'Bonn')")
+    assert mirror.once() is None
+    shop.run("ALTER TABLE customers DROP CONSTRAINT customers_pkey", "ALTER TABLE customers ADD PRIMARY KEY (city)")
+    shop.run("UPDATE customers SET id = 7 WHERE city = 'Ulm'")
+    said = said_by(mirror, "B6223", "has another primary key")
+    columns = 'columns = { id = "BIGINT", city = "STRING" }'
+    mirror.project += f"[sources.crm.tables.customers]\n{columns}\n{re.findall(r'`(primary_key = .*?)`', said)[0]}\n"
+    assert mirror.once() is None
+    assert mirror.view("Customers", "id", "city") == [(2, "Bonn"), (7, "Ulm")]
+    assert "it has another key in the views" in mirror.notices[-1]
+
+
 def test_a_server_that_logs_too_little_and_a_prepared_transaction(tmp_path: Path) -> None:
     with TemporaryDirectory(prefix="belvedere-servers-", ignore_cleanup_errors=True) as folder:
         Path(folder).chmod(0o755)

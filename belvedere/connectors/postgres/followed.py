@@ -68,6 +68,8 @@ class Followed:
         before, state = self.position.table, now.state
         if before.oid != state.oid:
             return "it was made anew, or is another table of that name"
+        if set(self.position.key) != set(self.key):
+            return "it has another key in the views"
         for column, number in attnums.items():
             if column not in self.position.attnums:
                 return f'its column "{column}" is new in the views'

@@ -72,8 +72,8 @@ class LogState:
 class Position:
     """How far a table was read; `snapshot` until the log is past its first read.
 
-    `attnums` are the numbers of the input's columns in the table, by their names in the script, and `types` their types in it. `last`
-    is the last transaction of the publication that was read: where it ends, and its number.
+    `attnums` are the numbers of the input's columns in the table, by their names in the script, `types` their types in it, and
+    `key` those of its key. `last` is the last transaction of the publication that was read: where it ends, and its number.
     """
 
     lsn: int
@@ -81,6 +81,7 @@ class Position:
     table: TableState
     attnums: Mapping[str, int]
     types: Mapping[str, str]
+    key: tuple[str, ...]
     snapshot: Snapshot | None = None
     last: tuple[int, int] | None = None
 
@@ -88,6 +89,7 @@ class Position:
         """The position as JSON data."""
         found: dict[str, Any] = {"lsn": self.lsn} | self.log.as_document()
         found |= {"table": self.table.as_document(), "attnums": dict(self.attnums), "types": dict(self.types)}
+        found["key"] = list(self.key)
         found["last"] = None if self.last is None else list(self.last)
         if self.snapshot is not None and self.snapshot.position > self.lsn:
             found["snapshot"] = {"text": self.snapshot.text, "lsn": self.snapshot.position}
@@ -102,4 +104,5 @@ class Position:
         snapshot = None if first is None else Snapshot.of_text(first["text"], int(first["lsn"]))
         log, table = LogState.of_document(document), TableState.of_document(document["table"])
         last = None if document["last"] is None else (document["last"][0], document["last"][1])
-        return cls(int(document["lsn"]), log, table, document["attnums"], document["types"], snapshot, last)
+        key = tuple(document["key"])
+        return cls(int(document["lsn"]), log, table, document["attnums"], document["types"], key, snapshot, last)

@@ -264,7 +264,7 @@ class SlotReader:
         assert self._log is not None
         known = None if name in batch.whole else table.position
         snapshot = batch.snapshot if known is None else known.snapshot
-        return Position(batch.to, self._log, now.state, table.attnums(now), table.types, snapshot, batch.last)
+        return Position(batch.to, self._log, now.state, table.attnums(now), table.types, table.key, snapshot, batch.last)
 
     def committed(self, name: str, batch: Batch) -> None:
         """A table's rows are in the store; after all of them the slot lets go of what is before."""
