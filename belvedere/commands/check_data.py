@@ -110,7 +110,7 @@ def _judged(about: tuple[str, str, str, str], table: Input, catalog: Catalog, sa
     arrived = conformed(sampled.arrived, table)
     came = _table(arrived.rows)
     id_ = table.id
-    used, _ = judge(catalog, Clocks(), {id_: came}, datetime.now(UTC), {id_: arrived.marks}, {id_: arrived.producers})
+    used = judge(catalog, Clocks(), {id_: came}, datetime.now(UTC), {id_: arrived.marks}, {id_: arrived.producers}).used
     late = came.num_rows - used[id_].num_rows
     late_table = catalog.late_of(id_)
     late_rows = None if late_table is None or late_table.id not in used else _table(used[late_table.id])

@@ -22,6 +22,7 @@ from belvedere.engine.spans import PastSpan
 from belvedere.errors import Diagnostic
 from belvedere.schema import Column
 from belvedere.settings import Sink, Source
+from belvedere.time.arrival import NO_TIMES, ArrivalTimes
 from belvedere.time.entries import BoundMark
 
 if TYPE_CHECKING:
@@ -73,6 +74,8 @@ class Arrived:
     """All rows of the table that were there before go: only for tables with a primary key."""
     producers: tuple[tuple[int, str], ...] = ()
     """Who sent the rows: so many of them, and their producer, in order; empty for the default producer."""
+    times: ArrivalTimes = NO_TIMES
+    """When the rows arrived, as the source says, in order; none: with their epoch. What is before the last epoch's clock counts as that."""
 
 
 @dataclass(frozen=True)

@@ -26,8 +26,10 @@ from belvedere.connectors.records import SourceFile, in_order, not_as_it_was, pa
 from belvedere.connectors.writing import SUFFIXES, WRITERS
 from belvedere.engine.spans import PastSpan
 from belvedere.errors import fail
+from belvedere.instants import microseconds
 from belvedere.schema import CONTROL
 from belvedere.settings import Sink, Source
+from belvedere.time.arrival import ArrivalTimes
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -231,7 +233,9 @@ class FileFeed:
         hint = "it is ignored until `belvedere schema accept`"
         notices = tuple(f'"{self.table}" has no column "{n}", which {self._shown(p)} has: {hint}' for n, p in ignored.items())
         rows = taken.rows.table if taken.rows.is_collected else taken.rows
-        return Arrived(rows, rejected, taken.refused, new, taken.marks, notices)
+        counts = [taken.counts.get(str(path_text(f.path)), 0) for f in files]
+        times = ArrivalTimes.of((n, microseconds(f.modified)) for n, f in zip(counts, new, strict=True))
+        return Arrived(rows, rejected, taken.refused, new, taken.marks, notices, times=times)
 
     def sample(self, rows: int, spark: Callable[[], SparkSession]) -> Sampled:
         """The first and last rows of the first and last files, whether they were read or not."""

@@ -58,6 +58,7 @@ from belvedere.schema import INGEST_TIME, TIMESTAMP, WEIGHT
 from belvedere.state.state import State
 from belvedere.store.protocol import EpochRow, Store, Transaction
 from belvedere.store.source_columns import COLUMNS, columns_document
+from belvedere.time.arrival import NO_TIMES, ArrivalTimes
 from belvedere.time.event_time import Clocks, bounds_by_input, pass_time
 from belvedere.time.past_bounds import PastBounds
 from belvedere.tracing import TRACES
@@ -185,13 +186,14 @@ class Engine:
         bounds: Mapping[str, Any] | None = None,
         records: Mapping[str, pa.Table] | None = None,
         spans: Iterable[Span] = (),
+        times: Mapping[str, ArrivalTimes] | None = None,
         keep_deltas: bool = False,
         trial: bool = False,
     ) -> EpochReport:
         """Bring all views up to date with `arrivals` (by input id) at `clock`, in one transaction.
 
         `records` are rows for stored tables outside the pipeline (rejected rows, files read), appended as they are, or changed where they
-        have `_weight`; `spans` say of what part of their sources the arrivals are.
+        have `_weight`; `spans` say of what part of their sources the arrivals are, `times` when they arrived if not with the epoch.
         `bounds` is the document of the inputs' clocks where the caller has judged the arrivals by them; else that is done here.
         A `trial` is undone instead of committed, and raises `Undone`.
         Raises BelvedereError, with the store at the last epoch, where a view cannot be computed or the store cannot commit.
@@ -206,7 +208,16 @@ class Engine:
             try:
                 with TRACES.failing():
                     attempt, report = self._run_epoch(
-                        attempt, arrivals, clock, offsets or {}, bounds, records or {}, tuple(spans), keep_deltas, trial
+                        attempt,
+                        arrivals,
+                        clock,
+                        offsets or {},
+                        bounds,
+                        records or {},
+                        tuple(spans),
+                        times or {},
+                        keep_deltas,
+                        trial,
                     )
             except (StageFailure, Touched) as error:
                 attempt = self.quarantine.after(error, attempt, self.epoch + 1, clock, self.fresh)
@@ -235,6 +246,7 @@ class Engine:
         bounds: Mapping[str, Any] | None,
         records: Mapping[str, pa.Table],
         spans: tuple[Span, ...],
+        times: Mapping[str, ArrivalTimes],
         keep_deltas: bool,
         trial: bool,
     ) -> tuple[Attempt, EpochReport]:
@@ -243,7 +255,7 @@ class Engine:
         transaction = self.store.begin(self.compute.memory.chunk)
         try:
             with closing(Storage(self.state, transaction, self.plan, self.compute)) as storage:
-                context, taken, next_uid, seconds = self._compute(attempt, storage, arrivals, clock, bounds)
+                context, taken, next_uid, seconds = self._compute(attempt, storage, arrivals, clock, bounds, times)
                 attempt = self._note_missed(attempt, context)
             if trial:
                 raise Undone
@@ -276,7 +288,13 @@ class Engine:
             self.compute.sweep()
 
     def _compute(
-        self, attempt: Attempt, storage: Storage, arrivals: Arrivals, clock: datetime, bounds: Mapping[str, Any] | None
+        self,
+        attempt: Attempt,
+        storage: Storage,
+        arrivals: Arrivals,
+        clock: datetime,
+        bounds: Mapping[str, Any] | None,
+        times: Mapping[str, ArrivalTimes],
     ) -> tuple[EpochContext, dict[str, StampedRows], int, dict[str, float]]:
         """All that an epoch changes, in its open transaction: what was taken in, the next free `_uid`, seconds per stage."""
         told, tellers = self.former.rows(), self.plan.continued.union(*self.former.tellers.values())
@@ -290,7 +308,7 @@ class Engine:
             self.past = {**self.past, **held_rows(self.catalog, self.plan.held, of_table, self.compute)}
             make_tables(self.plan, self.catalog, self.pipeline, *stored, self.compute, self.past)
         if bounds is None:
-            arrivals, clocks = judge(self.catalog, self.clocks, arrivals, clock)
+            arrivals, clocks, times = judge(self.catalog, self.clocks, arrivals, clock, times=times)
         else:
             clocks = Clocks.of_document(bounds)
         clocks = pass_time(clocks, self.catalog, microseconds(clock))
@@ -315,7 +333,7 @@ class Engine:
         self.costs.whole.clear()
         self._put_clock(clock)
         with TRACES.step("ingest"):
-            taken, next_uid = self._ingest(arrivals, context)
+            taken, next_uid = self._ingest(arrivals, times, context)
         seconds = self._run_stages(context, cordon, healing)
         with TRACES.step("write"):  # what is written behind is waited for here
             self.quarantine.look(attempt, context)
@@ -410,7 +428,9 @@ class Engine:
     def _put_clock(self, clock: datetime) -> None:
         self.compute.put("clock", Rows(pa.table({CLOCK_COLUMN: pa.array([clock], TIMESTAMP)})))
 
-    def _ingest(self, arrivals: Arrivals, context: EpochContext) -> tuple[dict[str, StampedRows], int]:
+    def _ingest(
+        self, arrivals: Arrivals, times: Mapping[str, ArrivalTimes], context: EpochContext
+    ) -> tuple[dict[str, StampedRows], int]:
         """Take all inputs' rows in; the next free `_uid` comes back with them."""
         taken: dict[str, StampedRows] = {}
         arrivals, next_uid = in_order(arrivals, self.next_uid, self.last_clock, context.clock)
@@ -421,7 +441,7 @@ class Engine:
                 continue
             source, work = self.catalog.inputs[id_], Work(prepared, context)
             with self.compute.explaining(prepared, self.catalog):
-                arrived = None if given is None else receive(given, source, next_uid, work)
+                arrived = None if given is None else receive(given, source, next_uid, work, times.get(id_, NO_TIMES))
                 if past is not None and not work.output.is_state:
                     context.whole[id_] = whole_input(source, past, arrived, work)
                 if arrived is None:

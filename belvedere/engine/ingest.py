@@ -28,6 +28,7 @@ from belvedere.functions.types import quote, type_text
 from belvedere.instants import microseconds
 from belvedere.pieces import in_pieces
 from belvedere.schema import INGEST_TIME, KEY, PLACE, ROWTIME, TIMESTAMP, UID, WEIGHT
+from belvedere.time.arrival import NO_TIMES, ArrivalTimes
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -63,8 +64,10 @@ def in_order(arrivals: Mapping[str, Any], next_uid: int, since: datetime | None,
     return found, free
 
 
-def receive(given: pa.Table | Rows | DataFrame, table: Input, first_uid: int, work: Work) -> StampedRows | None:
-    """Stamp what arrived; None where nothing did. Many rows of a data frame stay in Spark."""
+def receive(
+    given: pa.Table | Rows | DataFrame, table: Input, first_uid: int, work: Work, times: ArrivalTimes = NO_TIMES
+) -> StampedRows | None:
+    """Stamp what arrived, at these times; None where nothing did. Many rows of a data frame stay in Spark, and arrive with the epoch."""
     if is_frame(given):
         rows = given.count()
         if rows > work.compute.small:
@@ -73,15 +76,15 @@ def receive(given: pa.Table | Rows | DataFrame, table: Input, first_uid: int, wo
             stamped = Rows(frame=frame, schema=table.schema.arrow.append(WEIGHT_FIELD), count=rows)
             return StampedRows(stamped, rows, first_uid + (partitions << UID_BITS))
         given = given.toArrow()
-    return _received(given, table, first_uid, work)
+    return _received(given, table, first_uid, work, times)
 
 
-def _received(given: Any, table: Input, first_uid: int, work: Work) -> StampedRows | None:
+def _received(given: Any, table: Input, first_uid: int, work: Work, times: ArrivalTimes) -> StampedRows | None:
     """The same of an Arrow table, or of rows in files."""
     if not given.num_rows:
         return None
     schema = stamp(given.schema.empty_table(), table, first_uid, work.clock).schema
-    stamped = work.compute.keep(stream(schema, _stamped(given, table, first_uid, work)))
+    stamped = work.compute.keep(stream(schema, _stamped(given, table, first_uid, work, times)))
     if UID in given.schema.names:
         next_uid = max(first_uid, 1 + max(pc.max(b.column(0)).as_py() for b in stamped.batches([UID]) if b.num_rows))
     else:
@@ -89,12 +92,14 @@ def _received(given: Any, table: Input, first_uid: int, work: Work) -> StampedRo
     return StampedRows(stamped, given.num_rows, next_uid)
 
 
-def _stamped(given: pa.Table | Rows, table: Input, first_uid: int, work: Work) -> Iterator[pa.Table]:
+def _stamped(given: pa.Table | Rows, table: Input, first_uid: int, work: Work, times: ArrivalTimes) -> Iterator[pa.Table]:
     """The rows stamped, a piece of the many parts at a time in which they may have come."""
     batches = given.batches() if isinstance(given, Rows) else given.to_batches()
+    place = 0
     for rows in in_pieces(batches, work.compute.memory.chunk, given.schema):
-        yield stamp(rows.combine_chunks(), table, first_uid, work.clock)
-        first_uid += rows.num_rows
+        arrived = times.of_rows(place, rows.num_rows) if times else None
+        yield stamp(rows.combine_chunks(), table, first_uid + place, work.clock, arrived)
+        place += rows.num_rows
 
 
 def stamp_frame(frame: DataFrame, table: Input, first_uid: int, clock: datetime) -> DataFrame:
@@ -111,12 +116,14 @@ def stamp_frame(frame: DataFrame, table: Input, first_uid: int, clock: datetime)
     return frame.selectExpr(*items)
 
 
-def stamp(arrivals: pa.Table, table: Input, first_uid: int, clock: datetime) -> pa.Table:
-    """The arrivals as rows of the input's schema plus `_weight`; missing columns are NULL."""
+def stamp(arrivals: pa.Table, table: Input, first_uid: int, clock: datetime, times: pa.Array | None = None) -> pa.Table:
+    """The arrivals as rows of the input's schema plus `_weight`; missing columns are NULL. `times` are those at which they arrived, where
+    that is not the clock.
+    """
     size = arrivals.num_rows
     made: dict[str, pa.Array] = {
         UID: pa.array(np.arange(first_uid, first_uid + size), pa.int64()),
-        INGEST_TIME: pa.array([clock], TIMESTAMP).take(pa.array(np.zeros(size, dtype=np.int64))),
+        INGEST_TIME: pa.array(np.full(size, microseconds(clock))).cast(TIMESTAMP) if times is None else times,
         WEIGHT: pa.array(np.ones(size), pa.int64()),
     }
     made[ROWTIME] = made[INGEST_TIME]

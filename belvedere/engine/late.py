@@ -8,9 +8,9 @@ many late ones go to a file of their own.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Union
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, Union
 
 import pyarrow as pa
 
@@ -22,7 +22,7 @@ from belvedere.engine.scratch import Scratch, scratch_frame, scratch_rows
 from belvedere.functions.types import quote
 from belvedere.instants import microseconds
 from belvedere.schema import ROWTIME
-from belvedere.time.arrival import with_arrival
+from belvedere.time.arrival import NO_TIMES, ArrivalTimes, with_arrival
 from belvedere.time.entries import BoundMark, ProducerAct
 from belvedere.time.event_time import (
     Clocks,
@@ -34,9 +34,26 @@ from belvedere.time.intake import tell_late
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-_Part = tuple[pa.Table, ProducerAct | None, str | None]
-"""Rows of one producer, and a bound behind them."""
 Arrivals = Mapping[str, Union[pa.Table, Rows, "DataFrame"]]
+_Value = TypeVar("_Value")
+
+
+@dataclass(frozen=True)
+class _Part:
+    """Rows of one producer that arrived at one clock, and a bound behind them."""
+
+    rows: pa.Table
+    act: ProducerAct | None = None
+    sender: str | None = None
+    clock: int | None = None
+
+
+class Judged(NamedTuple):
+    """What is used of the arrivals by input id, the clocks after it, and when the rows arrived, where their source says so."""
+
+    used: dict[str, pa.Table | Rows | DataFrame]
+    clocks: Clocks
+    times: dict[str, ArrivalTimes]
 
 
 def judge(
@@ -46,13 +63,16 @@ def judge(
     clock: datetime,
     marks: Mapping[str, Iterable[BoundMark]] | None = None,
     producers: Mapping[str, Sequence[tuple[int, str]]] | None = None,
-) -> tuple[dict[str, pa.Table | Rows | DataFrame], Clocks]:
+    times: Mapping[str, ArrivalTimes] | None = None,
+) -> Judged:
     """The arrivals without late rows, with `LATE(T)` for those, and the clocks that follow.
 
-    `marks` are bounds among the rows of inputs: each counts for the rows behind it. `producers` sent so many rows each, in order.
+    `marks` are bounds among the rows of inputs: each counts for the rows behind it. `producers` sent so many rows each, in order. `times`
+    are those of the rows' arrivals.
     """
     now = microseconds(clock)
     used: dict[str, pa.Table | Rows | DataFrame] = {}
+    arrived = {i: found for i, found in (times or {}).items() if found}
     for id_, given in arrivals.items():
         table = catalog.inputs[id_]
         among, senders = (marks or {}).get(id_, ()), (producers or {}).get(id_, ())
@@ -65,7 +85,7 @@ def judge(
             continue
         judging = _Judging(catalog, table, clocks, now)
         whole = scratch_frame(given) if is_frame(given) else given
-        parts = judging.admitted(_by_sender(_parts(whole, among), senders))
+        parts = judging.admitted(_by_clock(_by_sender(_parts(whole, among), senders), arrived.get(id_, NO_TIMES)))
         if isinstance(whole, Rows):
             used[id_] = scratch_rows(stream(with_arrival(table, whole.schema.empty_table(), now).schema, parts))
         else:
@@ -73,7 +93,11 @@ def judge(
         clocks = judging.clocks
         if judging.late is not None and judging.late_table is not None:
             used[judging.late_table.id] = judging.late.rows()
-    return used, clocks
+        if id_ in arrived:
+            arrived[id_] = ArrivalTimes.of(judging.times)
+            if judging.late_table is not None:
+                arrived[judging.late_table.id] = ArrivalTimes.of(judging.late_times)
+    return Judged(used, clocks, arrived)
 
 
 def _count(rows: Any) -> int:
@@ -88,41 +112,57 @@ class _Judging:
         self.catalog, self.table, self.clocks, self.now = catalog, table, clocks, now
         self.late_table = catalog.late_of(table.id)
         self.late: Scratch | None = None
+        self.times: list[tuple[int, int]] = []
+        """How many rows are used that arrived at a clock, in order; and how many of them are late."""
+        self.late_times: list[tuple[int, int]] = []
 
     def admitted(self, parts: Iterable[_Part]) -> Iterator[pa.Table]:
         """What is used of each part; behind each there may be a bound."""
-        for given, act, sender in parts:
-            part = with_arrival(self.table, given, self.now)
-            admission = admit(self.clocks, self.table, part, self.now, sender)
+        for given in parts:
+            at = self.now if given.clock is None else given.clock
+            part = with_arrival(self.table, given.rows, at)
+            admission = admit(self.clocks, self.table, part, self.now, given.sender)
             tell_late(self.table, self.clocks, admission)
             if admission.late and self.late_table is not None:
                 late = late_rows(self.table, self.late_table, part, admission.late)
                 self.late = self.late or Scratch(late.schema)
                 self.late.add(late)
+                self.late_times.append((late.num_rows, at))
+            self.times.append((admission.taken.num_rows, at))
             moved = admission.clocks
-            self.clocks = moved if act is None else replace(act, now=self.now).moved(moved, self.catalog)
+            self.clocks = moved if given.act is None else replace(given.act, now=self.now).moved(moved, self.catalog)
             yield admission.taken
 
 
-def _by_sender(parts: Iterable[tuple[pa.Table, ProducerAct | None]], senders: Sequence[tuple[int, str]]) -> Iterator[_Part]:
+def _by_sender(parts: Iterable[_Part], senders: Sequence[tuple[int, str]]) -> Iterator[_Part]:
     """The parts, cut where the producer changes."""
-    coming = iter(senders)
-    left, sender = 0, None
-    for given, act in parts:
-        rest = given
-        while senders and rest.num_rows:
+    return (replace(part, sender=sender) for part, sender in _cut(parts, senders)) if senders else iter(parts)
+
+
+def _by_clock(parts: Iterable[_Part], times: ArrivalTimes) -> Iterator[_Part]:
+    """The parts, cut where the clock at their arrival changes."""
+    return (replace(part, clock=clock) for part, clock in _cut(parts, times)) if times else iter(parts)
+
+
+def _cut(parts: Iterable[_Part], runs: Iterable[tuple[int, _Value]]) -> Iterator[tuple[_Part, _Value | None]]:
+    """The parts, cut where the value changes that so many rows have, with it."""
+    coming = iter(runs)
+    left, value = 0, None
+    for part in parts:
+        rest = part.rows
+        while rest.num_rows:
             while not left:
-                left, sender = next(coming)
+                left, value = next(coming)
             size = min(left, rest.num_rows)
             if size == rest.num_rows:
                 break
-            yield rest.slice(0, size), None, sender
+            yield replace(part, rows=rest.slice(0, size), act=None), value
             rest, left = rest.slice(size), left - size
         left -= rest.num_rows
-        yield rest, act, sender
+        yield replace(part, rows=rest), value
 
 
-def _parts(rows: pa.Table | Rows, marks: Iterable[BoundMark]) -> Iterator[tuple[pa.Table, ProducerAct | None]]:
+def _parts(rows: pa.Table | Rows, marks: Iterable[BoundMark]) -> Iterator[_Part]:
     """The rows up to each mark with what it says, then the rest; a few at a time."""
     coming = iter(marks)
     mark = next(coming, None)
@@ -132,15 +172,15 @@ def _parts(rows: pa.Table | Rows, marks: Iterable[BoundMark]) -> Iterator[tuple[
         end = place + table.num_rows
         while mark is not None and mark.position < end:
             size = mark.position - place
-            yield table.slice(0, size), mark.act
+            yield _Part(table.slice(0, size), mark.act)
             table, place, mark = table.slice(size), mark.position, next(coming, None)
-        yield table, None
+        yield _Part(table)
         place = end
     rest = rows.schema.empty_table()
     while mark is not None:
-        yield rest, mark.act
+        yield _Part(rest, mark.act)
         mark = next(coming, None)
-    yield rest, None
+    yield _Part(rest)
 
 
 def _moved_by_frame(clocks: Clocks, table: Input, frame: DataFrame, now: int) -> Clocks:

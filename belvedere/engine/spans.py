@@ -45,6 +45,8 @@ SPANS = StoredTable(
 )
 
 
+SINCE = "~since"
+"""Among the clocks of a span: the least one at which its rows may have arrived."""
 OBJECTS = 1_000
 """So many rows at a time become objects."""
 
@@ -62,6 +64,8 @@ class Span:
     """How many rows and files were rejected."""
     clocks: Clocks
     """The clocks by which its rows were judged."""
+    since: int | None = None
+    """The least clock at which its rows may have arrived, in microseconds, where the source says when they did."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +92,7 @@ def record_spans(
         first = next_uid if found is None else found.next_uid - found.rows
         next_uid += span.used if found is None else 0
         end = None if span.end is None else _text(span.end)
-        clocks = _text(span.clocks.as_document()["streams"])
+        clocks = _text(span.clocks.as_document()["streams"] | ({} if span.since is None else {SINCE: span.since}))
         key = f"{span.input}\n{epoch}"
         rows.append((span.input, epoch, clock, _text(span.begin), end, first, span.used, span.refused, clocks, key))
     return pa.Table.from_pylist([dict(zip(names, row, strict=True)) for row in rows], schema=SPANS.arrow), next_uid
@@ -110,11 +114,10 @@ class PastSpans:
         begin = json.loads(self.begin)
         for batch in self.rows.to_batches(OBJECTS):
             for row in batch.to_pylist():
-                end, clocks = (
-                    json.loads(row["end_offset"] or "null"),
-                    Clocks.of_document({"streams": json.loads(row["clocks"])}),
-                )
-                span = Span(row["input"], begin, end, row["used"], row["refused"], clocks)
+                end, streams = json.loads(row["end_offset"] or "null"), json.loads(row["clocks"])
+                since = streams.pop(SINCE, None)
+                clocks = Clocks.of_document({"streams": streams})
+                span = Span(row["input"], begin, end, row["used"], row["refused"], clocks, since)
                 yield PastSpan(span, row["epoch"], row["clock"], row["first_uid"])
                 begin = begin if end is None else end
 

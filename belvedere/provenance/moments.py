@@ -47,7 +47,7 @@ def arrival(asker: Asker, input_: str, time: datetime, uid: int) -> Moment:
         found = next((r for r in rows if r is not None and uid < _next_uid(r)), None)
         if found is not None:
             return Moment(found.epoch, found.clock)
-    return Moment(_spanned(asker, input_, time, uid), time)
+    return _spanned(asker, input_, uid) or Moment(None, time)
 
 
 def emitted_in(asker: Asker, time: datetime) -> Moment:
@@ -86,16 +86,16 @@ def _next_uid(row: EpochRow) -> int:
     return int(row.extra.get("next_uid", 1))
 
 
-def _spanned(asker: Asker, input_: str, time: datetime, uid: int) -> int | None:
+def _spanned(asker: Asker, input_: str, uid: int) -> Moment | None:
     """The epoch that took the row of its source, where that is written down."""
     if SPANS.name not in asker.tables:
         return None
     tests = (
         exp.EQ(this=column("input"), expression=exp.Literal.string(input_)),
-        exp.EQ(this=column("clock"), expression=constant(time, TIMESTAMP)),
         exp.LTE(this=column("first_uid"), expression=exp.Literal.number(uid)),
+        exp.GT(this=exp.Add(this=column("first_uid"), expression=column("used")), expression=exp.Literal.number(uid)),
     )
     spans = restricted(Scan(SPANS.name, SPANS.schema), Wanted(tests))
     (found,) = asker.ask([TopK(spans, (Order(column("epoch"), descending=True),), 1)]).rows
-    epochs = [] if isinstance(found, Diagnostic) else found["epoch"].to_pylist()
-    return epochs[0] if epochs else None
+    epochs = [] if isinstance(found, Diagnostic) else found.select(["epoch", "clock"]).to_pylist()
+    return Moment(epochs[0]["epoch"], epochs[0]["clock"]) if epochs else None

@@ -15,6 +15,7 @@ from heapq import merge
 from itertools import chain
 from typing import cast
 
+import numpy as np
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
@@ -30,12 +31,13 @@ from belvedere.engine.late import judge
 from belvedere.engine.rows import WEIGHT_FIELD, Rows
 from belvedere.engine.scratch import Scratch
 from belvedere.engine.spans import PastSpan, PastSpans
+from belvedere.instants import microseconds
 from belvedere.pieces import in_pieces
 from belvedere.rules.running import DOCUMENT
 from belvedere.settings import ProjectSettings
-from belvedere.spark.sifting import without
 from belvedere.spark.sources import conformed
 from belvedere.store.protocol import Store
+from belvedere.time.arrival import NO_TIMES, ArrivalTimes
 from belvedere.time.event_time import Clocks
 
 FEW = 20_000
@@ -163,28 +165,34 @@ class _InputBefore:
             feed.committed(part.content)
         else:
             arrived = conformed(as_today(Arrived(part.content), self.table), self.table)
-        used, self._clocks = judge(
+        least, clock = past.span.since, microseconds(past.clock)
+        times = NO_TIMES if least is None else arrived.times.within(least, clock)
+        used, self._clocks, judged = judge(
             self.catalog,
             self._clocks,
             {self.table.id: arrived.rows},
             past.clock,
             {self.table.id: arrived.marks},
             {self.table.id: arrived.producers},
+            {self.table.id: times},
         )
-        count = self._add(cast("pa.Table | Rows", used[self.table.id]), past, part.excluded)
+        rows = cast("pa.Table | Rows", used[self.table.id])
+        count = self._add(rows, past, part.excluded, judged.get(self.table.id, NO_TIMES))
         self._refused += arrived.refused
         return count
 
-    def _add(self, rows: pa.Table | Rows, past: PastSpan, excluded: Sequence[int]) -> int:
+    def _add(self, rows: pa.Table | Rows, past: PastSpan, excluded: Sequence[int], times: ArrivalTimes) -> int:
         batches = rows.batches() if isinstance(rows, Rows) else rows.to_batches()
-        count = 0
+        count, before = 0, self._read
         for piece in in_pieces(batches, self._chunk, rows.schema):
             self._read += piece.num_rows
             bad = [n + piece.num_rows - self._read for n in excluded if self._read - piece.num_rows <= n < self._read]
             self._refused += len(bad)
-            stamped = stamp(
-                (without(piece, bad) if bad else piece).combine_chunks(), self.table, past.first_uid + self._used, past.clock
-            )
+            arrived = times.of_rows(self._read - piece.num_rows - before, piece.num_rows) if times else None
+            kept = pa.array(np.setdiff1d(np.arange(piece.num_rows), bad))
+            taken = piece.take(kept) if bad else piece
+            arrived = arrived.take(kept) if bad and arrived is not None else arrived
+            stamped = stamp(taken.combine_chunks(), self.table, past.first_uid + self._used, past.clock, arrived)
             self._rows.add(stamped.cast(self._rows.schema))
             self._used += stamped.num_rows
             count += stamped.num_rows

@@ -39,6 +39,7 @@ from belvedere.spark.sifting import OFTEN, Places, as_table, ends_of, excluded_o
 from belvedere.spark.sources import EpochInput, New, Sources
 from belvedere.spark.stop_flag import StopFlag
 from belvedere.store.protocol import EpochRow, Store
+from belvedere.time.arrival import ArrivalTimes
 from belvedere.time.event_time import Clocks
 from belvedere.time.machine_clock import NAME as CLOCK
 from belvedere.time.machine_clock import MachineClock
@@ -94,6 +95,7 @@ class EpochRunner(Protocol):
         bounds: Mapping[str, Any],
         records: Mapping[str, pa.Table],
         spans: Iterable[Span],
+        times: Mapping[str, ArrivalTimes],
     ) -> Any: ...
 
 
@@ -251,7 +253,7 @@ class RunLoop:
         epoch = self.last.epoch + 1 if self.last else 1
         try:
             with TRACES.failing(), TRACES.step("read"):
-                batch = self.sources.take(self.spark, new, now)
+                batch = self.sources.take(self.spark, new, now, self.last.clock if self.last else None)
         except BelvedereError as error:
             if self.settings.once or not is_away(error):
                 raise
@@ -266,6 +268,7 @@ class RunLoop:
             offsets=offsets | {CLOCK: self.clock.document()},
             bounds=batch.clocks.as_document(),
             spans=batch.spans,
+            times={i: times for i, times in batch.times.items() if i not in batch.emptied},
             records=self._records(batch, epoch) | (self._tried_again(new, epoch) if new.is_retry else {}),
         )
         self.sources.committed(new, self.engine.clocks)

@@ -24,6 +24,7 @@ from belvedere.errors import BelvedereError
 from belvedere.schema import KEY
 from belvedere.spark.sources import EpochInput
 from belvedere.store.protocol import Store
+from belvedere.time.arrival import NO_TIMES
 
 DOCUMENT = "_ends"
 """The store's document of ends in its next epoch."""
@@ -172,14 +173,15 @@ def excluded_of(ends: Ends) -> dict[str, list[int]]:
 
 def sifted(batch: EpochInput, places: Places) -> EpochInput:
     """What an epoch takes, without the rows at these places: they are rejected."""
-    arrivals, clocks, excluded = dict(batch.arrivals), batch.clocks, list[RejectedRow]()
+    arrivals, clocks, excluded, times = dict(batch.arrivals), batch.clocks, list[RejectedRow](), dict(batch.times)
     for id_, found in places.items():
         rows = as_table(arrivals[id_])
         excluded += rejected_at(id_, rows, found)
         arrivals[id_], clocks = without(rows, found), clocks.counted(id_, 0, malformed=len(found))
+        times[id_] = times.get(id_, NO_TIMES).without(found)
     gone = {i: len(found) for i, found in places.items()}
     spans = (replace(s, used=s.used - gone.get(s.input, 0), refused=s.refused + gone.get(s.input, 0)) for s in batch.spans)
-    return replace(batch, arrivals=arrivals, clocks=clocks, spans=tuple(spans), excluded=tuple(excluded))
+    return replace(batch, arrivals=arrivals, clocks=clocks, spans=tuple(spans), excluded=tuple(excluded), times=times)
 
 
 def as_table(rows: pa.Table | Rows | DataFrame) -> pa.Table:

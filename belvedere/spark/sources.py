@@ -39,6 +39,7 @@ from belvedere.instants import microseconds
 from belvedere.schema import WEIGHT
 from belvedere.settings import ProjectSettings
 from belvedere.store.protocol import EpochRow
+from belvedere.time.arrival import ArrivalTimes, earliest
 from belvedere.time.event_time import Clocks, pass_time
 from belvedere.time.intake import Waiting
 from belvedere.time_range import rows_beyond
@@ -76,6 +77,8 @@ class EpochInput:
     """What they are of sources that can be read again."""
     excluded: tuple[RejectedRow, ...] = ()
     """Rows that the epoch cannot take, though they fit."""
+    times: Mapping[str, ArrivalTimes] = field(default_factory=dict)
+    """When the rows to use arrived, by input id, where their sources say so."""
 
     @property
     def rejected(self) -> list[RejectedRow]:
@@ -170,30 +173,33 @@ class Sources:
         """What was to be read is away."""
         self._tell("", error, tell)
 
-    def take(self, spark: SparkSession, new: New, now: datetime) -> EpochInput:
-        """The rows of what is new, judged."""
+    def take(self, spark: SparkSession, new: New, now: datetime, since: datetime | None = None) -> EpochInput:
+        """The rows of what is new, judged; `since` is the clock of the epoch before."""
         arrived: dict[str, Arrived] = dict(new.retried)
         for id_, span in new.spans.items():
             (NOW.begin if arrived else NOW.read)(f"reading {self.catalog.inputs[id_].name}", PATIENCE)
             arrived[id_] = read_span(self.feeds[id_], self.catalog.inputs[id_], spark, span)
         read = {i: a.rows for i, a in arrived.items() if isinstance(a.rows, DataFrame) or a.rows.num_rows or a.marks}
         marks, producers = ({i: a.marks for i, a in arrived.items()}, {i: a.producers for i, a in arrived.items()})
-        used, clocks = judge(self.catalog, new.waiting.clocks, read, now, marks, producers)
+        earliest_ = {i: earliest(self.catalog.inputs[i], since, now) for i, a in arrived.items() if a.times}
+        times = {i: arrived[i].times.within(least, microseconds(now)) for i, least in earliest_.items()}
+        used, clocks, times = judge(self.catalog, new.waiting.clocks, read, now, marks, producers, times)
         used = {i: rows for i, rows in used.items() if isinstance(rows, DataFrame) or rows.num_rows}
         for id_, taken in arrived.items():
             clocks = clocks.counted(id_, taken.refused, malformed=taken.refused) if taken.refused else clocks
-        return EpochInput(
-            new, arrived, used | new.waiting.arrivals(self.catalog), clocks, tuple(self._spans(new, arrived, used))
-        )
+        spans = tuple(self._spans(new, arrived, used, earliest_))
+        return EpochInput(new, arrived, used | new.waiting.arrivals(self.catalog), clocks, spans, times=times)
 
-    def _spans(self, new: New, arrived: Mapping[str, Arrived], used: Mapping[str, Any]) -> Iterator[Span]:
+    def _spans(
+        self, new: New, arrived: Mapping[str, Arrived], used: Mapping[str, Any], since: Mapping[str, int]
+    ) -> Iterator[Span]:
         """What is noted, so that the same rows can be read once more."""
         for id_, taken in arrived.items():
             if is_rereadable(self.catalog.inputs[id_]):
                 end = None if id_ in new.retried else new.spans[id_].end
                 clocks = Clocks({i: streams for i, streams in new.waiting.clocks.streams.items() if i == id_ and streams})
                 rows = used[id_].num_rows if id_ in used else 0
-                yield Span(id_, self._offsets.get(id_, {}), end, rows, taken.refused, clocks)
+                yield Span(id_, self._offsets.get(id_, {}), end, rows, taken.refused, clocks, since.get(id_))
 
     def idles(self, now: datetime) -> bool:
         """Whether a bound rises by the time alone: a producer has been silent for too long."""
@@ -239,6 +245,11 @@ def read_span(feed: Feed, table: Input, spark: SparkSession, span: OffsetRange) 
 def conformed(found: Arrived, table: Input) -> Arrived:
     """What a connector gives, with the columns of the input. Raises B6024."""
     rows = scratch_frame(found.rows) if isinstance(found.rows, DataFrame) else found.rows
+    if found.times and len(found.times) != rows.num_rows:
+        assert table.source is not None
+        what = f"{len(found.times):,} times of arrival for {rows.num_rows:,} rows"
+        hint = "`Arrived.times` has a time for each row, or none at all"
+        raise fail("B6024", f'the connector "{table.source.connector}" gives "{table.name}" {what}', hint=hint)
     if not isinstance(rows, pa.Table):
         return replace(found, rows=rows)
     return _without_times_beyond(replace(found, rows=_conformed(rows, table)), table)
@@ -254,7 +265,8 @@ def _without_times_beyond(found: Arrived, table: Input) -> Arrived:
     rejected = tuple(RejectedRow(table.id, None, None, None, reason) for reason in bad.values())
     kept = rows.filter(pa.array(np.isin(np.arange(rows.num_rows), list(bad), invert=True)))
     refused = found.refused + len(bad)
-    return replace(found, rows=kept, rejected=(*found.rejected, *rejected), refused=refused, producers=())
+    times = found.times.without(bad)
+    return replace(found, rows=kept, rejected=(*found.rejected, *rejected), refused=refused, producers=(), times=times)
 
 
 def _cast(values: pa.ChunkedArray, type_: pa.DataType) -> pa.ChunkedArray:

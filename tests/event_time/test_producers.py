@@ -242,7 +242,7 @@ def test_bounds_among_rows_count_for_the_rows_behind_them() -> None:
         BoundMark(2, ProducerAct(Act.BOUND, "s", 0, None, microseconds(at("9:30")), "ts")),
         BoundMark(4, ProducerAct(Act.BOUND, "s", 0, None, microseconds(at("10:30")), "ts")),
     ]
-    used, clocks = judge(catalog, Clocks(), {"s": given}, at("12:00"), {"s": marks})
+    used, clocks, _ = judge(catalog, Clocks(), {"s": given}, at("12:00"), {"s": marks})
     assert used["s"].num_rows == 3
     assert [r["ts"] for r in used["LATE(s)"].to_pylist()] == [at("9:00"), at("10:20")]
     assert clocks.bound("s", "ts") == microseconds(at("10:30"))

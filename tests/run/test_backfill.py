@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import time
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
@@ -75,6 +76,7 @@ class Files:
 
     def __init__(self, seed: int, folder: Path):
         self.random, self.folder, self.count = random.Random(seed), folder, 0
+        self.began = int(time.time()) - 300
         self.stops: list[dict[str, str]] = []
 
     def put(self, table: str, name: str, text: str) -> None:
@@ -82,7 +84,7 @@ class Files:
         path = self.folder / "data" / table / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
-        os.utime(path, (1_700_000_000 + self.count, 1_700_000_000 + self.count))
+        os.utime(path, (self.began + self.count, self.began + self.count))
 
     def more(self, minute: int) -> None:
         """What comes before an epoch: none to three files of each table; rows that are late, and such that do not fit."""

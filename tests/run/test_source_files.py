@@ -351,7 +351,7 @@ def test_the_newest_of_many_rows_of_a_key_stays_and_late_ones_are_judged(
                 taken = feed.read(spark, span)
                 assert not isinstance(taken.rows, pa.Table)
                 arrivals[id_] = taken.rows
-        used, clocks = judge(catalog, engine.clocks, arrivals, now)
+        used, clocks, _ = judge(catalog, engine.clocks, arrivals, now)
         engine.run_epoch(used, now, bounds=clocks.as_document())
         reader = store.reader()
         assert sorted(map(str, reader.rows(engine.tables["Names"]).select(["name", "n"]).to_pylist())) == [

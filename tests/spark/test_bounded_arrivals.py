@@ -98,7 +98,7 @@ def test_rows_and_bounds_in_pieces_are_judged_as_at_once(late: str) -> None:
         marks = random_marks(random, size)
         expected = judged_at_once(catalog, rows, marks)
         for given in (rows, scratch_rows(rows.to_reader(max_chunksize=3))):
-            used, clocks = judge(catalog, Clocks(), {"s": given}, NOW, {"s": marks})
+            used, clocks, _ = judge(catalog, Clocks(), {"s": given}, NOW, {"s": marks})
             found = used.get("LATE(s)", pa.table({}))
             apart += isinstance(found, Rows)
             assert isinstance(used["s"], Rows) == isinstance(given, Rows)
@@ -117,7 +117,7 @@ def test_late_rows_of_a_data_frame_are_judged_in_its_order(spark: Any) -> None:
     catalog, rows = catalog_of("LATE DROP"), random_rows(Random(1), 300)
     used, late, clocks = judged_at_once(catalog, rows, [])
     frame = spark.createDataFrame(rows).repartitionByRange(4, "n").sortWithinPartitions("n")
-    found, moved = judge(catalog, Clocks(), {"s": frame}, NOW)
+    found, moved, _ = judge(catalog, Clocks(), {"s": frame}, NOW)
     assert isinstance(found["s"], Rows)
     assert isinstance(found["LATE(s)"], Rows)
     assert (_list(found["s"]), _list(found["LATE(s)"]), moved) == (used, late, clocks)

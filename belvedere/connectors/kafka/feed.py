@@ -30,6 +30,7 @@ from belvedere.engine.spans import PastSpan
 from belvedere.errors import BelvedereError, fail
 from belvedere.instants import microseconds
 from belvedere.settings import Source
+from belvedere.time.arrival import NO_TIMES, ArrivalTimes, Ints
 from belvedere.time.entries import Act, BoundMark, ProducerAct
 
 if TYPE_CHECKING:
@@ -226,7 +227,8 @@ class KafkaFeed:
         if count > FEW_MESSAGES and self.goes_through_files:
             return read_by_tasks(spark, self.input.id, self.settings, ranges, self.shape)
         self._reader = self._reader or RangeReader(self.settings)
-        return gathered(spark, self.input.id, self.shape, self._chunks(self._reader.read(ranges)))
+        chunks = self._chunks(self._reader.read(ranges))
+        return gathered(spark, self.input.id, self.shape, chunks, by_time=not self.input.watermarks)
 
     def _still_there(self, ranges: Sequence[Range]) -> list[Range]:
         """What is left of ranges of which messages have gone since they were looked for."""
@@ -243,12 +245,10 @@ class KafkaFeed:
         latest: dict[str, int] = {}
         for range_, messages in read:
             chunk = self.shape.chunk(range_.label, messages)
-            if self.shape.primary_key:
-                sent = np.array([latest.get(range_.label, 0), *(m.timestamp()[1] for m in messages)], np.int64)
-                times = np.maximum.accumulate(sent)[1:]
-                latest[range_.label] = int(times[-1]) if len(times) else latest.get(range_.label, 0)
-                chunk = replace(chunk, times=times)
-            yield chunk
+            sent = np.array([latest.get(range_.label, 0), *(m.timestamp()[1] for m in messages)], np.int64)
+            times = np.maximum.accumulate(sent)[1:]
+            latest[range_.label] = int(times[-1]) if len(times) else latest.get(range_.label, 0)
+            yield replace(chunk, times=times)
 
     def _compacted(self, ranges: Sequence[Range], found: Gathered) -> list[str]:
         """What people should know where a run goes on behind messages that compaction may have taken away, deletions among them."""
@@ -278,7 +278,10 @@ class KafkaFeed:
 
     def _arrived(self, found: Gathered, new: Collection[Place], notices: tuple[str, ...] = ()) -> Arrived:
         marks = self._openings(new) if self.input.watermarks else ()
-        return Arrived(found.rows, found.rejected, found.refused, marks=marks, notices=notices, producers=found.producers)
+        times = seconds_of(found.times)
+        return Arrived(
+            found.rows, found.rejected, found.refused, marks=marks, notices=notices, producers=found.producers, times=times
+        )
 
     def sample(self, rows: int) -> list[tuple[Range, list[Message]]]:
         """The first and last messages of each partition, those from `starting` on; the last ones where it is "latest". Raises B6201."""
@@ -343,6 +346,15 @@ class KafkaFeed:
         """Let go of the cluster."""
         if self._reader is not None:
             self._reader.close()
+
+
+def seconds_of(sent: Ints | None) -> ArrivalTimes:
+    """The times of messages, of which milliseconds are known, to the second: more would cut an epoch into single rows."""
+    if sent is None or not len(sent):
+        return NO_TIMES
+    seconds = sent // 1_000
+    starts = np.concatenate([[0], np.flatnonzero(np.diff(seconds)) + 1])
+    return ArrivalTimes(np.diff([*starts, len(sent)]), seconds[starts] * 1_000_000)
 
 
 @dataclass(frozen=True)

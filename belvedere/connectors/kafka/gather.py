@@ -22,6 +22,7 @@ from belvedere.connectors.reading.rows import NOT_JSON, REASON, collectable, jso
 from belvedere.connectors.records import RejectedRow
 from belvedere.engine.rows import Rows
 from belvedere.engine.scratch import Scratch
+from belvedere.time.arrival import Ints
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -35,6 +36,8 @@ class Gathered:
     rejected: tuple[RejectedRow, ...]
     refused: int
     producers: tuple[tuple[int, str], ...]
+    times: Ints | None = None
+    """When each was sent, in milliseconds; None where that is not known."""
 
 
 class Gathering:
@@ -65,11 +68,18 @@ class Gathering:
             self.times.append(chunk.times)
         return rows
 
+    @property
+    def sent(self) -> Ints | None:
+        """When each row was sent, in milliseconds."""
+        return np.concatenate(self.times) if self.times else None
+
     def by_time(self, rows: pa.Table | Rows) -> pa.Table | Rows:
-        """Rows of a table with a key, of several partitions, in the order in which they were sent: the last one of a key counts."""
-        if not self.times or not isinstance(rows, pa.Table) or len({label for _, label in self.producers}) < 2:
+        """Rows of several partitions in the order in which they were sent: of a table with a key the last one of a key counts."""
+        sent = self.sent
+        if sent is None or not isinstance(rows, pa.Table) or len({label for _, label in self.producers}) < 2:
             return rows
-        order = np.argsort(np.concatenate(self.times), kind="stable")
+        order = np.argsort(sent, kind="stable")
+        self.times = [sent[order]]
         labels = np.repeat([label for _, label in self.producers], [count for count, _ in self.producers])[order]
         self.producers = []
         for label in labels.tolist():
@@ -89,13 +99,17 @@ class Gathering:
         self.rejected += [RejectedRow(self.table, label, r.offset, r.text, r.reason) for r in refused[:room]]
 
 
-def gathered(spark: SparkSession | None, table: str, shape: Shape, chunks: Iterable[Chunk]) -> Gathered:
-    """All chunks; many rows of them in a scratch file. Nobody asks for a session where nothing is undecided."""
+def gathered(spark: SparkSession | None, table: str, shape: Shape, chunks: Iterable[Chunk], by_time: bool = False) -> Gathered:
+    """All chunks; many rows of them in a scratch file. Nobody asks for a session where nothing is undecided.
+
+    `by_time`: rows of all partitions in the order in which they were sent, as those of a table with a key are.
+    """
     into, rows = Gathering(spark, table, shape), Scratch(shape.schema)
     for chunk in chunks:
         rows.add(into.settle(chunk))
-    ordered = into.by_time(rows.rows())
-    return Gathered(ordered, tuple(into.rejected), into.refused, tuple(into.producers))
+    found = rows.rows()
+    ordered = into.by_time(found) if by_time or shape.primary_key else found
+    return Gathered(ordered, tuple(into.rejected), into.refused, tuple(into.producers), into.sent)
 
 
 def _decided(spark: SparkSession, shape: Shape, chunk: Chunk) -> tuple[pa.Table, list[Refused]]:

@@ -104,7 +104,7 @@ class Chunk:
     undecided: tuple[Undecided, ...] = ()
     refused: tuple[Refused, ...] = ()
     times: Any = None
-    """When each message was sent, but never before the one ahead of it in its partition; None where nobody asks."""
+    """When each message was sent (milliseconds), but never before the one ahead of it in its partition; None where tasks read it."""
 
 
 @dataclass(frozen=True)

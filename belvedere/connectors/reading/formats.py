@@ -5,6 +5,7 @@ In: paths and options of the project file. Out: names of formats, and `Reading`,
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
@@ -66,6 +67,8 @@ class Reading:
     """The control rows that were found and not yet placed among the rows, in order."""
     order: list[str] = field(default_factory=list)
     """The paths that are read now, in order."""
+    counts: Counter[str] = field(default_factory=Counter)
+    """How many rows are of each file, by the text of its path."""
     most: int | None = None
     """So many rows of each file are read, its first and last ones; None for all."""
     in_driver: bool = True

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
@@ -50,6 +50,8 @@ class Taken:
     rejected: tuple[RejectedRow, ...] = ()
     refused: int = 0
     marks: Iterable[BoundMark] = ()
+    counts: Mapping[str, int] = field(default_factory=dict)
+    """How many rows are of each file, by the text of its path."""
 
 
 def read_files(
@@ -133,7 +135,7 @@ def _read_files(
     kept = rows.rows()
     rejected = (*reading.rejected_files, *reading.rejected)
     taken = Rows(kept) if isinstance(kept, pa.Table) else kept
-    return Taken(taken, rejected, reading.refused, marks.marks())
+    return Taken(taken, rejected, reading.refused, marks.marks(), reading.counts)
 
 
 def _unpacked_bytes(files: Sequence[SourceFile]) -> int:

@@ -65,6 +65,9 @@ def _take_held(held: Held, reading: Reading, rows: Scratch, marks: MarkScratch) 
             frame = held.read(into_spark(reading.spark, pa.Table.from_batches(left).combine_chunks(), FEW_BYTES))
             decided = collectable(frame).toArrow()
         found, keep = _with_decided(found, places, decided, reading)
+    ends = np.cumsum([p.rows.num_rows for p in parts])
+    for part, kept in zip(parts, np.split(keep, ends[:-1]), strict=True):
+        reading.counts[part.name] += int(kept.sum())
     if reading.marks:
         order = {path: n for n, path in enumerate(reading.order)}
         _place(np.concatenate([order[p.name] * MOST_LINES + p.lines for p in parts])[keep], reading, marks, rows.count)
@@ -96,7 +99,13 @@ def _take_carried(carried: Carried, reading: Reading, rows: Scratch) -> None:
             whole = table.filter(pc.invert(pc.is_in(table[f"c{width}"], value_set=pa.array(bad, pa.int32()))))
             places = np.flatnonzero(np.asarray(pc.is_valid(whole[line]).combine_chunks()))
             typed = whole.select(range(width)).rename_columns(rows.schema.names).cast(rows.schema)
-            rows.add(_with_decided(typed, places, decided.next(len(places)), reading)[0] if len(places) else typed)
+            numbers = np.asarray(whole[f"c{width}"].combine_chunks())
+            if len(places):
+                typed, keep = _with_decided(typed, places, decided.next(len(places)), reading)
+                numbers = numbers[keep]
+            rows.add(typed)
+            for number, count in zip(*np.unique(numbers, return_counts=True), strict=True):
+                reading.counts[carried.names[number]] += int(count)
 
 
 def _faulty_files(carried: Carried, found: Rows, width: int, reading: Reading) -> list[int]:
@@ -157,6 +166,7 @@ def _take_frame(frame: DataFrame, reading: Reading, rows: Scratch, marks: MarkSc
                 files = pc.index_in(good[FILE], value_set=pa.array(reading.order)).to_numpy()
                 _place(files.astype(np.int64) * MOST_LINES + good[LINE].to_numpy(), reading, marks, rows.count)
             rows.add(good.select(rows.schema.names).cast(rows.schema))
+            reading.counts.update({found["values"]: found["counts"] for found in pc.value_counts(good[FILE]).to_pylist()})
 
 
 @contextmanager

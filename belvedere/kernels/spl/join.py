@@ -53,12 +53,12 @@ class Lives:
 def places(at: tuple[Ints, Ints], number: tuple[Ints, Ints], epoch: tuple[Ints, Ints] | None = None) -> tuple[Ints, Ints, Ints]:
     """The place of each new row of both sides, from 1, and the clock at each place.
 
-    The numbers of both sides tell the order, at equal ones the left side comes first; with the `epoch` of each row that does, in an epoch
-    the clocks, then the side.
+    The clocks tell the order, then the numbers of both sides, at equal ones the left side comes first; with the `epoch` of each row that
+    does, in an epoch the clocks, then the side.
     """
     side = np.repeat(np.arange(2), [len(n) for n in number])
     both_at, both_number = np.concatenate(at), np.concatenate(number)
-    order = np.lexsort((side, both_number) if epoch is None else (both_number, side, both_at, np.concatenate(epoch)))
+    order = np.lexsort((side, both_number, both_at) if epoch is None else (both_number, side, both_at, np.concatenate(epoch)))
     place = np.empty(len(order), np.int64)
     place[order] = np.arange(1, len(order) + 1)
     return place[: len(number[0])], place[len(number[0]) :], both_at[order]
