@@ -11,6 +11,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from sqlglot import exp
+
 from belvedere.catalog import Catalog, InputKind, Relationship
 from belvedere.errors import BelvedereError, Diagnostic, Severity, fail
 from belvedere.lang.behind import served_behind
@@ -141,9 +143,21 @@ def define_input(script: ScriptLowering, statement: CreateInput) -> None:
         message = f"late rows of the table `{statement.name.text}` are used, unlike in Flink: it has no key, and a table's rows may change"
         hint = "write CREATE STREAM for rows that only arrive, or LATE DROP or LATE KEEP after the columns"
         script.diagnostics.append(Diagnostic("B5035", message, Severity.NOTICE, statement.span, hint=hint))
+    script.diagnostics += _without_digits(statement)
     for made in statement.computed:
         path = DottedName((statement.name, made.name))
         define_column(script, DefineColumn(span=made.span, doc=made.doc, path=path, expression=made.expression))
+
+
+def _without_digits(statement: CreateInput) -> Iterator[Diagnostic]:
+    """A notice (B4048) for each column with a DECIMAL that does not say its digits."""
+    for written in statement.columns:
+        if any(d.this == exp.DataType.Type.DECIMAL and not d.expressions for d in written.type.find_all(exp.DataType)):
+            message = (
+                f"DECIMAL of `{written.name.text}` is DECIMAL(10, 0): it has whole numbers, and rows with others are rejected"
+            )
+            hint = "write the digits: DECIMAL(10, 2) has two after the point"
+            yield Diagnostic("B4048", message, Severity.NOTICE, written.span, hint=hint)
 
 
 HANDLERS: dict[type[Statement], Callable[[ScriptLowering, Any], None]] = {

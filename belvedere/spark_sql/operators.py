@@ -144,7 +144,7 @@ class OperatorParser(SparkParser):
         return self._predicate(this) if this is not None else None
 
     def _predicate(self, this: exp.Expr) -> exp.Expr:
-        index = self._index
+        index, word = self._index, self._curr
         negate = self._match(TokenType.NOT)
         found: exp.Expr | None
         if self._match(TokenType.ISNULL) or (negate and self._match(TokenType.NULL)):
@@ -158,6 +158,9 @@ class OperatorParser(SparkParser):
         if found is None:
             self._retreat(index)
             return this
+        bang = next((t for t in self._tokens[index : index + 2] if t.token_type == TokenType.NOT and t.text == "!"), None)
+        if bang is not None and (negate or word.token_type == TokenType.IS):
+            self.refuse_bang(bang)
         found = self._negate_range(found) if negate else found
         assert found is not None
         self._refuse_second(index)
@@ -176,6 +179,10 @@ class OperatorParser(SparkParser):
     def refuse_chained(self, word: Token, first: Token) -> None:
         """Give up: an operator after a predicate, or NOT after an operator."""
         self.raise_error(f"`{word.text}` cannot follow `{first.text}`", word)
+
+    def refuse_bang(self, word: Token) -> None:
+        """Give up: Spark has `!` before a whole condition alone."""
+        self.raise_error("`!` cannot stand for NOT within a condition", word)
 
     def _parse_is_rhs(self, distinct: bool = False) -> exp.Expr | None:
         return self._operand(COMPARISON) if distinct else super()._parse_is_rhs(distinct)

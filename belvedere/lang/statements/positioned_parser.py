@@ -104,6 +104,9 @@ class PositionedParser(OperatorParser):
         message = f"{shown(word)} cannot follow {of}`{first.text.upper()}`"
         self.refuse("B1001", message, word, hint="put the condition into brackets")
 
+    def refuse_bang(self, word: Token) -> None:
+        self.refuse("B1001", "`!` cannot stand for NOT within a condition", word, hint="write NOT")
+
     # -- positions ----------------------------------------------------------------------------------------------------
 
     def _covered(self, node: Any, first: Token) -> Any:

@@ -55,11 +55,17 @@ def grouped(lowering: TupleLowering, bindings: Bindings, block: Block, tables: T
     if not aggregates and not keys:
         aggregates.append(Item(names.fresh(), exp.Count(this=exp.Star()), pa.int64(), nullable=False))
     schema = node.schema
-    columns = {c: let.name.text for let, k in zip(block.group.keys, keys, strict=True) for c in columns_of(k)}
-    items = tuple(Item(names.named(n), column(c), schema[c].type, schema[c].nullable) for c, n in columns.items())
+    columns = dict.fromkeys(bindings.apart, "")
+    columns |= {
+        c: let.name.text for let, k in zip(block.group.keys, keys, strict=True) for c in columns_of(k) if c not in columns
+    }
+    items = tuple(Item(names.named(n) if n else c, column(c), schema[c].type, schema[c].nullable) for c, n in columns.items())
     own_names = dict(zip(columns, (i.name for i in items), strict=True))
     variables = {n: _moved(v, own_names) for n, v in variables.items()}
-    return Bindings(Aggregate(node, items, tuple(aggregates)), {**variables, **after}), rest
+    outside = {n: v for n, v in bindings.outside.items() if set(columns_of(v)) <= set(bindings.apart)}
+    return Bindings(
+        Aggregate(node, items, tuple(aggregates)), {**variables, **after}, outside=outside, apart=bindings.apart
+    ), rest
 
 
 def _moved(value: Value, names: Mapping[str, str]) -> Value:

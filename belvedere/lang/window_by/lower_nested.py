@@ -18,7 +18,7 @@ from belvedere.lang.window_by.lower_tuples import Tables, TupleLowering, unsorta
 from belvedere.lang.window_by.names import free_names, queries_of
 from belvedere.lang.window_by.sql_text import parsed
 from belvedere.lang.window_by.sql_values import Object, SqlValue, Untranslatable, merge, name
-from belvedere.lang.window_by.tree import Block, Expr, Query, QueryExpression
+from belvedere.lang.window_by.tree import Block, Expr, FromTerm, Name, Query, QueryExpression, Select
 from belvedere.plan.expressions import column, conjunction
 from belvedere.plan.expressions import columns_of as columns_in
 from belvedere.plan.keys import item_of
@@ -44,12 +44,32 @@ def with_nested(
         for node in list(expr.find_all(QueryExpression)):
             if not has_windows(node.query):
                 continue
-            label = lowering.names.fresh("$query")
-            bindings = _joined(lowering, lower, bindings, node.query, tables, label)
-            read = exp.Column(this=exp.to_identifier(label))
+            bindings, read = _read(lowering, lower, bindings, node.query, tables)
             changed = changed.transform(lambda n, node=node, read=read: read if n == node else n)
         found.append(changed)
     return bindings, found
+
+
+def _read(lowering: TupleLowering, lower: Lower, bindings: Bindings, query: Query, tables: Tables) -> tuple[Bindings, Expr]:
+    """The tuples with the array of the query's results, and the expression that reads it; of UNION ALL with one for each part."""
+    if len(query.blocks) == 1:
+        label = lowering.names.fresh("$query")
+        return _joined(lowering, lower, bindings, query, tables, label), exp.Column(this=exp.to_identifier(label))
+    blocks = []
+    for block in query.blocks:
+        part = Query(bindings=query.bindings, blocks=(block,))
+        if not has_windows(part):
+            blocks.append(block)
+            continue
+        bindings, read = _read(lowering, lower, bindings, part, tables)
+        blocks.append(_members(read, lowering.names.fresh("v")))
+    return bindings, QueryExpression(query=replace(query, blocks=tuple(blocks)))
+
+
+def _members(array: Expr, variable: str) -> Block:
+    """FROM array AS variable SELECT VALUE variable."""
+    read = exp.Column(this=exp.to_identifier(variable))
+    return Block(Select(read), (FromTerm(Name(variable), array),))
 
 
 def _joined(lowering: TupleLowering, lower: Lower, left: Bindings, query: Query, tables: Tables, label: str) -> Bindings:
@@ -97,6 +117,8 @@ def _arrays(lowering: TupleLowering, result: Result) -> tuple[Project, SqlValue]
     grouped = Aggregate(node, keys, (listed,))
     cases = " ".join(f"WHEN {one} < {other} THEN -1 WHEN {one} > {other} THEN 1" for one, other in tests)
     array = f"array_sort({name(listed.name)}, (a, b) -> CASE {cases} ELSE 0 END)" if cases else name(listed.name)
+    if not orders and not unsortable(whole.type):
+        array = f"array_sort({array})"  # groups and different values have no order: one that does not depend on how rows arrive
     type_ = pa.list_(whole.type)
     item = Item(lowering.names.fresh(), parsed(f"transform({array}, x -> x.v)"), stored_type(type_), nullable=False)
     made = Project(grouped, (*(item_of(grouped.schema[c]) for c in result.apart), item))

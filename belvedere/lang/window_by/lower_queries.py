@@ -37,15 +37,11 @@ class QueryLowering(TupleLowering):
     def query(self, query: Query, tables: Tables, around: Bindings | None = None) -> Result:
         """The relation of a query's results, one after the other for each tuple `around` a query within an expression."""
         for place, let in enumerate(query.bindings):
-            if isinstance(let.value, QueryExpression):
-                if around is not None and free_names(let.value.query) & set(around.environment):
-                    raise Untranslatable("WITH within an expression")
+            if isinstance(let.value, QueryExpression) and (around is None or not _reads(let.value.query, around)):
                 tables = {**tables, let.name.text: self.query(let.value.query, tables)}
             else:
                 rest = replace(query, bindings=query.bindings[place + 1 :])
                 return self.query(substituted(rest, let.name.text, let.value), tables, around)
-        if around is not None and len(query.blocks) > 1:
-            raise Untranslatable("UNION ALL and WINDOW BY in a query within an expression")
         query, keys = with_order_columns(query)
         results = [self.block(b, tables, around) for b in query.blocks]
         result = results[0] if len(results) == 1 else self.union(results)
@@ -98,8 +94,6 @@ class QueryLowering(TupleLowering):
 
     def block(self, block: Block, tables: Tables, around: Bindings | None = None) -> Result:
         """A block's results."""
-        if around is not None and block.group is not None:
-            raise Untranslatable("GROUP BY and WINDOW BY in a query within an expression")
         bindings = self.sources(block.sources, tables, around)
         bindings = self.lets(bindings, block.lets, tables)
         if block.where is not None:
@@ -138,7 +132,8 @@ class QueryLowering(TupleLowering):
         expr = source.expr
         relation: Result | None = None
         if isinstance(expr, QueryExpression):
-            relation = self.query(expr.query, tables)
+            if left is None or not _reads(expr.query, left):
+                relation = self.query(expr.query, tables)
         elif isinstance(expr, exp.Column) and (left is None or expr.name not in left.environment):
             relation = self.table(expr.name, tables, source.variable.text)
         if relation is None:
@@ -185,6 +180,11 @@ class QueryLowering(TupleLowering):
         order = (*left.order, Order(column(place.name))) if left.apart else ()
         result = replace(left, node=node, variables=variables, order=order, sorted=False)
         return result if source.condition is None else self.filtered(result, source.condition, tables)
+
+
+def _reads(query: Query, bindings: Bindings) -> bool:
+    """Whether a query reads what binding tuples have, and so is another one for each of them."""
+    return bool(free_names(query) & set(bindings.environment))
 
 
 def _number(expr: Expr) -> int:
