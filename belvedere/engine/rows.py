@@ -275,12 +275,15 @@ def combined(values: pa.Array | pa.ChunkedArray) -> pa.Array:
 def conform(table: pa.Table, schema: pa.Schema) -> pa.Table:
     """The same rows with exactly the names, order and types of `schema`.
 
-    A column that may not be NULL may be so in rows of a former script, which subscriptions and exports tell to be gone.
+    A column that may not be NULL may be so in rows of a former script, which subscriptions and exports tell to be gone. Raises ValueError
+    where it is so in rows that come.
     """
     found = table.select(schema.names)
     try:
         return found.cast(schema)
     except ValueError:  # NULL in a column or member that may not be so; another cast that fails does so again
+        if WEIGHT in schema.names:
+            found.filter(pc.greater(found[WEIGHT], 0)).cast(schema)
         return found.cast(pa.schema([pa.field(f.name, _open(f.type)) for f in schema]))
 
 
