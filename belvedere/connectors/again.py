@@ -6,7 +6,7 @@ source. Nothing is read here.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import cast
 
@@ -17,12 +17,20 @@ from belvedere.connectors.connector import RereadableFeed
 from belvedere.connectors.feeds import open_feed
 from belvedere.connectors.readings import OFFSET as READINGS
 from belvedere.connectors.readings import Reading
-from belvedere.connectors.records import RETRIED, SourceFile, files_by_epoch, in_parts, retried_rows
+from belvedere.connectors.records import (
+    REJECTED,
+    RETRIED,
+    SourceFile,
+    files_by_epoch,
+    in_parts,
+    places_rejected,
+    retried_rows,
+)
 from belvedere.connectors.registry import reads_again
 from belvedere.engine.spans import SPANS, PastSpans, past_spans
 from belvedere.errors import BelvedereError
 from belvedere.settings import ProjectSettings
-from belvedere.store.protocol import Store
+from belvedere.store.protocol import Reader, Store
 
 EXCLUDED = "~excluded"
 """Among the offsets in an epoch's row: by input id and epoch the places of rows that fit, and that the epoch could not take."""
@@ -38,6 +46,8 @@ class Past:
     """The rows of epochs that took rejected ones."""
     readings: Mapping[str, Sequence[Reading]] = field(default_factory=dict)
     """By input id how its source was read, since which epoch."""
+    left: Mapping[tuple[str, int], Mapping[str, frozenset[int] | None]] = field(default_factory=dict)
+    """All that (input, epoch) rejected of files, where it is noted: by file its lines, None for the whole file."""
     excluded: Mapping[str, Mapping[str, Sequence[int]]] = field(default_factory=dict)
     """By input id and epoch the places of rows that it could not take."""
 
@@ -66,9 +76,31 @@ def past_of(catalog: Catalog, store: Store, ids: Collection[str]) -> Past:
         files = {k: files for i in spans for k, files in files_by_epoch(reader, i).items()}
         for id_, found in spans.items():
             in_parts(files, id_, (s.epoch for s in found))
-        return Past(spans, files, retried, last.offsets.get(READINGS, {}), last.offsets.get(EXCLUDED, {}))
+        excluded = last.offsets.get(EXCLUDED, {})
+        left = {k: lines for s in spans.values() for k, lines in _left_out(reader, s, retried, excluded, store)}
+        return Past(spans, files, retried, last.offsets.get(READINGS, {}), left, excluded)
     finally:
         reader.close()
+
+
+def _left_out(
+    reader: Reader,
+    spans: PastSpans,
+    retried: Mapping[tuple[str, int], list[pa.Table]],
+    excluded: Mapping[str, Mapping[str, Sequence[int]]],
+    store: Store,
+) -> Iterator[tuple[tuple[str, int], dict[str, frozenset[int] | None]]]:
+    """Of the epochs that have rejected something what it was, where all of it is noted with its file."""
+    refusing = [s for s in spans if s.span.refused and s.span.end is not None]
+    if not refusing or not any(t.name == REJECTED.name for t in store.tables()):
+        return
+    id_ = refusing[0].span.input
+    noted = places_rejected(reader, id_, [rows for (of, _), rows in retried.items() if of == id_])
+    for past in refusing:
+        places = [(file, line) for file, line in noted.get(past.epoch, ()) if file is not None]
+        if len(places) + len(excluded.get(id_, {}).get(str(past.epoch), ())) == past.span.refused:
+            lines = {f: [n for file, n in places if file == f] for f, _ in places}
+            yield (id_, past.epoch), {f: None if None in ns else frozenset(n for n in ns if n) for f, ns in lines.items()}
 
 
 def is_rereadable(table: Input) -> bool:

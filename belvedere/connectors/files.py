@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -108,6 +108,8 @@ class NewFiles:
     """The epoch that has read them, where they are read again."""
     appends: bool = False
     """Whether lines may have been appended since."""
+    left: Mapping[str, frozenset[int] | None] = field(default_factory=dict)
+    """What of files that are read again was rejected then: by path the lines, None for the whole file."""
 
     def check(self, table: str) -> None:
         """Raise B7070 where files that are read again are not what they were."""
@@ -224,9 +226,21 @@ class FileFeed:
 
         new, ignored = cast(NewFiles, span.content).files, cast(NewFiles, span.content).ignored
         cast(NewFiles, span.content).check(self.table)
+        left = cast(NewFiles, span.content).left
+        whole = [f for f in new if f.path in left and left[f.path] is None]
+        new = tuple(f for f in new if f not in whole)
+        lines = {str(path_text(f.path)): found for f in new if (found := left.get(f.path))}
         with as_files(new, self.options) as files:
             taken = read_files(
-                spark, self.id, files, self.columns, self.options, bounds_of=self.bounded, apart=True, chunk=self.chunk
+                spark,
+                self.id,
+                files,
+                self.columns,
+                self.options,
+                bounds_of=self.bounded,
+                apart=True,
+                chunk=self.chunk,
+                left=lines,
             )
         rejected = in_their_files(taken.rejected, files, new, self.options)
         cast(NewFiles, span.content).check(self.table)  # nobody has written to them meanwhile
@@ -235,7 +249,7 @@ class FileFeed:
         rows = taken.rows.table if taken.rows.is_collected else taken.rows
         counts = [taken.counts.get(str(path_text(f.path)), 0) for f in files]
         times = ArrivalTimes.of((n, microseconds(f.modified)) for n, f in zip(counts, new, strict=True))
-        return Arrived(rows, rejected, taken.refused, new, taken.marks, notices, times=times)
+        return Arrived(rows, rejected, taken.refused + len(whole), new, taken.marks, notices, times=times)
 
     def sample(self, rows: int, spark: Callable[[], SparkSession]) -> Sampled:
         """The first and last rows of the first and last files, whether they were read or not."""
@@ -254,14 +268,15 @@ class FileFeed:
     def past(self, past: PastSpan, files: Sequence[SourceFile]) -> Iterator[OffsetRange]:
         """The files of an epoch that has been, a few at a time. Raises B7070 where one is gone or was changed."""
         part: list[SourceFile] = []
+        left = {} if self._watch.appends else {place_of(self.directory, f, self.table): n for f, n in past.left.items()}
         for file in (replace(f, path=place_of(self.directory, f.name, self.table)) for f in files):
             _check_unchanged(file, self.table, past.epoch, self._watch.appends)
             if part and sum(f.length - f.start for f in (*part, file)) > PART_BYTES:
-                yield OffsetRange({}, NewFiles(tuple(part), {}, past.epoch, self._watch.appends))
+                yield OffsetRange({}, NewFiles(tuple(part), {}, past.epoch, self._watch.appends, left))
                 part = []
             part.append(file)
         if part:
-            yield OffsetRange({}, NewFiles(tuple(part), {}, past.epoch, self._watch.appends))
+            yield OffsetRange({}, NewFiles(tuple(part), {}, past.epoch, self._watch.appends, left))
 
     def committed(self, span: OffsetRange) -> None:
         """The store has noted the names of these files."""

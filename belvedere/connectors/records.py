@@ -10,9 +10,10 @@ import base64
 import json
 import os
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote_to_bytes, urlsplit
@@ -69,6 +70,8 @@ RETRIED = StoredTable(
     ),
 )
 """The rows that epochs took of those rejected before: as Arrow streams in base64, for they are no part of their source any more."""
+PLACES = b"places"
+"""In the metadata of such streams: epoch, file and line at which the rows were rejected."""
 PART_ROWS = 1_000
 """Rows of one such stream."""
 
@@ -175,10 +178,13 @@ def record_rejected(rejected: Iterable[RejectedRow], epoch: int, now: datetime |
     return pa.Table.from_pylist(rows, schema=REJECTED.arrow)
 
 
-def record_retried(taken: Iterable[tuple[str, pa.Table]], epoch: int) -> pa.Table:
-    """Rows of `RETRIED`: pairs of an input's id and the rows that it takes in this epoch."""
+def record_retried(taken: Iterable[tuple[str, pa.Table]], epoch: int, gone: pa.Table | None = None) -> pa.Table:
+    """Rows of `RETRIED`: pairs of an input's id and the rows that it takes in this epoch; `gone` are their records of `REJECTED`."""
     made = []
-    for id_, rows in taken:
+    places = [] if gone is None else gone.select(["table", "epoch", "file", "line"]).to_pylist()
+    for id_, given in taken:
+        own = [[p["epoch"], p["file"], p["line"]] for p in places if p["table"] == id_]
+        rows = given.replace_schema_metadata({PLACES: json.dumps(own)})
         for part, start in enumerate(range(0, rows.num_rows, PART_ROWS)):
             sink = pa.BufferOutputStream()
             with pa.ipc.new_stream(sink, rows.schema) as writer:
@@ -194,6 +200,18 @@ def retried_rows(reader: Reader, id_: str) -> dict[tuple[str, int], list[pa.Tabl
     for row in of_input(reader, RETRIED, "input", id_).sort_by([("epoch", "ascending"), ("part", "ascending")]).to_pylist():
         with pa.ipc.open_stream(base64.b64decode(row["rows"])) as stream:
             found.setdefault((id_, row["epoch"]), []).append(stream.read_all())
+    return found
+
+
+def places_rejected(
+    reader: Reader, id_: str, retried: Iterable[Sequence[pa.Table]]
+) -> dict[int, list[tuple[str | None, int | None]]]:
+    """Of an input by epoch the file and line of each row that was rejected then, also of those that were `retried` since."""
+    rows = of_input(reader, REJECTED, "table", id_).select(["epoch", "file", "line"])
+    found: dict[int, list[tuple[str | None, int | None]]] = {}
+    taken = (json.loads((parts[0].schema.metadata or {}).get(PLACES, b"[]")) for parts in retried if parts)
+    for epoch, file, line in chain(zip(*rows.to_pydict().values(), strict=True), *taken):
+        found.setdefault(epoch, []).append((file, line))
     return found
 
 

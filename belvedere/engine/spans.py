@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -76,6 +76,8 @@ class PastSpan:
     epoch: int
     clock: datetime
     first_uid: int
+    left: Mapping[str, frozenset[int] | None] = field(default_factory=dict)
+    """All that was rejected then, where it is noted: by the text of a file's path the lines, None for the whole file."""
 
 
 def record_spans(

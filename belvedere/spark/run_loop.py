@@ -315,7 +315,7 @@ class RunLoop:
     def _tried_again(self, new: New, epoch: int) -> dict[str, pa.Table]:
         """The records that leave, and the rows that arrive instead."""
         taken = [(i, a.rows) for i, a in new.retried.items() if isinstance(a.rows, pa.Table)]
-        return {**self.leaving, RETRIED.name: record_retried(taken, epoch)}
+        return {**self.leaving, RETRIED.name: record_retried(taken, epoch, self.leaving.get(REJECTED.name))}
 
 
 def _without_those_before(batch: EpochInput, catalog: Catalog, engine: EpochRunner) -> dict[str, Any]:

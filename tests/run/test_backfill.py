@@ -7,12 +7,14 @@ import os
 import random
 import time
 from contextlib import closing
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import duckdb
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from belvedere.api.filling import filling_text
@@ -20,6 +22,8 @@ from belvedere.catalog import Input, InputKind
 from belvedere.commands.plan import deployment_of
 from belvedere.connectors import files as connectors_files
 from belvedere.connectors.connector import Wanted
+from belvedere.connectors.reading import frames
+from belvedere.connectors.records import RejectedRow
 from belvedere.engine.epoch import Engine
 from belvedere.engine.spans import PastSpan, Span
 from belvedere.errors import BelvedereError
@@ -31,6 +35,7 @@ from belvedere.spark import backfill, runner
 from belvedere.spark.run_loop import Progress
 from belvedere.spark.stop_flag import StopFlag
 from belvedere.store import open_reader
+from belvedere.time.arrival import NO_TIMES
 from belvedere.time.event_time import Clocks
 from tests.depth import at_night
 from tests.run.loops import Loop
@@ -76,7 +81,7 @@ class Files:
 
     def __init__(self, seed: int, folder: Path):
         self.random, self.folder, self.count = random.Random(seed), folder, 0
-        self.began = int(time.time()) - 300
+        self.began = 1_700_000_000
         self.stops: list[dict[str, str]] = []
 
     def put(self, table: str, name: str, text: str) -> None:
@@ -156,6 +161,7 @@ def expected(view: str, loop: Loop, files: Files) -> list[str]:
 )
 def test_random_files(spark: Any, tmp_path: Path, url: str, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     files = Files(seed, tmp_path)
+    files.began = int(time.time()) - 300  # files have times of arrival of their own
     epochs, added = (3, 1) if seed == 1 else (6, files.random.randint(1, 5))
     loop = Loop(spark, tmp_path, INPUTS + FIRST, PROJECT, url)
     for epoch in range(epochs):
@@ -276,6 +282,70 @@ def test_a_column_that_has_become_wider_makes_no_other_rows_of_past_epochs(spark
     (tmp_path / "belvedere.toml").write_text(PROJECT.replace('fare = "INT"', 'fare = "DOUBLE"'))
     loop.once()
     assert {r["fare"] for r in loop.rows("All")} == {1.0, 5.0, 0.0}
+
+
+NEW_SENSE = """id,at
+1,2024-01-01 00:00:00
+2,soon
+3,2024-01-02 00:00:00
+4,later
+"""
+DAYS = """
+IMPORT s.Days AS _Days;
+IMPORT s.Whole AS _Whole;
+Count := SELECT count(*) AS n FROM _Days;
+Wholes := SELECT count(*) AS n FROM _Whole;
+"""
+OF_DAYS = """
+[sources.s]
+path = "data"
+[sources.s.tables]
+Days = { columns = { id = "INT", at = "TIMESTAMP" } }
+Whole = { columns = { id = "INT" } }
+"""
+
+
+@pytest.mark.parametrize("small", [True, False], ids=["typed", "by Spark"])
+def test_a_reader_that_takes_more_than_the_one_before(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, small: bool
+) -> None:
+    """Rows that were rejected then stay rejected, until they are tried again: these come once."""
+    folder = tmp_path / "data"
+    for table, name, text in (
+        ("Days", "1.csv", NEW_SENSE),
+        ("Whole", "1.json", '{"id": 1}\n'),
+        ("Whole", "2.json", '{"id": 2}\n'),
+    ):
+        (folder / table).mkdir(parents=True, exist_ok=True)
+        (folder / table / name).write_text(text)
+    loop = Loop(spark, tmp_path, DAYS, OF_DAYS)
+    reading = connectors_files.FileFeed.read
+
+    def read_as_before(feed: Any, spark: Any, span: Any) -> Any:
+        """Two lines and a file are rejected that are read today."""
+        found = reading(feed, spark, span)
+        ids = [1] if feed.table == "Days" else [2]
+        kept = found.rows.filter(pc.is_in(found.rows["id"], pa.array(ids, pa.int32())))
+        path = str(folder / feed.table / ("1.csv" if feed.table == "Days" else "1.json"))
+        rejected = (RejectedRow(feed.id, path, 4, "3,2024-01-02 00:00:00", "in another sense"),) * (feed.table == "Days")
+        rejected += (RejectedRow(feed.id, path, None, None, "in another form"),) * (feed.table == "Whole")
+        gone = found.rows.num_rows - kept.num_rows
+        return replace(found, rows=kept, rejected=(*found.rejected, *rejected), refused=found.refused + gone, times=NO_TIMES)
+
+    with monkeypatch.context() as before:
+        before.setattr(connectors_files.FileFeed, "read", read_as_before)
+        loop.once()
+    assert [loop.rows(n)[0]["n"] for n in ("Count", "Wholes")] == [1, 1]
+    if not small:
+        monkeypatch.setattr(frames, "is_typed", lambda *_: False)
+    loop.script += "Ids := SELECT id FROM _Days;\nOthers := SELECT id FROM _Whole;\n"
+    loop.once()
+    assert [[r["id"] for r in loop.rows(n)] for n in ("Ids", "Others")] == [[1], [2]]
+    loop.once(retry=True)
+    assert sorted(r["id"] for r in loop.rows("Ids")) == [1, 3]
+    loop.script += "Again := SELECT id FROM _Days;\n"
+    loop.once()
+    assert sorted(r["id"] for r in loop.rows("Again")) == [1, 3], "once, by the epoch that tried it again"
 
 
 class Crash(Exception):

@@ -9,10 +9,12 @@ from typing import Any
 import pytest
 
 from belvedere.compiler import compile_script
+from belvedere.lang.window_by.parser import parse_window_query
 from belvedere.rules import maintain
 from belvedere.workbench import Workbench
 from tests import depth
 from tests.depth import at_night
+from tests.window_by.interpreter.interpret_query import compile_query
 from tests.window_by.test_keys import TABLE, followed
 from tests.window_by.test_views import STREAM, streamed
 
@@ -168,8 +170,57 @@ def test_windows_within_expressions_follow_changes(spark: Any) -> None:
     wb.close()
 
 
+APART = "WINDOW BY w ORDER BY at TYPE TUMBLING START AS s END AS e NEXT AS n WHEN n.at > e.at + 1"
+EACH = "WINDOW BY w ORDER BY i TYPE TUMBLING START AS s END AS e NEXT AS n WHEN n.v < e.v"
+AROUND = {
+    "Grouped": f"FROM R AS r SELECT r.k, (FROM r.tags AS t GROUP BY t.at AS at LET c = COUNT(*), m = MIN(t.name) {APART} "
+    "SELECT s.c AS c, s.m AS m, r.g AS g, LEN(w) AS n) AS x",
+    "Having": "FROM R AS r SELECT r.k, (FROM r.tags AS t GROUP BY t.name AS name HAVING COUNT(*) > 1 WINDOW BY w ORDER BY name TYPE "
+    "SLIDING START AS s END AS e WHEN e.name > s.name SELECT VALUE LEN(w)) AS x",
+    "Members": f"FROM R AS r SELECT r.k, (FROM r.tags AS t GROUP BY t.at AS at GROUP AS q {APART} SELECT VALUE LEN(w)) AS x",
+    "Related": "FROM R AS r SELECT r.k, (FROM S AS y WHERE y.k = r.k GROUP BY y.v AS v LET c = COUNT(*) WINDOW BY w ORDER BY v TYPE "
+    "TUMBLING START AS s END AS e NEXT AS n WHEN n.c > e.c SELECT s.v AS v, LEN(w) AS n) AS x",
+    "Within": "FROM R AS r SELECT r.k, (FROM S AS y WHERE y.k = r.k GROUP BY y.v AS v GROUP AS q SELECT v, (FROM q AS z WINDOW BY w "
+    "ORDER BY z.y.id TYPE TUMBLING START AS s SELECT VALUE s.z.y.id) AS ids ORDER BY v) AS x",
+    "Unioned": f"FROM R AS r SELECT r.k, (FROM r.vs AS v AT i {EACH} SELECT VALUE LEN(w) UNION ALL FROM r.vs AS y SELECT VALUE y) AS x",
+    "Ordered": f"FROM R AS r SELECT r.k, (FROM r.vs AS v AT i {EACH} SELECT s.v AS v UNION ALL FROM r.vs AS v AT i {EACH} SELECT LEN(w) "
+    "AS v ORDER BY v DESC LIMIT 2) AS x",
+    "Named": "FROM R AS r SELECT r.k, (WITH z AS (FROM r.tags AS y WHERE y.at > 1 SELECT y.at, y.name) FROM z AS v WINDOW BY w ORDER BY "
+    "v.at, v.name TYPE TUMBLING START AS s SELECT VALUE s.v.at) AS x",
+    "Twice": f"FROM R AS r SELECT r.k, (WITH z AS (FROM r.vs AS v AT i {EACH} SELECT VALUE LEN(w)) FROM z AS y SELECT VALUE y + r.k) AS x",
+    "Over": f"FROM R AS r SELECT r.k, (FROM (FROM r.vs AS v AT i {EACH} SELECT s.v AS v, LEN(w) AS n) AS q GROUP BY q.n AS n "
+    "SELECT n, COUNT(*) AS c, SUM(q.v) AS total ORDER BY n) AS x",
+}
+
+
+@pytest.mark.spark
+def test_what_stands_around_windows_within_expressions(spark: Any) -> None:
+    """GROUP BY, UNION ALL, WITH and queries in FROM, as the interpreter answers them, and after changes as batch does."""
+    inputs = "CREATE TABLE S (id INT, k INT, v INT, PRIMARY KEY (id));\n" + WITHIN[: WITHIN.index("Rises")]
+    wb = Workbench(inputs + "".join(f"{n} := {q};\n" for n, q in AROUND.items()), spark=spark)
+    random = Random(5)
+    tables: dict[str, dict[int, dict[str, Any]]] = {"R": {}, "S": {}}
+    for epoch in range(2):
+        for k in random.sample(range(6), 4):
+            tags = [{"at": random.randint(0, 6), "name": random.choice("abc")} for _ in range(random.choice([0, 1, 5]))]
+            vs = [random.randint(0, 4) for _ in range(random.choice([0, 1, 6]))]
+            tables["R"][k] = {"k": k, "g": random.choice("xy"), "vs": vs, "tags": tags}
+        for n in random.sample(range(20), 12):
+            tables["S"][n] = {"id": n, "k": random.randrange(6), "v": random.randint(0, 3)}
+        for name, rows in tables.items():
+            wb.insert(name, list(rows.values()))
+        wb.step()
+        known = {n: list(rows.values()) for n, rows in tables.items()}
+        for name, batch in wb.batches(tuple(AROUND)).items():
+            wanted = compile_query(parse_window_query(AROUND[name]))(known)
+            found = {r["k"]: r["x"] for r in wb.rows(name)}
+            assert found == {r["k"]: r["x"] for r in wanted}, (name, epoch)
+            assert found == {r["k"]: r["x"] for r in batch}, (name, epoch)
+    wb.close()
+
+
 def test_what_windows_within_expressions_cannot_be_told() -> None:
-    inner = "(FROM r.vs AS v AT i {} WINDOW BY w ORDER BY i TYPE TUMBLING START AS s SELECT VALUE s.v{})"
-    for given in (("GROUP BY v AS v, i AS i", ""), ("", " UNION ALL FROM r.vs AS x SELECT VALUE x")):
+    inner = "(FROM (FROM r.vs AS y SELECT VALUE y) AS v{} WINDOW BY w ORDER BY v TYPE TUMBLING START AS s SELECT VALUE s.v{})"
+    for given, code in ((" AT i", ""), "B3622"), (("", " LIMIT LEN([1])"), "B3624"):
         compiled = compile_script(f"{WITHIN}V := FROM R AS r SELECT r.k, {inner.format(*given)} AS n;")
-        assert [d.code for d in compiled.diagnostics if d.severity == "error"] == ["B3624"], given
+        assert [d.code for d in compiled.diagnostics if d.severity == "error"] == [code], given

@@ -69,6 +69,8 @@ class Reading:
     """The paths that are read now, in order."""
     counts: Counter[str] = field(default_factory=Counter)
     """How many rows are of each file, by the text of its path."""
+    left: Mapping[str, frozenset[int]] = field(default_factory=dict)
+    """Lines that are refused though they may fit, by the text of a file's path."""
     most: int | None = None
     """So many rows of each file are read, its first and last ones; None for all."""
     in_driver: bool = True

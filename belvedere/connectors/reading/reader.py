@@ -65,16 +65,18 @@ def read_files(
     apart: bool = False,
     chunk: int = CHUNK_BYTES,
     most: int | None = None,
+    left: Mapping[str, frozenset[int]] | None = None,
 ) -> Taken:
     """Read all rows of `files` for `table`; control rows are bounds on the input `bounds_of`.
 
     Up to `small_bytes` (`SMALL_BYTES`) on disk are read in the driver, and those with control rows; `chunk` bytes of rows are held at once.
     `apart`: more rows than that stay in a scratch file, in the order of their files. `most`: so many rows of each file, its first and last.
+    `left` are lines, by the text of a file's path, that are refused though they may fit: they were when the file was read first.
     A file on which Spark fails though it looked whole is rejected.
     """
 
     def read(some: Sequence[SourceFile]) -> Taken:
-        return _read_files(spark, table, some, columns, options, small_bytes, bounds_of, apart, chunk, most)
+        return _read_files(spark, table, some, columns, options, small_bytes, bounds_of, apart, chunk, most, left or {})
 
     try:
         return read(files)
@@ -112,14 +114,15 @@ def _read_files(
     apart: bool,
     chunk: int,
     most: int | None,
+    left: Mapping[str, frozenset[int]],
 ) -> Taken:
     """The same of files on which Spark does not fail. Raises B6022 where it does."""
     wanted = pa.schema([pa.field(c.name, c.type) for c in columns])
     apart = apart and fits_parquet(wanted)
     rows, marks = Scratch(wanted, chunk if apart else sys.maxsize), MarkScratch(table)
-    reading = Reading(spark, table, columns, options, chunk, bounds_of=bounds_of, most=most)
+    reading = Reading(spark, table, columns, options, chunk, bounds_of=bounds_of, most=most, left=left)
     # bounds count for the rows behind them, so their files are read in order
-    must = most is not None or has_marks(reading, files)
+    must = most is not None or bool(left) or has_marks(reading, files)
     few, size = SMALL_BYTES if small_bytes is None else small_bytes, sum(f.length for f in files)
     reading.in_driver = must or size <= min(few, chunk)
     reading.typed_in_driver = reading.in_driver or (apart and small_bytes is None and _unpacked_bytes(files) <= TYPED_BYTES)

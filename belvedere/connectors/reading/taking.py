@@ -65,6 +65,10 @@ def _take_held(held: Held, reading: Reading, rows: Scratch, marks: MarkScratch) 
             frame = held.read(into_spark(reading.spark, pa.Table.from_batches(left).combine_chunks(), FEW_BYTES))
             decided = collectable(frame).toArrow()
         found, keep = _with_decided(found, places, decided, reading)
+    if reading.left:
+        out = np.concatenate([np.isin(p.lines, list(reading.left.get(p.name, ()))) for p in parts]) & keep
+        found, keep = found.filter(pa.array(~out[keep])), keep & ~out
+        reading.refused += int(out.sum())
     ends = np.cumsum([p.rows.num_rows for p in parts])
     for part, kept in zip(parts, np.split(keep, ends[:-1]), strict=True):
         reading.counts[part.name] += int(kept.sum())
@@ -161,12 +165,22 @@ def _take_frame(frame: DataFrame, reading: Reading, rows: Scratch, marks: MarkSc
             whole = table.filter(pc.invert(pc.is_in(table[FILE], value_set=faults))) if len(faults) else table
             fits = pc.is_null(whole[REASON])
             _refuse(whole.filter(pc.invert(fits)).select(PLACES.names), reading)
-            good = whole.filter(fits)
+            good = _without_left(whole.filter(fits), reading)
             if reading.marks:
                 files = pc.index_in(good[FILE], value_set=pa.array(reading.order)).to_numpy()
                 _place(files.astype(np.int64) * MOST_LINES + good[LINE].to_numpy(), reading, marks, rows.count)
             rows.add(good.select(rows.schema.names).cast(rows.schema))
             reading.counts.update({found["values"]: found["counts"] for found in pc.value_counts(good[FILE]).to_pylist()})
+
+
+def _without_left(rows: pa.Table, reading: Reading) -> pa.Table:
+    """The rows but those of lines that are left out."""
+    if not reading.left or not rows.num_rows:
+        return rows
+    places = zip(rows[FILE].to_pylist(), rows[LINE].to_pylist(), strict=True)
+    stays = [line not in reading.left.get(file, ()) for file, line in places]
+    reading.refused += len(stays) - sum(stays)
+    return rows.filter(pa.array(stays))
 
 
 @contextmanager
