@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import closing
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -57,6 +58,27 @@ def test_rows_of_a_workbench(executor: Any) -> None:
         bench.delete("Orders", [{"id": 1}])
         bench.step()
         assert sorted(bench.rows("V"), key=lambda r: r["id"]) == sorted(bench.batch("V"), key=lambda r: r["id"]) == wanted[1:]
+
+
+@pytest.mark.parametrize("keep", ["", " KEEP 1 DAY"])
+def test_a_changed_check_is_asked_of_rows_that_come(executor: Any, tmp_path: Path, keep: str) -> None:
+    """Rows that were taken are there under the new one, also for a view that is added, and after a restart."""
+    store = f"sqlite:///{tmp_path}/s.db"
+    text = "CREATE STREAM S (id INT, v INT CHECK (v {}))" + keep + ";\nV := SELECT id, v FROM S;\n"
+    with closing(Workbench(text.format("> 0"), store, spark=executor)) as bench:
+        bench.insert("S", [{"id": 1, "v": 5}, {"id": 2, "v": 500}])
+        bench.step()
+    text += "W := SELECT count(*) AS n, max(v) AS most FROM S;\n"
+    with closing(Workbench(text.format("< 100"), store, spark=executor)) as bench:
+        bench.step()
+        assert bench.rows("W") == [{"n": 2, "most": 500}]
+        with pytest.raises(BelvedereError, match="`v < 100`"):
+            bench.insert("S", [{"id": 3, "v": 100}])
+        bench.insert("S", [{"id": 4, "v": -1}])
+        bench.restart()
+        bench.step()
+        assert sorted(r["v"] for r in bench.rows("V")) == [-1, 5, 500]
+        assert bench.rows("W") == [{"n": 3, "most": 500}]
 
 
 def test_rows_of_a_push() -> None:

@@ -40,6 +40,7 @@ def found(spark: Any, judged: list[Judged]) -> list[str]:
 def test_what_spark_refuses_is_refused_and_rows_are_those_of_spark(over_tables: Any, first: int) -> None:
     judged = [judge(over_tables, random_query(seed)) for seed in range(first, first + (60 if depth.quick else 100))]
     assert found(over_tables, judged) == []
+    assert [(j.query.text, j.ours.types, j.spark.types) for j in judged if j.has_other_types] == []
     both = {f"V{n}": j.query.text for n, j in enumerate(judged, first) if j.is_comparable}
     size = FEW if depth.quick else VIEWS
     for block in range(0, size if depth.quick else len(both), size):

@@ -5,6 +5,7 @@ In: texts of queries. Out: of each what either side says: its columns' types whe
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -84,6 +85,17 @@ class Judged:
     def is_comparable(self) -> bool:
         """Whether both take it, and it has one answer."""
         return self.is_query and not self.ours.refused and self.query.exact
+
+    @property
+    def has_other_types(self) -> bool:
+        """Whether the columns that both give have other types. A view's intervals have all the fields of their kind."""
+        return self.is_comparable and list(map(_kind, self.ours.types)) != list(map(_kind, self.spark.types))
+
+
+def _kind(type_: str) -> str:
+    """A column's type without spaces and quotes, of an interval its kind."""
+    whole = re.sub(r"[ `]", "", type_)
+    return re.sub(r"INTERVAL(YEAR|MONTH|DAY|HOUR|MINUTE|SECOND)[A-Z]*", lambda m: f"INTERVAL{m[1] in ('YEAR', 'MONTH')}", whole)
 
 
 def judge(spark: Any, query: Query) -> Judged:

@@ -42,10 +42,11 @@ def function(scope: TypeScope, expr: exp.Expr) -> Typed:
     if row is None or row.type is None:
         raise _unknown(scope, expr)
     found = row.type([a.type for a in arguments])
-    first = arguments[0].type if arguments else t.NULL
-    taken = takes(row.calls, [a.type for a in arguments]) and (row.first is None or first == t.NULL or row.first(first))
+    given = _given(scope, expr, [a.type for a in arguments])
+    first = given[0] if given else t.NULL
+    taken = takes(row.calls or (shown_name(expr).lower(),), given) and (row.first is None or first == t.NULL or row.first(first))
     if found is None or not taken:
-        types = ", ".join(t.type_text(a.type) for a in arguments)
+        types = ", ".join(map(t.type_text, given))
         hint = OTHER_ARGUMENTS.get(name, "CAST the arguments")
         raise scope.fail("B3002", f"`{shown_name(expr)}` does not take ({types})", expr, hint)
     if row.kind is Kind.AGGREGATE:
@@ -53,6 +54,16 @@ def function(scope: TypeScope, expr: exp.Expr) -> Typed:
     if row.kind is Kind.WINDOW:
         return Typed(found, name == "NthValue")
     return Typed(found, not row.total or any(a.nullable for a in arguments))
+
+
+def _given(scope: TypeScope, expr: exp.Expr, types: list[pa.DataType]) -> list[pa.DataType]:
+    """The types of a call's arguments as they are written: a format too, and a time that the parser reads from a text."""
+    if isinstance(expr, exp.TimeToStr) and isinstance(expr.this, exp.TimeStrToTime):
+        types = [scope.type(expr.this.this)]
+    format_ = expr.args.get("format")
+    if not isinstance(format_, exp.Expr) or isinstance(format_, exp.Var):
+        return types
+    return [*types, scope.type(format_)]
 
 
 def _own(scope: TypeScope, expr: exp.Expr, own: OwnFunction) -> Typed:

@@ -221,6 +221,11 @@ _OF_DATES = (exp.DateDiff, exp.DayOfMonth, exp.DayOfWeek, exp.DayOfYear, exp.Wee
 
 def _to_date(scope: TypeScope, expr: Any) -> Typed:
     inner = scope.typed(expr.this)
+    format_ = expr.args.get("format")
+    given = [inner.type, *([scope.type(format_)] if format_ is not None else [])]
+    if any(map(pa.types.is_nested, given)):
+        message = f"`to_date` does not take ({', '.join(map(t.type_text, given))})"
+        raise scope.fail("B3002", message, expr, "CAST the arguments")
     if isinstance(expr.parent, _OF_DATES) and not (t.is_time(inner.type) or inner.type in (t.STRING, t.NULL)):
         raise scope.fail("B3002", f"a DATE is needed here, not {t.a_type(inner.type)}", expr.this, "CAST it to DATE")
     return Typed(t.DATE, inner.nullable or inner.type == t.STRING)
