@@ -6,9 +6,13 @@ sees the query (its conditions NON_FOLDABLE_INPUT and VALUE_OUT_OF_RANGE).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import inf
+
+import pyarrow as pa
+
+from belvedere.functions.types import is_number
 
 MOST_ROWS = 2**31 - 1
 
@@ -26,8 +30,11 @@ class Constant:
     """Whether its type must be one of integers."""
     many: bool = False
     """Whether it may be an array of such values."""
+    of: Callable[[pa.DataType], bool] | None = None
+    """The types of the call's first argument for which this holds; None for all."""
 
 
+_XPATH = [f"xpath{kind}" for kind in ("", *"_boolean _double _float _int _long _number _short _string".split())]
 _PLACES = Constant("decimals", takes_null=True)
 _SHARE = Constant("quantile", 0, 1, many=True)
 _OFFSET = Constant("offset", takes_null=True, is_whole=True)
@@ -45,6 +52,14 @@ CONSTANTS: Mapping[str, tuple[Constant, ...]] = {
     "Ceil": (_PLACES,),
     "Floor": (_PLACES,),
     "bround": (Constant("expressions.1", takes_null=True),),
+    "RegexpReplace": (Constant("position", 1, MOST_ROWS, is_whole=True),),
+    "ApproxDistinct": (Constant("accuracy", 0, 0.39),),
+    "Mode": (Constant("deterministic"),),
+    "mask": tuple(Constant(f"expressions.{n}", takes_null=True) for n in range(1, 5)),
+    "to_char": (Constant("expressions.1", of=is_number),),
+    "to_varchar": (Constant("expressions.1", of=is_number),),
+    "GroupConcat": (Constant("separator", takes_null=True),),
+    **dict.fromkeys(_XPATH, (Constant("expressions.1", takes_null=True),)),
     "ToBinary": (Constant("format", takes_null=True),),
     "try_to_binary": (Constant("expressions.1", takes_null=True),),
     "date_part": (Constant("expressions.0"),),

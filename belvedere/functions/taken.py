@@ -33,16 +33,23 @@ CLASSES: Mapping[str, Test] = {
     "i": lambda type_: type_ in (t.INT8, t.INT16, t.INT32) or pa.types.is_string(type_),
     "x": pa.types.is_string,
     "k": lambda type_: not has_map(type_),
+    "d": t.is_number,
+    "w": t.is_integer,
+    "v": lambda type_: t.is_integer(type_) or type_ == t.BOOLEAN,
+    "j": lambda type_: type_ in (t.INT8, t.INT16, t.INT32),
+    "z": lambda type_: type_ in (t.BOOLEAN, t.STRING),
+    "q": lambda type_: _single(type_) or t.is_array(type_),
     ".": lambda _: True,
 }
 """A single value, a number, bytes, a list, a map, either of the two, a struct, a time, an INT, a text, what can be compared, anything: of
-the single ones a text serves too."""
+the single ones a text serves too. Then a number, a whole one, a whole one or a BOOLEAN, an INT, for which no text serves; a BOOLEAN or a
+text; a single value or a list."""
 
 _FORMS: Mapping[str, str] = {
     "a": (
-        "bigint bit_count boolean btrim contains convert_timezone date date_add datediff decimal double encode "
+        "bigint boolean btrim contains convert_timezone date date_add datediff decimal double encode "
         "endswith find_in_set float from_base32 int is_valid_variant is_variant_null jaro_winkler_similarity "
-        "json_object_keys ltrim luhn_check parse_json raise_error regexp regexp_count regexp_like regexp_replace "
+        "ltrim luhn_check parse_json raise_error regexp regexp_count regexp_like regexp_replace "
         "regexp_substr replace rlike rtrim schema_of_variant sentences sequence smallint st_asbinary st_setsrid st_srid "
         "startswith time time_bucket time_diff time_to_micros time_to_millis time_to_seconds time_trunc timestamp "
         "timestamp_seconds tinyint to_date to_number to_time to_timestamp to_timestamp_ltz to_timestamp_ntz translate "
@@ -59,10 +66,10 @@ _FORMS: Mapping[str, str] = {
         "tuple_difference_theta_integer tuple_sketch_estimate_double tuple_sketch_estimate_integer "
         "tuple_sketch_theta_double tuple_sketch_theta_integer"
     ),
-    "c": "array_size cardinality size",
-    "k": "collect_set decode equal_null hash nullif reverse xxhash64",
+    "c": "cardinality size",
+    "k": "collect_set decode equal_null hash nullif xxhash64",
     "l": (
-        "array_except array_intersect array_union arrays_overlap map_from_arrays vector_cosine_similarity "
+        "array_size array_except array_intersect array_union arrays_overlap map_from_arrays vector_cosine_similarity "
         "vector_inner_product vector_l2_distance"
     ),
     "m": "map_concat",
@@ -74,13 +81,12 @@ _FORMS: Mapping[str, str] = {
         "timestamp_nanos try_mod width_bucket"
     ),
     "t": "day dayofmonth dayofweek dayofyear hour minute month quarter second weekofyear year",
-    "x": "collation get_json_object parse_url str_to_map try_parse_url",
+    "x": "json_object_keys collation get_json_object parse_url str_to_map try_parse_url",
     ".a": "to_char to_varchar",
     ".t": "datepart",
     "a.": "listagg schema_of_csv schema_of_json schema_of_xml string_agg to_binary try_to_binary",
-    "ai": "format_number",
     "ak": "concat_ws",
-    "an": "bit_get conv getbit left repeat right substr substring",
+    "an": "conv left repeat right substr substring",
     "at": "date_part date_trunc",
     "b.": (
         "kll_sketch_get_quantile_bigint kll_sketch_get_quantile_double kll_sketch_get_quantile_float "
@@ -95,14 +101,14 @@ _FORMS: Mapping[str, str] = {
     "ln": "get",
     "lx": "array_join",
     "mx": "map_contains_key",
-    "n.": "bround ceiling percentile",
+    "n.": "ceiling percentile",
     "na": "ceil elt floor from_unixtime round",
     "s.": "to_csv to_xml",
     "ta": "date_format from_utc_timestamp next_day to_utc_timestamp trunc",
     "ti": "date_sub",
     "tn": "add_months",
     "tx": "to_unix_timestamp unix_timestamp",
-    "x.": "mask",
+    "xx": "mask",
     "..i": "lag lead",
     ".k.": "max_by min_by",
     "aa.": "from_csv from_xml ilike like",
@@ -112,7 +118,13 @@ _FORMS: Mapping[str, str] = {
     ),
     "ana": "lpad rpad",
     "bba": "aes_decrypt aes_encrypt hll_union hmac theta_union try_aes_decrypt",
-    "tta": "months_between",
+    "wn": "bit_get getbit",
+    "v": "bit_count",
+    "di": "format_number",
+    "nn": "bround",
+    "ttz": "months_between",
+    "q": "reverse",
+    ".j": "array_repeat",
 }
 TAKEN: Mapping[str, str] = {name: form for form, names in _FORMS.items() for name in names.split()}
 """The classes of a function's arguments by its name; the last one is that of all further arguments."""

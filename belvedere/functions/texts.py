@@ -10,11 +10,13 @@ import pyarrow as pa
 from belvedere.functions import window_by as wb
 from belvedere.functions.function import Function, function, stored
 from belvedere.functions.type_rules import (
+    decoded,
     is_variant,
     joined,
     nth,
     number_or_text,
     plain,
+    shown_by_format,
     text,
     text_or_bytes,
     text_or_bytes_of,
@@ -61,7 +63,7 @@ TEXTS: tuple[Function, ...] = (
         total=True,
         stored=stored(text, sqlite="(instr({0},{1})>0)", postgres="(strpos({0},{1})>0)"),
     ),
-    function("Decode", "decode:2+", STRING),
+    function("Decode", "decode:2+", decoded),
     function("Encode", "encode:2", BINARY),
     function("EndsWith", "endswith:2", BOOLEAN, total=True),
     function("Extract", "", INT32, total=True, reads_text_as="TIMESTAMP"),
@@ -175,7 +177,7 @@ TEXTS: tuple[Function, ...] = (
     function("ToBase64", "base64:1", STRING, first=text_or_bytes),
     function("ToBinary", "to_binary:1-2", BINARY, first=plain, forgiving="try_to_binary"),
     function("ToChar", "to_char:2", STRING),
-    function("to_char", "", STRING),
+    function("to_char", "", STRING, first=shown_by_format),
     function("Translate", "translate:3", STRING),
     function(
         "Trim",

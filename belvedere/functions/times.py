@@ -48,7 +48,7 @@ def _calendar_part(format: str, part: str, plus: int = 0) -> Stored:
 
 def _timestamp_of_text(arguments: Sequence[pa.DataType]) -> pa.DataType | None:
     """Flink's `to_timestamp_ltz(number, precision)` is another function: a format is for texts."""
-    return None if len(arguments) == 2 and is_integer(arguments[0]) else TIMESTAMP
+    return None if len(arguments) == 2 and is_number(arguments[0]) else TIMESTAMP
 
 
 def _days_added(arguments: Sequence[pa.DataType]) -> pa.DataType | None:
@@ -71,7 +71,10 @@ def _floor(unit: int) -> str:
 def _of_parts(result: pa.DataType) -> Callable[[Sequence[pa.DataType]], pa.DataType | None]:
     """Year, month, day, hour, minute, second, and perhaps a zone; or a date. (A date and a TIME have no place: there is no TIME.)"""
     return lambda args: (
-        result if len(args) == 1 or (len(args) > 5 and all(a == NULL or number_or_text(a) for a in args[:6])) else None
+        result
+        if (len(args) == 1 and args[0] in (DATE, NULL))
+        or (len(args) > 5 and all(a == NULL or number_or_text(a) for a in args[:6]))
+        else None
     )
 
 
@@ -176,7 +179,7 @@ TIMES: tuple[Function, ...] = (
     function("try_make_timestamp_ltz", "try_make_timestamp_ltz:6-7", _of_parts(TIMESTAMP)),
     function("try_make_timestamp_ntz", "try_make_timestamp_ntz:6", _of_parts(LOCAL_TIMESTAMP)),
     function("try_to_date", "try_to_date:1-2", DATE, first=plain),
-    function("try_to_timestamp", "try_to_timestamp:1-2", TIMESTAMP, first=plain),
+    function("try_to_timestamp", "try_to_timestamp:1-2", _timestamp_of_text, first=plain),
     function("TsOrDsAdd", "date_add:2-3 dateadd:2-3", _days_added, total=True),
     function(
         "TsOrDsToDate",

@@ -167,7 +167,31 @@ def sequence(args: Sequence[pa.DataType]) -> pa.DataType | None:
     if len(args) < 2:
         return None
     common = reduce(lambda a, b: t.common_type(a, b) or a, args[:2])
+    for kind, steps in ((t.is_integer, t.is_integer), (t.is_time, t.is_interval)):
+        if any(map(kind, args[:2])) and not (all(map(_or_text(kind), args[:2])) and all(map(_or_text(steps), args[2:]))):
+            return None
+    if not (t.is_integer(common) or t.is_time(common) or common in (t.STRING, t.NULL)):
+        return None
     return pa.list_(t.INT64 if common == t.STRING else common)
+
+
+def _or_text(kind: Callable[[pa.DataType], bool]) -> Callable[[pa.DataType], bool]:
+    return lambda type_: kind(type_) or type_ in (t.STRING, t.NULL)
+
+
+def most_frequent(args: Sequence[pa.DataType]) -> pa.DataType | None:
+    """Of `mode`, whose second argument says whether the least of several wins."""
+    return args[0] if args and (len(args) < 2 or args[1] == t.BOOLEAN) else None
+
+
+def decoded(args: Sequence[pa.DataType]) -> pa.DataType | None:
+    """Of `decode`: bytes in a character set, or a choice among pairs."""
+    return None if len(args) == 2 and args[0] not in (t.BINARY, t.STRING, t.NULL) else t.STRING
+
+
+def shown_by_format(type_: pa.DataType) -> bool:
+    """Whether `to_char` may take it."""
+    return t.is_number(type_) or t.is_time(type_) or type_ in (t.BINARY, t.STRING)
 
 
 def modulo(args: Sequence[pa.DataType]) -> pa.DataType | None:

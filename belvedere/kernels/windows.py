@@ -109,6 +109,7 @@ class Finder:
         general: tuple[str, Ints, Ints] | None = None
         for compare in spec.compares:
             codes, valid, wanted, known = self.compared(compare, at)
+            wanted = np.broadcast_to(wanted, len(begin))
             alive &= known
             mask = mask & valid
             if compare.direction and compare.operator != "<>":
@@ -126,6 +127,8 @@ class Finder:
         """
         term = OperationTerm(compare.operator, (compare.searched, compare.known))
         (values, valid), (wanted, known) = Evaluation(self.rows, term).sides(term, at)
+        if not np.ndim(values):  # a value that no row has, such as a field of a number
+            values, valid = np.full(self.rows.count, values), np.broadcast_to(valid, self.rows.count)
         if values.dtype == object and not all(-(1 << 63) <= x < 1 << 63 for x in values[valid]):
             raise OverflowError("a sum of whole numbers has more than 64 bits")
         codes = (np.asarray(x, np.int64) for x in comparable(values, wanted))

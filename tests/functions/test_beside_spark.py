@@ -47,16 +47,12 @@ REFUSED = {
 """Functions of which some calls are refused that Spark takes, and why."""
 LEFT_TO_SPARK = frozenset(
     (
-        "bitmap_count json_object_keys schema_of_csv schema_of_json schema_of_xml to_xml "
-        "xpath xpath_boolean xpath_double xpath_float xpath_int xpath_long xpath_number xpath_short xpath_string "
-        "approx_count_distinct approx_percentile arg_max arg_min argmax argmin array_append array_insert array_position "
-        "array_prepend array_remove array_repeat array_size array_sort bit_count bit_get bround collect date_add date_diff "
-        "date_format dateadd datediff decode equal_null flatten format_number from_unixtime from_utc_timestamp getbit ilike like "
-        "listagg make_timestamp make_timestamp_ltz make_timestamp_ntz mask mode months_between nth_value overlay "
-        "percentile_approx pmod regexp_replace reverse sequence shiftleft shiftright sort_array string_agg timestamp_seconds "
-        "timestampadd timestampdiff to_binary to_char to_csv to_date to_json to_timestamp_ltz to_unix_timestamp to_utc_timestamp "
-        "to_varchar try_add try_avg try_divide try_element_at try_make_timestamp try_mod try_multiply try_subtract try_sum "
-        "try_to_binary try_to_timestamp unix_date unix_timestamp week"
+        "bitmap_count schema_of_csv schema_of_json schema_of_xml xpath xpath_boolean xpath_double xpath_float xpath_int "
+        "xpath_long xpath_number xpath_short xpath_string approx_percentile arg_max arg_min argmax argmin array_append "
+        "array_insert array_position array_prepend array_remove array_repeat array_sort collect date_add date_diff dateadd "
+        "datediff decode flatten format_number from_utc_timestamp nth_value overlay percentile_approx pmod sequence "
+        "sort_array timestampadd timestampdiff to_binary to_char to_utc_timestamp to_varchar try_add try_divide "
+        "try_element_at try_mod try_multiply try_subtract week"
     ).split()
 )
 """Functions of which Spark refuses calls that `check` accepts: `check --spark` and `run` tell (B3070)."""

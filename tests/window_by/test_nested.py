@@ -176,7 +176,7 @@ AROUND = {
     "Grouped": f"FROM R AS r SELECT r.k, (FROM r.tags AS t GROUP BY t.at AS at LET c = COUNT(*), m = MIN(t.name) {APART} "
     "SELECT s.c AS c, s.m AS m, r.g AS g, LEN(w) AS n) AS x",
     "Having": "FROM R AS r SELECT r.k, (FROM r.tags AS t GROUP BY t.name AS name HAVING COUNT(*) > 1 WINDOW BY w ORDER BY name TYPE "
-    "SLIDING START AS s END AS e WHEN e.name > s.name SELECT VALUE LEN(w)) AS x",
+    "SLIDING START AS s END AS e WHEN e > s SELECT VALUE LEN(w)) AS x",
     "Members": f"FROM R AS r SELECT r.k, (FROM r.tags AS t GROUP BY t.at AS at GROUP AS q {APART} SELECT VALUE LEN(w)) AS x",
     "Related": "FROM R AS r SELECT r.k, (FROM S AS y WHERE y.k = r.k GROUP BY y.v AS v LET c = COUNT(*) WINDOW BY w ORDER BY v TYPE "
     "TUMBLING START AS s END AS e NEXT AS n WHEN n.c > e.c SELECT s.v AS v, LEN(w) AS n) AS x",

@@ -34,6 +34,7 @@ def function(scope: TypeScope, expr: exp.Expr) -> Typed:
     if name in _BY_NAME:
         return _BY_NAME[name](scope, expr)
     if name == "bround":
+        _check_taken(scope, expr, ("bround",))
         return rounded(scope.typed(expr.expressions[0]), expr.expressions[1] if len(expr.expressions) > 1 else None)
     arguments = [scope.typed(a) for a in children(expr)]
     if isinstance(expr, exp.Trunc):
@@ -44,7 +45,9 @@ def function(scope: TypeScope, expr: exp.Expr) -> Typed:
     found = row.type([a.type for a in arguments])
     given = _given(scope, expr, [a.type for a in arguments])
     first = given[0] if given else t.NULL
-    taken = takes(row.calls or (shown_name(expr).lower(),), given) and (row.first is None or first == t.NULL or row.first(first))
+    taken = takes(row.calls or (shown_name(expr).lower(),), given) and (
+        row.first is None or first == t.NULL or row.first(first)
+    )
     if found is None or not taken:
         types = ", ".join(map(t.type_text, given))
         hint = OTHER_ARGUMENTS.get(name, "CAST the arguments")
@@ -113,9 +116,12 @@ def is_unknown(scope: TypeScope, expr: exp.Expr) -> bool:
 
 def check_unknown(scope: TypeScope, expr: exp.Expr) -> None:
     """Refuse arguments that such a function does not take: Spark would do so at the first row."""
-    types = [scope.typed(a).type for a in children(expr)]
-    name = shown_name(expr).lower()
-    if not takes((name,), types):
+    _check_taken(scope, expr, (shown_name(expr).lower(),))
+
+
+def _check_taken(scope: TypeScope, expr: exp.Expr, names: tuple[str, ...]) -> None:
+    types, name = [scope.typed(a).type for a in children(expr)], names[0]
+    if not takes(names, types):
         raise scope.fail("B3002", f"`{name}` does not take ({', '.join(map(t.type_text, types))})", expr, "CAST the arguments")
 
 

@@ -14,7 +14,7 @@ from sqlglot import exp
 from belvedere.functions import types as t
 from belvedere.functions.constants import CONSTANTS, Constant
 from belvedere.functions.table import function_name, is_aggregate, shown_name
-from belvedere.lang.types.scope import SubqueryValue, TypeScope
+from belvedere.lang.types.scope import SubqueryValue, TypeScope, children
 
 _OF_A_ROW = (exp.Column, exp.Identifier, SubqueryValue, exp.Subquery, exp.Window)
 
@@ -23,7 +23,7 @@ def check_constants(scope: TypeScope, call: exp.Expr) -> None:
     """Refuse arguments of a call that Spark would refuse for their values."""
     for rule in CONSTANTS.get(function_name(call), ()):
         value = _argument(call, rule.argument)
-        if value is not None:
+        if value is not None and (rule.of is None or rule.of(scope.type(children(call)[0]))):
             _check(scope, call, rule, value)
 
 

@@ -15,7 +15,7 @@ from belvedere.lang.types.scope import TypeRule, TypeScope, children
 from belvedere.schema import TIMESTAMP, has_map
 
 COMPARISONS = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE)
-PREDICATES = (exp.Like, exp.ILike, exp.RegexpLike, exp.Escape, exp.SimilarTo)
+PREDICATES = (exp.Like, exp.ILike, exp.RegexpLike, exp.SimilarTo)
 OPERATORS: dict[type[exp.Expr], str] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/", exp.Mod: "%"}
 
 
@@ -32,6 +32,14 @@ def _matched(scope: TypeScope, expr: Any) -> Typed:
             "B3002", f"a text is needed here, not {t.a_type(nested)}", expr, "write array_contains(list, x), or to_json(x)"
         )
     return Typed(t.BOOLEAN, any(p.nullable for p in parts))
+
+
+def _escaped(scope: TypeScope, expr: Any) -> Typed:
+    """LIKE with ESCAPE, which is one character for all rows."""
+    by = expr.expression.unnest()
+    if not (isinstance(by, exp.Literal) and by.is_string and len(by.this) == 1):
+        raise scope.fail("B3071", "ESCAPE takes one character", expr.expression, "write it in quotes: LIKE '50!%' ESCAPE '!'")
+    return _matched(scope, expr)
 
 
 def _logical(scope: TypeScope, expr: Any) -> Typed:
@@ -144,6 +152,9 @@ def _integer_as_decimal(expr: exp.Expr, type_: pa.DataType) -> pa.DataType:
 
 
 def _shift(scope: TypeScope, expr: Any, left: pa.DataType, right: pa.DataType) -> pa.DataType:
+    bad = next((x for x in (left, right) if not (t.is_number(x) or x in (t.STRING, t.NULL))), None)
+    if bad is not None:
+        raise scope.fail("B3002", f"a number is shifted by a number, not {t.a_type(bad)}", expr, "CAST it to INT")
     return t.INT64 if left == t.INT64 else t.INT32
 
 
@@ -225,9 +236,10 @@ def _time_arithmetic(operator: str, left: pa.DataType, right: pa.DataType) -> pa
 RULES: dict[type[exp.Expr], TypeRule] = {
     **dict.fromkeys((exp.Paren, exp.IgnoreNulls, exp.RespectNulls, exp.Ordered, exp.Alias), _inner),
     **dict.fromkeys((exp.And, exp.Or, exp.Not), _logical),
-    **dict.fromkeys((exp.NullSafeEQ, exp.NullSafeNEQ), _same),
+    **dict.fromkeys((exp.NullSafeEQ, exp.NullSafeNEQ, exp.EqualNull), _same),
     **dict.fromkeys((*COMPARISONS, exp.Between, exp.In), _compared),
     **dict.fromkeys(PREDICATES, _matched),
+    exp.Escape: _escaped,
     **dict.fromkeys(OPERATORS, _binary(_arithmetic)),
     exp.IntDiv: _binary(_quotient),
     **dict.fromkeys((exp.BitwiseAnd, exp.BitwiseOr, exp.BitwiseXor), _binary(_bitwise)),
