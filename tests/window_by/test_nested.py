@@ -181,12 +181,12 @@ AROUND = {
     "Related": "FROM R AS r SELECT r.k, (FROM S AS y WHERE y.k = r.k GROUP BY y.v AS v LET c = COUNT(*) WINDOW BY w ORDER BY v TYPE "
     "TUMBLING START AS s END AS e NEXT AS n WHEN n.c > e.c SELECT s.v AS v, LEN(w) AS n) AS x",
     "Within": "FROM R AS r SELECT r.k, (FROM S AS y WHERE y.k = r.k GROUP BY y.v AS v GROUP AS q SELECT v, (FROM q AS z WINDOW BY w "
-    "ORDER BY z.y.id TYPE TUMBLING START AS s SELECT VALUE s.z.y.id) AS ids ORDER BY v) AS x",
+    "ORDER BY z.y.id TYPE TUMBLING START AS s SELECT VALUE s.y.id) AS ids ORDER BY v) AS x",
     "Unioned": f"FROM R AS r SELECT r.k, (FROM r.vs AS v AT i {EACH} SELECT VALUE LEN(w) UNION ALL FROM r.vs AS y SELECT VALUE y) AS x",
     "Ordered": f"FROM R AS r SELECT r.k, (FROM r.vs AS v AT i {EACH} SELECT s.v AS v UNION ALL FROM r.vs AS v AT i {EACH} SELECT LEN(w) "
     "AS v ORDER BY v DESC LIMIT 2) AS x",
     "Named": "FROM R AS r SELECT r.k, (WITH z AS (FROM r.tags AS y WHERE y.at > 1 SELECT y.at, y.name) FROM z AS v WINDOW BY w ORDER BY "
-    "v.at, v.name TYPE TUMBLING START AS s SELECT VALUE s.v.at) AS x",
+    "v.at, v.name TYPE TUMBLING START AS s SELECT VALUE s.at) AS x",
     "Twice": f"FROM R AS r SELECT r.k, (WITH z AS (FROM r.vs AS v AT i {EACH} SELECT VALUE LEN(w)) FROM z AS y SELECT VALUE y + r.k) AS x",
     "Over": f"FROM R AS r SELECT r.k, (FROM (FROM r.vs AS v AT i {EACH} SELECT s.v AS v, LEN(w) AS n) AS q GROUP BY q.n AS n "
     "SELECT n, COUNT(*) AS c, SUM(q.v) AS total ORDER BY n) AS x",
