@@ -20,10 +20,13 @@ from belvedere.compiler import compile_script
 from belvedere.connectors.connector import Wanted
 from belvedere.connectors.files import open_feed
 from belvedere.connectors.kafka.feed import seconds_of
+from belvedere.connectors.kafka.gather import gathered
+from belvedere.connectors.kafka.shape import Chunk, Shape
 from belvedere.engine.late import judge
 from belvedere.engine.rows import Rows
 from belvedere.engine.scratch import scratch_rows
 from belvedere.instants import microseconds
+from belvedere.schema import Column
 from belvedere.settings import Source
 from belvedere.time.arrival import NO_TIMES, ArrivalTimes, earliest
 from belvedere.time.event_time import Clocks
@@ -154,3 +157,18 @@ def test_messages_have_their_times_to_the_second() -> None:
     assert list(found) == [(2, 1 * SECOND), (1, 2 * SECOND), (2, 5 * SECOND)]
     assert not seconds_of(None)
     assert not seconds_of(np.array([], np.int64))
+
+
+@pytest.mark.parametrize("by_time", [True, False])
+def test_messages_of_several_partitions_arrive_in_the_order_in_which_they_were_sent(by_time: bool) -> None:
+    """Where partitions stand for producers their rows stay together; the times then never fall."""
+    shape = Shape("json", (Column("id", pa.int64()),))
+    chunks = [
+        Chunk(label, pa.table({"id": pa.array(ids, pa.int64())}, schema=shape.schema), times=np.array(times))
+        for label, ids, times in (("T[0]", [1, 2], [1_000, 5_000]), ("T[1]", [3], [3_000]))
+    ]
+    found = gathered(None, "T", shape, chunks, by_time=by_time)
+    assert isinstance(found.rows, pa.Table)
+    assert found.rows["id"].to_pylist() == ([1, 3, 2] if by_time else [1, 2, 3])
+    runs = list(seconds_of(found.times).within(0, 9 * SECOND))
+    assert runs == [(1, SECOND), *([(1, 3 * SECOND), (1, 5 * SECOND)] if by_time else [(2, 5 * SECOND)])]

@@ -188,4 +188,5 @@ def _output_item(label: str, value: SqlValue) -> Item:
     if holds_duration(value.type):
         hint = "select the parts of the objects that you need, as columns"
         raise fail("B3620", f'column "{label}" would have durations inside objects or arrays: not supported', hint=hint)
-    return Item(label, parsed(value.sql), value.type)
+    type_ = stored_type(value.type) if pa.types.is_nested(value.type) else value.type  # what is never there is a text
+    return Item(label, parsed(value.sql), type_)
