@@ -190,6 +190,10 @@ class Walk(RuleBasedStateMachine):
     def have_the_table_unlogged_for_a_while(self) -> None:
         self.do("ALTER TABLE plain SET UNLOGGED", "DELETE FROM plain WHERE id < 4", "ALTER TABLE plain SET LOGGED")
 
+    @rule(day=DAYS, kind=st.sampled_from(["LOGGED", "UNLOGGED"]))
+    def have_a_partition_unlogged(self, day: int, kind: str) -> None:
+        self.do(f"ALTER TABLE parted_{day} SET {kind}")
+
     @rule(number=st.integers(0, 1))
     def rename_a_label(self, number: int) -> None:
         self.db.others += 1

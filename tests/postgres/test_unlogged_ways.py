@@ -149,6 +149,17 @@ def test_a_partition_with_a_replica_identity_of_its_own(shop: Shop, mirror: Mirr
     agrees(mirror, shop, "a partition was attached, detached")
 
 
+def test_a_partition_without_a_log(shop: Shop, mirror: Mirror) -> None:
+    shop.run(*PARTED, ADD)
+    agrees(mirror, shop)
+    shop.run("ALTER TABLE items_1 SET UNLOGGED", "DELETE FROM items WHERE id > 12", "INSERT INTO items VALUES (18, 18, 'x')")
+    said = mirror.once()
+    assert said is not None
+    assert said.startswith('B6224: partition "items_1" of table "items" of source "crm" is unlogged')
+    shop.run(said.rpartition("the owner runs: ")[2].removesuffix(")"))
+    agrees(mirror, shop, "a partition was attached, detached")
+
+
 def test_large_values_of_partitions_of_which_a_part_logs_whole_rows(shop: Shop, mirror: Mirror) -> None:
     shop.run(*PARTED, ADD, "ALTER TABLE items REPLICA IDENTITY FULL", "ALTER TABLE items_0 REPLICA IDENTITY FULL")
     agrees(mirror, shop)

@@ -81,16 +81,19 @@ def _check(server: Server, table: Table, places: Mapping[str, tuple[Any, ...]], 
 
 
 def _check_partitions(server: Server, table: Table) -> None:
-    """Each partition has a replica identity of its own: its log has to find rows by the table's key."""
+    """Each partition has a log of its own, and a replica identity by which it has to find rows by the table's key."""
     for partition in table.partitions:
-        if not set(table.key) <= partition.logged:
+        what = f'partition "{partition.name}" of table "{table.name}" of source "{server.source}"'
+        if not partition.is_logged:
+            hint = f"the owner runs: ALTER TABLE {partition.quoted} SET LOGGED"
+            raise fail("B6224", f"{what} is unlogged", hint=hint)
+        if partition.logged is not None and not set(table.key) <= partition.logged:
             is_primary = any(
                 i.is_primary and {table.state.names[n] for n in i.columns} == set(table.key) for i in table.indexes
             )
             identity = "DEFAULT" if is_primary else "FULL"
             hint = f"the owner runs: ALTER TABLE {partition.quoted} REPLICA IDENTITY {identity}"
-            message = f'partition "{partition.name}" of table "{table.name}" of source "{server.source}" does not log its key'
-            raise fail("B6223", message, hint=hint)
+            raise fail("B6223", f"{what} does not log its key", hint=hint)
 
 
 def _check_generated(server: Server, table: Table) -> None:

@@ -44,13 +44,13 @@ SELECT json_agg(json_build_array(m.number, m.meaning) ORDER BY m.number) FROM (
 """
 """Of types that others have made (numbers from 16384 on): a value's text may change with them, and no row is written."""
 _LOGGED = """
-SELECT json_agg(json_build_array(q.nspname, l.relname, l.relreplident::text,
+SELECT json_agg(json_build_array(q.nspname, l.relname, l.relreplident::text, l.relpersistence = 'p',
     (SELECT json_agg(b.attname)
      FROM pg_index i JOIN pg_attribute b ON b.attrelid = i.indrelid AND b.attnum = ANY((i.indkey::int2[])[0:i.indnkeyatts - 1])
      WHERE i.indrelid = l.oid AND i.indimmediate AND i.indisvalid
        AND CASE l.relreplident WHEN 'd' THEN i.indisprimary ELSE i.indisreplident END)))
 FROM pg_partition_tree(c.oid) p JOIN pg_class l ON l.oid = p.relid JOIN pg_namespace q ON q.oid = l.relnamespace
-WHERE p.isleaf AND p.relid <> c.oid AND l.relreplident <> 'f'
+WHERE p.isleaf AND p.relid <> c.oid AND (l.relreplident <> 'f' OR l.relpersistence <> 'p')
 """
 STATES = f"""
 SELECT c.relname, c.oid::int8, c.relkind::text, c.relreplident::text, coalesce(pg_relation_filenode(c.oid), 0)::int8,

@@ -103,11 +103,12 @@ class Index:
 
 @dataclass(frozen=True)
 class Partition:
-    """A partition, and the columns by which its own log finds rows: its table's replica identity is not its own."""
+    """A partition, and the columns by which its own log finds rows, None for all: its table's replica identity is not its own."""
 
     space: str
     name: str
-    logged: frozenset[str]
+    logged: frozenset[str] | None
+    is_logged: bool = True
 
     @property
     def quoted(self) -> str:
@@ -169,10 +170,13 @@ def table_of_row(row: Sequence[Any]) -> Table:
     state = TableState(oid, file, identity, keys[0] if keys else (), states, partitions, meanings=written)
     fields = tuple(pa.field(c[1], _type(c[6], c[3]), not c[5]) for c in columns or () if not c[4])
     named = tuple(tuple(state.names[n] for n in key) for key in keys)
-    logged = tuple(
-        Partition(space, leaf, frozenset(c or ()) if i != "n" else frozenset()) for space, leaf, i, c in leaves or ()
-    )
+    logged = tuple(_partition(*leaf) for leaf in leaves or ())
     return Table(name, state, fields, named, known, kind == "p", is_secured, row_type, persistence == "p", logged)
+
+
+def _partition(space: str, name: str, identity: str, is_logged: bool, columns: Sequence[str] | None) -> Partition:
+    found = {"f": None, "n": frozenset[str]()}.get(identity, frozenset(columns or ()))
+    return Partition(space, name, found, is_logged)
 
 
 def _keys(identity: str, indexes: Sequence[Index], required: set[int], generated: set[int]) -> Iterator[tuple[int, ...]]:
