@@ -19,6 +19,7 @@ from typing import Any
 import pyarrow as pa
 
 from belvedere.errors import BelvedereError, fail
+from belvedere.exact_numbers import decimal_of
 from belvedere.instants import EPOCH
 from belvedere.intervals import interval_of
 from belvedere.months import months_of
@@ -248,7 +249,7 @@ _WIDE = Context(prec=100)
 def _as_decimal(value: Any, type_: pa.DataType) -> Decimal:
     if isinstance(value, bool):
         raise TypeError("a number is wanted")
-    number = Decimal(repr(value)) if isinstance(value, float) else Decimal(value)
+    number = decimal_of(value) if isinstance(value, float) else Decimal(_digits(value))
     if not number.is_finite():
         raise ValueError("a finite number is wanted")
     scaled = number.quantize(Decimal(1).scaleb(-type_.scale), context=_WIDE)
@@ -260,10 +261,17 @@ def _as_decimal(value: Any, type_: pa.DataType) -> Decimal:
     return scaled
 
 
+def _digits(value: Any) -> Any:
+    """What is to be a number. Of texts Python also reads `1_000`, and digits of other scripts."""
+    if isinstance(value, str) and ("_" in value or not value.isascii()):
+        raise ValueError("a number is wanted")
+    return value
+
+
 def _as_integer(value: Any, bits: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int | float | Decimal | str):
         raise TypeError("a whole number is wanted")
-    number = int(value)
+    number = int(_digits(value))
     if not isinstance(value, str) and number != value:
         raise ValueError("a whole number is wanted")
     if not -(1 << (bits - 1)) <= number < 1 << (bits - 1):
@@ -274,7 +282,7 @@ def _as_integer(value: Any, bits: int) -> int:
 def _as_float(value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float | Decimal | str):
         raise TypeError("a number is wanted")
-    number = float(value)
+    number = float(_digits(value))
     if isinstance(value, str) and not math.isfinite(number) and value.strip().lower().lstrip("+-") not in _SPECIAL:
         raise ValueError("a number is wanted")
     return number

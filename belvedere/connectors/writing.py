@@ -20,6 +20,8 @@ import pyarrow.parquet as pq
 from belvedere.intervals import iso_text
 from belvedere.months import with_month_texts
 
+LEAST_EXPONENT = 6
+"""Digits behind the point of a DECIMAL beyond which Arrow writes small numbers with an exponent."""
 SUFFIXES = {"json": "jsonl", "jsonl": "jsonl", "parquet": "parquet", "csv": "csv"}
 
 
@@ -48,6 +50,8 @@ def _write_parquet(pieces: Iterable[pa.Table], file: IO[bytes]) -> None:
 def _in_csv(column: pa.ChunkedArray) -> pa.ChunkedArray | pa.Array:
     if pa.types.is_duration(column.type):
         return pa.array([None if v is None else iso_text(v) for v in column.to_pylist()], pa.string())
+    if pa.types.is_decimal(column.type) and column.type.scale > LEAST_EXPONENT:
+        return pa.array([None if v is None else format(v, "f") for v in column.to_pylist()], pa.string())
     return _texts(values_of(column)) if pa.types.is_nested(column.type) else column
 
 
@@ -97,8 +101,10 @@ def plain_json(value: Any) -> Any:
         return value if math.isfinite(value) else None
     if isinstance(value, datetime):
         return value.isoformat().replace("+00:00", "Z")
-    if isinstance(value, date | Decimal):
+    if isinstance(value, date):
         return str(value)
+    if isinstance(value, Decimal):
+        return format(value, "f")  # without an exponent, as 0E-18 has one
     if isinstance(value, timedelta):
         return iso_text(value)
     if isinstance(value, bytes):

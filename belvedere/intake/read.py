@@ -6,7 +6,6 @@ and why; acts of producers. Which rows are late is decided in `belvedere.intake.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +14,7 @@ import pyarrow as pa
 
 from belvedere.catalog import IMPORTED, Catalog, Check, Input, MetadataKind
 from belvedere.errors import BelvedereError, fail
+from belvedere.exact_numbers import dumps
 from belvedere.functions.widening import is_wider
 from belvedere.instants import microseconds
 from belvedere.intake.claims import NOBODY, Claims, claimed_columns
@@ -252,6 +252,6 @@ def _refused(place: int, row: Any, error: BelvedereError) -> tuple[Malformed, st
 
 def _text(row: Any) -> str:
     try:
-        return json.dumps(row, ensure_ascii=False)[:LONGEST_TEXT]
+        return dumps(row)[:LONGEST_TEXT]
     except (ValueError, TypeError, RecursionError):
         return shown(row)[:LONGEST_TEXT]

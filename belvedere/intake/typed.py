@@ -19,21 +19,18 @@ from belvedere.intake.read import Pushed, given_columns, key_columns
 from belvedere.schema import WEIGHT, Column
 from belvedere.store.row_checks import broken_checks
 
-EXACT_DIGITS = 15
-"""Digits of a number that a double keeps: a DECIMAL comes by way of it where Python reads JSON."""
-
 
 def typed_columns(table: Input) -> Sequence[Column] | None:
     """The columns that a row is given with; None where their values are read one by one."""
     columns = [replace(c, nullable=c.nullable or c.hidden) for c in given_columns(table)]
-    return columns if not table.defaults and is_readable(columns) and all(_is_exact(c.type) for c in columns) else None
+    return columns if not table.defaults and is_readable(columns) and not any(_is_single(c.type) for c in columns) else None
 
 
-def _is_exact(type_: pa.DataType) -> bool:
-    """Whether Python, which reads each number as an integer or a double, gives the same values."""
+def _is_single(type_: pa.DataType) -> bool:
+    """Whether there are FLOATs in it: Python makes them of doubles, and so rounds some twice."""
     if pa.types.is_nested(type_):
-        return all(_is_exact(type_.field(n).type) for n in range(type_.num_fields))
-    return not (type_ == pa.float32() or (pa.types.is_decimal(type_) and type_.precision > EXACT_DIGITS))
+        return any(_is_single(type_.field(n).type) for n in range(type_.num_fields))
+    return bool(type_ == pa.float32())
 
 
 def pushed(table: Input, parts: Iterable[pa.Table], claims: Claims = NOBODY) -> Pushed | None:

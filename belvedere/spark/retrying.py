@@ -8,7 +8,6 @@ desk, under a key of its own: its journal takes no row twice.
 from __future__ import annotations
 
 import csv
-import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -34,6 +33,7 @@ from belvedere.connectors.reading.records import READ_ERRORS, csv_fields, csv_ro
 from belvedere.connectors.records import REJECTED, SourceFile, is_control, is_cut, rejected_value
 from belvedere.engine.rows import WEIGHT_FIELD
 from belvedere.errors import BelvedereError
+from belvedere.exact_numbers import loads
 from belvedere.intake.desk import Desk, Request
 from belvedere.intake.read import read_rows
 from belvedere.schema import KEY
@@ -93,7 +93,7 @@ def going(gone: pa.Table) -> pa.Table:
 def _is_pushed(table: Input, row: Row, desk: Desk) -> bool:
     """Push a row again under its own key; whether it is taken, now or the time before."""
     try:
-        pushed = read_rows(table, [json.loads(row["text"])])
+        pushed = read_rows(table, [loads(row["text"])])
     except (BelvedereError, ValueError, RecursionError):
         return False
     if pushed.malformed or any(m.claim for m in table.metadata.values()):

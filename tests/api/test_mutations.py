@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ import pytest
 from graphql import build_client_schema, get_introspection_query, print_schema
 from starlette.testclient import TestClient
 
+from belvedere.api.http.push_bodies import rows_of
 from belvedere.api.http.server import Application, ServerSettings
 from belvedere.compiler import compile_script
 from belvedere.intake.desk import OFFSET, Desk
@@ -30,6 +32,7 @@ CREATE STREAM Bid (/** When. */ bidtime TIMESTAMP NOT NULL, price DECIMAL(12, 2)
 CREATE STREAM Loose (t TIMESTAMP, WATERMARK FOR t) LATE DROP KEEP 1 DAY;
 CREATE TABLE stock-items (`the item` STRING, name STRING NOT NULL, PRIMARY KEY (`the item`));
 CREATE TABLE _Hidden (a INT);
+CREATE TABLE Exact (id INT, d DECIMAL(38, 18), all ARRAY<DECIMAL(38, 18)>, PRIMARY KEY (id));
 CREATE TABLE Typed (id BIGINT, small INT, all ARRAY<BIGINT>, map MAP<STRING, BIGINT>, PRIMARY KEY (id));
 V := SELECT item, count(*) AS n FROM Bid GROUP BY item;
 """
@@ -111,6 +114,30 @@ def test_whole_numbers_may_be_told_as_texts(service: Service) -> None:
     ):
         (pushed,) = service.client.post("/graphql", json=asked, headers=headers).json()["data"].values()
         assert pushed == {"taken": 1, "results": [{"index": 0, "row": expected}]}
+
+
+LONG = "12345678901234567890.123456789012345678"
+
+
+def test_a_decimal_keeps_all_digits_of_a_number(service: Service) -> None:
+    """In the text, in variables, as a filter's value, in a body, and in the text of a row that is refused."""
+    shown = {"taken": 1, "results": [{"row": {"d": LONG, "all": [LONG]}}]}
+    answer = "{ taken results { row { d all } } }"
+    row = f'{{"id": 1, "d": {LONG}, "all": [{LONG}]}}'
+    literal = service.ask(f"mutation {{ exact(rows: {{id: 1, d: {LONG}, all: [{LONG}]}}) {answer} }}")
+    body = json.dumps(
+        {"query": f"mutation($rows: [ExactInput!]!) {{ exact(rows: $rows) {answer} }}", "variables": {"rows": ["?"]}}
+    )
+    variable = service.client.post("/graphql", content=body.replace('"?"', row), headers={"content-type": "application/json"})
+    for pushed in (literal, variable.json()):
+        assert pushed == {"data": {"exact": shown}}
+    refused = row.replace("1,", '"x",', 1)
+    for media, text in (("application/json", f"[{row},{refused}]"), ("application/x-ndjson", f"{row}\n{refused}")):
+        told = service.client.post("/streams/Exact", content=text, headers={"content-type": media}).json()
+        assert (told["taken"], told["refused"]) == (1, 1)
+    assert [r["d"] for r in service.waiting["Exact"]] == [Decimal(LONG)] * 4
+    table = CATALOG.inputs["Exact"]
+    assert [m.text for m in rows_of(table, refused.encode(), "application/json", 1, {}).malformed] == [refused]
 
 
 def test_rows_may_stand_in_the_text(service: Service) -> None:

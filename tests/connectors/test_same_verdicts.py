@@ -174,7 +174,9 @@ def as_json(value: Any) -> Any:
         return value if value == value else None
     if isinstance(value, datetime):
         return value.isoformat().replace("+00:00", "Z")
-    return str(value) if isinstance(value, date | Decimal) else value
+    if isinstance(value, Decimal):
+        return format(value, "f")
+    return str(value) if isinstance(value, date) else value
 
 
 def test_sinks_that_write_texts_and_files(events: pa.Table) -> None:
@@ -185,6 +187,7 @@ def test_sinks_that_write_texts_and_files(events: pa.Table) -> None:
     file = io.BytesIO()
     WRITERS["csv"]([events], file)
     (row,) = csv.DictReader(io.StringIO(file.getvalue().decode()))
+    assert not [text for text in row.values() if "E-" in text]
     for what, pair in FITTING.items():
         kinds: dict[type, Callable[[str], Any]] = {int: int, float: float, Decimal: Decimal, bool: lambda t: t == "true"}
         kinds |= {str: str, date: date.fromisoformat, datetime: datetime.fromisoformat, list: json.loads, dict: json.loads}

@@ -23,8 +23,8 @@ from graphql import (
     GraphQLScalarType,
     GraphQLString,
 )
-from graphql.utilities import value_from_ast_untyped
 
+from belvedere.api.graphql.scalars import literal_value
 from belvedere.api.reads.names import Namespace, first_lower, graphql_name
 from belvedere.catalog import IMPORTED, Catalog, Input, pushed_inputs
 from belvedere.intake.read import DELETE, given_columns, key_columns
@@ -136,7 +136,7 @@ def _row(push: PushField, scalar: ScalarOf) -> GraphQLInputObjectType:
 
 
 def _any_row(push: PushField) -> GraphQLScalarType:
-    return GraphQLScalarType(f"{push.type_name}Input", parse_value=lambda v: v, parse_literal=value_from_ast_untyped)
+    return GraphQLScalarType(f"{push.type_name}Input", parse_value=lambda v: v, parse_literal=literal_value)
 
 
 def _answer(push: PushField, scalar: ScalarOf, long: GraphQLScalarType, instant: GraphQLScalarType) -> GraphQLObjectType:

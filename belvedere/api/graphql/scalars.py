@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 from graphql import (
+    FloatValueNode,
     GraphQLBoolean,
     GraphQLEnumType,
     GraphQLEnumValue,
@@ -21,10 +22,13 @@ from graphql import (
     GraphQLNonNull,
     GraphQLScalarType,
     GraphQLString,
+    ListValueNode,
+    ObjectValueNode,
     ValueNode,
 )
 from graphql.utilities import value_from_ast_untyped
 
+from belvedere.exact_numbers import exact
 from belvedere.schema import MONTHS, Column
 from belvedere.store.read.values import decimal, interval, is_long, long_number, microseconds, months
 
@@ -55,11 +59,24 @@ def _text(name: str) -> Callable[[Any], Any]:
     return parse
 
 
+def literal_value(node: ValueNode, variables: dict[str, Any] | None = None) -> Any:
+    """The value of a literal, numbers with all digits."""
+    match node:
+        case FloatValueNode(value=text):
+            return exact(text)
+        case ListValueNode(values=values):
+            return [literal_value(v, variables) for v in values]
+        case ObjectValueNode(fields=fields):
+            return {f.name.value: literal_value(f.value, variables) for f in fields}
+        case _:
+            return value_from_ast_untyped(node, variables)
+
+
 def _scalar(name: str, description: str, parse: Callable[[Any], Any], rfc: str | None = None) -> GraphQLScalarType:
     """A scalar; `rfc` is the standard of its form, and the section: `rfc3339#section-5.6`."""
 
     def literal(node: ValueNode, variables: dict[str, Any] | None = None) -> Any:
-        return parse(value_from_ast_untyped(node, variables))
+        return parse(literal_value(node, variables))
 
     url = None if rfc is None else f"https://www.rfc-editor.org/rfc/{rfc}"
     return GraphQLScalarType(name, description=description, parse_value=parse, parse_literal=literal, specified_by_url=url)

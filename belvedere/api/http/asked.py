@@ -15,6 +15,7 @@ from starlette.types import Receive, Scope
 
 from belvedere.api.failures import BAD_REQUEST, NOT_ALLOWED, NOT_READY, RequestError
 from belvedere.api.http.pushes import check_encoding, read_body
+from belvedere.exact_numbers import loads
 
 JSON = "application/json"
 GRAPHQL = "application/graphql-response+json"
@@ -103,6 +104,6 @@ def _is_persisted(extensions: Any) -> bool:
 
 def _json(text: bytes | str) -> Any:
     try:
-        return json.loads(text)
+        return loads(text)
     except (ValueError, RecursionError):
         raise RequestError(BAD_REQUEST, "the body is not JSON", 'send `{"query": "{ ... }"}`') from None

@@ -6,9 +6,9 @@ small steps: the JSON reader lets no other thread run meanwhile.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Sequence
+from json import JSONDecodeError
 from typing import Any
 
 import pyarrow as pa
@@ -16,6 +16,7 @@ import pyarrow as pa
 from belvedere.api.failures import BAD_REQUEST, LIMIT_EXCEEDED, RequestError
 from belvedere.catalog import Input
 from belvedere.decode.objects import rows_of_array, rows_of_block
+from belvedere.exact_numbers import DECODER, loads
 from belvedere.intake.claims import Claims
 from belvedere.intake.read import Pushed, read_rows
 from belvedere.intake.typed import pushed, typed_columns
@@ -120,7 +121,7 @@ def elements(text: str, most: int) -> Any:
     if not text.startswith("[", place):
         if len(text) > LONGEST_ROW and "\n" in text.strip():
             raise ValueError("more than one row, each on its line")
-        return json.loads(_not_too_long(text))
+        return loads(_not_too_long(text))
     first = _past_space(text, place + 1)
     if text.startswith("]", first):
         _end(text, first)
@@ -138,16 +139,15 @@ def elements(text: str, most: int) -> Any:
 
 def _read_elements(text: str, start: int) -> Iterator[tuple[Any, int]]:
     """The elements of an array, and the place behind each, by windows of the text: an element is looked at no further than that."""
-    decoder = json.JSONDecoder()
     while True:
         window = text[start : start + LONGEST_ROW]
         is_last, place = start + len(window) == len(text), 0
         while place < len(window):
             try:
-                element, end = decoder.raw_decode(window, place)
+                element, end = DECODER.raw_decode(window, place)
                 after = _past_space(window, end)
                 is_cut = window[after : after + 1] not in (",", "]") and after >= len(window) - _CUT
-            except json.JSONDecodeError as error:
+            except JSONDecodeError as error:
                 is_cut = error.pos >= len(window) - _CUT or error.msg.startswith("Unterminated")
                 if is_last or not is_cut:
                     raise
@@ -179,7 +179,7 @@ def _lines(text: str, most: int) -> list[Any]:
         end = text.find("\n", place)
         line = text[place : end if end >= 0 else len(text)]
         try:
-            found.append(json.loads(_not_too_long(line)))
+            found.append(loads(_not_too_long(line)))
         except (ValueError, RecursionError):
             found.append(line)
         place = _past_space(text, place + len(line))

@@ -21,6 +21,7 @@ from belvedere.api.failures import BAD_REQUEST, INTERNAL, NOT_ALLOWED, RequestEr
 from belvedere.api.http.asked import Asked, checked
 from belvedere.api.live.event_streams import INTERRUPTED, Told
 from belvedere.api.reads.long_texts import NUMBER, TEXT
+from belvedere.exact_numbers import loads
 from belvedere.intake.claims import Claims
 
 PROTOCOL = "graphql-transport-ws"
@@ -110,7 +111,7 @@ class Session:
 
     async def _message(self) -> dict[str, Any]:
         try:
-            found = json.loads(await self._socket.receive_text())
+            found = loads(await self._socket.receive_text())
         except (ValueError, RecursionError, KeyError):
             found = None
         if not isinstance(found, dict) or not isinstance(found.get("type"), str):

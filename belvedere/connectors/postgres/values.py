@@ -42,6 +42,8 @@ def column_of(texts: Sequence[Text] | pa.StringArray, column: Column) -> tuple[p
 def _one(text: bytes | str | None, type_: pa.DataType) -> Any:
     said = text.decode() if isinstance(text, bytes) else text
     if said is not None and T.is_floating(type_):
+        if "_" in said:  # Python alone reads it
+            raise ValueError(said)
         return float(said)
     return None if said is None else _cast(pa.array([said], pa.string()), type_)[0].as_py()
 

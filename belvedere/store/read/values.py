@@ -16,6 +16,7 @@ from typing import Any
 import pyarrow as pa
 
 from belvedere import instants
+from belvedere.exact_numbers import decimal_of
 from belvedere.intervals import interval_of
 from belvedere.months import months_of
 from belvedere.schema import MONTHS
@@ -126,7 +127,7 @@ def decimal(value: Any) -> Decimal:
     if isinstance(value, str) and not _DECIMAL.fullmatch(text):
         raise ValueError(f'expected a decimal such as "12.30", not {value!r}')
     try:
-        result = Decimal(text)
+        result = decimal_of(value) if isinstance(value, float) else Decimal(text)
     except InvalidOperation:
         raise ValueError(f'expected a decimal such as "12.30", not {value!r}') from None
     if not result.is_finite() or abs(result.adjusted()) > 100:

@@ -104,7 +104,7 @@ def _fitted(value: Any, type_: pa.DataType) -> Any:
         return (
             json.dumps(plain_json(value), ensure_ascii=False, default=str)
             if isinstance(value, dict | list | bool)
-            else str(value)
+            else format(value, "f" if isinstance(value, Decimal) else "")
         )
     return _exact(value, type_)
 
