@@ -257,6 +257,10 @@ class Engine:
             with closing(Storage(self.state, transaction, self.plan, self.compute)) as storage:
                 context, taken, next_uid, seconds = self._compute(attempt, storage, arrivals, clock, bounds, times)
                 attempt = self._note_missed(attempt, context)
+                with TRACES.step("sync"):
+                    manifest = None if trial else self.state.prepare()
+                with TRACES.step("write"):  # what is written behind, or late, is waited for here
+                    self.exports.forget(storage.transaction)
             if trial:
                 raise Undone
             for name, table in records.items():
@@ -270,8 +274,7 @@ class Engine:
             empty = self.fresh & attempt.cordon.blocked
             extra[ROWS] = counts = self._count_rows(transaction)
             row = self._row(context, next_uid, EpochRow(self.epoch + 1, clock, offsets, extra=extra), empty)
-            with TRACES.step("sync"):
-                row = replace(row, extra={**row.extra, STATE: self.state.prepare()})
+            row = replace(row, extra={**row.extra, STATE: manifest})
             with TRACES.step("commit"):
                 transaction.commit(row)
             self.state.committed()
@@ -302,11 +305,13 @@ class Engine:
             missing = self.needed - self.past.keys()
             if missing:
                 raise AssertionError(f"rows so far of {sorted(missing)} were not read again")
-            stored = (self.store, self.state, storage.transaction)
-            told = former_results(self.plan, self.pipeline, storage.transaction, self.compute) | told
-            of_table = partial(rows_of_today, plan=self.plan, pipeline=self.pipeline, state=self.state, transaction=stored[2])
+            transaction = storage.transaction
+            told = former_results(self.plan, self.pipeline, transaction, self.compute) | told
+            of_table = partial(rows_of_today, plan=self.plan, pipeline=self.pipeline, state=self.state, transaction=transaction)
             self.past = {**self.past, **held_rows(self.catalog, self.plan.held, of_table, self.compute)}
-            make_tables(self.plan, self.catalog, self.pipeline, *stored, self.compute, self.past)
+            make = make_tables(self.plan, self.catalog, self.pipeline, self.state, transaction, self.compute, self.past)
+            changed = {*self.plan.outdated, *self.plan.fresh, *self.plan.refilled, *self.plan.copied}
+            storage.prepare(changed, partial(make, self.store))
         if bounds is None:
             arrivals, clocks, times = judge(self.catalog, self.clocks, arrivals, clock, times=times)
         else:
@@ -335,13 +340,12 @@ class Engine:
         with TRACES.step("ingest"):
             taken, next_uid = self._ingest(arrivals, times, context)
         seconds = self._run_stages(context, cordon, healing)
-        with TRACES.step("write"):  # what is written behind is waited for here
+        with TRACES.step("expire"):
             self.quarantine.look(attempt, context)
             unfilled = {n: rows for n, rows in told.items() if n in self.fresh & cordon.blocked}
             self.former.keep(unfilled, {n: self._readers(n) & tellers for n in unfilled})
             self._forget(storage, clock)
             expire(self.pipeline, context, self._forgotten, self._past, isolation.waiting(attempt.left))
-            self.exports.forget(storage.transaction)
         return context, taken, next_uid, seconds
 
     def _readers(self, relation: str) -> frozenset[str]:

@@ -6,7 +6,7 @@ lies in both: what changes in its arrangement is applied to its table.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any
 
@@ -31,7 +31,10 @@ class Storage:
     def __init__(self, state: State, transaction: Transaction, plan: TablePlan, compute: Compute):
         self.state, self.plan, self.compute = state, plan, compute
         self._transaction = transaction
-        self._behind = WritesBehind()
+        self._is_late = transaction.is_late
+        self._behind = WritesBehind(late=self._is_late)
+        self._touched: set[str] = set()
+        """The tables that have changed in this epoch."""
 
     @property
     def transaction(self) -> Transaction:
@@ -39,17 +42,35 @@ class Storage:
         self._behind.settle()
         return self._transaction
 
+    def _read(self, name: str) -> Transaction:
+        """The same for who reads one table. Where nothing has changed it, no transaction is open for that."""
+        return self._transaction if self._is_late and name not in self._touched else self.transaction
+
+    def _do(self, name: str, write: Callable[[], object]) -> None:
+        """Change a table, behind what was changed before."""
+        self._touched.add(name)
+        self._behind.do(write)
+
+    def prepare(self, names: Iterable[str], work: Callable[[], None]) -> None:
+        """Make tables before anything is written to them."""
+        self._touched.update(names)
+        self._behind.do(work)
+        if not self._is_late:
+            self._behind.settle()
+
     def close(self) -> None:
         """Let go of writes that are not done."""
         self._behind.close()
 
-    def _write(self, write: Callable[[pa.RecordBatchReader], object], rows: Rows, columns: list[str]) -> None:
+    def _write(self, name: str, write: Callable[[str, pa.RecordBatchReader], object], rows: Rows, columns: list[str]) -> None:
         """Write rows behind, where they are at hand; a data frame is run by the one thread that all stages have."""
-        if rows.frame is None or rows.is_collected:
-            self._behind.do(lambda: write(rows.reader(columns)))
-        else:
-            self._behind.settle()
-            write(rows.reader(columns))
+        if rows.frame is not None and not rows.is_collected:
+            if not self._is_late:
+                self._behind.settle()
+                write(name, rows.reader(columns))
+                return
+            rows = self.compute.keep(rows.reader(columns))
+        self._do(name, lambda: write(name, rows.reader(columns)))
 
     def _arrangement(self, name: str) -> Arrangement | None:
         return self.state.arrangements.get(name)
@@ -70,7 +91,7 @@ class Storage:
         if found is None:
             assert by in (None, KEY)
             assert not isinstance(keys, pa.RecordBatchReader)
-            return self.transaction.lookup(name, keys)
+            return self._read(name).lookup(name, keys)
         return _reader(found, found.look_up(by, keys))
 
     def look_up_before(self, name: str, by: str, keys: Keys) -> pa.RecordBatchReader:
@@ -82,7 +103,7 @@ class Storage:
         """Rows with `above < column <= up_to`; None = unbounded on that side. NULLs never match."""
         found = self._arrangement(name)
         if found is None:
-            return self.transaction.lookup_range(name, column, above, up_to)
+            return self._read(name).lookup_range(name, column, above, up_to)
         low, high = (_number(found, column, value) for value in (above, up_to))
         return _reader(found, found.look_up_range(column, low, high))
 
@@ -100,14 +121,14 @@ class Storage:
     def count(self, name: str) -> int:
         """How many rows the relation has now."""
         found = self._arrangement(name)
-        return self.transaction.count(name) if found is None else found.count
+        return self._read(name).count(name) if found is None else found.count
 
     # --- changes
 
     def append(self, name: str, rows: Rows | pa.RecordBatchReader) -> None:
         """Put in rows whose `_key`s are new; columns that are not stored are left out."""
         found = self._arrangement(name)
-        if found is not None and self.is_served(name) and not isinstance(rows, Rows):
+        if self.is_served(name) and not isinstance(rows, Rows) and (found is not None or self._is_late):
             rows = self.compute.keep(rows)
         if found is not None and not self._append_apart(name, rows):
             found.append(rows.batches(found.arranged.schema.names) if isinstance(rows, Rows) else rows)
@@ -115,7 +136,7 @@ class Storage:
             if isinstance(rows, Rows) and self._copied_apart(name, rows):
                 return
             if isinstance(rows, Rows):
-                self._write(partial(self._transaction.append, name), rows, self.plan.tables[name].arrow.names)
+                self._write(name, self._transaction.append, rows, self.plan.tables[name].arrow.names)
             else:
                 self.transaction.append(name, rows)
 
@@ -123,7 +144,11 @@ class Storage:
         """Many rows in files are copied into the database by executors, where they reach it."""
         if not self.compute.spreads(rows):
             return False
-        return self.transaction.append_apart(name, lambda task: self.compute.run_apart(rows, task, COPIED), rows.num_rows)
+        table, run = self.plan.tables[name], self.compute.run_apart
+        take = self._transaction.append_apart(table, lambda task: run(rows, task, COPIED), rows.num_rows)
+        if take is not None:
+            self._do(name, take)
+        return take is not None
 
     def _append_apart(self, name: str, rows: Rows | pa.RecordBatchReader) -> bool:
         """Many rows in files become runs in executors, where there are any and they see the state."""
@@ -136,7 +161,7 @@ class Storage:
         found = self.state.arrangements[name]
         delta = self.compute.keep(weighted_stream(found.arranged.schema, found.replace(by, keys, rows)))
         if self.is_served(name) and not delta.is_empty:
-            self._write(partial(self._transaction.apply, name), delta, [*self.plan.tables[name].arrow.names, WEIGHT])
+            self._write(name, self._transaction.apply, delta, [*self.plan.tables[name].arrow.names, WEIGHT])
         return delta
 
     def overwrite(self, name: str, by: str | None, keys: Keys, rows: pa.RecordBatchReader) -> None:
@@ -147,7 +172,11 @@ class Storage:
     def apply(self, name: str, delta: pa.RecordBatchReader) -> None:
         """Change a relation that nobody looks up; per `_key` at most one row of each weight, the -1 first."""
         assert name not in self.state.arrangements
-        self.transaction.apply(name, delta)
+        if self._is_late:
+            rows = self.compute.keep(delta)
+            self._do(name, lambda: self._transaction.apply(name, rows.reader()))
+        else:
+            self.transaction.apply(name, delta)
 
     def change(self, name: str, rows: Rows) -> None:
         """The same with rows in any order."""
@@ -157,7 +186,7 @@ class Storage:
             parts = [Rows(pa.concat_tables([p.table for p in parts]))]
         for part in parts:
             if not part.is_empty:
-                self._write(partial(self._transaction.apply, name), part, columns)
+                self._write(name, self._transaction.apply, part, columns)
 
     def clear(self, name: str) -> None:
         """Drop all rows, wherever they are."""
@@ -165,7 +194,7 @@ class Storage:
         if found is not None:
             found.overwrite(None, None, ())
         if self.is_served(name):
-            self.transaction.clear(name)
+            self._do(name, partial(self._transaction.clear, name))
 
     def delete_range(self, name: str, column: str, up_to: Any) -> None:
         """Drop rows with `column <= up_to`."""
@@ -175,7 +204,7 @@ class Storage:
             assert last is not None
             found.delete_up_to(column, last)
         if self.is_served(name):
-            self._behind.do(partial(self._transaction.delete_range, name, column, up_to))
+            self._do(name, partial(self._transaction.delete_range, name, column, up_to))
 
 
 def _number(found: Arrangement, column: str, value: Any) -> int | None:

@@ -8,7 +8,7 @@ until the new ones are filled.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -270,33 +270,40 @@ def make_tables(
     plan: TablePlan,
     catalog: Catalog,
     pipeline: Pipeline,
-    store: Store,
     state: State,
     transaction: Transaction,
     compute: Compute,
     past: Mapping[str, Rows],
-) -> None:
-    """Drop what is outdated, make what is missing, and put rows to where they lie from now on; inside an open epoch.
+) -> Callable[[Store], None]:
+    """Put rows to where they lie from now on, inside an open epoch; what is to be done in the database for it, behind what was read before.
 
     `past` are the rows so far of the inputs that are read again.
     """
     rows = {n: compute.keep(rows_of_today(n, plan, pipeline, state, transaction)) for n in plan.copied}
-    if plan.outdated:
-        store.drop(plan.outdated)
-    store.create(tuple(plan.tables.values()))
-    store.create(tuple(plan.computed.values()))
-    for name, (to_table, to_state) in plan.copied.items():
-        if to_table:
-            transaction.append(name, rows[name].reader(plan.tables[name].arrow.names))
+    for name, (_, to_state) in plan.copied.items():
         if to_state:
             state.arrangements[name].append(_hashed(rows[name], pipeline.relations[name], compute).batches())
+    put = {n: rows[n] for n, (to_table, _) in plan.copied.items() if to_table}
     for name in plan.refilled & past.keys():
         hashed = _hashed(past[name], pipeline.relations[name], compute)
+        if hashed.frame is not None and not hashed.is_collected:
+            hashed = compute.keep(hashed.reader())
         if name in plan.tables:
-            transaction.append(name, hashed.reader(plan.tables[name].arrow.names))
+            put[name] = hashed
         if name in plan.arranged:
             state.arrangements[name].append(hashed.batches(plan.arranged[name].schema.names))
-    store.show(shown_views(catalog, pipeline, {**plan.tables, **plan.computed}))
+
+    def make(store: Store) -> None:
+        """Drop what is outdated, make what is missing, and fill what has its rows already."""
+        if plan.outdated:
+            store.drop(plan.outdated)
+        store.create(tuple(plan.tables.values()))
+        store.create(tuple(plan.computed.values()))
+        for name, found in put.items():
+            transaction.append(name, found.reader(plan.tables[name].arrow.names))
+        store.show(shown_views(catalog, pipeline, {**plan.tables, **plan.computed}))
+
+    return make
 
 
 def shown_views(catalog: Catalog, pipeline: Pipeline, tables: Mapping[str, StoredTable]) -> list[ShownView]:

@@ -23,17 +23,31 @@ if TYPE_CHECKING:
     from belvedere.store.dialects.dialect import Dialect
 
 
+ASIDE = "aside"
+"""What names of tables are made of that are to replace others."""
+
+
 @dataclass(frozen=True)
 class Layout:
-    """How `table` is stored in `dialect`."""
+    """How `table` is stored in `dialect`; `aside`: beside the one that it replaces, which has its name until the commit."""
 
     dialect: Dialect
     table: StoredTable
+    aside: bool = False
 
     @cached_property
     def name(self) -> str:
         """The quoted name of the table; of one without a name, the query that gives its rows."""
-        return identifier(self.table.name) if self.table.name or not self.table.query else f"({self.table.query})"
+        return quoted(self.stored_name) if self.table.name or not self.table.query else f"({self.table.query})"
+
+    @cached_property
+    def stored_name(self) -> str:
+        """The same, not quoted."""
+        return index_name(ASIDE, (self.table.name,)) if self.aside else stored_name(self.table.name)
+
+    def index(self, columns: tuple[str, ...]) -> str:
+        """The name of an index of the table."""
+        return index_name(f"{ASIDE} {self.table.name}" if self.aside else self.table.name, columns)
 
     @cached_property
     def arrow(self) -> pa.Schema:
@@ -111,7 +125,7 @@ class Layout:
             del wanted[own]
         result = {}
         for columns in wanted:
-            name = index_name(self.table.name, columns)
+            name = self.index(columns)
             unique = "UNIQUE " if columns == own else ""
             listed = ", ".join(identifier(c) for c in columns)
             result[name] = f"CREATE {unique}INDEX IF NOT EXISTS {quoted(name)} ON {self.name} ({listed})"

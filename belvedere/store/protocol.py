@@ -91,6 +91,10 @@ class Lease:
 class Transaction(Protocol):
     """One epoch's changes. Nothing is visible to anybody else before `commit`; closing without it undoes everything."""
 
+    @property
+    def is_late(self) -> bool:
+        """Whether the database has no transaction open before the first change: changes are to be made when all rows are there."""
+
     def lookup(self, table: str, keys: pa.Array | None = None) -> pa.RecordBatchReader:
         """Rows as they are now, in this transaction, whose `_key` is among `keys`; all for None.
 
@@ -109,8 +113,8 @@ class Transaction(Protocol):
     def append(self, table: str, rows: pa.RecordBatchReader) -> None:
         """Put in rows whose `_key`s are new: the fast path for streams."""
 
-    def append_apart(self, table: str, put: Callable[[Any], pa.Table], rows: int) -> bool:
-        """Let tasks of other processes put in so many new rows; whether they did. `put` runs a task's function over them."""
+    def append_apart(self, table: StoredTable, put: Callable[[Any], pa.Table], rows: int) -> Callable[[], None] | None:
+        """Let tasks of other processes bring so many new rows: what then puts them in, or None. `put` runs a task's function over them."""
 
     def delete_range(self, table: str, column: str, up_to: Any) -> int:
         """Drop rows with `column <= up_to` (state that is final); returns how many."""

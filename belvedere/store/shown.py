@@ -5,7 +5,7 @@ In: stored tables, a dialect, the place where such views lie. Out: SQL statement
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -68,15 +68,14 @@ class Grant:
     may_pass_on: bool = False
 
 
-def granting(grants: Iterable[Grant], view: ShownView, place: Place) -> Iterator[str]:
-    """The statements that give rights on a view that was made anew, as far as it has the columns."""
-    columns = {stored_name(c.name): identifier(c.name) for c in view.table.schema.visible}
+def granting(grants: Iterable[Grant], columns: Collection[str], target: str) -> Iterator[str]:
+    """The statements that give rights on a table or a view that was made anew, as far as it has the stored `columns`."""
     for grant in grants:
         if grant.column is None or grant.column in columns:
             column = f" ({quoted(grant.column)})" if grant.column is not None else ""
             role = "PUBLIC" if grant.role is None else quoted(grant.role)
             more = " WITH GRANT OPTION" if grant.may_pass_on else ""
-            yield f"GRANT {grant.right}{column} ON {place.target(view.name)} TO {role}{more}"
+            yield f"GRANT {grant.right}{column} ON {target} TO {role}{more}"
 
 
 def making(view: ShownView, place: Place, dialect: Dialect) -> tuple[str, ...]:

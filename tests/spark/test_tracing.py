@@ -45,8 +45,8 @@ def test_an_epoch_is_a_trace(spark: Any, spans: InMemorySpanExporter) -> None:
     assert (epoch.name, dict(epoch.attributes or {})) == ("epoch", {"belvedere.epoch": 1, "belvedere.rows": 2})
     names = [s.name for s in steps]
     assert names[0] == "ingest"
-    assert names[-3:] == ["write", "sync", "commit"]
-    assert set(names[1:-3]) == {"Q", "Best"}, "as the script calls them"
+    assert names[-4:] == ["expire", "sync", "write", "commit"]
+    assert set(names[1:-4]) == {"Q", "Best"}, "as the script calls them"
     assert epoch.context is not None
     for step in steps:
         assert step.parent is not None

@@ -9,7 +9,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from belvedere.store.identifiers import identifier, index_name, quoted
+from belvedere.store.identifiers import identifier, quoted
 from belvedere.store.layout import Layout
 
 LONGEST = 2_000
@@ -41,7 +41,7 @@ def too_long(layout: Layout, rows: pa.Table) -> set[Columns]:
 
 def narrow_index(layout: Layout, columns: Columns) -> tuple[str, ...]:
     """Statements for an index of the same name by what comes before the first text, or by the hash of that text."""
-    name = quoted(index_name(layout.table.name, columns))
+    name = quoted(layout.index(columns))
     first = next(n for n, c in enumerate(columns) if _places(layout, (c,)))
     listed = ", ".join(identifier(c) for c in columns[: max(first, 1)])
     how = "btree" if first else "hash"
@@ -54,5 +54,5 @@ def narrow_index(layout: Layout, columns: Columns) -> tuple[str, ...]:
 
 def is_narrow(layout: Layout, columns: Columns) -> str:
     """A query that has a row where the index was made narrow before."""
-    name = quoted(index_name(layout.table.name, columns)).replace("'", "''")
+    name = quoted(layout.index(columns)).replace("'", "''")
     return f"SELECT 1 WHERE obj_description(to_regclass('{name}'), 'pg_class') = '{NARROW}'"

@@ -28,7 +28,7 @@ from belvedere.store.dialects.postgres_rows import in_array, numbered, selected
 from belvedere.store.dialects.postgres_settings import ENCODING, refuse_encoding
 from belvedere.store.dialects.postgres_views import grants_on, place_of_views
 from belvedere.store.dialects.session import KEYS, MARK, Flat, Row, Session, overwriting
-from belvedere.store.identifiers import SYSTEM, quoted, stored_name
+from belvedere.store.identifiers import SYSTEM, quoted
 from belvedere.store.layout import Layout
 from belvedere.store.protocol import Reader
 from belvedere.store.shown import Grant, Place
@@ -76,6 +76,8 @@ _SETTINGS = (
 
 class PostgresSession(Session):
     """The `Session` of a Postgres database; tables live in the first schema of the connection's search path."""
+
+    writes_late = True
 
     def __init__(self, dialect: Dialect, url: str, process: str | None = None):
         self.dialect = dialect
@@ -180,7 +182,7 @@ class PostgresSession(Session):
         count = 0
         for rows in in_pieces(batches, COPY_BYTES, layout.flat):
             self._narrow(layout, too_long(layout, rows))
-            self._copy(stored_name(layout.table.name), rows, doing=f': table "{layout.table.name}"')
+            self._copy(layout.stored_name, rows, doing=f': table "{layout.table.name}"')
             count += rows.num_rows
         return count
 
@@ -269,8 +271,8 @@ class PostgresSession(Session):
     def place_of_views(self) -> Place | None:
         return place_of_views(self)
 
-    def grants_on(self, place: Place, view: str) -> tuple[Grant, ...]:
-        return grants_on(self, place, view)
+    def grants_on(self, target: str) -> tuple[Grant, ...]:
+        return grants_on(self, target)
 
     def alone(self) -> PostgresSession:
         if self._alone is None:

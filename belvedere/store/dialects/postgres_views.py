@@ -35,9 +35,9 @@ WHERE c.oid = to_regclass(?) AND NOT a.attisdropped AND x.grantee <> c.relowner
 """
 
 
-def grants_on(session: Session, place: Place, view: str) -> tuple[Grant, ...]:
-    """What an administrator has granted on a view, and Belvedere itself; its owner has all rights anyway."""
-    found = session.execute(_GRANTS, (place.target(view),) * 2)
+def grants_on(session: Session, target: str) -> tuple[Grant, ...]:
+    """What an administrator has granted on a table or a view, and Belvedere itself; its owner has all rights anyway."""
+    found = session.execute(_GRANTS, (target,) * 2)
     return tuple(Grant(role, str(right), column, bool(passes)) for role, right, column, passes in found)
 
 

@@ -34,6 +34,8 @@ class Session(ABC):
 
     dialect: Dialect
     url: str
+    writes_late: bool = False
+    """Whether its transaction opens once an epoch's rows are there, and changed tables are filled beside the old ones."""
     is_reached: bool = True
     """Whether processes of other machines reach the database, as far as is known."""
 
@@ -58,8 +60,8 @@ class Session(ABC):
         """
         work()
 
-    def grants_on(self, place: Place, view: str) -> tuple[Grant, ...]:
-        """What was granted on a view for other tools."""
+    def grants_on(self, target: str) -> tuple[Grant, ...]:
+        """What was granted on a table or a view, whose name is given as SQL has it."""
         return ()
 
     # reads

@@ -16,6 +16,7 @@ from belvedere.instants import instant, microseconds
 from belvedere.store.definitions import epoch_from_values, epoch_to_values
 from belvedere.store.dialects.session import Session
 from belvedere.store.identity import IDENTITY, new_identity
+from belvedere.store.layout import Layout
 from belvedere.store.migrations import Migration, pending, refuse_other_format
 from belvedere.store.protocol import CHUNK_BYTES, EpochRow, Lease, Reader, StoredTable, Transaction
 from belvedere.store.shown import ShownView
@@ -31,6 +32,7 @@ from belvedere.store.system import (
     WRITTEN_BY,
     set_documents,
 )
+from belvedere.store.write.replacement import Replacement
 from belvedere.store.write.tables import Tables
 from belvedere.store.write.transaction import EpochTransaction
 from belvedere.store.write.views import Views
@@ -55,6 +57,8 @@ class DatabaseStore:
         self._views = Views(session)
         self._layouts_before = self._tables.layouts
         self._transaction: EpochTransaction | None = None
+        self._replacement: Replacement | None = None
+        """What the epoch under way drops and makes, where it writes late."""
         self._closed = False
         self._prepare(migrate)
         self._tables.load()
@@ -169,15 +173,19 @@ class DatabaseStore:
         with self._lock:
             if self._transaction is not None:
                 raise fail("B7024", "an epoch is already under way", hint="commit it or roll it back first")
-            self._session.begin()
             self._layouts_before = self._tables.layouts
-            self._transaction = EpochTransaction(
-                self._session, self._tables.layout, self._commit_epoch, self._finish, chunk_bytes
-            )
-            return self._transaction
+            transaction = EpochTransaction(self._session, self._tables.layout, self._commit_epoch, self._finish, chunk_bytes)
+            if transaction.is_late:
+                self._replacement = Replacement(self._session, self._tables, self._views)
+            else:
+                transaction.open()
+            self._transaction = transaction
+            return transaction
 
     def _commit_epoch(self, row: EpochRow) -> None:
         with self._lock:
+            if self._replacement is not None and self._replacement.is_needed:
+                self._session.patiently(self._replacement.finish)
             self._check_lease()
             last = self._session.execute(f"SELECT max(epoch) FROM {EPOCH}")[0][0]
             if row.epoch != last + 1 if last is not None else row.epoch not in (0, 1):
@@ -191,15 +199,21 @@ class DatabaseStore:
             self._session.execute(f"INSERT INTO {EPOCH} VALUES (?, ?, ?, ?)", values)
             self._session.execute(f"DELETE FROM {EPOCH} WHERE epoch <= ?", (row.epoch - EPOCHS_KEPT,))
             self._session.commit()
-            self._transaction = None
+            self._transaction = self._replacement = None
+            if self._tables.aside:
+                self._tables.aside.clear()
+                self._tables.load()
 
     def _finish(self, committed: bool) -> None:
         with self._lock:
             if committed:
                 return
-            self._transaction = None
+            begun = self._transaction is not None and self._transaction.is_begun
+            self._transaction = self._replacement = None
+            self._tables.aside.clear()
             self._tables.layouts = self._layouts_before
-            self._session.rollback()
+            if begun:
+                self._session.rollback()
             self._keep_renewal()
 
     # --- tables ---
@@ -209,16 +223,29 @@ class DatabaseStore:
 
     def create(self, tables: Sequence[StoredTable]) -> None:
         layouts = self._tables.changed(tables)
+        if self._replacement is not None:
+            self._in_transaction([partial(self._replacement.create, layouts)] if layouts else [])
+            return
         fresh = [w.table for w in layouts if w.table.name not in self._tables.layouts]
         hide = [partial(self._views.hide, fresh)] if fresh else []
-        self._in_transaction([*hide, *(partial(self._tables.make, w) for w in layouts)])
+        self._in_transaction([*hide, *(partial(self._make, w) for w in layouts)])
+
+    def _make(self, layout: Layout) -> None:
+        for statement in self._tables.make(layout):
+            self._session.execute(statement)
 
     def drop(self, names: Sequence[str]) -> None:
         going = [self._tables.layouts[n] for n in names if n in self._tables.layouts]
+        if self._replacement is not None:
+            self._in_transaction([partial(self._replacement.drop, going)] if going else [])
+            return
         hide = [partial(self._views.hide, [g.table for g in going])] if going else []
         self._in_transaction([*hide, *(partial(self._tables.drop, g) for g in going)])
 
     def show(self, views: Sequence[ShownView]) -> None:
+        if self._replacement is not None:
+            self._replacement.show(views)
+            return
         self._in_transaction([partial(self._views.show, views)])
 
     def _in_transaction(self, work: Sequence[Callable[[], None]]) -> None:
@@ -227,7 +254,9 @@ class DatabaseStore:
             if not work:
                 return
             own = self._transaction is None
-            if own:
+            if self._transaction is not None:
+                self._transaction.open()
+            else:
                 self._session.begin()
             try:
                 self._session.patiently(partial(_all, work))
@@ -248,6 +277,8 @@ class DatabaseStore:
     def set_documents(self, documents: Mapping[str, str]) -> None:
         with self._lock:
             if documents:
+                if self._transaction is not None:
+                    self._transaction.open()
                 values = [v for name, text in documents.items() for v in (name, self._session.dialect.escape(text))]
                 self._session.execute(set_documents(len(documents)), values)
 

@@ -22,12 +22,14 @@ class Tables:
     def __init__(self, session: Session):
         self._session = session
         self.layouts: Mapping[str, Layout] = {}
+        self.aside: set[str] = set()
+        """Those that lie beside the ones that they replace, until the open transaction is committed."""
 
     def load(self) -> None:
         """Read anew what is stored."""
         rows = self._session.execute(f"SELECT definition FROM {TABLE} ORDER BY place")
         tables = [table_from_text(str(r[0])) for r in rows]
-        self.layouts = {t.name: Layout(self._session.dialect, t) for t in tables}
+        self.layouts = {t.name: Layout(self._session.dialect, t, t.name in self.aside) for t in tables}
 
     def layout(self, name: str) -> Layout:
         found = self.layouts.get(name)
@@ -47,7 +49,7 @@ class Tables:
                     f'the stored table "{layout.table.name}" has another meaning than before',
                     hint="drop it and build it again, or give another --store",
                 )
-        return [w for w in wanted if self.layouts.get(w.table.name) != w]
+        return [w for w in wanted if (found := self.layouts.get(w.table.name)) is None or found.table != w.table]
 
     def _check_names(self, wanted: Sequence[Layout]) -> None:
         names: dict[str, str] = {stored_name(n).casefold(): n for n in self.layouts}
@@ -64,21 +66,21 @@ class Tables:
                 hint = "give each column its own name"
                 raise fail("B7017", f'a column of the stored table "{name}" is there twice', hint=hint)
 
-    def make(self, layout: Layout) -> None:
-        """Make the table where it is missing, and the indexes that it should have."""
+    def make(self, layout: Layout) -> list[str]:
+        """Make the table where it is missing, and the indexes that it should have. It returns the statements that drop further ones."""
         stored = self.layouts.get(layout.table.name)
         if stored is None:
             self._session.execute(layout.create())
         before = set(stored.indexes()) if stored else set()
         indexes = layout.indexes()
-        for name in before - set(indexes):
-            self._session.execute(f"DROP INDEX IF EXISTS {quoted(name)}")
         for name, statement in indexes.items():
             if name not in before:
                 self._session.execute(statement)
-        self._note(layout.table)
+        self.note(layout.table)
+        return [f"DROP INDEX IF EXISTS {quoted(name)}" for name in before - set(indexes)]
 
-    def _note(self, table: StoredTable) -> None:
+    def note(self, table: StoredTable) -> None:
+        """Note what lies under the table's name."""
         place = f"coalesce((SELECT place FROM {TABLE} WHERE name = ?), (SELECT coalesce(max(place), 0) + 1 FROM {TABLE}))"
         name = stored_name(table.name)
         self._session.execute(
@@ -89,6 +91,10 @@ class Tables:
     def drop(self, layout: Layout) -> None:
         """Take the table out, with its indexes, or the view."""
         self._session.execute(layout.drop())
+        self.forget(layout)
+
+    def forget(self, layout: Layout) -> None:
+        """Note that nothing lies under the table's name."""
         self._session.execute(f"DELETE FROM {TABLE} WHERE name = ?", (stored_name(layout.table.name),))
 
     def sizes(self) -> Mapping[str, tuple[int, int]]:

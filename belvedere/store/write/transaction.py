@@ -19,7 +19,7 @@ from belvedere.store.dialects.codec import scalar
 from belvedere.store.dialects.session import Session
 from belvedere.store.identifiers import identifier
 from belvedere.store.layout import Layout, flat_batches
-from belvedere.store.protocol import CHUNK_BYTES, EpochRow
+from belvedere.store.protocol import CHUNK_BYTES, EpochRow, StoredTable
 from belvedere.store.write.apart import Put, copying, marks_of
 
 Rows = TypeVar("Rows", pa.RecordBatch, pa.Table)
@@ -70,21 +70,32 @@ class EpochTransaction:
         self._chunk = chunk_bytes
         self._reading: _Reading | None = None
         self._open = True
+        self.is_begun = False
         self._gained: Counter[str] = Counter()
 
+    @property
+    def is_late(self) -> bool:
+        return self._session.writes_late
+
+    def open(self) -> None:
+        """Begin it in the database, where that is not done: with the first change of a late one."""
+        if not self.is_begun:
+            self._session.begin()
+            self.is_begun = True
+
     def lookup(self, table: str, keys: pa.Array | None = None) -> pa.RecordBatchReader:
-        layout = self._start(table)
+        layout = self._look(table)
         if keys is None:
-            return self._rows(layout, self._session.select_all(layout))
-        return self._rows(layout, self._session.select(layout, layout.keys(keys)) if len(keys) else iter(()))
+            return self._rows(layout, lambda: self._session.select_all(layout))
+        return self._rows(layout, lambda: self._session.select(layout, layout.keys(keys)) if len(keys) else iter(()))
 
     def lookup_range(self, table: str, column: str, above: Any, up_to: Any) -> pa.RecordBatchReader:
-        layout = self._start(table)
+        layout = self._look(table)
         place, type_ = f"t.{identifier(column)}", layout.arrow.field(column).type
         bounds = [(how, value) for how, value in ((">", above), ("<=", up_to)) if value is not None]
         where = " AND ".join(f"{place} {how} ?" for how, _ in bounds) or f"{place} IS NOT NULL"
         values = tuple(scalar(layout.dialect, type_, value) for _, value in bounds)
-        return self._rows(layout, self._session.select_where(layout, where, values))
+        return self._rows(layout, lambda: self._session.select_where(layout, where, values))
 
     def apply(self, table: str, delta: pa.RecordBatchReader) -> None:
         layout = self._start(table)
@@ -118,20 +129,22 @@ class EpochTransaction:
         put = self._session.fill if self._empty(layout) else self._session.insert
         put(layout, flat_batches(layout, self._counted(table, rows)))
 
-    def append_apart(self, table: str, put: Put, rows: int) -> bool:
-        """Let tasks of other processes put in so many new rows, where they can reach the database; `put` runs them."""
-        layout = self._start(table)
-        stage = self._session.stage(layout) if self._session.is_reached else None
+    def append_apart(self, table: StoredTable, put: Put, rows: int) -> Callable[[], None] | None:
+        """Let tasks of other processes bring so many new rows, where they can reach the database; what puts them in then."""
+        self._require_open()
+        stage = self._session.stage(Layout(self._session.dialect, table)) if self._session.is_reached else None
         if stage is None:
-            return False
+            return None
         try:
-            copied = put(copying(self._session.url, layout.table, stage))
+            copied = put(copying(self._session.url, table, stage))
         except Exception:  # they cannot reach it, or a row cannot be stored, which this process then tells
             self._session.is_reached = False
-            return False
-        self._session.take_stage(layout, stage, *marks_of(copied, rows))
+            return None
+        return lambda: self._take(table.name, stage, copied, rows)
+
+    def _take(self, table: str, stage: str, copied: pa.Table, rows: int) -> None:
+        self._session.take_stage(self._start(table), stage, *marks_of(copied, rows))
         self._gained[table] += rows
-        return True
 
     def delete_range(self, table: str, column: str, up_to: Any) -> int:
         layout = self._start(table)
@@ -144,8 +157,14 @@ class EpochTransaction:
         self._gained[table] -= self._session.delete_where(f"DELETE FROM {self._start(table).name}", ())
 
     def count(self, table: str) -> int:
-        layout = self._start(table)
-        return int(self._session.execute(f"SELECT count(*) FROM {layout.name}")[0][0])
+        layout = self._look(table)
+        if not self.is_begun:
+            self._session.begin()  # which connects again where the connection was lost
+        try:
+            return int(self._session.execute(f"SELECT count(*) FROM {layout.name}")[0][0])
+        finally:
+            if not self.is_begun:
+                self._session.rollback()
 
     def gained(self, table: str) -> int:
         return self._gained[table]
@@ -158,6 +177,7 @@ class EpochTransaction:
     def commit(self, row: EpochRow) -> None:
         self._stop_reading()
         self._require_open()
+        self.open()
         self._commit_epoch(row)
         self._open = False
         self._finish(True)
@@ -169,6 +189,13 @@ class EpochTransaction:
             self._finish(False)
 
     def _start(self, table: str) -> Layout:
+        """The layout of a table that is changed now."""
+        layout = self._look(table)
+        self.open()
+        return layout
+
+    def _look(self, table: str) -> Layout:
+        """The layout of a table that is read now."""
         self._require_open()
         self._stop_reading()
         return self._layout(table)
@@ -183,9 +210,17 @@ class EpochTransaction:
         if reading is not None:
             reading.stop()
 
-    def _rows(self, layout: Layout, flat: Iterator[pa.RecordBatch]) -> pa.RecordBatchReader:
-        self._reading = reading = _Reading(flat)
+    def _rows(self, layout: Layout, read: Callable[[], Iterator[pa.RecordBatch]]) -> pa.RecordBatchReader:
+        self._reading = reading = _Reading(read() if self.is_begun else self._read_alone(read))
         return pa.RecordBatchReader.from_batches(layout.arrow, (layout.restore(b) for b in reading if b.num_rows))
+
+    def _read_alone(self, read: Callable[[], Iterator[pa.RecordBatch]]) -> Iterator[pa.RecordBatch]:
+        """Rows before the first change, in a transaction that is over with the last of them."""
+        self._session.begin()
+        try:
+            yield from read()
+        finally:
+            self._session.rollback()
 
     def _empty(self, layout: Layout) -> bool:
         return not self._session.execute(f"SELECT 1 FROM {layout.name} LIMIT 1")

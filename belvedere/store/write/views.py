@@ -7,12 +7,13 @@ that its readers never wait for an epoch that does not change it. One that is ma
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
 
 from belvedere.schema import Schema
 from belvedere.store.dialects.session import Session
+from belvedere.store.identifiers import stored_name
 from belvedere.store.protocol import StoredTable
 from belvedere.store.shown import EPOCH_VIEW, Grant, Place, ShownView, dropping, granting, making, making_epoch
 from belvedere.store.system import DOCUMENT, SET_DOCUMENT, SHOWN
@@ -51,7 +52,7 @@ class Views:
         left = self._drop(made, [n for n in made if wanted.get(n) != made[n]], place)
         fresh = {name: statements for name, (_, statements) in wanted.items() if name not in left}
         epoch = ShownView(EPOCH_VIEW, StoredTable(EPOCH_VIEW, Schema(())))
-        granted = (granting(self._granted.get(name, ()), shown.get(name, epoch), place) for name in fresh)
+        granted = (self._granting(shown.get(name, epoch), place) for name in fresh)
         for statement in (*(place.first if fresh else ()), *chain.from_iterable(fresh.values()), *chain.from_iterable(granted)):
             self._session.execute(statement)
         self._granted.clear()
@@ -61,12 +62,16 @@ class Views:
     def _drop(self, made: Made, going: Collection[str], place: Place) -> Made:
         """Take some of the views out; those that are left."""
         for name in going:
-            self._granted[name] = self._session.grants_on(place, name)
+            self._granted[name] = self._session.grants_on(place.target(name))
             self._session.execute(dropping(name, place))
         left = {n: content for n, content in made.items() if n not in going}
         if going:
             self._note(left)
         return left
+
+    def _granting(self, view: ShownView, place: Place) -> Iterator[str]:
+        columns = {stored_name(c.name) for c in view.table.schema.visible}
+        return granting(self._granted.get(view.name, ()), columns, place.target(view.name))
 
     def _made(self) -> Made:
         rows = self._session.execute(f"SELECT content FROM {DOCUMENT} WHERE name = ?", (SHOWN,))
