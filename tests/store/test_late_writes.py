@@ -6,15 +6,21 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import psycopg
+import pyarrow as pa
 import pytest
 
 from belvedere.engine import epoch as engine
+from belvedere.errors import BelvedereError
 from belvedere.schema import Column
 from belvedere.schema import Schema as Columns
 from belvedere.store import Store, StoredTable, Transaction, open_store
+from belvedere.store.copies import snapshot
+from belvedere.store.dialects import postgres_session
 from belvedere.store.shown import ShownView
 from belvedere.store.write.transaction import EpochTransaction
 from belvedere.workbench import Workbench
@@ -169,3 +175,37 @@ def test_what_was_granted_on_a_table_is_granted_on_the_one_that_replaces_it(post
         )
         assert other.execute(rights, (role, role)).fetchone() == (True, True)
         other.execute(f'DROP OWNED BY "{role}"; DROP ROLE "{role}"')
+
+
+def test_a_table_is_not_replaced_below_who_reads_several_tables_or_copies_the_store(
+    postgres_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The one that took its name would be seen without its rows."""
+    monkeypatch.setattr(postgres_session, "PATIENCE", 0.1)
+    others = replace(COUNTS, name="Others", meaning="others")
+    found: list[int] = []
+    with closing(open_store(postgres_url)) as store:
+        filled(store, [row("a"), row("b")])
+        filled(store, [row("a")], 2, others)
+
+        def take(rows: pa.RecordBatchReader) -> None:
+            found.append(rows.read_all().num_rows)
+            transaction = replaced(store, more("more"))
+            with pytest.raises(BelvedereError, match="B7004"):
+                transaction.commit(epoch(3))
+            transaction.rollback()
+
+        with closing(store.reader()) as reading:
+            last, _ = reading.rows_together(
+                [], streams=[(others, take), (COUNTS, lambda r: found.append(r.read_all().num_rows))]
+            )
+        assert last is not None
+        assert (last.epoch, found) == (2, [1, 2])
+        with closing(snapshot(postgres_url)) as taken:
+            transaction = replaced(store, more("more"))
+            with pytest.raises(BelvedereError, match="B7004"):
+                transaction.commit(epoch(3))
+            transaction.rollback()
+            taken.write(tmp_path)
+        assert sorted(p.read_bytes().count(b"\n") for p in tmp_path.glob("table-*")) == [1, 2]
+        replaced(store, more("more")).commit(epoch(3))

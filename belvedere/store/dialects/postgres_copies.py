@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any, cast
 import psycopg
 from psycopg import errors, sql
 
-from belvedere.errors import fail
+from belvedere.errors import BelvedereError, fail
 from belvedere.store.definitions import epoch_from_values, table_from_text
 from belvedere.store.dialects.faults import without_password
 from belvedere.store.dialects.patience import keep_trying
 from belvedere.store.dialects.postgres_long import narrow_index
-from belvedere.store.dialects.postgres_settings import ENCODING, OWN_SCHEMA, UNHURRIED, refuse_encoding
+from belvedere.store.dialects.postgres_settings import ENCODING, OWN_SCHEMA, UNHURRIED, holding, refuse_encoding
 from belvedere.store.identifiers import index_name
 from belvedere.store.layout import Layout
 from belvedere.store.protocol import EpochRow
@@ -33,6 +33,8 @@ ERRORS = (psycopg.Error, OSError)
 OWN = (EPOCH, TABLE, DOCUMENT)
 """The store's own tables that are copied; a lease belongs to a process."""
 CHUNK = 1 << 20
+TRIES = 5
+"""So often tables may be replaced before they are held."""
 SETTINGS = (
     "SET client_encoding = 'UTF8'",
     "SET TimeZone = 'UTC'",
@@ -53,14 +55,32 @@ class PostgresSnapshot:
         try:
             self._execute("SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
             self._connection.commit()
-            rows = self._execute(LAST_EPOCH)
-            self._last = epoch_from_values(rows[0]) if rows else None
+            self._last = self._begun()
         except BaseException:
             self.close()
             raise
 
     def _guarded(self) -> AbstractContextManager[None]:
         return self._dialect.guarded(self._url, ERRORS)
+
+    def _begun(self) -> EpochRow | None:
+        """The last epoch, once its tables cannot be replaced any more: others of their names would be seen without their rows."""
+        for is_last in (False,) * TRIES + (True,):
+            tables = self._execute(DEFINITIONS)
+            self._connection.rollback()
+            try:
+                if names := [layout.name for layout in _layouts(self._dialect, tables)]:
+                    self._execute(holding(names))
+                rows = self._execute(LAST_EPOCH)
+                if self._execute(DEFINITIONS) == tables:
+                    return epoch_from_values(rows[0]) if rows else None
+            except BelvedereError as error:
+                if error.diagnostics[0].code != "B7014" or is_last:
+                    raise
+            self._connection.rollback()
+        raise fail(
+            "B7004", "the tables of the store are replaced again and again", hint="take the backup once the script rests"
+        )
 
     def _execute(self, text: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         with self._guarded():

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from belvedere.store.dialects.postgres_connect import ERRORS, connect
 from belvedere.store.dialects.postgres_rows import python_rows, selected
+from belvedere.store.dialects.postgres_settings import holding
 from belvedere.store.dialects.reader import PooledReader
 from belvedere.store.layout import Layout
 
@@ -33,6 +34,11 @@ class PostgresReader(PooledReader):
         with connection.cursor() as cursor:
             cursor.execute(sql, tuple(parameters) or None)
             return python_rows(cursor.fetch_arrow_table())
+
+    def hold(self, connection: Any, layouts: Sequence[Layout]) -> None:
+        """A table that takes another one's name meanwhile would be seen without its rows, which came after the snapshot."""
+        if names := [la.name for la in layouts if la.table.name]:
+            self.run(connection, holding(names), ())
 
     def flat(self, connection: Any, layout: Layout, where: str) -> Iterator[pa.RecordBatch]:
         with connection.cursor() as cursor:

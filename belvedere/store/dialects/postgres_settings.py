@@ -5,6 +5,8 @@ In: nothing. Out: statements, each a SELECT. And which encodings of a database a
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from belvedere.errors import fail
 from belvedere.store.dialects.dialect import literal
 from belvedere.store.dialects.faults import without_password
@@ -26,6 +28,11 @@ WHERE name IN ('idle_in_transaction_session_timeout', 'idle_session_timeout', 't
 """
 """The transaction of an epoch waits while the epoch is computed. Versions of Postgres know some of these timeouts."""
 ENCODING = "SELECT current_setting('server_encoding')"
+
+
+def holding(tables: Iterable[str]) -> str:
+    """The statement that keeps tables from being replaced until the transaction ends; it begins no snapshot."""
+    return f"LOCK TABLE {', '.join(tables)} IN ACCESS SHARE MODE"
 
 
 def refuse_encoding(encoding: str, url: str) -> None:

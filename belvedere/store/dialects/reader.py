@@ -140,18 +140,22 @@ class PooledReader(StatementReader):
     def make(self, connection: Any, sets: Sequence[KeptSet]) -> None:
         """Make sets that end with the transaction, outside of the store. Of a database for which none are printed: nothing."""
 
+    def hold(self, connection: Any, layouts: Sequence[Layout]) -> None:
+        """Keep tables from being replaced in the transaction that is open, before it sees a state of the database."""
+
     def rows_together(
         self, tables: Sequence[StoredTable], sets: Sequence[KeptSet] = (), streams: Sequence[tuple[StoredTable, Take]] = ()
     ) -> tuple[EpochRow | None, list[pa.Table]]:
         layouts = [Layout(self._dialect, table) for table in tables]
+        streamed = [Layout(self._dialect, table) for table, _ in streams]
 
         def read(connection: Any) -> tuple[list[tuple[Any, ...]], list[list[pa.RecordBatch]]]:
             self.run(connection, self._dialect.for_reads, ())
+            self.hold(connection, [*layouts, *streamed])
             last = self.run(connection, LAST_EPOCH, ())
             self.make(connection, sets)
             found = [list(self.flat(connection, layout, "")) for layout in layouts]
-            for table, take in streams:
-                layout = Layout(self._dialect, table)
+            for layout, (_, take) in zip(streamed, streams, strict=True):
                 batches = (layout.restore(b) for b in self.flat(connection, layout, ""))
                 take(pa.RecordBatchReader.from_batches(layout.arrow, batches))
             self.run(connection, "ROLLBACK", ())  # nothing was written but the sets
