@@ -1,7 +1,7 @@
-"""Clients that people have, as they come, against one script with all types: Apollo, urql, graphql-ws, codegen, postgrest-js, MCP.
+"""Clients that people have, as they come, against one script with all types: Apollo, urql, graphql-ws, codegen, gql, postgrest, MCP.
 
-Python says what is right. The clients of JavaScript are a node project with a lock file, run once by one process; the store is written by
-hand, so that no Spark is needed.
+Python says what is right. The clients of JavaScript are a node project with a lock file, those of Python have packages of held versions;
+each are run once by one process. The store is written by hand, so that no Spark is needed.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from belvedere.api.serving.processes import start_api
 from belvedere.compiler import compile_script
 from belvedere.store import EpochRow, StoredTable, open_store
 from tests.api.node_clients import install
+from tests.clients.python_clients import told_by_python
 
 SCRIPT = """
 /** What is sold. */
@@ -128,7 +129,7 @@ def plain(value: Any) -> Any:
 
 RIGHT = {"items": [item(r) for r in ITEMS]}
 ONE = {"itemsByKey": {"id": "2", "name": "bell"}}
-GROUPS = {
+GROUPS: dict[str, Any] = {
     "bids": [{"id": b["id"], "price": b["price"]} for b in BIDS],
     "bidsAggregate": [
         {"count": "2", "by": {"id": 1, "item": "1"}, "max": {"id": 1, "price": 4}},
@@ -178,6 +179,38 @@ def test_postgrest(told: dict[str, Any]) -> None:
         "related": [{"name": "anvil", "bids": [{"price": 3}, {"price": 4}]}],
         "posted": [{"id": "2"}, {"id": str(ODD)}],
         "got": [{"id": "2"}],
+    }
+
+
+@pytest.fixture(scope="module")
+def told_in_python(url: str) -> dict[str, Any]:
+    """What each client of Python was told."""
+    return told_by_python({"url": url, "query": QUERY, "by_key": BY_KEY, "aggregates": AGGREGATES})
+
+
+def test_gql(told_in_python: dict[str, Any]) -> None:
+    found = told_in_python["gql"]
+    assert "failed" not in found, found["failed"]
+    assert found["rows"] == RIGHT
+    assert found["one"] == {"itemsByKey": {"id": str(ODD), "name": "bell"}}
+    assert sorted(found["groups"]["bidsAggregate"], key=str) == sorted(GROUPS["bidsAggregate"], key=str)
+    assert "nothing" in found["unknown"]
+    assert "1_000" in found["refused"]
+    assert told_in_python["gql-ws"] == RIGHT
+
+
+def test_postgrest_of_python(told_in_python: dict[str, Any]) -> None:
+    assert told_in_python["postgrest"] == {
+        "list": [{"id": 2, "name": "bell", "sizes": None}, {"id": ODD, "name": "bell", "sizes": None}],
+        "single": {"id": ODD},
+        "maybe": None,
+        "any": [{"id": 2}],
+        "nulls": [{"id": 2}, {"id": ODD - 1}],
+        "counted": {"data": [{"id": 1}, {"id": 2}], "count": 4},
+        "related": [{"name": "anvil", "bids": [{"price": 3}, {"price": 4}]}],
+        "posted": [{"id": 2}, {"id": ODD}],
+        "got": [{"id": 2}],
+        "refused": "B8017",
     }
 
 
