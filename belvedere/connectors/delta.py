@@ -16,6 +16,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from belvedere.connectors.addresses import same_address
 from belvedere.connectors.connector import Outgoing
 from belvedere.connectors.fitted import Misfit, with_types
 from belvedere.errors import BelvedereError, fail
@@ -37,7 +38,7 @@ class DeltaOutlet:
     def __init__(self, outgoing: Outgoing):
         sink, options = outgoing.sink, outgoing.sink.options
         self.sink = sink.name
-        self.target, self.address = outgoing.target, place(sink, outgoing.target)
+        self.target, self.address = outgoing.target, address_of(sink, outgoing.target)
         self.storage = {str(k): str(v) for k, v in options.get("storage", {}).items()}
         self.application = f"belvedere-{outgoing.store}-{outgoing.name}"
         self.delta = _library()
@@ -167,6 +168,11 @@ def _library() -> Any:
 
 
 def place(sink: Sink, target: str) -> str:
+    """The table of an export, however its address is spelled. Raises B6241."""
+    return same_address(address_of(sink, target))
+
+
+def address_of(sink: Sink, target: str) -> str:
     """The address of the table of an export. Raises B6241."""
     name = str(sink.options.get("names", {}).get(target, target))
     base = sink.options.get("url") or (str(sink.path) if sink.path is not None else None)

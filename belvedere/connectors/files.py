@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
 
+from belvedere.connectors.addresses import same_address
 from belvedere.connectors.appended import GROWN, REPLACED, Watch, as_files, in_their_files
 from belvedere.connectors.connector import Arrived, Imported, OffsetRange, Sampled, SourcePart, Wanted
 from belvedere.connectors.file_names import name_below, place_of, recognised, renamed_below
@@ -311,7 +312,7 @@ def _check_unchanged(file: SourceFile, table: str, epoch: int, appends: bool) ->
 
 def place(sink: Sink, target: str) -> str:
     """The folder of an export: a file of it is named by its epoch alone."""
-    return str((sink.path or Path()) / target)
+    return same_address(str((sink.path or Path()) / target))
 
 
 def write(sink: Sink, target: str, epoch: int, pieces: Iterable[pa.Table]) -> None:

@@ -23,6 +23,7 @@ from urllib.request import HTTPRedirectHandler, Request, build_opener
 import numpy as np
 import pyarrow as pa
 
+from belvedere.connectors.addresses import same_address
 from belvedere.connectors.away import AwayError
 from belvedere.connectors.connector import Outgoing
 from belvedere.connectors.pace import MOST_EVENTS, Pace
@@ -198,7 +199,7 @@ def pause_of(text: str | None) -> float | None:
 
 def place(sink: Sink, target: str) -> str:
     """What a receiver tells events apart by."""
-    return f"{sink.options.get('url', '')} {target}"
+    return f"{same_address(str(sink.options.get('url', '')))} {target}"
 
 
 def open_outlet(outgoing: Outgoing) -> HttpOutlet:

@@ -18,10 +18,10 @@ def refused_targets(catalog: Catalog, sinks: Mapping[str, Sink]) -> Iterator[Dia
     """B6113 for each export to a place that an earlier one goes to."""
     known = {name.casefold(): sink for name, sink in sinks.items()}
     exports = [(e, known[e.sink.casefold()]) for e in catalog.exports if e.sink.casefold() in known]
-    counts = Counter(sink.connector for _, sink in exports)
+    counts = Counter(_kind(sink) for _, sink in exports)
     first: dict[tuple[str, ...], Export] = {}
     for export, sink in exports:
-        if counts[sink.connector] < 2:
+        if counts[_kind(sink)] < 2:
             continue
         for place in _places(export, sink):
             other = first.setdefault(place, export)
@@ -38,7 +38,12 @@ def _places(export: Export, sink: Sink) -> Iterator[tuple[str, ...]]:
     except BelvedereError:  # what is wrong with the sink is told by the run
         return
     if found is not None:
-        yield sink.connector, found
+        yield _kind(sink), found
+
+
+def _kind(sink: Sink) -> str:
+    """What its places are: a folder of files is none of a table of Delta too."""
+    return "folder" if sink.connector in ("files", "delta") else sink.connector
 
 
 def _refusal(export: Export, other: Export, catalog: Catalog) -> Diagnostic:

@@ -180,6 +180,38 @@ def test_two_exports_to_one_place_are_refused(tmp_path: Path, connector: str, op
     assert compile_script(script, project=ProjectSettings(tmp_path, sinks=sinks)).ok
 
 
+@pytest.mark.parametrize(
+    ("one", "two"),
+    [
+        (("files", "out", {}), ("files", "other/../out/.", {})),
+        (("files", "out", {}), ("files", "link", {})),
+        (("delta", "out", {}), ("delta", None, {"url": "file://{folder}//out/"})),
+        (("delta", "out", {}), ("files", "out", {})),
+        (("delta", None, {"url": "s3://b/out"}), ("delta", None, {"url": "s3://b/out//"})),
+        (("http", None, {"url": "http://Host:80"}), ("http", None, {"url": "HTTP://host/"})),
+        (("http", None, {"url": "https://host/a?b=1"}), ("http", None, {"url": "https://HOST:443/a/?b=1"})),
+        (
+            ("postgres", None, {"url": "postgresql://me:x@Host/d"}),
+            ("postgres", None, {"url": "postgres://you@host:5432/d?connect_timeout=5", "schema": "public"}),
+        ),
+        (("postgres", None, {"url": "postgresql:///d?host=/tmp"}), ("postgres", None, {"url": "postgresql://%2Ftmp/d"})),
+    ],
+)
+def test_one_place_in_two_spellings_is_one(tmp_path: Path, one: Any, two: Any) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "out")
+
+    def compiled(*given: tuple[str, str | None, dict[str, str]]) -> Any:
+        sinks = {}
+        for name, (connector, path, texts) in zip(("one", "two"), given, strict=True):
+            options = {k: v.format(folder=tmp_path) for k, v in texts.items()}
+            sinks[name] = Sink(name, connector, None if path is None else tmp_path / path, options=options)
+        project = ProjectSettings(tmp_path, sinks=sinks)
+        return compile_script(TWO + "EXPORT V TO one.A;\nEXPORT W TO two.A;\n", project=project)
+
+    assert [d.code for d in compiled(one, two).diagnostics] == ["B6113"]
+
+
 @pytest.mark.parametrize("connector", ["kafka", "console"])
 def test_what_exports_may_share(tmp_path: Path, connector: str) -> None:
     project = ProjectSettings(tmp_path, sinks={"out": Sink("out", connector)})

@@ -17,6 +17,7 @@ from typing import Any
 import psycopg
 import pyarrow as pa
 from psycopg import sql
+from psycopg.conninfo import conninfo_to_dict
 
 from belvedere.connectors.connector import Outgoing
 from belvedere.connectors.lost import lost_events
@@ -191,7 +192,14 @@ def table_of(sink: Sink, target: str) -> tuple[str, str]:
 
 def place(sink: Sink, target: str) -> str:
     """The table of an export, and its database."""
-    return " ".join((str(sink.options.get("url", "")), *table_of(sink, target)))
+    url = str(sink.options.get("url", ""))
+    try:
+        given = conninfo_to_dict(url)
+    except psycopg.Error:  # the run tells what is wrong with it
+        return " ".join((url, *table_of(sink, target)))
+    host = str(given.get("hostaddr") or given.get("host") or "").lower()
+    database = given.get("dbname") or given.get("user") or ""
+    return " ".join((host, str(given.get("port") or 5432), str(database), *table_of(sink, target)))
 
 
 def _first(error: Exception) -> str:

@@ -1,0 +1,28 @@
+"""Addresses that are spelled in several ways: which are one.
+
+In: a path, or a URL. Out: a text that is the same for all spellings. Nobody is asked, so two names of a host are two hosts.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from urllib.parse import unquote, urlsplit
+
+_PORTS = {"http": 80, "https": 443}
+
+
+def same_address(text: str) -> str:
+    """One spelling of an address: links and `..` followed, no double slashes, hosts and schemes in small letters, no usual port."""
+    if "://" not in text:
+        return os.path.realpath(text)
+    try:
+        parts = urlsplit(text)
+        port = parts.port
+    except ValueError:  # it is none, which the run tells
+        return text
+    if parts.scheme == "file":
+        return os.path.realpath(unquote(parts.path))
+    where = (parts.hostname or "") + (f":{port}" if port not in (None, _PORTS.get(parts.scheme)) else "")
+    path = re.sub("/+", "/", parts.path).rstrip("/")
+    return f"{parts.scheme}://{where}{path}" + (f"?{parts.query}" if parts.query else "")
