@@ -21,6 +21,8 @@ from belvedere.settings import load_project
 ODD = {
     "view": pa.array(["a", None], pa.string_view()),
     "bytes": pa.array([b"\xff", None], pa.binary_view()),
+    "large": pa.array([["x", "ü"], None], pa.large_list(pa.large_string())),
+    "raw": pa.array([b"\xff", None], pa.large_binary()),
     "views": pa.array([["x"], None], pa.list_(pa.string_view())),
     "wide": pa.array([Decimal(10) ** 45, Decimal(2)], pa.decimal256(50, 2)),
     "narrow": pa.array([Decimal("1.5"), None], pa.decimal256(20, 2)),
@@ -34,6 +36,8 @@ ODD = {
 PLAIN = {
     "view": "a",
     "bytes": b"\xff",
+    "large": ["x", "ü"],
+    "raw": b"\xff",
     "views": ["x"],
     "wide": f"1{'0' * 45}.00",
     "narrow": Decimal("1.50"),

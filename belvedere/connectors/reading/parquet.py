@@ -32,6 +32,8 @@ _PLAIN = {
     pa.uint32(): pa.int64(),
     pa.uint64(): pa.decimal128(20, 0),
     pa.float16(): pa.float32(),
+    pa.large_string(): pa.string(),
+    pa.large_binary(): pa.binary(),
     pa.string_view(): pa.string(),
     pa.binary_view(): pa.binary(),
     pa.date64(): pa.date32(),
