@@ -152,10 +152,11 @@ class Model:
 
 def model_of(catalog: Catalog) -> Model:
     """The API's view of a catalog."""
-    types, fields = Namespace(RESERVED_TYPES), Namespace()
+    types, fields, words = Namespace(RESERVED_TYPES, folded=True), Namespace(), Namespace(RESERVED_TYPES)
     ids = [i for i in (*catalog.inputs, *catalog.views, *catalog.subscriptions) if _is_shown(catalog, i)]
     names = {i: types.claim(_type_name(catalog, i)) for i in ids}
-    roots = {i: "" if i in catalog.unlisted else fields.claim(first_lower(names[i])) for i in ids}
+    plain = {i: words.claim(_type_name(catalog, i)) for i in ids}
+    roots = {i: "" if i in catalog.unlisted else fields.claim(first_lower(plain[i])) for i in ids}
     templates = {n: fields.claim(first_lower(graphql_name(n))) for n in catalog.templates if not n.startswith("_")}
     entities = {i: _entity(catalog, i, names[i], roots[i], fields, types) for i in ids}
     omitted: list[Diagnostic] = []

@@ -30,19 +30,23 @@ def first_lower(name: str) -> str:
 
 
 class Namespace:
-    """Names that must differ from each other: the second to ask for a name gets `name_2`."""
+    """Names that must differ from each other: the second to ask for a name gets `name_2`.
 
-    def __init__(self, taken: Iterable[str] = ()):
-        self._taken = set(taken)
+    `folded`: by more than the size of letters. Those who make classes of types give them large ones.
+    """
+
+    def __init__(self, taken: Iterable[str] = (), folded: bool = False):
+        self._key = str.casefold if folded else str
+        self._taken = {self._key(name) for name in taken}
 
     def claim(self, wanted: str) -> str:
         """The wanted name, or the first free one with a number behind it."""
         name, number = wanted, 1
-        while name in self._taken:
+        while name in self:
             number += 1
             name = f"{wanted}_{number}"
-        self._taken.add(name)
+        self._taken.add(self._key(name))
         return name
 
     def __contains__(self, name: str) -> bool:
-        return name in self._taken
+        return self._key(name) in self._taken
