@@ -71,14 +71,17 @@ class Database:
     def connect(self) -> None:
         self.connection = psycopg.connect(self.server.url, autocommit=True)
 
-    def do(self, *statements: str) -> None:
-        """Statements; one that the database refuses does nothing."""
+    def do(self, *statements: str) -> bool:
+        """Statements; one that the database refuses does nothing. Whether it has refused none."""
+        refused = 0
         for statement in statements:
             try:
-                self.connection.execute("SET lock_timeout = '1s'")
+                self.connection.execute("SET lock_timeout = '100ms'")
                 self.connection.execute(statement)  # type: ignore[arg-type]
             except psycopg.Error:
                 self.connection.rollback()
+                refused += 1
+        return not refused
 
     def partition(self, day: int) -> tuple[str, ...]:
         made = f"CREATE TABLE IF NOT EXISTS parted_{day} PARTITION OF parted FOR VALUES FROM ({day}) TO ({day + 1})"

@@ -39,8 +39,8 @@ class Walk(RuleBasedStateMachine):
         self.db = Database(Path(folder))
         self.open.callback(self.db.close)
 
-    def do(self, *statements: str) -> None:
-        self.db.do(*statements)
+    def do(self, *statements: str) -> bool:
+        return self.db.do(*statements)
 
     def name(self, column: str, table: str = "Plain") -> str:
         return self.db.names[table][column]
@@ -150,9 +150,9 @@ class Walk(RuleBasedStateMachine):
     def rename_a_column(self, table: str) -> None:
         column = "b" if table == "Plain" else "t"
         self.db.others += 1
-        if self.db.mirror.epochs:
-            self.do(f"ALTER TABLE {table} RENAME {self.name(column, table)} TO other_{self.db.others}")
-            self.db.names[table][column] = f"other_{self.db.others}"
+        to = f"other_{self.db.others}"
+        if self.db.mirror.epochs and self.do(f"ALTER TABLE {table} RENAME {self.name(column, table)} TO {to}"):
+            self.db.names[table][column] = to
 
     @rule(id_=NUMBERS)
     def swap_names_for_a_while(self, id_: int) -> None:
@@ -167,8 +167,9 @@ class Walk(RuleBasedStateMachine):
 
     @rule()
     def make_the_table_anew(self) -> None:
-        self.do("DROP TABLE plain", *PLAIN, "ALTER PUBLICATION belvedere ADD TABLE plain")
-        self.db.names["Plain"] = {c: c for c in COLUMNS["Plain"]}
+        if self.do("DROP TABLE plain"):
+            self.do(*PLAIN, "ALTER PUBLICATION belvedere ADD TABLE plain")
+            self.db.names["Plain"] = {c: c for c in COLUMNS["Plain"]}
 
     @rule(table=TABLES)
     def rename_the_table_for_a_while(self, table: str) -> None:
@@ -198,8 +199,8 @@ class Walk(RuleBasedStateMachine):
     def rename_a_label(self, number: int) -> None:
         self.db.others += 1
         label = f"mood_{self.db.others}"
-        self.do(f"ALTER TYPE mood RENAME VALUE '{self.db.labels[number]}' TO '{label}'")
-        self.db.labels[number] = label
+        if self.do(f"ALTER TYPE mood RENAME VALUE '{self.db.labels[number]}' TO '{label}'"):
+            self.db.labels[number] = label
 
     @rule()
     def add_a_label(self) -> None:
