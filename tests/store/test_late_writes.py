@@ -58,10 +58,14 @@ def test_no_transaction_is_open_before_the_first_change(postgres_url: str, other
         assert store.last_epoch() is not None
         transaction.count("Counts")
         assert other.execute(IDLE).fetchone() == (0,)
+        unread = transaction.lookup("Counts", None)
+        assert unread.read_next_batch().num_rows
+        store.set_document("beside", "the rows that are read, and part of the epoch")
         transaction.apply("Counts", delta([(row("a"), -1)]))
         assert other.execute(IDLE).fetchone() == (1,)
         assert stored(transaction).keys() == {"b"}
         transaction.commit(epoch(2))
+        assert store.document("beside") is not None
         store.begin().rollback()
         assert other.execute(IDLE).fetchone() == (0,)
 

@@ -80,6 +80,7 @@ class EpochTransaction:
     def open(self) -> None:
         """Begin it in the database, where that is not done: with the first change of a late one."""
         if not self.is_begun:
+            self._stop_reading()  # which ends the transaction of rows that are read alone
             self._session.begin()
             self.is_begun = True
 
