@@ -66,6 +66,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update", action="store_true", help="write golden files again")
 
 
+@pytest.fixture(autouse=True)
+def _stores_beside(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Away from the day's runs each restart of a Workbench has a copy of its store beside it, which was opened meanwhile."""
+    if not depth.quick:
+        from belvedere import Workbench  # which imports Spark
+        from tests.restarts import restart_beside
+
+        plainly = Workbench.restart
+        monkeypatch.setattr(Workbench, "restart", lambda wb: restart_beside(wb, plainly))
+
+
 @pytest.hookimpl(tryfirst=True)  # before those that are not selected are taken out
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     note_smoke_tests(config, items)

@@ -5,6 +5,7 @@ In: a Workbench. Out: the same, open again. A store on a server is opened again 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import closing
 from itertools import count
 from pathlib import Path
@@ -33,6 +34,26 @@ def restart(wb: Workbench, turn: int) -> None:
         _restored(file, after)
     wb._report = None
     wb._open(f"sqlite:///{after}")
+
+
+def restart_beside(wb: Workbench, plainly: Callable[[Workbench], None]) -> None:
+    """Restart, after a copy of the store was restored beside it, opened and closed: what is of the one is not of the other."""
+    file = file_of(wb.store.url)
+    if file is None or wb.store.last_epoch() is None:
+        plainly(wb)
+        return
+    url = wb.store.url
+    wb.engine.close()
+    wb.store.close()
+    copy = file.with_suffix(f".copy{next(_NUMBERS)}")
+    _restored(file, copy)
+    for one in (f"sqlite:///{copy}", url):
+        wb._report = None
+        wb._open(one)
+        if one != url:
+            wb.engine.close()
+            wb.store.close()
+    copy.unlink()
 
 
 def _restored(file: Path, after: Path) -> None:

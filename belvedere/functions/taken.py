@@ -66,10 +66,10 @@ _FORMS: Mapping[str, str] = {
         "tuple_difference_theta_integer tuple_sketch_estimate_double tuple_sketch_estimate_integer "
         "tuple_sketch_theta_double tuple_sketch_theta_integer"
     ),
-    "c": "cardinality size",
+    "c": "array_size cardinality size",
     "k": "collect_set decode equal_null hash nullif xxhash64",
     "l": (
-        "array_size array_except array_intersect array_union arrays_overlap map_from_arrays vector_cosine_similarity "
+        "array_except array_intersect array_union arrays_overlap map_from_arrays vector_cosine_similarity "
         "vector_inner_product vector_l2_distance"
     ),
     "m": "map_concat",

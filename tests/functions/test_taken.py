@@ -28,9 +28,16 @@ FITTING = {
     "m": "m",
     "c": "m",
     "s": "r",
+    "d": "id",
+    "w": "id",
+    "v": "id",
+    "j": "id",
+    "z": "s",
+    "q": "a",
     ".": "s",
 }
 OTHER = {"t": "id", "i": "ts", "x": "id", "k": "m", "a": "m", "n": "ts", "b": "id", "l": "s", "m": "s", "c": "s", "s": "id"}
+OTHER |= {"d": "ts", "w": "s", "v": "s", "j": "s", "z": "id", "q": "m"}
 """A column that fits a class of types, and one that does not."""
 
 
@@ -38,7 +45,7 @@ OTHER = {"t": "id", "i": "ts", "x": "id", "k": "m", "a": "m", "n": "ts", "b": "i
     ("call", "types"),
     [
         ("CAST(luhn_check(a) AS BOOLEAN)", "ARRAY<INT>"),
-        ("CAST(xpath_int(s, m) AS INT)", "STRING, MAP<STRING, INT>"),
+        ("CAST(parse_url(s, m) AS INT)", "STRING, MAP<STRING, INT>"),
         ("CAST(bitmap_bit_position(ts) AS INT)", "TIMESTAMP"),
         ("CAST(vector_norm(s) AS DOUBLE)", "STRING"),
         ("CAST(is_valid_variant(m) AS BOOLEAN)", "MAP<STRING, INT>"),
