@@ -27,7 +27,8 @@ class SparkSqlGenerator(SparkGenerator):
             self.func(e.meta[WRITTEN], e.expression) if WRITTEN in e.meta else self.function_fallback_sql(e)
         ),
         exp.BitwiseLeftShift: lambda self, e: self.binary(e, "<<"),
-        exp.BitwiseRightShift: lambda self, e: self.binary(e, ">>"),
+        # behind array(...), map(...) or struct(...) Spark's parser takes `>>` for the ends of two types
+        exp.BitwiseRightShift: lambda self, e: self.func("SHIFTRIGHT", e.this, e.expression),
     }
 
     def preprocess(self, expression: exp.Expr) -> exp.Expr:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import product
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
+from sqlglot import exp
 
 from belvedere.lang.statements.parse import parse_script
 from belvedere.lang.statements.tree import DefineView
-from belvedere.spark_sql.dialect import SparkSql
+from belvedere.spark_sql.dialect import SparkSql, SparkSqlGenerator
 from tests.depth import at_night
 
 BINARY = "= <> < <= > >= <=> | ^ & << >> + - || * / % DIV AND OR".split()
@@ -64,13 +65,23 @@ def triples() -> list[str]:
     return [f"a {one} b {two} c {three} d" for one, two, three in product(FEW, repeat=3)]
 
 
-def printed(texts: Sequence[str]) -> list[str]:
+class WithShifts(SparkSql):
+    """Prints `>>` where Spark is given a call, which its parser makes another tree of."""
+
+    class Generator(SparkSqlGenerator):
+        TRANSFORMS: ClassVar[dict[Any, Any]] = {
+            **SparkSqlGenerator.TRANSFORMS,
+            exp.BitwiseRightShift: lambda self, e: self.binary(e, ">>"),
+        }
+
+
+def printed(texts: Sequence[str], dialect: type[SparkSql] = SparkSql) -> list[str]:
     """What Spark is given for each text."""
     items = ", ".join(f"{text} AS x{n}" for n, text in enumerate(texts))
     script = parse_script(f"V := SELECT {items} FROM t;", "operators.sqrl")
     view = script.statements[0]
     assert isinstance(view, DefineView)
-    return [item.this.sql(dialect=SparkSql) for item in view.query.expressions]
+    return [item.this.sql(dialect=dialect) for item in view.query.expressions]
 
 
 @pytest.fixture(scope="module")
@@ -81,7 +92,7 @@ def grammar(spark: Any) -> Any:
 
 def differing(grammar: Any, texts: Sequence[str]) -> list[str]:
     """The texts that Spark reads otherwise than what is printed of them."""
-    ours = printed(texts)
+    ours = printed(texts, WithShifts)
     if grammar.parseExpression(f"array({', '.join(texts)})").equals(grammar.parseExpression(f"array({', '.join(ours)})")):
         return []
     one = grammar.parseExpression
@@ -103,10 +114,20 @@ def test_triples_of_operators_group_as_in_spark(grammar: Any, part: int) -> None
 
 @pytest.mark.spark
 def test_unsigned_shifts_are_calls_at_the_level_of_shifts(grammar: Any) -> None:
-    assert printed(["a + b >>> c & d", "a >>> b >> c"]) == ["SHIFTRIGHTUNSIGNED(a + b, c) & d", "SHIFTRIGHTUNSIGNED(a, b) >> c"]
+    assert printed(["a + b >>> c & d", "a >>> b >> c"]) == [
+        "SHIFTRIGHTUNSIGNED(a + b, c) & d",
+        "SHIFTRIGHT(SHIFTRIGHTUNSIGNED(a, b), c)",
+    ]
     texts = grammar.parseExpression("a + b >>> c & d").toString(), grammar.parseExpression("a >>> b >> c").toString()
     assert printed(["shiftleft(a | b, c) & d"]) == ["(a | b) << c & d"]
     assert texts == ("((('a + 'b) >>> 'c) & 'd)", "(('a >>> 'b) >> 'c)")
+
+
+@pytest.mark.spark
+def test_shifts_stand_behind_arrays_maps_and_structs(grammar: Any) -> None:
+    """Spark's parser reads `>>` behind `array(` as the ends of two types."""
+    for before in ("array(a)", "map(a, b)", "struct(a)"):
+        grammar.parsePlan(f"SELECT {', '.join(printed([before, 'a >> b', 'a >>> b', 'a << b']))} FROM t")
 
 
 CHAINED = (

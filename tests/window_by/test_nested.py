@@ -180,12 +180,16 @@ AROUND = {
     "Members": f"FROM R AS r SELECT r.k, (FROM r.tags AS t GROUP BY t.at AS at GROUP AS q {APART} SELECT VALUE LEN(w)) AS x",
     "Related": "FROM R AS r SELECT r.k, (FROM S AS y WHERE y.k = r.k GROUP BY y.v AS v LET c = COUNT(*) WINDOW BY w ORDER BY v TYPE "
     "TUMBLING START AS s END AS e NEXT AS n WHEN n.c > e.c SELECT s.v AS v, LEN(w) AS n) AS x",
+    "Within": "FROM R AS r SELECT r.k, (FROM S AS y WHERE y.k = r.k GROUP BY y.v AS v GROUP AS q SELECT v, (FROM q AS z WINDOW BY w "
+    "ORDER BY z.y.id TYPE TUMBLING START AS s SELECT VALUE s.y.id) AS ids ORDER BY v) AS x",
     "Unioned": f"FROM R AS r SELECT r.k, (FROM r.vs AS v AT i {EACH} SELECT VALUE LEN(w) UNION ALL FROM r.vs AS y SELECT VALUE y) AS x",
     "Ordered": f"FROM R AS r SELECT r.k, (FROM r.vs AS v AT i {EACH} SELECT s.v AS v UNION ALL FROM r.vs AS v AT i {EACH} SELECT LEN(w) "
     "AS v ORDER BY v DESC LIMIT 2) AS x",
     "Named": "FROM R AS r SELECT r.k, (WITH z AS (FROM r.tags AS y WHERE y.at > 1 SELECT y.at, y.name) FROM z AS v WINDOW BY w ORDER BY "
     "v.at, v.name TYPE TUMBLING START AS s SELECT VALUE s.at) AS x",
     "Twice": f"FROM R AS r SELECT r.k, (WITH z AS (FROM r.vs AS v AT i {EACH} SELECT VALUE LEN(w)) FROM z AS y SELECT VALUE y + r.k) AS x",
+    "Over": f"FROM R AS r SELECT r.k, (FROM (FROM r.vs AS v AT i {EACH} SELECT s.v AS v, LEN(w) AS n) AS q GROUP BY q.n AS n "
+    "SELECT n, COUNT(*) AS c, SUM(q.v) AS total ORDER BY n) AS x",
 }
 
 
@@ -222,6 +226,3 @@ def test_what_windows_within_expressions_cannot_be_told() -> None:
     for given, code in ((" AT i", ""), "B3622"), (("", " LIMIT LEN([1])"), "B3624"):
         compiled = compile_script(f"{WITHIN}V := FROM R AS r SELECT r.k, {inner.format(*given)} AS n;")
         assert [d.code for d in compiled.diagnostics if d.severity == "error"] == [code], given
-    over = f"(FROM (FROM r.vs AS v AT i {EACH} SELECT LEN(w) AS n) AS q GROUP BY q.n AS n SELECT n, COUNT(*) AS c)"
-    compiled = compile_script(f"{WITHIN}V := FROM R AS r SELECT r.k, {over} AS n;")
-    assert [d.code for d in compiled.diagnostics if d.severity == "error"] == ["B3624"]

@@ -94,8 +94,6 @@ class QueryLowering(TupleLowering):
 
     def block(self, block: Block, tables: Tables, around: Bindings | None = None) -> Result:
         """A block's results."""
-        if around is not None and block.group is not None and block.window is None:
-            raise Untranslatable("GROUP BY over WINDOW BY in a query within an expression")
         bindings = self.sources(block.sources, tables, around)
         bindings = self.lets(bindings, block.lets, tables)
         if block.where is not None:
