@@ -16,8 +16,8 @@ from belvedere.spark.analysis import analyze
 pytestmark = pytest.mark.spark
 
 TABLE = "CREATE TABLE T (k INT PRIMARY KEY, x INT, s STRING, m MAP<STRING, INT>, t TIMESTAMP);\n"
-BAD = "xpath_string(s, s)"
-"""Spark alone knows that the path must be a constant."""
+BAD = "schema_of_json(s)"
+"""Spark alone knows that the text must be a constant."""
 KEPT = f"CAST({BAD} AS STRING)"
 REFUSED = (
     f"SELECT k, upper(s) AS u, concat(s, lower({KEPT})) AS n FROM T",
