@@ -28,7 +28,7 @@ from belvedere.functions.types import quote, type_text
 from belvedere.instants import microseconds
 from belvedere.pieces import in_pieces
 from belvedere.schema import INGEST_TIME, KEY, PLACE, ROWTIME, TIMESTAMP, UID, WEIGHT
-from belvedere.time.arrival import NO_TIMES, ArrivalTimes
+from belvedere.time.arrival import NO_TIMES, ArrivalTimes, at_once
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -123,7 +123,7 @@ def stamp(arrivals: pa.Table, table: Input, first_uid: int, clock: datetime, tim
     size = arrivals.num_rows
     made: dict[str, pa.Array] = {
         UID: pa.array(np.arange(first_uid, first_uid + size), pa.int64()),
-        INGEST_TIME: pa.array(np.full(size, microseconds(clock))).cast(TIMESTAMP) if times is None else times,
+        INGEST_TIME: at_once(microseconds(clock), size) if times is None else times,
         WEIGHT: pa.array(np.ones(size), pa.int64()),
     }
     made[ROWTIME] = made[INGEST_TIME]

@@ -120,7 +120,7 @@ def next_choice(operators: Mapping[str, Operator], today: Collection[str]) -> Ch
 
 
 def _groups(operators: Mapping[str, Operator]) -> Iterable[dict[str, Operator]]:
-    import networkx as nx
+    import networkx as nx  # as in `cheapest`
 
     graph = nx.Graph()
     graph.add_nodes_from(operators)

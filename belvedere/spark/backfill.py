@@ -15,7 +15,6 @@ from heapq import merge
 from itertools import chain
 from typing import cast
 
-import numpy as np
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
@@ -35,6 +34,7 @@ from belvedere.instants import microseconds
 from belvedere.pieces import in_pieces
 from belvedere.rules.running import DOCUMENT
 from belvedere.settings import ProjectSettings
+from belvedere.spark.sifting import without
 from belvedere.spark.sources import conformed
 from belvedere.store.protocol import Store
 from belvedere.time.arrival import NO_TIMES, ArrivalTimes
@@ -185,14 +185,13 @@ class _InputBefore:
     def _add(self, rows: pa.Table | Rows, past: PastSpan, excluded: Sequence[int], times: ArrivalTimes) -> int:
         batches = rows.batches() if isinstance(rows, Rows) else rows.to_batches()
         count, before = 0, self._read
+        times = times.without([n - before for n in excluded if before <= n < before + len(times)])
         for piece in in_pieces(batches, self._chunk, rows.schema):
             self._read += piece.num_rows
             bad = [n + piece.num_rows - self._read for n in excluded if self._read - piece.num_rows <= n < self._read]
             self._refused += len(bad)
-            arrived = times.of_rows(self._read - piece.num_rows - before, piece.num_rows) if times else None
-            kept = pa.array(np.setdiff1d(np.arange(piece.num_rows), bad))
-            taken = piece.take(kept) if bad else piece
-            arrived = arrived.take(kept) if bad and arrived is not None else arrived
+            taken = without(piece, bad) if bad else piece
+            arrived = times.of_rows(count, taken.num_rows) if times else None
             stamped = stamp(taken.combine_chunks(), self.table, past.first_uid + self._used, past.clock, arrived)
             self._rows.add(stamped.cast(self._rows.schema))
             self._used += stamped.num_rows

@@ -95,10 +95,8 @@ def archive_in(folder: Path) -> Path | None:
     Java takes an archive only for jars of the time and size that it was written from: an environment made again has a path of its own."""
     home = find_java()
     release = (home / "release").read_text(errors="replace") if (home / "release").is_file() else ""
-    jars = [
-        (str(jar), jar.stat().st_mtime_ns, jar.stat().st_size)
-        for jar in sorted(Path(pyspark.__file__).parent.glob("jars/*.jar"))
-    ]
+    found = [(str(jar), jar.stat()) for jar in sorted(Path(pyspark.__file__).parent.glob("jars/*.jar"))]
+    jars = [(jar, stat.st_mtime_ns, stat.st_size) for jar, stat in found]
     name = hashlib.sha256(f"{home}\n{release}\n{pyspark.__version__}\n{jars}".encode()).hexdigest()[:16]
     path = folder.resolve() / f"spark-{name}.jsa"
     return None if any(c.isspace() or c in "\"'\\" for c in str(path)) else path

@@ -181,13 +181,13 @@ class Sources:
             arrived[id_] = read_span(self.feeds[id_], self.catalog.inputs[id_], spark, span)
         read = {i: a.rows for i, a in arrived.items() if isinstance(a.rows, DataFrame) or a.rows.num_rows or a.marks}
         marks, producers = ({i: a.marks for i, a in arrived.items()}, {i: a.producers for i, a in arrived.items()})
-        earliest_ = {i: earliest(self.catalog.inputs[i], since, now) for i, a in arrived.items() if a.times}
-        times = {i: arrived[i].times.within(least, microseconds(now)) for i, least in earliest_.items()}
+        least = {i: earliest(self.catalog.inputs[i], since, now) for i, a in arrived.items() if a.times}
+        times = {i: arrived[i].times.within(clock, microseconds(now)) for i, clock in least.items()}
         used, clocks, times = judge(self.catalog, new.waiting.clocks, read, now, marks, producers, times)
         used = {i: rows for i, rows in used.items() if isinstance(rows, DataFrame) or rows.num_rows}
         for id_, taken in arrived.items():
             clocks = clocks.counted(id_, taken.refused, malformed=taken.refused) if taken.refused else clocks
-        spans = tuple(self._spans(new, arrived, used, earliest_))
+        spans = tuple(self._spans(new, arrived, used, least))
         return EpochInput(new, arrived, used | new.waiting.arrivals(self.catalog), clocks, spans, times=times)
 
     def _spans(

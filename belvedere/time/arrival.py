@@ -76,6 +76,11 @@ class ArrivalTimes:
 NO_TIMES = ArrivalTimes.of()
 
 
+def at_once(now: int, count: int) -> pa.Array:
+    """One clock, in microseconds, as the time of so many rows."""
+    return pa.array(np.full(count, now), pa.int64()).cast(TIMESTAMP)
+
+
 def earliest(table: Input, since: datetime | None, clock: datetime) -> int:
     """The least clock, in microseconds, at which rows may have arrived that an epoch takes in: that of the epoch before (`since`).
 
@@ -89,8 +94,7 @@ def earliest(table: Input, since: datetime | None, clock: datetime) -> int:
 def with_arrival(table: Input, rows: pa.Table, now: int) -> pa.Table:
     """The rows with what they were not given: the clock at arrival in microseconds (`rowtime`, 'timestamp'), a UUID each ('uuid')."""
     for name in arrival_times(table):
-        arrival = pa.array(np.full(rows.num_rows, now), pa.int64()).cast(TIMESTAMP)
-        rows = _filled(rows, name, arrival)
+        rows = _filled(rows, name, at_once(now, rows.num_rows))
     for name, found in table.metadata.items():
         if found.kind is MetadataKind.UUID:
             rows = _filled(rows, name, pa.array(identities(rows.num_rows), pa.string()))
@@ -99,9 +103,8 @@ def with_arrival(table: Input, rows: pa.Table, now: int) -> pa.Table:
 
 def with_place(rows: pa.Table, now: int, first: int) -> pa.Table:
     """The rows with the clock at their arrival in microseconds (`_ingest_time`) and their places (`PLACE`), which begin with `first`."""
-    times = pa.array(np.full(rows.num_rows, now), pa.int64()).cast(TIMESTAMP)
     places = pa.array(np.arange(first, first + rows.num_rows), pa.int64())
-    return rows.append_column(INGEST_TIME, times).append_column(PLACE, places)
+    return rows.append_column(INGEST_TIME, at_once(now, rows.num_rows)).append_column(PLACE, places)
 
 
 def arrival_times(table: Input) -> list[str]:
