@@ -6,20 +6,20 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from belvedere.errors import BelvedereError as BelvedereError
-    from belvedere.frame_windows import window_by as window_by
-    from belvedere.functions.own import function as function
-    from belvedere.queries import sql as sql
-    from belvedere.tracing import trace_epochs as trace_epochs
-    from belvedere.workbench import Workbench as Workbench
+    from belvedere.functions.project_functions import function as function
+    from belvedere.process.tracing import trace_epochs as trace_epochs
+    from belvedere.queries.frame_windows import window_by as window_by
+    from belvedere.queries.single_query import sql as sql
+    from belvedere.workbench.workbench import Workbench as Workbench
 
 # loaded at first use: pyspark is slow to import
 _LAZY = {
     "BelvedereError": "belvedere.errors",
-    "function": "belvedere.functions.own",
-    "sql": "belvedere.queries",
-    "trace_epochs": "belvedere.tracing",
-    "window_by": "belvedere.frame_windows",
-    "Workbench": "belvedere.workbench",
+    "function": "belvedere.functions.project_functions",
+    "sql": "belvedere.queries.single_query",
+    "trace_epochs": "belvedere.process.tracing",
+    "window_by": "belvedere.queries.frame_windows",
+    "Workbench": "belvedere.workbench.workbench",
 }
 
 

@@ -14,8 +14,8 @@ import typer
 from typer.core import TyperGroup
 from typer.main import get_command
 
-from belvedere.commands.profile_option import with_profile
 from belvedere.errors import BelvedereError
+from belvedere.terminal.profile_option import with_profile
 
 # typer brings its own copy of click or uses the installed one, by version: its exceptions are those of BadParameter's family.
 CommandLineError: Any = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
@@ -112,7 +112,7 @@ def run(arguments: list[str] | None = None) -> int:
     except (typer.Abort, KeyboardInterrupt):
         return 130
     except BelvedereError as error:
-        from belvedere.commands.output import show
+        from belvedere.terminal.output import show
 
         show(error.diagnostics, {}, stream=sys.stderr)
         return 1

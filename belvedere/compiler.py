@@ -12,17 +12,17 @@ from pathlib import Path
 
 from sqlglot import exp
 
-from belvedere.catalog import Catalog, Grant, OnError, Placement, Relationship, View, equal_as_they_are, shown_names
+from belvedere.catalog.catalog import Catalog, Grant, OnError, Placement, Relationship, View, equal_as_they_are, shown_names
+from belvedere.connectors.exporting.export_targets import refused_targets
 from belvedere.connectors.registry import SourceTables
-from belvedere.connectors.targets import refused_targets
 from belvedere.errors import BelvedereError, Diagnostic, Severity
-from belvedere.lang.lower import lower_script
-from belvedere.lang.progress import Progress
-from belvedere.lang.statements.parse import parse_script
-from belvedere.plan.forgive import forgive
-from belvedere.plan.time_nodes import InOrder
+from belvedere.lang.statements.lower import lower_script
+from belvedere.lang.statements.progress import Progress
+from belvedere.plan.operators.time_nodes import InOrder
+from belvedere.plan.rewrites.null_on_error import forgive
+from belvedere.project.settings import ProjectSettings, load_project
 from belvedere.schema import Schema
-from belvedere.settings import ProjectSettings, load_project
+from belvedere.syntax.parse import parse_script
 
 sys.setrecursionlimit(max(sys.getrecursionlimit(), 5_000))
 """Trees are walked by recursion, here and where a plan runs: a sum of five hundred terms is five hundred levels deep. Beyond it B1015."""
@@ -80,7 +80,7 @@ def with_functions(project: ProjectSettings | None) -> tuple[ProjectSettings | N
     """The project with the functions of its module, and what is wrong with them."""
     if project is None or project.module is None:
         return project, ()
-    from belvedere.functions.own_module import read_functions  # loaded by the few projects that have such functions
+    from belvedere.functions.project_module import read_functions  # loaded by the few projects that have such functions
 
     functions, found = read_functions(project.module, project.module_place)
     return replace(project, functions=functions), found
@@ -114,7 +114,7 @@ def with_kept_links(catalog: Catalog) -> tuple[Catalog, tuple[Diagnostic, ...]]:
     computed = [r for r in catalog.relationships if _is_computed(r, catalog) and _is_shown(r, catalog)]
     if not computed:
         return catalog, ()
-    from belvedere.lang.kept_links import keep_link  # loaded by the few scripts that have such relationships
+    from belvedere.lang.relationships.kept_links import keep_link  # loaded by the few scripts that have such relationships
     from belvedere.store.read.query import link_of
     from belvedere.store.read.statements import check_link
 
@@ -145,7 +145,7 @@ def with_views_at_read(catalog: Catalog) -> tuple[Catalog, tuple[Diagnostic, ...
     wanted = [i for i in catalog.views if catalog.placed.get(i) is Placement.AT_READ]
     if not wanted:
         return catalog, ()
-    from belvedere.store.read.computed import plan_at_read  # loaded by the few scripts that have such views
+    from belvedere.store.read.computed_views import plan_at_read  # loaded by the few scripts that have such views
 
     found: list[Diagnostic] = []
     for id_ in wanted:  # in the order of definition: a view reads earlier ones
@@ -160,7 +160,7 @@ def with_grants(catalog: Catalog, project: ProjectSettings | None) -> tuple[Cata
     """The catalog with what each role of the project file may see, and what is wrong with it; B8020 for what the store cannot say."""
     if project is None or not project.roles:
         return catalog, ()
-    from belvedere.lang.grants import grants_of  # loaded by the few projects that have roles
+    from belvedere.lang.endpoints.grants import grants_of  # loaded by the few projects that have roles
 
     grants, found = grants_of(catalog, project.roles)
     refused = list(found)
@@ -179,7 +179,7 @@ def _with_old_rows(grant: Grant, id_: str) -> Grant:
     """The grant with its condition on these rows asked of changed rows as they were, too; where a database cannot ask that, nobody of the
     role sees how they were. Raises B8020 where it cannot ask the condition at all.
     """
-    from belvedere.lang.grants import of_both_rows, without_old
+    from belvedere.lang.endpoints.grants import of_both_rows, without_old
     from belvedere.store.read.query import guard_of
     from belvedere.store.read.statements import check_guard
 
@@ -215,7 +215,7 @@ def refused_streams(catalog: Catalog) -> tuple[Diagnostic, ...]:
     """What only the pipeline of a script with SELECT STREAM can tell: that a view cannot be streamed (B5014)."""
     if not any(isinstance(node, InOrder) for view in catalog.views.values() for node in view.plan.walk()):
         return ()
-    from belvedere.rules import maintain  # loaded by the few scripts that stream
+    from belvedere.pipeline.choose import maintain  # loaded by the few scripts that stream
 
     try:
         maintain(catalog)

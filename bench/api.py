@@ -26,9 +26,9 @@ from rich.console import Console
 from rich.table import Table
 
 from belvedere.api.serving.processes import start_api
-from belvedere.catalog import Catalog, View
+from belvedere.catalog.catalog import Catalog, View
 from belvedere.optimize.indexes import read_indexes
-from belvedere.plan.nodes import Scan
+from belvedere.plan.operators.nodes import Scan
 from belvedere.schema import KEY, TIMESTAMP, WEIGHT, Column, Schema
 from belvedere.store import EpochRow, StoredTable, open_store
 from bench.api_load import Measured, Target, children, in_turns, private_megabytes, send

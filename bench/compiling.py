@@ -15,7 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from belvedere.compiler import compile_script
-from belvedere.lang.statements.parse import parse_script
+from belvedere.syntax.parse import parse_script
 
 VIEW = """
 V{n} := SELECT s.machineid, minute(r.time) AS time, avg(r.temp) AS temp, max(r.temp) AS max_temp, s.sensorid

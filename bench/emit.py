@@ -14,10 +14,10 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 import pyarrow as pa
 
-from belvedere.instants import microseconds
-from belvedere.rules import Options
+from belvedere.rules.options import Options
 from belvedere.schema import TIMESTAMP
-from belvedere.workbench import Workbench
+from belvedere.values.instants import microseconds
+from belvedere.workbench.workbench import Workbench
 
 START = datetime(2024, 1, 1, tzinfo=UTC)
 INPUTS = """CREATE STREAM _Bid (bidtime TIMESTAMP, item INT, price INT, WATERMARK FOR bidtime);

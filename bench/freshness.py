@@ -26,7 +26,7 @@ from adbc_driver_postgresql import dbapi
 
 from belvedere.api.graphql.endpoint import Api
 from belvedere.spark.session import local_session
-from belvedere.workbench import Workbench
+from belvedere.workbench.workbench import Workbench
 
 SCRIPT = """
 CREATE STREAM Readings (sensor INT, temp INT, at TIMESTAMP);

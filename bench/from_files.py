@@ -23,8 +23,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from belvedere.connectors.writing import SUFFIXES, WRITERS
-from belvedere.functions.types import type_text
+from belvedere.connectors.exporting.event_files import SUFFIXES, WRITERS
+from belvedere.functions.spark_types import type_text
 from belvedere.schema import TIMESTAMP
 from bench.nexmark import EXAMPLE, ROOT, STREAMS, events_module, script_of
 

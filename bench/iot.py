@@ -24,8 +24,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from belvedere import Workbench
-from belvedere.sensors import SensorOptions, sensor_placements, sensor_readings
-from belvedere.settings import load_project
+from belvedere.connectors.sensor_data import SensorOptions, sensor_placements, sensor_readings
+from belvedere.project.settings import load_project
 
 ROOT = Path(__file__).parents[1]
 EXAMPLE = ROOT / "examples" / "iot"
@@ -132,7 +132,7 @@ def _input_id(bench: Workbench, name: str) -> str:
 def _spark_batch(bench: Workbench, folder: Path, rows: pa.Table, placed: pa.Table, readings: str, placements: str) -> float:
     """Seconds for Spark to compute all views anew from Parquet files, the second time."""
     from belvedere.engine.ingest import stamp
-    from belvedere.engine.render import CLOCK_COLUMN, render
+    from belvedere.engine.sql.plan_sql import CLOCK_COLUMN, render
     from belvedere.spark.batch import full_plan
 
     names = {readings: "bench_readings", placements: "bench_placements"}

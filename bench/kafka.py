@@ -26,11 +26,11 @@ from belvedere.compiler import compile_script
 from belvedere.connectors.connector import Wanted
 from belvedere.connectors.kafka import feed as kafka_feed
 from belvedere.connectors.kafka.feed import KafkaFeed
-from belvedere.instants import instant
-from belvedere.settings import Source
+from belvedere.project.settings import Source
 from belvedere.spark.session import local_session
 from belvedere.store import open_store
 from belvedere.store.system import EPOCH
+from belvedere.values.instants import instant
 from tools.servers.kafka import Broker
 
 SCRIPT = "CREATE STREAM Orders (id BIGINT, customer STRING, amount DOUBLE, at TIMESTAMP, note STRING);"

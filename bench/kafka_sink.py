@@ -16,9 +16,9 @@ from typing import Any
 
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from belvedere.settings import ProjectSettings, Sink
+from belvedere.project.settings import ProjectSettings, Sink
 from belvedere.spark.session import local_session
-from belvedere.workbench import Workbench
+from belvedere.workbench.workbench import Workbench
 from tools.servers.kafka import Broker
 
 TABLE = "CREATE TABLE Machine (id INT NOT NULL, temp DOUBLE, PRIMARY KEY (id));"

@@ -26,8 +26,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from belvedere import Workbench
-from belvedere.settings import load_project
-from belvedere.spark.quiet_session import quiet_session
+from belvedere.project.settings import load_project
+from belvedere.spark.jvm.quiet_session import quiet_session
 from belvedere.spark.session import SparkSession
 
 ROOT = Path(__file__).parents[1]
@@ -111,7 +111,7 @@ class Bench:
 
     def spark_batch(self) -> float:
         """Seconds for Spark to compute the view anew from Parquet files."""
-        from belvedere.engine.render import CLOCK_COLUMN, render
+        from belvedere.engine.sql.plan_sql import CLOCK_COLUMN, render
         from belvedere.spark.batch import full_plan
 
         names = {id_: f"bench_{name.lower()}" for name, id_ in self.inputs.items()}

@@ -17,7 +17,7 @@ from typing import Any
 from unittest.mock import patch
 
 from belvedere.spark.session import local_session
-from belvedere.spark.window_by.giant import find_giant
+from belvedere.spark.window_by.long_partitions import find_giant
 from bench.window_by import contests, in_any_order, rows, spark_sum
 
 ROW = "{:<22}{:>8}{:>12}{:>12}{:>10}{:>10}"

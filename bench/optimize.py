@@ -22,18 +22,18 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from belvedere.api.graphql.endpoint import Api
-from belvedere.calibration import processor_time
-from belvedere.catalog import Catalog
+from belvedere.catalog.catalog import Catalog
 from belvedere.compiler import compile_script
-from belvedere.engine.measured import Measured
+from belvedere.engine.measurements import Measured
 from belvedere.errors import BelvedereError
 from belvedere.optimize.choice import Choice, cheapest, cost_of
 from belvedere.optimize.costs import Coefficients, known_coefficients
 from belvedere.optimize.greedy import greedy
-from belvedere.rules.advice import made_operators, placed_views, workload_of
-from belvedere.rules.placed import with_choice, with_view_at_read
+from belvedere.pipeline.advice import made_operators, placed_views, workload_of
+from belvedere.pipeline.placement import with_choice, with_view_at_read
 from belvedere.spark.session import local_session
-from belvedere.workbench import Workbench
+from belvedere.workbench.calibration import processor_time
+from belvedere.workbench.workbench import Workbench
 
 SENSORS = """
 CREATE STREAM Readings (sensor INT, temp INT, at TIMESTAMP);

@@ -14,7 +14,8 @@ from itertools import chain
 import numpy as np
 import pyarrow as pa
 
-from belvedere.rules import Options, without
+from belvedere.pipeline.choose import without
+from belvedere.rules.options import Options
 from bench.running import median, timed
 
 TABLE = "CREATE TABLE T (k INT, n INT NOT NULL, x INT, PRIMARY KEY (k, n));\n"

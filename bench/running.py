@@ -16,7 +16,8 @@ import duckdb
 import pyarrow as pa
 
 from belvedere import Workbench
-from belvedere.rules import Options, without
+from belvedere.pipeline.choose import without
+from belvedere.rules.options import Options
 
 TABLE = "CREATE TABLE T (k INT, n INT, x INT, PRIMARY KEY (k));\n"
 QUERY = "SELECT k, sum(x) OVER (ORDER BY n) AS total FROM T"

@@ -15,7 +15,7 @@ import pyarrow as pa
 from pyarrow import ipc
 
 from belvedere.schema import KEY
-from belvedere.state.run import Arranged, make_run, read_run, with_indexes
+from belvedere.state.sorted_run import Arranged, make_run, read_run, with_indexes
 
 ROWS = 1_000_000
 FACTOR = 0x9E3779B9

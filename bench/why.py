@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from belvedere.commands.why import open_asker
-from belvedere.provenance.why import find_row, key_tests, why
+from belvedere.provenance.why.why import find_row, key_tests, why
 from bench.sizing import store_of
 
 SCRIPT = """

@@ -17,10 +17,10 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
-from belvedere.calibration import processor_time
 from belvedere.spark.session import local_session
-from belvedere.spark.window_by.run import run_window_query, sql
 from belvedere.spark.window_by.windows import Spread
+from belvedere.spark.window_by.windows_query import run_window_query, sql
+from belvedere.workbench.calibration import processor_time
 
 ROW = "{:<22}{:>12}{:>12}{:>22}{:>16}{:>22}{:>22}"
 COLUMNS = ("WINDOW BY", "any order", "Spark SQL", "Spark in order", "nested loop", "DuckDB")

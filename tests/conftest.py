@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from belvedere.errors import BelvedereError
-from belvedere.spark.class_archive import SHORT, ClassArchive
+from belvedere.spark.jvm.class_archive import SHORT, ClassArchive
 from tests import depth
 from tests.budget import Budget, ProcessorSeconds
 from tests.sample import Sample
@@ -100,7 +100,7 @@ class Alive:
 
     @pytest.hookimpl(trylast=True)
     def pytest_runtest_teardown(self) -> None:
-        from belvedere.spark.quiet_session import jvm_of
+        from belvedere.spark.jvm.quiet_session import jvm_of
 
         process = jvm_of(self.spark)
         assert process is None or process.poll() is None, "this test, or one that ran beside it, has ended the session of all"
@@ -151,7 +151,7 @@ def new_database(postgres_server: str) -> Iterator[Callable[[], str]]:
     """Makes empty databases; gives their URLs."""
     from adbc_driver_postgresql import dbapi
 
-    from belvedere.engine.opening import beside
+    from belvedere.engine.store_folders import beside
 
     made: list[str] = []
     with dbapi.connect(postgres_server, autocommit=True) as connection, connection.cursor() as cursor:
@@ -176,8 +176,8 @@ def postgres_url(new_database: Callable[[], str]) -> str:
 @pytest.fixture
 def on_postgres(new_database: Callable[[], str], monkeypatch: pytest.MonkeyPatch) -> None:
     """A Workbench that names no store keeps its views in a Postgres database of its own."""
-    from belvedere import workbench
     from belvedere.store import open_store
+    from belvedere.workbench import workbench
 
     def opened(url: str, **named: Any) -> Any:
         return open_store(new_database() if url == "sqlite://" else url, **named)
@@ -196,6 +196,6 @@ def each_store(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 def tiny_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     """A Workbench holds no rows of an epoch in the driver: all of them go through files, and to the store one by one."""
-    from belvedere import workbench
+    from belvedere.workbench import workbench
 
     monkeypatch.setattr(workbench, "DRIVER_MEMORY", 0)

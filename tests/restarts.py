@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 
 from belvedere import Workbench
 from belvedere.backups import restore_backup, take_backup
-from belvedere.engine.opening import read_state
+from belvedere.engine.store_folders import read_state
 from belvedere.store import file_of, open_reader
 
 _NUMBERS = count()

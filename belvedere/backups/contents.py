@@ -13,8 +13,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from belvedere.durable import sync_folder
 from belvedere.errors import BelvedereError, fail
+from belvedere.process.durable_files import sync_folder
 
 NAME = "backup.json"
 VERSION = 2

@@ -11,13 +11,13 @@ import shutil
 from pathlib import Path
 
 from belvedere.backups.contents import DATABASE, INTAKE, STATE, Contents, check_files, copied, damaged, read_contents
-from belvedere.durable import sync_folder
-from belvedere.engine.opening import DOCUMENT, beside, state_document
+from belvedere.engine.store_folders import DOCUMENT, beside, state_document
 from belvedere.errors import fail
-from belvedere.intake.handing_over import read_kept, write_kept
 from belvedere.intake.journal import Position
+from belvedere.intake.journal_transfer import read_kept, write_kept
+from belvedere.process.durable_files import sync_folder
 from belvedere.state.files import unwritable
-from belvedere.state.remote import Remote
+from belvedere.state.remote_files import Remote
 from belvedere.store.copies import check_free, put_back
 from belvedere.store.dialects import dialect_of
 from belvedere.store.identity import IDENTITY, new_identity

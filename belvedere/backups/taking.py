@@ -19,16 +19,16 @@ from pathlib import Path
 from typing import BinaryIO
 
 from belvedere.backups.contents import DATABASE, INTAKE, STATE, VERSION, Contents, copied, digest, write_contents
-from belvedere.durable import sync_folder
 from belvedere.engine.epoch import STATE as PLACE
-from belvedere.engine.opening import DOCUMENT, state_place
+from belvedere.engine.store_folders import DOCUMENT, state_place
 from belvedere.errors import BelvedereError, fail
-from belvedere.intake.desk import position_in
+from belvedere.intake.ingest_service import position_in
 from belvedere.intake.journal import ENDING as SEGMENT
+from belvedere.process.durable_files import sync_folder
 from belvedere.state.files import Files, damaged
 from belvedere.state.manifest import read_manifest
-from belvedere.state.remote import Remote
-from belvedere.state.run import Place
+from belvedere.state.remote_files import Remote
+from belvedere.state.sorted_run import Place
 from belvedere.store import open_reader
 from belvedere.store.copies import Snapshot, snapshot
 from belvedere.store.dialects import dialect_of

@@ -12,8 +12,8 @@ from typing import Annotated
 
 import typer
 
-from belvedere.commands.addresses import StoreOption
-from belvedere.commands.output import print_json, read_script
+from belvedere.terminal.addresses import StoreOption
+from belvedere.terminal.output import print_json, read_script
 
 
 def command(
@@ -25,8 +25,8 @@ def command(
     """Copy a store as of one epoch, also while it is in use."""
     read_script(script)
     from belvedere.backups import take_backup
-    from belvedere.commands.stores import sound_project, store_url
-    from belvedere.engine.opening import JOURNAL_ENDING, folder_of, state_root
+    from belvedere.engine.store_folders import JOURNAL_ENDING, folder_of, state_root
+    from belvedere.terminal.stores import sound_project, store_url
 
     started = time.perf_counter()
     project = sound_project(script)

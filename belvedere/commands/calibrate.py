@@ -15,8 +15,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from belvedere.commands.output import print_json
 from belvedere.optimize.costs import Coefficients, keep_coefficients
+from belvedere.terminal.output import print_json
 
 
 def costs_path() -> Path:
@@ -26,8 +26,8 @@ def costs_path() -> Path:
 
 def command(json: Annotated[bool, typer.Option("--json", help="print as JSON")] = False) -> int:
     """Measure what epochs and requests cost on this machine, for `belvedere optimize`."""
-    from belvedere.calibration import calibrate
-    from belvedere.spark.quiet_session import batch_session
+    from belvedere.spark.jvm.quiet_session import batch_session
+    from belvedere.workbench.calibration import calibrate
 
     console = Console(stderr=True)
     with console.status("starting Spark") as status, batch_session() as spark:

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from belvedere.commands.output import diagnostics_json, has_errors, print_json, read_script, show
 from belvedere.errors import Diagnostic, Severity
+from belvedere.terminal.output import diagnostics_json, has_errors, print_json, read_script, show
 
 if TYPE_CHECKING:
-    from belvedere.commands.check_data import Looked
     from belvedere.compiler import Compiled
-    from belvedere.settings import ProjectSettings
+    from belvedere.project.settings import ProjectSettings
+    from belvedere.terminal.data_checks import Looked
 
 
 ROWS = 1_000
@@ -73,7 +73,7 @@ def _is_wrong(found: Sequence[Diagnostic]) -> bool:
 
 
 def _show_data(looked: list[Looked], wrong: Sequence[Path], scripts: int) -> None:
-    from belvedere.commands.check_data import show_data
+    from belvedere.terminal.data_checks import show_data
 
     typer.echo("")
     if len(wrong) < scripts:
@@ -84,25 +84,25 @@ def _show_data(looked: list[Looked], wrong: Sequence[Path], scripts: int) -> Non
 
 def _data_json(looked: list[Looked], wrong: Sequence[Path], scripts: int) -> dict[str, Any]:
     """What was looked at; null where every script is wrong."""
-    from belvedere.commands.check_data import as_json
+    from belvedere.terminal.data_checks import as_json
 
     return {"data": as_json(looked) if len(wrong) < scripts else None}
 
 
 def _looked(project: ProjectSettings, compiled: Compiled, rows: int) -> list[Looked]:
     """The imported tables that the script knows, also where a source is away."""
-    from belvedere.commands.check_data import look_at
     from belvedere.connectors.registry import SourceTables
+    from belvedere.terminal.data_checks import look_at
 
     assert isinstance(project.finder, SourceTables)
     return look_at(compiled.catalog, project, project.finder, rows)
 
 
 def _compiled(text: str, path: Path) -> tuple[ProjectSettings, Compiled]:
-    from belvedere.commands.stores import with_columns_at_hand
     from belvedere.compiler import compile_script
     from belvedere.connectors.registry import SourceTables
-    from belvedere.settings import load_project
+    from belvedere.project.settings import load_project
+    from belvedere.terminal.stores import with_columns_at_hand
 
     project = replace(with_columns_at_hand(load_project(path.parent), path), finder=SourceTables())
     return project, compile_script(text, path=path, project=project)
@@ -110,9 +110,9 @@ def _compiled(text: str, path: Path) -> tuple[ProjectSettings, Compiled]:
 
 def analyzed(texts: Mapping[str, str]) -> list[Diagnostic]:
     """What Spark's analyzer refuses in scripts without errors."""
-    from belvedere.rules import maintain
+    from belvedere.pipeline.choose import maintain
     from belvedere.spark.analysis import analyze
-    from belvedere.spark.quiet_session import batch_session
+    from belvedere.spark.jvm.quiet_session import batch_session
 
     with batch_session() as session:
         catalogs = [_compiled(text, Path(path))[1].catalog for path, text in texts.items()]

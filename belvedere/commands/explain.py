@@ -1,6 +1,6 @@
 """`belvedere explain`: the long text of a diagnostic's code, or how a script's views are maintained.
 
-In: a code (`B1003`) or a script. Out: text. Scripts are explained by `belvedere.commands.explain_script`.
+In: a code (`B1003`) or a script. Out: text. Scripts are explained by `belvedere.terminal.explained_script`.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import Annotated
 import typer
 
 from belvedere.codes import CODES
-from belvedere.commands.output import print_json
-from belvedere.lang.names import did_you_mean
+from belvedere.syntax.wording import did_you_mean
+from belvedere.terminal.output import print_json
 
 
 def command(
@@ -26,7 +26,7 @@ def command(
     """Explain a diagnostic's code, or how a script's views are maintained."""
     if re.fullmatch(r"[Bb]\d{4}", subject):
         return explain_code(subject.upper(), json=json)
-    from belvedere.commands.explain_script import explain_script
+    from belvedere.terminal.explained_script import explain_script
 
     return explain_script(Path(subject), view=view, sql=sql, json=json, state=state)
 

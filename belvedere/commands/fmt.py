@@ -11,9 +11,9 @@ from typing import Annotated
 
 import typer
 
-from belvedere.commands.output import has_errors, print_json, read_script, show
-from belvedere.lang.statements.format import format_script
-from belvedere.lang.statements.parse import parse_script
+from belvedere.syntax.fmt.script_layout import format_script
+from belvedere.syntax.parse import parse_script
+from belvedere.terminal.output import has_errors, print_json, read_script, show
 
 
 def command(

@@ -16,9 +16,9 @@ from typing import Annotated
 
 import typer
 
-from belvedere.commands.init_from import NewProject, project_from
-from belvedere.commands.output import print_json
-from belvedere.settings import FILE_NAME
+from belvedere.project.settings import FILE_NAME
+from belvedere.terminal.init_from import NewProject, project_from
+from belvedere.terminal.output import print_json
 
 SCRIPT = "shop.sqrl"
 ON_ERROR = 'on_error = "quarantine"     # a view that fails on a row stands still, the others go on; or "null", or "stop"'
@@ -78,7 +78,7 @@ def _saying_more(made: NewProject) -> NewProject:
 
 def _over(directory: Path, data: str, registry: str | None) -> NewProject:
     """The project over what `--from` names."""
-    from belvedere.commands.init_from_address import SCHEMES, project_from_address
+    from belvedere.terminal.init_from_address import SCHEMES, project_from_address
 
     if "://" in data:
         if data.partition("://")[0] not in SCHEMES:

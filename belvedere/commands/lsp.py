@@ -9,7 +9,7 @@ from pathlib import Path
 
 from belvedere.editor.garbage import collect_when_asked
 from belvedere.errors import fail
-from belvedere.settings import ProjectSettings, load_project
+from belvedere.project.settings import ProjectSettings, load_project
 
 
 def command() -> int:
@@ -28,15 +28,15 @@ def command() -> int:
 
 def _project(script: Path) -> ProjectSettings:
     """The project of a script, with the columns that a store in a file has."""
-    from belvedere.commands.stores import with_columns_at_hand
+    from belvedere.terminal.stores import with_columns_at_hand
 
     return with_columns_at_hand(load_project(script.parent), script)
 
 
 def _store(script: Path, given: str | None) -> str:
     """The store of a script: what the editor says, a relative file beside the project file, else what the project says."""
-    from belvedere.commands.stores import store_url
     from belvedere.store import located
+    from belvedere.terminal.stores import store_url
 
     project = load_project(script.parent)
     return store_url(located(given, project.directory) if given else None, project, script)

@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
-from belvedere.commands.addresses import StoreOption
-from belvedere.commands.output import has_errors, print_json, print_table, read_script, show
-from belvedere.settings import load_project
+from belvedere.project.settings import load_project
+from belvedere.terminal.addresses import StoreOption
+from belvedere.terminal.output import has_errors, print_json, print_table, read_script, show
 
 if TYPE_CHECKING:
-    from belvedere.rules.advice import ViewAdvice
+    from belvedere.pipeline.advice import ViewAdvice
 
 
 class CostModel(StrEnum):
@@ -40,9 +40,9 @@ def command(
 ) -> int:
     """Choose what is maintained and what is computed when it is read, by what the store has measured."""
     from belvedere.commands.calibrate import costs_path
-    from belvedere.commands.stores import compile_over_store
     from belvedere.optimize.costs import known_coefficients
-    from belvedere.rules.advice import advise, keep_choice
+    from belvedere.pipeline.advice import advise, keep_choice
+    from belvedere.terminal.stores import compile_over_store
 
     text, project = read_script(script), load_project(script.parent)
     over = compile_over_store(script, text, store, project)

@@ -17,12 +17,12 @@ from typing import IO, TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
-from belvedere.catalog import Catalog
-from belvedere.commands.addresses import StoreOption
-from belvedere.commands.output import has_errors, print_json, print_table, read_script, show
+from belvedere.catalog.catalog import Catalog
 from belvedere.errors import fail
-from belvedere.rules.deployment import Change, Deployment, plan_deployment
-from belvedere.settings import ProjectSettings, load_project
+from belvedere.pipeline.deployment import Change, Deployment, plan_deployment
+from belvedere.project.settings import ProjectSettings, load_project
+from belvedere.terminal.addresses import StoreOption
+from belvedere.terminal.output import has_errors, print_json, print_table, read_script, show
 
 if TYPE_CHECKING:
     from belvedere.store import Store
@@ -34,8 +34,8 @@ def command(
     json: Annotated[bool, typer.Option("--json", help="print as JSON")] = False,
 ) -> int:
     """Say what a start would do to the store: which views stay, are filled, go, or cannot be."""
-    from belvedere.commands.stores import compile_over_store
-    from belvedere.engine.opening import state_root
+    from belvedere.engine.store_folders import state_root
+    from belvedere.terminal.stores import compile_over_store
 
     text, project = read_script(script), load_project(script.parent)
     over = compile_over_store(script, text, store, project, starting=True)
@@ -69,11 +69,11 @@ def deployment_of(
 
     `root` is the place of its state where one is named. With the `project` it is tried whether what is to be read again is there as it was.
     """
-    from belvedere.connectors.again import broken_inputs, past_of, rereadable_inputs
-    from belvedere.connectors.left_slots import left_slots
-    from belvedere.engine.opening import read_state
-    from belvedere.engine.tables import StoredRelations, stored_now
-    from belvedere.rules.placed import DOCUMENT, PlacedViews, with_choice
+    from belvedere.connectors.abandoned_slots import left_slots
+    from belvedere.connectors.rereading import broken_inputs, past_of, rereadable_inputs
+    from belvedere.engine.change.table_changes import StoredRelations, stored_now
+    from belvedere.engine.store_folders import read_state
+    from belvedere.pipeline.placement import DOCUMENT, PlacedViews, with_choice
     from belvedere.store import open_store
     from belvedere.store.dialects import dialect_of
 
@@ -111,7 +111,7 @@ def _files_gone(
 ) -> dict[str, tuple[int, int]]:
     """Of inputs whose files were read, how many of these are not there any more, and of how many."""
     from belvedere.connectors.file_names import place_of
-    from belvedere.connectors.records import FILES, files_read
+    from belvedere.connectors.run_records import FILES, files_read
 
     if not any(t.name == FILES.name for t in store.tables()):
         return {}

@@ -14,13 +14,13 @@ from urllib.request import ProxyHandler, Request, build_opener
 
 import typer
 
-from belvedere.commands.addresses import StoreOption, host_of, port_of
-from belvedere.commands.output import print_json
-from belvedere.commands.stores import sound_project, store_url
-from belvedere.engine.failed import Failed, failures_of
-from belvedere.engine.quarantine import told_failure
+from belvedere.engine.errors.failed_stages import Failed, failures_of
+from belvedere.engine.errors.quarantine import told_failure
 from belvedere.errors import fail
-from belvedere.settings import ProjectSettings
+from belvedere.project.settings import ProjectSettings
+from belvedere.terminal.addresses import StoreOption, host_of, port_of
+from belvedere.terminal.output import print_json
+from belvedere.terminal.stores import sound_project, store_url
 
 PATH = "/quarantine/retry"
 DEFAULT_PORT = 8080

@@ -2,7 +2,7 @@
 
 In: the query's text, and `name=path` for each table (JSON lines, CSV, Parquet; a file or a directory) or a store's URL. Out: the answer in
 the query's order on stdout, as a table, JSON or CSV; what was wrong in the files, and what is in quarantine, on stderr. Exit code 1 where
-the query is wrong. Queries over stores are in `belvedere.commands.query_store`.
+the query is wrong. Queries over stores are in `belvedere.terminal.store_prompt`.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from belvedere.commands.answer_formats import FORMATS
-from belvedere.commands.output import show, told_of_quarantine
-from belvedere.commands.query_store import query_store, state_rows
-from belvedere.commands.under_way import UnderWay
 from belvedere.errors import BelvedereError, Severity
-from belvedere.queries import compile_query
+from belvedere.project.settings import load_project
+from belvedere.queries.single_query import compile_query
+from belvedere.queries.store_queries import QUERY_FILE as FILE
 from belvedere.schema import Column, Schema
-from belvedere.settings import load_project
-from belvedere.store_queries import QUERY_FILE as FILE
+from belvedere.terminal.answer_formats import FORMATS
+from belvedere.terminal.output import show, told_of_quarantine
+from belvedere.terminal.progress_line import UnderWay
+from belvedere.terminal.store_prompt import query_store, state_rows
 
 if TYPE_CHECKING:
     from belvedere.spark.query_files import Answer
@@ -72,7 +72,7 @@ def command(
             sys.stdout.write(FORMATS[Format.JSON if json else format](state_rows(state, store)))
             return 0
         if sql is None:
-            from belvedere.commands.shell import run_shell
+            from belvedere.terminal.shell import run_shell
 
             return run_shell(store, script, Format.JSON if json else format)
         if explain:
@@ -122,8 +122,8 @@ def table_paths(given: Sequence[str]) -> dict[str, Path]:
 
 def query(sql: str, paths: Mapping[str, Path]) -> Answer:
     """The answer of one query over tables in files. Raises BelvedereError where it is wrong, before Spark is started."""
-    from belvedere.lang.window_by.check import check_window_query
-    from belvedere.lang.window_by.parser import mentions_window_by
+    from belvedere.sqlpp.check import check_window_query
+    from belvedere.sqlpp.parser import mentions_window_by
 
     columns = columns_of(paths)
     if mentions_window_by(sql):
@@ -132,14 +132,14 @@ def query(sql: str, paths: Mapping[str, Path]) -> Answer:
             raise BelvedereError(found)
         if found:
             show(found, {FILE: sql}, stream=sys.stderr)
+        from belvedere.spark.jvm.quiet_session import batch_session
         from belvedere.spark.query_files import query_window_by
-        from belvedere.spark.quiet_session import batch_session
 
         with batch_session() as spark:
             return query_window_by(spark, sql, {name: (path, columns[name]) for name, path in paths.items()})
     catalog, template = compile_query(sql, columns, project=load_project(Path.cwd()))
+    from belvedere.spark.jvm.quiet_session import batch_session
     from belvedere.spark.query_files import query_template
-    from belvedere.spark.quiet_session import batch_session
 
     with batch_session() as spark:
         return query_template(spark, catalog, template, {i: paths[t.name] for i, t in catalog.inputs.items()})
@@ -147,15 +147,15 @@ def query(sql: str, paths: Mapping[str, Path]) -> Answer:
 
 def columns_of(paths: Mapping[str, Path]) -> dict[str, list[Column]]:
     """The columns of the tables' files."""
-    from belvedere.connectors.reading.infer import infer_file
+    from belvedere.connectors.reading.column_inference import infer_file
 
     return {name: [Column(f.name, f.type) for f in infer_file(path)] for name, path in paths.items()}
 
 
 def explained(sql: str, paths: Mapping[str, Path]) -> str:
     """How the windows of a query will be found. Raises BelvedereError where it is wrong."""
-    from belvedere.lang.window_by.lower import explain_window_query
-    from belvedere.lang.window_by.parser import mentions_window_by
+    from belvedere.sqlpp.lower import explain_window_query
+    from belvedere.sqlpp.parser import mentions_window_by
 
     if not mentions_window_by(sql):
         raise typer.BadParameter("it tells of WINDOW BY, which this query has not", param_hint="--explain")

@@ -13,9 +13,9 @@ from uuid import uuid4
 
 import typer
 
-from belvedere.commands.addresses import StoreOption
-from belvedere.commands.output import has_errors, print_json, read_script, show
-from belvedere.settings import load_project
+from belvedere.project.settings import load_project
+from belvedere.terminal.addresses import StoreOption
+from belvedere.terminal.output import has_errors, print_json, read_script, show
 
 LEASE_SECONDS = 30.0
 
@@ -27,9 +27,9 @@ def command(
     json: Annotated[bool, typer.Option("--json", help="print as JSON")] = False,
 ) -> int:
     """Let the next run send all of an export again."""
-    from belvedere.commands.stores import compile_over_store
-    from belvedere.connectors.exports import send_again
+    from belvedere.connectors.exporting.exports import send_again
     from belvedere.store import open_reader, open_store
+    from belvedere.terminal.stores import compile_over_store
 
     text, project = read_script(script), load_project(script.parent)
     over = compile_over_store(script, text, store, project)

@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from belvedere.commands.output import print_json, read_script
+from belvedere.terminal.output import print_json, read_script
 
 
 def command(
@@ -23,8 +23,8 @@ def command(
     """Make a store from a backup: nothing must be there yet."""
     read_script(script)
     from belvedere.backups import restore_backup
-    from belvedere.commands.stores import sound_project, store_url
-    from belvedere.engine.opening import JOURNAL_ENDING, folder_of, state_root
+    from belvedere.engine.store_folders import JOURNAL_ENDING, folder_of, state_root
+    from belvedere.terminal.stores import sound_project, store_url
 
     project = sound_project(script)
     url = store_url(store, project, script)

@@ -12,16 +12,16 @@ from typing import Annotated
 
 import typer
 
-from belvedere.activity import NOW
-from belvedere.catalog import Catalog
-from belvedere.commands.addresses import StoreOption, host_of, port_of
-from belvedere.commands.logs import LogFormat, LogLines, log_line, logged, report, tell
-from belvedere.commands.output import has_errors, read_script
-from belvedere.commands.under_way import UnderWay, stamped
+from belvedere.catalog.catalog import Catalog
 from belvedere.errors import Severity
-from belvedere.settings import ProjectSettings, load_project
-from belvedere.spark.stop_flag import StopFlag, stop_on_signals
-from belvedere.tracing import traced_by_environment
+from belvedere.process.activity import NOW
+from belvedere.process.tracing import traced_by_environment
+from belvedere.project.settings import ProjectSettings, load_project
+from belvedere.spark.run.stop_flag import StopFlag, stop_on_signals
+from belvedere.terminal.addresses import StoreOption, host_of, port_of
+from belvedere.terminal.logs import LogFormat, LogLines, log_line, logged, report, tell
+from belvedere.terminal.output import has_errors, read_script
+from belvedere.terminal.progress_line import UnderWay, stamped
 
 
 def command(
@@ -64,9 +64,9 @@ def _maintained(
     if master is not None:
         project = replace(project, spark={**project.spark, "master": master})
     from belvedere.commands.plan import confirm_deployment, deployment_of
-    from belvedere.commands.stores import compile_over_store, store_url
-    from belvedere.engine.opening import state_root
-    from belvedere.store.dialects.patience import keep_trying
+    from belvedere.engine.store_folders import state_root
+    from belvedere.store.dialects.connection_retry import keep_trying
+    from belvedere.terminal.stores import compile_over_store, store_url
 
     if not has_errors(project.diagnostics):  # which may be about the store
         keep_trying(lambda: bring_up_to_date(store_url(store, project, script), log))
@@ -133,10 +133,10 @@ def run(
     """Open the store, start the API at host and port, then Spark, and run epochs until `stopped` is set or `once` is done."""
     from belvedere.api.serving.processes import server_settings, start_api
     from belvedere.commands.calibrate import costs_path
-    from belvedere.commands.run_display import display_for
     from belvedere.optimize.costs import known_coefficients
-    from belvedere.spark.java import use_java
-    from belvedere.spark.runner import Runner
+    from belvedere.spark.jvm.java import use_java
+    from belvedere.spark.run.runner import Runner
+    from belvedere.terminal.run_display import display_for
 
     host, port = address
     server_settings(host, project.api)  # an address that would be refused is reported before anything starts

@@ -14,13 +14,13 @@ from typing import Annotated, Any
 import pyarrow as pa
 import typer
 
-from belvedere.catalog import Catalog
-from belvedere.commands.addresses import StoreOption
-from belvedere.commands.output import has_errors, in_quotes, print_json, read_script, show
-from belvedere.connectors.growing import TableGrowth, growth_of_sources
+from belvedere.catalog.catalog import Catalog
+from belvedere.connectors.new_columns import TableGrowth, growth_of_sources
 from belvedere.errors import BelvedereError
-from belvedere.functions.types import type_text
-from belvedere.settings import ProjectSettings, load_project
+from belvedere.functions.spark_types import type_text
+from belvedere.project.settings import ProjectSettings, load_project
+from belvedere.terminal.addresses import StoreOption
+from belvedere.terminal.output import has_errors, in_quotes, print_json, read_script, show
 
 ACCEPT = "accept"
 
@@ -43,8 +43,8 @@ def command(
     ] = None,
 ) -> int:
     """Print the columns of imported tables, to paste; `schema accept SCRIPT` takes new columns and wider types with the next start."""
-    from belvedere.commands.stores import compile_over_store
     from belvedere.store.source_columns import accept_columns
+    from belvedere.terminal.stores import compile_over_store
 
     accepts = len(words) == 2 and words[0] == ACCEPT
     if len(words) != 1 and not accepts:
@@ -90,7 +90,7 @@ def command(
 
 
 def _print_graphql(catalog: Catalog, project: ProjectSettings, role: str | None, policies: bool) -> int:
-    from belvedere.api.graphql.printed import printed_policies, printed_schema
+    from belvedere.api.graphql.schema_text import printed_policies, printed_schema
 
     if role is not None and role not in catalog.grants:
         raise typer.BadParameter(

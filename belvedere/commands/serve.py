@@ -15,11 +15,11 @@ from typing import Annotated
 
 import typer
 
-from belvedere.commands.addresses import StoreOption, host_of, port_of
-from belvedere.commands.logs import LogFormat, logged, report, tell
-from belvedere.commands.output import has_errors, read_script
 from belvedere.errors import Diagnostic, Severity
-from belvedere.settings import load_project
+from belvedere.project.settings import load_project
+from belvedere.terminal.addresses import StoreOption, host_of, port_of
+from belvedere.terminal.logs import LogFormat, logged, report, tell
+from belvedere.terminal.output import has_errors, read_script
 
 
 def command(
@@ -38,7 +38,7 @@ def command(
 def _served(script: Path, store: str | None, port: int | None, host: str | None, *, json: bool, log: LogFormat) -> int:
     text = read_script(script)
     project = load_project(script.parent)
-    from belvedere.commands.stores import compile_over_store
+    from belvedere.terminal.stores import compile_over_store
 
     over = compile_over_store(script, text, store, project)
     if has_errors(over.diagnostics):

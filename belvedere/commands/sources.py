@@ -15,17 +15,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.table import Table
 
-from belvedere.commands.addresses import StoreOption
-from belvedere.commands.output import has_errors, print_json, print_table, read_script, show
-from belvedere.connectors.away import is_away
 from belvedere.connectors.connector import Imported, SourcePart
+from belvedere.connectors.outage_backoff import is_away
 from belvedere.connectors.registry import SourceTables
 from belvedere.errors import BelvedereError, Diagnostic
-from belvedere.settings import ProjectSettings, load_project
+from belvedere.project.settings import ProjectSettings, load_project
+from belvedere.terminal.addresses import StoreOption
+from belvedere.terminal.output import has_errors, print_json, print_table, read_script, show
 
 if TYPE_CHECKING:
-    from belvedere.catalog import Catalog
-    from belvedere.connectors.exports import Waiting
+    from belvedere.catalog.catalog import Catalog
+    from belvedere.connectors.exporting.exports import Waiting
     from belvedere.store.protocol import Reader
 
 
@@ -45,7 +45,7 @@ def command(
     json: Annotated[bool, typer.Option("--json", help="print as JSON")] = False,
 ) -> int:
     """Print what the sources of a project have, how far its store has read it, and what waits for its sinks."""
-    from belvedere.commands.stores import compile_over_store
+    from belvedere.terminal.stores import compile_over_store
 
     text, finder = read_script(script), SourceTables()
     over = compile_over_store(script, text, store, replace(load_project(script.parent), finder=finder))
@@ -96,7 +96,7 @@ def _imports(catalog: Catalog, reader: Reader | None) -> dict[str, list[Imported
 
 def _files(reader: Reader) -> dict[str, dict[str, int]]:
     """By input id and name how many bytes of files were read."""
-    from belvedere.connectors.records import lengths_read
+    from belvedere.connectors.run_records import lengths_read
 
     try:
         return lengths_read(reader)
@@ -116,7 +116,7 @@ def _told(name: str, project: ProjectSettings, finder: SourceTables, imports: Se
 
 def _exports(catalog: Catalog, project: ProjectSettings, reader: Reader | None) -> dict[tuple[str, str], Waiting]:
     """What waits, by sink and target; nothing where there is no store."""
-    from belvedere.connectors.exports import waiting_exports
+    from belvedere.connectors.exporting.exports import waiting_exports
 
     if reader is None:
         return {}

@@ -17,13 +17,13 @@ from typing import Annotated, Any
 
 import typer
 
-from belvedere.commands.junit import junit_errors, junit_text
-from belvedere.commands.output import coloured, diagnostics_json, print_json, read_script, show
-from belvedere.commands.under_way import UnderWay
 from belvedere.errors import Diagnostic
 from belvedere.scenarios import Outcome, Scenario, read_scenarios, run_scenario, updated
-from belvedere.scenarios.marked import TABLES, marked
-from belvedere.scenarios.run import Check
+from belvedere.scenarios.differences import TABLES, marked
+from belvedere.scenarios.junit import junit_errors, junit_text
+from belvedere.scenarios.play import Check
+from belvedere.terminal.output import coloured, diagnostics_json, print_json, read_script, show
+from belvedere.terminal.progress_line import UnderWay
 
 
 def command(
@@ -101,7 +101,7 @@ def shared_session(way: UnderWay) -> Iterator[Callable[[], Any]]:
 
         @cache
         def session() -> Any:
-            from belvedere.spark.quiet_session import short_session
+            from belvedere.spark.jvm.quiet_session import short_session
 
             return stack.enter_context(short_session(way.say))
 

@@ -14,17 +14,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from belvedere.commands.output import print_json
-from belvedere.commands.query_store import open_store_tables
-from belvedere.commands.row_condition import show_refused, wanted_by
-from belvedere.commands.under_way import UnderWay
 from belvedere.errors import BelvedereError
-from belvedere.provenance.asking import Asker
 from belvedere.provenance.document import document, visible
-from belvedere.provenance.reads import SAMPLE
+from belvedere.provenance.found_rows import SAMPLE
+from belvedere.provenance.plan_queries import Asker
 from belvedere.provenance.trees import print_tree, why_tree
-from belvedere.provenance.why import find_row, relation_named, why
-from belvedere.store_queries import Vocabulary
+from belvedere.provenance.why.why import find_row, relation_named, why
+from belvedere.queries.store_queries import Vocabulary
+from belvedere.terminal.output import print_json
+from belvedere.terminal.progress_line import UnderWay
+from belvedere.terminal.row_condition import show_refused, wanted_by
+from belvedere.terminal.store_prompt import open_store_tables
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -67,7 +67,7 @@ def open_asker(store: str | None, script: Path) -> Iterator[tuple[Asker, Vocabul
         assert known.compiled is not None
 
         def session() -> SparkSession:
-            from belvedere.spark.quiet_session import batch_session
+            from belvedere.spark.jvm.quiet_session import batch_session
 
             return opened.enter_context(batch_session())
 

@@ -11,16 +11,16 @@ from typing import Annotated
 
 import typer
 
-from belvedere.commands.output import print_json
-from belvedere.commands.row_condition import show_refused, wanted_by
-from belvedere.commands.under_way import UnderWay
 from belvedere.commands.why import open_asker
 from belvedere.errors import BelvedereError
 from belvedere.provenance.document import visible, why_not_document
-from belvedere.provenance.reads import SAMPLE
+from belvedere.provenance.found_rows import SAMPLE
 from belvedere.provenance.trees import print_tree, why_not_tree
-from belvedere.provenance.why import relation_named
-from belvedere.provenance.why_not import why_not
+from belvedere.provenance.why.why import relation_named
+from belvedere.provenance.why_not.why_not import why_not
+from belvedere.terminal.output import print_json
+from belvedere.terminal.progress_line import UnderWay
+from belvedere.terminal.row_condition import show_refused, wanted_by
 
 
 def command(

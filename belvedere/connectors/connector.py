@@ -15,15 +15,15 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, runtime_che
 
 import pyarrow as pa
 
-from belvedere.catalog import Input
-from belvedere.connectors.records import RejectedRow, SourceFile
-from belvedere.engine.rows import Rows
-from belvedere.engine.spans import PastSpan
+from belvedere.catalog.catalog import Input
+from belvedere.connectors.run_records import RejectedRow, SourceFile
+from belvedere.engine.rows.epoch_rows import Rows
+from belvedere.engine.source_spans import PastSpan
 from belvedere.errors import Diagnostic
+from belvedere.project.settings import Sink, Source
 from belvedere.schema import Column
-from belvedere.settings import Sink, Source
-from belvedere.time.arrival import NO_TIMES, ArrivalTimes
-from belvedere.time.entries import BoundMark
+from belvedere.time.arrival_columns import NO_TIMES, ArrivalTimes
+from belvedere.time.intake_entries import BoundMark
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -10,8 +10,8 @@ from collections.abc import Iterable
 
 import pyarrow as pa
 
-from belvedere.connectors.writing import json_lines
-from belvedere.settings import Sink
+from belvedere.connectors.exporting.event_files import json_lines
+from belvedere.project.settings import Sink
 
 
 def place(sink: Sink, target: str) -> None:

@@ -18,12 +18,12 @@ import pyarrow as pa
 
 from belvedere.connectors.addresses import same_address
 from belvedere.connectors.connector import Outgoing
-from belvedere.connectors.fitted import Misfit, with_types
+from belvedere.connectors.exporting.sink_values import Misfit, with_types
 from belvedere.errors import BelvedereError, fail
-from belvedere.intervals import iso_text
-from belvedere.months import with_month_texts
+from belvedere.project.settings import Sink
 from belvedere.rules.events import SEQUENCE
-from belvedere.settings import Sink
+from belvedere.values.intervals import iso_text
+from belvedere.values.months import with_month_texts
 
 MOST_BYTES = 64 << 20
 """So much is one commit at most."""

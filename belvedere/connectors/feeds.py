@@ -9,13 +9,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from belvedere.catalog import Input
+from belvedere.catalog.catalog import Input
 from belvedere.connectors.connector import Feed, FormerRows, Notes, Wanted
-from belvedere.connectors.records import SourceFile
 from belvedere.connectors.registry import reading_connector
+from belvedere.connectors.run_records import SourceFile
 from belvedere.errors import fail
+from belvedere.project.settings import ProjectSettings
 from belvedere.schema import INGEST_TIME, ROWTIME, UID
-from belvedere.settings import ProjectSettings
 
 
 def open_feed(

@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from urllib.parse import quote_from_bytes
 
-from belvedere.connectors.records import SourceFile, path_of
+from belvedere.connectors.run_records import SourceFile, path_of
 
 
 def name_text(relative: str) -> str:

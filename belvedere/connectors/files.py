@@ -1,7 +1,7 @@
 """The connector `files`: a table is `<path>/<Table>/*` and `<path>/<Table>.*`; exports are files named by their epoch.
 
 In: a folder, the names that the store has noted. Out: the files that are new, and their rows. A file is read once, when it appears;
-writers put it there whole (write elsewhere, then rename). How files become rows is in `reading`, how events become files in `writing`.
+writers put it there whole (write elsewhere, then rename). How files become rows is in `reading`, how events become files in `event_files`.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from typing import TYPE_CHECKING, Any, cast
 import pyarrow as pa
 
 from belvedere.connectors.addresses import same_address
-from belvedere.connectors.appended import GROWN, REPLACED, Watch, as_files, in_their_files
+from belvedere.connectors.appended_files import GROWN, REPLACED, Watch, as_files, in_their_files
 from belvedere.connectors.connector import Arrived, Imported, OffsetRange, Sampled, SourcePart, Wanted
+from belvedere.connectors.exporting.event_files import SUFFIXES, WRITERS
+from belvedere.connectors.file_listing import Listing
 from belvedere.connectors.file_names import name_below, place_of, recognised, renamed_below
-from belvedere.connectors.listing import Listing
-from belvedere.connectors.reading.columns import names_in, unknown_columns
+from belvedere.connectors.reading.column_inference import SAMPLED_FILES, options_of, schema_of_files, table_files, table_names
+from belvedere.connectors.reading.file_columns import names_in, unknown_columns
 from belvedere.connectors.reading.formats import format_of
-from belvedere.connectors.reading.infer import SAMPLED_FILES, options_of, schema_of_files, table_files, table_names
-from belvedere.connectors.records import SourceFile, in_order, not_as_it_was, path_text
-from belvedere.connectors.writing import SUFFIXES, WRITERS
-from belvedere.engine.spans import PastSpan
+from belvedere.connectors.run_records import SourceFile, in_order, not_as_it_was, path_text
+from belvedere.engine.source_spans import PastSpan
 from belvedere.errors import fail
-from belvedere.instants import microseconds
+from belvedere.project.settings import Sink, Source
 from belvedere.schema import CONTROL
-from belvedere.settings import Sink, Source
-from belvedere.time.arrival import ArrivalTimes
+from belvedere.time.arrival_columns import ArrivalTimes
+from belvedere.values.instants import microseconds
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -24,13 +24,13 @@ import numpy as np
 import pyarrow as pa
 
 from belvedere.connectors.addresses import same_address
-from belvedere.connectors.away import AwayError
 from belvedere.connectors.connector import Outgoing
-from belvedere.connectors.pace import MOST_EVENTS, Pace
-from belvedere.connectors.writing import json_lines
+from belvedere.connectors.exporting.event_files import json_lines
+from belvedere.connectors.exporting.receiver_pace import MOST_EVENTS, Pace
+from belvedere.connectors.outage_backoff import AwayError
 from belvedere.errors import fail
+from belvedere.project.settings import Sink
 from belvedere.rules.events import SEQUENCE
-from belvedere.settings import Sink
 
 SECONDS = 10.0
 """So long an answer is waited for where the sink does not say."""

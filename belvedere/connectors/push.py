@@ -10,7 +10,7 @@ import time
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from belvedere.intake.desk import OFFSET
+from belvedere.intake.ingest_service import OFFSET
 from belvedere.time.event_time import Clocks
 from belvedere.time.intake import Intake, Waiting
 
@@ -18,7 +18,7 @@ __all__ = ["OFFSET", "Pushes", "Unpushed"]
 
 
 class Pushes(Protocol):
-    """What clients push: `belvedere.intake.desk.Desk`."""
+    """What clients push: `belvedere.intake.ingest_service.Desk`."""
 
     @property
     def has_waiting(self) -> bool: ...

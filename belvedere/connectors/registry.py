@@ -17,7 +17,6 @@ from typing import Any, TypeVar, cast
 
 import pyarrow as pa
 
-from belvedere.connectors.away import is_away
 from belvedere.connectors.connector import (
     Connector,
     Imported,
@@ -29,9 +28,10 @@ from belvedere.connectors.connector import (
     Wanted,
     WritingConnector,
 )
+from belvedere.connectors.outage_backoff import is_away
 from belvedere.errors import BelvedereError, fail
-from belvedere.lang.names import did_you_mean
-from belvedere.settings import CONNECTORS, OWN_CONNECTORS, Source
+from belvedere.project.settings import CONNECTORS, OWN_CONNECTORS, Source
+from belvedere.syntax.wording import did_you_mean
 
 Answer = TypeVar("Answer")
 

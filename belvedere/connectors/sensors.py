@@ -1,7 +1,7 @@
 """The connector `sensors`: rows of the built-in sensors fall due as time passes.
 
 In: the source's options and the offset in the store. Out: the rows that are due and not read yet. Row number i is always the
-same (`belvedere.sensors`), so that a crash between reading and committing changes nothing.
+same (`belvedere.connectors.sensor_data`), so that a crash between reading and committing changes nothing.
 """
 
 from __future__ import annotations
@@ -13,9 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from belvedere.connectors.connector import Arrived, Offset, OffsetRange, Wanted
-from belvedere.engine.rows import Rows
-from belvedere.engine.scratch import scratch_rows
-from belvedere.sensors import (
+from belvedere.connectors.sensor_data import (
     SensorOptions,
     placements_due,
     readings_due,
@@ -24,7 +22,9 @@ from belvedere.sensors import (
     sensor_readings,
     sensor_tables,
 )
-from belvedere.settings import Source
+from belvedere.engine.rows.epoch_rows import Rows
+from belvedere.engine.rows.scratch_rows import scratch_rows
+from belvedere.project.settings import Source
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -22,18 +22,18 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.pandas.types import to_arrow_type
 
-from belvedere.connectors.away import Away
 from belvedere.connectors.connector import Arrived, Imported, OffsetRange, Sampled, SourcePart, Wanted
+from belvedere.connectors.outage_backoff import Away
+from belvedere.connectors.reading.file_rows import LONGEST_TEXT, REASON, null_reasons
 from belvedere.connectors.reading.formats import MOST_REJECTED
-from belvedere.connectors.reading.judged import MICROSECONDS, joined, judged
-from belvedere.connectors.reading.records import TEXT
-from belvedere.connectors.reading.rows import LONGEST_TEXT, REASON, null_reasons
-from belvedere.connectors.records import RejectedRow
-from belvedere.engine.scratch import scratch_frame
+from belvedere.connectors.reading.text_records import TEXT
+from belvedere.connectors.reading.value_checks import MICROSECONDS, joined, judged
+from belvedere.connectors.run_records import RejectedRow
+from belvedere.engine.rows.scratch_rows import scratch_frame
 from belvedere.errors import BelvedereError, fail
-from belvedere.functions.types import quote
+from belvedere.functions.spark_types import quote
+from belvedere.project.settings import Source
 from belvedere.schema import WEIGHT
-from belvedere.settings import Source
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

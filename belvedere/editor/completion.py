@@ -13,16 +13,16 @@ from dataclasses import dataclass
 from sqlglot.tokenizer_core import TokenType as T
 
 from belvedere.editor.document import Document, Revision
-from belvedere.editor.functions import function_names, signature_of
-from belvedere.editor.heads import Form
-from belvedere.editor.names import written
+from belvedere.editor.function_help import function_names, signature_of
+from belvedere.editor.quoted_names import written
+from belvedere.editor.statement_heads import Form
 from belvedere.editor.statements import OWNER, Statement
 from belvedere.editor.symbols import KnownColumn, columns, fields
 from belvedere.errors import BelvedereError
-from belvedere.functions.types import type_text
-from belvedere.lang.query_hints import ON_ERROR, PLACEMENTS, PROMISES, QUERY_BY, RESUME
-from belvedere.lang.select.windowing import FORMS
-from belvedere.lang.source_tables import table_names
+from belvedere.functions.spark_types import type_text
+from belvedere.lang.endpoints.query_hints import ON_ERROR, PLACEMENTS, PROMISES, QUERY_BY, RESUME
+from belvedere.lang.statements.source_tables import table_names
+from belvedere.syntax.forms.windowing_calls import FORMS
 
 BEGINNINGS = ("IMPORT", "EXPORT", "CREATE STREAM", "CREATE TABLE", "CREATE VIEW", "CREATE SUBSCRIPTION", "SELECT", "WITH")
 AFTER_CLAUSE = {

@@ -12,19 +12,19 @@ from functools import cached_property
 from pathlib import Path
 from threading import RLock
 
-from belvedere.catalog import Catalog
+from belvedere.catalog.catalog import Catalog
 from belvedere.compiler import Compiled, compile_script
-from belvedere.editor.heads import Form, read_head
-from belvedere.editor.known import Known
+from belvedere.editor.known_relations import Known
+from belvedere.editor.name_uses import uses_of
 from belvedere.editor.positions import Lines
-from belvedere.editor.reading import ReadText, read
+from belvedere.editor.source_tables import CachedTables
+from belvedere.editor.statement_heads import Form, read_head
 from belvedere.editor.statements import Statement, statement_of
 from belvedere.editor.symbols import Use
-from belvedere.editor.tables import CachedTables
-from belvedere.editor.uses import uses_of
+from belvedere.editor.tolerant_reading import ReadText, read
 from belvedere.errors import BelvedereError, Diagnostic, Severity
-from belvedere.lang.progress import Progress
-from belvedere.settings import ProjectSettings, load_project, read_file
+from belvedere.lang.statements.progress import Progress
+from belvedere.project.settings import ProjectSettings, load_project, read_file
 
 SUFFIX = ".sqrl"
 COMPILING = RLock()

@@ -9,16 +9,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from belvedere.catalog import shown_names
+from belvedere.catalog.catalog import shown_names
 from belvedere.codes import CODES
 from belvedere.editor.document import Document, Revision
-from belvedere.editor.functions import Signature, signature_of
-from belvedere.editor.known import KnownRelation
+from belvedere.editor.function_help import Signature, signature_of
+from belvedere.editor.known_relations import KnownRelation
 from belvedere.editor.pipelines import explanations
 from belvedere.editor.statements import Statement
 from belvedere.editor.symbols import KnownColumn, Use, columns
-from belvedere.functions.types import type_text
-from belvedere.rules.explain import ViewExplanation
+from belvedere.functions.spark_types import type_text
+from belvedere.pipeline.explain import ViewExplanation
 
 SHOWN = 40
 """So many columns of a relation are listed."""

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from belvedere.editor.document import Document
-from belvedere.editor.heads import Form
+from belvedere.editor.statement_heads import Form
 from belvedere.editor.statements import Statement
 
 

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from belvedere.catalog import Catalog
+from belvedere.catalog.catalog import Catalog
 from belvedere.engine.pipeline import Pipeline
 from belvedere.errors import BelvedereError
-from belvedere.rules import maintain
-from belvedere.rules.explain import ViewExplanation, explain
+from belvedere.pipeline.choose import maintain
+from belvedere.pipeline.explain import ViewExplanation, explain
 
 
 class _ById:

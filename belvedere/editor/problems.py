@@ -10,10 +10,10 @@ import re
 from dataclasses import dataclass
 
 from belvedere.editor.document import Document
-from belvedere.editor.names import written
+from belvedere.editor.quoted_names import written
 from belvedere.errors import Diagnostic
-from belvedere.lang.statements.format import format_script
-from belvedere.lang.statements.parse import parse_script
+from belvedere.syntax.fmt.script_layout import format_script
+from belvedere.syntax.parse import parse_script
 
 _NAMED = re.compile(r"did you mean `([^`]+)`\?")
 

@@ -11,17 +11,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from belvedere.catalog import Catalog, Input, QueryTemplate, Subscription, View
+from belvedere.catalog.catalog import Catalog, Input, QueryTemplate, Subscription, View
 from belvedere.compiler import compile_script
+from belvedere.editor.definitions import Place, places, symbols_at
 from belvedere.editor.document import COMPILING, Document
-from belvedere.editor.heads import Form
-from belvedere.editor.linked import ALONE, Beside, linked
-from belvedere.editor.names import bare, is_plain, is_reserved, written
-from belvedere.editor.places import Place, places, symbols_at
+from belvedere.editor.linked_scripts import ALONE, Beside, linked
+from belvedere.editor.quoted_names import bare, is_plain, is_reserved, written
+from belvedere.editor.statement_heads import Form
 from belvedere.editor.symbols import Symbol, Use, member
 from belvedere.errors import BelvedereError, Severity, fail
-from belvedere.lang.statements.spacing import KEYWORDS
-from belvedere.plan.text import plan_text
+from belvedere.plan.plan_text import plan_text
+from belvedere.syntax.fmt.spacing import KEYWORDS
 
 OTHERWISE = "choose another name, or name columns instead of `*`"
 IMPORTED = "B2011"

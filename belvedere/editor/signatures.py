@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from sqlglot.tokenizer_core import TokenType as T
 
 from belvedere.editor.document import Document
-from belvedere.editor.functions import Signature, signature_of
-from belvedere.editor.reading import CLOSING, OPENING, is_word
-from belvedere.functions.types import type_text
+from belvedere.editor.function_help import Signature, signature_of
+from belvedere.editor.tolerant_reading import CLOSING, OPENING, is_word
+from belvedere.functions.spark_types import type_text
 
 
 @dataclass(frozen=True)

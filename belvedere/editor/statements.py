@@ -1,7 +1,7 @@
 """A statement with what its names may mean: the columns of its queries, the relations that they read.
 
 In: a statement's tokens, what is known of relations. Out: a `Statement` that resolves names. The rules are those of
-`belvedere.lang.select.scope`, over tokens, so that a statement may be broken: a name that means nothing has no symbol.
+`belvedere.lang.names.scope`, over tokens, so that a statement may be broken: a name that means nothing has no symbol.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 from sqlglot.tokenizer_core import TokenType as T
 
-from belvedere.editor.heads import Form, Head, read_head
-from belvedere.editor.known import Known, KnownRelation
-from belvedere.editor.reading import Range, ReadText
-from belvedere.editor.scopes import Block, SelectItem, Source, read_block
+from belvedere.editor.known_relations import Known, KnownRelation
+from belvedere.editor.query_blocks import Block, SelectItem, Source, read_block
+from belvedere.editor.statement_heads import Form, Head, read_head
 from belvedere.editor.symbols import KnownColumn, Symbol, columns, fields, folded_home, member, relation_symbol
+from belvedere.editor.tolerant_reading import Range, ReadText
 from belvedere.schema import find_named
 
 OWNER = ("@", "_", "this")

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from belvedere.editor.known import KnownRelation
+from belvedere.editor.known_relations import KnownRelation
 
 
 @dataclass(frozen=True)

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
 
-from belvedere.engine.rows import Memory, Rows
-from belvedere.engine.turns import Task
-from belvedere.engine.windows import WindowOperator
-from belvedere.state.spread import RunTask
+from belvedere.engine.query_batching import Task
+from belvedere.engine.rows.epoch_rows import Memory, Rows
+from belvedere.engine.sql.staged_operators import WindowOperator
+from belvedere.state.runs_by_tasks import RunTask
 
 if TYPE_CHECKING:
-    from belvedere.catalog import Catalog
-    from belvedere.engine.texts import PreparedStage
+    from belvedere.catalog.catalog import Catalog
+    from belvedere.engine.sql.stage_sql import PreparedStage
 
 
 class Compute(Protocol):

@@ -17,51 +17,51 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from belvedere.activity import NOW
-from belvedere.catalog import Catalog
+from belvedere.catalog.catalog import Catalog
+from belvedere.engine.change.complete_inputs import held_rows
+from belvedere.engine.change.continued_events import DOCUMENT as TELLING
+from belvedere.engine.change.continued_events import Former, former_results
+from belvedere.engine.change.planned_tables import plan_tables
+from belvedere.engine.change.table_changes import UNFILLED, make_tables, rows_of_today, unread_inputs
 from belvedere.engine.compute import Compute
-from belvedere.engine.continued import DOCUMENT as TELLING
-from belvedere.engine.continued import Former, former_results
 from belvedere.engine.costs import Costs
+from belvedere.engine.errors.failed_stages import Failed, failures_document, quarantined
+from belvedere.engine.errors.healing import Attempt, Healing, Quarantine, Touched
+from belvedere.engine.errors.missed_changes import Missed
+from belvedere.engine.errors.quarantine import Cordon, Isolation, StageFailure
 from belvedere.engine.expiry import expire, final_results_below
-from belvedere.engine.failed import Failed, failures_document, quarantined
-from belvedere.engine.former_rows import rows_of_keys
-from belvedere.engine.healing import Attempt, Healing, Quarantine, Touched
-from belvedere.engine.held import held_rows
 from belvedere.engine.ingest import StampedRows, in_order, ingest, receive, whole_input
 from belvedere.engine.last_changes import DOCUMENT as CHANGED
 from belvedere.engine.last_changes import with_changes
-from belvedere.engine.late import Arrivals, judge
-from belvedere.engine.measured import DOCUMENT as MEASURED
-from belvedere.engine.measured import Measured, Meter
-from belvedere.engine.missed import Missed
+from belvedere.engine.late_rows import Arrivals, judge
+from belvedere.engine.measurements import DOCUMENT as MEASURED
+from belvedere.engine.measurements import Measured, Meter
 from belvedere.engine.pipeline import Pipeline
-from belvedere.engine.planned import plan_tables
-from belvedere.engine.quarantine import Cordon, Isolation, StageFailure
+from belvedere.engine.query_batching import Task
 from belvedere.engine.relation import name_in_script
-from belvedere.engine.render import CLOCK_COLUMN
 from belvedere.engine.row_counts import DOCUMENT as ROWS
 from belvedere.engine.row_counts import count_rows
-from belvedere.engine.rows import Rows
+from belvedere.engine.rows.epoch_rows import Rows
+from belvedere.engine.rows.rows_by_key import rows_of_keys
 from belvedere.engine.served_names import SERVED, served_names
-from belvedere.engine.spans import SPANS, Span, record_spans
+from belvedere.engine.source_spans import SPANS, Span, record_spans
+from belvedere.engine.sql.plan_sql import CLOCK_COLUMN
+from belvedere.engine.sql.stage_sql import PreparedStage, prepare
 from belvedere.engine.storage import Storage
-from belvedere.engine.tables import UNFILLED, make_tables, rows_of_today, unread_inputs
-from belvedere.engine.texts import PreparedStage, prepare
-from belvedere.engine.turns import Task
 from belvedere.engine.work import EpochContext, Work
-from belvedere.instants import microseconds
 from belvedere.plan.clock_steps import clock_step, next_step
 from belvedere.plan.facts import needs_clock
 from belvedere.plan.monotone import FOREVER, NEVER
+from belvedere.process.activity import NOW
+from belvedere.process.tracing import TRACES
 from belvedere.schema import INGEST_TIME, TIMESTAMP, WEIGHT
 from belvedere.state.state import State
 from belvedere.store.protocol import EpochRow, Store, Transaction
 from belvedere.store.source_columns import COLUMNS, columns_document
-from belvedere.time.arrival import NO_TIMES, ArrivalTimes
+from belvedere.time.arrival_columns import NO_TIMES, ArrivalTimes
 from belvedere.time.event_time import Clocks, bounds_by_input, pass_time
 from belvedere.time.past_bounds import PastBounds
-from belvedere.tracing import TRACES
+from belvedere.values.instants import microseconds
 
 EPOCH_PATIENCE = 10.0
 """Seconds after which an epoch is so long that it is told, but for the first one."""
@@ -99,7 +99,7 @@ class Undone(Exception):
 
 
 class Deliveries(Protocol):
-    """What goes on to sinks: `belvedere.connectors.exports.Exports`."""
+    """What goes on to sinks: `belvedere.connectors.exporting.exports.Exports`."""
 
     def deliver(self, epoch: int, sequences: Mapping[str, int]) -> None:
         """Send what was committed and not delivered yet."""

@@ -14,11 +14,11 @@ from belvedere.engine.pipeline import Pipeline
 from belvedere.engine.relation import Relation
 from belvedere.engine.stage import BoundsNow, Stage
 from belvedere.engine.work import EpochContext
-from belvedere.instants import instant, microseconds
 from belvedere.plan.bounds import Bounds, Known
 from belvedere.plan.monotone import FOREVER, NEVER
 from belvedere.schema import TIMESTAMP
 from belvedere.time.past_bounds import PastBounds
+from belvedere.values.instants import instant, microseconds
 
 Final = dict[str, dict[str, int]]
 

@@ -16,19 +16,19 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from belvedere.catalog import Input
-from belvedere.engine.ingest_bag import ingest_bag
-from belvedere.engine.moved import identified, is_identified
-from belvedere.engine.ordered import stream
-from belvedere.engine.rows import WEIGHT_FIELD, Rows, coming, is_frame, keys_of
-from belvedere.engine.tables import delta_schema
-from belvedere.engine.texts import DELTA
+from belvedere.catalog.catalog import Input
+from belvedere.engine.arrow_copy import identified, is_identified
+from belvedere.engine.bag_ingest import ingest_bag
+from belvedere.engine.change.table_changes import delta_schema
+from belvedere.engine.rows.epoch_rows import WEIGHT_FIELD, Rows, coming, is_frame, keys_of
+from belvedere.engine.rows.ordered_rows import stream
+from belvedere.engine.sql.stage_sql import DELTA
 from belvedere.engine.work import Work, without
-from belvedere.functions.types import quote, type_text
-from belvedere.instants import microseconds
-from belvedere.pieces import in_pieces
+from belvedere.functions.spark_types import quote, type_text
 from belvedere.schema import INGEST_TIME, KEY, PLACE, ROWTIME, TIMESTAMP, UID, WEIGHT
-from belvedere.time.arrival import NO_TIMES, ArrivalTimes, at_once
+from belvedere.time.arrival_columns import NO_TIMES, ArrivalTimes, at_once
+from belvedere.values.instants import microseconds
+from belvedere.values.pieces import in_pieces
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from belvedere.engine.relation import Relation
 from belvedere.engine.stage import Stage
 from belvedere.plan.facts import needs_clock
-from belvedere.plan.nodes import Node
+from belvedere.plan.operators.nodes import Node
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from belvedere.catalog import shown_names
-from belvedere.plan.nodes import Expr
+from belvedere.catalog.catalog import shown_names
+from belvedere.plan.operators.nodes import Expr
 from belvedere.schema import Schema
 
 

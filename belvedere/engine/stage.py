@@ -11,16 +11,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from belvedere.engine.relation import Relation, Slot
-from belvedere.engine.windows import print_plan
+from belvedere.engine.sql.staged_operators import print_plan
 from belvedere.plan.bounds import Bounds, Known, bounds_of
 from belvedere.plan.facts import needs_clock
 from belvedere.plan.monotone import FOREVER, NEVER
-from belvedere.plan.nodes import Node
+from belvedere.plan.operators.nodes import Node
 
 if TYPE_CHECKING:
     from belvedere.engine.pipeline import Pipeline
-    from belvedere.engine.rows import Rows
-    from belvedere.engine.texts import Texts
+    from belvedere.engine.rows.epoch_rows import Rows
+    from belvedere.engine.sql.stage_sql import Texts
     from belvedere.engine.work import Work
 
 

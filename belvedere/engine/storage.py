@@ -12,17 +12,17 @@ from typing import Any
 
 import pyarrow as pa
 
-from belvedere.engine.behind import WritesBehind
+from belvedere.engine.change.table_changes import TablePlan
 from belvedere.engine.compute import Compute
-from belvedere.engine.rows import Rows, coming, going, weighted_stream
-from belvedere.engine.tables import TablePlan
+from belvedere.engine.rows.epoch_rows import Rows, coming, going, weighted_stream
+from belvedere.engine.write_behind import WritesBehind
 from belvedere.schema import KEY, WEIGHT
 from belvedere.state.arrangement import Arrangement, Keys
 from belvedere.state.hashing import number
-from belvedere.state.spread import PLACES
+from belvedere.state.runs_by_tasks import PLACES
 from belvedere.state.state import State
 from belvedere.store.protocol import Transaction
-from belvedere.store.write.apart import COPIED
+from belvedere.store.write.rows_by_tasks import COPIED
 
 
 class Storage:

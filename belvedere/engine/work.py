@@ -13,18 +13,18 @@ from datetime import datetime
 import numpy as np
 import pyarrow as pa
 
+from belvedere.engine.arrow_copy import identified
+from belvedere.engine.change.table_changes import arranged_schema, delta_schema
 from belvedere.engine.compute import Compute
 from belvedere.engine.costs import Costs
-from belvedere.engine.levels import all_levels
-from belvedere.engine.moved import identified
-from belvedere.engine.ordered import stream
-from belvedere.engine.recursion import RecursionOperator
+from belvedere.engine.fixpoint import all_levels
 from belvedere.engine.relation import Relation, Slot
-from belvedere.engine.rows import WEIGHT_FIELD, Keys, Rows, combined, coming, keys_of, weighted_stream
+from belvedere.engine.rows.epoch_rows import WEIGHT_FIELD, Keys, Rows, combined, coming, keys_of, weighted_stream
+from belvedere.engine.rows.ordered_rows import stream
+from belvedere.engine.sql.recursion_sql import RecursionOperator
+from belvedere.engine.sql.stage_sql import DELTA, ROWS, PreparedStage, view_name
 from belvedere.engine.storage import Storage
-from belvedere.engine.tables import arranged_schema, delta_schema
-from belvedere.engine.texts import DELTA, ROWS, PreparedStage, view_name
-from belvedere.functions.types import quote
+from belvedere.functions.spark_types import quote
 from belvedere.plan.monotone import NEVER
 from belvedere.schema import KEY, WEIGHT
 from belvedere.time.event_time import Clocks

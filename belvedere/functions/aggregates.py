@@ -1,11 +1,12 @@
 """Aggregates and window functions: one row each.
 
-In: nothing. Out: rows for `belvedere.functions.table`. See `belvedere.functions.function` for what a row says.
+In: nothing. Out: rows for `belvedere.functions.function_table`. See `belvedere.functions.function` for what a row says.
 """
 
 from __future__ import annotations
 
 from belvedere.functions.function import Function, Ties, aggregate, window_function
+from belvedere.functions.spark_types import BOOLEAN, DOUBLE, INT32, INT64, is_integer
 from belvedere.functions.type_rules import (
     approximate_percentile,
     average,
@@ -20,7 +21,6 @@ from belvedere.functions.type_rules import (
     percentile,
     summed,
 )
-from belvedere.functions.types import BOOLEAN, DOUBLE, INT32, INT64, is_integer
 
 AGGREGATES: tuple[Function, ...] = (
     aggregate("AnyValue", "any_value:1-2", nth(0), ties=Ties.FIRST, skips_nulls=True),

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 
 from sqlglot import exp
 
-from belvedere.instants import instant, microseconds
+from belvedere.values.instants import instant, microseconds
 
 EARLIEST = -(2**63)
 """Below every time."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from belvedere.functions import types as t
+from belvedere.functions import spark_types as t
 from belvedere.schema import TIMESTAMP, VARIANT
 
 

@@ -1,14 +1,16 @@
 """Functions of arrays and maps: one row each.
 
-In: nothing. Out: rows for `belvedere.functions.table`. See `belvedere.functions.function` for what a row says.
+In: nothing. Out: rows for `belvedere.functions.function_table`. See `belvedere.functions.function` for what a row says.
 """
 
 from __future__ import annotations
 
 import pyarrow as pa
 
-from belvedere.functions import window_by as wb
+from belvedere.functions import sqlpp_functions as wb
 from belvedere.functions.function import Function, function
+from belvedere.functions.spark_types import BOOLEAN, INT32, INT64, STRING, is_array
+from belvedere.functions.sqlpp_functions import window_by
 from belvedere.functions.type_rules import (
     all_common,
     array_of,
@@ -27,8 +29,6 @@ from belvedere.functions.type_rules import (
     values_of,
     zipped,
 )
-from belvedere.functions.types import BOOLEAN, INT32, INT64, STRING, is_array
-from belvedere.functions.window_by import window_by
 
 COLLECTIONS: tuple[Function, ...] = (
     function("Array", "array:0+", array_of, total=True),

@@ -1,14 +1,16 @@
 """Functions of any values: conditions, NULL, hashes: one row each.
 
-In: nothing. Out: rows for `belvedere.functions.table`. See `belvedere.functions.function` for what a row says.
+In: nothing. Out: rows for `belvedere.functions.function_table`. See `belvedere.functions.function` for what a row says.
 """
 
 from __future__ import annotations
 
 import pyarrow as pa
 
-from belvedere.functions import window_by as wb
+from belvedere.functions import sqlpp_functions as wb
 from belvedere.functions.function import Function, function, stored
+from belvedere.functions.spark_types import BOOLEAN, INT32, INT64, STRING, common_type
+from belvedere.functions.sqlpp_functions import window_by
 from belvedere.functions.type_rules import (
     after_first,
     all_common,
@@ -19,8 +21,6 @@ from belvedere.functions.type_rules import (
     nth,
     number_or_text,
 )
-from belvedere.functions.types import BOOLEAN, INT32, INT64, STRING, common_type
-from belvedere.functions.window_by import window_by
 
 
 def _anything(type_: pa.DataType) -> bool:

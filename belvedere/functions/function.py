@@ -13,8 +13,8 @@ from enum import StrEnum
 import pyarrow as pa
 from sqlglot import exp
 
+from belvedere.functions.sqlpp_functions import SqlppFunction
 from belvedere.functions.type_rules import ResultType, always
-from belvedere.functions.window_by import SqlppFunction
 
 MANY = 1_000_000
 """The greatest number of arguments where there is none."""
@@ -28,7 +28,7 @@ class Kind(StrEnum):
 
 
 class Ties(StrEnum):
-    """What a function's answer owes to the order of rows that tie, and so how `belvedere.plan.arrival` settles it."""
+    """What a function's answer owes to the order of rows that tie, and so how `belvedere.plan.rewrites.ties_by_arrival` settles it."""
 
     FIRST = "first"
     LAST = "last"

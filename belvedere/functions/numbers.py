@@ -1,14 +1,16 @@
 """Functions of numbers: one row each.
 
-In: nothing. Out: rows for `belvedere.functions.table`. See `belvedere.functions.function` for what a row says.
+In: nothing. Out: rows for `belvedere.functions.function_table`. See `belvedere.functions.function` for what a row says.
 """
 
 from __future__ import annotations
 
 import pyarrow as pa
 
-from belvedere.functions import window_by as wb
+from belvedere.functions import sqlpp_functions as wb
 from belvedere.functions.function import Function, function, stored
+from belvedere.functions.spark_types import DOUBLE, INT8, INT32, INT64, STRING, is_integer
+from belvedere.functions.sqlpp_functions import Native, window_by
 from belvedere.functions.type_rules import (
     modulo,
     nth,
@@ -20,8 +22,6 @@ from belvedere.functions.type_rules import (
     text_or_bytes,
     whole,
 )
-from belvedere.functions.types import DOUBLE, INT8, INT32, INT64, STRING, is_integer
-from belvedere.functions.window_by import Native, window_by
 
 
 def _to_whole(function: str) -> tuple[Native, ...]:

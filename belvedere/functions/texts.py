@@ -1,14 +1,16 @@
 """Functions of texts and bytes: one row each.
 
-In: nothing. Out: rows for `belvedere.functions.table`. See `belvedere.functions.function` for what a row says.
+In: nothing. Out: rows for `belvedere.functions.function_table`. See `belvedere.functions.function` for what a row says.
 """
 
 from __future__ import annotations
 
 import pyarrow as pa
 
-from belvedere.functions import window_by as wb
+from belvedere.functions import sqlpp_functions as wb
 from belvedere.functions.function import Function, function, stored
+from belvedere.functions.spark_types import BINARY, BOOLEAN, DOUBLE, FLOAT, INT16, INT32, INT64, STRING, is_array
+from belvedere.functions.sqlpp_functions import Native, window_by
 from belvedere.functions.type_rules import (
     decoded,
     is_variant,
@@ -22,18 +24,6 @@ from belvedere.functions.type_rules import (
     text_or_bytes_of,
     written_as_json,
 )
-from belvedere.functions.types import (
-    BINARY,
-    BOOLEAN,
-    DOUBLE,
-    FLOAT,
-    INT16,
-    INT32,
-    INT64,
-    STRING,
-    is_array,
-)
-from belvedere.functions.window_by import Native, window_by
 from belvedere.schema import VARIANT
 
 _SQLITE_LENGTH = "CASE WHEN instr(CAST({0} AS BLOB),x'00')>0 THEN abs(-9223372036854775807-1) ELSE length({0}) END"

@@ -1,6 +1,6 @@
 """Functions of dates, times and intervals: one row each.
 
-In: nothing. Out: rows for `belvedere.functions.table`. See `belvedere.functions.function` for what a row says.
+In: nothing. Out: rows for `belvedere.functions.function_table`. See `belvedere.functions.function` for what a row says.
 """
 
 from __future__ import annotations
@@ -11,8 +11,7 @@ import pyarrow as pa
 
 from belvedere.functions.calendar import to_its_unit
 from belvedere.functions.function import Function, Stored, function, stored
-from belvedere.functions.type_rules import instant, instant_or_local, number_or_text, plain, time_or_text
-from belvedere.functions.types import (
+from belvedere.functions.spark_types import (
     CALENDAR_INTERVAL,
     DATE,
     DAY_INTERVAL,
@@ -28,7 +27,8 @@ from belvedere.functions.types import (
     is_integer,
     is_number,
 )
-from belvedere.functions.window_by import Native, is_time, window_by
+from belvedere.functions.sqlpp_functions import Native, is_time, window_by
+from belvedere.functions.type_rules import instant, instant_or_local, number_or_text, plain, time_or_text
 from belvedere.schema import TIMESTAMP
 
 

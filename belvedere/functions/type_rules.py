@@ -1,7 +1,7 @@
 """Rules for the type of a function's result, and of which types its first argument may be.
 
 In: the types of a call's arguments. Out: the type of its result in Spark 4.3, or None where the arguments do not fit. Functions
-with a lambda, operators, CASE and the like are in `belvedere.functions.types`.
+with a lambda, operators, CASE and the like are in `belvedere.functions.spark_types`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from functools import reduce
 
 import pyarrow as pa
 
-from belvedere.functions import types as t
+from belvedere.functions import spark_types as t
 from belvedere.schema import TIMESTAMP, VARIANT, has_map
 
 ResultType = Callable[[Sequence[pa.DataType]], pa.DataType | None]

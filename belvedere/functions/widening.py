@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable
 
 import pyarrow as pa
 
-from belvedere.functions.types import type_text
+from belvedere.functions.spark_types import type_text
 from belvedere.schema import Column
 
 T = pa.types

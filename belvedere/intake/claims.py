@@ -14,9 +14,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from belvedere.catalog import Input, Metadata, MetadataKind
+from belvedere.catalog.catalog import Input, Metadata, MetadataKind
 from belvedere.errors import fail
-from belvedere.rows import convert, describe
+from belvedere.values.input_rows import convert, describe
 
 Claims = Mapping[str, Any]
 NOBODY: Claims = MappingProxyType({})

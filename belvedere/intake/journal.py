@@ -2,7 +2,7 @@
 
 In: payloads of bytes. Out: the same, in order, from any number on that was not yet committed. A segment is a file of frames
 (`belvedere.intake.segments`); its first frame is a JSON header. `append` returns when its records are on the disk. A torn end is cut off
-when the journal is opened, and kept beside it. What the payloads mean is decided in `belvedere.intake.records`.
+when the journal is opened, and kept beside it. What the payloads mean is decided in `belvedere.intake.entry_bytes`.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from belvedere.durable import sync_folder
 from belvedere.errors import fail
 from belvedere.intake.segments import VERSION, cut_torn_end, damaged, frame, read_frames, seed_of
+from belvedere.process.durable_files import sync_folder
 
 SEGMENT_BYTES = 16 << 20
 """A segment that has grown so large is followed by a new one."""

@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from belvedere.durable import sync_folder
 from belvedere.errors import fail
+from belvedere.process.durable_files import sync_folder
 
 FRAME = struct.Struct("<II")
 PLACE = struct.Struct("<QI")

@@ -16,10 +16,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from belvedere.intake.desk import Desk, Reply, Request, problem
-from belvedere.intake.read import Pushed
-from belvedere.intake.records import decode_rows, encode_rows, pack, unpack
-from belvedere.time.entries import Act, Malformed, ProducerAct
+from belvedere.intake.entry_bytes import decode_rows, encode_rows, pack, unpack
+from belvedere.intake.ingest_service import Desk, Reply, Request, problem
+from belvedere.intake.request_rows import Pushed
+from belvedere.time.intake_entries import Act, Malformed, ProducerAct
 
 FRAME = struct.Struct("<IQ")
 TOGETHER = 512

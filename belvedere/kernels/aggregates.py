@@ -12,9 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from belvedere.kernels import ranges, search
-from belvedere.kernels.rows import SortedRows, numeric, ordered_codes
 from belvedere.kernels.search import Bools, Ints
-from belvedere.plan.window_specs import WindowAggregate
+from belvedere.kernels.sorted_rows import SortedRows, numeric, ordered_codes
+from belvedere.plan.operators.window_specs import WindowAggregate
 
 
 def aggregate(output: WindowAggregate, rows: SortedRows, first: Ints, last: Ints, extra: Ints) -> pa.Array:

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 from belvedere.kernels import search
-from belvedere.kernels.rows import SortedRows, ordered_codes
 from belvedere.kernels.search import Bools, Ints
-from belvedere.plan.window_specs import ColumnTerm, ConstantTerm, OperationTerm, Term
+from belvedere.kernels.sorted_rows import SortedRows, ordered_codes
+from belvedere.plan.operators.window_specs import ColumnTerm, ConstantTerm, OperationTerm, Term
 
 PAIRS = 1 << 16  # evaluated in one step: small enough for the processor's cache
 Places = Callable[[str], tuple[Ints, Bools]]

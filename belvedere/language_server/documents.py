@@ -10,9 +10,9 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from belvedere.editor.document import Document, Opened
-from belvedere.editor.linked import Beside, scripts_in
-from belvedere.editor.tables import CachedTables
-from belvedere.settings import read_file
+from belvedere.editor.linked_scripts import Beside, scripts_in
+from belvedere.editor.source_tables import CachedTables
+from belvedere.project.settings import read_file
 
 
 def path_of(uri: str) -> Path:

@@ -18,24 +18,24 @@ from lsprotocol import types as lsp
 from pygls.exceptions import JsonRpcException
 from pygls.lsp.server import LanguageServer
 
-from belvedere.catalog import Catalog
+from belvedere.catalog.catalog import Catalog
 from belvedere.editor.completion import complete
+from belvedere.editor.definitions import Place, definitions, references
 from belvedere.editor.document import Document, Opened
-from belvedere.editor.figures import stored_figures
-from belvedere.editor.functions import signature_of
+from belvedere.editor.function_help import signature_of
 from belvedere.editor.garbage import collect
 from belvedere.editor.hover import explained, hover, signature_text
-from belvedere.editor.linked import Beside
+from belvedere.editor.linked_scripts import Beside
 from belvedere.editor.outline import outline
-from belvedere.editor.places import Place, definitions, references
 from belvedere.editor.positions import Lines
 from belvedere.editor.problems import diagnostics, formatted, remedies
 from belvedere.editor.renaming import renamable, rename
 from belvedere.editor.signatures import signature_at
+from belvedere.editor.store_figures import stored_figures
 from belvedere.errors import BelvedereError, Diagnostic
 from belvedere.language_server.conversion import to_completion, to_diagnostic, to_range, to_symbol
 from belvedere.language_server.documents import Documents, path_of
-from belvedere.settings import read_file
+from belvedere.project.settings import read_file
 
 FAILED = "B9156"
 PAUSE = 0.15

@@ -17,7 +17,7 @@ from sqlglot import exp
 from belvedere.errors import fail
 from belvedere.optimize.indexes import stored_columns
 from belvedere.plan.facts import is_linear
-from belvedere.plan.nodes import (
+from belvedere.plan.operators.nodes import (
     Aggregate,
     Distinct,
     Expr,

@@ -13,10 +13,10 @@ from collections.abc import Iterable, Iterator
 import pyarrow as pa
 from sqlglot import exp
 
-from belvedere.catalog import TARGET, Catalog, QueryArgument, Relationship
+from belvedere.catalog.catalog import TARGET, Catalog, QueryArgument, Relationship
 from belvedere.optimize.covering import Columns, ReadBy, covering, read_by
 from belvedere.plan.expressions import conjuncts
-from belvedere.plan.nodes import Aggregate, Distinct, Expr, Filter, Join, Node, Project, Scan, Union
+from belvedere.plan.operators.nodes import Aggregate, Distinct, Expr, Filter, Join, Node, Project, Scan, Union
 from belvedere.schema import HISTORY, Schema
 
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from belvedere.catalog import Catalog, Placement
+from belvedere.catalog.catalog import Catalog, Placement
 from belvedere.optimize.choice import Operator
 from belvedere.optimize.costs import Coefficients, Sizes, Workload, computing, first_share, maintaining, passed_share, storing
 from belvedere.plan.facts import is_linear
-from belvedere.plan.nodes import Node, Scan
+from belvedere.plan.operators.nodes import Node, Scan
 
 Path = tuple[int, ...]
 

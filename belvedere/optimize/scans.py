@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from belvedere.catalog import Catalog
+from belvedere.catalog.catalog import Catalog
 from belvedere.optimize.choice import GAIN
 from belvedere.optimize.costs import Coefficients, Workload
 from belvedere.optimize.covering import Columns
 from belvedere.optimize.indexes import read_indexes
-from belvedere.plan.nodes import Scan
+from belvedere.plan.operators.nodes import Scan
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from sqlglot import exp
 
 from belvedere.plan.expressions import columns_of, conjuncts
 from belvedere.plan.monotone import FOREVER, NEVER, combine, monotone
-from belvedere.plan.nodes import (
+from belvedere.plan.operators.nodes import (
     Aggregate,
     Distinct,
     Expr,
@@ -31,7 +31,7 @@ from belvedere.plan.nodes import (
     Values,
     Window,
 )
-from belvedere.plan.time_nodes import Emit, InOrder, TimeWindow, TimeWindowKind
+from belvedere.plan.operators.time_nodes import Emit, InOrder, TimeWindow, TimeWindowKind
 
 Bounds = Mapping[str, int]
 Known = Callable[[str], Bounds | None]

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from sqlglot import exp
 
-from belvedere.plan.nodes import Expr, Node
+from belvedere.plan.operators.nodes import Expr, Node
 
 MINUTE, HOUR, DAY = 60_000_000, 3_600_000_000, 86_400_000_000
 STEPS = {"SECOND": 1_000_000, "MINUTE": MINUTE, "HOUR": HOUR}

@@ -12,7 +12,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from belvedere.plan.expressions import column, columns_of, conjuncts, reads_clock
-from belvedere.plan.nodes import (
+from belvedere.plan.operators.nodes import (
     Aggregate,
     Distinct,
     Expr,
@@ -29,8 +29,8 @@ from belvedere.plan.nodes import (
     Unnest,
     Window,
 )
-from belvedere.plan.time_nodes import TimeWindow, TimeWindowKind
-from belvedere.plan.window_by import PredicateWindow
+from belvedere.plan.operators.predicate_window import PredicateWindow
+from belvedere.plan.operators.time_nodes import TimeWindow, TimeWindowKind
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,8 @@ from decimal import Decimal, InvalidOperation
 from sqlglot import exp
 
 from belvedere.functions.calendar import MONTHS, UNITS, CalendarStep, floor_to, in_calendar
-from belvedere.functions.table import function_of
-from belvedere.plan.nodes import Expr
+from belvedere.functions.function_table import function_of
+from belvedere.plan.operators.nodes import Expr
 
 NEVER = -(2**63)
 """No bound yet: any time may still come."""

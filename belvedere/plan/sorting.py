@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from belvedere.plan.nodes import Order
+from belvedere.plan.operators.nodes import Order
 
 
 def sorted_rows(rows: pa.Table, order: Sequence[Order]) -> pa.Table:

@@ -6,7 +6,7 @@ In: a TopK, or a schema. Out: the sort keys to append. 'Among equal order keys t
 from __future__ import annotations
 
 from belvedere.plan.expressions import column
-from belvedere.plan.nodes import Order, TopK
+from belvedere.plan.operators.nodes import Order, TopK
 from belvedere.schema import UID, Schema, has_map
 
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from belvedere.plan.expressions import column
-from belvedere.plan.nodes import Expr
+from belvedere.plan.operators.nodes import Expr
 
 types = pa.types
 

@@ -10,13 +10,13 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from belvedere.catalog import Catalog
-from belvedere.provenance.lost import Lost
-from belvedere.provenance.reads import Read
-from belvedere.provenance.since import Moment, Since, since_text
-from belvedere.provenance.why import Why
-from belvedere.provenance.why_not import WhyNot
-from belvedere.row_texts import value_text
+from belvedere.catalog.catalog import Catalog
+from belvedere.provenance.found_rows import Read
+from belvedere.provenance.why.since import Moment, Since, since_text
+from belvedere.provenance.why.why import Why
+from belvedere.provenance.why_not.pruning import Lost
+from belvedere.provenance.why_not.why_not import WhyNot
+from belvedere.values.row_texts import value_text
 
 Row = Mapping[str, Any]
 Show = Callable[[str, Row], Row | None]

@@ -11,19 +11,19 @@ from datetime import datetime
 
 from sqlglot import exp
 
-from belvedere.engine.spans import SPANS
+from belvedere.engine.source_spans import SPANS
 from belvedere.errors import Diagnostic
-from belvedere.instants import microseconds
 from belvedere.plan.expressions import column
-from belvedere.plan.nodes import Order, Scan, TopK
-from belvedere.provenance.asking import Asker
+from belvedere.plan.operators.nodes import Order, Scan, TopK
 from belvedere.provenance.constants import constant
-from belvedere.provenance.wanted import Wanted, restricted
-from belvedere.row_texts import value_text
+from belvedere.provenance.plan_queries import Asker
+from belvedere.provenance.row_predicates import Wanted, restricted
 from belvedere.schema import INGEST_TIME, TIMESTAMP, UID
 from belvedere.store.definitions import epoch_from_values
 from belvedere.store.protocol import EpochRow
 from belvedere.store.system import EPOCH
+from belvedere.values.instants import microseconds
+from belvedere.values.row_texts import value_text
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from sqlglot import exp
 
 from belvedere.plan.expressions import columns_of, conjunction, replace_columns
-from belvedere.plan.nodes import Expr, Order, TopK
+from belvedere.plan.operators.nodes import Expr, Order, TopK
 from belvedere.plan.ties import tie_order
-from belvedere.provenance.wanted import of_other, other
+from belvedere.provenance.row_predicates import of_other, other
 
 
 def ahead_of(node: TopK) -> Expr:

@@ -13,14 +13,14 @@ from typing import Any
 from rich.console import Console
 from rich.tree import Tree
 
-from belvedere.catalog import Catalog, shown_names
-from belvedere.lang.names import counted
+from belvedere.catalog.catalog import Catalog, shown_names
 from belvedere.provenance.document import relation_name, rows_of, visible
-from belvedere.provenance.reads import Read
-from belvedere.provenance.since import Since, since_text
-from belvedere.provenance.why import Why
-from belvedere.provenance.why_not import WhyNot
+from belvedere.provenance.found_rows import Read
+from belvedere.provenance.why.since import Since, since_text
+from belvedere.provenance.why.why import Why
+from belvedere.provenance.why_not.why_not import WhyNot
 from belvedere.schema import UID
+from belvedere.syntax.wording import counted
 
 ENDLESS = 10_000
 """Columns of a line that never breaks."""

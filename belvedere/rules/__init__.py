@@ -1,6 +1,1 @@
-"""How views are maintained: one file is one rule. `RULES` is the order of choice."""
-
-from belvedere.rules.maintain import RULES, maintain, plain, without
-from belvedere.rules.options import Options
-
-__all__ = ["RULES", "Options", "maintain", "plain", "without"]
+"""How views are maintained: one file is one rule. Their order of choice is `RULES` (`belvedere.pipeline.choose`)."""

@@ -15,22 +15,22 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from sqlglot import exp
 
+from belvedere.engine.change.table_changes import delta_schema
 from belvedere.engine.relation import Relation
-from belvedere.engine.rows import WEIGHT_FIELD, Rows, coming, keys_of
+from belvedere.engine.rows.epoch_rows import WEIGHT_FIELD, Rows, coming, keys_of
+from belvedere.engine.sql.stage_sql import Texts
 from belvedere.engine.stage import Stage
-from belvedere.engine.tables import delta_schema
-from belvedere.engine.texts import Texts
 from belvedere.engine.work import Work
-from belvedere.instants import microseconds
 from belvedere.plan.bounds import Bounds, Known
 from belvedere.plan.expressions import column, conjunction, conjuncts, reads_clock
-from belvedere.plan.keys import item_of
 from belvedere.plan.monotone import FOREVER
-from belvedere.plan.nodes import Expr, Filter, Item, Project
-from belvedere.plan.rewrite import carry
+from belvedere.plan.operators.nodes import Expr, Filter, Item, Project
+from belvedere.plan.rewrites.keys import item_of
+from belvedere.plan.rewrites.rewrite import carry
 from belvedere.rules.builder import Draft
 from belvedere.rules.rule import Maintain, Rule, Site
 from belvedere.schema import KEY
+from belvedere.values.instants import microseconds
 
 ENTER = "_enter"
 LEAVE = "_leave"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from functools import partial
 
-from belvedere.plan.keys import item_of
-from belvedere.plan.nodes import Aggregate, Distinct
+from belvedere.plan.operators.nodes import Aggregate, Distinct
+from belvedere.plan.rewrites.keys import item_of
 from belvedere.rules.rule import Maintain, Rule, Site
 
 

@@ -14,11 +14,11 @@ from sqlglot import exp
 
 from belvedere.plan.expressions import column, conjunction
 from belvedere.plan.facts import needs_clock
-from belvedere.plan.keys import item_of
-from belvedere.plan.nodes import Aggregate, Expr, Item, Join, JoinKind, Node, Project
+from belvedere.plan.operators.nodes import Aggregate, Expr, Item, Join, JoinKind, Node, Project
+from belvedere.plan.rewrites.keys import item_of
 from belvedere.rules.grouping_sets import fresh_name, in_order_of, once_for_each
 from belvedere.rules.merge.accumulate import ROWS, accumulate
-from belvedere.rules.merge.rule import MERGE
+from belvedere.rules.merge.merge_rule import MERGE
 from belvedere.rules.rule import Maintain, Refusal, Rule, Site
 from belvedere.schema import Column, has_map
 

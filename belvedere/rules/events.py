@@ -15,18 +15,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from belvedere.catalog import ChangeKind, Subscription
-from belvedere.engine.ordered import changes_by_key, stream
+from belvedere.catalog.catalog import ChangeKind, Subscription
 from belvedere.engine.relation import Relation, Slot
-from belvedere.engine.rows import Rows, combined
+from belvedere.engine.rows.epoch_rows import Rows, combined
+from belvedere.engine.rows.ordered_rows import changes_by_key, stream
+from belvedere.engine.sql.stage_sql import ROWS, Texts
 from belvedere.engine.stage import Stage
-from belvedere.engine.texts import ROWS, Texts
 from belvedere.engine.work import Work
-from belvedere.months import with_month_texts
-from belvedere.plan.nodes import Order, Scan
+from belvedere.plan.operators.nodes import Order, Scan
 from belvedere.plan.sorting import sorted_places
 from belvedere.rules.builder import Builder, StageOwner
 from belvedere.schema import KEY, TIMESTAMP, WEIGHT, Column, Schema
+from belvedere.values.months import with_month_texts
 
 OPERATION, EVENT_TIME, SEQUENCE, OLD = "_op", "_event_time", "_seq", "_old"
 EVENT_COLUMNS = (

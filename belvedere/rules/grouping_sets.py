@@ -15,10 +15,10 @@ from sqlglot import exp
 
 from belvedere.plan.expressions import column
 from belvedere.plan.facts import needs_clock
-from belvedere.plan.keys import item_of, unused_name
-from belvedere.plan.nodes import Aggregate, Expr, Item, Node, Project, Union, Unnest
+from belvedere.plan.operators.nodes import Aggregate, Expr, Item, Node, Project, Union, Unnest
+from belvedere.plan.rewrites.keys import item_of, unused_name
 from belvedere.rules.merge.accumulate import accumulate
-from belvedere.rules.merge.rule import MERGE
+from belvedere.rules.merge.merge_rule import MERGE
 from belvedere.rules.rule import Maintain, Rule, Site
 from belvedere.schema import Column
 

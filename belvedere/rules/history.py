@@ -14,15 +14,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from belvedere.engine.relation import Relation, Slot
-from belvedere.engine.rows import WEIGHT_FIELD, Rows, coming, conform
+from belvedere.engine.rows.epoch_rows import WEIGHT_FIELD, Rows, coming, conform
+from belvedere.engine.sql.stage_sql import Texts
 from belvedere.engine.stage import Stage
-from belvedere.engine.texts import Texts
 from belvedere.engine.work import Work
-from belvedere.instants import microseconds
-from belvedere.plan.nodes import Scan
+from belvedere.plan.operators.nodes import Scan
 from belvedere.rules.builder import Builder, StageOwner
 from belvedere.schema import HISTORY, KEY, SINCE_EPOCH, SINCE_TIME, TIMESTAMP, UNTIL_EPOCH, UNTIL_TIME, WEIGHT, Column, Schema
 from belvedere.store.read.history import BEGAN, BEGAN_TIME
+from belvedere.values.instants import microseconds
 
 VERSION_COLUMNS = (
     Column(SINCE_EPOCH, pa.int64(), nullable=False, hidden=True),

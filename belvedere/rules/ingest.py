@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from belvedere.catalog import Input
+from belvedere.catalog.catalog import Input
 from belvedere.engine.relation import Relation
+from belvedere.engine.sql.stage_sql import Texts
 from belvedere.engine.stage import Stage
-from belvedere.engine.texts import Texts
 from belvedere.plan.bounds import Bounds, Known
 from belvedere.plan.expressions import column
-from belvedere.plan.nodes import Scan
+from belvedere.plan.operators.nodes import Scan
 from belvedere.rules.builder import Builder, StageOwner
 from belvedere.schema import INGEST_TIME
 

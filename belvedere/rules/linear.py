@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from functools import partial
 
 from belvedere.engine.relation import Relation, Slot
-from belvedere.engine.rows import WEIGHT_FIELD, Rows
+from belvedere.engine.rows.epoch_rows import WEIGHT_FIELD, Rows
+from belvedere.engine.sql.stage_sql import Texts
 from belvedere.engine.stage import Stage
-from belvedere.engine.texts import Texts
 from belvedere.engine.work import Work
 from belvedere.plan.expressions import columns_of
 from belvedere.plan.facts import is_linear, needs_clock
-from belvedere.plan.nodes import Filter, Node, Project, Scan, Values
-from belvedere.plan.rewrite import plain_columns
+from belvedere.plan.operators.nodes import Filter, Node, Project, Scan, Values
+from belvedere.plan.rewrites.rewrite import plain_columns
 from belvedere.rules.rule import Maintain, Rule, Site
 from belvedere.schema import WEIGHT
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from belvedere.engine.relation import Relation
-from belvedere.plan.nodes import Node, Scan
-from belvedere.plan.rewrite import replace_node
+from belvedere.plan.operators.nodes import Node, Scan
+from belvedere.plan.rewrites.rewrite import replace_node
 from belvedere.rules.builder import Builder, StageOwner
 
 

@@ -6,8 +6,8 @@ In: the text of a `.test` file. Out: its scenarios, what running them showed, an
 from __future__ import annotations
 
 from belvedere.scenarios.outline import Case, Section, read_outline
-from belvedere.scenarios.read import Scenario, Step, read_scenarios
-from belvedere.scenarios.run import Check, Outcome, run_scenario
+from belvedere.scenarios.parse import Scenario, Step, read_scenarios
+from belvedere.scenarios.play import Check, Outcome, run_scenario
 from belvedere.scenarios.update import updated
 
 __all__ = [

@@ -16,9 +16,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from belvedere.months import months_text
-from belvedere.rows import convert
 from belvedere.schema import MONTHS, Column
+from belvedere.values.input_rows import convert
+from belvedere.values.months import months_text
 
 BAR = "|"
 

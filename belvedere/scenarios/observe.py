@@ -14,13 +14,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from belvedere.catalog import Catalog
+from belvedere.catalog.catalog import Catalog
 from belvedere.errors import BelvedereError, fail
-from belvedere.rendering import render
 from belvedere.scenarios.cells import by_value, read_rows, same_rows, write_cell, write_table
-from belvedere.scenarios.read import Step
-from belvedere.scenarios.world import World
+from belvedere.scenarios.parse import Step
+from belvedere.scenarios.scenario_state import World
 from belvedere.schema import Column
+from belvedere.terminal.diagnostics import render
 
 SIGN = "+/-"
 SEQUENCE = "_seq"
@@ -141,14 +141,14 @@ def _delivered(file: Path) -> list[str]:
         return file.read_text(encoding="utf-8").splitlines()
     import pyarrow.parquet as pq
 
-    from belvedere.connectors.writing import json_lines
+    from belvedere.connectors.exporting.event_files import json_lines
 
     return json_lines(pq.read_table(file, partitioning=None))
 
 
 def _explain(world: World, step: Step) -> Observed:
-    from belvedere.rules import maintain
-    from belvedere.rules.explain import explain, explanation_text
+    from belvedere.pipeline.choose import maintain
+    from belvedere.pipeline.explain import explain, explanation_text
 
     catalog = _compiled(world)
     _columns(catalog, step.arguments["relation"], [])
@@ -157,14 +157,14 @@ def _explain(world: World, step: Step) -> Observed:
 
 
 def _plan(world: World, step: Step) -> Observed:
-    from belvedere.plan.text import plan_text
+    from belvedere.plan.plan_text import plan_text
 
     catalog, id_ = _view(world, step)
     return text_of(plan_text(catalog.views[id_].plan).split("\n"), step)
 
 
 def _sql(world: World, step: Step) -> Observed:
-    from belvedere.lang.select.expand import expand
+    from belvedere.lang.select.standard_sql import expand
 
     catalog, id_ = _view(world, step)
     return text_of(expand(catalog, id_).split("\n"), step)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from belvedere.scenarios.run import Check
+from belvedere.scenarios.play import Check
 
 
 def updated(text: str, checks: Iterable[Check]) -> str:

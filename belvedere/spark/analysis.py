@@ -15,15 +15,15 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from sqlglot import exp
 
-from belvedere.catalog import Catalog
-from belvedere.engine.identity import identity_columns
+from belvedere.catalog.catalog import Catalog
 from belvedere.engine.pipeline import Pipeline
 from belvedere.engine.relation import Relation
-from belvedere.engine.render import CLOCK_COLUMN, print_expression, render
+from belvedere.engine.sql.plan_sql import CLOCK_COLUMN, print_expression, render
+from belvedere.engine.sql.row_identity import identity_columns
 from belvedere.engine.stage import Stage
 from belvedere.errors import Diagnostic, Span
-from belvedere.functions.types import quote
-from belvedere.plan.nodes import (
+from belvedere.functions.spark_types import quote
+from belvedere.plan.operators.nodes import (
     Aggregate,
     Distinct,
     Expr,
@@ -39,11 +39,11 @@ from belvedere.plan.nodes import (
     Values,
     Window,
 )
-from belvedere.plan.recursion import Recursion
-from belvedere.plan.time_nodes import TimeWindow
+from belvedere.plan.operators.recursion import Recursion
+from belvedere.plan.operators.time_nodes import TimeWindow
 from belvedere.schema import Column
-from belvedere.spark.failures import CONDITION
-from belvedere.spark.own_functions import register_functions
+from belvedere.spark.project_functions import register_functions
+from belvedere.spark.spark_failures import CONDITION
 
 PRINTED = (Aggregate, Distinct, Filter, Join, Project, SetOperation, TimeWindow, TopK, Union, Unnest, Values, Window)
 """Operators that are Spark SQL; of the others Spark computes parts only, or nothing."""

@@ -17,22 +17,22 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 
-from belvedere.catalog import Catalog, Input
+from belvedere.catalog.catalog import Catalog, Input
 from belvedere.engine.epoch import EpochReport
-from belvedere.engine.levels import all_levels
-from belvedere.engine.recursion import RecursionOperator
-from belvedere.engine.render import CLOCK_COLUMN, render
-from belvedere.engine.rows import Rows
-from belvedere.engine.windows import Apart, split_windows
-from belvedere.functions.types import quote
-from belvedere.plan.nodes import Node, Scan
-from belvedere.plan.rewrite import inline
-from belvedere.plan.time_nodes import SEQUENCE, Observed
-from belvedere.rules.emit.batch import History, LoggedEpoch, has_history
+from belvedere.engine.fixpoint import all_levels
+from belvedere.engine.rows.epoch_rows import Rows
+from belvedere.engine.sql.plan_sql import CLOCK_COLUMN, render
+from belvedere.engine.sql.recursion_sql import RecursionOperator
+from belvedere.engine.sql.staged_operators import Apart, split_windows
+from belvedere.functions.spark_types import quote
+from belvedere.plan.operators.nodes import Node, Scan
+from belvedere.plan.operators.time_nodes import SEQUENCE, Observed
+from belvedere.plan.rewrites.rewrite import inline
+from belvedere.rules.emit.emit_batch import History, LoggedEpoch, has_history
 from belvedere.schema import INGEST_TIME, TIMESTAMP, WEIGHT
+from belvedere.spark.code_generation import FEW
 from belvedere.spark.compute import SparkCompute
-from belvedere.spark.interpreting import FEW
-from belvedere.spark.own_functions import register_functions
+from belvedere.spark.project_functions import register_functions
 
 _RUNS = itertools.count()
 CLOCK = "clock"

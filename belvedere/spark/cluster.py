@@ -22,11 +22,11 @@ from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
 import belvedere
-from belvedere.engine import scratch
-from belvedere.engine.scratch import not_shared
+from belvedere.engine.rows import scratch_rows
+from belvedere.engine.rows.scratch_rows import not_shared
 from belvedere.errors import BelvedereError, fail
+from belvedere.process.temporary_folders import share, temporary_folder
 from belvedere.spark.session import LOOPBACK
-from belvedere.temporary import share, temporary_folder
 
 MASTER = re.compile(r"local(\[.+\])?|local-cluster\[\d+,\d+,\d+\]|spark://[^/\s]+:\d+(,[^/\s]+:\d+)*|yarn|k8s://\S+")
 HINT = 'write "spark://host:7077", "yarn", "k8s://https://host:port", "local[4]" or "local-cluster[2,1,1024]"'
@@ -127,7 +127,7 @@ def join_cluster(
     if spark.conf.get("spark.sql.shuffle.partitions", None) in (None, "200"):
         spark.conf.set("spark.sql.shuffle.partitions", str(max(2, context.defaultParallelism)))
     share(folder)
-    scratch.observe = _observed
+    scratch_rows.observe = _observed
     return True
 
 

@@ -21,25 +21,25 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from belvedere.catalog import Catalog
+from belvedere.catalog.catalog import Catalog
 from belvedere.connectors.into_spark import into_spark
-from belvedere.engine.rows import Memory, Rows, conform, fits_parquet
-from belvedere.engine.scratch import uri, write_frame
-from belvedere.engine.texts import PreparedStage
-from belvedere.engine.turns import Task, Turns
-from belvedere.engine.windows import WindowOperator
-from belvedere.functions.types import quote
-from belvedere.spark.carried import arrow_schema, carried, carried_type, packed, unpacked
+from belvedere.engine.query_batching import Task, Turns
+from belvedere.engine.rows.epoch_rows import Memory, Rows, conform, fits_parquet
+from belvedere.engine.rows.scratch_rows import uri, write_frame
+from belvedere.engine.sql.stage_sql import PreparedStage
+from belvedere.engine.sql.staged_operators import WindowOperator
+from belvedere.functions.spark_types import quote
+from belvedere.process.temporary_folders import scratch_folder
 from belvedere.spark.cluster import is_cluster
-from belvedere.spark.failures import explain_failure
-from belvedere.spark.interpreting import FEW, Interpreting
-from belvedere.spark.nullable import collected, with_nullable_fields
-from belvedere.spark.prepared import StandingViews
-from belvedere.spark.together import one_query, parted
+from belvedere.spark.code_generation import FEW, Interpreting
+from belvedere.spark.joint_queries import one_query, parted
+from belvedere.spark.nullable_structs import collected, with_nullable_fields
+from belvedere.spark.prepared_queries import StandingViews
+from belvedere.spark.spark_failures import explain_failure
+from belvedere.spark.type_encoding import arrow_schema, carried, carried_type, packed, unpacked
 from belvedere.spark.window_by.windows import Spread
 from belvedere.spark.window_by.windows import windows as find_windows
-from belvedere.state.spread import RunTask
-from belvedere.temporary import scratch_folder
+from belvedere.state.runs_by_tasks import RunTask
 
 SMALL = 20_000
 """Up to so many rows go to Spark as a local relation."""

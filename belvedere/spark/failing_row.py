@@ -15,8 +15,8 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
 from belvedere.engine.relation import Relation, name_in_script
-from belvedere.engine.rows import Rows
-from belvedere.engine.texts import PreparedStage, view_name
+from belvedere.engine.rows.epoch_rows import Rows
+from belvedere.engine.sql.stage_sql import PreparedStage, view_name
 from belvedere.schema import WEIGHT
 
 if TYPE_CHECKING:

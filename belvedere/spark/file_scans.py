@@ -16,12 +16,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from belvedere.connectors.reading.formats import format_of
-from belvedere.connectors.reading.records import READ_ERRORS, open_file
-from belvedere.connectors.records import SourceFile
-from belvedere.engine.scratch import uri
-from belvedere.functions.types import quote, type_text
+from belvedere.connectors.reading.text_records import READ_ERRORS, open_file
+from belvedere.connectors.run_records import SourceFile
+from belvedere.engine.rows.scratch_rows import uri
+from belvedere.functions.spark_types import quote, type_text
 from belvedere.schema import TIMESTAMP, Column
-from belvedere.time_range import has_times
+from belvedere.values.time_range import has_times
 
 T = pa.types
 UNREAD = "FAILED_READ_FILE"

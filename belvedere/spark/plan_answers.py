@@ -12,10 +12,10 @@ from datetime import datetime
 
 import pyarrow as pa
 
-from belvedere.catalog import Catalog, Input, InputKind
-from belvedere.engine.rows import Rows
-from belvedere.plan.nodes import Node, Scan
-from belvedere.provenance.asking import BySpark
+from belvedere.catalog.catalog import Catalog, Input, InputKind
+from belvedere.engine.rows.epoch_rows import Rows
+from belvedere.plan.operators.nodes import Node, Scan
+from belvedere.provenance.plan_queries import BySpark
 from belvedere.spark.query_files import answer_plans
 from belvedere.spark.session import SparkSession
 

@@ -17,24 +17,24 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from sqlglot import exp
 
-from belvedere.activity import NOW
-from belvedere.catalog import Catalog, Input, InputKind, QueryTemplate, View
+from belvedere.catalog.catalog import Catalog, Input, InputKind, QueryTemplate, View
 from belvedere.connectors.into_spark import into_spark
 from belvedere.connectors.reading.reader import Taken, read_files
-from belvedere.connectors.records import RejectedRow, SourceFile
+from belvedere.connectors.run_records import RejectedRow, SourceFile
 from belvedere.engine.epoch import EpochReport
 from belvedere.engine.ingest import UID_BITS, stamp, stamp_frame
-from belvedere.engine.rows import Rows
-from belvedere.engine.scratch import scratch_rows, uri
+from belvedere.engine.rows.epoch_rows import Rows
+from belvedere.engine.rows.scratch_rows import scratch_rows, uri
 from belvedere.errors import BelvedereError
-from belvedere.functions.types import quote
+from belvedere.functions.spark_types import quote
 from belvedere.plan.expressions import column
-from belvedere.plan.nodes import Expr, Filter, Item, Node, Project, TopK, Window
+from belvedere.plan.operators.nodes import Expr, Filter, Item, Node, Project, TopK, Window
+from belvedere.process.activity import NOW
 from belvedere.schema import Column
 from belvedere.spark.batch import BatchAnswers, GivenRows, InputLog, run_batch
-from belvedere.spark.failures import WINDOW_HINTS, explain_query_failure
 from belvedere.spark.file_scans import UNREAD, scan_of
-from belvedere.spark.window_by.run import run_window_query
+from belvedere.spark.spark_failures import WINDOW_HINTS, explain_query_failure
+from belvedere.spark.window_by.windows_query import run_window_query
 
 QUERY = "query~"
 POSITION = "_position~"

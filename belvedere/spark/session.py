@@ -14,8 +14,8 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from belvedere.spark.java import use_java
-from belvedere.spark.stderr import without_incubator_warning
+from belvedere.spark.jvm.java import use_java
+from belvedere.spark.jvm.stderr import without_incubator_warning
 
 __all__ = ["LOOPBACK", "SETTINGS", "SparkSession", "local_session", "make_session"]
 

@@ -13,7 +13,7 @@ from sqlglot.generators.spark import SparkGenerator
 
 from belvedere.spark_sql.brackets import bracketed
 from belvedere.spark_sql.operators import WRITTEN, OperatorParser
-from belvedere.spark_sql.times import PRINTERS
+from belvedere.spark_sql.time_patterns import PRINTERS
 
 
 class SparkSqlGenerator(SparkGenerator):

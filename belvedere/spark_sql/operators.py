@@ -14,7 +14,7 @@ from sqlglot import exp
 from sqlglot.parsers.spark import SparkParser
 from sqlglot.tokenizer_core import Token, TokenType
 
-from belvedere.spark_sql.times import BUILDERS
+from belvedere.spark_sql.time_patterns import BUILDERS
 
 COMPARISON, BIT_OR, BIT_XOR, BIT_AND, SHIFT, SUM, PRODUCT, SIGN = range(5, 13)
 """Levels, those of `belvedere.spark_sql.brackets`: the higher, the tighter."""

@@ -14,11 +14,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from belvedere.errors import BelvedereError, fail
-from belvedere.pieces import in_pieces
 from belvedere.schema import KEY
-from belvedere.state.compare import differing
 from belvedere.state.hashing import Numbers, distinct, numbers, text_hashes
-from belvedere.state.run import LEAST, TAKE, Arranged, Positions, Run, make_run, span_name
+from belvedere.state.row_differences import differing
+from belvedere.state.sorted_run import LEAST, TAKE, Arranged, Positions, Run, make_run, span_name
+from belvedere.values.pieces import in_pieces
 
 Keys: TypeAlias = pa.Array | pa.RecordBatchReader | None
 """Which rows: an array of keys, a stream of batches whose first column holds them, or None for all."""

@@ -20,11 +20,11 @@ from typing import BinaryIO
 import pyarrow as pa
 from pyarrow import ipc
 
-from belvedere.durable import sync_folder
 from belvedere.errors import BelvedereError, fail
-from belvedere.state.remote import PART, Remote
-from belvedere.state.run import Place
-from belvedere.temporary import FULL
+from belvedere.process.durable_files import sync_folder
+from belvedere.process.temporary_folders import FULL
+from belvedere.state.remote_files import PART, Remote
+from belvedere.state.sorted_run import Place
 
 ENDING = ".run"
 _ALIGNED = 64

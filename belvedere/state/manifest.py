@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from belvedere.state.files import Files
 from belvedere.state.hashing import distinct
-from belvedere.state.run import Arranged, Place, Run, read_run
+from belvedere.state.sorted_run import Arranged, Place, Run, read_run
 
 _TEXT = "manifest"
 

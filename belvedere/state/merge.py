@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from belvedere.state.run import Positions, Run, make_run, order_of
+from belvedere.state.sorted_run import Positions, Run, make_run, order_of
 
 WIDTH = 8
 LEAST_ROWS = 4_096

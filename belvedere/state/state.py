@@ -22,9 +22,9 @@ from belvedere.state.arrangement import Arrangement
 from belvedere.state.files import Files, Writer, damaged
 from belvedere.state.manifest import Entry, Manifest, dead_batch, read_manifest, runs_of
 from belvedere.state.merge import LEAST_ROWS, WIDTH, Merge, decided, to_merge
-from belvedere.state.remote import Remote
-from belvedere.state.run import Arranged, Place, Positions, Run, read_run, with_indexes
-from belvedere.state.spread import UNSEEN, RunTask, places_of, writing
+from belvedere.state.remote_files import Remote
+from belvedere.state.runs_by_tasks import UNSEEN, RunTask, places_of, writing
+from belvedere.state.sorted_run import Arranged, Place, Positions, Run, read_run, with_indexes
 
 RUN_BYTES = 64 << 20
 DEAD_PLACES = 8

@@ -15,9 +15,9 @@ from typing import Any
 import pyarrow as pa
 
 from belvedere.errors import fail
-from belvedere.instants import instant, microseconds
 from belvedere.schema import Column, Schema
 from belvedere.store.protocol import EpochRow, StoredTable
+from belvedere.values.instants import instant, microseconds
 
 
 def table_to_text(table: StoredTable) -> str:

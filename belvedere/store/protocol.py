@@ -20,9 +20,9 @@ import pyarrow as pa
 from belvedere.schema import KEY, WEIGHT, Schema
 
 if TYPE_CHECKING:
+    from belvedere.store.public_views import ShownView
     from belvedere.store.read.as_of import AsOf
-    from belvedere.store.read.sets import KeptSet
-    from belvedere.store.shown import ShownView
+    from belvedere.store.read.shared_sets import KeptSet
 
 CHUNK_BYTES = 64 << 20
 """So much of a table is held in memory at once where nothing else is said."""

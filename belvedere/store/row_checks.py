@@ -13,12 +13,12 @@ from typing import Any
 import pyarrow as pa
 from sqlglot import exp
 
-from belvedere.catalog import Check, Input
+from belvedere.catalog.catalog import Check, Input
 from belvedere.store.dialects.codec import form
-from belvedere.store.dialects.python_sqlite import library
-from belvedere.store.dialects.sqlite import Sqlite
+from belvedere.store.dialects.sqlite.python_sqlite import library
+from belvedere.store.dialects.sqlite.sqlite import Sqlite
 from belvedere.store.read.expressions import print_expression
-from belvedere.store.read.typed import NameBindings
+from belvedere.store.read.typed_sql import NameBindings
 
 _DIALECT = Sqlite()
 

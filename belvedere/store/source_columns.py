@@ -14,11 +14,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from belvedere.catalog import Catalog
+from belvedere.catalog.catalog import Catalog
 from belvedere.errors import BelvedereError
 from belvedere.functions.widening import misfit
+from belvedere.project.settings import ProjectSettings
 from belvedere.schema import Column
-from belvedere.settings import ProjectSettings
 from belvedere.store.migrations import FORMAT_CODES
 from belvedere.store.protocol import EpochRow, Reader
 

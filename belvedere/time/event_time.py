@@ -16,12 +16,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from belvedere.catalog import Catalog, Input, InputKind, LatePolicy, Watermark
-from belvedere.instants import instant
+from belvedere.catalog.catalog import Catalog, Input, InputKind, LatePolicy, Watermark
 from belvedere.plan.monotone import FOREVER, NEVER
 from belvedere.schema import INGEST_TIME, TIMESTAMP, UID, WEIGHT
 from belvedere.time import producers
 from belvedere.time.producers import STRICT, StreamClock
+from belvedere.values.instants import instant
 
 Times = npt.NDArray[np.int64]
 LOWEST = int(np.iinfo(np.int64).min)

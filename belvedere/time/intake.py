@@ -12,12 +12,12 @@ from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
-from belvedere.catalog import Catalog, Input, LatePolicy
+from belvedere.catalog.catalog import Catalog, Input, LatePolicy
 from belvedere.errors import BelvedereError, Diagnostic, fail
 from belvedere.time import event_time
-from belvedere.time.arrival import with_arrival, with_place
-from belvedere.time.entries import Act, Entry, Malformed, ProducerAct, TakenRows
+from belvedere.time.arrival_columns import with_arrival, with_place
 from belvedere.time.event_time import Admission, Clocks, Counts, LateRow, log_points, time_text
+from belvedere.time.intake_entries import Act, Entry, Malformed, ProducerAct, TakenRows
 
 LOG = logging.getLogger("belvedere.late")
 TOLD_AT_ONCE = 10

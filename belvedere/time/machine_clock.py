@@ -16,7 +16,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from belvedere.instants import instant, microseconds
+from belvedere.values.instants import instant, microseconds
 
 NAME = "~clock"
 """Its name among the offsets in an epoch's row."""

@@ -10,9 +10,9 @@ from typing import Any
 import pyarrow as pa
 from sqlglot import exp
 
-from belvedere.catalog import Catalog, Input, InputKind, Parameter, QueryTemplate, Relationship, View
+from belvedere.catalog.catalog import Catalog, Input, InputKind, Parameter, QueryTemplate, Relationship, View
 from belvedere.plan.expressions import column
-from belvedere.plan.nodes import Filter, Item, Order, Project, Scan
+from belvedere.plan.operators.nodes import Filter, Item, Order, Project, Scan
 from belvedere.schema import INGEST_TIME, TIMESTAMP, UID, Column, Schema
 from belvedere.store.protocol import StoredTable
 

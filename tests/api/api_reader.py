@@ -8,12 +8,12 @@ from typing import Any
 
 import api_example as example
 
-from belvedere.api.quarantine import held_sql
-from belvedere.instants import instant
+from belvedere.api.quarantined_answers import held_sql
 from belvedere.store.dialects import DIALECTS
-from belvedere.store.dialects.python_sqlite import library as sqlite
+from belvedere.store.dialects.sqlite.python_sqlite import library as sqlite
 from belvedere.store.layout import Layout
 from belvedere.store.protocol import EpochRow
+from belvedere.values.instants import instant
 
 
 def is_look(sql: str) -> bool:

@@ -12,12 +12,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from belvedere.catalog import Catalog
+from belvedere.catalog.catalog import Catalog
 from belvedere.compiler import compile_script
-from belvedere.settings import read_project
+from belvedere.project.settings import read_project
 from belvedere.store import EpochRow, StoredTable, open_store
 from belvedere.store.dialects import DIALECTS
-from belvedere.store.read.computed import computed_table
+from belvedere.store.read.computed_views import computed_table
 
 SCRIPT = """
 CREATE TABLE Customers (id BIGINT NOT NULL, tenant STRING, name STRING, email STRING, level INT, PRIMARY KEY (id));

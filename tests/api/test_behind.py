@@ -6,7 +6,7 @@ from typing import Any
 
 from belvedere.api.reads.entities import model_of
 from belvedere.compiler import compile_script
-from belvedere.workbench import Workbench
+from belvedere.workbench.workbench import Workbench
 
 SCRIPT = """
 CREATE TABLE T (id INT, name STRING, PRIMARY KEY (id));

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from belvedere.workbench import Workbench
+from belvedere.workbench.workbench import Workbench
 
 NUMBERS = {
     "small": "DECIMAL(7, 2)", "cents": "DECIMAL(12, 2)", "amount": "DECIMAL(18, 4)", "wide": "DECIMAL(30, 6)", "widest": "DECIMAL(38, 6)",

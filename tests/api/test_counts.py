@@ -12,8 +12,8 @@ import pytest
 from belvedere.api.http.metrics import AllCounts, Metrics
 from belvedere.api.serving.processes import start_api
 from belvedere.compiler import compile_script
-from belvedere.engine.measured import DOCUMENT, Measured
-from belvedere.workbench import Workbench
+from belvedere.engine.measurements import DOCUMENT, Measured
+from belvedere.workbench.workbench import Workbench
 
 SCRIPT = """
 CREATE TABLE T (k INT, a INT, PRIMARY KEY (k));

@@ -14,10 +14,10 @@ import uvicorn
 from api_reader import MemoryReader
 from starlette.testclient import TestClient
 
-from belvedere.api.http import departures
+from belvedere.api.http import client_disconnects
 from belvedere.api.http.connections import Connection
 from belvedere.api.http.server import Application
-from belvedere.api.quarantine import held_sql
+from belvedere.api.quarantined_answers import held_sql
 
 HELD = held_sql("sqlite")
 """The one read beside them, once an epoch: what is in quarantine."""
@@ -55,7 +55,7 @@ class Waiting(MemoryReader):
 
 @pytest.mark.parametrize("method", ["GET", "POST"])
 def test_who_goes_away_ends_the_read(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(departures, "WATCH_SECONDS", 0.01)
+    monkeypatch.setattr(client_disconnects, "WATCH_SECONDS", 0.01)
     reader, listener = Waiting(), socket.create_server(("127.0.0.1", 0))
     server = uvicorn.Server(
         uvicorn.Config(Application(example.catalog(), lambda: reader), http=Connection, lifespan="off", log_config=None)
@@ -87,7 +87,7 @@ def test_who_goes_away_ends_the_read(method: str, monkeypatch: pytest.MonkeyPatc
 
 
 def test_who_stays_has_an_answer_that_took_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(departures, "WATCH_SECONDS", 0.0)
+    monkeypatch.setattr(client_disconnects, "WATCH_SECONDS", 0.0)
     reader = Waiting()
     monkeypatch.setattr(asyncio, "sleep", lambda seconds, real=asyncio.sleep: real(min(seconds, 0.05)))
     with TestClient(Application(example.catalog(), lambda: reader)) as client:

@@ -16,9 +16,9 @@ from starlette.testclient import TestClient
 
 from belvedere.api.http.server import Application
 from belvedere.compiler import compile_script
-from belvedere.connectors.writing import json_lines
+from belvedere.connectors.exporting.event_files import json_lines
 from belvedere.store import EpochRow, StoredTable, open_reader, open_store
-from belvedere.store.dialects.nested import from_json, plain_values
+from belvedere.store.dialects.nested_json import from_json, plain_values
 
 SCRIPT = """
 CREATE TABLE T (id INT NOT NULL, k INT, place STRUCT<label: STRING, `a name`: STRUCT<x: DOUBLE>>, odd STRUCT<`"q"`: INT>,

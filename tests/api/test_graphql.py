@@ -10,7 +10,7 @@ from api_reader import MemoryReader
 
 from belvedere.api.graphql.endpoint import execute_graphql
 from belvedere.store.dialects import DIALECTS
-from belvedere.store.dialects.python_sqlite import library
+from belvedere.store.dialects.sqlite.python_sqlite import library
 
 CATALOG = example.catalog()
 

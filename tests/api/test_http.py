@@ -21,9 +21,9 @@ from belvedere.api.limits import Limits
 from belvedere.api.serving import lazy_reader
 from belvedere.compiler import compile_script
 from belvedere.errors import fail
-from belvedere.instants import instant, microseconds
 from belvedere.store.protocol import EpochRow
 from belvedere.time.event_time import Clocks, send_bound
+from belvedere.values.instants import instant, microseconds
 
 CATALOG = example.catalog()
 

@@ -17,14 +17,14 @@ from belvedere.api.http.server import Application, ServerSettings
 from belvedere.api.http.status import status_of
 from belvedere.api.live.status_events import status_events
 from belvedere.api.reads.entities import model_of
-from belvedere.catalog import Catalog
+from belvedere.catalog.catalog import Catalog
 from belvedere.compiler import compile_script
 from belvedere.engine.last_changes import last_change, with_changes
 from belvedere.errors import fail
-from belvedere.rules.placed import DOCUMENT, PlacedView, PlacedViews, meaning_of
+from belvedere.pipeline.placement import DOCUMENT, PlacedView, PlacedViews, meaning_of
 from belvedere.store import EpochRow, StoredTable, open_reader, open_store
 from belvedere.time.event_time import Clocks, send_bound
-from belvedere.workbench import Workbench
+from belvedere.workbench.workbench import Workbench
 
 SCRIPT = """
 /** What is offered. */

@@ -19,7 +19,7 @@ from starlette.testclient import TestClient
 from belvedere.api.http.push_bodies import rows_of
 from belvedere.api.http.server import Application, ServerSettings
 from belvedere.compiler import compile_script
-from belvedere.intake.desk import OFFSET, Desk
+from belvedere.intake.ingest_service import OFFSET, Desk
 from belvedere.intake.journal import Position
 from belvedere.intake.wire import DeskClient, DeskServer
 from belvedere.store import EpochRow, open_reader, open_store

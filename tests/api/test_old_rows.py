@@ -16,10 +16,10 @@ import pytest
 
 from belvedere.api.access.callers import Caller
 from belvedere.api.graphql.endpoint import Api
-from belvedere.api.reads.seen_catalog import seen_catalog
-from belvedere.catalog import Catalog, Right
+from belvedere.api.reads.role_catalog import seen_catalog
+from belvedere.catalog.catalog import Catalog, Right
 from belvedere.compiler import compile_script
-from belvedere.settings import read_project
+from belvedere.project.settings import read_project
 from belvedere.store import EpochRow, StoredTable, open_reader, open_store
 
 SCRIPT = """

@@ -21,7 +21,7 @@ from belvedere.api.limits import Limits
 from belvedere.api.serving.processes import start_api
 from belvedere.compiler import compile_script
 from belvedere.errors import fail
-from belvedere.intake.desk import Desk
+from belvedere.intake.ingest_service import Desk
 from belvedere.intake.journal import Position
 from belvedere.intake.wire import DeskServer
 from belvedere.store.protocol import EpochRow

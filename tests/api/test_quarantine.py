@@ -14,8 +14,8 @@ from starlette.testclient import TestClient
 from belvedere.api.http.server import Application
 from belvedere.api.http.status import status_of
 from belvedere.api.serving.processes import ServerSettings
-from belvedere.engine.failed import DOCUMENT, Failed, failures_document, quarantined
-from belvedere.engine.quarantine import told_failure, told_healing
+from belvedere.engine.errors.failed_stages import DOCUMENT, Failed, failures_document, quarantined
+from belvedere.engine.errors.quarantine import told_failure, told_healing
 from belvedere.store import EpochRow
 
 GOOD = {"Things": 4, "MonitoringGroup.machines": None}

@@ -14,13 +14,13 @@ from starlette.testclient import TestClient
 from belvedere.api.access.gate import FixedToken, ServerSettings
 from belvedere.api.http.metrics import AllCounts, Metrics, shared_file
 from belvedere.api.http.server import Application
-from belvedere.catalog import Right
+from belvedere.catalog.catalog import Right
 from belvedere.commands import quarantine
-from belvedere.engine.failed import Failed, failures_document
+from belvedere.engine.errors.failed_stages import Failed, failures_document
 from belvedere.errors import BelvedereError
-from belvedere.instants import instant
 from belvedere.store import open_store
 from belvedere.store.protocol import EpochRow
+from belvedere.values.instants import instant
 
 FAILED = Failed("Things", "m", "Things", 5, 0, "B7040", 'view "Things" failed: divide by zero', good={"Things": 4})
 """A view that failed in epoch 5."""

@@ -14,7 +14,7 @@ from belvedere.api.graphql.endpoint import Api
 from belvedere.api.graphql.types import schema_of
 from belvedere.api.limits import Limits
 from belvedere.api.reads.entities import model_of
-from belvedere.catalog import QueryArgument
+from belvedere.catalog.catalog import QueryArgument
 from belvedere.compiler import compile_script
 from belvedere.optimize.indexes import read_indexes
 

@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from belvedere.api.graphql.endpoint import execute_graphql
-from belvedere.catalog import Relationship
+from belvedere.catalog.catalog import Relationship
 from tests.depth import examples
 
 PEERS = Relationship("Things", "peers", "Things", (("small", "small"),))

@@ -15,8 +15,8 @@ from sqlglot import exp
 from belvedere.api.failures import RequestError
 from belvedere.api.graphql.endpoint import Api, execute_graphql
 from belvedere.api.limits import Limits
-from belvedere.catalog import Parameter, Relationship
-from belvedere.plan.nodes import Order
+from belvedere.catalog.catalog import Parameter, Relationship
+from belvedere.plan.operators.nodes import Order
 from belvedere.store.read.query import Exists, queries_in
 
 CATALOG = example.catalog()

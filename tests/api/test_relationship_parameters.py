@@ -9,7 +9,7 @@ import pytest
 
 from belvedere.compiler import compile_script
 from belvedere.optimize.indexes import read_indexes
-from belvedere.workbench import Workbench
+from belvedere.workbench.workbench import Workbench
 
 SCRIPT = """
 CREATE TABLE Owners (id INT, best INT, PRIMARY KEY (id));

@@ -18,14 +18,14 @@ import pytest
 
 from belvedere.api.access.callers import Caller
 from belvedere.api.graphql.endpoint import Api
-from belvedere.api.reads.seen_catalog import seen_catalog
+from belvedere.api.reads.role_catalog import seen_catalog
 from belvedere.api.rest.in_process import execute_rest
-from belvedere.catalog import Catalog, Right
+from belvedere.catalog.catalog import Catalog, Right
 from belvedere.compiler import compile_script
-from belvedere.settings import read_project
+from belvedere.project.settings import read_project
 from belvedere.store import EpochRow, StoredTable, open_reader, open_store
 from belvedere.store.dialects import DIALECTS
-from belvedere.store.read.computed import computed_table
+from belvedere.store.read.computed_views import computed_table
 from tests.depth import at_night
 
 SQLITE = """abort action add after all alter always analyze and as asc attach autoincrement before begin between by cascade case

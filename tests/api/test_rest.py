@@ -16,8 +16,8 @@ from starlette.testclient import TestClient
 from belvedere.api import execute_rest
 from belvedere.api.http.server import Application, ServerSettings
 from belvedere.api.limits import Limits
-from belvedere.instants import instant
 from belvedere.store.protocol import EpochRow
+from belvedere.values.instants import instant
 
 CATALOG = example.catalog()
 

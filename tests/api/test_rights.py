@@ -10,9 +10,9 @@ from api_reader import MemoryReader
 from starlette.testclient import TestClient
 
 from belvedere.api.access.gate import FixedToken, ServerSettings
-from belvedere.api.http.guarded import Mount, Route
+from belvedere.api.http.route_rights import Mount, Route
 from belvedere.api.http.server import Application
-from belvedere.catalog import Right
+from belvedere.catalog.catalog import Right
 from belvedere.compiler import compile_script
 
 SCRIPT = """

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from belvedere.catalog import Right
+from belvedere.catalog.catalog import Right
 from belvedere.compiler import Compiled, compile_script
-from belvedere.settings import read_project
+from belvedere.project.settings import read_project
 
 SCRIPT = """
 CREATE TABLE T (id BIGINT NOT NULL, tenant STRING, level INT, price DECIMAL(8,2), at TIMESTAMP, ok BOOLEAN, raw BINARY,

@@ -13,8 +13,8 @@ import roles_example as shop
 from api_reader import Recorded
 
 from belvedere.api.graphql.endpoint import Api, execute_graphql
-from belvedere.api.reads.seen_catalog import seen_catalog
-from belvedere.plan.nodes import Scan
+from belvedere.api.reads.role_catalog import seen_catalog
+from belvedere.plan.operators.nodes import Scan
 from belvedere.store import open_reader
 from belvedere.store.read.query import ColumnField, Nested, Read, StoreQuery
 from belvedere.store.read.statements import print_read

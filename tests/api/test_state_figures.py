@@ -9,11 +9,11 @@ import pyarrow as pa
 
 from belvedere.api.http.metrics import Metrics
 from belvedere.api.http.status import status_of
-from belvedere.catalog import Catalog
+from belvedere.catalog.catalog import Catalog
 from belvedere.compiler import compile_script
-from belvedere.engine.measured import Measured
+from belvedere.engine.measurements import Measured
 from belvedere.schema import KEY
-from belvedere.state.run import Arranged
+from belvedere.state.sorted_run import Arranged
 from belvedere.state.state import State
 from belvedere.store import EpochRow
 

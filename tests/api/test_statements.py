@@ -9,7 +9,7 @@ import pytest
 from api_reader import MemoryReader, Recorded
 
 from belvedere.api.graphql.endpoint import Api
-from belvedere.store.dialects import sqlite
+from belvedere.store.dialects.sqlite import sqlite
 from belvedere.store.read.statements import print_read
 
 GOLDEN = Path(__file__).parent / "statements"

@@ -19,9 +19,9 @@ from belvedere.compiler import compile_script
 from belvedere.schema import MONTHS, TIMESTAMP
 from belvedere.store import EpochRow, StoredTable, open_reader, open_store
 from belvedere.store.dialects import DIALECTS
-from belvedere.store.dialects.nested import to_json
+from belvedere.store.dialects.nested_json import to_json
 from belvedere.store.read.query import BoundValue, Role
-from belvedere.store.read.values import converter
+from belvedere.store.read.stored_values import converter
 
 SCRIPT = """
 CREATE TABLE T (id INT NOT NULL, place STRUCT<

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from belvedere.compiler import compile_script
-from belvedere.workbench import Workbench
+from belvedere.workbench.workbench import Workbench
 
 TABLE = "CREATE TABLE T (id INT, k INT, p DECIMAL(10, 2), w DECIMAL(14, 3), s STRING, PRIMARY KEY (id));"
 CASES: tuple[tuple[str, dict[str, Any]], ...] = (

@@ -17,10 +17,10 @@ from belvedere.api.graphql.endpoint import Api, execute_graphql
 from belvedere.api.graphql.types import schema_of
 from belvedere.api.limits import Limits
 from belvedere.api.reads.entities import model_of
-from belvedere.catalog import Catalog, Parameter, QueryTemplate
+from belvedere.catalog.catalog import Catalog, Parameter, QueryTemplate
 from belvedere.compiler import compile_script
 from belvedere.plan.expressions import column
-from belvedere.plan.nodes import Filter, Item, Node, Order, Project, Scan, TopK
+from belvedere.plan.operators.nodes import Filter, Item, Node, Order, Project, Scan, TopK
 from belvedere.store.read.query import Nested, queries_in
 
 THINGS = Scan("Things", example.THINGS)

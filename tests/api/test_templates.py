@@ -12,9 +12,9 @@ from sqlglot import exp, parse_one
 
 from belvedere.api.graphql.endpoint import execute_graphql
 from belvedere.api.reads.entities import model_of
-from belvedere.catalog import Catalog, Parameter, QueryTemplate
+from belvedere.catalog.catalog import Catalog, Parameter, QueryTemplate
 from belvedere.plan.expressions import column
-from belvedere.plan.nodes import (
+from belvedere.plan.operators.nodes import (
     Aggregate,
     Distinct,
     Filter,
@@ -31,7 +31,7 @@ from belvedere.plan.nodes import (
     Union,
 )
 from belvedere.schema import TIMESTAMP
-from belvedere.store.dialects.python_sqlite import library as sqlite
+from belvedere.store.dialects.sqlite.python_sqlite import library as sqlite
 
 THINGS = Scan("Things", example.THINGS)
 HOURS = Scan("MonitoringGroup.hourReading", example.HOURS)

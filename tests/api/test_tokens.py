@@ -24,16 +24,16 @@ from belvedere.api.access import token_keys
 from belvedere.api.access.gate import Gate, ServerSettings
 from belvedere.api.access.tokens import TokenRules, TokenVerifier, token_rules
 from belvedere.api.serving.processes import server_settings, start_api
-from belvedere.catalog import Right
+from belvedere.catalog.catalog import Right
 from belvedere.compiler import compile_script
 from belvedere.errors import BelvedereError
-from belvedere.intake.desk import Desk
+from belvedere.intake.ingest_service import Desk
 from belvedere.intake.journal import Position
 from belvedere.intake.wire import DeskServer
-from belvedere.settings import load_project
-from belvedere.time.entries import TakenRows
+from belvedere.project.settings import load_project
 from belvedere.time.event_time import Clocks
-from belvedere.workbench import Workbench
+from belvedere.time.intake_entries import TakenRows
+from belvedere.workbench.workbench import Workbench
 
 SECRET = "a secret that only the tests know of"
 SCRIPT = """

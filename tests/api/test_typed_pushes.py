@@ -11,8 +11,8 @@ import pytest
 from belvedere.api.failures import RequestError
 from belvedere.api.http import push_bodies
 from belvedere.compiler import compile_script
-from belvedere.functions.types import quote, type_text
-from belvedere.intake.read import Pushed
+from belvedere.functions.spark_types import quote, type_text
+from belvedere.intake.request_rows import Pushed
 from tests.connectors.random_texts import COLUMNS, NESTED, damaged, json_text
 from tests.depth import at_night
 

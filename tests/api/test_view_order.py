@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from belvedere.cli import run
-from belvedere.workbench import Workbench
+from belvedere.workbench.workbench import Workbench
 
 SCRIPT = """
 CREATE TABLE T (id INT, name STRING, price DOUBLE, PRIMARY KEY (id));

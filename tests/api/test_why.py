@@ -19,11 +19,11 @@ from belvedere.api.access.tokens import TokenRules
 from belvedere.api.agents.mcp_tools import call, tools_of
 from belvedere.api.failures import RequestError
 from belvedere.api.http.server import Application
+from belvedere.api.reads.filter_predicates import wanted_of
 from belvedere.api.reads.provenance import WhyAsked, WhyNotAsked
-from belvedere.api.reads.wanted_rows import wanted_of
 from belvedere.compiler import compile_script
-from belvedere.provenance.lost import condition_text
-from belvedere.settings import read_project
+from belvedere.project.settings import read_project
+from belvedere.provenance.why_not.pruning import condition_text
 from belvedere.store import EpochRow, StoredTable, open_reader, open_served_reader, open_store
 from tests.depth import examples
 

@@ -20,8 +20,8 @@ import belvedere
 from belvedere import cli
 from belvedere.backups import restore_backup, take_backup
 from belvedere.engine.epoch import STATE
-from belvedere.engine.opening import DOCUMENT, read_state
-from belvedere.state.remote import Remote
+from belvedere.engine.store_folders import DOCUMENT, read_state
+from belvedere.state.remote_files import Remote
 from belvedere.store import open_reader, open_store
 from belvedere.store.copies import snapshot
 from belvedere.store.identity import IDENTITY, Identity

@@ -12,12 +12,12 @@ import pytest
 
 from belvedere.backups import restore_backup, take_backup
 from belvedere.compiler import compile_script
-from belvedere.engine.opening import DOCUMENT, open_state, others_of, own_identity, read_state
+from belvedere.engine.store_folders import DOCUMENT, open_state, others_of, own_identity, read_state
 from belvedere.errors import BelvedereError
-from belvedere.intake.desk import OFFSET
+from belvedere.intake.ingest_service import OFFSET
 from belvedere.intake.journal import Journal, Position
-from belvedere.settings import load_project
-from belvedere.spark.runner import Runner
+from belvedere.project.settings import load_project
+from belvedere.spark.run.runner import Runner
 from belvedere.store import migrate_store, open_reader, open_store
 from belvedere.store.identity import identity_of
 from tests.store.samples import epoch
@@ -68,7 +68,9 @@ def records(runner: Runner) -> list[bytes]:
 
 def test_stores_side_by_side_share_nothing(script: Path, two: tuple[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
     """What one is sent, and deletes, is no other's: also before its first epoch, and while both are open."""
-    monkeypatch.setattr("belvedere.intake.desk.Desk._replay", lambda self, sequence: None)  # the records here mean nothing
+    monkeypatch.setattr(
+        "belvedere.intake.ingest_service.Desk._replay", lambda self, sequence: None
+    )  # the records here mean nothing
     first, second = two
     with run_of(script, first) as one:
         assert one.desk is not None
@@ -94,7 +96,7 @@ def test_stores_side_by_side_share_nothing(script: Path, two: tuple[str, str], m
 
 
 def test_a_journal_of_another_store_is_refused(script: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("belvedere.intake.desk.Desk._replay", lambda self, sequence: None)
+    monkeypatch.setattr("belvedere.intake.ingest_service.Desk._replay", lambda self, sequence: None)
     first, second = f"sqlite:///{tmp_path}/shop.db", f"sqlite:///{tmp_path}/shop.test"
     with run_of(script, first) as one, run_of(script, second) as other:
         assert one.desk is not None
@@ -246,7 +248,7 @@ def older(url: str, documents: dict[str, str]) -> None:
 def test_a_store_of_before_keeps_its_state_its_journal_and_its_sinks(
     script: Path, tmp_path: Path, is_named: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("belvedere.intake.desk.Desk._replay", lambda self, sequence: None)
+    monkeypatch.setattr("belvedere.intake.ingest_service.Desk._replay", lambda self, sequence: None)
     url, old = f"sqlite:///{tmp_path}/shop.db", "0123456789abcdef0123456789abcdef"
     committed(url, 1, {OFFSET: {"journal": old, "sequence": 1}} if is_named else {})
     with closing(Journal(tmp_path / "shop.intake", Position(old))) as journal:

@@ -18,7 +18,7 @@ from typing import Self
 
 import pyspark
 
-from belvedere.spark.java import find_java
+from belvedere.spark.jvm.java import find_java
 
 HOME = Path(pyspark.__file__).parent
 CLASS = "org.apache.spark.deploy"

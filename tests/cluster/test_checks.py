@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from belvedere.engine import scratch
+from belvedere.engine.rows import scratch_rows
 from belvedere.errors import BelvedereError
 from belvedere.spark import cluster
 
@@ -29,11 +29,11 @@ def test_an_executor_that_lacks_something(found: cluster.Found, code: str, expec
 
 @pytest.mark.spark
 def test_rows_that_an_executor_wrote_elsewhere_are_missed(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scratch, "observe", cluster._observed)
+    monkeypatch.setattr(scratch_rows, "observe", cluster._observed)
     frame, schema = spark.range(5).toDF("c0"), pa.schema([("id", pa.int64())])
-    assert scratch.write_frame(frame, tmp_path / "whole", schema).num_rows == 5
-    monkeypatch.setattr(scratch, "uri", lambda path: f"file://{path}.elsewhere")
+    assert scratch_rows.write_frame(frame, tmp_path / "whole", schema).num_rows == 5
+    monkeypatch.setattr(scratch_rows, "uri", lambda path: f"file://{path}.elsewhere")
     with pytest.raises(BelvedereError) as told:
-        scratch.write_frame(frame, tmp_path / "lost", schema)
+        scratch_rows.write_frame(frame, tmp_path / "lost", schema)
     assert told.value.diagnostics[0].code == "B7036"
     assert "wrote 5 rows" in (told.value.diagnostics[0].detail or "")

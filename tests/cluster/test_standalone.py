@@ -125,7 +125,7 @@ def test_a_worker_the_driver_and_the_database_die(tmp_path: Path, cluster: Clust
 SENSORS = """
 import sys
 from pathlib import Path
-from belvedere.spark.quiet_session import end_spark, quiet_session
+from belvedere.spark.jvm.quiet_session import end_spark, quiet_session
 from tests.examples.test_views import test_sensors_on_machines
 spark = quiet_session({"master": sys.argv[1], "spark.executor.memory": "700m"})
 assert spark.sparkContext.master == sys.argv[1]

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from belvedere.compiler import compile_script
-from belvedere.connectors.records import FILES, REJECTED
+from belvedere.connectors.run_records import FILES, REJECTED
 from belvedere.store import EpochRow, StoredTable, open_store
 
 CLOCK = datetime(2024, 2, 29, 12, tzinfo=UTC)

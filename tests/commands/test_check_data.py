@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from belvedere.cli import run
-from belvedere.connectors.reading.pieces import Piece, ends
-from belvedere.connectors.records import REJECTED
+from belvedere.connectors.reading.file_pieces import Piece, ends
+from belvedere.connectors.run_records import REJECTED
 from belvedere.store import open_reader
 from tests.commands.checked_data import checked, looked_at, project, told
 from tests.run.loops import Loop

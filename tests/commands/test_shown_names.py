@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from belvedere.api.http.status import status_of
-from belvedere.catalog import shown_names
+from belvedere.catalog.catalog import shown_names
 from belvedere.cli import run
 from belvedere.compiler import compile_script
-from belvedere.engine.measured import Measured
+from belvedere.engine.measurements import Measured
 from belvedere.store import EpochRow
 from tests.event_time.cases import at
 

@@ -18,15 +18,15 @@ from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
 from belvedere.cli import run
-from belvedere.commands.completion import Words
-from belvedere.commands.prompt import WordCompleter, history_file, prompt_session, typed
-from belvedere.commands.query_store import open_store_tables
-from belvedere.commands.shell import Shell
-from belvedere.commands.statements import is_whole, piped, statements_in
 from belvedere.compiler import compile_script
-from belvedere.editor.known import Known
-from belvedere.engine.failed import Failed, failures_document
+from belvedere.editor.known_relations import Known
+from belvedere.engine.errors.failed_stages import Failed, failures_document
 from belvedere.errors import fail
+from belvedere.terminal.completion import Words
+from belvedere.terminal.prompt import WordCompleter, history_file, prompt_session, typed
+from belvedere.terminal.shell import Shell
+from belvedere.terminal.statements import is_whole, piped, statements_in
+from belvedere.terminal.store_prompt import open_store_tables
 from tests.commands.stored import CLOCK, change_columns, make_store
 
 SCRIPT = """
@@ -71,8 +71,8 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    monkeypatch.setattr("belvedere.spark.quiet_session.quiet_session", no_spark)
-    monkeypatch.setattr("belvedere.spark.quiet_session.batch_session", no_spark)
+    monkeypatch.setattr("belvedere.spark.jvm.quiet_session.quiet_session", no_spark)
+    monkeypatch.setattr("belvedere.spark.jvm.quiet_session.batch_session", no_spark)
     path = tmp_path / "towns.sqrl"
     path.write_text(SCRIPT)
     return path
@@ -332,7 +332,7 @@ def test_spark_starts_to_its_end(script: Path, store: str, capsys: Any) -> None:
 
 def test_a_query_is_given_up_at_the_terminal(script: Path, store: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """SQLite looks up from its work; what ends it there is Ctrl-C."""
-    monkeypatch.setattr("belvedere.commands.query_store.LONGEST", 0.05)
+    monkeypatch.setattr("belvedere.terminal.store_prompt.LONGEST", 0.05)
     endless = "SELECT count(*) AS n FROM " + " CROSS JOIN ".join(f"People p{n}" for n in range(16))
     with open_store_tables(store, None) as tables, pytest.raises(KeyboardInterrupt):
         tables.answer(endless, no_spark)

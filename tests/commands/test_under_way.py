@@ -14,11 +14,11 @@ from pathlib import Path
 import pyspark
 import pytest
 
-from belvedere.activity import NOW, Activity
-from belvedere.commands.under_way import UnderWay, stamped, told_at
-from belvedere.engine.turns import Task, Turns
-from belvedere.spark.class_archive import QUIET, ClassArchive, archive_in
-from belvedere.spark.java import find_java
+from belvedere.engine.query_batching import Task, Turns
+from belvedere.process.activity import NOW, Activity
+from belvedere.spark.jvm.class_archive import QUIET, ClassArchive, archive_in
+from belvedere.spark.jvm.java import find_java
+from belvedere.terminal.progress_line import UnderWay, stamped, told_at
 
 
 @pytest.fixture(autouse=True)

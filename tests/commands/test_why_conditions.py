@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from belvedere.cli import run
-from belvedere.provenance.literals import may_be
+from belvedere.provenance.why_not.impossible_literals import may_be
 from tests.commands.stored import CLOCK, make_store
 from tests.commands.test_store_query import no_spark
 
@@ -32,7 +32,7 @@ PARTS = [{"colour": "red", "n": 1, "_id": 1}, {"colour": "red", "n": 2, "_id": 2
 @pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
 def url(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """An empty store."""
-    monkeypatch.setattr("belvedere.spark.quiet_session.batch_session", no_spark)
+    monkeypatch.setattr("belvedere.spark.jvm.quiet_session.batch_session", no_spark)
     return f"sqlite:///{tmp_path}/a.db" if request.param == "sqlite" else str(request.getfixturevalue("postgres_url"))
 
 

@@ -9,17 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from belvedere.connectors import appended
-from belvedere.connectors.appended import Watch, as_files, in_their_files, whole_end
-from belvedere.connectors.listing import Listing
-from belvedere.connectors.records import RejectedRow, SourceFile
+from belvedere.connectors import appended_files
+from belvedere.connectors.appended_files import Watch, as_files, in_their_files, whole_end
+from belvedere.connectors.file_listing import Listing
+from belvedere.connectors.run_records import RejectedRow, SourceFile
 
 NOW = datetime(2024, 1, 1, tzinfo=UTC)
 
 
 @pytest.mark.parametrize("block", [3, 1 << 20])
 def test_a_part_ends_with_its_last_whole_line(tmp_path: Path, block: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(appended, "BLOCK", block)
+    monkeypatch.setattr(appended_files, "BLOCK", block)
     path = tmp_path / "a"
     for text, in_json, in_csv in (
         (b"", 0, 0),
@@ -32,7 +32,7 @@ def test_a_part_ends_with_its_last_whole_line(tmp_path: Path, block: int, monkey
         path.write_bytes(text)
         assert whole_end(str(path), 0, len(text), False) == in_json
         assert whole_end(str(path), 0, len(text), True) == in_csv
-    monkeypatch.setattr(appended, "PART_BYTES", 6)
+    monkeypatch.setattr(appended_files, "PART_BYTES", 6)
     path.write_bytes(b"one\ntwo\n" + b"x" * 100 + b"\nend\n")
     assert whole_end(str(path), 0, 113, False) in (4, 8, 113), "a part is not much larger than it has to be"
     assert whole_end(str(path), 8, 113, False) >= 109, "but for one long line"

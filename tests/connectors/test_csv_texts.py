@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from belvedere.connectors.reading.records import FIELDS, TEXT, csv_fields, csv_records
+from belvedere.connectors.reading.text_records import FIELDS, TEXT, csv_fields, csv_records
 
 FIELD = st.text(st.sampled_from('ab,;"\n\r\t é\u2028'), max_size=5)
 

@@ -15,11 +15,11 @@ import deltalake
 import pyarrow as pa
 import pytest
 
-from belvedere.connectors import exports
 from belvedere.connectors.connector import Outgoing
 from belvedere.connectors.delta import open_outlet
+from belvedere.connectors.exporting import exports
 from belvedere.errors import BelvedereError
-from belvedere.settings import Sink
+from belvedere.project.settings import Sink
 from tests import depth
 from tests.connectors.test_outlets import bench, crash, heat, row
 

@@ -15,11 +15,11 @@ import pyarrow as pa
 import pytest
 
 from belvedere.connectors import http
-from belvedere.connectors.away import Away, AwayError
 from belvedere.connectors.connector import Outgoing
 from belvedere.connectors.http import HttpOutlet, open_outlet, pause_of
+from belvedere.connectors.outage_backoff import Away, AwayError
 from belvedere.errors import BelvedereError
-from belvedere.settings import Sink
+from belvedere.project.settings import Sink
 
 Answer = Callable[[Any], None]
 

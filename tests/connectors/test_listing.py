@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from belvedere.connectors import listing
-from belvedere.connectors.listing import Listing
+from belvedere.connectors import file_listing
+from belvedere.connectors.file_listing import Listing
 
 
 @pytest.fixture
@@ -76,7 +76,7 @@ def test_a_folder_that_has_just_changed_is_listed_again(tmp_path: Path, monkeypa
     (tmp_path / "T" / "b.json").write_text("x")
     os.utime(tmp_path / "T", (1, 1))
     assert found.new_files() == []
-    monkeypatch.setattr(listing, "LISTED_AGAIN", 0.0)
+    monkeypatch.setattr(file_listing, "LISTED_AGAIN", 0.0)
     assert names(found.new_files()) == ["b.json"]
 
 

@@ -17,14 +17,14 @@ import pytest
 from belvedere.compiler import compile_script
 from belvedere.connectors.connector import Outgoing
 from belvedere.connectors.delta import open_outlet as open_delta
-from belvedere.connectors.exports import send_again
-from belvedere.connectors.fitted import in_type
-from belvedere.connectors.postgres.outlet import PostgresOutlet
+from belvedere.connectors.exporting.exports import send_again
+from belvedere.connectors.exporting.sink_values import in_type
+from belvedere.connectors.postgres.sink import PostgresOutlet
 from belvedere.errors import BelvedereError
-from belvedere.settings import ProjectSettings, Sink
+from belvedere.project.settings import ProjectSettings, Sink
 from belvedere.store import open_store
 from belvedere.store.identity import IDENTITY, identity_of
-from belvedere.workbench import Workbench
+from belvedere.workbench.workbench import Workbench
 
 SCRIPT = """
 CREATE TABLE Machine (id INT NOT NULL, temp DOUBLE, PRIMARY KEY (id));

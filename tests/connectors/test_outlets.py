@@ -14,10 +14,10 @@ from typing import Any
 import psycopg
 import pytest
 
-from belvedere.connectors import exports
+from belvedere.connectors.exporting import exports
 from belvedere.errors import BelvedereError
-from belvedere.settings import ProjectSettings, Sink
-from belvedere.workbench import Workbench
+from belvedere.project.settings import ProjectSettings, Sink
+from belvedere.workbench.workbench import Workbench
 
 pytestmark = pytest.mark.spark
 

@@ -11,12 +11,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from belvedere.connectors.reading.infer import schema_of_files
+from belvedere.connectors.reading.column_inference import schema_of_files
 from belvedere.connectors.reading.parquet import parquet_records, parquet_schema
-from belvedere.connectors.reading.records import FAULT
-from belvedere.connectors.records import SourceFile
+from belvedere.connectors.reading.text_records import FAULT
+from belvedere.connectors.run_records import SourceFile
+from belvedere.project.settings import load_project
 from belvedere.schema import Column
-from belvedere.settings import load_project
 
 ODD = {
     "view": pa.array(["a", None], pa.string_view()),

@@ -11,12 +11,12 @@ import pytest
 
 from belvedere.compiler import compile_script
 from belvedere.connectors.reading import csv_text
-from belvedere.connectors.reading.columns import ambiguous_member, what_header_lacks
-from belvedere.connectors.reading.infer import schema_of_files
-from belvedere.connectors.reading.pieces import Piece, cut
-from belvedere.connectors.reading.records import FIELDS, LINE, TEXT, csv_records, first_csv_record, json_records
+from belvedere.connectors.reading.column_inference import schema_of_files
+from belvedere.connectors.reading.file_columns import ambiguous_member, what_header_lacks
+from belvedere.connectors.reading.file_pieces import Piece, cut
+from belvedere.connectors.reading.text_records import FIELDS, LINE, TEXT, csv_records, first_csv_record, json_records
 from belvedere.connectors.reading.time_shapes import time_shape
-from belvedere.lang.source_tables import NOTES
+from belvedere.lang.statements.source_tables import NOTES
 from belvedere.schema import Column
 
 

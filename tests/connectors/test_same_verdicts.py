@@ -18,17 +18,17 @@ import pyarrow.parquet as pq
 import pytest
 
 from belvedere.api.http.push_bodies import rows_of as pushed_rows
-from belvedere.catalog import Input
+from belvedere.catalog.catalog import Input
 from belvedere.compiler import compile_script
 from belvedere.connectors.connector import Outgoing, Wanted
 from belvedere.connectors.delta import open_outlet
-from belvedere.connectors.kafka.formats import fitting
+from belvedere.connectors.exporting.event_files import WRITERS, json_lines
+from belvedere.connectors.kafka.formats import payload_values
 from belvedere.connectors.kafka.formats.json import decode
-from belvedere.connectors.postgres.outlet import PostgresOutlet
-from belvedere.connectors.postgres.values import column_of
-from belvedere.connectors.writing import WRITERS, json_lines
-from belvedere.settings import Sink, Source
-from belvedere.workbench import Workbench
+from belvedere.connectors.postgres.sink import PostgresOutlet
+from belvedere.connectors.postgres.text_values import column_of
+from belvedere.project.settings import Sink, Source
+from belvedere.workbench.workbench import Workbench
 from tests.connectors.verdicts import PAIRS, REJECTED, Pair
 from tests.depth import at_night
 
@@ -89,7 +89,7 @@ def written(folder: Path, pairs: Mapping[str, Pair]) -> Iterator[Path]:
 @pytest.mark.parametrize("names", [BY_DAY, *at_night([(tuple(PAIRS),)])], ids=["some", "all"])
 def test_files_and_tables_that_spark_reads(spark: Any, tmp_path: Path, names: tuple[str, ...]) -> None:
     from belvedere.connectors.reading.reader import read_files
-    from belvedere.connectors.records import SourceFile
+    from belvedere.connectors.run_records import SourceFile
     from belvedere.connectors.spark import SparkFeed
 
     pairs = {what: PAIRS[what] for what in names}
@@ -135,7 +135,7 @@ def test_messages(table: Input) -> None:
             taken[what] = REJECTED if found.refused else found.rows[column.name][0].as_py()
         if not isinstance(pair.kind, pa.TimestampType) or pair.kind.unit == "us":  # Avro's readers give microseconds
             value = pair.given()[0].as_py()
-            read = fitting.rows_of([b""], lambda _, name=column.name, v=value: {name: v}, [column], "a record")  # type: ignore[misc]
+            read = payload_values.rows_of([b""], lambda _, name=column.name, v=value: {name: v}, [column], "a record")  # type: ignore[misc]
             avro[what] = REJECTED if read.refused else read.rows[column.name][0].as_py()
     assert len(taken) >= 10
     compared("kafka", taken)

@@ -10,7 +10,7 @@ import pytest
 
 from belvedere.compiler import compile_script
 from belvedere.errors import BelvedereError
-from belvedere.settings import load_project
+from belvedere.project.settings import load_project
 from tests.commands.asked_sources import as_json, part
 from tests.connectors.conftest import driver
 from tests.run.loops import Loop

@@ -14,7 +14,7 @@ import pytest
 
 from belvedere.connectors import registry
 from belvedere.errors import BelvedereError
-from belvedere.settings import Sink, Source, load_project
+from belvedere.project.settings import Sink, Source, load_project
 from tests.docs.test_pages import ROOT, blocks_of
 from tests.run.loops import Loop
 

@@ -11,9 +11,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from belvedere.decimals import decimals_of
 from belvedere.schema import TIMESTAMP, Column
-from belvedere.time_range import FIRST, LAST, instant_of_milliseconds, rows_beyond
+from belvedere.values.decimals import decimals_of
+from belvedere.values.time_range import FIRST, LAST, instant_of_milliseconds, rows_beyond
 from tests.run.loops import Loop
 
 COLUMNS = 'columns = { id = "INT", at = "TIMESTAMP", day = "DATE", n = "DECIMAL(38, 18)" }'

@@ -16,8 +16,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from belvedere.connectors.reading import frames
-from belvedere.connectors.records import SourceFile
+from belvedere.connectors.reading import row_frames
+from belvedere.connectors.run_records import SourceFile
 from tests.connectors.random_texts import COLUMNS, NESTED, csv_text, damaged, json_text
 from tests.depth import at_night
 
@@ -39,7 +39,7 @@ def read(spark: Any, paths: list[Path], columns: Any = COLUMNS, small: int | Non
 def both(monkeypatch: pytest.MonkeyPatch, spark: Any, paths: list[Path], columns: Any, apart: bool, **options: Any) -> Any:
     """The rows and rejected rows, the same by Arrow in the driver and by Spark alone; with `apart` by Arrow in tasks, too."""
     with monkeypatch.context() as slowly:
-        slowly.setattr(frames, "is_typed", lambda piece, form: False)
+        slowly.setattr(row_frames, "is_typed", lambda piece, form: False)
         expected = read(spark, paths, columns, **options)
     found = read(spark, paths, columns, **options)
     assert [*_shown(found.rows)] == [*_shown(expected.rows)]

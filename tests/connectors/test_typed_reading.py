@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from belvedere.connectors.reading.reader import read_files
-from belvedere.connectors.records import SourceFile
+from belvedere.connectors.run_records import SourceFile
 from belvedere.schema import TIMESTAMP, Column
 
 COLUMNS = (

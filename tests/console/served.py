@@ -12,17 +12,17 @@ from typing import Any
 import pyarrow as pa
 
 from belvedere.api.serving.processes import Serving, start_api
-from belvedere.catalog import Catalog
+from belvedere.catalog.catalog import Catalog
 from belvedere.compiler import compile_script
-from belvedere.engine.failed import Failed, failures_document
+from belvedere.engine.errors.failed_stages import Failed, failures_document
 from belvedere.engine.last_changes import DOCUMENT as CHANGED
 from belvedere.engine.last_changes import with_changes
-from belvedere.instants import microseconds
-from belvedere.intake.desk import OFFSET, Desk
+from belvedere.intake.ingest_service import OFFSET, Desk
 from belvedere.intake.journal import Position
 from belvedere.intake.wire import DeskServer
 from belvedere.store import EpochRow, StoredTable, open_store
 from belvedere.time.event_time import Clocks, send_bound
+from belvedere.values.instants import microseconds
 
 SCRIPT = """
 /** What people offer. */

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from belvedere.engine.failed import Failed
+from belvedere.engine.errors.failed_stages import Failed
 from tests.console.conftest import Visit
 from tests.console.served import Service, bid, serving
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from belvedere.functions.counted import CAST_NEEDED, COUNTED
-from belvedere.functions.elsewhere import OTHER_FUNCTIONS
 from belvedere.functions.function import MANY, Function, Kind
-from belvedere.functions.table import FUNCTIONS
-from belvedere.lang.statements.pipes import STEPS
-from belvedere.lang.statements.problems import OTHER_STATEMENTS
-from belvedere.lang.statements.supported import refused_forms
+from belvedere.functions.function_table import FUNCTIONS
+from belvedere.functions.other_systems import OTHER_FUNCTIONS
+from belvedere.functions.untyped import CAST_NEEDED, COUNTED
+from belvedere.syntax.forms.pipes import STEPS
+from belvedere.syntax.problems import OTHER_STATEMENTS
+from belvedere.syntax.supported import refused_forms
 from tests.spark_grammar.counts import counts_section
 from tests.spark_grammar.extensions import EXTENSIONS, OTHERWISE
 

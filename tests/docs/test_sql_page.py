@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from sqlglot import exp
 
-from belvedere.functions.table import FUNCTIONS
-from belvedere.lang.statements.supported import READ
+from belvedere.functions.function_table import FUNCTIONS
+from belvedere.syntax.supported import READ
 from tests.docs.sql_page import CLAUSES, COMMAND, PAGE, page
 
 

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from belvedere.compiler import compile_script
 from belvedere.editor.completion import complete
+from belvedere.editor.definitions import definitions, references
 from belvedere.editor.document import Document
 from belvedere.editor.hover import hover
 from belvedere.editor.outline import outline
-from belvedere.editor.places import definitions, references
 from belvedere.editor.positions import ENCODINGS, Lines
 from belvedere.editor.problems import diagnostics, formatted, remedies
 from belvedere.editor.renaming import apply, rename

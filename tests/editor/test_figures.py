@@ -9,8 +9,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from belvedere.compiler import compile_script
-from belvedere.editor.figures import stored_figures
-from belvedere.workbench import Workbench
+from belvedere.editor.store_figures import stored_figures
+from belvedere.workbench.workbench import Workbench
 
 SCRIPT = """CREATE TABLE `Größe` (id INT, price DOUBLE, city STRING, PRIMARY KEY (id));
 Cheap := SELECT id, price FROM `Größe` WHERE price < 10;

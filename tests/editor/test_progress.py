@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from belvedere.compiler import compile_script
 from belvedere.editor.document import Document
-from belvedere.lang import lower
-from belvedere.lang.progress import KEPT
-from belvedere.settings import load_project
+from belvedere.lang.statements import lower
+from belvedere.lang.statements.progress import KEPT
+from belvedere.project.settings import load_project
 from tests.depth import examples
 
 SCRIPT = """/** What people offer. */

@@ -12,12 +12,12 @@ import pytest
 from sqlglot.tokenizer_core import TokenType
 
 from belvedere.editor.completion import TYPES
-from belvedere.lang.spl.words import WORDS
-from belvedere.lang.statements.dialect import Sqrl
-from belvedere.lang.statements.parse import parse_script
-from belvedere.lang.statements.spacing import KEYWORD_TYPES, KEYWORDS
-from belvedere.lang.statements.splitting import read_tokens
-from belvedere.lang.statements.tree import defined_name
+from belvedere.syntax.dialect import Sqrl
+from belvedere.syntax.fmt.spacing import KEYWORD_TYPES, KEYWORDS
+from belvedere.syntax.parse import parse_script
+from belvedere.syntax.spl.window_words import WORDS
+from belvedere.syntax.splitting import read_tokens
+from belvedere.syntax.statement_tree import defined_name
 from tests.editor.textmate import colours
 
 HERE = Path(__file__).parents[2]

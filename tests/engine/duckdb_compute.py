@@ -19,16 +19,16 @@ import pytest
 import sqlglot
 from sqlglot import exp
 
+from belvedere.engine.arrow_copy import _hashed
 from belvedere.engine.epoch import Engine
-from belvedere.engine.moved import _hashed
-from belvedere.engine.opening import open_state
-from belvedere.engine.quarantine import StageFailure
-from belvedere.engine.render import order_text
-from belvedere.engine.rows import Memory, Rows, conform
-from belvedere.engine.turns import Task, Turns
-from belvedere.engine.windows import WindowOperator
+from belvedere.engine.errors.quarantine import StageFailure
+from belvedere.engine.query_batching import Task, Turns
+from belvedere.engine.rows.epoch_rows import Memory, Rows, conform
+from belvedere.engine.sql.plan_sql import order_text
+from belvedere.engine.sql.staged_operators import WindowOperator
+from belvedere.engine.store_folders import open_state
 from belvedere.errors import Diagnostic
-from belvedere.functions.types import quote
+from belvedere.functions.spark_types import quote
 from belvedere.kernels.windows import window_tables
 
 SEED = 42
@@ -199,9 +199,9 @@ def _hash_words(values: pa.Array, seeds: pa.Array) -> pa.Array:
 
 def use_duckdb(monkeypatch: pytest.MonkeyPatch) -> None:
     """Workbenches that are given no session of Spark run on DuckDB."""
-    from belvedere import workbench
-    from belvedere.connectors.exports import Exports
+    from belvedere.connectors.exporting.exports import Exports
     from belvedere.spark import batch
+    from belvedere.workbench import workbench
 
     def opened(_: Any, catalog: Any, pipeline: Any, store: Any, sinks: Any, memory: int, state: Any) -> Engine:
         compute = DuckDBCompute(memory=memory)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from belvedere.engine.rows import conform
+from belvedere.engine.rows.epoch_rows import conform
 from belvedere.schema import WEIGHT
 
 SCHEMA = pa.schema(

@@ -8,9 +8,9 @@ import pyarrow as pa
 import pytest
 
 from belvedere import Workbench
+from belvedere.engine.arrow_copy import hashes
 from belvedere.engine.compute import Compute
-from belvedere.engine.moved import hashes
-from belvedere.engine.rows import Rows
+from belvedere.engine.rows.epoch_rows import Rows
 from belvedere.schema import TIMESTAMP
 from tests.engine.duckdb_compute import DuckDBCompute, in_duckdb, use_duckdb
 
@@ -38,7 +38,7 @@ def test_it_answers_what_the_engine_asks_but_for_executors() -> None:
 
 def test_a_view_that_does_not_follow_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     """The batch answers are made of the log alone: a stage that loses a change differs from them."""
-    from belvedere.rules.merge.rule import MergeStage
+    from belvedere.rules.merge.merge_rule import MergeStage
 
     use_duckdb(monkeypatch)
     wb = Workbench("CREATE TABLE T (id INT PRIMARY KEY, g INT); V := SELECT g, count(*) AS n FROM T GROUP BY g;")

@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 
 from belvedere.engine.ingest import StampedRows
-from belvedere.engine.rows import Rows
-from belvedere.engine.spans import SPANS, Span, past_spans, record_spans
+from belvedere.engine.rows.epoch_rows import Rows
+from belvedere.engine.source_spans import SPANS, Span, past_spans, record_spans
 from belvedere.store import open_store
 from belvedere.store.protocol import EpochRow
 from belvedere.time.event_time import Clocks

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
 
-from belvedere.workbench import Workbench
+from belvedere.workbench.workbench import Workbench
 from tests.event_time.cases import at, bid_cases
 
 INPUT = "CREATE STREAM Bid (bidtime TIMESTAMP, price INT, item STRING, WATERMARK FOR bidtime);\n"

@@ -35,7 +35,7 @@ def module_store(request: pytest.FixtureRequest) -> Iterator[str]:
 def _database(server: str, name: str) -> Iterator[str]:
     from adbc_driver_postgresql import dbapi
 
-    from belvedere.engine.opening import beside
+    from belvedere.engine.store_folders import beside
 
     with dbapi.connect(server, autocommit=True) as connection, connection.cursor() as cursor:
         cursor.execute(f"CREATE DATABASE {name}")

@@ -10,9 +10,10 @@ import pytest
 
 from belvedere.compiler import compile_script
 from belvedere.engine.expiry import final_below
-from belvedere.instants import microseconds
-from belvedere.rules import Options, maintain, without
-from belvedere.workbench import Workbench
+from belvedere.pipeline.choose import maintain, without
+from belvedere.rules.options import Options
+from belvedere.values.instants import microseconds
+from belvedere.workbench.workbench import Workbench
 from tests.event_time.cases import at
 
 START = at("8:00")

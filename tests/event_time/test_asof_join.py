@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 
 from belvedere.compiler import compile_script
-from belvedere.rules import maintain
-from belvedere.workbench import Workbench
+from belvedere.pipeline.choose import maintain
+from belvedere.workbench.workbench import Workbench
 from tests.depth import at_night
 
 START = datetime(2024, 5, 1, 9, 0, tzinfo=UTC)

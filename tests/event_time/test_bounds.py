@@ -9,12 +9,12 @@ import pytest
 from sqlglot import exp, parse_one
 
 from belvedere.compiler import compile_script
-from belvedere.instants import microseconds
 from belvedere.plan.bounds import bounds_of, event_time_columns, grouping_columns
 from belvedere.plan.expressions import column
 from belvedere.plan.monotone import FOREVER, NEVER, combine, monotone, reach
-from belvedere.plan.nodes import Node
-from belvedere.plan.rewrite import inline
+from belvedere.plan.operators.nodes import Node
+from belvedere.plan.rewrites.rewrite import inline
+from belvedere.values.instants import microseconds
 from tests.event_time.cases import at
 
 INPUTS = """

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from belvedere.workbench import Workbench
+from belvedere.workbench.workbench import Workbench
 from tests.depth import at_night
 from tests.event_time.bids import FORMS, INPUT, LISTINGS, QUERIES, STREAMS, SUM, feed, play, script, shown
 from tests.event_time.cases import at, bid_cases

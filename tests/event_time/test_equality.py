@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from belvedere.workbench import Workbench
+from belvedere.workbench.workbench import Workbench
 from tests.event_time.cases import at
 
 MINUTE = timedelta(minutes=1)

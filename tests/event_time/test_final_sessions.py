@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from belvedere.compiler import compile_script
-from belvedere.rules import Options, maintain
-from belvedere.rules.explain import explain
-from belvedere.workbench import Workbench
+from belvedere.pipeline.choose import maintain
+from belvedere.pipeline.explain import explain
+from belvedere.rules.options import Options
+from belvedere.workbench.workbench import Workbench
 from tests.depth import STORES_AND_SEEDS
 from tests.event_time.cases import at
 

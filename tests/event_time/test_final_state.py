@@ -9,21 +9,22 @@ from typing import Any
 
 import pytest
 
-from belvedere.catalog import Catalog
+from belvedere.catalog.catalog import Catalog
 from belvedere.cli import run
 from belvedere.compiler import compile_script
 from belvedere.engine.expiry import final_below, final_results_below
 from belvedere.errors import BelvedereError
-from belvedere.instants import microseconds
+from belvedere.pipeline.choose import maintain
+from belvedere.pipeline.explain import explain
 from belvedere.plan.monotone import NEVER
-from belvedere.plan.nodes import Scan
-from belvedere.rules import Options, maintain
+from belvedere.plan.operators.nodes import Scan
 from belvedere.rules.emit.emit import EMITTED, GROUPS
-from belvedere.rules.explain import explain
-from belvedere.rules.merge.rule import SUFFIX as STATE
+from belvedere.rules.merge.merge_rule import SUFFIX as STATE
+from belvedere.rules.options import Options
 from belvedere.schema import HISTORY
 from belvedere.time.past_bounds import PastBounds
-from belvedere.workbench import Workbench
+from belvedere.values.instants import microseconds
+from belvedere.workbench.workbench import Workbench
 from tests.depth import STORES_AND_SEEDS
 from tests.event_time.cases import at
 

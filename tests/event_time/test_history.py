@@ -13,7 +13,7 @@ import pytest
 from belvedere.cli import run
 from belvedere.compiler import compile_script
 from belvedere.errors import BelvedereError
-from belvedere.workbench import Workbench
+from belvedere.workbench.workbench import Workbench
 from tests.depth import STORES_AND_SEEDS
 from tests.event_time.cases import at
 

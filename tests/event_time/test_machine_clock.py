@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from belvedere.instants import microseconds
 from belvedere.time.machine_clock import MachineClock, Ticks, duration_text, machine_ticks
+from belvedere.values.instants import microseconds
 
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
 MINUTE, DAY = timedelta(minutes=1), timedelta(days=1)

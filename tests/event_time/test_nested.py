@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from belvedere.compiler import compile_script
-from belvedere.plan.nodes import Join
-from belvedere.rules import maintain
-from belvedere.workbench import Workbench
+from belvedere.pipeline.choose import maintain
+from belvedere.plan.operators.nodes import Join
+from belvedere.workbench.workbench import Workbench
 from tests.depth import at_night
 from tests.event_time.cases import at
 

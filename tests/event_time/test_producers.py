@@ -9,12 +9,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from belvedere.catalog import Input, InputKind, LatePolicy, Watermark
+from belvedere.catalog.catalog import Input, InputKind, LatePolicy, Watermark
 from belvedere.compiler import compile_script
-from belvedere.engine.late import judge
-from belvedere.instants import microseconds
+from belvedere.engine.late_rows import judge
 from belvedere.schema import TIMESTAMP, UID, Column, Schema
-from belvedere.time.entries import Act, BoundMark, ProducerAct
 from belvedere.time.event_time import (
     Clocks,
     admit,
@@ -23,7 +21,9 @@ from belvedere.time.event_time import (
     pass_time,
     send_bound,
 )
+from belvedere.time.intake_entries import Act, BoundMark, ProducerAct
 from belvedere.time.producers import StreamClock, advanced, bounded, closed, holding_back, opened
+from belvedere.values.instants import microseconds
 from tests.event_time.cases import at, rowtime_cases
 
 MINUTE = 60_000_000
@@ -185,7 +185,7 @@ def test_a_row_late_by_one_event_time_does_not_move_the_other() -> None:
 
 
 def test_a_silent_producer_stops_holding_back_and_the_bound_is_marked() -> None:
-    from belvedere.catalog import Catalog
+    from belvedere.catalog.catalog import Catalog
 
     table = stream("s", Watermark("rowtime", 0, idle_after=MINUTE))
     catalog = Catalog({"s": table})

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from belvedere.rules import Options
 from belvedere.rules.emit.emit import EMITTED, GROUPS
-from belvedere.workbench import Workbench
+from belvedere.rules.options import Options
+from belvedere.workbench.workbench import Workbench
 from tests.depth import stores_by_turns
 from tests.event_time.cases import at
 

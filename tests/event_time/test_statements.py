@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from belvedere.catalog import Catalog
+from belvedere.catalog.catalog import Catalog
 from belvedere.compiler import compile_script
-from belvedere.instants import microseconds
 from belvedere.plan.bounds import bounds_of
 from belvedere.time.event_time import Clocks, admit, bounds_by_input, log_points, send_bound
-from belvedere.workbench import Workbench
+from belvedere.values.instants import microseconds
+from belvedere.workbench.workbench import Workbench
 from tests.event_time.cases import FOLDER, at
 from tests.event_time.test_producers import rows
 

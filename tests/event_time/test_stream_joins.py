@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from belvedere.compiler import compile_script
-from belvedere.workbench import Workbench
+from belvedere.workbench.workbench import Workbench
 from tests.depth import at_night
 from tests.event_time.cases import at, rowtime_cases
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from belvedere.errors import BelvedereError
-from belvedere.workbench import Workbench
+from belvedere.workbench.workbench import Workbench
 from tests.event_time.cases import at, rowtime_cases
 
 

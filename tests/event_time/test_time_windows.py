@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from belvedere.compiler import compile_script
-from belvedere.plan.time_nodes import TimeWindow, TimeWindowKind
-from belvedere.workbench import Workbench
+from belvedere.plan.operators.time_nodes import TimeWindow, TimeWindowKind
+from belvedere.workbench.workbench import Workbench
 from tests.depth import STORES_AND_SEEDS
 from tests.event_time.cases import at
 

@@ -8,9 +8,9 @@ import pyarrow as pa
 import pytest
 
 from belvedere.errors import BelvedereError
-from belvedere.instants import microseconds
 from belvedere.schema import TIMESTAMP
-from belvedere.workbench import Workbench
+from belvedere.values.instants import microseconds
+from belvedere.workbench.workbench import Workbench
 from tests.event_time.cases import at
 
 BIDS = """

@@ -13,13 +13,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from belvedere.catalog import Catalog, Input
+from belvedere.catalog.catalog import Catalog, Input
 from belvedere.compiler import compile_script
 from belvedere.connectors.connector import Arrived, Feed
 from belvedere.connectors.feeds import open_feed
 from belvedere.errors import BelvedereError
+from belvedere.project.settings import load_project
 from belvedere.schema import WEIGHT
-from belvedere.settings import load_project
 
 Row = tuple[Any, ...]
 

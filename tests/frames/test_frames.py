@@ -15,11 +15,11 @@ import pytest
 
 from belvedere.compiler import compile_script
 from belvedere.errors import BelvedereError
-from belvedere.frames.given import frame_table
-from belvedere.frames.plain import plain
-from belvedere.frames.shown import QueryRows, RowList, row_list
-from belvedere.intake.handed import handed_deletions, handed_rows
-from belvedere.row_texts import as_html
+from belvedere.frames.answer_frames import QueryRows, RowList, row_list
+from belvedere.frames.frame_columns import frame_table
+from belvedere.frames.plain_values import plain
+from belvedere.intake.program_rows import handed_deletions, handed_rows
+from belvedere.values.row_texts import as_html
 
 SCRIPT = """
 CREATE TABLE Item (

@@ -16,7 +16,7 @@ import pytest
 
 import belvedere
 from belvedere.errors import BelvedereError
-from belvedere.workbench import Workbench
+from belvedere.workbench.workbench import Workbench
 
 SCRIPT = """
 CREATE STREAM Bid (at TIMESTAMP, price DECIMAL(10, 2), `<i>item` STRING, WATERMARK FOR at AS at - INTERVAL 1 DAY);

@@ -10,10 +10,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from belvedere.compiler import compile_script
-from belvedere.functions.counted import COUNTED
 from belvedere.functions.function import Kind
-from belvedere.functions.table import ARITY, FUNCTIONS
-from belvedere.functions.types import type_text
+from belvedere.functions.function_table import ARITY, FUNCTIONS
+from belvedere.functions.spark_types import type_text
+from belvedere.functions.untyped import COUNTED
 
 COLUMNS = {
     "b": "BOOLEAN",

@@ -6,10 +6,10 @@ import re
 
 import pytest
 
-from belvedere.functions.table import ARITY
-from belvedere.lang.statements.parse import parse_script
-from belvedere.lang.statements.tree import DefineView
+from belvedere.functions.function_table import ARITY
 from belvedere.spark_sql.dialect import SparkSql
+from belvedere.syntax.parse import parse_script
+from belvedere.syntax.statement_tree import DefineView
 from tests.depth import at_night
 
 MORE = 4

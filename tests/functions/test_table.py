@@ -14,16 +14,16 @@ from sqlglot import exp, parse_one
 from sqlglot.errors import ParseError
 
 from belvedere.errors import BelvedereError
-from belvedere.functions import types as t
-from belvedere.functions.counted import CAST_NEEDED, COUNTED
+from belvedere.functions import spark_types as t
 from belvedere.functions.function import MANY, Function, Kind, Ties
-from belvedere.functions.table import ARITY, BY_KEY, FUNCTIONS, WINDOW_BY, canonical, function_of
-from belvedere.instants import microseconds
-from belvedere.lang.types.calls import _BY_NAME
+from belvedere.functions.function_table import ARITY, BY_KEY, FUNCTIONS, WINDOW_BY, canonical, function_of
+from belvedere.functions.untyped import CAST_NEEDED, COUNTED
+from belvedere.lang.types.call_types import _BY_NAME
 from belvedere.schema import TIMESTAMP
 from belvedere.store.dialects import DIALECTS
 from belvedere.store.read.expressions import print_expression
-from belvedere.store.read.typed import NameBindings
+from belvedere.store.read.typed_sql import NameBindings
+from belvedere.values.instants import microseconds
 from tests.window_by.interpreter.functions import PLAIN, TOLERANT
 
 TYPES = (t.INT32, t.INT64, t.DOUBLE, pa.decimal128(10, 2), t.STRING, t.BOOLEAN, t.DATE, TIMESTAMP, pa.list_(t.INT32), t.NULL)

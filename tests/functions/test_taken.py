@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from belvedere.compiler import compile_script
-from belvedere.functions.counted import COUNTED
-from belvedere.functions.table import ARITY
-from belvedere.functions.taken import TAKEN
+from belvedere.functions.argument_types import TAKEN
+from belvedere.functions.function_table import ARITY
+from belvedere.functions.untyped import COUNTED
 from tests.depth import at_night
 
 TABLE = """CREATE TABLE T (id INT, s STRING, ts TIMESTAMP, y BINARY, m MAP<STRING, INT>, a ARRAY<INT>, f ARRAY<FLOAT>, r STRUCT<q: INT>,

@@ -9,16 +9,16 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from belvedere.catalog import Catalog
+from belvedere.catalog.catalog import Catalog
 from belvedere.compiler import compile_script
 from belvedere.engine.ingest import in_order
-from belvedere.instants import microseconds
-from belvedere.intake.desk import Desk, Request
+from belvedere.intake.ingest_service import Desk, Request
 from belvedere.intake.journal import Position
-from belvedere.intake.read import read_rows
+from belvedere.intake.request_rows import read_rows
 from belvedere.schema import INGEST_TIME, UID
 from belvedere.time.event_time import Clocks
-from belvedere.workbench import Workbench
+from belvedere.values.instants import microseconds
+from belvedere.workbench.workbench import Workbench
 from tests.event_time.cases import at
 
 SCRIPT = """

@@ -12,12 +12,12 @@ import pyarrow as pa
 import pytest
 
 from belvedere import Workbench
-from belvedere.catalog import Input
+from belvedere.catalog.catalog import Input
 from belvedere.compiler import compile_script
 from belvedere.errors import BelvedereError
-from belvedere.intake.read import read_rows
-from belvedere.rows import arrow_rows
+from belvedere.intake.request_rows import read_rows
 from belvedere.store.row_checks import broken_checks
+from belvedere.values.input_rows import arrow_rows
 
 SCRIPT = """
 CREATE TABLE Orders (

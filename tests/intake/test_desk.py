@@ -14,15 +14,15 @@ import pytest
 
 from belvedere.compiler import compile_script
 from belvedere.errors import BelvedereError
-from belvedere.instants import microseconds
-from belvedere.intake import desk as module
+from belvedere.intake import ingest_service as module
 from belvedere.intake import journal as journal_module
-from belvedere.intake.desk import Desk, Reply, Request
+from belvedere.intake.ingest_service import Desk, Reply, Request
 from belvedere.intake.journal import Position
-from belvedere.intake.read import find_input, read_rows
+from belvedere.intake.request_rows import find_input, read_rows
 from belvedere.store.protocol import EpochRow
-from belvedere.time.entries import Act, ProducerAct
 from belvedere.time.event_time import Clocks, pass_time
+from belvedere.time.intake_entries import Act, ProducerAct
+from belvedere.values.instants import microseconds
 
 SCRIPT = """
 CREATE STREAM Bid (bidtime TIMESTAMP, price INT, WATERMARK FOR bidtime);

@@ -11,11 +11,11 @@ import pytest
 
 from belvedere.compiler import compile_script
 from belvedere.errors import BelvedereError
-from belvedere.intake.desk import Desk, Request
+from belvedere.intake.ingest_service import Desk, Request
 from belvedere.intake.journal import Position
-from belvedere.intake.read import find_input, read_rows
-from belvedere.time.entries import TakenRows
+from belvedere.intake.request_rows import find_input, read_rows
 from belvedere.time.event_time import Clocks
+from belvedere.time.intake_entries import TakenRows
 
 SCRIPT = """
 CREATE STREAM Orders (item STRING, at TIMESTAMP METADATA FROM 'timestamp', id STRING METADATA FROM 'uuid',

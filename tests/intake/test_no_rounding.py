@@ -10,8 +10,8 @@ import pytest
 
 from belvedere.compiler import compile_script
 from belvedere.errors import BelvedereError
-from belvedere.intake.handed import handed_rows
-from belvedere.intake.read import read_rows
+from belvedere.intake.program_rows import handed_rows
+from belvedere.intake.request_rows import read_rows
 
 TABLE = compile_script(
     "CREATE TABLE T (id INT, w DECIMAL, d DECIMAL(10, 2), t TIMESTAMP, day DATE, PRIMARY KEY (id));"

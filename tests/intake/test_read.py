@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from belvedere.catalog import Input, pushed_inputs
+from belvedere.catalog.catalog import Input, pushed_inputs
 from belvedere.compiler import compile_script
-from belvedere.intake.read import find_input, read_rows
+from belvedere.intake.request_rows import find_input, read_rows
 
 SCRIPT = """
 CREATE STREAM Bid (bidtime TIMESTAMP, price INT, item STRING, tags ARRAY<STRING>, WATERMARK FOR bidtime);

@@ -12,11 +12,11 @@ import pytest
 
 from belvedere.api.failures import RequestError
 from belvedere.api.http import pushes
-from belvedere.catalog import SourceTable
+from belvedere.catalog.catalog import SourceTable
 from belvedere.compiler import compile_script
-from belvedere.intake import desk
+from belvedere.intake import ingest_service
 from belvedere.intake.journal import Position
-from belvedere.intake.read import read_rows
+from belvedere.intake.request_rows import read_rows
 from belvedere.time.event_time import Clocks
 
 CATALOG = compile_script("CREATE STREAM Orders (ticker STRING)").catalog
@@ -24,15 +24,15 @@ CATALOG = compile_script("CREATE STREAM Orders (ticker STRING)").catalog
 
 @pytest.mark.parametrize(("number", "status"), [(errno.ENOSPC, 507), (errno.EIO, 503)])
 def test_a_journal_that_cannot_be_written(number: int, status: int) -> None:
-    answer = desk._not_written(OSError(number, "no"))
+    answer = ingest_service._not_written(OSError(number, "no"))
     assert (answer.status, answer.body["code"]) == (status, "B8031")
 
 
 def test_pushes_that_no_epoch_takes(tmp_path: Path) -> None:
-    found = desk.Desk(CATALOG, tmp_path, Clocks(), Position())
+    found = ingest_service.Desk(CATALOG, tmp_path, Clocks(), Position())
     found._most = -1
     orders = CATALOG.inputs["Orders"]
-    (answer,) = found.take([desk.Request("Orders", read_rows(orders, [{"ticker": "A"}]), None, None, "x")])
+    (answer,) = found.take([ingest_service.Request("Orders", read_rows(orders, [{"ticker": "A"}]), None, None, "x")])
     found.close()
     assert (answer.status, answer.body["code"]) == (503, "B8032")
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 import uvloop
 
-from belvedere.intake.desk import Request
+from belvedere.intake.ingest_service import Request
 from belvedere.intake.wire import GONE, UNKNOWN, DeskClient
-from belvedere.time.entries import Act, ProducerAct
+from belvedere.time.intake_entries import Act, ProducerAct
 
 
 @pytest.mark.parametrize("loop", [uvloop.new_event_loop, asyncio.new_event_loop])

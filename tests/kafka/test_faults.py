@@ -14,17 +14,17 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from belvedere.compiler import compile_script
-from belvedere.connectors.away import AwayError
 from belvedere.connectors.connector import Outgoing
 from belvedere.connectors.feeds import wanted_of
 from belvedere.connectors.kafka import feed, sink
 from belvedere.connectors.kafka.formats import avro as avro_format
 from belvedere.connectors.kafka.formats import registry
-from belvedere.connectors.kafka.shape import BAD_KEY, NO_KEY, Shape
+from belvedere.connectors.kafka.message_rows import BAD_KEY, NO_KEY, Shape
 from belvedere.connectors.kafka.topics import Place, Topic
+from belvedere.connectors.outage_backoff import AwayError
 from belvedere.errors import BelvedereError
+from belvedere.project.settings import Sink, load_project
 from belvedere.schema import TIMESTAMP, WEIGHT, Column
-from belvedere.settings import Sink, load_project
 from tests.kafka.registry import serving
 from tests.kafka.test_avro import avro
 

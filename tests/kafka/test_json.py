@@ -72,8 +72,8 @@ TEXTS = [
 @pytest.fixture
 def in_spark(spark: Any) -> Any:
     """Rows of texts by Spark's reader; None for those that it refuses."""
-    from belvedere.connectors.kafka.gather import Gathering
-    from belvedere.connectors.kafka.shape import Chunk, Shape, Undecided
+    from belvedere.connectors.kafka.message_chunks import Gathering
+    from belvedere.connectors.kafka.message_rows import Chunk, Shape, Undecided
 
     def read(texts: list[bytes]) -> list[Any]:
         shape = Shape("json", (*COLUMNS, Column("n", pa.int32())), {"n": "partition"})

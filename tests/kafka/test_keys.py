@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from belvedere.connectors.kafka.keys import KeyFormat, key_format
-from belvedere.connectors.kafka.shape import HEADERS, Shape
+from belvedere.connectors.kafka.message_rows import HEADERS, Shape
 from belvedere.connectors.reading.long_lines import SHOWN
 from belvedere.errors import BelvedereError
 from belvedere.schema import TIMESTAMP, WEIGHT, Column

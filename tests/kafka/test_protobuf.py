@@ -18,9 +18,9 @@ from belvedere.compiler import compile_script
 from belvedere.connectors.kafka.formats.descriptors import library, of_file
 from belvedere.connectors.kafka.formats.protobuf import columns, decode
 from belvedere.errors import BelvedereError
-from belvedere.functions.types import type_text
+from belvedere.functions.spark_types import type_text
+from belvedere.project.settings import load_project
 from belvedere.schema import Column
-from belvedere.settings import load_project
 from tests.kafka.conftest import Bus
 from tests.kafka.registry import serving
 from tests.run.loops import Loop

@@ -10,7 +10,7 @@ import pytest
 
 from belvedere.connectors.registry import SourceTables
 from belvedere.errors import BelvedereError
-from belvedere.settings import load_project
+from belvedere.project.settings import load_project
 from tests.kafka.certificates import make_certificate
 from tests.kafka.conftest import Bus
 from tests.kafka.reading import committed

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from belvedere.connectors import exports
+from belvedere.connectors.exporting import exports
 from belvedere.errors import BelvedereError
-from belvedere.settings import ProjectSettings, Sink
-from belvedere.workbench import Workbench
+from belvedere.project.settings import ProjectSettings, Sink
+from belvedere.workbench.workbench import Workbench
 from tests.kafka.conftest import Bus
 from tests.kafka.reading import key_and_value, messages
 

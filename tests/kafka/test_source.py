@@ -14,7 +14,7 @@ from belvedere.connectors.kafka.client import client_settings
 from belvedere.connectors.kafka.ranges import Range, RangeReader
 from belvedere.connectors.kafka.topics import Cluster
 from belvedere.errors import BelvedereError
-from belvedere.settings import load_project
+from belvedere.project.settings import load_project
 from belvedere.store import open_reader
 from tests.kafka.conftest import Bus
 from tests.run.loops import Loop

@@ -9,7 +9,7 @@ from typing import Any
 from sqlglot import exp
 
 from belvedere.errors import Diagnostic, Span
-from belvedere.lang.statements.tree import DottedName, InputClauses, Part, Statement
+from belvedere.syntax.statement_tree import DottedName, InputClauses, Part, Statement
 
 
 def describe(statement: Statement) -> str:

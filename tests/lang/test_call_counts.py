@@ -6,9 +6,9 @@ import pytest
 
 from belvedere.compiler import compile_script
 from belvedere.functions.function import MANY
-from belvedere.functions.table import ARITY
-from belvedere.lang.statements.dialect import SqrlParser
-from belvedere.lang.statements.parse import parse_script
+from belvedere.functions.function_table import ARITY
+from belvedere.syntax.dialect import SqrlParser
+from belvedere.syntax.parse import parse_script
 from tests import depth
 from tests.depth import PART
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from belvedere.compiler import compile_script
-from belvedere.lang.statements.format import format_script
-from belvedere.settings import load_project
+from belvedere.project.settings import load_project
+from belvedere.syntax.fmt.script_layout import format_script
 
 SCRIPT = """CREATE TABLE order-items (id INT, qty INT, PRIMARY KEY (id));
 CREATE STREAM stock-2024 (id INT, qty INT) KEEP 7 DAYS;

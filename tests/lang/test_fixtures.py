@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from belvedere.lang.statements.format import format_script
-from belvedere.lang.statements.parse import parse_script
-from belvedere.rendering import render
+from belvedere.syntax.fmt.script_layout import format_script
+from belvedere.syntax.parse import parse_script
+from belvedere.terminal.diagnostics import render
 from tests.lang.describe import describe
 from tests.lang.golden import all_cases, check_case, read_cases
 
@@ -45,6 +45,6 @@ def test_layout_keeps_the_meaning(path: Path, number: int) -> None:
 
 
 def comments(text: str) -> list[str]:
-    from belvedere.lang.statements.splitting import read_tokens
+    from belvedere.syntax.splitting import read_tokens
 
     return [" ".join(c.text.split()) for found in read_tokens(text, "f").comments for c in found]

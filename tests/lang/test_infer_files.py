@@ -10,14 +10,14 @@ import pytest
 from pyarrow import parquet
 
 from belvedere.compiler import compile_script
-from belvedere.connectors.reading.infer import infer_file
+from belvedere.connectors.reading.column_inference import infer_file
 from belvedere.connectors.registry import SourceTables
 from belvedere.errors import BelvedereError
-from belvedere.lang import source_tables
-from belvedere.lang.source_tables import TableSchema
+from belvedere.lang.statements import source_tables
+from belvedere.lang.statements.source_tables import TableSchema
 from belvedere.lang.types.samples import kind_of_text
+from belvedere.project.settings import ProjectSettings, Source
 from belvedere.schema import TIMESTAMP
-from belvedere.settings import ProjectSettings, Source
 
 
 def source_table(source: Source, table: str) -> TableSchema:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from belvedere.lang.names import did_you_mean, distance, nearest_name
+from belvedere.syntax.wording import did_you_mean, distance, nearest_name
 
 
 @pytest.mark.parametrize(

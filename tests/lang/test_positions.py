@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import pytest
 from sqlglot import exp
 
-from belvedere.lang.statements.parse import parse_script
-from belvedere.lang.statements.query_tree import span_of
-from belvedere.lang.statements.tree import Statement
+from belvedere.syntax.parse import parse_script
+from belvedere.syntax.query_tree import span_of
+from belvedere.syntax.statement_tree import Statement
 from tests.lang.golden import FIXTURES, read_cases
 
 TEXTS = [case.text for path in sorted((FIXTURES / "lang").glob("*.test")) for case in read_cases(path)]

@@ -9,10 +9,10 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from belvedere.compiler import compile_script
-from belvedere.lang.statements.format import format_script
-from belvedere.lang.statements.parse import parse_script
-from belvedere.lang.statements.splitting import read_tokens
-from belvedere.rendering import render
+from belvedere.syntax.fmt.script_layout import format_script
+from belvedere.syntax.parse import parse_script
+from belvedere.syntax.splitting import read_tokens
+from belvedere.terminal.diagnostics import render
 from bench.compiling import script_of
 from tests.depth import examples
 from tests.lang.describe import describe

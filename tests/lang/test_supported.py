@@ -6,9 +6,9 @@ import pytest
 from sqlglot import exp
 
 from belvedere.compiler import compile_script
-from belvedere.engine.render import render
-from belvedere.functions.table import BY_KEY
-from belvedere.lang.statements.supported import ONE, PRINTED_AS_LISTED, READ, WORDS, unsupported
+from belvedere.engine.sql.plan_sql import render
+from belvedere.functions.function_table import BY_KEY
+from belvedere.syntax.supported import ONE, PRINTED_AS_LISTED, READ, WORDS, unsupported
 
 OURS = {"emit", "stream", "within", "over", "spl", "levels"}
 """Arguments that our dialect adds to classes of the parser."""

@@ -11,8 +11,8 @@ import pytest
 from pyspark.errors import AnalysisException
 
 from belvedere.compiler import compile_script
-from belvedere.functions.table import ARITY
-from belvedere.functions.types import type_text
+from belvedere.functions.function_table import ARITY
+from belvedere.functions.spark_types import type_text
 from belvedere.schema import Schema
 from tests import depth
 from tests.spark_answers import TOGETHER, Answer, answers
@@ -47,7 +47,7 @@ def plain(type_: pa.DataType) -> str:
 
 @pytest.fixture(scope="module")
 def tables(spark: Any) -> Any:
-    from belvedere.functions.types import type_text
+    from belvedere.functions.spark_types import type_text
 
     catalog = compile_script(TABLES).catalog
     for name, rows in ROWS.items():
@@ -120,7 +120,7 @@ def compared(tables: Any) -> Callable[[str], Compared | list[str]]:
 
 
 def compare(spark: Any, queries: list[str]) -> dict[str, Compared | list[str]]:
-    from belvedere.engine.render import render
+    from belvedere.engine.sql.plan_sql import render
 
     found: dict[str, Compared | list[str]] = {}
     names, texts = {}, {}

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from belvedere.compiler import compile_script
-from belvedere.lang.select.expand import expand
-from belvedere.plan.nodes import Join, JoinKind, TopK
-from belvedere.plan.text import plan_text
-from belvedere.workbench import Workbench
+from belvedere.lang.select.standard_sql import expand
+from belvedere.plan.operators.nodes import Join, JoinKind, TopK
+from belvedere.plan.plan_text import plan_text
+from belvedere.workbench.workbench import Workbench
 
 BASE = """
 CREATE STREAM Orders (id INT, cur STRING, ts TIMESTAMP, amount INT, WATERMARK FOR ts AS ts - INTERVAL 1 DAY);

@@ -1,7 +1,7 @@
 """Scripts compile to the plans that one expects."""
 
 from belvedere.compiler import Compiled, compile_script
-from belvedere.plan.text import plan_text
+from belvedere.plan.plan_text import plan_text
 
 IOT = """
 CREATE TABLE Sensors (sensorid INT, machineid INT);

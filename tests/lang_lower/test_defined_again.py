@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import pytest
 
-from belvedere.catalog import Catalog
+from belvedere.catalog.catalog import Catalog
 from belvedere.compiler import compile_script
-from belvedere.lang.select.expand import expand
-from belvedere.rules import maintain
+from belvedere.lang.select.standard_sql import expand
+from belvedere.pipeline.choose import maintain
 
 TABLES = """
 CREATE TABLE A (id INT, PRIMARY KEY (id));

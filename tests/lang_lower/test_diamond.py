@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from belvedere.compiler import compile_script
-from belvedere.plan.nodes import Scan
+from belvedere.plan.operators.nodes import Scan
 
 COMMON = "CREATE STREAM _E (k INT, v INT);\nBig := SELECT k, v FROM _E WHERE v > 10;\n"
 

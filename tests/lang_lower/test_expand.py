@@ -4,7 +4,7 @@ import pytest
 import sqlglot
 
 from belvedere.compiler import compile_script
-from belvedere.lang.select.expand import expand
+from belvedere.lang.select.standard_sql import expand
 
 SENSORS = """
 CREATE TABLE Sensors (sensorid INT, machineid INT);

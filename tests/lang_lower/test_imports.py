@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from belvedere.compiler import Compiled, compile_script
-from belvedere.settings import load_project
-from belvedere.workbench import Workbench
+from belvedere.project.settings import load_project
+from belvedere.workbench.workbench import Workbench
 
 CARDS = """
 CREATE STREAM _Payments (card INT, amount DOUBLE, at TIMESTAMP, WATERMARK FOR at AS at) KEEP 1 DAY;

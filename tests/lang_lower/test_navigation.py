@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from belvedere.compiler import compile_script
-from belvedere.plan.nodes import Join, JoinKind
-from belvedere.workbench import Workbench
+from belvedere.plan.operators.nodes import Join, JoinKind
+from belvedere.workbench.workbench import Workbench
 
 BASE = """
 CREATE TABLE Sensors (sensorid INT, machineid INT, PRIMARY KEY (sensorid));

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from belvedere.catalog import Catalog
+from belvedere.catalog.catalog import Catalog
 from belvedere.compiler import compile_script
-from belvedere.plan.text import plan_text
+from belvedere.plan.plan_text import plan_text
 
 BASE = """
 CREATE TABLE Sensors (sensorid INT, machineid INT, PRIMARY KEY (sensorid));

@@ -6,7 +6,7 @@ import pytest
 
 from belvedere.api.reads.entities import model_of
 from belvedere.compiler import compile_script
-from belvedere.lang.statements.format import format_script
+from belvedere.syntax.fmt.script_layout import format_script
 
 BASE = """CREATE STREAM T (a INT, b STRING, t TIMESTAMP) KEEP 1 DAY;
 CREATE TABLE U (id INT, k INT, v DOUBLE, PRIMARY KEY (id));

@@ -9,8 +9,8 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
 from belvedere.compiler import compile_script
-from belvedere.plan.keys import carry_keys
-from belvedere.plan.nodes import Scan
+from belvedere.plan.operators.nodes import Scan
+from belvedere.plan.rewrites.keys import carry_keys
 from tests.depth import examples
 from tests.spark_answers import Answer, answers
 
@@ -49,8 +49,8 @@ def test_no_text_ends_in_a_traceback(noise: str, text: str) -> None:
 def test_spark_answers_the_plan_as_the_query(spark: Any, texts: list[str]) -> None:
     from pyspark.errors import PySparkException
 
-    from belvedere.engine.render import render
-    from belvedere.functions.types import type_text
+    from belvedere.engine.sql.plan_sql import render
+    from belvedere.functions.spark_types import type_text
 
     catalog = compile_script(TABLES).catalog
     for name, rows in ROWS.items():

@@ -100,7 +100,7 @@ def test_queries_that_spark_refuses(code: str) -> None:
 
 
 def test_what_is_accepted_has_the_type_that_spark_gives() -> None:
-    from belvedere.functions.types import type_text
+    from belvedere.functions.spark_types import type_text
 
     script = TABLE + "".join(f"V{n} := SELECT {call} AS v FROM T;\n" for n, call in enumerate(ACCEPTED))
     compiled = compile_script(script)

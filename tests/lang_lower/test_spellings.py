@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from belvedere.compiler import compile_script
-from belvedere.workbench import Workbench
+from belvedere.workbench.workbench import Workbench
 
 BASE = """
 CREATE STREAM Orders (id INT, ts TIMESTAMP_LTZ(3), items ARRAY<STRUCT<sku STRING, qty INT>>, tags ARRAY<STRING>,

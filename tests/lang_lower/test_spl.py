@@ -9,13 +9,11 @@ import pytest
 
 from belvedere.compiler import compile_script
 from belvedere.errors import Severity
-from belvedere.functions.table import ARITY, BY_KEY
-from belvedere.lang.select.expand import expand
-from belvedere.lang.statements.format import format_script
-from belvedere.lang.statements.parse import parse_script
-from belvedere.plan.nodes import Node
-from belvedere.plan.spl_aggregate import FiringReading, GroupCount, SplAggregate
-from belvedere.plan.spl_windows import (
+from belvedere.functions.function_table import ARITY, BY_KEY
+from belvedere.lang.select.standard_sql import expand
+from belvedere.plan.operators.nodes import Node
+from belvedere.plan.operators.spl_aggregate import FiringReading, GroupCount, SplAggregate
+from belvedere.plan.operators.spl_windows import (
     Count,
     Delta,
     Interval,
@@ -28,8 +26,10 @@ from belvedere.plan.spl_windows import (
     Tumbling,
     TupleCount,
 )
-from belvedere.plan.text import plan_text
-from belvedere.queries import compile_query
+from belvedere.plan.plan_text import plan_text
+from belvedere.queries.single_query import compile_query
+from belvedere.syntax.fmt.script_layout import format_script
+from belvedere.syntax.parse import parse_script
 
 BASE = """CREATE STREAM trades (sym STRING, price DOUBLE, qty INT, ts TIMESTAMP, v BIGINT, d DECIMAL(10, 2), wide DECIMAL(20, 2), WATERMARK FOR ts);
 CREATE STREAM quotes (sym STRING, bid DOUBLE);

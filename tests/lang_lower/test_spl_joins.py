@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import pytest
 
-from belvedere.lang.statements.format import format_script
-from belvedere.plan.text import plan_text
+from belvedere.plan.plan_text import plan_text
+from belvedere.syntax.fmt.script_layout import format_script
 from tests.lang_lower.test_spl import codes, found, node_of, plan_of
 
 ON = "JOIN quotes WINDOW (sliding, count(1), partitioned BY sym) AS q ON t.sym = q.sym"

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from belvedere.compiler import compile_script
-from belvedere.plan.text import plan_text
+from belvedere.plan.plan_text import plan_text
 
 BASE = """CREATE STREAM Bid (bidtime TIMESTAMP, price INT, item STRING, WATERMARK FOR bidtime);
 CREATE STREAM Orders (ticker STRING, amount INT);

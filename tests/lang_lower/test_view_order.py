@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from belvedere.catalog import Catalog
+from belvedere.catalog.catalog import Catalog
 from belvedere.compiler import compile_script
 from belvedere.optimize.indexes import read_indexes
-from belvedere.plan.nodes import TopK
-from belvedere.plan.text import plan_text
+from belvedere.plan.operators.nodes import TopK
+from belvedere.plan.plan_text import plan_text
 from belvedere.store.read.plans import plan_order
 
 BASE = """

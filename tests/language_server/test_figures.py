@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from belvedere.compiler import compile_script
-from belvedere.engine.meanings import meanings
-from belvedere.engine.measured import Measured
-from belvedere.rules import maintain
+from belvedere.engine.change.fingerprints import meanings
+from belvedere.engine.measurements import Measured
+from belvedere.pipeline.choose import maintain
 from tests.commands.stored import change_columns, make_store
 from tests.language_server.client import Client
 

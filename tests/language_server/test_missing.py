@@ -9,7 +9,7 @@ import pytest
 
 from belvedere import cli
 from belvedere.language_server.server import guarded, make_server
-from belvedere.settings import ProjectSettings
+from belvedere.project.settings import ProjectSettings
 
 
 def test_pygls_is_missing(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,25 +12,25 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from belvedere.catalog import Catalog, Placement, Promise
+from belvedere.catalog.catalog import Catalog, Placement, Promise
 from belvedere.cli import app
 from belvedere.compiler import compile_script
-from belvedere.engine.measured import EPOCHS, Measured, Meter
+from belvedere.engine.measurements import EPOCHS, Measured, Meter
 from belvedere.optimize.choice import cheapest, cost_of, epoch_seconds, next_choice, weighed
 from belvedere.optimize.costs import Coefficients, Sizes, Workload
 from belvedere.optimize.greedy import greedy
 from belvedere.optimize.indexes import read_indexes
 from belvedere.optimize.operators import Operators
 from belvedere.optimize.scans import scanning_templates
-from belvedere.rules import maintain
-from belvedere.rules.advice import ENOUGH, made_operators, placed_views, workload_of
-from belvedere.rules.placed import PlacedViews, whole_plan, with_choice
-from belvedere.settings import ProjectSettings
-from belvedere.spark import runner
-from belvedere.spark.stop_flag import StopFlag
+from belvedere.pipeline.advice import ENOUGH, made_operators, placed_views, workload_of
+from belvedere.pipeline.choose import maintain
+from belvedere.pipeline.placement import PlacedViews, whole_plan, with_choice
+from belvedere.project.settings import ProjectSettings
+from belvedere.spark.run import runner
+from belvedere.spark.run.stop_flag import StopFlag
 from belvedere.store import open_reader
 from belvedere.store.read.history import stored_tables
-from belvedere.workbench import Workbench
+from belvedere.workbench.workbench import Workbench
 
 TABLE = "CREATE TABLE T (k INT, a INT, d DOUBLE, t TIMESTAMP, PRIMARY KEY (k));\n"
 FINE = "Fine := SELECT a, median(d) AS m, count(*) AS n FROM T GROUP BY a;\n"

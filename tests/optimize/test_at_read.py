@@ -10,16 +10,16 @@ from typing import Any
 
 import pytest
 
-from belvedere.catalog import Catalog
+from belvedere.catalog.catalog import Catalog
 from belvedere.compiler import compile_script
 from belvedere.errors import BelvedereError
 from belvedere.optimize.indexes import read_indexes
-from belvedere.plan.nodes import Node, Scan
-from belvedere.rules import maintain
-from belvedere.rules.explain import explain
-from belvedere.rules.placed import Path, whole_plan, with_view_at_read
-from belvedere.store.read.computed import is_said
-from belvedere.workbench import Workbench
+from belvedere.pipeline.choose import maintain
+from belvedere.pipeline.explain import explain
+from belvedere.pipeline.placement import Path, whole_plan, with_view_at_read
+from belvedere.plan.operators.nodes import Node, Scan
+from belvedere.store.read.computed_views import is_said
+from belvedere.workbench.workbench import Workbench
 from tests.depth import at_night, stores_by_turns
 from tests.rules.random_plans import catalog_of
 from tests.rules.test_recomputation import drive, random_row, same_rows

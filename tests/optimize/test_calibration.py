@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from belvedere.calibration import LEAST, SCRIPTS, EpochSeconds, calibrate, coefficients
 from belvedere.cli import app
 from belvedere.compiler import compile_script
-from belvedere.engine.measured import Measured
+from belvedere.engine.measurements import Measured
 from belvedere.errors import BelvedereError
 from belvedere.optimize.choice import cheapest
 from belvedere.optimize.costs import Coefficients, keep_coefficients, known_coefficients
-from belvedere.rules.advice import made_operators, placed_views, workload_of
+from belvedere.pipeline.advice import made_operators, placed_views, workload_of
+from belvedere.workbench.calibration import LEAST, SCRIPTS, EpochSeconds, calibrate, coefficients
 
 SHIPPED = Coefficients()
 
@@ -109,8 +109,8 @@ def test_a_machine_is_measured(spark: Any) -> None:
 def test_the_commands(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     measured = replace(SHIPPED, stage=0.123)
-    monkeypatch.setattr("belvedere.calibration.calibrate", lambda spark, told: measured)
-    monkeypatch.setattr("belvedere.spark.quiet_session.batch_session", lambda: __import__("contextlib").nullcontext(spark))
+    monkeypatch.setattr("belvedere.workbench.calibration.calibrate", lambda spark, told: measured)
+    monkeypatch.setattr("belvedere.spark.jvm.quiet_session.batch_session", lambda: __import__("contextlib").nullcontext(spark))
     answer = CliRunner().invoke(app, ["calibrate", "--json"])
     assert answer.exit_code == 0, answer.output
     assert json.loads(answer.stdout)["coefficients"]["stage"] == 0.123

@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from belvedere.catalog import Placement
+from belvedere.catalog.catalog import Placement
 from belvedere.optimize.choice import Choice, Operator, cheapest, cost_of, next_choice
 
 

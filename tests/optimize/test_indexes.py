@@ -5,10 +5,10 @@ from __future__ import annotations
 import pyarrow as pa
 from sqlglot import exp
 
-from belvedere.catalog import Catalog, Parameter, QueryTemplate, Relationship, View
+from belvedere.catalog.catalog import Catalog, Parameter, QueryTemplate, Relationship, View
 from belvedere.optimize.indexes import read_indexes
 from belvedere.plan.expressions import column
-from belvedere.plan.nodes import Filter, Item, Order, Project, Scan
+from belvedere.plan.operators.nodes import Filter, Item, Order, Project, Scan
 from belvedere.schema import Column, Schema
 
 SCHEMA = Schema(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
 
-from belvedere.plan.cached import cached_property
+from belvedere.plan.cached_values import cached_property
 
 
 class Node:

@@ -7,8 +7,8 @@ import random
 import pyarrow as pa
 import pytest
 
-from belvedere.connectors.postgres import copied
-from belvedere.connectors.postgres.copied import copied_blocks, rows_of_block
+from belvedere.connectors.postgres import copy_rows
+from belvedere.connectors.postgres.copy_rows import copied_blocks, rows_of_block
 
 ESCAPES = {"\\": "\\\\", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\v": "\\v"}
 VALUES = [
@@ -43,7 +43,7 @@ def written(values: list[str | None]) -> bytes:
 @pytest.mark.parametrize("seed", range(20))
 def test_random_rows(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     chosen = random.Random(seed)
-    monkeypatch.setattr(copied, "BLOCK_BYTES", chosen.choice([1, 50, 1_000, 1 << 20]))
+    monkeypatch.setattr(copy_rows, "BLOCK_BYTES", chosen.choice([1, 50, 1_000, 1 << 20]))
     width, values = chosen.randint(1, 4), VALUES if seed % 2 else [v for v in VALUES if v is None or not {*v} & {*ESCAPES}]
     rows = [[chosen.choice(values) for _ in range(width)] for _ in range(100)]
     text = b"".join(map(written, rows))

@@ -14,7 +14,7 @@ import psycopg
 import pytest
 
 from belvedere.connectors.postgres.server import Server, next_slot, switch_of_history
-from belvedere.settings import Source
+from belvedere.project.settings import Source
 from tests.feeds.mirror import Mirror
 from tests.postgres.conftest import Shop
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from belvedere.errors import BelvedereError
-from belvedere.spark.java import find_java, why_unusable
+from belvedere.spark.jvm.java import find_java, why_unusable
 
 
 def make_java(home: Path, version: str, modules: str = "java.base jdk.incubator.vector") -> Path:

@@ -10,8 +10,8 @@ import pytest
 
 from belvedere import cli
 from belvedere.errors import BelvedereError
-from belvedere.profiles import laid_over
-from belvedere.settings import ProjectSettings, load_project
+from belvedere.project.profiles import laid_over
+from belvedere.project.settings import ProjectSettings, load_project
 
 PROJECT = """
 store = "sqlite:///shop.db"

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from belvedere import sensors, setting_rules, settings
 from belvedere.compiler import compile_script
-from belvedere.rendering import render
-from belvedere.settings import ProjectSettings, load_project, read_project
+from belvedere.connectors import sensor_data
+from belvedere.project import setting_rules, settings
+from belvedere.project.settings import ProjectSettings, load_project, read_project
+from belvedere.terminal.diagnostics import render
 
 FILE = Path("/project/belvedere.toml")
 
@@ -168,7 +169,7 @@ def test_a_file_that_is_no_text(tmp_path: Path) -> None:
 
 
 def test_the_options_of_the_sensors_are_known() -> None:
-    assert tuple(f.name for f in fields(sensors.SensorOptions)) == settings.SENSOR_OPTIONS
+    assert tuple(f.name for f in fields(sensor_data.SensorOptions)) == settings.SENSOR_OPTIONS
 
 
 def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:

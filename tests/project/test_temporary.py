@@ -13,11 +13,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from belvedere.errors import BelvedereError
-from belvedere.temporary import MARK, full_folder, sweep, temporary_folder
+from belvedere.process.temporary_folders import MARK, full_folder, sweep, temporary_folder
 
 HOLDS = """
 import sys
-from belvedere.temporary import temporary_folder
+from belvedere.process.temporary_folders import temporary_folder
 print(temporary_folder("read-"), flush=True)
 sys.stdin.read()
 """
@@ -73,7 +73,7 @@ def test_a_full_temporary_folder_is_named(tmp_path: Path, monkeypatch: pytest.Mo
         if found is not None:
             assert found.diagnostics[0].code == "B7032"
             assert "TMPDIR" in (found.diagnostics[0].hint or "")
-    monkeypatch.setattr("belvedere.temporary._own", None)
+    monkeypatch.setattr("belvedere.process.temporary_folders._own", None)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "missing"))
     with pytest.raises(BelvedereError, match="B7032"):
         temporary_folder("read-")

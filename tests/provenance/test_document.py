@@ -8,11 +8,11 @@ from unittest.mock import Mock
 from rich.tree import Tree
 
 from belvedere.compiler import compile_script
-from belvedere.provenance.asking import Asker
 from belvedere.provenance.document import rows_of
-from belvedere.provenance.reads import Read
-from belvedere.provenance.since import since
+from belvedere.provenance.found_rows import Read
+from belvedere.provenance.plan_queries import Asker
 from belvedere.provenance.trees import add_read
+from belvedere.provenance.why.since import since
 
 ROW = {"T.k": 1, "T._größe": 2, "T._größe + T.k > 2": True, "T.k_2": 3, "U._x": None}
 

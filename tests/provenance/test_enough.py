@@ -8,13 +8,25 @@ from typing import Any
 
 import pytest
 
-from belvedere.plan.nodes import Aggregate, Distinct, Join, JoinKind, Node, Scan, SetKind, SetOperation, TopK, Union, Window
-from belvedere.plan.text import plan_text
-from belvedere.plan.time_nodes import TimeWindow, TimeWindowKind
-from belvedere.provenance.inputs import root_wanted
-from belvedere.provenance.reads import Read
-from belvedere.provenance.why import Why
-from belvedere.workbench import Workbench
+from belvedere.plan.operators.nodes import (
+    Aggregate,
+    Distinct,
+    Join,
+    JoinKind,
+    Node,
+    Scan,
+    SetKind,
+    SetOperation,
+    TopK,
+    Union,
+    Window,
+)
+from belvedere.plan.operators.time_nodes import TimeWindow, TimeWindowKind
+from belvedere.plan.plan_text import plan_text
+from belvedere.provenance.found_rows import Read
+from belvedere.provenance.why.input_rows import root_wanted
+from belvedere.provenance.why.why import Why
+from belvedere.workbench.workbench import Workbench
 from tests import depth
 from tests.provenance.worlds import Row, World, computed, filled, inlined, is_among
 

@@ -14,19 +14,19 @@ from typing import Any
 import pytest
 
 from belvedere.plan.expressions import column
-from belvedere.plan.nodes import Aggregate, Filter, Join, JoinKind, Node, Scan, SetOperation, TopK, Window
-from belvedere.plan.rewrite import inline
-from belvedere.plan.text import plan_text
-from belvedere.plan.time_nodes import TimeWindow
-from belvedere.provenance import why_not as asking
-from belvedere.provenance.lost import Descent, Losses, Lost, Way, Where, condition_text
-from belvedere.provenance.reads import COUNT, counted
-from belvedere.provenance.wanted import Wanted, restricted
-from belvedere.provenance.why import key_tests
-from belvedere.provenance.why_not import WhyNot
+from belvedere.plan.operators.nodes import Aggregate, Filter, Join, JoinKind, Node, Scan, SetOperation, TopK, Window
+from belvedere.plan.operators.time_nodes import TimeWindow
+from belvedere.plan.plan_text import plan_text
+from belvedere.plan.rewrites.rewrite import inline
+from belvedere.provenance.found_rows import COUNT, counted
+from belvedere.provenance.row_predicates import Wanted, restricted
+from belvedere.provenance.why.why import key_tests
+from belvedere.provenance.why_not import why_not as asking
+from belvedere.provenance.why_not.pruning import Descent, Losses, Lost, Way, Where, condition_text
+from belvedere.provenance.why_not.why_not import WhyNot
 from belvedere.schema import TIMESTAMP
 from belvedere.spark.plan_answers import by_spark
-from belvedere.workbench import Workbench
+from belvedere.workbench.workbench import Workbench
 from tests.provenance.worlds import Row, filled, inlined, is_among
 from tests.rules.random_plans import DOUBLE, INT, LONG, TEXT
 from tests.rules.test_recomputation import NUMBERS, START, WORDS, random_row

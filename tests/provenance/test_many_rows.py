@@ -13,11 +13,11 @@ import pyarrow as pa
 import pytest
 
 from belvedere import Workbench
-from belvedere.engine.rows import Rows
-from belvedere.engine.scratch import Scratch
-from belvedere.plan.nodes import Node
-from belvedere.provenance import asking
-from belvedere.provenance.asking import Asker, BySpark
+from belvedere.engine.rows.epoch_rows import Rows
+from belvedere.engine.rows.scratch_rows import Scratch
+from belvedere.plan.operators.nodes import Node
+from belvedere.provenance import plan_queries
+from belvedere.provenance.plan_queries import Asker, BySpark
 
 SCRIPT = """
 CREATE TABLE T (k INT, at TIMESTAMP, `größe x` STRING, d DOUBLE, money DECIMAL(20, 3), tags ARRAY<STRING>, PRIMARY KEY (k));
@@ -63,7 +63,7 @@ def test_large_relations_are_given_to_spark_in_files(spark: Any, monkeypatch: py
             object.__setattr__(self, "spark", partial(watched, self.spark))
 
     monkeypatch.setattr(Asker, "__init__", init)
-    monkeypatch.setattr(asking, "Scratch", partial(Scratch, few=1_000))
+    monkeypatch.setattr(plan_queries, "Scratch", partial(Scratch, few=1_000))
     many = [wb.why(view, day, size=3) for view in ("Days", "Both") for day in days]
     assert any(g.get("T") is Rows for g in given), "more than the bound lies in a file"
     assert all(g.get("Empty", pa.Table) is pa.Table for g in given)

@@ -11,13 +11,13 @@ import pytest
 
 from belvedere import Workbench
 from belvedere.errors import fail
-from belvedere.plan.nodes import Node
-from belvedere.plan.recursion import Recursion
-from belvedere.provenance.inputs import root_wanted
-from belvedere.provenance.lost import Lost, Where
-from belvedere.provenance.why import Why, find_row, key_tests, why
-from belvedere.store.read.computed import text_at_read
-from belvedere.store.read.sets import Sets
+from belvedere.plan.operators.nodes import Node
+from belvedere.plan.operators.recursion import Recursion
+from belvedere.provenance.why.input_rows import root_wanted
+from belvedere.provenance.why.why import Why, find_row, key_tests, why
+from belvedere.provenance.why_not.pruning import Lost, Where
+from belvedere.store.read.computed_views import text_at_read
+from belvedere.store.read.shared_sets import Sets
 from tests.depth import at_night
 from tests.provenance.worlds import World, computed, inlined, is_among
 from tests.rules.test_recursion import OPEN
@@ -107,7 +107,7 @@ def test_all_ways_to_a_row_and_no_other_rows_are_named(executor: Any, seed: int,
     walked = dict(zip(("Start", "Edge"), walks(stored["n"], stored["len"], starts, edges), strict=True))
     assert (named(by_database(wb, "Reach", row)), named(by_database(wb, "Walks", walk))) == (ways, walked)
     with monkeypatch.context() as patched:
-        patched.setattr("belvedere.provenance.asking.text_at_read", no_recursion)
+        patched.setattr("belvedere.provenance.plan_queries.text_at_read", no_recursion)
         assert (named(wb.why("Reach", row, size=100)), named(wb.why("Walks", walk, size=100))) == (ways, walked)
     found = wb.why("Open", {"m": random.choice(wb.rows("Open"))["m"]}, size=100)
     plan = inlined(wb, "Open")

@@ -10,15 +10,15 @@ from sqlglot import exp, parse_one
 
 from belvedere import Workbench
 from belvedere.plan.expressions import column
-from belvedere.plan.keys import item_of
-from belvedere.plan.nodes import Item, Join, JoinKind, Project, Scan
+from belvedere.plan.operators.nodes import Item, Join, JoinKind, Project, Scan
+from belvedere.plan.rewrites.keys import item_of
 from belvedere.provenance.constants import is_impossible
 from belvedere.schema import Schema
 from belvedere.store import open_reader
-from belvedere.store.dialects.sqlite_reader import SqliteReader
+from belvedere.store.dialects.sqlite.sqlite_reader import SqliteReader
 from belvedere.store.protocol import Reader, StoredTable
-from belvedere.store.read.computed import text_at_read
-from belvedere.store.read.sets import KeptSet, Sets
+from belvedere.store.read.computed_views import text_at_read
+from belvedere.store.read.shared_sets import KeptSet, Sets
 
 SCRIPT = """
 CREATE TABLE A (k INT, s STRING, n INT, PRIMARY KEY (k));

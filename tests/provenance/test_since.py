@@ -13,9 +13,9 @@ import pytest
 from belvedere import Workbench
 from belvedere.cli import run
 from belvedere.errors import BelvedereError
-from belvedere.plan.nodes import Node
-from belvedere.provenance.asking import Answers, Asker
-from belvedere.provenance.since import Moment, Since, since_text
+from belvedere.plan.operators.nodes import Node
+from belvedere.provenance.plan_queries import Answers, Asker
+from belvedere.provenance.why.since import Moment, Since, since_text
 from belvedere.store.write import database
 
 SCRIPT = """

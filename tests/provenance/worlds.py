@@ -13,11 +13,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from belvedere.plan.nodes import Node, Scan
-from belvedere.plan.rewrite import inline, replace_scans
-from belvedere.provenance.wanted import Wanted, narrowed
+from belvedere.plan.operators.nodes import Node, Scan
+from belvedere.plan.rewrites.rewrite import inline, replace_scans
+from belvedere.provenance.row_predicates import Wanted, narrowed
 from belvedere.spark.plan_answers import by_spark
-from belvedere.workbench import Workbench
+from belvedere.workbench.workbench import Workbench
 from tests.rules.random_plans import catalog_of
 from tests.rules.test_recomputation import START, close, exact, random_row
 

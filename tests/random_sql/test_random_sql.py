@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from belvedere.compiler import compile_script
-from belvedere.rules import Options, maintain, plain
+from belvedere.pipeline.choose import maintain, plain
+from belvedere.rules.options import Options
 from tests.depth import at_night, examples
 from tests.random_sql.forms import form_queries
 from tests.random_sql.queries import SCRIPT, Query, chosen_queries, random_query

@@ -16,8 +16,8 @@ from typing import Any
 import pyarrow as pa
 
 from belvedere.compiler import compile_script
-from belvedere.rules import maintain
-from belvedere.spark.engine import open_engine
+from belvedere.pipeline.choose import maintain
+from belvedere.spark.script_engine import open_engine
 from belvedere.spark.session import local_session
 from belvedere.store import open_store
 

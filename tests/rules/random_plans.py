@@ -8,10 +8,9 @@ from random import Random
 import pyarrow as pa
 from sqlglot import exp, parse_one
 
-from belvedere.catalog import Catalog, Input, InputKind, View
+from belvedere.catalog.catalog import Catalog, Input, InputKind, View
 from belvedere.plan.expressions import column
-from belvedere.plan.keys import carry_keys
-from belvedere.plan.nodes import (
+from belvedere.plan.operators.nodes import (
     Aggregate,
     Distinct,
     Filter,
@@ -28,7 +27,8 @@ from belvedere.plan.nodes import (
     Union,
     Window,
 )
-from belvedere.plan.time_nodes import TimeWindow, TimeWindowKind
+from belvedere.plan.operators.time_nodes import TimeWindow, TimeWindowKind
+from belvedere.plan.rewrites.keys import carry_keys
 from belvedere.schema import INGEST_TIME, TIMESTAMP, UID, Column, Schema
 
 INT, TEXT, DOUBLE, MONEY, LONG = pa.int32(), pa.string(), pa.float64(), pa.decimal128(10, 2), pa.int64()

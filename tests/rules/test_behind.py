@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from belvedere.engine.behind import WritesBehind
+from belvedere.engine.write_behind import WritesBehind
 
 
 def test_writes_run_in_order_in_another_thread() -> None:

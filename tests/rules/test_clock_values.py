@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-from belvedere.workbench import Workbench
+from belvedere.workbench.workbench import Workbench
 
 SCRIPT = """
 CREATE TABLE T (k INT PRIMARY KEY);

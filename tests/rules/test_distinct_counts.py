@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from belvedere.compiler import compile_script
-from belvedere.rules import maintain, without
-from belvedere.workbench import Workbench
+from belvedere.pipeline.choose import maintain, without
+from belvedere.workbench.workbench import Workbench
 from tests.depth import stores_by_turns
 from tests.rules.batch_answers import step_alike
 

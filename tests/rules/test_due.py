@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from belvedere.compiler import compile_script
-from belvedere.instants import instant, microseconds
 from belvedere.plan.clock_steps import DAY, HOUR, MINUTE, clock_step
 from belvedere.plan.monotone import FOREVER, NEVER
-from belvedere.rows import as_instant
-from belvedere.workbench import Workbench
+from belvedere.values.input_rows import as_instant
+from belvedere.values.instants import instant, microseconds
+from belvedere.workbench.workbench import Workbench
 
 STREAM = "CREATE STREAM S (g STRING, at TIMESTAMP) KEEP 9 DAYS;"
 

@@ -9,7 +9,8 @@ import pytest
 
 from belvedere import Workbench
 from belvedere.compiler import compile_script
-from belvedere.rules import Options, maintain, without
+from belvedere.pipeline.choose import maintain, without
+from belvedere.rules.options import Options
 from tests.depth import STORES_AND_SEEDS
 from tests.rules.batch_answers import are_batch_answers, epochs
 

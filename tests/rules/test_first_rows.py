@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 
 from belvedere.compiler import compile_script
-from belvedere.rules import Options, maintain, without
-from belvedere.rules import first as first_rows
-from belvedere.rules.explain import explain
-from belvedere.rules.first import FirstStage
-from belvedere.workbench import Workbench
+from belvedere.pipeline.choose import maintain, without
+from belvedere.pipeline.explain import explain
+from belvedere.rules.options import Options
+from belvedere.rules.top_k import first as first_rows
+from belvedere.rules.top_k.first import FirstStage
+from belvedere.workbench.workbench import Workbench
 from tests.depth import STORES_AND_SEEDS
 from tests.rules.test_recomputation import same_rows
 

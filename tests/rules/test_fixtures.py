@@ -9,7 +9,7 @@ import pytest
 
 from belvedere.commands.test import failure_text
 from belvedere.compiler import compile_script
-from belvedere.rules import RULES, maintain, plain, without
+from belvedere.pipeline.choose import RULES, maintain, plain, without
 from belvedere.rules.events import EventsStage
 from belvedere.rules.history import HistoryStage
 from belvedere.rules.ingest import IngestStage

@@ -10,10 +10,11 @@ import pytest
 
 from belvedere import Workbench
 from belvedere.compiler import compile_script
-from belvedere.plan.nodes import Window
-from belvedere.rules import Options, maintain, without
-from belvedere.rules.frames import around as frame_reach
+from belvedere.pipeline.choose import maintain, without
+from belvedere.plan.operators.nodes import Window
+from belvedere.rules.frames import affected_rows as frame_reach
 from belvedere.rules.frames.frames import frames_of
+from belvedere.rules.options import Options
 from tests.depth import STORES_AND_SEEDS
 from tests.rules.batch_answers import are_batch_answers, epochs
 

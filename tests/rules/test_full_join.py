@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
-from belvedere.workbench import Workbench
+from belvedere.workbench.workbench import Workbench
 
 from .test_recomputation import same_rows
 

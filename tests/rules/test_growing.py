@@ -11,13 +11,14 @@ import pytest
 
 from belvedere import Workbench
 from belvedere.compiler import compile_script
-from belvedere.engine.rows import Rows
+from belvedere.engine.rows.epoch_rows import Rows
 from belvedere.engine.stage import Stage
 from belvedere.engine.work import Work
-from belvedere.rules import Options, maintain, without
-from belvedere.rules.frames import around as frame_reach
+from belvedere.pipeline.choose import maintain, without
+from belvedere.rules.frames import affected_rows as frame_reach
+from belvedere.rules.key_ranges import Spans
 from belvedere.rules.keyed import KeyedStage
-from belvedere.rules.spans import Spans
+from belvedere.rules.options import Options
 from tests.depth import STORES_AND_SEEDS
 from tests.rules.batch_answers import are_batch_answers, epochs
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from belvedere import Workbench
-from belvedere.intervals import interval_of, iso_text
+from belvedere.values.intervals import interval_of, iso_text
 from tests import depth
 
 SCRIPT = """

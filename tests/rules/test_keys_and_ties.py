@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from belvedere.compiler import compile_script
-from belvedere.rules import maintain
+from belvedere.pipeline.choose import maintain
 from belvedere.rules.clock import ENTER, LEAVE
-from belvedere.rules.first import PLACE as RANK
-from belvedere.rules.join import NEW
+from belvedere.rules.joins.inner_join import NEW
+from belvedere.rules.top_k.first import PLACE as RANK
 from belvedere.schema import ENGINE_COLUMNS, KEY, PLACE, WEIGHT
-from belvedere.workbench import Workbench
+from belvedere.workbench.workbench import Workbench
 from tests.rules.test_recomputation import same_rows
 
 START = datetime(2024, 1, 1, tzinfo=UTC)

@@ -12,10 +12,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from belvedere.engine.rows import Rows
-from belvedere.rules import Options, plain
+from belvedere.engine.rows.epoch_rows import Rows
+from belvedere.pipeline.choose import plain
+from belvedere.rules.options import Options
 from belvedere.spark.compute import SparkCompute
-from belvedere.workbench import Workbench
+from belvedere.workbench.workbench import Workbench
 from tests.rules.test_recomputation import same_rows
 from tests.run.processes import linux
 

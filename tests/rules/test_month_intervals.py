@@ -14,9 +14,9 @@ import pytest
 from belvedere import Workbench
 from belvedere.compiler import compile_script
 from belvedere.connectors.reading.reader import read_files
-from belvedere.connectors.records import SourceFile
-from belvedere.months import months_of, months_text
+from belvedere.connectors.run_records import SourceFile
 from belvedere.schema import MONTHS, Column
+from belvedere.values.months import months_of, months_text
 from tests import depth
 
 SCRIPT = """

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from belvedere.workbench import Workbench
+from belvedere.workbench.workbench import Workbench
 from tests.depth import STORES_AND_SEEDS
 from tests.rules.batch_answers import are_batch_answers, epochs
 

@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 
 from belvedere.engine.costs import LEAST
-from belvedere.rules import Options, plain, without
-from belvedere.workbench import Workbench
+from belvedere.pipeline.choose import plain, without
+from belvedere.rules.options import Options
+from belvedere.workbench.workbench import Workbench
 from tests import depth
 from tests.depth import at_night, stores_by_turns
 from tests.rules.random_plans import catalog_of

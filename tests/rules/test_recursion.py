@@ -12,9 +12,9 @@ import pytest
 from belvedere import Workbench
 from belvedere.compiler import compile_script
 from belvedere.errors import BelvedereError
-from belvedere.plan import recursion
-from belvedere.plan.text import plan_text
-from belvedere.rules import maintain
+from belvedere.pipeline.choose import maintain
+from belvedere.plan.operators import recursion
+from belvedere.plan.plan_text import plan_text
 from tests.depth import STORES_AND_SEEDS
 from tests.rules.batch_answers import are_batch_answers, epochs
 

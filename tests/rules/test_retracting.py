@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 from belvedere.compiler import compile_script
+from belvedere.engine.change.table_changes import looked_up_relations
 from belvedere.engine.pipeline import Pipeline
-from belvedere.engine.tables import looked_up_relations
-from belvedere.rules import Options, maintain, without
-from belvedere.workbench import Workbench
+from belvedere.pipeline.choose import maintain, without
+from belvedere.rules.options import Options
+from belvedere.workbench.workbench import Workbench
 from tests import depth
 from tests.depth import at_night
 

@@ -6,8 +6,8 @@ import random
 from typing import Any
 
 from belvedere.compiler import compile_script
-from belvedere.rules import maintain, without
-from belvedere.workbench import Workbench
+from belvedere.pipeline.choose import maintain, without
+from belvedere.workbench.workbench import Workbench
 
 STREAMS = """
 CREATE STREAM _A (id INT, g INT, v DOUBLE);

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from belvedere.compiler import compile_script
-from belvedere.rules import Options, maintain, plain
-from belvedere.workbench import Workbench
+from belvedere.pipeline.choose import maintain, plain
+from belvedere.rules.options import Options
+from belvedere.workbench.workbench import Workbench
 from tests import depth
 from tests.rules.test_recomputation import same_rows
 

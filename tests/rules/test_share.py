@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from belvedere.compiler import compile_script
-from belvedere.rules import Options, maintain
-from belvedere.workbench import Workbench
+from belvedere.pipeline.choose import maintain
+from belvedere.rules.options import Options
+from belvedere.workbench.workbench import Workbench
 from tests import depth
 from tests.depth import at_night
 

@@ -14,12 +14,12 @@ from typer.testing import CliRunner
 from belvedere.cli import app
 from belvedere.compiler import compile_script
 from belvedere.engine.pipeline import Pipeline
-from belvedere.rules import maintain
+from belvedere.pipeline.choose import maintain
+from belvedere.pipeline.explain import explain
 from belvedere.rules.clock import WAITING
-from belvedere.rules.explain import explain
 from belvedere.schema import HISTORY
 from belvedere.store import open_store
-from belvedere.workbench import Workbench
+from belvedere.workbench.workbench import Workbench
 
 SCRIPT = """
 CREATE STREAM _Clicks (id BIGINT, who INT, page STRING, wide STRING, at TIMESTAMP);

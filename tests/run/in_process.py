@@ -19,7 +19,7 @@ import pytest
 
 from belvedere import cli
 from belvedere.commands import run as run_command
-from belvedere.spark.stop_flag import StopFlag
+from belvedere.spark.run.stop_flag import StopFlag
 from tests.depth import at_night
 from tests.run.processes import RunApart, wait_for
 
@@ -36,7 +36,7 @@ class Ended:
 @contextmanager
 def on_spark(spark: Any) -> Iterator[None]:
     """Within, a run takes this session for the one that it starts, and leaves it running. Warnings are logged as in a process."""
-    from belvedere.spark import runner
+    from belvedere.spark.run import runner
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(runner, "quiet_session", lambda *_: spark)

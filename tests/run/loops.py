@@ -9,12 +9,12 @@ from typing import Any
 
 from belvedere.api.failures import RequestError
 from belvedere.api.http.push_bodies import rows_of
-from belvedere.catalog import Catalog, pushed_inputs
+from belvedere.catalog.catalog import Catalog, pushed_inputs
 from belvedere.compiler import compile_script
-from belvedere.connectors.growing import with_starting_columns
-from belvedere.intake.desk import Desk, Request, open_desk
-from belvedere.intake.read import find_input
-from belvedere.settings import ProjectSettings, load_project
+from belvedere.connectors.new_columns import with_starting_columns
+from belvedere.intake.ingest_service import Desk, Request, open_desk
+from belvedere.intake.request_rows import find_input
+from belvedere.project.settings import ProjectSettings, load_project
 
 
 @dataclass(frozen=True)
@@ -49,14 +49,14 @@ class Loop:
 
     def once(self, *pushes: tuple[str, bytes], retry: bool = False) -> None:
         """Compile the script and run it until nothing is left; `pushes` are bodies in JSON, `retry` tries rejected rows again."""
-        from belvedere.connectors.again import past_of, rereadable_inputs
-        from belvedere.connectors.records import RECORDS, REJECTED, files_of, files_read
-        from belvedere.rules import maintain
-        from belvedere.spark.backfill import Backfill, fill_before
-        from belvedere.spark.engine import open_engine
-        from belvedere.spark.retrying import going, retry_rejected
-        from belvedere.spark.run_loop import RunLoop, RunSettings
-        from belvedere.spark.sources import open_sources
+        from belvedere.connectors.rereading import past_of, rereadable_inputs
+        from belvedere.connectors.run_records import RECORDS, REJECTED, files_of, files_read
+        from belvedere.pipeline.choose import maintain
+        from belvedere.spark.run.backfill import Backfill, fill_before
+        from belvedere.spark.run.epoch_sources import open_sources
+        from belvedere.spark.run.retried_rows import going, retry_rejected
+        from belvedere.spark.run.run_loop import RunLoop, RunSettings
+        from belvedere.spark.script_engine import open_engine
         from belvedere.store import open_store
 
         compiled = self.compiled()

@@ -11,7 +11,7 @@ import pytest
 
 from belvedere.api.http.status import status_of
 from belvedere.api.http.view_metrics import view_metrics
-from belvedere.connectors.records import REJECTED
+from belvedere.connectors.run_records import REJECTED
 from belvedere.errors import BelvedereError
 from belvedere.store import open_reader, open_store
 from belvedere.store.write.transaction import EpochTransaction

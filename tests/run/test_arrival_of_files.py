@@ -15,21 +15,21 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from belvedere.catalog import SourceTable
+from belvedere.catalog.catalog import SourceTable
 from belvedere.compiler import compile_script
 from belvedere.connectors.connector import Wanted
 from belvedere.connectors.files import open_feed
 from belvedere.connectors.kafka.feed import seconds_of
-from belvedere.connectors.kafka.gather import gathered
-from belvedere.connectors.kafka.shape import Chunk, Shape
-from belvedere.engine.late import judge
-from belvedere.engine.rows import Rows
-from belvedere.engine.scratch import scratch_rows
-from belvedere.instants import microseconds
+from belvedere.connectors.kafka.message_chunks import gathered
+from belvedere.connectors.kafka.message_rows import Chunk, Shape
+from belvedere.engine.late_rows import judge
+from belvedere.engine.rows.epoch_rows import Rows
+from belvedere.engine.rows.scratch_rows import scratch_rows
+from belvedere.project.settings import Source
 from belvedere.schema import Column
-from belvedere.settings import Source
-from belvedere.time.arrival import NO_TIMES, ArrivalTimes, earliest
+from belvedere.time.arrival_columns import NO_TIMES, ArrivalTimes, earliest
 from belvedere.time.event_time import Clocks
+from belvedere.values.instants import microseconds
 from tests.event_time.cases import at
 from tests.run.loops import Loop
 

@@ -17,25 +17,25 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from belvedere.api.filling import filling_text
-from belvedere.catalog import Input, InputKind
+from belvedere.api.filling_views import filling_text
+from belvedere.catalog.catalog import Input, InputKind
 from belvedere.commands.plan import deployment_of
 from belvedere.connectors import files as connectors_files
 from belvedere.connectors.connector import Wanted
-from belvedere.connectors.reading import frames
-from belvedere.connectors.records import RejectedRow
+from belvedere.connectors.reading import row_frames
+from belvedere.connectors.run_records import RejectedRow
 from belvedere.engine.epoch import Engine
-from belvedere.engine.spans import PastSpan, Span
+from belvedere.engine.source_spans import PastSpan, Span
 from belvedere.errors import BelvedereError
-from belvedere.rules import maintain
-from belvedere.rules.deployment import Deployment
+from belvedere.pipeline.choose import maintain
+from belvedere.pipeline.deployment import Deployment
+from belvedere.project.settings import Source
 from belvedere.schema import Column, Schema
-from belvedere.settings import Source
-from belvedere.spark import backfill, runner
-from belvedere.spark.run_loop import Progress
-from belvedere.spark.stop_flag import StopFlag
+from belvedere.spark.run import backfill, runner
+from belvedere.spark.run.run_loop import Progress
+from belvedere.spark.run.stop_flag import StopFlag
 from belvedere.store import open_reader
-from belvedere.time.arrival import NO_TIMES
+from belvedere.time.arrival_columns import NO_TIMES
 from belvedere.time.event_time import Clocks
 from tests.depth import at_night
 from tests.run.loops import Loop
@@ -337,7 +337,7 @@ def test_a_reader_that_takes_more_than_the_one_before(
         loop.once()
     assert [loop.rows(n)[0]["n"] for n in ("Count", "Wholes")] == [1, 1]
     if not small:
-        monkeypatch.setattr(frames, "is_typed", lambda *_: False)
+        monkeypatch.setattr(row_frames, "is_typed", lambda *_: False)
     loop.script += "Ids := SELECT id FROM _Days;\nOthers := SELECT id FROM _Whole;\n"
     loop.once()
     assert [[r["id"] for r in loop.rows(n)] for n in ("Ids", "Others")] == [[1], [2]]

@@ -8,10 +8,10 @@ import re
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from belvedere.activity import NOW
-from belvedere.commands.run_display import JsonLines, LiveTable, PlainLines, display_for, epoch_line
-from belvedere.connectors.records import RejectedRow
-from belvedere.spark.run_loop import Progress
+from belvedere.connectors.run_records import RejectedRow
+from belvedere.process.activity import NOW
+from belvedere.spark.run.run_loop import Progress
+from belvedere.terminal.run_display import JsonLines, LiveTable, PlainLines, display_for, epoch_line
 from belvedere.time.stream_status import StreamStatus
 
 PROGRESS = Progress(

@@ -9,9 +9,9 @@ import pytest
 
 from belvedere.compiler import compile_script
 from belvedere.errors import BelvedereError
-from belvedere.settings import ProjectSettings
-from belvedere.spark.runner import Runner
-from belvedere.spark.stop_flag import StopFlag
+from belvedere.project.settings import ProjectSettings
+from belvedere.spark.run.runner import Runner
+from belvedere.spark.run.stop_flag import StopFlag
 from belvedere.store import open_store
 from belvedere.store.protocol import EpochRow
 
@@ -35,7 +35,7 @@ def runner(
     def start_spark(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("belvedere.spark.runner.quiet_session", start_spark)
+    monkeypatch.setattr("belvedere.spark.run.runner.quiet_session", start_spark)
     catalog = compile_script("CREATE STREAM S (a INT) KEEP 1 DAY; V := SELECT a FROM S;").catalog
     return Runner(tmp_path / "s.sqrl", catalog, ProjectSettings(tmp_path), url, once=once, accept_clock=accept_clock)
 
@@ -53,7 +53,7 @@ def test_a_run_of_one_round_is_refused(url: str, tmp_path: Path, monkeypatch: py
 def test_a_run_waits_and_says_so_once(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     stopped, told = StopFlag(), list[str]()
     monkeypatch.setattr(
-        "belvedere.spark.runner._wait", lambda seconds, flag: stopped.set() if len(waited) > 2 else waited.append(seconds)
+        "belvedere.spark.run.runner._wait", lambda seconds, flag: stopped.set() if len(waited) > 2 else waited.append(seconds)
     )
     waited: list[float] = []
     with runner(url, tmp_path, monkeypatch) as waiting:

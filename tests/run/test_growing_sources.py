@@ -82,12 +82,12 @@ def test_new_columns_are_accepted(spark: Any, tmp_path: Path) -> None:
 
 @pytest.mark.spark
 def test_new_columns_are_added_with_the_next_start(spark: Any, tmp_path: Path) -> None:
-    from belvedere.connectors import growing
+    from belvedere.connectors import new_columns
 
     loop = started(spark, tmp_path, "new_columns = 'add'\n")
     (tmp_path / "data" / "Rides" / "2.json").write_text(lines({"k": "b", "fare": 2, "w": 7}))
     with pytest.MonkeyPatch.context() as patch:  # it came after the start: the file waits, no value is lost
-        patch.setattr(growing, "_with_new", lambda source, table, schema, noted: schema)
+        patch.setattr(new_columns, "_with_new", lambda source, table, schema, noted: schema)
         with pytest.raises(BelvedereError, match=r'B6025.*"w" of .*2\.json:1'):
             loop.once()
     loop.once()

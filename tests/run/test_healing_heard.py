@@ -6,8 +6,8 @@ import threading
 from types import SimpleNamespace
 from typing import Any
 
-from belvedere.spark.run_loop import RunLoop, RunSettings
-from belvedere.spark.stop_flag import StopFlag
+from belvedere.spark.run.run_loop import RunLoop, RunSettings
+from belvedere.spark.run.stop_flag import StopFlag
 
 
 def test_a_run_hears_that_views_are_to_be_tried_again() -> None:

@@ -109,7 +109,7 @@ class Flights:
 
     def stored(self) -> tuple[dict[str, list[dict[str, Any]]], list[int]]:
         """All tables of the store by name, and its epochs; what the operators' state has of them too is the same there."""
-        from belvedere.engine.opening import read_state
+        from belvedere.engine.store_folders import read_state
         from belvedere.store import open_store
 
         store = open_store(self.store)

@@ -13,9 +13,9 @@ import pytest
 import typer
 
 from belvedere import cli
-from belvedere.commands.logs import LogFormat, LogLines, log_line, logged
 from belvedere.errors import fail
-from belvedere.spark.run_loop import Progress
+from belvedere.spark.run.run_loop import Progress
+from belvedere.terminal.logs import LogFormat, LogLines, log_line, logged
 
 CLOCK = datetime(2024, 1, 1, tzinfo=UTC)
 

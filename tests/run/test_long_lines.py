@@ -16,7 +16,7 @@ import pytest
 
 from belvedere.connectors.reading.csv_text import bounded_lines, csv_records_of
 from belvedere.connectors.reading.long_lines import SHOWN, TooLong, whole_lines
-from belvedere.connectors.reading.records import FAULT, LINE, TEXT, csv_records, json_records
+from belvedere.connectors.reading.text_records import FAULT, LINE, TEXT, csv_records, json_records
 from belvedere.schema import Column
 from tests.run.test_source_files import APART, LARGE, SMALL, read
 

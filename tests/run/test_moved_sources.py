@@ -16,7 +16,7 @@ import pytest
 
 from belvedere.backups import restore_backup, take_backup
 from belvedere.connectors.file_names import name_below, name_text, place_of, recognised, renamed_below
-from belvedere.connectors.records import SourceFile, path_of
+from belvedere.connectors.run_records import SourceFile, path_of
 from tests.depth import at_night
 from tests.run.loops import Loop
 

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from belvedere.compiler import compile_script
-from belvedere.instants import microseconds
-from belvedere.intake.desk import Desk, Request, open_desk
-from belvedere.intake.read import find_input, read_rows
-from belvedere.time.entries import Act, ProducerAct
+from belvedere.intake.ingest_service import Desk, Request, open_desk
+from belvedere.intake.request_rows import find_input, read_rows
+from belvedere.time.intake_entries import Act, ProducerAct
+from belvedere.values.instants import microseconds
 from tests.event_time.test_machine_clock import Machine
 
 pytestmark = pytest.mark.spark
@@ -42,12 +42,12 @@ class Run:
         self.open()
 
     def open(self, **settings: Any) -> None:
-        from belvedere.connectors.records import RECORDS
-        from belvedere.rules import maintain
-        from belvedere.settings import ProjectSettings
-        from belvedere.spark.engine import open_engine
-        from belvedere.spark.run_loop import RunLoop, RunSettings
-        from belvedere.spark.sources import open_sources
+        from belvedere.connectors.run_records import RECORDS
+        from belvedere.pipeline.choose import maintain
+        from belvedere.project.settings import ProjectSettings
+        from belvedere.spark.run.epoch_sources import open_sources
+        from belvedere.spark.run.run_loop import RunLoop, RunSettings
+        from belvedere.spark.script_engine import open_engine
         from belvedere.store import open_store
 
         self.store = open_store(f"sqlite:///{self.folder / 'bids.db'}")
@@ -142,7 +142,7 @@ def test_pushes_become_epochs(spark: Any, tmp_path: Path) -> None:
         assert (counts.used, counts.late, counts.malformed) == (len(run.rows(name)), len(late), malformed)
         assert counts.given == counts.used + counts.late + counts.malformed
     assert [r["reason"].split(":")[0] for n in ("Bid", "Loose") for r in run.rows(f"LATE({n})")] == ["rejected", "dropped"]
-    from belvedere.connectors.records import REJECTED
+    from belvedere.connectors.run_records import REJECTED
 
     reader = run.store.reader()
     assert sorted((r["table"], r["line"]) for r in reader.rows(REJECTED).to_pylist()) == [("Bid", 2), ("Loose", 4)]

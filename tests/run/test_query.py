@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 
 from belvedere.cli import run
-from belvedere.commands.answer_formats import as_csv, as_json, as_table
+from belvedere.terminal.answer_formats import as_csv, as_json, as_table
 
 ROWS = pa.table(
     {

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from belvedere.connectors.readings import reading_at, with_reading
+from belvedere.connectors.source_readings import reading_at, with_reading
 from tests.run.loops import Loop
 
 

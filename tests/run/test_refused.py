@@ -13,11 +13,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from belvedere.catalog import Catalog
+from belvedere.catalog.catalog import Catalog
 from belvedere.compiler import compile_script
 from belvedere.errors import BelvedereError
-from belvedere.rules import maintain
-from belvedere.settings import ProjectSettings, Sink, Source
+from belvedere.pipeline.choose import maintain
+from belvedere.project.settings import ProjectSettings, Sink, Source
 
 EVENTS = pa.table({"id": [1]})
 
@@ -46,11 +46,11 @@ def test_sinks(sink: Sink, code: str) -> None:
 
 
 def test_sources(tmp_path: Path) -> None:
-    from belvedere.spark.sources import open_sources
+    from belvedere.spark.run.epoch_sources import open_sources
 
     (tmp_path / "T.jsonl").write_text('{"id": 1}\n')
     (tmp_path / "belvedere.toml").write_text(f'[sources.s]\nconnector = "files"\npath = "{tmp_path}"\n')
-    from belvedere.settings import load_project
+    from belvedere.project.settings import load_project
 
     catalog = compile_script("IMPORT s.T", project=load_project(tmp_path)).catalog
     for project in (ProjectSettings(tmp_path), ProjectSettings(tmp_path, sources={"s": Source("s", "telegraph", tmp_path)})):
@@ -61,9 +61,9 @@ def test_sources(tmp_path: Path) -> None:
 @pytest.mark.spark
 def test_files_that_spark_cannot_read(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from belvedere.connectors.reading import reader as source_files
-    from belvedere.connectors.reading.records import FILE, LINE, TEXT
-    from belvedere.connectors.reading.rows import REASON
-    from belvedere.connectors.records import SourceFile
+    from belvedere.connectors.reading.file_rows import REASON
+    from belvedere.connectors.reading.text_records import FILE, LINE, TEXT
+    from belvedere.connectors.run_records import SourceFile
     from belvedere.schema import Column
 
     (tmp_path / "a.json").write_text('{"id": 1}\n')
@@ -84,7 +84,7 @@ def test_files_that_spark_cannot_read(spark: Any, tmp_path: Path, monkeypatch: p
 
 @pytest.mark.parametrize(("gone", "code"), [(False, "B7021"), (True, "B7022")])
 def test_a_run_that_breaks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gone: bool, code: str) -> None:
-    from belvedere.spark import runner
+    from belvedere.spark.run import runner
 
     with subprocess.Popen([sys.executable, "-c", "" if gone else "input()"], stdin=subprocess.PIPE) as process:
         monkeypatch.setattr(runner, "jvm_of", lambda spark: process)

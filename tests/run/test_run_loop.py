@@ -14,13 +14,13 @@ import pyarrow as pa
 import pytest
 from sqlglot import exp
 
-from belvedere.catalog import Catalog, Input, InputKind, SourceTable, View
+from belvedere.catalog.catalog import Catalog, Input, InputKind, SourceTable, View
 from belvedere.errors import BelvedereError
 from belvedere.plan.expressions import column
-from belvedere.plan.keys import carry_keys
-from belvedere.plan.nodes import Aggregate, Item, Scan
+from belvedere.plan.operators.nodes import Aggregate, Item, Scan
+from belvedere.plan.rewrites.keys import carry_keys
+from belvedere.project.settings import ProjectSettings, Source
 from belvedere.schema import INGEST_TIME, TIMESTAMP, UID, Column, Schema
-from belvedere.settings import ProjectSettings, Source
 
 pytestmark = pytest.mark.spark
 
@@ -82,11 +82,11 @@ class Shop:
             store.close()
 
     def open(self, **settings: Any) -> Any:
-        from belvedere.connectors.records import RECORDS, files_read
-        from belvedere.rules import maintain
-        from belvedere.spark.engine import open_engine
-        from belvedere.spark.run_loop import RunLoop, RunSettings
-        from belvedere.spark.sources import open_sources
+        from belvedere.connectors.run_records import RECORDS, files_read
+        from belvedere.pipeline.choose import maintain
+        from belvedere.spark.run.epoch_sources import open_sources
+        from belvedere.spark.run.run_loop import RunLoop, RunSettings
+        from belvedere.spark.script_engine import open_engine
         from belvedere.store import open_store
 
         found = catalog()
@@ -156,7 +156,7 @@ def test_files_of_any_name(shop: Shop) -> None:
     assert shop.run() == {"a": (len(names), len(names))}
     (progress,) = shop.progress
     assert progress.rejected == {"Orders": len(names)}
-    from belvedere.connectors.records import FILES, REJECTED
+    from belvedere.connectors.run_records import FILES, REJECTED
     from belvedere.store import open_store
 
     store = open_store(shop.url)
@@ -185,7 +185,7 @@ def test_rejected_rows_are_kept_and_the_stream_goes_on(shop: Shop) -> None:
     (shop.data / "Orders" / "2.parquet").write_bytes(b"PAR1 no more")
     (shop.data / "Items.csv").write_text("item,name\n,nameless\nx,X\n")
     assert shop.run() == {"a": (1, 1)}
-    from belvedere.connectors.records import REJECTED
+    from belvedere.connectors.run_records import REJECTED
     from belvedere.store import open_store
 
     store = open_store(shop.url)

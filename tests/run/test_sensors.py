@@ -9,9 +9,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+from belvedere.connectors.sensor_data import sensor_options, sensor_placements, sensor_readings, sensor_tables
 from belvedere.errors import BelvedereError
 from belvedere.schema import TIMESTAMP
-from belvedere.sensors import sensor_options, sensor_placements, sensor_readings, sensor_tables
 
 START = datetime(2024, 3, 1, tzinfo=UTC)
 
@@ -87,7 +87,7 @@ def test_what_is_due(spark: Any) -> None:
 @pytest.mark.spark
 def test_many_rows_are_made_piece_by_piece(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     from belvedere.connectors import sensors
-    from belvedere.engine.rows import Rows
+    from belvedere.engine.rows.epoch_rows import Rows
 
     settings = {"sensors": 3, "rows_per_second": 10, "rows": 35, "move_every": 2}
     for name in ("SensorReading", "Sensors"):

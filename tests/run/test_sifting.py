@@ -13,14 +13,14 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from belvedere.catalog import Catalog
-from belvedere.connectors.records import REJECTED
+from belvedere.catalog.catalog import Catalog
+from belvedere.connectors.run_records import REJECTED
 from belvedere.engine.epoch import Engine
-from belvedere.engine.quarantine import StageFailure
+from belvedere.engine.errors.quarantine import StageFailure
 from belvedere.errors import BelvedereError, Diagnostic
-from belvedere.settings import ProjectSettings
-from belvedere.spark.runner import Runner
-from belvedere.spark.sifting import OFTEN, RUNNING, Ends, ends_of, note_end, rejected_at, says_why, sift, without
+from belvedere.project.settings import ProjectSettings
+from belvedere.spark.run.row_rejection import OFTEN, RUNNING, Ends, ends_of, note_end, rejected_at, says_why, sift, without
+from belvedere.spark.run.runner import Runner
 from belvedere.store import open_reader, open_store
 from tests.run.loops import Loop
 from tests.run.processes import linux, run_once, start_run

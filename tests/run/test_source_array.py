@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from belvedere.connectors.reading.array import read_elements
+from belvedere.connectors.reading.json_arrays import read_elements
 
 
 def chunks(data: bytes, size: int) -> Iterator[bytes]:

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from belvedere.connectors.records import SourceFile
+from belvedere.connectors.run_records import SourceFile
 from belvedere.schema import TIMESTAMP, Column
 from tests.depth import at_night
 
@@ -198,7 +198,7 @@ def test_nested_json_and_arrays(spark: Any, tmp_path: Path, small: int) -> None:
 
 
 def test_many_bad_rows_are_counted_and_some_are_kept(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("belvedere.connectors.reading.taking.MOST_REJECTED", 5)
+    monkeypatch.setattr("belvedere.connectors.reading.row_intake.MOST_REJECTED", 5)
     (tmp_path / "a.json").write_text("bad\n" * 40 + '{"id": 1}\n')
     (tmp_path / "b.parquet").write_bytes(b"PAR1")
     taken = read(spark, [tmp_path / "a.json", tmp_path / "b.parquet"], SMALL)
@@ -207,10 +207,10 @@ def test_many_bad_rows_are_counted_and_some_are_kept(spark: Any, tmp_path: Path,
 
 @pytest.mark.parametrize(("small", "chunk"), [(APART, 500), (SMALL, 1), *at_night([(SMALL, 1 << 25), (LARGE, 1 << 25)])])
 def test_control_rows_are_bounds_where_they_stand(spark: Any, tmp_path: Path, small: int, chunk: int) -> None:
-    from belvedere.catalog import Input, InputKind, Watermark
+    from belvedere.catalog.catalog import Input, InputKind, Watermark
     from belvedere.connectors.reading.reader import read_files
-    from belvedere.instants import microseconds
     from belvedere.schema import Schema
+    from belvedere.values.instants import microseconds
 
     table = Input("T", "T", InputKind.IMPORT, Schema(COLUMNS), watermarks=(Watermark("at"),))
     first = ['{"_bound": "2020-01-01T00:00:00Z"}', '{"id": 1}', '{"id": "bad"}']
@@ -246,9 +246,9 @@ def test_control_rows_are_bounds_where_they_stand(spark: Any, tmp_path: Path, sm
 
 def test_files_with_bounds_are_read_in_chunks_as_at_once(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows, bounds, refusals and files that are cut: a chunk ends anywhere."""
-    from belvedere.catalog import Input, InputKind, Watermark
-    from belvedere.connectors.reading import marks as source_marks
-    from belvedere.connectors.reading import records as source_text
+    from belvedere.catalog.catalog import Input, InputKind, Watermark
+    from belvedere.connectors.reading import control_rows as source_marks
+    from belvedere.connectors.reading import text_records as source_text
     from belvedere.connectors.reading.reader import read_files
     from belvedere.schema import Schema
 
@@ -305,16 +305,16 @@ def test_many_rows_come_in_the_order_of_their_files(spark: Any, tmp_path: Path) 
 def test_the_newest_of_many_rows_of_a_key_stays_and_late_ones_are_judged(
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from belvedere.catalog import SourceTable
+    from belvedere.catalog.catalog import SourceTable
     from belvedere.compiler import compile_script
     from belvedere.connectors.connector import Wanted
     from belvedere.connectors.files import open_feed
     from belvedere.connectors.reading import reader as file_reader
-    from belvedere.engine import rows as held
-    from belvedere.engine.late import judge
-    from belvedere.rules import maintain
-    from belvedere.settings import Source
-    from belvedere.spark.engine import open_engine
+    from belvedere.engine.late_rows import judge
+    from belvedere.engine.rows import epoch_rows as held
+    from belvedere.pipeline.choose import maintain
+    from belvedere.project.settings import Source
+    from belvedere.spark.script_engine import open_engine
     from belvedere.store import open_store
 
     script = """

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from belvedere.compiler import compile_script
-from belvedere.settings import load_project
-from belvedere.spark.sources import open_sources
+from belvedere.project.settings import load_project
+from belvedere.spark.run.epoch_sources import open_sources
 
 
 def test_nested_columns_are_read_and_made_ones_are_not(tmp_path: Path) -> None:

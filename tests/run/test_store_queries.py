@@ -13,10 +13,10 @@ from typing import Any, NoReturn
 import pyarrow as pa
 import pytest
 
-from belvedere.catalog import Input, InputKind, View
+from belvedere.catalog.catalog import Input, InputKind, View
 from belvedere.errors import BelvedereError
-from belvedere.plan.nodes import Node, Scan
-from belvedere.store_queries import (
+from belvedere.plan.operators.nodes import Node, Scan
+from belvedere.queries.store_queries import (
     PLACE,
     Vocabulary,
     answer_in_store,
@@ -25,7 +25,7 @@ from belvedere.store_queries import (
     store_vocabulary,
     with_place,
 )
-from belvedere.workbench import Workbench
+from belvedere.workbench.workbench import Workbench
 from tests.depth import at_night
 from tests.rules.test_recomputation import same_rows
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from belvedere.errors import BelvedereError
-from belvedere.store.read.computed import BEYOND
-from belvedere.store_queries import PLACE, answer_in_store, compile_read, with_place
-from belvedere.workbench import Workbench
+from belvedere.queries.store_queries import PLACE, answer_in_store, compile_read, with_place
+from belvedere.store.read.computed_views import BEYOND
+from belvedere.workbench.workbench import Workbench
 from tests.depth import turn
 from tests.rules.test_recomputation import same_rows
 from tests.run.test_store_queries import START, by_spark, open_tables

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from belvedere.scenarios.marked import marked
+from belvedere.scenarios.differences import marked
 
 EXPECTED = ["+/-  |  status  | n | worst", "+ | departed | 2 | 74", "- | departed | 1 | 75", "- | scheduled | 1 | null"]
 ACTUAL = [

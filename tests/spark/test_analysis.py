@@ -10,7 +10,7 @@ import pytest
 
 from belvedere.cli import run
 from belvedere.compiler import compile_script
-from belvedere.rules import maintain
+from belvedere.pipeline.choose import maintain
 from belvedere.spark.analysis import analyze
 
 pytestmark = pytest.mark.spark

@@ -11,21 +11,21 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from belvedere.catalog import Catalog
+from belvedere.catalog.catalog import Catalog
 from belvedere.compiler import compile_script
-from belvedere.engine import rows as held
-from belvedere.engine import scratch
 from belvedere.engine.ingest import receive
-from belvedere.engine.late import judge
-from belvedere.engine.rows import Rows
-from belvedere.engine.scratch import Scratch, scratch_rows
-from belvedere.instants import microseconds
-from belvedere.intake.desk import Reply, Request
+from belvedere.engine.late_rows import judge
+from belvedere.engine.rows import epoch_rows as held
+from belvedere.engine.rows import scratch_rows as scratch
+from belvedere.engine.rows.epoch_rows import Rows
+from belvedere.engine.rows.scratch_rows import Scratch, scratch_rows
+from belvedere.intake.ingest_service import Reply, Request
 from belvedere.intake.wire import FRAME, DeskServer, encode_request
 from belvedere.schema import TIMESTAMP
-from belvedere.time.entries import Act, BoundMark, ProducerAct
 from belvedere.time.event_time import Clocks, admit, late_rows
-from belvedere.workbench import Workbench
+from belvedere.time.intake_entries import Act, BoundMark, ProducerAct
+from belvedere.values.instants import microseconds
+from belvedere.workbench.workbench import Workbench
 from tests.rules.test_recomputation import same_rows
 
 START = datetime(2024, 1, 1, 8, tzinfo=UTC)
@@ -213,7 +213,7 @@ def test_batches_of_wide_rows_have_few(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_result_is_a_part_of_what_the_driver_may_hold(monkeypatch: pytest.MonkeyPatch) -> None:
-    from belvedere.spark import quiet_session
+    from belvedere.spark.jvm import quiet_session
 
     given: list[dict[str, str]] = []
     monkeypatch.setattr(quiet_session, "local_session", lambda cores, memory, extra: given.append(extra))

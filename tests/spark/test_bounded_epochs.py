@@ -10,17 +10,17 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from belvedere.connectors import exports
-from belvedere.engine import ingest_bag
-from belvedere.engine import rows as held
-from belvedere.engine.rows import Memory, Rows
+from belvedere.connectors.exporting import exports
+from belvedere.engine import bag_ingest
+from belvedere.engine.rows import epoch_rows as held
+from belvedere.engine.rows.epoch_rows import Memory, Rows
+from belvedere.project.settings import ProjectSettings, Sink
 from belvedere.rules import events
-from belvedere.rules.emit import parts as emit_parts
-from belvedere.rules.emit import rows as emit_rows
+from belvedere.rules.emit import emit_rows
+from belvedere.rules.emit import group_parts as emit_parts
 from belvedere.rules.events import SEQUENCE
 from belvedere.schema import KEY, WEIGHT
-from belvedere.settings import ProjectSettings, Sink
-from belvedere.workbench import Workbench
+from belvedere.workbench.workbench import Workbench
 from tests.rules.test_recomputation import same_rows
 
 BOUND = 8_192
@@ -92,8 +92,8 @@ def spied(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
     monkeypatch.setattr(exports, "PIECE", PIECE)
     monkeypatch.setattr(emit_rows, "COMPARED", 7)
     monkeypatch.setattr(events, "TEXT_ROWS", 7)
-    monkeypatch.setattr(ingest_bag, "LOOKED_AT", 7)
-    monkeypatch.setattr(ingest_bag, "LEAST_BYTES", 1_000)
+    monkeypatch.setattr(bag_ingest, "LOOKED_AT", 7)
+    monkeypatch.setattr(bag_ingest, "LEAST_BYTES", 1_000)
     return found
 
 

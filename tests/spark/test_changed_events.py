@@ -12,7 +12,7 @@ from belvedere import Workbench
 from belvedere.commands.plan import confirm_deployment, deployment_of
 from belvedere.compiler import compile_script
 from belvedere.errors import BelvedereError
-from belvedere.settings import load_project
+from belvedere.project.settings import load_project
 from tests.depth import at_night
 
 BEFORE = """

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from belvedere.errors import BelvedereError
-from belvedere.settings import ProjectSettings
-from belvedere.workbench import Workbench
+from belvedere.project.settings import ProjectSettings
+from belvedere.workbench.workbench import Workbench
 
 BASE = """
 CREATE TABLE T (k INT NOT NULL, a INT, PRIMARY KEY (k));

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from belvedere.rules import Options, plain
-from belvedere.workbench import Workbench
+from belvedere.pipeline.choose import plain
+from belvedere.rules.options import Options
+from belvedere.workbench.workbench import Workbench
 from tests.depth import at_night
 from tests.rules.test_recomputation import same_rows
 

@@ -12,9 +12,9 @@ import pytest
 from belvedere import Workbench
 from belvedere.commands.plan import deployment_of
 from belvedere.compiler import compile_script
-from belvedere.engine.quarantine import told_failure
+from belvedere.engine.errors.quarantine import told_failure
 from belvedere.errors import BelvedereError
-from belvedere.settings import ProjectSettings, load_project
+from belvedere.project.settings import ProjectSettings, load_project
 from tests.depth import at_night
 
 SCRIPT = """

@@ -10,10 +10,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from belvedere.connectors import exports, files
-from belvedere.settings import ProjectSettings, Sink
+from belvedere.connectors import files
+from belvedere.connectors.exporting import exports
+from belvedere.project.settings import ProjectSettings, Sink
 from belvedere.store import open_store
-from belvedere.workbench import Workbench
+from belvedere.workbench.workbench import Workbench
 
 SCRIPT = """
 CREATE TABLE Machine (id INT NOT NULL, temp DOUBLE, PRIMARY KEY (id));

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from belvedere.errors import BelvedereError, Diagnostic
-from belvedere.workbench import Workbench
+from belvedere.workbench.workbench import Workbench
 
 TABLE = "CREATE TABLE T (k INT PRIMARY KEY, g STRING, a INT, b BIGINT);"
 GOOD = [{"k": n, "g": "x", "a": 5, "b": 1} for n in range(40)]

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from belvedere.commands.query import query
-from belvedere.connectors.reading.infer import infer_file
+from belvedere.connectors.reading.column_inference import infer_file
 from belvedere.schema import Column
 from belvedere.spark import query_files
 from belvedere.spark.query_files import read_table

@@ -12,7 +12,7 @@ from belvedere.commands.plan import deployment_of
 from belvedere.compiler import compile_script
 from belvedere.errors import BelvedereError
 from belvedere.store import open_store
-from belvedere.workbench import Workbench
+from belvedere.workbench.workbench import Workbench
 
 BEFORE = """
 CREATE STREAM Visits (page STRING, visitor INT, seconds DOUBLE);

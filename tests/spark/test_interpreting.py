@@ -8,8 +8,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from belvedere.engine.rows import Rows
-from belvedere.spark.interpreting import COMPILED, FEW, INTERPRETED, SOME, Interpreting
+from belvedere.engine.rows.epoch_rows import Rows
+from belvedere.spark.code_generation import COMPILED, FEW, INTERPRETED, SOME, Interpreting
 
 
 class Settings:

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 ASK = """
-from belvedere.spark.quiet_session import end_spark, quiet_session
+from belvedere.spark.jvm.quiet_session import end_spark, quiet_session
 java = {
     "spark.driver.extraJavaOptions": "-Dmine=1 -Duser.timezone=Asia/Tokyo",
     "spark.executor.extraJavaOptions": "-Dtheirs=2",

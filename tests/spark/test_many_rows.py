@@ -8,11 +8,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from belvedere.engine.rows import Rows
-from belvedere.engine.scratch import Scratch
+from belvedere.engine.rows.epoch_rows import Rows
+from belvedere.engine.rows.scratch_rows import Scratch
 from belvedere.schema import KEY, UID
 from belvedere.spark.compute import SparkCompute
-from belvedere.workbench import Workbench
+from belvedere.workbench.workbench import Workbench
 
 SCRIPT = """
 CREATE STREAM Clicks (who INT, page STRING, at TIMESTAMP);

@@ -11,10 +11,10 @@ import pytest
 
 from belvedere import Workbench
 from belvedere.errors import BelvedereError
-from belvedere.functions import types as t
-from belvedere.queries import compile_query
+from belvedere.functions import spark_types as t
+from belvedere.project.settings import load_project
+from belvedere.queries.single_query import compile_query
 from belvedere.schema import Column
-from belvedere.settings import load_project
 from belvedere.spark.query_files import answer_template
 
 MODULE = """

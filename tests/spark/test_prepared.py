@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from belvedere.engine.rows import Rows
+from belvedere.engine.rows.epoch_rows import Rows
+from belvedere.spark.code_generation import SOME
 from belvedere.spark.compute import SparkCompute
-from belvedere.spark.interpreting import SOME
-from belvedere.spark.prepared import MOST
+from belvedere.spark.prepared_queries import MOST
 from tests.depth import examples
 
 pytestmark = pytest.mark.spark

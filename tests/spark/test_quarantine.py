@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 
 from belvedere.compiler import compile_script
-from belvedere.engine.failed import Failed, quarantined
-from belvedere.engine.quarantine import Isolation
+from belvedere.engine.errors.failed_stages import Failed, quarantined
+from belvedere.engine.errors.quarantine import Isolation
 from belvedere.errors import BelvedereError
-from belvedere.rules import maintain
-from belvedere.settings import ProjectSettings, load_project
-from belvedere.workbench import Workbench
+from belvedere.pipeline.choose import maintain
+from belvedere.project.settings import ProjectSettings, load_project
+from belvedere.workbench.workbench import Workbench
 from tests.depth import at_night
 
 SCRIPT = """

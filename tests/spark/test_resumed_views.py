@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from belvedere.engine import missed
 from belvedere.engine.epoch import Engine
-from belvedere.engine.failed import quarantined
-from belvedere.engine.quarantine import StageFailure
+from belvedere.engine.errors import missed_changes
+from belvedere.engine.errors.failed_stages import quarantined
+from belvedere.engine.errors.quarantine import StageFailure
 from belvedere.errors import Diagnostic
-from belvedere.settings import ProjectSettings
-from belvedere.workbench import Workbench
+from belvedere.project.settings import ProjectSettings
+from belvedere.workbench.workbench import Workbench
 from tests import depth
 from tests.depth import at_night
 from tests.spark.test_quarantine import shown
@@ -129,7 +129,9 @@ def fails_and_resumes(executor: Any, seed: int, each_store: str, tmp_path: Path,
         assert not one.engine.quarantine.failed
         for view, right in one.batches(list(views)).items():
             assert shown(one.rows(view)) == shown(right), view
-        assert not [n for n in one.engine.state.arrangements if n.endswith(missed.SUFFIX)], "nobody misses anything any more"
+        assert not [n for n in one.engine.state.arrangements if n.endswith(missed_changes.SUFFIX)], (
+            "nobody misses anything any more"
+        )
         one.close()
 
 

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 from belvedere.engine.relation import Relation
-from belvedere.engine.rows import Memory
-from belvedere.rules.spans import Change, Spans, TooMuch, changes_of, is_mixed
+from belvedere.engine.rows.epoch_rows import Memory
+from belvedere.rules.key_ranges import Change, Spans, TooMuch, changes_of, is_mixed
 from belvedere.schema import TIMESTAMP, Column, Schema
 
 DAY = date(1970, 1, 4)

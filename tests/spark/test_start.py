@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from belvedere.spark import quiet_session
-from belvedere.spark.class_archive import LATER, LIGHT, OPTIONS
+from belvedere.spark.jvm import quiet_session
+from belvedere.spark.jvm.class_archive import LATER, LIGHT, OPTIONS
 
 
 @pytest.mark.parametrize(("settings", "options"), [({}, LATER), ({"start": "full"}, LATER), ({"start": "quick"}, LIGHT)])

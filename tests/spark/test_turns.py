@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 
 from belvedere import Workbench
-from belvedere.engine.turns import Task, Turns
+from belvedere.engine.query_batching import Task, Turns
 from belvedere.errors import BelvedereError
-from belvedere.spark.together import one_query, parted
+from belvedere.spark.joint_queries import one_query, parted
 
 
 class Asking:

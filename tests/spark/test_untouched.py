@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from belvedere.engine.rows import Rows
-from belvedere.workbench import Workbench
+from belvedere.engine.rows.epoch_rows import Rows
+from belvedere.workbench.workbench import Workbench
 
 SCRIPT = """
 CREATE STREAM Clicks (who INT);

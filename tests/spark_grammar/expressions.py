@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from random import Random
 
-from belvedere.functions.table import ARITY
+from belvedere.functions.function_table import ARITY
 from tests.spark_grammar import samples as given
 
 Scope = Sequence[tuple[str, str]]

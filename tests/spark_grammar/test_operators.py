@@ -9,9 +9,9 @@ from typing import Any, ClassVar
 import pytest
 from sqlglot import exp
 
-from belvedere.lang.statements.parse import parse_script
-from belvedere.lang.statements.tree import DefineView
 from belvedere.spark_sql.dialect import SparkSql, SparkSqlGenerator
+from belvedere.syntax.parse import parse_script
+from belvedere.syntax.statement_tree import DefineView
 from tests.depth import at_night
 
 BINARY = "= <> < <= > >= <=> | ^ & << >> + - || * / % DIV AND OR".split()

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from belvedere.compiler import compile_script
-from belvedere.engine.render import print_expression
-from belvedere.functions.types import type_text
-from belvedere.plan.nodes import Project
+from belvedere.engine.sql.plan_sql import print_expression
+from belvedere.functions.spark_types import type_text
+from belvedere.plan.operators.nodes import Project
 from tests.depth import at_night
 from tests.spark_grammar import samples as given
 from tests.spark_grammar.expressions import Expressions

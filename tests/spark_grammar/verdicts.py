@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from belvedere.compiler import compile_script
-from belvedere.functions.types import type_text
-from belvedere.rules import maintain
+from belvedere.functions.spark_types import type_text
+from belvedere.pipeline.choose import maintain
 from belvedere.spark.analysis import analyze
 from tests.spark_grammar.queries import Query
 from tests.spark_grammar.samples import SCRIPT

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from belvedere.plan.spl_windows import (
+from belvedere.plan.operators.spl_windows import (
     Count,
     Delta,
     Forgetting,

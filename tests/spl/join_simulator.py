@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from belvedere.plan.spl_windows import Count, Delta, Policy, Time
+from belvedere.plan.operators.spl_windows import Count, Delta, Policy, Time
 from tests.spl.simulator import Tuple
 
 

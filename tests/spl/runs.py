@@ -9,11 +9,11 @@ import numpy as np
 
 from belvedere.kernels.search import LEAST, Bools, Ints
 from belvedere.kernels.spl.blocks import Blocks, closed, cut, taken, together
-from belvedere.kernels.spl.find import find
+from belvedere.kernels.spl.firings import find
 from belvedere.kernels.spl.panes import PaneRows, find_panes
-from belvedere.kernels.spl.rows import Partitions, Steps, WindowRows, steps
 from belvedere.kernels.spl.sliding import falls
-from belvedere.plan.spl_windows import Delta, Interval, Punctuation, Sliding, SplWindow, Tumbling
+from belvedere.kernels.spl.window_rows import Partitions, Steps, WindowRows, steps
+from belvedere.plan.operators.spl_windows import Delta, Interval, Punctuation, Sliding, SplWindow, Tumbling
 from tests.spl.simulator import Fired, Tuple
 
 Cut = tuple[Sequence[Tuple], int]

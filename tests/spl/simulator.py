@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from belvedere.plan.spl_windows import (
+from belvedere.plan.operators.spl_windows import (
     Count,
     Delta,
     Interval,

@@ -14,18 +14,18 @@ import pyarrow as pa
 import pytest
 
 from belvedere.compiler import compile_script
-from belvedere.engine.moved import hashes
+from belvedere.engine.arrow_copy import hashes
+from belvedere.engine.change.table_changes import arranged_schema
 from belvedere.engine.relation import Relation
-from belvedere.engine.rows import Rows
-from belvedere.engine.tables import arranged_schema
-from belvedere.instants import microseconds
-from belvedere.rules import maintain
-from belvedere.rules.spl import held, run
-from belvedere.rules.spl.rule import SplStage
-from belvedere.rules.spl.state import BLOCK, PART, TIME, UNDER
+from belvedere.engine.rows.epoch_rows import Rows
+from belvedere.pipeline.choose import maintain
+from belvedere.rules.spl import buffered_rows, window_epoch
+from belvedere.rules.spl.window_rule import SplStage
+from belvedere.rules.spl.window_state import BLOCK, PART, TIME, UNDER
 from belvedere.schema import KEY, TIMESTAMP
 from belvedere.state.arrangement import Arrangement
-from belvedere.state.run import Arranged
+from belvedere.state.sorted_run import Arranged
+from belvedere.values.instants import microseconds
 from tests.depth import at_night
 
 START = datetime(2020, 1, 1, tzinfo=UTC)
@@ -76,7 +76,7 @@ class Epochs:
             append=lambda rows, name: self.stored[name].append(rows.table.to_batches()),
             overwrite=lambda name, by, keys, rows: self.stored[name].overwrite(by, keys, rows),
         )
-        run.run_windows(self.stage, work)
+        window_epoch.run_windows(self.stage, work)
 
     def _found(self, name: str, batches: Iterator[pa.RecordBatch]) -> Rows:
         return Rows(pa.Table.from_batches(batches, arranged_schema(self.states[name])))
@@ -90,8 +90,8 @@ def arrived(stage: SplStage, rows: list[dict[str, Any]], now: datetime, schema: 
     """Rows as the stage's query gives them: under the names of its input, with the key and the hash of their partition."""
     given: dict[str, list[Any]] = {n: [r[n] for r in rows] for n in rows[0]}
     keys = pa.array(given["k"], pa.int32())
-    made: dict[str, Any] = {PART: keys.cast(pa.string()), held.PATH: pa.array(hashes([keys], len(rows)))}
-    made |= {name: pa.array([0] * len(rows)) for name in (UNDER, TIME, BLOCK, held.BLOCK_PATH)}
+    made: dict[str, Any] = {PART: keys.cast(pa.string()), buffered_rows.PATH: pa.array(hashes([keys], len(rows)))}
+    made |= {name: pa.array([0] * len(rows)) for name in (UNDER, TIME, BLOCK, buffered_rows.BLOCK_PATH)}
     made[KEY] = pa.array([str(n) for n in given["number"]])
     made[stage.node.order] = pa.array(given["number"])
     made[stage.node.clock] = pa.array([microseconds(now)] * len(rows), pa.int64()).cast(TIMESTAMP)
@@ -142,9 +142,9 @@ def test_blocks_are_rows(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     pick = random.Random(seed)
     window, given, answers = clause(pick), list(epochs(pick)), []
     for size in (2, 1 << 40):
-        monkeypatch.setattr(held, "BLOCK_ROWS", size)
+        monkeypatch.setattr(buffered_rows, "BLOCK_ROWS", size)
         found = Epochs(window)
-        monkeypatch.setattr(run, "_written", lambda _s, _w, made, _h, of=found: of.made.extend(made.to_pylist()))
+        monkeypatch.setattr(window_epoch, "_written", lambda _s, _w, made, _h, of=found: of.made.extend(made.to_pylist()))
         for rows, now in given:
             found.step(rows, now)
         answers.append(found.made)

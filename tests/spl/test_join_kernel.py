@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from belvedere.kernels.spl.join import Lives, SideRows, lives, places, results
-from belvedere.kernels.spl.rows import steps
-from belvedere.plan.spl_windows import Count, Delta, Policy, Time
+from belvedere.kernels.spl.window_rows import steps
+from belvedere.plan.operators.spl_windows import Count, Delta, Policy, Time
 from tests.depth import examples
 from tests.spl.join_simulator import JoinSimulator
 from tests.spl.simulator import Tuple

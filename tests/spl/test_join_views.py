@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from belvedere import Workbench
-from belvedere.plan.spl_windows import Policy
+from belvedere.plan.operators.spl_windows import Policy
 from tests.depth import stores_by_turns
 from tests.spl.clauses import clause, micros
 from tests.spl.join_simulator import JoinSimulator

@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from belvedere.compiler import compile_script
-from belvedere.kernels.spl.rows import Firings
-from belvedere.plan.spl_aggregate import SplAggregate
-from belvedere.rules.spl.kept import accumulated, accumulators_of, firing_rows, folded, not_kept
+from belvedere.kernels.spl.window_rows import Firings
+from belvedere.plan.operators.spl_aggregate import SplAggregate
+from belvedere.rules.spl.accumulated import accumulated, accumulators_of, firing_rows, folded, not_kept
 from belvedere.schema import TIMESTAMP
 from tests.depth import examples
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from belvedere.kernels.spl.blocks import can_hold_blocks
-from belvedere.plan.spl_windows import (
+from belvedere.plan.operators.spl_windows import (
     Count,
     Delta,
     Interval,

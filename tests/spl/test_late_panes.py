@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from belvedere import Workbench
-from belvedere.plan.spl_windows import Interval
+from belvedere.plan.operators.spl_windows import Interval
 from tests.depth import at_night
 from tests.spl.simulator import Fired, PaneSimulator, Tuple
 

@@ -10,7 +10,7 @@ import pytest
 import belvedere
 from belvedere.commands.query import columns_of
 from belvedere.errors import BelvedereError
-from belvedere.queries import compile_query
+from belvedere.queries.single_query import compile_query
 
 pytestmark = pytest.mark.spark
 ROWS = [

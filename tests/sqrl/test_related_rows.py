@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from belvedere.settings import ProjectSettings, load_project
-from belvedere.workbench import Workbench
+from belvedere.project.settings import ProjectSettings, load_project
+from belvedere.workbench.workbench import Workbench
 
 SCRIPT = """
 CREATE TABLE A (id INT, PRIMARY KEY (id));

@@ -15,7 +15,7 @@ from belvedere.errors import BelvedereError
 from belvedere.schema import KEY
 from belvedere.state import files, merge, state
 from belvedere.state.merge import Merge
-from belvedere.state.run import Arranged
+from belvedere.state.sorted_run import Arranged
 from belvedere.state.state import State
 
 SCHEMA = pa.schema([("n", pa.int64()), pa.field(KEY, pa.string(), nullable=False), pa.field("_h0", pa.int64(), nullable=False)])

@@ -14,9 +14,9 @@ import pytest
 from belvedere.errors import BelvedereError
 from belvedere.schema import KEY
 from belvedere.state.merge import WIDTH
-from belvedere.state.run import Arranged
+from belvedere.state.sorted_run import Arranged
 from belvedere.state.state import State
-from belvedere.workbench import Workbench
+from belvedere.workbench.workbench import Workbench
 from tests import depth
 
 SCHEMA = pa.schema([("n", pa.int64()), pa.field(KEY, pa.string(), nullable=False), pa.field("_h0", pa.int64(), nullable=False)])

@@ -21,7 +21,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from belvedere.schema import KEY
 from belvedere.state import merge, state
-from belvedere.state.run import Arranged
+from belvedere.state.sorted_run import Arranged
 from belvedere.state.state import State
 from tests.depth import examples
 

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from belvedere.engine.identity import identity_columns
-from belvedere.engine.moved import identified, is_identified, moved_columns
+from belvedere.engine.arrow_copy import identified, is_identified, moved_columns
 from belvedere.engine.relation import Path, Relation
+from belvedere.engine.sql.row_identity import identity_columns
 from belvedere.plan.expressions import column
-from belvedere.plan.nodes import Item, Project, Scan
+from belvedere.plan.operators.nodes import Item, Project, Scan
 from belvedere.schema import TIMESTAMP, Column, Schema
 
 SCHEMA = Schema(

@@ -19,9 +19,9 @@ from werkzeug.serving import make_server
 from belvedere import Workbench
 from belvedere.commands.query import state_rows
 from belvedere.errors import BelvedereError
-from belvedere.settings import load_project
-from belvedere.state.remote import Remote
-from belvedere.state.spread import writing
+from belvedere.project.settings import load_project
+from belvedere.state.remote_files import Remote
+from belvedere.state.runs_by_tasks import writing
 from belvedere.state.state import State
 from tests.state.test_files import ARRANGED, filled, rows
 

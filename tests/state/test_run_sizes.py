@@ -7,9 +7,9 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from belvedere.engine.opening import LEAST_RUN, MOST_RUN, open_state
+from belvedere.engine.store_folders import LEAST_RUN, MOST_RUN, open_state
 from belvedere.schema import KEY
-from belvedere.state.run import Arranged
+from belvedere.state.sorted_run import Arranged
 from belvedere.state.state import State
 from belvedere.store import open_store
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pyarrow as pa
 
 from belvedere.schema import KEY
-from belvedere.state.run import Place
-from belvedere.state.spread import PLACES, RunTask, writing
+from belvedere.state.runs_by_tasks import PLACES, RunTask, writing
+from belvedere.state.sorted_run import Place
 from belvedere.state.state import State
 from tests.state.test_files import ARRANGED, opened, rows
 

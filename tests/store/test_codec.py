@@ -21,8 +21,8 @@ from belvedere.schema import PACKED, TIMESTAMP, Column, Schema
 from belvedere.store import Store, StoredTable
 from belvedere.store.dialects import DIALECTS
 from belvedere.store.dialects.codec import form, scalar
-from belvedere.store.dialects.sqlite_decimals import DecimalForm, decimal_form, decimal_to_text_sql
-from belvedere.store.read.typed import NameBindings, TypedSql, alike
+from belvedere.store.dialects.sqlite.sqlite_decimals import DecimalForm, decimal_form, decimal_to_text_sql
+from belvedere.store.read.typed_sql import NameBindings, TypedSql, alike
 from tests.depth import examples
 from tests.store.samples import code, delta, epoch
 

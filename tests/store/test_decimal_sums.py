@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from belvedere.store.dialects import DIALECTS
 from belvedere.store.dialects.codec import form
 from belvedere.store.dialects.dialect import Made
-from belvedere.store.dialects.python_sqlite import library as sqlite
-from belvedere.store.dialects.sqlite_decimal_sums import mean_of_decimals, sum_of_decimals
+from belvedere.store.dialects.sqlite.python_sqlite import library as sqlite
+from belvedere.store.dialects.sqlite.sqlite_decimal_sums import mean_of_decimals, sum_of_decimals
 from tests.depth import examples
 
 SQLITE = DIALECTS["sqlite"]

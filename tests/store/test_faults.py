@@ -14,7 +14,8 @@ import pytest
 
 from belvedere.errors import BelvedereError
 from belvedere.store import Store, open_reader, open_store
-from belvedere.store.dialects import DIALECTS, sqlite_session
+from belvedere.store.dialects import DIALECTS
+from belvedere.store.dialects.sqlite import sqlite_session
 from tests.store.samples import COUNTS, code, epoch, filled, reader, row
 
 
@@ -127,7 +128,7 @@ def test_a_full_disk_leaves_the_last_epoch(tmp_path: Path) -> None:
 
 @pytest.mark.postgres
 def test_postgres_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("belvedere.store.dialects.patience.CONNECT_SECONDS", 0.2)
+    monkeypatch.setattr("belvedere.store.dialects.connection_retry.CONNECT_SECONDS", 0.2)
     for url in ("postgresql://user:secret@127.0.0.1:1/x", "postgresql://user:secret@nowhere.invalid/x"):
         error = refused(url)
         assert code(error) == "B7005"

@@ -20,10 +20,10 @@ from belvedere.schema import Column
 from belvedere.schema import Schema as Columns
 from belvedere.store import Store, StoredTable, Transaction, open_store
 from belvedere.store.copies import snapshot
-from belvedere.store.dialects import postgres_session
-from belvedere.store.shown import ShownView
+from belvedere.store.dialects.postgres import postgres_session
+from belvedere.store.public_views import ShownView
 from belvedere.store.write.transaction import EpochTransaction
-from belvedere.workbench import Workbench
+from belvedere.workbench.workbench import Workbench
 from tests.store.samples import COUNTS, delta, epoch, filled, reader, row, stored
 
 pytestmark = pytest.mark.postgres

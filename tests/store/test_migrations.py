@@ -14,14 +14,14 @@ from typing import Any
 import pytest
 
 from belvedere import cli
-from belvedere.commands.logs import LogFormat
 from belvedere.commands.run import bring_up_to_date
-from belvedere.connectors.records import RECORDS, REJECTED, RejectedRow, record_rejected
+from belvedere.connectors.run_records import RECORDS, REJECTED, RejectedRow, record_rejected
 from belvedere.errors import BelvedereError
 from belvedere.store import file_of, migrate_store, migrations, open_reader, open_store
 from belvedere.store.dialects import dialect_of
 from belvedere.store.migrations import MIGRATIONS, Migration, format_6
 from belvedere.store.system import FORMAT
+from belvedere.terminal.logs import LogFormat
 from tests.store.samples import COUNTS, NUMBERED, code, epoch, numbered, reader, stored
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "stores"

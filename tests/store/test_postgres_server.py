@@ -12,15 +12,15 @@ from typing import Any
 import psycopg
 import pytest
 
-from belvedere.engine.opening import own_identity
+from belvedere.engine.store_folders import own_identity
 from belvedere.errors import BelvedereError
+from belvedere.project.settings import ProjectSettings
 from belvedere.schema import Column
 from belvedere.schema import Schema as Columns
-from belvedere.settings import ProjectSettings
 from belvedere.store import Store, StoredTable, open_reader, open_served_reader, open_store
 from belvedere.store.copies import check_free, put_back, snapshot
-from belvedere.store.dialects import postgres_session
-from belvedere.store.shown import ShownView
+from belvedere.store.dialects.postgres import postgres_session
+from belvedere.store.public_views import ShownView
 from tests.store.samples import COUNTS, code, epoch, filled, reader, row
 
 pytestmark = pytest.mark.postgres
@@ -141,7 +141,7 @@ def test_a_start_that_loses_its_connection_begins_again(
     postgres_url: str, ask: Ask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from belvedere.compiler import compile_script
-    from belvedere.spark import runner
+    from belvedere.spark.run import runner
 
     lost: list[bool] = []
 

@@ -15,7 +15,8 @@ from adbc_driver_postgresql import dbapi
 
 from belvedere.errors import BelvedereError
 from belvedere.store import LoopReader, open_served_reader, open_store
-from belvedere.store.dialects import patience, postgres_statements
+from belvedere.store.dialects import connection_retry
+from belvedere.store.dialects.postgres import postgres_statements
 from tests.store.samples import COUNTS, code, epoch, filled, reader, row
 
 pytestmark = pytest.mark.postgres
@@ -233,7 +234,7 @@ def test_connections_that_were_cut(postgres_url: str) -> None:
 
 
 def test_a_server_that_stops_and_starts(own_postgres: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(patience, "CONNECT_SECONDS", 0.2)
+    monkeypatch.setattr(connection_retry, "CONNECT_SECONDS", 0.2)
 
     async def work(found: LoopReader) -> None:
         assert await found.fetch("SELECT 1") == [(1,)]

@@ -18,7 +18,7 @@ import pytest
 from belvedere.errors import BelvedereError
 from belvedere.schema import MONTHS, TIMESTAMP, Column, Schema
 from belvedere.store import Store, StoredTable, open_store
-from belvedere.store.shown import ShownView
+from belvedere.store.public_views import ShownView
 from tests.store.samples import COUNTS, code, epoch, filled, reader, row
 
 Ask = Callable[..., list[tuple[Any, ...]]]

@@ -158,7 +158,7 @@ def test_an_empty_table_answers_with_its_columns(store: Store) -> None:
 
 @pytest.mark.parametrize("fill_rows", [100, 100_000])
 def test_a_delta_fills_an_empty_table(store: Store, monkeypatch: pytest.MonkeyPatch, fill_rows: int) -> None:
-    monkeypatch.setattr("belvedere.store.dialects.sqlite_session.FILL_ROWS", fill_rows)
+    monkeypatch.setattr("belvedere.store.dialects.sqlite.sqlite_session.FILL_ROWS", fill_rows)
     store.create([COUNTS])
     rows = [row(f"k{i:05}", number=i, share=nan if i % 7 == 0 else i / 3, at=minute(i % 50)) for i in range(30_000)]
     transaction = store.begin()
@@ -175,7 +175,7 @@ def test_a_delta_fills_an_empty_table(store: Store, monkeypatch: pytest.MonkeyPa
 
 
 def test_a_large_fill_keeps_its_indexes_and_refuses_a_key_twice(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("belvedere.store.dialects.sqlite_session.FILL_ROWS", 100)
+    monkeypatch.setattr("belvedere.store.dialects.sqlite.sqlite_session.FILL_ROWS", 100)
     store.create([COUNTS])
     rows = [row(f"k{i}", number=i, at=minute(i % 10)) for i in range(500)]
     transaction = store.begin()

@@ -10,8 +10,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from belvedere.lang.window_by.sql_values import Object, SqlValue, Value
 from belvedere.schema import TIMESTAMP
+from belvedere.sqlpp.spark_text.sql_values import Object, SqlValue, Value
 from tests.window_by.expression_forms import COMMON, FORMS, HOLE, LEAVES
 from tests.window_by.interpreter.values import MISSING
 

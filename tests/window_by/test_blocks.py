@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from belvedere.kernels.margins import Margin, begin_of
 from belvedere.kernels.windows import window_tables
-from belvedere.lang.window_by.lower import explain_window_query
-from belvedere.plan.window_by import PredicateWindow
-from belvedere.plan.window_specs import Ends
+from belvedere.plan.operators.predicate_window import PredicateWindow
+from belvedere.plan.operators.window_specs import Ends
 from belvedere.schema import Column, Schema
+from belvedere.sqlpp.lower import explain_window_query
 from tests.depth import examples
 from tests.window_by.oracle import Framing, Tree
 from tests.window_by.random_queries import conditions, text_of

@@ -41,11 +41,11 @@ def rows(spark: Any) -> Any:
 
 def cut_everything(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """Partitions with most of some thousand rows are cut into blocks; what was cut comes in the list."""
-    from belvedere.spark.window_by import cuts, giant, windows
+    from belvedere.spark.window_by import cuts, long_partitions, windows
 
-    monkeypatch.setattr(giant, "LEAST_ROWS", 1_000)
-    monkeypatch.setattr(giant, "LEAST_CORES", 2)
-    monkeypatch.setattr(giant, "RATE", 1)
+    monkeypatch.setattr(long_partitions, "LEAST_ROWS", 1_000)
+    monkeypatch.setattr(long_partitions, "LEAST_CORES", 2)
+    monkeypatch.setattr(long_partitions, "RATE", 1)
     found: list[Any] = []
     cut_giant = cuts.cut_giant
     monkeypatch.setattr(windows, "cut_giant", lambda *given: found.append(cut_giant(*given)) or found[-1])
@@ -54,7 +54,7 @@ def cut_everything(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
 def by_one_task(spark: Any, text: str, table: Any) -> Any:
     from belvedere.spark.window_by import windows
-    from belvedere.spark.window_by.run import run_window_query
+    from belvedere.spark.window_by.windows_query import run_window_query
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(windows, "cut_giant", lambda *given: None)
@@ -64,7 +64,7 @@ def by_one_task(spark: Any, text: str, table: Any) -> Any:
 @pytest.mark.parametrize(("number", "name"), list(enumerate(FRAMED)))
 def test_one_partition_in_blocks_as_by_one_task(spark: Any, monkeypatch: pytest.MonkeyPatch, number: int, name: str) -> None:
     from belvedere.spark.window_by import cuts
-    from belvedere.spark.window_by.run import run_window_query
+    from belvedere.spark.window_by.windows_query import run_window_query
 
     found = cut_everything(monkeypatch)
     monkeypatch.setattr(cuts, "BLOCK_ROWS", 700)
@@ -79,7 +79,7 @@ def test_one_partition_in_blocks_as_by_one_task(spark: Any, monkeypatch: pytest.
 
 
 def test_long_partitions_are_cut_without_being_asked(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    from belvedere.spark.window_by.run import run_window_query
+    from belvedere.spark.window_by.windows_query import run_window_query
 
     found = cut_everything(monkeypatch)
     frame = rows(spark)

@@ -6,9 +6,9 @@ import pyarrow as pa
 import pytest
 
 from belvedere.errors import BelvedereError, Severity
-from belvedere.lang.window_by.check import check_window_query
-from belvedere.lang.window_by.parser import parse_window_query
 from belvedere.schema import Column, Schema
+from belvedere.sqlpp.check import check_window_query
+from belvedere.sqlpp.parser import parse_window_query
 from tests.window_by.interpreter.interpret_query import compile_query
 
 GHCN = Schema(

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 
-from belvedere.lang.window_by.lower import explain_window_query
 from belvedere.schema import Column, Schema
+from belvedere.sqlpp.lower import explain_window_query
 from tests.depth import examples
 from tests.window_by.oracle import Framing, Tree, answer
 from tests.window_by.paper import close

@@ -9,7 +9,7 @@ import pytest
 
 import belvedere
 from belvedere.errors import BelvedereError
-from belvedere.frame_windows import FrameWindows
+from belvedere.queries.frame_windows import FrameWindows
 
 ROWS = [("a", 1, 10, "x"), ("a", 2, 30, "y"), ("a", 3, 12, "x"), ("b", 1, 5, "z"), ("b", 2, 4, None)]
 SCHEMA = "station string, day int, val int, `odd name` string"

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from belvedere.lang.window_by.parser import parse_window_query
+from belvedere.sqlpp.parser import parse_window_query
 from tests.window_by.interpreter.interpret_query import compile_query
 
 BIG = "CAST('12345678901234567890123456789.5' AS DECIMAL(38, 1))"
@@ -87,7 +87,7 @@ def test_the_interpreter(text: str, expected: Any) -> None:
 
 @pytest.mark.spark
 def test_spark(spark: Any) -> None:
-    from belvedere.spark.window_by.run import run_window_query
+    from belvedere.spark.window_by.windows_query import run_window_query
 
     columns = ", ".join(f"{text} AS c{number}" for number, (text, _) in enumerate(VALUES))
     (row,) = run_window_query(spark, f"FROM [1] AS z SELECT {columns}", {}).toArrow().to_pylist()

@@ -13,10 +13,10 @@ import pyarrow as pa
 import pytest
 
 from belvedere.errors import Severity
-from belvedere.lang.window_by.check import check_window_query
-from belvedere.lang.window_by.lower import explain_window_query
-from belvedere.lang.window_by.parser import parse_window_query
 from belvedere.schema import Column, Schema
+from belvedere.sqlpp.check import check_window_query
+from belvedere.sqlpp.lower import explain_window_query
+from belvedere.sqlpp.parser import parse_window_query
 from tests.window_by.interpreter.interpret_query import compile_query
 from tests.window_by.paper import close
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from belvedere.compiler import compile_script
-from belvedere.rules import maintain
+from belvedere.pipeline.choose import maintain
 from tests.depth import at_night
 from tests.window_by.test_keys import TABLE, followed
 
@@ -80,7 +80,7 @@ def test_windows_over_other_groups(text: str) -> None:
     [(0, ["Days", "One", "Below"]), *at_night((n, list(TEXTS)) for n in (1, 2, 3))],
 )
 def test_views_follow_their_groups(spark: Any, seed: int, views: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    reach = pytest.importorskip("belvedere.rules.window_by.around")
+    reach = pytest.importorskip("belvedere.rules.window_by.affected_windows")
     monkeypatch.setattr(reach, "FIRST_ROWS", 8)
     monkeypatch.setattr(reach, "LEAST_ROWS", 2)
     followed(spark, seed, script(views), views, 4 if seed else 3)

@@ -10,8 +10,8 @@ import pytest
 
 import belvedere
 from belvedere.compiler import compile_script
-from belvedere.rules import maintain
-from belvedere.workbench import Workbench
+from belvedere.pipeline.choose import maintain
+from belvedere.workbench.workbench import Workbench
 from tests import depth
 from tests.depth import at_night
 

@@ -10,8 +10,8 @@ import pytest
 
 import belvedere
 from belvedere.compiler import compile_script
-from belvedere.rules import maintain, without
-from belvedere.workbench import Workbench
+from belvedere.pipeline.choose import maintain, without
+from belvedere.workbench.workbench import Workbench
 from tests.depth import at_night
 
 COLUMNS = (
@@ -79,7 +79,7 @@ def test_by_which_rule_they_are_kept() -> None:
 def test_views_follow_by_keys_that_are_expressions(
     spark: Any, seed: int, views: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    reach = pytest.importorskip("belvedere.rules.window_by.around")
+    reach = pytest.importorskip("belvedere.rules.window_by.affected_windows")
     monkeypatch.setattr(reach, "FIRST_ROWS", 8)
     monkeypatch.setattr(reach, "LEAST_ROWS", 2)
     followed(spark, seed, script(views), views, 4 if seed else 3)

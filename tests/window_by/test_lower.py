@@ -7,16 +7,16 @@ import pytest
 
 from belvedere.compiler import compile_script
 from belvedere.errors import BelvedereError
-from belvedere.lang.script_lowering import finish_plan
-from belvedere.lang.select.expand import expand
-from belvedere.lang.window_by.lower import lower_window_query
-from belvedere.lang.window_by.sql_text import Open, constant_of
-from belvedere.plan.nodes import Node, Scan
-from belvedere.plan.window_by import PredicateWindow
-from belvedere.plan.window_words import search_of
-from belvedere.rules import maintain, without
-from belvedere.rules.explain import explain
+from belvedere.lang.select.standard_sql import expand
+from belvedere.lang.statements.script_lowering import finish_plan
+from belvedere.pipeline.choose import maintain, without
+from belvedere.pipeline.explain import explain
+from belvedere.plan.operators.nodes import Node, Scan
+from belvedere.plan.operators.predicate_window import PredicateWindow
+from belvedere.plan.operators.window_words import search_of
 from belvedere.schema import Column, Schema
+from belvedere.sqlpp.lower import lower_window_query
+from belvedere.sqlpp.spark_text.sql_text import Open, constant_of
 
 STATION, DATE = Column("station", pa.string(), False), Column("date", pa.date32(), False)
 GHCN = Scan("Ghcn~1", Schema((STATION, DATE, Column("val", pa.int64())), ("station", "date")))

@@ -12,12 +12,12 @@ import sqlglot
 
 import tests.window_by.interpreter.interpret_query  # noqa: F401
 from belvedere.errors import BelvedereError
-from belvedere.lang.window_by.expressions import VariableScope
-from belvedere.lang.window_by.native import translate
-from belvedere.lang.window_by.parser import parse_window_query
-from belvedere.lang.window_by.sql_values import SqlValue, Untranslatable, merge
-from belvedere.lang.window_by.tree import Expr
-from belvedere.lang.window_by.types import Typing
+from belvedere.sqlpp.expression_types import VariableScope
+from belvedere.sqlpp.parser import parse_window_query
+from belvedere.sqlpp.query_tree import Expr
+from belvedere.sqlpp.query_types import Typing
+from belvedere.sqlpp.spark_text.native import translate
+from belvedere.sqlpp.spark_text.sql_values import SqlValue, Untranslatable, merge
 from tests.window_by.interpreter.interpret import compile_expression
 from tests.window_by.interpreter.layout import conform
 from tests.window_by.interpreter.values import MISSING

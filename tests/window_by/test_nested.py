@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from belvedere.compiler import compile_script
-from belvedere.lang.window_by.parser import parse_window_query
-from belvedere.rules import maintain
-from belvedere.workbench import Workbench
+from belvedere.pipeline.choose import maintain
+from belvedere.sqlpp.parser import parse_window_query
+from belvedere.workbench.workbench import Workbench
 from tests import depth
 from tests.depth import at_night
 from tests.window_by.interpreter.interpret_query import compile_query
@@ -82,7 +82,7 @@ def test_what_is_around_windows_has_rules_of_its_own(text: str, rules: set[str])
 @pytest.mark.spark
 @pytest.mark.parametrize(("seed", "views"), [(0, ["Above", "Parts", "LetTumbles", "Counts"]), *NIGHTLY])
 def test_views_follow_between_blocks(spark: Any, seed: int, views: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    reach = pytest.importorskip("belvedere.rules.window_by.around")
+    reach = pytest.importorskip("belvedere.rules.window_by.affected_windows")
     monkeypatch.setattr(reach, "FIRST_ROWS", 8)
     monkeypatch.setattr(reach, "LEAST_ROWS", 2)
     followed(spark, seed, script(views), views, 4 if seed else 3)

@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from belvedere.lang.window_by.parser import parse_window_query
+from belvedere.sqlpp.parser import parse_window_query
 from tests.window_by.interpreter.interpret_query import compile_query
 from tests.window_by.paper import CASES, FIGURES, close, table
 
@@ -20,7 +20,7 @@ def test_the_interpreter_gives_the_papers_rows(case: dict[str, Any]) -> None:
 
 @pytest.mark.spark
 def test_spark_gives_the_papers_rows_in_order(spark: Any) -> None:
-    from belvedere.spark.window_by.run import run_window_query
+    from belvedere.spark.window_by.windows_query import run_window_query
 
     for case in CASES:
         frame = spark.createDataFrame(pa.Table.from_pylist(table(case)).to_pandas())

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from belvedere.kernels import ranges, search
-from belvedere.kernels.rows import ordered_codes
+from belvedere.kernels.sorted_rows import ordered_codes
 from tests.depth import examples
 from tests.window_by.interpreter.values import order_key
 

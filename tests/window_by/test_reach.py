@@ -10,20 +10,20 @@ import pytest
 from hypothesis import HealthCheck, Phase, event, given, settings
 from hypothesis import strategies as st
 
-from belvedere.lang.window_by.lower import lower_window_query
-from belvedere.lang.window_by.parser import parse_window_query
-from belvedere.plan.nodes import Scan
-from belvedere.plan.window_by import PredicateWindow, Ranges, reach_of
-from belvedere.rules.window_by.around import Reach
+from belvedere.plan.operators.nodes import Scan
+from belvedere.plan.operators.predicate_window import PredicateWindow, Ranges, reach_of
+from belvedere.rules.window_by.affected_windows import Reach
 from belvedere.schema import KEY, Column, Schema
+from belvedere.sqlpp.lower import lower_window_query
+from belvedere.sqlpp.parser import parse_window_query
 from tests.depth import examples, turn
 from tests.window_by.interpreter.interpret_query import compile_query
 from tests.window_by.oracle import Framing, Tree
 from tests.window_by.random_queries import conditions, labelled, sequence_text
 from tests.window_by.without_spark import TYPES, found_windows, window_of
 
-REACH = pytest.importorskip("belvedere.rules.window_by.around")
-STRETCH = pytest.importorskip("belvedere.rules.window_by.stretch")
+REACH = pytest.importorskip("belvedere.rules.window_by.affected_windows")
+STRETCH = pytest.importorskip("belvedere.rules.window_by.scan_range")
 Row = dict[str, Any]
 
 

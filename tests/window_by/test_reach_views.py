@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from belvedere.compiler import compile_script
-from belvedere.rules import maintain, without
-from belvedere.workbench import Workbench
+from belvedere.pipeline.choose import maintain, without
+from belvedere.workbench.workbench import Workbench
 
 Row = dict[str, Any]
 TABLE = (
@@ -61,7 +61,7 @@ def followed(
     framed: dict[str, str], seed: int, rows: int, epochs: int, monkeypatch: pytest.MonkeyPatch, places: int = 1
 ) -> list[int]:
     """Random changes in so many places of long partitions in each epoch, and one restart; how many rows each stage read in each."""
-    window_reach = pytest.importorskip("belvedere.rules.window_by.around")
+    window_reach = pytest.importorskip("belvedere.rules.window_by.affected_windows")
     monkeypatch.setattr(window_reach, "FIRST_ROWS", 8)
     monkeypatch.setattr(window_reach, "LEAST_ROWS", 4)
     read: list[int] = []
@@ -127,7 +127,9 @@ def test_many_changes_find_the_windows_again_by_their_labels(seed: int, monkeypa
 
 def test_partitions_with_one_hash_are_computed_whole(executor: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where two partitions share a hash, each changed one is found again with the other."""
-    monkeypatch.setattr(pytest.importorskip("belvedere.engine.identity"), "path_hash", lambda exprs, types: "CAST(1 AS BIGINT)")
+    monkeypatch.setattr(
+        pytest.importorskip("belvedere.engine.sql.row_identity"), "path_hash", lambda exprs, types: "CAST(1 AS BIGINT)"
+    )
     assert followed({"Cold": SLIDING["Cold"]}, 3, 120, 1, monkeypatch)[0] > 110
 
 

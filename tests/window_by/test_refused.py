@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 from belvedere.errors import BelvedereError
-from belvedere.lang.window_by.check import check_window_query
 from belvedere.schema import Column, Schema
+from belvedere.sqlpp.check import check_window_query
 
 T = Schema((Column("k", pa.int64()), Column("s", pa.string()), Column("m", pa.map_(pa.string(), pa.int64()))))
 IN_TEXT = [
@@ -47,7 +47,7 @@ AT_THE_ROWS = [
 @pytest.mark.spark
 @pytest.mark.parametrize(("text", "code"), AT_THE_ROWS)
 def test_at_the_rows(spark: Any, text: str, code: str) -> None:
-    from belvedere.spark.window_by.run import run_window_query
+    from belvedere.spark.window_by.windows_query import run_window_query
 
     plain = spark.createDataFrame([(1, "a")], "k bigint, s string")
     durations = spark.createDataFrame([(1, [timedelta(1)])], "k bigint, d array<interval day to second>")

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import HealthCheck, Phase, event, given, settings
 from hypothesis import strategies as st
 
-from belvedere.lang.window_by.lower import lower_window_query
-from belvedere.lang.window_by.parser import parse_window_query
-from belvedere.plan.nodes import Scan
-from belvedere.plan.window_by import AFTER, FROM, LABEL, TO, PredicateWindow, Resume, reach_of
+from belvedere.plan.operators.nodes import Scan
+from belvedere.plan.operators.predicate_window import AFTER, FROM, LABEL, TO, PredicateWindow, Resume, reach_of
 from belvedere.schema import Column, Schema
+from belvedere.sqlpp.lower import lower_window_query
+from belvedere.sqlpp.parser import parse_window_query
 from tests.depth import examples
 from tests.window_by.interpreter.interpret_query import compile_query
 from tests.window_by.oracle import Framing
@@ -22,7 +22,7 @@ from tests.window_by.random_queries import conditions, labelled, sequence_text
 from tests.window_by.without_spark import TYPES, found_windows, table_of, window_of
 
 ROWS = Scan("rows", Schema(tuple(Column(n, t, nullable=n != "o") for n, t in TYPES.items()), ("id",)))
-SPARK = pytest.importorskip("belvedere.rules.window_by.settle")
+SPARK = pytest.importorskip("belvedere.rules.window_by.expiry")
 
 
 @st.composite
@@ -62,7 +62,7 @@ def framed(draw: st.DrawFn) -> Framing:
 def test_kept_rows_are_enough(framing: Framing, epochs: list[tuple[list[dict[str, Any]], int]]) -> None:
     text = sequence_text(framing)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("belvedere.lang.window_by.resume.is_time", pa.types.is_integer)
+        patch.setattr("belvedere.sqlpp.windows.resume.is_time", pa.types.is_integer)
         block = window_of(lower_window_query(text, {"rows": ROWS})[0])
     if block.resume is None:
         event("all rows stay")
@@ -118,7 +118,7 @@ def settled(rows: list[dict[str, Any]], reach: list[dict[str, Any]], block: Pred
 def test_a_resume_says_what_it_needs() -> None:
     text = "FROM rows AS r WINDOW BY w ORDER BY r.o TYPE TUMBLING START AS s END NEXT AS n WHEN n.v > 3 SELECT s.id"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("belvedere.lang.window_by.resume.is_time", pa.types.is_integer)
+        patch.setattr("belvedere.sqlpp.windows.resume.is_time", pa.types.is_integer)
         found = window_of(lower_window_query(text, {"rows": ROWS})[0])
     (order,) = (c for c in found.reads if found.resume == Resume(c, ahead=True, tumbling=True))
     assert found.input.schema[order].type == pa.int64()

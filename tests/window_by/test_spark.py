@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from belvedere.errors import BelvedereError
-from belvedere.lang.window_by.parser import parse_window_query
+from belvedere.sqlpp.parser import parse_window_query
 from tests.window_by.interpreter.interpret_query import compile_query
 from tests.window_by.paper import close
 
@@ -100,7 +100,7 @@ def frames(spark: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize("name", QUERIES)
 def test_as_the_interpreter_over_everything(spark: Any, frames: dict[str, Any], name: str) -> None:
-    from belvedere.spark.window_by.run import run_window_query
+    from belvedere.spark.window_by.windows_query import run_window_query
 
     expected = compile_query(parse_window_query(QUERIES[name]))(
         {"t": ROWS, "u": [{"id": 1, "name": "one"}, {"id": 9, "name": "nine"}]}
@@ -127,7 +127,7 @@ FRAMES = {
 
 @pytest.mark.parametrize("name", FRAMES)
 def test_windows_that_frames_say_too_are_what_the_rules_say(spark: Any, frames: dict[str, Any], name: str) -> None:
-    from belvedere.spark.window_by.run import run_window_query
+    from belvedere.spark.window_by.windows_query import run_window_query
 
     text = FRAMES[name] + AGGREGATES
     expected = compile_query(parse_window_query(text))({"t": ROWS})
@@ -137,8 +137,8 @@ def test_windows_that_frames_say_too_are_what_the_rules_say(spark: Any, frames: 
 
 @pytest.mark.parametrize("name", FRAMES)
 def test_windows_that_frames_say_too_in_any_order_and_with_limits(spark: Any, frames: dict[str, Any], name: str) -> None:
-    from belvedere.spark.window_by.run import run_window_query
     from belvedere.spark.window_by.windows import Spread
+    from belvedere.spark.window_by.windows_query import run_window_query
 
     text = FRAMES[name] + AGGREGATES + ", s AS whole" * (name not in ("grows", "all"))
     wanted = [plain(r) for r in compile_query(parse_window_query(text))({"t": ROWS})]
@@ -155,7 +155,7 @@ def by_start(row: dict[str, Any]) -> tuple[int, int]:
 
 
 def test_plans_ask_spark_for_no_more_than_they_need(spark: Any, frames: dict[str, Any]) -> None:
-    from belvedere.spark.window_by.run import run_window_query
+    from belvedere.spark.window_by.windows_query import run_window_query
 
     text = TUMBLING + "START AS s END AS e NEXT AS n WHEN n.o - e.o > 2 SELECT ARRAY_AVG(w[*].v) AS a"
     client, calls = spark.sparkContext._gateway._gateway_client, 0
@@ -184,7 +184,7 @@ def plain(value: Any) -> Any:
 
 
 def test_group_as_holds_its_members_in_the_order_of_their_values(spark: Any, frames: dict[str, Any]) -> None:
-    from belvedere.spark.window_by.run import run_window_query
+    from belvedere.spark.window_by.windows_query import run_window_query
 
     text = "FROM t AS r GROUP BY r.k AS k GROUP AS g WINDOW BY w ORDER BY k TYPE TUMBLING START AS s SELECT s.g"
     for frame in (frames["t"], frames["t"].repartition(4), frames["t"].orderBy("x")):
@@ -202,11 +202,11 @@ def test_sql_is_exported_and_takes_plain_sql_too(spark: Any, frames: dict[str, A
 
 
 def test_changed_partitions_are_recomputed_alone(spark: Any, frames: dict[str, Any]) -> None:
-    from belvedere.engine.render import render
-    from belvedere.lang.window_by.lower import lower_window_query
-    from belvedere.plan.nodes import Scan
-    from belvedere.spark.window_by.frames import schema_of
+    from belvedere.engine.sql.plan_sql import render
+    from belvedere.plan.operators.nodes import Scan
+    from belvedere.spark.window_by.frame_types import schema_of
     from belvedere.spark.window_by.windows import Spread, windows
+    from belvedere.sqlpp.lower import lower_window_query
     from tests.window_by.without_spark import window_of
 
     source = Scan("t", schema_of(frames["t"]).with_key(("k", "o")))

@@ -7,10 +7,10 @@ from random import Random
 import pyarrow as pa
 import pytest
 
-from belvedere.lang.window_by.lower import lower_window_query
-from belvedere.plan.nodes import Scan
-from belvedere.plan.window_by import FROM, TO, reach_of
+from belvedere.plan.operators.nodes import Scan
+from belvedere.plan.operators.predicate_window import FROM, TO, reach_of
 from belvedere.schema import Column, Schema
+from belvedere.sqlpp.lower import lower_window_query
 from tests.window_by.without_spark import found_windows, window_of
 
 SCHEMA = Schema((*(Column(n, pa.int64(), False) for n in ("id", "o")), *(Column(n, pa.int64()) for n in "vx")), ("id",))

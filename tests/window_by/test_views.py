@@ -10,9 +10,9 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from belvedere import workbench
-from belvedere.rules.window_by import settle
-from belvedere.workbench import Workbench
+from belvedere.rules.window_by import expiry
+from belvedere.workbench import workbench
+from belvedere.workbench.workbench import Workbench
 from tests.window_by.oracle import Framing, answer
 from tests.window_by.random_queries import framings, ignored, text_of
 
@@ -234,14 +234,14 @@ def test_the_same_rows_leave_where_they_are_many(views: list[str], epochs: int, 
     """Without memory all rows go through files, and Spark sorts their windows."""
     few = streamed(2, epochs, views)
     used: list[int] = []
-    many = settle._many
+    many = expiry._many
 
     def counted(*given: Any) -> Any:
         gone = many(*given)
         used.append(gone.num_rows)
         return gone
 
-    monkeypatch.setattr(settle, "_many", counted)
+    monkeypatch.setattr(expiry, "_many", counted)
     monkeypatch.setattr(workbench, "DRIVER_MEMORY", 0)
     assert streamed(2, epochs, views) == few
     assert sum(used) > 10

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import Phase, example, given, settings
 
-from belvedere.lang.window_by.parser import parse_window_query
+from belvedere.sqlpp.parser import parse_window_query
 from tests.depth import examples
 from tests.window_by.interpreter.interpret_query import compile_query
 from tests.window_by.oracle import Framing, answer

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from belvedere.lang.window_by.parser import parse_window_query
+from belvedere.sqlpp.parser import parse_window_query
 from tests.depth import examples
 from tests.window_by.interpreter.interpret_query import compile_query
 from tests.window_by.oracle import Framing, Tree, partitions

@@ -14,17 +14,17 @@ import pyarrow as pa
 import sqlglot
 from sqlglot import exp
 
-from belvedere.engine.render import order_text, quote, render
-from belvedere.engine.windows import WindowOperator, split_windows
+from belvedere.engine.sql.plan_sql import order_text, quote, render
+from belvedere.engine.sql.staged_operators import WindowOperator, split_windows
 from belvedere.kernels.windows import window_tables
-from belvedere.lang.window_by.bindings import output_items
-from belvedere.lang.window_by.lower import lowered_query
-from belvedere.lang.window_by.parser import parse_window_query
 from belvedere.plan.expressions import column
-from belvedere.plan.nodes import Expr, Item, Node, Order, Project, Scan
-from belvedere.plan.prune import prune
-from belvedere.plan.window_by import PredicateWindow
+from belvedere.plan.operators.nodes import Expr, Item, Node, Order, Project, Scan
+from belvedere.plan.operators.predicate_window import PredicateWindow
+from belvedere.plan.rewrites.prune_columns import prune
 from belvedere.schema import Column, Schema
+from belvedere.sqlpp.bindings import output_items
+from belvedere.sqlpp.lower import lowered_query
+from belvedere.sqlpp.parser import parse_window_query
 
 TYPES = {"id": pa.int64(), "k": pa.int64(), "o": pa.int64(), "v": pa.int64(), "x": pa.float64(), "s": pa.string()}
 ROWS = Scan("rows", Schema(tuple(Column(n, t, n != "id") for n, t in TYPES.items())))

@@ -24,7 +24,7 @@ from pathlib import Path
 
 import pyspark
 
-from belvedere.spark.java import find_java
+from belvedere.spark.jvm.java import find_java
 
 VERSION = "4.1.0"
 MODULES = (("org.apache.kafka", "kafka_2.13", VERSION), ("org.apache.logging.log4j", "log4j-slf4j-impl", "2.24.3"))

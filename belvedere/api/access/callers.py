@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from belvedere.api.failures import NOT_ALLOWED, RequestError
-from belvedere.catalog import ALL_RIGHTS, Catalog, Grant, Right
+from belvedere.catalog.catalog import ALL_RIGHTS, Catalog, Grant, Right
 from belvedere.intake.claims import Claims
 
 NO_GRANT = Grant("", frozenset())

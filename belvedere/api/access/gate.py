@@ -1,7 +1,7 @@
 """Who is let in: the server's own names, web pages of known origins, tokens that count, and no more requests than allowed.
 
 In: an HTTP request's scope and headers. Out: a `Caller`, or a `RequestError` that refuses it. It reads no body, and knows no views: what a
-caller of a role sees of them is decided by `belvedere.api.reads.seen`.
+caller of a role sees of them is decided by `belvedere.api.reads.role_view`.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from belvedere.api.access.origins import is_foreign
 from belvedere.api.access.rates import Rates
 from belvedere.api.access.tokens import TokenRules, TokenVerifier, role_named
 from belvedere.api.failures import BAD_REQUEST, KEYS_AWAY, LIMIT_EXCEEDED, NOT_ALLOWED, RequestError
-from belvedere.api.http.guarded import Needed, Way
 from belvedere.api.http.pushes import CLAIMS
+from belvedere.api.http.route_rights import Needed, Way
 from belvedere.api.limits import Limits
-from belvedere.catalog import ALL_RIGHTS, Grant, Right
+from belvedere.catalog.catalog import ALL_RIGHTS, Grant, Right
 
 TOKEN = "belvedere.token"
 """The member of a WebSocket's scope with the token by which its caller was let in."""

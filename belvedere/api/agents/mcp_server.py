@@ -17,7 +17,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from belvedere.api.agents.mcp_tools import Reading, call, tools_of
 from belvedere.api.failures import BAD_REQUEST, INTERNAL, LIMIT_EXCEEDED, NOT_FOUND, RequestError
-from belvedere.api.http.asked import Asked
+from belvedere.api.http.graphql_requests import Asked
 from belvedere.api.http.pushes import CLAIMS, check_encoding, problem_answer, read_body
 from belvedere.api.reads.provenance import Question, WhyAsked, WhyNotAsked
 from belvedere.intake.claims import Claims
@@ -25,7 +25,7 @@ from belvedere.intake.claims import Claims
 if TYPE_CHECKING:
     from mcp.server.lowlevel import Server
 
-    from belvedere.api.reads.seen import Seen
+    from belvedere.api.reads.role_view import Seen
 
 SERVER = "belvedere"
 MOST_BYTES = 1_000_000

@@ -17,11 +17,11 @@ from graphql import GraphQLField, GraphQLInputObjectType, GraphQLObjectType, get
 from belvedere.api.agents.json_schemas import Schema, arguments_schema, columns_of, is_struct, row_schema
 from belvedere.api.failures import BAD_REQUEST, RequestError
 from belvedere.api.graphql.endpoint import Api
-from belvedere.api.http.asked import Asked
+from belvedere.api.http.graphql_requests import Asked
 from belvedere.api.reads.entities import Entity
 from belvedere.api.reads.provenance import MOST_DEPTH, MOST_ROWS, SINCE, Question, asked_of, why_not_of
 from belvedere.api.reads.provenance import WHY_NOT as WHY_NOT_ANSWER
-from belvedere.lang.names import did_you_mean
+from belvedere.syntax.wording import did_you_mean
 
 LIST, DESCRIBE, QUERY, WHY, WHY_NOT = "list_views", "describe_view", "query_view", "why_row", "why_not"
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")

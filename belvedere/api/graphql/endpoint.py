@@ -27,20 +27,20 @@ from belvedere.api.failures import (
     RequestError,
     no_cursor,
 )
-from belvedere.api.filling import filling_text, is_awaited
+from belvedere.api.filling_views import filling_text, is_awaited
 from belvedere.api.graphql.operations import Operation, Operations, Prepared, only_fields
 from belvedere.api.graphql.types import schema_of
 from belvedere.api.limits import Limits, check_variables
-from belvedere.api.quarantine import Held, as_json, held_in, held_of, held_sql
+from belvedere.api.quarantined_answers import Held, as_json, held_in, held_of, held_sql
 from belvedere.api.reads.entities import Model, model_of
 from belvedere.api.reads.long_texts import with_long_texts
-from belvedere.api.reads.seen_catalog import seen_catalog
-from belvedere.catalog import Catalog, Grant
+from belvedere.api.reads.role_catalog import seen_catalog
+from belvedere.catalog.catalog import Catalog, Grant
 from belvedere.errors import BelvedereError
-from belvedere.instants import instant
 from belvedere.intake.claims import Claims
 from belvedere.store.protocol import AnsweringReader, Reader, StoredTable
 from belvedere.store.read.history import AsOf, check_known
+from belvedere.values.instants import instant
 
 Fetch = Callable[[str, Sequence[Any]], Awaitable[list[tuple[Any, ...]]]]
 QUICK = 0.003

@@ -25,10 +25,10 @@ from belvedere.api.http.pushes import sender_name
 from belvedere.api.reads.long_texts import long_text
 from belvedere.errors import BelvedereError
 from belvedere.intake.claims import NOBODY, Claims
-from belvedere.intake.desk import OFFSET, TOLD, Reply, Request
-from belvedere.intake.read import Pushed, read_rows
-from belvedere.store.dialects.nested import plain_values
-from belvedere.store.dialects.singles import shortest_single
+from belvedere.intake.ingest_service import OFFSET, TOLD, Reply, Request
+from belvedere.intake.request_rows import Pushed, read_rows
+from belvedere.store.dialects.float32 import shortest_single
+from belvedere.store.dialects.nested_json import plain_values
 from belvedere.store.protocol import EpochRow
 
 WAIT_SECONDS = 30.0

@@ -38,18 +38,18 @@ from belvedere.api.graphql.documents import check_document, fragments_of
 from belvedere.api.graphql.literals import Literals, take_out
 from belvedere.api.graphql.selections import Selection, SelectionReader
 from belvedere.api.limits import NESTED_MOST, Limits
+from belvedere.api.reads.argument_values import ArgumentValues, ValueSource, look_up, shape
 from belvedere.api.reads.bound_values import AskedCursor
 from belvedere.api.reads.costs import Cost
 from belvedere.api.reads.entities import Model
 from belvedere.api.reads.planning import PlannedRead, ReadPlanner
-from belvedere.api.reads.values import ArgumentValues, ValueSource, look_up, shape
-from belvedere.catalog import Parameter
+from belvedere.catalog.catalog import Parameter
 from belvedere.errors import BelvedereError
 from belvedere.intake.claims import NOBODY, Claims, claim_value
 from belvedere.store.protocol import AnsweringReader
 from belvedere.store.read.query import Field, endpoints_read
 from belvedere.store.read.statements import ParameterizedSql, print_read
-from belvedere.store.read.values import long_number, microseconds
+from belvedere.store.read.stored_values import long_number, microseconds
 
 REMEMBERED = 2_000
 """Operations, and plans of each, that are remembered."""

@@ -25,9 +25,9 @@ from graphql import (
 )
 
 from belvedere.api.graphql.scalars import literal_value
-from belvedere.api.reads.names import Namespace, first_lower, graphql_name
-from belvedere.catalog import IMPORTED, Catalog, Input, pushed_inputs
-from belvedere.intake.read import DELETE, given_columns, key_columns
+from belvedere.api.reads.graphql_names import Namespace, first_lower, graphql_name
+from belvedere.catalog.catalog import IMPORTED, Catalog, Input, pushed_inputs
+from belvedere.intake.request_rows import DELETE, given_columns, key_columns
 from belvedere.schema import Column
 
 TAKEN, DROPPED, REFUSED = "TAKEN", "DROPPED", "REFUSED"

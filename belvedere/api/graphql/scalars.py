@@ -28,9 +28,9 @@ from graphql import (
 )
 from graphql.utilities import value_from_ast_untyped
 
-from belvedere.exact_numbers import exact
 from belvedere.schema import MONTHS, Column
-from belvedere.store.read.values import decimal, interval, is_long, long_number, microseconds, months
+from belvedere.store.read.stored_values import decimal, interval, is_long, long_number, microseconds, months
+from belvedere.values.json_numbers import exact
 
 types = pa.types
 

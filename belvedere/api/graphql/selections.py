@@ -12,7 +12,7 @@ from typing import Any
 
 from graphql import FieldNode, FragmentDefinitionNode, FragmentSpreadNode, InlineFragmentNode, SelectionNode, SelectionSetNode
 
-from belvedere.api.reads.values import ArgumentValues, Given
+from belvedere.api.reads.argument_values import ArgumentValues, Given
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from typing import Any
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from belvedere.api.failures import BAD_REQUEST, LIMIT_EXCEEDED
-from belvedere.intake.desk import problem
+from belvedere.intake.ingest_service import problem
 
 MOST = 2_000
 """Connections of a process."""

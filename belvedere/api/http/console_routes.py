@@ -18,11 +18,11 @@ from starlette.types import Scope
 
 import belvedere.console
 from belvedere.api.failures import RequestError
-from belvedere.api.http.guarded import Mount, Route, Way
 from belvedere.api.http.lineage import definition_of, explanations_of, lineage_of
 from belvedere.api.http.pushes import CLAIMS
+from belvedere.api.http.route_rights import Mount, Route, Way
 from belvedere.api.live.status_events import status_events
-from belvedere.catalog import Catalog, Right
+from belvedere.catalog.catalog import Catalog, Right
 from belvedere.intake.claims import Claims
 
 if TYPE_CHECKING:

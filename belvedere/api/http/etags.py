@@ -5,8 +5,8 @@ In: an epoch, when it was committed, and the API's own print. Out: a weak tag: a
 
 from __future__ import annotations
 
-from belvedere.instants import microseconds
 from belvedere.store.protocol import EpochRow
+from belvedere.values.instants import microseconds
 
 HEADERS = {"cache-control": "private, no-cache", "vary": "Authorization, Accept, Accept-Encoding, Prefer"}
 """Of every answer with a tag: it may be stored for this client, and is asked for again each time."""

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from belvedere.api.reads.entities import Entity, Model
-from belvedere.catalog import Catalog, Input, Subscription, View, pushed_inputs
-from belvedere.plan.nodes import Node, Scan
+from belvedere.catalog.catalog import Catalog, Input, Subscription, View, pushed_inputs
+from belvedere.plan.operators.nodes import Node, Scan
 
 
 def lineage_of(catalog: Catalog, model: Model) -> dict[str, Any]:
@@ -107,7 +107,7 @@ def definition_of(catalog: Catalog, id_: str) -> dict[str, Any] | None:
         known = id_[:-2] in catalog.templates if id_.endswith("()") else id_ in catalog.public
         return {"id": id_, "sql": None, "standard_sql": None} if known else None
     from belvedere.errors import BelvedereError
-    from belvedere.lang.select.expand import expand
+    from belvedere.lang.select.standard_sql import expand
 
     if id_ in catalog.views:
         try:
@@ -126,9 +126,9 @@ def definition_of(catalog: Catalog, id_: str) -> dict[str, Any] | None:
 
 def explanations_of(catalog: Catalog, choice: str | None) -> Mapping[str, dict[str, Any]]:
     """How each view is kept, by id; `choice` is the store's document of what is computed when it is read."""
-    from belvedere.rules import maintain  # loaded by a process that is asked for it
-    from belvedere.rules.explain import explain
-    from belvedere.rules.placed import PlacedViews, with_choice
+    from belvedere.pipeline.choose import maintain  # loaded by a process that is asked for it
+    from belvedere.pipeline.explain import explain
+    from belvedere.pipeline.placement import PlacedViews, with_choice
 
     chosen = with_choice(catalog, PlacedViews.of_text(choice))
     return {e.name: e.as_dict() for e in explain(chosen, maintain(chosen))}

@@ -14,13 +14,13 @@ from typing import Any
 import pyarrow as pa
 
 from belvedere.api.failures import BAD_REQUEST, LIMIT_EXCEEDED, RequestError
-from belvedere.catalog import Input
-from belvedere.decode.objects import rows_of_array, rows_of_block
-from belvedere.exact_numbers import DECODER, loads
+from belvedere.catalog.catalog import Input
+from belvedere.decode.json_objects import rows_of_array, rows_of_block
 from belvedere.intake.claims import Claims
-from belvedere.intake.read import Pushed, read_rows
-from belvedere.intake.typed import pushed, typed_columns
+from belvedere.intake.request_rows import Pushed, read_rows
+from belvedere.intake.typed_requests import pushed, typed_columns
 from belvedere.schema import Column
+from belvedere.values.json_numbers import DECODER, loads
 
 JSON_TYPES = ("application/json",)
 LINES_TYPES = (

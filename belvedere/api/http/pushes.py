@@ -18,16 +18,16 @@ from starlette.types import Receive
 
 from belvedere.api.access.callers import own_key
 from belvedere.api.failures import AGAIN, BAD_REQUEST, LIMIT_EXCEEDED, RequestError
-from belvedere.api.http.guarded import Route
 from belvedere.api.http.push_bodies import JSON_TYPES, LINES_TYPES, rows_of
-from belvedere.catalog import Catalog, Input, Right
+from belvedere.api.http.route_rights import Route
+from belvedere.catalog.catalog import Catalog, Input, Right
 from belvedere.errors import BelvedereError
 from belvedere.intake.claims import MISSING, Claims
-from belvedere.intake.desk import Reply, problem
-from belvedere.intake.desk import Request as Push
-from belvedere.intake.read import find_input, read_act
+from belvedere.intake.ingest_service import Reply, problem
+from belvedere.intake.ingest_service import Request as Push
+from belvedere.intake.request_rows import find_input, read_act
 from belvedere.intake.wire import DeskClient
-from belvedere.time.entries import Act, ProducerAct
+from belvedere.time.intake_entries import Act, ProducerAct
 
 CLAIMS = "belvedere.claims"
 """Where the claims of the caller's token are in the scope of a request."""

@@ -19,19 +19,19 @@ from starlette.types import ASGIApp
 
 from belvedere.api.failures import AGAIN, BAD_REQUEST, NOT_ALLOWED, NOT_FOUND, RequestError
 from belvedere.api.http.console_routes import console_routes
-from belvedere.api.http.guarded import Mount, Route, Way
-from belvedere.api.http.healing import healing_routes
 from belvedere.api.http.pushes import CLAIMS, problem_answer, push_routes
+from belvedere.api.http.quarantine_retry import healing_routes
+from belvedere.api.http.route_rights import Mount, Route, Way
 from belvedere.api.http.status import STATE_FIGURES, state_figures
-from belvedere.api.http.unexpected import handled
+from belvedere.api.http.unexpected_errors import handled
 from belvedere.api.http.view_metrics import view_metrics
 from belvedere.api.live.sse import events_of, is_passing, no_events_yet, plain_events
-from belvedere.catalog import Catalog, Right
+from belvedere.catalog.catalog import Catalog, Right
 from belvedere.errors import BelvedereError
 
 if TYPE_CHECKING:
     from belvedere.api.http.server import Application
-    from belvedere.api.reads.seen import Seen
+    from belvedere.api.reads.role_view import Seen
     from belvedere.store.protocol import EpochRow
 
 

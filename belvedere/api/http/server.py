@@ -25,26 +25,26 @@ from belvedere.api.graphql.endpoint import QUICK, Answer, Api
 from belvedere.api.graphql.mutations import Mutations
 from belvedere.api.graphql.operations import Operation, Prepared
 from belvedere.api.http import etags
-from belvedere.api.http.asked import JSON, Asked, asked_of, errors_of, media_of, status_of_error
+from belvedere.api.http.client_disconnects import Departure
 from belvedere.api.http.compression import Compressed
 from belvedere.api.http.cross_origin import CrossOrigin
-from belvedere.api.http.departures import Departure
-from belvedere.api.http.guarded import Needed, Ways
+from belvedere.api.http.graphql_requests import JSON, Asked, asked_of, errors_of, media_of, status_of_error
 from belvedere.api.http.metrics import Metrics
 from belvedere.api.http.pushes import CLAIMS, problem_answer
+from belvedere.api.http.route_rights import Needed, Ways
 from belvedere.api.http.routes import routed, routes
 from belvedere.api.http.status import seen_status, status_of
-from belvedere.api.http.unexpected import guarded
+from belvedere.api.http.unexpected_errors import guarded
 from belvedere.api.live.event_streams import EventStreams, How, Told
 from belvedere.api.live.sse import EVENTS, graphql_events, is_passing, no_events_yet, takes_events_alone
 from belvedere.api.live.websockets import Session
 from belvedere.api.reads.long_texts import longs_asked
 from belvedere.api.reads.provenance import Provenance, Question, check_may_ask
-from belvedere.api.reads.seen import Seen
-from belvedere.api.reads.seen_catalog import seen_catalog
+from belvedere.api.reads.role_catalog import seen_catalog
+from belvedere.api.reads.role_view import Seen
 from belvedere.api.rest.endpoint import RestEndpoint
 from belvedere.api.serving.lazy_reader import LazyReader
-from belvedere.catalog import Catalog, Grant, Right
+from belvedere.catalog.catalog import Catalog, Grant, Right
 from belvedere.errors import BelvedereError
 from belvedere.intake.claims import Claims
 from belvedere.intake.wire import DeskClient
@@ -56,7 +56,7 @@ from belvedere.store.system import LAST_EPOCH
 T = TypeVar("T")
 
 CHOICE = "_choice"
-"""The document in which a store keeps its views at read: that of `belvedere.rules.placed`, which is loaded when it is asked for."""
+"""The document in which a store keeps its views at read: that of `belvedere.pipeline.placement`, which is loaded when it is asked for."""
 
 PLANNERS = 2
 """Threads that parse, validate and plan."""

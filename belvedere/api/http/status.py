@@ -11,15 +11,15 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from belvedere.catalog import Catalog, Input, shown_names
-from belvedere.engine.failed import Failed, failures_of, quarantined
+from belvedere.catalog.catalog import Catalog, Input, shown_names
+from belvedere.engine.errors.failed_stages import Failed, failures_of, quarantined
 from belvedere.engine.last_changes import DOCUMENT as CHANGED
 from belvedere.engine.last_changes import last_change
-from belvedere.engine.measured import DOCUMENT, Measured
+from belvedere.engine.measurements import DOCUMENT, Measured
 from belvedere.engine.row_counts import DOCUMENT as ROWS
 from belvedere.plan.bounds import Bounds, bounds_of
 from belvedere.plan.monotone import FOREVER, NEVER
-from belvedere.plan.nodes import Node, Scan
+from belvedere.plan.operators.nodes import Node, Scan
 from belvedere.store.protocol import EpochRow
 from belvedere.time.event_time import Clocks, Counts, bounds_by_input, time_text
 from belvedere.time.producers import StreamClock, holding_back

@@ -23,13 +23,13 @@ from belvedere.api.graphql.event_fields import AFTER, SEQUENCE, event_fields
 from belvedere.api.graphql.operations import Operation, Operations, Plan, Prepared
 from belvedere.api.graphql.selections import Selection
 from belvedere.api.live.epochs import Epochs
+from belvedere.api.reads.argument_values import Scalar, look_up
 from belvedere.api.reads.entities import Entity, Template
 from belvedere.api.reads.planning import ReadPlanner
-from belvedere.api.reads.values import Scalar, look_up
 from belvedere.intake.claims import NOBODY, Claims
 from belvedere.store.protocol import EpochRow
 from belvedere.store.read.query import BoundValue, ColumnField, Comparison, Every, Nested, Operator, Role, Sort, StoreQuery
-from belvedere.store.read.values import long_number
+from belvedere.store.read.stored_values import long_number
 
 MARK = "~seq"
 """The name of an event's number in answers and among variables, which no client can write."""

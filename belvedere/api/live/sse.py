@@ -23,10 +23,10 @@ from starlette.responses import Response, StreamingResponse
 
 from belvedere.api.failures import BAD_VALUE, RequestError
 from belvedere.api.graphql.event_fields import AFTER, event_fields
-from belvedere.api.http.asked import Asked
+from belvedere.api.http.graphql_requests import Asked
 from belvedere.api.live.event_streams import INTERRUPTED, Told
 from belvedere.api.reads.entities import Entity, Model
-from belvedere.lang.names import did_you_mean
+from belvedere.syntax.wording import did_you_mean
 
 EVENTS = "text/event-stream"
 COME_AGAIN = b"retry: 1000\n\n"

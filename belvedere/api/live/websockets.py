@@ -18,11 +18,11 @@ from starlette.types import Receive, Scope, Send
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from belvedere.api.failures import BAD_REQUEST, INTERNAL, NOT_ALLOWED, RequestError
-from belvedere.api.http.asked import Asked, checked
+from belvedere.api.http.graphql_requests import Asked, checked
 from belvedere.api.live.event_streams import INTERRUPTED, Told
 from belvedere.api.reads.long_texts import NUMBER, TEXT
-from belvedere.exact_numbers import loads
 from belvedere.intake.claims import Claims
+from belvedere.values.json_numbers import loads
 
 PROTOCOL = "graphql-transport-ws"
 INIT_SECONDS = 10.0

@@ -13,8 +13,8 @@ import pyarrow as pa
 
 from belvedere.api.failures import BAD_VALUE, RequestError
 from belvedere.api.limits import Limits
-from belvedere.api.reads.values import Fixed, Given, Scalar, ValueSource
-from belvedere.catalog import Grant, Metadata, Parameter
+from belvedere.api.reads.argument_values import Fixed, Given, Scalar, ValueSource
+from belvedere.catalog.catalog import Grant, Metadata, Parameter
 from belvedere.schema import Column
 from belvedere.store.read.cursors import order_mark
 from belvedere.store.read.query import BoundValue, Guard, Role, StoreQuery

@@ -13,9 +13,9 @@ from enum import StrEnum
 from typing import Any
 
 from belvedere.api.failures import BAD_VALUE, LIMIT_EXCEEDED, RequestError
+from belvedere.api.reads.argument_values import Fixed, Given
 from belvedere.api.reads.entities import Entity, RelationshipField
 from belvedere.api.reads.structs import StructType
-from belvedere.api.reads.values import Fixed, Given
 from belvedere.schema import Column
 from belvedere.store.read.query import (
     LIMIT_MOST,

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from belvedere.api.limits import Limits
-from belvedere.api.reads.values import ValueSource
+from belvedere.api.reads.argument_values import ValueSource
 from belvedere.store.read.query import Condition, Every, Exists, Negation, Some
 
 

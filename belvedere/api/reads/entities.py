@@ -13,14 +13,14 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from belvedere.api.graphql.push_fields import PushField, push_fields
-from belvedere.api.reads.names import Namespace, first_lower, graphql_name
+from belvedere.api.reads.graphql_names import Namespace, first_lower, graphql_name
 from belvedere.api.reads.structs import StructType, structs_of
-from belvedere.catalog import Catalog, Grant, Parameter, QueryTemplate, Relationship, fixes_key
+from belvedere.catalog.catalog import Catalog, Grant, Parameter, QueryTemplate, Relationship, fixes_key
 from belvedere.errors import BelvedereError, Diagnostic
 from belvedere.schema import Column, Schema
-from belvedere.store.read.chosen import chosen_rows
 from belvedere.store.read.plans import check_template
 from belvedere.store.read.query import BoundValue, Link, Role, Sort, link_of
+from belvedere.store.read.selecting_templates import chosen_rows
 from belvedere.store.read.statements import check_link
 
 SCALARS = (

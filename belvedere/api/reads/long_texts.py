@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from belvedere.store.dialects.nested import has_text_keys, is_list
+from belvedere.store.dialects.nested_json import has_text_keys, is_list
 from belvedere.store.read.aggregates import aggregated_type
 from belvedere.store.read.query import (
     AggregateField,
@@ -26,7 +26,7 @@ from belvedere.store.read.query import (
     Read,
     StoreQuery,
 )
-from belvedere.store.read.values import is_long
+from belvedere.store.read.stored_values import is_long
 
 TEXT, NUMBER = "text", "number"
 APPLIED = {TEXT: "longs=text", NUMBER: "longs=number"}

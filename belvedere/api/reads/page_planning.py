@@ -12,9 +12,9 @@ from sqlglot import exp
 
 from belvedere.api.failures import BAD_VALUE, RequestError
 from belvedere.api.graphql.selections import Selection
+from belvedere.api.reads.argument_values import Fixed
 from belvedere.api.reads.costs import Cost, asked_costs
 from belvedere.api.reads.entities import Entity, RelationshipField
-from belvedere.api.reads.values import Fixed
 from belvedere.store.read.query import ConstantField, Field, Link, PageNames, Shape, Sort, StoreQuery, is_ordered
 
 if TYPE_CHECKING:

@@ -18,13 +18,13 @@ from belvedere.api.graphql.scalars import SORT_ORDERS
 from belvedere.api.graphql.selections import Selection
 from belvedere.api.limits import Limits
 from belvedere.api.reads.aggregate_planning import groups_of
+from belvedere.api.reads.argument_values import Fixed, Given, Scalar, ValueSource
 from belvedere.api.reads.bound_values import AskedCursor, BoundValues
 from belvedere.api.reads.conditions import FilterReader, as_list, is_keyed
 from belvedere.api.reads.costs import Cost, asked_costs
 from belvedere.api.reads.entities import Entity, Model, RelationshipField, Template
 from belvedere.api.reads.page_planning import page_of
 from belvedere.api.reads.structs import StructType
-from belvedere.api.reads.values import Fixed, Given, Scalar, ValueSource
 from belvedere.schema import TIMESTAMP, Column
 from belvedere.store.read.plans import plan_order
 from belvedere.store.read.query import (

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 from belvedere.api.failures import BAD_REQUEST, BAD_VALUE, INTERNAL, NOT_ALLOWED, NOT_FOUND, NOT_READY, TIME_OUT, RequestError
 from belvedere.api.reads.entities import Entity, Model
 from belvedere.api.serving.lazy_reader import LazyReader
-from belvedere.catalog import Catalog
+from belvedere.catalog.catalog import Catalog
 from belvedere.errors import BelvedereError, Diagnostic
 from belvedere.store.protocol import Reader
 
 if TYPE_CHECKING:
-    from belvedere.api.reads.seen import Seen
-    from belvedere.provenance.asking import Asker
+    from belvedere.api.reads.role_view import Seen
+    from belvedere.provenance.plan_queries import Asker
 
 MOST_DEPTH, MOST_ROWS = 5, 100
 """Through how many views rows are followed at most, and how many are shown of a relation."""
@@ -98,7 +98,7 @@ class Provenance:
             raise _told(error.diagnostics[0]) from error
 
     def _document(self, reader: Reader, asked: Question) -> dict[str, Any]:
-        from belvedere.provenance.asking import Asker  # a process that is never asked does not load it
+        from belvedere.provenance.plan_queries import Asker  # a process that is never asked does not load it
         from belvedere.store.read.history import readable_tables
 
         asker = Asker(self._catalog, readable_tables(reader), reader)
@@ -106,7 +106,7 @@ class Provenance:
 
     def _why(self, asker: Asker, asked: WhyAsked) -> dict[str, Any]:
         from belvedere.provenance.document import document
-        from belvedere.provenance.why import find_row, key_tests, why
+        from belvedere.provenance.why.why import find_row, key_tests, why
 
         id_ = asked.entity.id
         key = {asked.entity.columns[n].name: v for n, v in asked.key.items()}
@@ -114,9 +114,9 @@ class Provenance:
         return document(self._catalog, why(asker, id_, row, epoch, depth=asked.depth, size=asked.rows), self._shown)
 
     def _why_not(self, asker: Asker, asked: WhyNotAsked) -> dict[str, Any]:
-        from belvedere.api.reads.wanted_rows import wanted_of
+        from belvedere.api.reads.filter_predicates import wanted_of
         from belvedere.provenance.document import why_not_document
-        from belvedere.provenance.why_not import why_not
+        from belvedere.provenance.why_not.why_not import why_not
 
         wanted = wanted_of(asked.entity, asked.filter)
         shows = self._entities.__contains__

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from belvedere.api.reads.names import Namespace, graphql_name
+from belvedere.api.reads.graphql_names import Namespace, graphql_name
 from belvedere.schema import Column
 
 UNSAID = frozenset('"\\')

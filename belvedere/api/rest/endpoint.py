@@ -22,7 +22,7 @@ from belvedere.api.graphql.endpoint import Answer
 from belvedere.api.graphql.operations import Prepared
 from belvedere.api.http import etags
 from belvedere.api.http.pushes import CLAIMS, problem_answer
-from belvedere.api.quarantine import as_header
+from belvedere.api.quarantined_answers import as_header
 from belvedere.api.reads.provenance import Question
 from belvedere.api.rest.answers import CSV, JSON, body_of, headers_of, media_of, rows_of, status_of
 from belvedere.api.rest.calls import RPC, arguments_of, check_callable, check_profile
@@ -32,7 +32,7 @@ from belvedere.intake.claims import Claims
 
 if TYPE_CHECKING:
     from belvedere.api.http.server import Application
-    from belvedere.api.reads.seen import Seen
+    from belvedere.api.reads.role_view import Seen
 
 METHODS = "GET, HEAD, OPTIONS"
 WHY, WHY_NOT = "/why", "why-not"

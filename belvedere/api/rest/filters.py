@@ -13,15 +13,15 @@ import pyarrow as pa
 
 from belvedere.api.failures import BAD_VALUE, LIMIT_EXCEEDED, RequestError
 from belvedere.api.limits import Limits
+from belvedere.api.reads.argument_values import Fixed, Given, Scalar
 from belvedere.api.reads.conditions import FILTER_OPERATORS, Compared
 from belvedere.api.reads.entities import Entity
-from belvedere.api.reads.values import Fixed, Given, Scalar
 from belvedere.api.rest.grammar import Group, Test, unreadable
-from belvedere.api.rest.texts import number_of_rows, value_of
-from belvedere.lang.names import did_you_mean
+from belvedere.api.rest.query_values import number_of_rows, value_of
 from belvedere.schema import Column
 from belvedere.store.dialects.codec import is_text
 from belvedere.store.read.query import is_ordered
+from belvedere.syntax.wording import did_you_mean
 
 COMPARING = ("eq", "neq", "gt", "gte", "lt", "lte")
 MATCHING = ("like", "ilike")

@@ -16,9 +16,9 @@ from belvedere.api.rest.answers import JSON, body_of, rows_of
 from belvedere.api.rest.parameters import pairs_of
 from belvedere.api.rest.reads import RestReads
 from belvedere.api.rest.requests import Requests
-from belvedere.catalog import Catalog
+from belvedere.catalog.catalog import Catalog
 from belvedere.intake.claims import Claims
-from belvedere.intake.desk import problem
+from belvedere.intake.ingest_service import problem
 from belvedere.store.protocol import Reader, StoredTable
 
 

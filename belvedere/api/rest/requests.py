@@ -16,16 +16,16 @@ from belvedere.api.failures import BAD_VALUE, LIMIT_EXCEEDED, NOT_FOUND, Request
 from belvedere.api.graphql.operations import remember
 from belvedere.api.graphql.selections import Selection
 from belvedere.api.limits import Limits
+from belvedere.api.reads.argument_values import Fixed, Given, Scalar
 from belvedere.api.reads.entities import Entity, Model, RelationshipField, Template
 from belvedere.api.reads.provenance import WhyAsked, WhyNotAsked, asked_of, why_not_of
-from belvedere.api.reads.values import Fixed, Given, Scalar
 from belvedere.api.rest.filters import Literals, filter_of, find_column
 from belvedere.api.rest.grammar import Chosen, Group, Test, read_group, read_key, read_order, read_select, read_test, unreadable
 from belvedere.api.rest.parameters import Pairs, Said, pairs_of, sorted_parameters, words_of
-from belvedere.catalog import Parameter
-from belvedere.lang.names import did_you_mean
-from belvedere.plan.nodes import Scan
+from belvedere.catalog.catalog import Parameter
+from belvedere.plan.operators.nodes import Scan
 from belvedere.store.read.query import is_ordered
+from belvedere.syntax.wording import did_you_mean
 
 ROWS = "rows"
 """The name of a request's rows in what the store answers."""
@@ -198,7 +198,7 @@ class _Reading:
 
     def missing(self, entity: Entity) -> WhyNotAsked:
         """Rows of an entity that are looked for."""
-        from belvedere.api.reads.wanted_rows import with_values  # with the machinery of provenance, which few ask
+        from belvedere.api.reads.filter_predicates import with_values  # with the machinery of provenance, which few ask
 
         said = sorted_parameters(self.pairs)
         words = words_of([p for p in said.own if p.is_word(("limit",))])

@@ -29,7 +29,7 @@ from belvedere.api.limits import limits_of
 from belvedere.api.serving.child import Assignment
 from belvedere.api.serving.orphans import has_orphans
 from belvedere.api.serving.supervisor import Supervisor
-from belvedere.catalog import ALL_RIGHTS, Catalog, Right
+from belvedere.catalog.catalog import ALL_RIGHTS, Catalog, Right
 from belvedere.errors import BelvedereError, fail
 from belvedere.intake.wire import DeskServer
 

@@ -1,9 +1,9 @@
 """The connector `kafka`: topics as streams, and with a primary key as tables.
 
 In: a source with `servers`, offsets from the epoch's row. Out: exactly the messages of ranges of offsets, as rows. `client` says how a
-cluster is reached, `topics` what it has, `feed` what is new, `ranges` reads, `shape` and `formats` make rows of messages in the driver
-or in Spark's tasks (`tasks`), and `gather` what an epoch takes; `parts` tells people of topics, `sink` sends exports. No source commits
-offsets to Kafka.
+cluster is reached, `topics` what it has, `feed` what is new, `ranges` reads, `message_rows` and `formats` make rows of messages in the
+driver or in Spark's tasks (`read_tasks`), and `message_chunks` what an epoch takes; `report` tells people of topics, `sink` sends exports.
+No source commits offsets to Kafka.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ import pyarrow as pa
 
 from belvedere.connectors.connector import Imported, Outgoing, Sampled, SourcePart, Wanted
 from belvedere.connectors.kafka.feed import KafkaFeed
-from belvedere.connectors.kafka.parts import topic_parts
+from belvedere.connectors.kafka.report import topic_parts
 from belvedere.connectors.kafka.sample import sampled, sampled_columns, table_names
 from belvedere.connectors.kafka.sink import KafkaOutlet
-from belvedere.settings import Sink, Source
+from belvedere.project.settings import Sink, Source
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

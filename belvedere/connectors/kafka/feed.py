@@ -15,23 +15,23 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from belvedere.connectors.away import Away
 from belvedere.connectors.connector import Arrived, OffsetRange, Wanted
 from belvedere.connectors.kafka.client import client_settings
-from belvedere.connectors.kafka.gather import Gathered, gathered
 from belvedere.connectors.kafka.keys import KeyFormat, key_format
+from belvedere.connectors.kafka.message_chunks import Gathered, gathered
+from belvedere.connectors.kafka.message_rows import METADATA, Chunk, Shape
 from belvedere.connectors.kafka.ranges import Range, RangeReader, lost_offsets
-from belvedere.connectors.kafka.shape import METADATA, Chunk, Shape
-from belvedere.connectors.kafka.tasks import read_by_tasks
+from belvedere.connectors.kafka.read_tasks import read_by_tasks
 from belvedere.connectors.kafka.topics import Cluster, Place, Topic, no_topic
-from belvedere.connectors.records import SourceFile, not_as_it_was
-from belvedere.engine.rows import fits_parquet
-from belvedere.engine.spans import PastSpan
+from belvedere.connectors.outage_backoff import Away
+from belvedere.connectors.run_records import SourceFile, not_as_it_was
+from belvedere.engine.rows.epoch_rows import fits_parquet
+from belvedere.engine.source_spans import PastSpan
 from belvedere.errors import BelvedereError, fail
-from belvedere.instants import microseconds
-from belvedere.settings import Source
-from belvedere.time.arrival import NO_TIMES, ArrivalTimes, Ints
-from belvedere.time.entries import Act, BoundMark, ProducerAct
+from belvedere.project.settings import Source
+from belvedere.time.arrival_columns import NO_TIMES, ArrivalTimes, Ints
+from belvedere.time.intake_entries import Act, BoundMark, ProducerAct
+from belvedere.values.instants import microseconds
 
 if TYPE_CHECKING:
     from confluent_kafka import Message

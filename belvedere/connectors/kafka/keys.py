@@ -16,12 +16,12 @@ import pyarrow as pa
 
 from belvedere.connectors.kafka.formats import format_named
 from belvedere.connectors.kafka.formats import json as json_format
-from belvedere.connectors.kafka.formats.decoded import COLUMN, Decoded, Sample
-from belvedere.connectors.kafka.formats.fitting import MISFITS, Refusal, rows_of
-from belvedere.decimals import decimals_of
+from belvedere.connectors.kafka.formats.decoded_rows import COLUMN, Decoded, Sample
+from belvedere.connectors.kafka.formats.payload_values import MISFITS, Refusal, rows_of
 from belvedere.errors import fail
 from belvedere.lang.types.samples import arrow_type, kind_of_value, merge
 from belvedere.schema import Column
+from belvedere.values.decimals import decimals_of
 
 FORMATS = ("json", "avro", "protobuf", "text")
 T = pa.types

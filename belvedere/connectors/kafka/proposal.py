@@ -17,13 +17,13 @@ from confluent_kafka.admin import ConfigResource, ResourceType
 
 from belvedere.connectors.kafka.client import client_settings, told
 from belvedere.connectors.kafka.formats import format_named
-from belvedere.connectors.kafka.formats.decoded import COLUMN
+from belvedere.connectors.kafka.formats.decoded_rows import COLUMN
 from belvedere.connectors.kafka.formats.registry import format_of, newest_known, number_of, of_message
 from belvedere.connectors.kafka.sample import newest_messages, table_names
 from belvedere.connectors.kafka.topics import SECONDS, Cluster
 from belvedere.errors import BelvedereError, fail
+from belvedere.project.settings import Source
 from belvedere.schema import Column
-from belvedere.settings import Source
 
 KEY_COLUMN = "message_key"
 FRAME = b"\0"

@@ -17,11 +17,11 @@ from belvedere.connectors.connector import Sampled, Wanted
 from belvedere.connectors.kafka.client import client_settings
 from belvedere.connectors.kafka.feed import KafkaFeed, format_options, keys_of, metadata_of, topic_of
 from belvedere.connectors.kafka.formats import format_named
+from belvedere.connectors.kafka.message_rows import METADATA
 from belvedere.connectors.kafka.ranges import Range, RangeReader
-from belvedere.connectors.kafka.shape import METADATA
 from belvedere.connectors.kafka.topics import Cluster, no_topic
 from belvedere.errors import BelvedereError
-from belvedere.settings import Source
+from belvedere.project.settings import Source
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

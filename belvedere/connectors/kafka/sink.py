@@ -24,12 +24,12 @@ import pyarrow as pa
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from belvedere.connectors.connector import Outgoing
+from belvedere.connectors.exporting.event_files import json_lines, plain_json
 from belvedere.connectors.kafka.client import Settings, client_settings, diagnostic, told
 from belvedere.connectors.kafka.topics import Cluster
-from belvedere.connectors.writing import json_lines, plain_json
 from belvedere.errors import BelvedereError, fail
-from belvedere.months import with_month_texts
 from belvedere.rules.events import EVENT_TIME, OPERATION, SEQUENCE
+from belvedere.values.months import with_month_texts
 
 MOST_MESSAGES = 50_000
 """So many are in one transaction."""

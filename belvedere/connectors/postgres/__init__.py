@@ -2,8 +2,8 @@
 
 In: a source with a `url`, the offset in the epoch's row: a position in the server's log of changes. Out: the rows of a first consistent
 read, then what transactions have inserted, updated and deleted, all tables of a transaction in one epoch. `server` asks the database,
-`wal` reads its log, `values` makes columns of its texts, `slot` cuts epochs for all tables of a source, `feed` is one table's side,
-`parts` tells people of tables and slot, `outlet` is the sink.
+`wal` reads its log, `text_values` makes columns of its texts, `slot` cuts epochs for all tables of a source, `feed` is one table's side,
+`report` tells people of tables and slot, `sink` is the sink.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ import pyarrow as pa
 
 from belvedere.connectors.connector import Imported, Outgoing, Sampled, SourcePart, Wanted
 from belvedere.connectors.postgres.feed import TableFeed, open_table, sampled_table
-from belvedere.connectors.postgres.outlet import PostgresOutlet, place
-from belvedere.connectors.postgres.parts import table_parts
+from belvedere.connectors.postgres.report import table_parts
 from belvedere.connectors.postgres.server import Server
-from belvedere.settings import Source
+from belvedere.connectors.postgres.sink import PostgresOutlet, place
+from belvedere.project.settings import Source
 
 
 def tables(source: Source) -> Sequence[str]:

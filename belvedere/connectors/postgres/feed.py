@@ -15,22 +15,22 @@ import numpy as np
 import pyarrow as pa
 
 from belvedere.connectors.connector import Arrived, OffsetRange, Sampled, Wanted
-from belvedere.connectors.postgres.changes import Batch, Former, Taken
-from belvedere.connectors.postgres.copied import Block, rows_of_block
-from belvedere.connectors.postgres.followed import Followed
-from belvedere.connectors.postgres.former import FormerValues
+from belvedere.connectors.postgres.copy_rows import Block, rows_of_block
+from belvedere.connectors.postgres.followed_table import Followed
 from belvedere.connectors.postgres.position import Position
 from belvedere.connectors.postgres.publication import published
 from belvedere.connectors.postgres.server import Server, next_slot
 from belvedere.connectors.postgres.slot import SlotReader
 from belvedere.connectors.postgres.tables import Table
-from belvedere.connectors.postgres.values import column_of
+from belvedere.connectors.postgres.text_values import column_of
+from belvedere.connectors.postgres.transaction_changes import Batch, Former, Taken
+from belvedere.connectors.postgres.unchanged_values import FormerValues
 from belvedere.connectors.postgres.wal import Value
 from belvedere.connectors.reading.formats import MOST_REJECTED
-from belvedere.connectors.records import RejectedRow
-from belvedere.engine.scratch import Scratch
+from belvedere.connectors.run_records import RejectedRow
+from belvedere.engine.rows.scratch_rows import Scratch
 from belvedere.errors import BelvedereError, Diagnostic, fail
-from belvedere.functions.types import type_text
+from belvedere.functions.spark_types import type_text
 from belvedere.schema import WEIGHT
 
 if TYPE_CHECKING:

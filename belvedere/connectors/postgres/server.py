@@ -16,13 +16,13 @@ import psycopg
 from psycopg import sql
 from psycopg.pq import TransactionStatus
 
-from belvedere.connectors.postgres.copied import Block, Copied, copied_blocks, rows_of_block
-from belvedere.connectors.postgres.states import STATES
+from belvedere.connectors.postgres.copy_rows import Block, Copied, copied_blocks, rows_of_block
+from belvedere.connectors.postgres.table_states import STATES
 from belvedere.connectors.postgres.tables import Table, in_quotes, keyless, table_of_row
 from belvedere.connectors.postgres.wal import transactions
 from belvedere.errors import BelvedereError, fail
-from belvedere.lang.names import did_you_mean
-from belvedere.settings import Source
+from belvedere.project.settings import Source
+from belvedere.syntax.wording import did_you_mean
 
 SETTINGS = {
     "TimeZone": "UTC",

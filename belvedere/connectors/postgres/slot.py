@@ -15,13 +15,13 @@ from typing import Any
 import psycopg
 
 from belvedere.connectors.connector import Notes
-from belvedere.connectors.postgres.changes import Batch, TableChanges
-from belvedere.connectors.postgres.followed import Followed
+from belvedere.connectors.postgres.followed_table import Followed
 from belvedere.connectors.postgres.owned_slot import OwnedSlot
 from belvedere.connectors.postgres.position import LogState, Position, Snapshot
 from belvedere.connectors.postgres.publication import left_publication, published, with_place
 from belvedere.connectors.postgres.server import Server
 from belvedere.connectors.postgres.tables import Table, in_quotes, keyless
+from belvedere.connectors.postgres.transaction_changes import Batch, TableChanges
 from belvedere.connectors.postgres.wal import Transaction, transactions
 from belvedere.errors import BelvedereError
 

@@ -12,11 +12,11 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from belvedere.catalog import Input
-from belvedere.connectors.reading.records import COMPRESSIONS
-from belvedere.connectors.records import RejectedRow, SourceFile
+from belvedere.catalog.catalog import Input
+from belvedere.connectors.reading.text_records import COMPRESSIONS
+from belvedere.connectors.run_records import RejectedRow, SourceFile
 from belvedere.schema import Column
-from belvedere.time.entries import ProducerAct
+from belvedere.time.intake_entries import ProducerAct
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

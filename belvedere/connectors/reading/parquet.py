@@ -15,12 +15,12 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from belvedere.connectors.reading.long_lines import limit_of, too_long
-from belvedere.connectors.reading.records import FAULT, FILE, LIMIT, LINE, open_file
-from belvedere.connectors.reading.typed import Form, Part
-from belvedere.decimals import DIGITS
-from belvedere.decode.fitting import Values, fitted
-from belvedere.decode.texts import Flags, read_in_parts
+from belvedere.connectors.reading.text_records import FAULT, FILE, LIMIT, LINE, open_file
+from belvedere.connectors.reading.typed_records import Form, Part
+from belvedere.decode.row_values import Values, fitted
+from belvedere.decode.text_values import Flags, read_in_parts
 from belvedere.schema import TIMESTAMP
+from belvedere.values.decimals import DIGITS
 
 T = pa.types
 PLACES = (pa.field(FILE, pa.string()), pa.field(LINE, pa.int64()), pa.field(FAULT, pa.string()))

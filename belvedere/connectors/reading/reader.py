@@ -2,7 +2,7 @@
 
 In: files in order of arrival, the table's columns, the source's options. Out: the accepted rows as Arrow, in the order of their files
 and lines, and the rejected ones. Small amounts, and files with bounds among their rows, are read in the driver, large ones by Spark's
-tasks: by the same code (`pieces`). Which files are new is not decided here.
+tasks: by the same code (`file_pieces`). Which files are new is not decided here.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from belvedere.catalog import Input
+from belvedere.catalog.catalog import Input
+from belvedere.connectors.reading.control_rows import MarkScratch, has_marks
 from belvedere.connectors.reading.formats import CHUNK_BYTES, Reading, by_format
-from belvedere.connectors.reading.frames import frames_of
-from belvedere.connectors.reading.marks import MarkScratch, has_marks
-from belvedere.connectors.reading.records import compression_of
-from belvedere.connectors.reading.taking import UNREADABLE, place_behind, take
-from belvedere.connectors.records import RejectedRow, SourceFile, path_text
-from belvedere.engine.rows import Rows, fits_parquet
-from belvedere.engine.scratch import Scratch
+from belvedere.connectors.reading.row_frames import frames_of
+from belvedere.connectors.reading.row_intake import UNREADABLE, place_behind, take
+from belvedere.connectors.reading.text_records import compression_of
+from belvedere.connectors.run_records import RejectedRow, SourceFile, path_text
+from belvedere.engine.rows.epoch_rows import Rows, fits_parquet
+from belvedere.engine.rows.scratch_rows import Scratch
 from belvedere.errors import BelvedereError
 from belvedere.schema import Column
-from belvedere.time.entries import BoundMark
+from belvedere.time.intake_entries import BoundMark
 
 PASSING = re.compile(r"memory|space|cancel|abort|shut|lost|timed? ?out|connect", re.I)
 """What says that a machine failed, and not a file."""

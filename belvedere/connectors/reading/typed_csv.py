@@ -20,10 +20,10 @@ import pyarrow.csv as pcsv
 from belvedere.connectors.reading.csv_text import CsvRecord
 from belvedere.connectors.reading.formats import delimiter_of, has_header, time_formats
 from belvedere.connectors.reading.long_lines import limit_of
-from belvedere.connectors.reading.records import BAD, FAULT, FIELDS, LINE, chunks_of, csv_batch, csv_records_of_text
-from belvedere.connectors.reading.typed import Form, Part, Places
-from belvedere.decode.fitting import Values, fitted, placed
-from belvedere.decode.texts import Flags, is_text, values_of
+from belvedere.connectors.reading.text_records import BAD, FAULT, FIELDS, LINE, chunks_of, csv_batch, csv_records_of_text
+from belvedere.connectors.reading.typed_records import Form, Part, Places
+from belvedere.decode.row_values import Values, fitted, placed
+from belvedere.decode.text_values import Flags, is_text, values_of
 from belvedere.schema import TIMESTAMP
 
 LARGEST_BLOCK = 8 << 20

@@ -14,11 +14,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from belvedere.connectors.reading.file_pieces import Piece
 from belvedere.connectors.reading.formats import time_formats
 from belvedere.connectors.reading.long_lines import TooLong, limit_of, whole_lines
 from belvedere.connectors.reading.parquet import has_types, parquet_batches, parquet_parts
-from belvedere.connectors.reading.pieces import Piece
-from belvedere.connectors.reading.records import (
+from belvedere.connectors.reading.text_records import (
     BAD,
     FAULT,
     LINE,
@@ -30,10 +30,10 @@ from belvedere.connectors.reading.records import (
     too_long_record,
     values_of,
 )
-from belvedere.connectors.reading.typed import Form, Part, left_alone
 from belvedere.connectors.reading.typed_csv import csv_parts
-from belvedere.decode.fitting import placed
-from belvedere.decode.objects import is_readable, rows_of_block, rows_of_texts
+from belvedere.connectors.reading.typed_records import Form, Part, left_alone
+from belvedere.decode.json_objects import is_readable, rows_of_block, rows_of_texts
+from belvedere.decode.row_values import placed
 from belvedere.schema import CONTROL
 
 SIGN = f'"{CONTROL}"'.encode()

@@ -1,7 +1,7 @@
 """Blocks: many rows that a window holds, side by side, as one row of `WindowRows`.
 
 In: blocks and rows as arrays, the new rows, the clock. Out: which blocks a call may cut, so that their rows are needed; rows and the other
-blocks together, of which `find` then gives the same firings as of all rows. A window begins before or behind such a block, never within.
+blocks together, of which `firings` then gives the same firings as of all rows. A window begins before or behind such a block, never within.
 """
 
 from __future__ import annotations
@@ -12,9 +12,19 @@ from typing import Any
 import numpy as np
 
 from belvedere.kernels.search import LEAST, Bools, Ints
-from belvedere.kernels.spl.rows import Steps, WindowRows
 from belvedere.kernels.spl.sliding import falls
-from belvedere.plan.spl_windows import Count, Delta, PartitionCount, Punctuation, Sliding, SplWindow, Time, Tumbling, TupleCount
+from belvedere.kernels.spl.window_rows import Steps, WindowRows
+from belvedere.plan.operators.spl_windows import (
+    Count,
+    Delta,
+    PartitionCount,
+    Punctuation,
+    Sliding,
+    SplWindow,
+    Time,
+    Tumbling,
+    TupleCount,
+)
 
 
 @dataclass

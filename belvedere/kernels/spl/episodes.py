@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from belvedere.kernels.search import GREATEST, Bools, Ints
-from belvedere.kernels.spl.rows import NEVER, Partitions, WindowRows
+from belvedere.kernels.spl.window_rows import NEVER, Partitions, WindowRows
 
 
 @dataclass

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from belvedere.kernels.search import GREATEST, Bools, Ints, first_above
-from belvedere.kernels.spl.rows import Steps
-from belvedere.plan.spl_windows import Count, Delta, Policy, Time
+from belvedere.kernels.spl.window_rows import Steps
+from belvedere.plan.operators.spl_windows import Count, Delta, Policy, Time
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from belvedere.kernels.spl.rows import NEVER, Firings, Found, Partitions, WindowRows
-from belvedere.plan.spl_windows import (
+from belvedere.kernels.spl.window_rows import NEVER, Firings, Found, Partitions, WindowRows
+from belvedere.plan.operators.spl_windows import (
     Count,
     Delta,
     PartitionAge,

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from belvedere.kernels.search import Bools, Ints
-from belvedere.kernels.spl.rows import Firings
-from belvedere.plan.spl_windows import Interval
+from belvedere.kernels.spl.window_rows import Firings
+from belvedere.plan.operators.spl_windows import Interval
 
 
 @dataclass(frozen=True)

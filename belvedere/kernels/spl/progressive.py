@@ -11,7 +11,7 @@ import itertools
 
 import numpy as np
 
-from belvedere.kernels.spl.rows import Firings, Found, Partitions, WindowRows
+from belvedere.kernels.spl.window_rows import Firings, Found, Partitions, WindowRows
 
 
 def progressive(size: int, rows: WindowRows, after: Partitions) -> Found:

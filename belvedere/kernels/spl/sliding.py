@@ -10,9 +10,9 @@ import numpy as np
 
 from belvedere.kernels.search import Bools, Ints, first_above, lower_bound
 from belvedere.kernels.spl.episodes import Episodes
-from belvedere.kernels.spl.rows import NEVER, Firings, Partitions, WindowRows
 from belvedere.kernels.spl.tumbling import by_rows, by_time, chains, following
-from belvedere.plan.spl_windows import Count, Delta, Sliding, Time
+from belvedere.kernels.spl.window_rows import NEVER, Firings, Partitions, WindowRows
+from belvedere.plan.operators.spl_windows import Count, Delta, Sliding, Time
 
 
 def falls(codes: Ints, of_row: Ints) -> Bools:

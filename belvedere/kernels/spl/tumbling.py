@@ -9,8 +9,8 @@ import numpy as np
 
 from belvedere.kernels.search import Bools, Ints, first_above, follow
 from belvedere.kernels.spl.episodes import Episodes
-from belvedere.kernels.spl.rows import Firings, Steps, WindowRows
-from belvedere.plan.spl_windows import Count, Delta, Policy, Punctuation, Time
+from belvedere.kernels.spl.window_rows import Firings, Steps, WindowRows
+from belvedere.plan.operators.spl_windows import Count, Delta, Policy, Punctuation, Time
 
 
 def tumble(eviction: Policy | Punctuation, rows: WindowRows, parts: Episodes, now: int) -> tuple[Firings, Bools]:

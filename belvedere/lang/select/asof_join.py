@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from belvedere.lang.select.frame import Frame
+from belvedere.lang.names.resolve import Resolver
+from belvedere.lang.names.scope import FromItem
 from belvedere.lang.select.from_using import shared_columns
-from belvedere.lang.select.resolve import Resolver
-from belvedere.lang.select.scope import FromItem
-from belvedere.lang.types.scope import SubqueryValue
+from belvedere.lang.select.query_frame import Frame
+from belvedere.lang.types.typing_scope import SubqueryValue
 from belvedere.plan.expressions import column, columns_of, conjunction, conjuncts, equated
-from belvedere.plan.keys import carry_keys
-from belvedere.plan.nodes import Expr, Join, JoinKind, Node, Order, TopK
+from belvedere.plan.operators.nodes import Expr, Join, JoinKind, Node, Order, TopK
+from belvedere.plan.rewrites.keys import carry_keys
 from belvedere.schema import UID
 
 MIRRORED: dict[type[exp.Expr], type[exp.Expr]] = {exp.GT: exp.LT, exp.GTE: exp.LTE, exp.LT: exp.GT, exp.LTE: exp.GTE}

@@ -12,21 +12,21 @@ from dataclasses import replace
 from sqlglot import exp
 
 from belvedere.errors import BelvedereError
-from belvedere.lang.relationships import follow_path
-from belvedere.lang.select.as_of import join_as_of
+from belvedere.lang.names.resolve import Resolver
+from belvedere.lang.names.scope import FromItem
+from belvedere.lang.relationships.paths import follow_path
 from belvedere.lang.select.asof_join import join_nearest
-from belvedere.lang.select.frame import Frame, named_source, scan
 from belvedere.lang.select.from_items import find_relation, lower_item, refuse_options, renamed
 from belvedere.lang.select.from_using import equalities, join_using, shared_columns
 from belvedere.lang.select.grouping import contains_aggregate
-from belvedere.lang.select.resolve import Resolver
-from belvedere.lang.select.scope import FromItem
+from belvedere.lang.select.query_frame import Frame, named_source, scan
 from belvedere.lang.select.subqueries import attach_all, attach_to
 from belvedere.lang.select.unnesting import add_lateral, add_lateral_query, is_generator, start_empty
-from belvedere.lang.statements.query_tree import WindowCall, path_of
-from belvedere.lang.types.scope import SubqueryValue
+from belvedere.lang.select.version_joins import join_as_of
+from belvedere.lang.types.typing_scope import SubqueryValue
 from belvedere.plan.expressions import conjunction, conjuncts
-from belvedere.plan.nodes import Expr, Filter, Join, JoinKind, Node
+from belvedere.plan.operators.nodes import Expr, Filter, Join, JoinKind, Node
+from belvedere.syntax.query_tree import WindowCall, path_of
 
 
 def lower_from(frame: Frame, select: exp.Select) -> list[Expr]:

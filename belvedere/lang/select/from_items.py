@@ -12,21 +12,21 @@ from typing import Any
 from sqlglot import exp
 
 from belvedere.errors import BelvedereError
-from belvedere.functions import types as t
-from belvedere.functions.types import Typed
-from belvedere.lang.definitions import NamedRelation
-from belvedere.lang.names import did_you_mean, misfit
-from belvedere.lang.select.arrivals import rows_with_arrivals, with_arrivals
-from belvedere.lang.select.frame import Frame, named_source
+from belvedere.functions import spark_types as t
+from belvedere.functions.spark_types import Typed
+from belvedere.lang.names.definitions import NamedRelation
+from belvedere.lang.names.resolve import Resolver
+from belvedere.lang.names.scope import FromItem, SourceColumn
+from belvedere.lang.select.arrival_columns import rows_with_arrivals, with_arrivals
 from belvedere.lang.select.pivoting import lower_pivots
-from belvedere.lang.select.resolve import Resolver
-from belvedere.lang.select.scope import FromItem, SourceColumn
-from belvedere.lang.statements.query_tree import WindowCall, is_modified, path_of
+from belvedere.lang.select.query_frame import Frame, named_source
 from belvedere.plan.expressions import column
-from belvedere.plan.keys import item_of
-from belvedere.plan.nodes import Expr, Item, Node, Project, Values
-from belvedere.plan.time_nodes import TimeWindow, TimeWindowKind
+from belvedere.plan.operators.nodes import Expr, Item, Node, Project, Values
+from belvedere.plan.operators.time_nodes import TimeWindow, TimeWindowKind
+from belvedere.plan.rewrites.keys import item_of
 from belvedere.schema import TIMESTAMP, Column
+from belvedere.syntax.query_tree import WindowCall, is_modified, path_of
+from belvedere.syntax.wording import did_you_mean, misfit
 
 HINTS = {
     "version": "write `JOIN T FOR SYSTEM_TIME AS OF e.ts t ON t.k = e.k`",

@@ -7,13 +7,13 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from belvedere.functions.types import Typed
-from belvedere.lang.names import did_you_mean
-from belvedere.lang.select.frame import Frame
-from belvedere.lang.select.scope import FromItem, SourceColumn
+from belvedere.functions.spark_types import Typed
+from belvedere.lang.names.scope import FromItem, SourceColumn
+from belvedere.lang.select.query_frame import Frame
 from belvedere.plan.expressions import column, conjunction
-from belvedere.plan.keys import item_of
-from belvedere.plan.nodes import Expr, JoinKind, Node, Project
+from belvedere.plan.operators.nodes import Expr, JoinKind, Node, Project
+from belvedere.plan.rewrites.keys import item_of
+from belvedere.syntax.wording import did_you_mean
 
 
 def join_using(frame: Frame, join: exp.Join, right: Node, sources: Sequence[FromItem], kind: JoinKind) -> None:

@@ -12,16 +12,16 @@ from itertools import product
 import pyarrow as pa
 from sqlglot import exp
 
-from belvedere.functions import types as t
-from belvedere.functions.table import function_of, is_aggregate, unwrap_aggregate
-from belvedere.lang.select.frame import Frame
-from belvedere.lang.select.scope import SourceColumn
+from belvedere.functions import spark_types as t
+from belvedere.functions.function_table import function_of, is_aggregate, unwrap_aggregate
+from belvedere.lang.names.scope import SourceColumn
+from belvedere.lang.select.query_frame import Frame
 from belvedere.lang.select.subqueries import attach_all
 from belvedere.lang.select.window_bounds import WindowEnd, tells, window_end
-from belvedere.lang.types.scope import SubqueryValue
+from belvedere.lang.types.typing_scope import SubqueryValue
 from belvedere.plan.expressions import column, map_operands, replace_columns
-from belvedere.plan.nodes import Aggregate, Expr, Item, Node, Unnest
-from belvedere.plan.time_nodes import TimeWindowKind
+from belvedere.plan.operators.nodes import Aggregate, Expr, Item, Node, Unnest
+from belvedere.plan.operators.time_nodes import TimeWindowKind
 from belvedere.schema import Column
 
 

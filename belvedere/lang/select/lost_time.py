@@ -8,7 +8,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from belvedere.plan.bounds import Known, event_time_columns
-from belvedere.plan.nodes import Join, Node, TopK
+from belvedere.plan.operators.nodes import Join, Node, TopK
 
 
 def lost_time(plan: Node, known: Known) -> str | None:

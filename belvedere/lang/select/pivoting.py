@@ -14,15 +14,15 @@ from typing import Any
 
 from sqlglot import exp
 
-from belvedere.functions import types as t
-from belvedere.functions.table import function_of, is_aggregate
-from belvedere.lang.names import did_you_mean
-from belvedere.lang.select.frame import Frame, StatementContext, named_source
-from belvedere.lang.select.scope import FromItem
+from belvedere.functions import spark_types as t
+from belvedere.functions.function_table import function_of, is_aggregate
+from belvedere.lang.names.scope import FromItem
+from belvedere.lang.select.query_frame import Frame, StatementContext, named_source
 from belvedere.plan.expressions import conjunction
-from belvedere.plan.nodes import Node
+from belvedere.plan.operators.nodes import Node
 from belvedere.schema import Column, find_named
 from belvedere.spark_sql.dialect import SparkSql
+from belvedere.syntax.wording import did_you_mean
 
 VALUES_HINT = "write FOR column IN (1, 2 AS two, ...)"
 

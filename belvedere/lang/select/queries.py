@@ -1,7 +1,7 @@
 """Queries -> plans: WITH, set operations, and SELECT through `lower_select`.
 
 In: a query as written and the definitions that it may use. Out: a plan whose visible columns are the query's outputs, in order. Keys
-are not carried yet (`belvedere.plan.keys` does), and nothing is pruned.
+are not carried yet (`belvedere.plan.rewrites.keys` does), and nothing is pruned.
 """
 
 from __future__ import annotations
@@ -13,22 +13,19 @@ from typing import Any
 from sqlglot import exp
 
 from belvedere.errors import BelvedereError, Diagnostic
-from belvedere.functions import types as t
-from belvedere.functions.types import Typed
-from belvedere.lang.definitions import Definitions
-from belvedere.lang.lower_stream import emitted, lower_stream
-from belvedere.lang.names import counted, did_you_mean, misfit
-from belvedere.lang.select.frame import Frame, StatementContext, scan
-from belvedere.lang.select.items import limit_parameter, limits, make_order, ordinal, sort_keys
+from belvedere.functions import spark_types as t
+from belvedere.functions.spark_types import Typed
+from belvedere.lang.names.definitions import Definitions
+from belvedere.lang.names.scope import FromItem, Scope
+from belvedere.lang.select.query_frame import Frame, StatementContext, scan
 from belvedere.lang.select.recursion import lower_recursion, references, refuse_later
-from belvedere.lang.select.scope import FromItem, Scope
 from belvedere.lang.select.select import SelectLowering
+from belvedere.lang.select.select_list import limit_parameter, limits, make_order, ordinal, sort_keys
 from belvedere.lang.select.subqueries import Inner
-from belvedere.lang.spl.query import has_window, lower_window
-from belvedere.lang.statements.query_tree import WindowByBlock, emit_of, is_stream, span_of, unwrap_query
+from belvedere.lang.spl.lower_query import has_window, lower_window
+from belvedere.lang.statements.lower_stream import emitted, lower_stream
 from belvedere.plan.expressions import column, map_columns, row_number
-from belvedere.plan.keys import carry_keys, item_of
-from belvedere.plan.nodes import (
+from belvedere.plan.operators.nodes import (
     Distinct,
     Expr,
     Item,
@@ -41,7 +38,10 @@ from belvedere.plan.nodes import (
     Union,
     Window,
 )
+from belvedere.plan.rewrites.keys import carry_keys, item_of
 from belvedere.schema import find_named, has_map
+from belvedere.syntax.query_tree import WindowByBlock, emit_of, is_stream, span_of, unwrap_query
+from belvedere.syntax.wording import counted, did_you_mean, misfit
 
 UNKNOWN = ("B2002", "B2004")
 """What is said of a name that may be one of the query around."""
@@ -65,7 +65,7 @@ def lower_query(query: exp.Query, context: StatementContext) -> Node:
 
 def _window_by(query: WindowByBlock, context: StatementContext) -> Node:
     """A query in the language of WINDOW BY, over the script's tables and views."""
-    from belvedere.lang.window_by.lower import lower_window_query  # loaded by the few scripts that have one
+    from belvedere.sqlpp.lower import lower_window_query  # loaded by the few scripts that have one
 
     definitions = context.definitions
     sources = {relation.name: scan(relation) for relation in definitions}

@@ -13,13 +13,10 @@ from typing import NoReturn
 import pyarrow as pa
 from sqlglot import exp
 
-from belvedere.functions import types as t
-from belvedere.lang.names import counted, misfit
-from belvedere.lang.select.frame import StatementContext
-from belvedere.lang.statements.query_tree import unwrap_query
+from belvedere.functions import spark_types as t
+from belvedere.lang.select.query_frame import StatementContext
 from belvedere.plan.expressions import column
-from belvedere.plan.keys import item_of, unused_name
-from belvedere.plan.nodes import (
+from belvedere.plan.operators.nodes import (
     Distinct,
     Filter,
     Item,
@@ -32,8 +29,11 @@ from belvedere.plan.nodes import (
     Union,
     Unnest,
 )
-from belvedere.plan.recursion import LEVELS, Last, Recursion, parted
+from belvedere.plan.operators.recursion import LEVELS, Last, Recursion, parted
+from belvedere.plan.rewrites.keys import item_of, unused_name
 from belvedere.schema import Column, has_map
+from belvedere.syntax.query_tree import unwrap_query
+from belvedere.syntax.wording import counted, misfit
 
 FORM = "write WITH RECURSIVE t AS (first rows UNION ALL SELECT ... FROM t ...)"
 OUTSIDE = "compute it in the query that reads the recursion"

@@ -11,21 +11,21 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from belvedere.lang.select.frame import Frame, StatementContext
+from belvedere.lang.names.resolve import Resolver
+from belvedere.lang.names.scope import REPEATED, SAME, FromItem, Scope
 from belvedere.lang.select.from_clause import lower_from
 from belvedere.lang.select.grouping import Grouping, contains_aggregate, ends_of_starts, grouping_sets, over_nothing
-from belvedere.lang.select.items import Clause, SelectItems, limit_parameter, limits, ordinal
-from belvedere.lang.select.resolve import Resolver
-from belvedere.lang.select.scope import REPEATED, SAME, FromItem, Scope
+from belvedere.lang.select.query_frame import Frame, StatementContext
+from belvedere.lang.select.select_list import Clause, SelectItems, limit_parameter, limits, ordinal
 from belvedere.lang.select.subqueries import Inner, Totals, attach_all, attach_same, reads_outer
-from belvedere.lang.select.where import apply_where
-from belvedere.lang.select.windows import WindowFunctions
-from belvedere.lang.statements.query_tree import PLACE
-from belvedere.lang.types.scope import SubqueryValue
+from belvedere.lang.select.where_clause import apply_where
+from belvedere.lang.select.window_functions import WindowFunctions
+from belvedere.lang.types.typing_scope import SubqueryValue
 from belvedere.plan.expressions import column, columns_of, conjunction, conjuncts
-from belvedere.plan.keys import item_of
-from belvedere.plan.nodes import Distinct, Expr, Item, Node, Order, Project, TopK, Window
-from belvedere.plan.push import push_conditions
+from belvedere.plan.operators.nodes import Distinct, Expr, Item, Node, Order, Project, TopK, Window
+from belvedere.plan.rewrites.keys import item_of
+from belvedere.plan.rewrites.push_conditions import push_conditions
+from belvedere.syntax.query_tree import PLACE
 
 
 class SelectLowering:

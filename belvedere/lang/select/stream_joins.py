@@ -2,7 +2,7 @@
 
 In: the SELECT as it was written. Out: the same as a plain join with a condition on the two times, and with the rowtime of its rows: the
 later of the two, or where an outer join has no match the end of the row's window. A stream without a window meets rows of its own time and
-of the other's window alone (SQLstream, 'JOIN clause'). When rows come out is decided in `belvedere.lang.lower_stream`.
+of the other's window alone (SQLstream, 'JOIN clause'). When rows come out is decided in `belvedere.lang.statements.lower_stream`.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from typing import Any
 
 from sqlglot import exp
 
-from belvedere.lang.definitions import NamedRelation
-from belvedere.lang.select.frame import StatementContext
-from belvedere.plan.nodes import Expr
+from belvedere.lang.names.definitions import NamedRelation
+from belvedere.lang.select.query_frame import StatementContext
+from belvedere.plan.operators.nodes import Expr
 from belvedere.schema import ROWTIME
 
 SIDES = ("", "LEFT", "RIGHT", "FULL")

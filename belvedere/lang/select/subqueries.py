@@ -16,13 +16,13 @@ import pyarrow as pa
 from sqlglot import exp
 
 from belvedere.errors import BelvedereError
-from belvedere.functions.types import Typed
-from belvedere.lang.select.frame import Frame
-from belvedere.lang.select.scope import SourceColumn
-from belvedere.lang.types.scope import SubqueryValue
+from belvedere.functions.spark_types import Typed
+from belvedere.lang.names.scope import SourceColumn
+from belvedere.lang.select.query_frame import Frame
+from belvedere.lang.types.typing_scope import SubqueryValue
 from belvedere.plan.expressions import column, columns_of, conjunction, replace_columns
-from belvedere.plan.keys import item_of
-from belvedere.plan.nodes import Aggregate, Distinct, Expr, Filter, Item, Join, JoinKind, Node, Project
+from belvedere.plan.operators.nodes import Aggregate, Distinct, Expr, Filter, Item, Join, JoinKind, Node, Project
+from belvedere.plan.rewrites.keys import item_of
 from belvedere.schema import has_map
 
 

@@ -11,17 +11,17 @@ from dataclasses import replace
 import pyarrow as pa
 from sqlglot import exp
 
-from belvedere.functions import types as t
-from belvedere.functions.types import Typed
-from belvedere.lang.names import misfit
-from belvedere.lang.select.frame import Frame
-from belvedere.lang.select.resolve import Resolver
-from belvedere.lang.select.scope import FromItem, SourceColumn
+from belvedere.functions import spark_types as t
+from belvedere.functions.spark_types import Typed
+from belvedere.lang.names.resolve import Resolver
+from belvedere.lang.names.scope import FromItem, SourceColumn
+from belvedere.lang.select.query_frame import Frame
 from belvedere.lang.select.subqueries import over_domain
 from belvedere.plan.expressions import column, conjunction
-from belvedere.plan.keys import item_of
-from belvedere.plan.nodes import Expr, Filter, Item, JoinKind, Project, Unnest, Values
+from belvedere.plan.operators.nodes import Expr, Filter, Item, JoinKind, Project, Unnest, Values
+from belvedere.plan.rewrites.keys import item_of
 from belvedere.schema import Column
+from belvedere.syntax.wording import misfit
 
 
 def is_generator(item: exp.Expr) -> bool:

@@ -1,1 +1,1 @@
-"""A script's text as statements, and back: cut, parsed with places, checked by its form, laid out and printed."""
+"""Statements -> catalog: one kind of statement, one module (`lower_*`). `lower` is the way in."""

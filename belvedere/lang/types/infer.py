@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from belvedere.functions.types import Typed
-from belvedere.lang.types import calls as type_functions
-from belvedere.lang.types import forms as type_forms
-from belvedere.lang.types import names as type_names
-from belvedere.lang.types import operators as type_operators
+from belvedere.functions.spark_types import Typed
+from belvedere.lang.types import call_types as type_functions
+from belvedere.lang.types import form_types as type_forms
+from belvedere.lang.types import leaf_types as type_names
+from belvedere.lang.types import operator_types as type_operators
 from belvedere.lang.types import rounding as type_rounding
-from belvedere.lang.types.constants import check_constants
-from belvedere.lang.types.described import check_options
-from belvedere.lang.types.scope import SubqueryValue, TypeRule, TypeScope
+from belvedere.lang.types.constant_checks import check_constants
+from belvedere.lang.types.types_in_texts import check_options
+from belvedere.lang.types.typing_scope import SubqueryValue, TypeRule, TypeScope
 
 RULES: dict[type[exp.Expr], TypeRule] = {
     SubqueryValue: lambda scope, e: e.args["typed"],

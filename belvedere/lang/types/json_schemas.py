@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from belvedere.functions import types as t
+from belvedere.functions import spark_types as t
 
 
 def schema_of(text: str) -> pa.DataType | None:

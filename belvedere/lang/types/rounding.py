@@ -7,10 +7,10 @@ from typing import Any
 import pyarrow as pa
 from sqlglot import exp
 
-from belvedere.functions import types as t
+from belvedere.functions import spark_types as t
+from belvedere.functions.spark_types import Typed
 from belvedere.functions.type_rules import whole
-from belvedere.functions.types import Typed
-from belvedere.lang.types.scope import TypeRule, TypeScope
+from belvedere.lang.types.typing_scope import TypeRule, TypeScope
 
 
 def _round(scope: TypeScope, expr: Any) -> Typed:

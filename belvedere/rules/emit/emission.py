@@ -12,12 +12,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from belvedere.catalog import Catalog
+from belvedere.catalog.catalog import Catalog
 from belvedere.plan.bounds import Known, bounds_of, event_time_columns, grouping_columns
 from belvedere.plan.monotone import NEVER
-from belvedere.plan.nodes import Node, Scan
-from belvedere.plan.rewrite import inline
-from belvedere.plan.time_nodes import Emit, InOrder
+from belvedere.plan.operators.nodes import Node, Scan
+from belvedere.plan.operators.time_nodes import Emit, InOrder
+from belvedere.plan.rewrites.rewrite import inline
 from belvedere.rules.builder import Builder
 from belvedere.schema import Column, Schema
 from belvedere.time.event_time import Clocks, bounds_by_input

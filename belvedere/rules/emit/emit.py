@@ -14,21 +14,20 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from belvedere.engine.ordered import stream
+from belvedere.engine.change.table_changes import delta_schema
 from belvedere.engine.relation import Relation, Slot
-from belvedere.engine.rows import WEIGHT_FIELD, Rows, combined
+from belvedere.engine.rows.epoch_rows import WEIGHT_FIELD, Rows, combined
+from belvedere.engine.rows.ordered_rows import stream
+from belvedere.engine.sql.stage_sql import ROWS, Texts
 from belvedere.engine.stage import BoundsNow, Stage
-from belvedere.engine.tables import delta_schema
-from belvedere.engine.texts import ROWS, Texts
 from belvedere.engine.work import Work
-from belvedere.instants import microseconds
 from belvedere.plan.bounds import Bounds
 from belvedere.plan.expressions import column
-from belvedere.plan.keys import carry_keys
 from belvedere.plan.monotone import NEVER
-from belvedere.plan.nodes import Scan, Union
-from belvedere.plan.text import plan_text
-from belvedere.plan.time_nodes import PTIME, SEQUENCE, UNDO, VERSION, Emit
+from belvedere.plan.operators.nodes import Scan, Union
+from belvedere.plan.operators.time_nodes import PTIME, SEQUENCE, UNDO, VERSION, Emit
+from belvedere.plan.plan_text import plan_text
+from belvedere.plan.rewrites.keys import carry_keys
 from belvedere.rules.emit.emission import (
     COMPLETE,
     DUE,
@@ -40,12 +39,13 @@ from belvedere.rules.emit.emission import (
     emission_of,
     explain_emission,
 )
-from belvedere.rules.emit.parts import EmitPart, emit_parts
-from belvedere.rules.emit.rows import AT, GROUP, before_epoch, emission_order, net_change, timed
+from belvedere.rules.emit.emit_rows import AT, GROUP, before_epoch, emission_order, net_change, timed
+from belvedere.rules.emit.group_parts import EmitPart, emit_parts
 from belvedere.rules.events import next_numbers
 from belvedere.rules.rule import Maintain, Rule, Site
 from belvedere.schema import KEY, TIMESTAMP, WEIGHT
 from belvedere.store.protocol import StoredTable
+from belvedere.values.instants import microseconds
 
 GROUPS = "$groups"
 """Suffix of the relation with a row per group: its next version, when it is due, whether it is complete."""

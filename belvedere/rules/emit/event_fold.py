@@ -12,11 +12,11 @@ from typing import Any
 import pyarrow as pa
 from sqlglot import exp
 
-from belvedere.catalog import ChangeKind
-from belvedere.engine.identity import key_text
-from belvedere.plan.keys import item_of
-from belvedere.plan.nodes import Item, Node, Project
-from belvedere.plan.time_nodes import Observed
+from belvedere.catalog.catalog import ChangeKind
+from belvedere.engine.sql.row_identity import key_text
+from belvedere.plan.operators.nodes import Item, Node, Project
+from belvedere.plan.operators.time_nodes import Observed
+from belvedere.plan.rewrites.keys import item_of
 from belvedere.rules.events import EVENT_TIME, OLD, OPERATION, SEQUENCE
 from belvedere.schema import KEY
 

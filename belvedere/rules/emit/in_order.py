@@ -15,19 +15,19 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from belvedere.engine.ordered import changes_by_key, in_order, stream
 from belvedere.engine.relation import Relation, Slot, name_in_script
-from belvedere.engine.rows import Rows, combined, conform
+from belvedere.engine.rows.epoch_rows import Rows, combined, conform
+from belvedere.engine.rows.ordered_rows import changes_by_key, in_order, stream
+from belvedere.engine.sql.stage_sql import ROWS, Texts
 from belvedere.engine.stage import Stage
-from belvedere.engine.texts import ROWS, Texts
 from belvedere.engine.work import Work
 from belvedere.errors import fail
-from belvedere.functions.types import quote
-from belvedere.plan.keys import carry_keys
+from belvedere.functions.spark_types import quote
 from belvedere.plan.monotone import NEVER
-from belvedere.plan.nodes import Scan
-from belvedere.plan.text import plan_text
-from belvedere.plan.time_nodes import SEQUENCE, InOrder
+from belvedere.plan.operators.nodes import Scan
+from belvedere.plan.operators.time_nodes import SEQUENCE, InOrder
+from belvedere.plan.plan_text import plan_text
+from belvedere.plan.rewrites.keys import carry_keys
 from belvedere.rules.clock import WAITING
 from belvedere.rules.emit.emission import Emission, emission_of, explain_emission
 from belvedere.rules.events import next_numbers

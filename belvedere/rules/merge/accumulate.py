@@ -17,7 +17,7 @@ import pyarrow as pa
 from sqlglot import exp, parse_one
 
 from belvedere.plan.expressions import column, replace_columns
-from belvedere.plan.nodes import Aggregate, Expr, Item
+from belvedere.plan.operators.nodes import Aggregate, Expr, Item
 from belvedere.schema import PACKED, Schema
 from belvedere.spark_sql.dialect import SparkSql
 

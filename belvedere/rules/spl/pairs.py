@@ -12,14 +12,14 @@ import numpy as np
 import pyarrow as pa
 from sqlglot import exp
 
-from belvedere.engine.rows import conform
+from belvedere.engine.rows.epoch_rows import conform
 from belvedere.kernels.search import Bools, Ints
 from belvedere.kernels.spl.join import Lives, Results, SideRows, lives, results
 from belvedere.plan.expressions import column, columns_of, conjunction, conjuncts
-from belvedere.plan.keys import item_of
-from belvedere.plan.nodes import Expr, Join, JoinKind, Node, Project, Scan
-from belvedere.plan.spl_join import FIRED, FIRING, SplJoin
-from belvedere.rules.spl.rows import micros, steps_of, whole
+from belvedere.plan.operators.nodes import Expr, Join, JoinKind, Node, Project, Scan
+from belvedere.plan.operators.spl_join import FIRED, FIRING, SplJoin
+from belvedere.plan.rewrites.keys import item_of
+from belvedere.rules.spl.kernel_rows import micros, steps_of, whole
 from belvedere.schema import TIMESTAMP, Column, Schema
 
 SIDES = ("left", "right")

@@ -10,10 +10,10 @@ import pyarrow as pa
 from sqlglot import exp
 
 from belvedere.plan.expressions import column, row_number
-from belvedere.plan.keys import item_of
-from belvedere.plan.nodes import Item, Node, Project, Scan, Window
-from belvedere.plan.spl_aggregate import SplAggregate
-from belvedere.rules.spl.rows import Numbers, whole
+from belvedere.plan.operators.nodes import Item, Node, Project, Scan, Window
+from belvedere.plan.operators.spl_aggregate import SplAggregate
+from belvedere.plan.rewrites.keys import item_of
+from belvedere.rules.spl.kernel_rows import Numbers, whole
 
 RANKED = "ranked"
 """The scan by which the plan of `ranks_plan` reads rows."""

@@ -1,1 +1,1 @@
-"""Queries with WINDOW BY on Spark: `windows` finds the windows of one operator, `run` answers a query."""
+"""Queries with WINDOW BY on Spark: `windows` finds the windows of one operator, `windows_query` answers a query."""

@@ -13,9 +13,9 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from belvedere.kernels.windows import block_windows
-from belvedere.plan.window_specs import KernelSpec
+from belvedere.plan.operators.window_specs import KernelSpec
 from belvedere.spark.window_by.cuts import Cuts, in_order_of_blocks
-from belvedere.spark.window_by.giant import Lead
+from belvedere.spark.window_by.long_partitions import Lead
 from belvedere.spark.window_by.worker_python import in_python
 
 OUTPUT_ROWS = 200_000

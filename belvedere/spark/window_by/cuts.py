@@ -20,9 +20,18 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from belvedere.kernels.margins import Margin, begin_of
-from belvedere.plan.window_by import PredicateWindow
-from belvedere.spark.window_by.frames import arrow_schema, sort_columns
-from belvedere.spark.window_by.giant import BLOCK_ROWS, Giant, Lead, can_read_again, find_giant, is_in, lead_of, may_be_long
+from belvedere.plan.operators.predicate_window import PredicateWindow
+from belvedere.spark.window_by.frame_types import arrow_schema, sort_columns
+from belvedere.spark.window_by.long_partitions import (
+    BLOCK_ROWS,
+    Giant,
+    Lead,
+    can_read_again,
+    find_giant,
+    is_in,
+    lead_of,
+    may_be_long,
+)
 
 NEAR = 4
 """A margin has so many sampled rows behind its cut at first, and grows by `GROWTH` while it is not enough."""

@@ -13,15 +13,15 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from belvedere.functions.types import quote
-from belvedere.kernels.rows import group_begins
+from belvedere.functions.spark_types import quote
+from belvedere.kernels.sorted_rows import group_begins
 from belvedere.kernels.windows import window_tables
-from belvedere.plan.window_by import PredicateWindow
-from belvedere.plan.window_specs import KernelSpec
+from belvedere.plan.operators.predicate_window import PredicateWindow
+from belvedere.plan.operators.window_specs import KernelSpec
 from belvedere.spark.window_by.blocks import windows_by_blocks
 from belvedere.spark.window_by.cuts import cut_giant
-from belvedere.spark.window_by.frames import sort_columns
-from belvedere.spark.window_by.giant import around, is_in
+from belvedere.spark.window_by.frame_types import sort_columns
+from belvedere.spark.window_by.long_partitions import around, is_in
 from belvedere.spark.window_by.worker_python import in_python
 
 ROWS_AT_ONCE = 200_000

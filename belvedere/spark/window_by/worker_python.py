@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
 
 from belvedere.errors import fail
-from belvedere.spark.window_by.frames import spark_schema
+from belvedere.spark.window_by.frame_types import spark_schema
 
 ASK = "import sys, belvedere, numpy, pyarrow, pyspark, sqlglot; print(sys.version_info[:2])"
 SECONDS = 60

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from belvedere.errors import fail
 from belvedere.store.dialects.dialect import Dialect
 from belvedere.store.dialects.faults import without_password
-from belvedere.store.dialects.postgres import Postgres
-from belvedere.store.dialects.sqlite import Sqlite
+from belvedere.store.dialects.postgres.postgres import Postgres
+from belvedere.store.dialects.sqlite.sqlite import Sqlite
 
 DIALECTS: Mapping[str, Dialect] = {d.name: d for d in (Sqlite(), Postgres())}
 

@@ -15,7 +15,7 @@ conversions both ways. Equality of stored values is equality of their flat array
 | date | INTEGER, days since 1970 | date |
 | timestamp in microseconds | INTEGER, microseconds since 1970 UTC | timestamptz; without a zone timestamp |
 | other timestamps, times, lengths of time | INTEGER in the type's unit | bigint |
-| list, struct, map, calendar interval | TEXT, `nested` | text |
+| list, struct, map, calendar interval | TEXT, `nested_json` | text |
 | values packed in a group's state | BLOB, eight bytes each | bytea |
 | null | INTEGER, always NULL | bigint |
 
@@ -34,7 +34,7 @@ import pyarrow.compute as pc
 
 from belvedere.errors import fail
 from belvedere.schema import PACKED
-from belvedere.store.dialects.nested import from_json, is_bytes, is_list, to_json
+from belvedere.store.dialects.nested_json import from_json, is_bytes, is_list, to_json
 
 if TYPE_CHECKING:
     from belvedere.store.dialects.dialect import Dialect

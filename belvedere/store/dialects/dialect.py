@@ -25,7 +25,7 @@ from belvedere.store.dialects.faults import FaultRule, fault
 from belvedere.store.dialects.session import Session
 from belvedere.store.protocol import AnsweringReader, Reader
 from belvedere.store.read.query import Operator, Role, Sort
-from belvedere.store.read.sets import Sets
+from belvedere.store.read.shared_sets import Sets
 
 types = pa.types
 
@@ -142,7 +142,7 @@ class Dialect(ABC):
         return f"CASE WHEN {number}<0 THEN '-P' ELSE 'P' END||abs({number}/12)||'Y'||abs({number}%12)||'M'"
 
     def _interval(self, micros: str) -> str:
-        """Microseconds as `belvedere.intervals.iso_text` writes them: both databases divide towards zero."""
+        """Microseconds as `belvedere.values.intervals.iso_text` writes them: both databases divide towards zero."""
         sign = f"CASE WHEN {micros}<0 THEN '-P' ELSE 'P' END"
         parts = [f"abs({micros}/{unit}{f'%{most}' if most else ''})" for unit, most in _PARTS]
         rest = f"CASE WHEN {micros}%1000000=0 THEN '' ELSE '.'||{self.six_digits(f'abs({micros}%1000000)')} END"

@@ -1,6 +1,6 @@
 """Members of the objects that columns hold, as the values that columns of their types would have.
 
-In: the SQL of a column with nested JSON (`belvedere.store.dialects.nested`), a member's name and type. Out: SQL of the value in its
+In: the SQL of a column with nested JSON (`belvedere.store.dialects.nested_json`), a member's name and type. Out: SQL of the value in its
 stored form, or None where a database cannot say it: values within others, intervals, bytes, and in SQLite decimals of many digits.
 """
 
@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from belvedere.store.dialects.codec import is_text
 from belvedere.store.dialects.dialect import literal
-from belvedere.store.dialects.sqlite_decimals import DIGITS_OF_INTEGERS
+from belvedere.store.dialects.sqlite.sqlite_decimals import DIGITS_OF_INTEGERS
 
 types = pa.types
 Say = Callable[[str], str]

@@ -18,7 +18,7 @@ from belvedere.store.dialects.faults import is_transient
 from belvedere.store.layout import Layout
 from belvedere.store.protocol import EpochRow, StoredTable, Take
 from belvedere.store.read.as_of import AsOf
-from belvedere.store.read.sets import KeptSet
+from belvedere.store.read.shared_sets import KeptSet
 from belvedere.store.system import DOCUMENT, LAST_EPOCH
 
 if TYPE_CHECKING:

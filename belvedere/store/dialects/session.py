@@ -18,7 +18,7 @@ from belvedere.store.protocol import Reader
 
 if TYPE_CHECKING:
     from belvedere.store.dialects.dialect import Dialect
-    from belvedere.store.shown import Grant, Place
+    from belvedere.store.public_views import Grant, Place
 
 Row = tuple[Any, ...]
 Flat = Iterator[pa.RecordBatch]

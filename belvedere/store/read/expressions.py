@@ -12,15 +12,15 @@ from datetime import date
 import pyarrow as pa
 from sqlglot import exp
 
-from belvedere.functions.table import function_of
-from belvedere.functions.types import DAY_INTERVAL
+from belvedere.functions.function_table import function_of
+from belvedere.functions.spark_types import DAY_INTERVAL
 from belvedere.plan.monotone import interval_length
-from belvedere.plan.nodes import Expr
+from belvedere.plan.operators.nodes import Expr
 from belvedere.schema import TIMESTAMP
 from belvedere.store.dialects.dialect import MEAN_DIGITS, literal
 from belvedere.store.read.query import BoundValue, Operator, Role
-from belvedere.store.read.typed import NameBindings, TypedSql, alike, refused, timestamp_literal
-from belvedere.store.read.values import converter
+from belvedere.store.read.stored_values import converter
+from belvedere.store.read.typed_sql import NameBindings, TypedSql, alike, refused, timestamp_literal
 
 types = pa.types
 

@@ -12,13 +12,13 @@ from typing import Any
 import pyarrow as pa
 
 from belvedere.errors import BelvedereError, fail
-from belvedere.instants import instant, microseconds
 from belvedere.schema import HISTORY
 from belvedere.store.definitions import table_from_text
 from belvedere.store.identifiers import SYSTEM
 from belvedere.store.protocol import EpochRow, Reader, StoredTable
 from belvedere.store.read.as_of import AsOf
 from belvedere.store.system import TABLE
+from belvedere.values.instants import instant, microseconds
 
 BEGAN, BEGAN_TIME = " began", " began at"
 """Behind a history's name in the epoch row's `sequences`: the first epoch that it can tell, and that epoch's clock."""

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from belvedere.store.dialects.dialect import Dialect
 from belvedere.store.read.query import BoundValue, Role
-from belvedere.store.read.values import Convert, converter
+from belvedere.store.read.stored_values import Convert, converter
 
 _MARKER = re.compile("\0(\\d+)\0")
 

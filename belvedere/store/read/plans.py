@@ -13,11 +13,11 @@ from typing import Any
 import pyarrow as pa
 from sqlglot import exp
 
-from belvedere.catalog import QueryTemplate
+from belvedere.catalog.catalog import QueryTemplate
 from belvedere.errors import BelvedereError, fail
 from belvedere.plan.expressions import conjuncts
 from belvedere.plan.facts import equalities
-from belvedere.plan.nodes import (
+from belvedere.plan.operators.nodes import (
     Aggregate,
     Distinct,
     Expr,
@@ -35,7 +35,7 @@ from belvedere.plan.nodes import (
     Unnest,
     Values,
 )
-from belvedere.plan.recursion import Recursion
+from belvedere.plan.operators.recursion import Recursion
 from belvedere.plan.ties import tie_order
 from belvedere.schema import Schema
 from belvedere.spark_sql.dialect import SparkSql
@@ -45,8 +45,8 @@ from belvedere.store.dialects.dialect import Dialect, Pair
 from belvedere.store.identifiers import SYSTEM, identifier, quoted
 from belvedere.store.read.expressions import print_expression
 from belvedere.store.read.query import BoundValue, Role, Sort
-from belvedere.store.read.sets import Sets
-from belvedere.store.read.typed import CLOCK, NameBindings, TypedSql
+from belvedere.store.read.shared_sets import Sets
+from belvedere.store.read.typed_sql import CLOCK, NameBindings, TypedSql
 
 ROW = quoted(f"{SYSTEM}row")
 """The number of a row in its partition: no stored column has this name."""

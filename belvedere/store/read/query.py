@@ -13,8 +13,8 @@ from enum import StrEnum
 
 import pyarrow as pa
 
-from belvedere.catalog import Relationship, RowCondition
-from belvedere.plan.nodes import Expr, Node, Order
+from belvedere.catalog.catalog import Relationship, RowCondition
+from belvedere.plan.operators.nodes import Expr, Node, Order
 from belvedere.schema import Schema
 
 LIMIT_DEFAULT = 100
@@ -220,8 +220,8 @@ Field = ColumnField | MemberField | ConstantField | Nested | AggregateField | Ob
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """How a nested query's rows belong to a row of the outer one (a relationship, see `belvedere.catalog.Relationship`), or without `pairs`
-    which rows a query template chooses.
+    """How a nested query's rows belong to a row of the outer one (a relationship, see `belvedere.catalog.catalog.Relationship`), or without
+    `pairs` which rows a query template chooses.
 
     `pairs` are (column of the outer row, own column). `residual` and `order` name columns as `_.name` (outer row) and
     `target.name` or bare (own). `limit` bounds the related rows per outer row, in `order`, before anything else applies.

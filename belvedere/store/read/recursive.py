@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from belvedere.errors import BelvedereError, fail
-from belvedere.plan.nodes import Distinct, Expr, Filter, Join, JoinKind, Node, Project, Scan, Union
-from belvedere.plan.recursion import LAST, ROWS, Recursion, side_name
-from belvedere.plan.rewrite import replace_scans
+from belvedere.plan.operators.nodes import Distinct, Expr, Filter, Join, JoinKind, Node, Project, Scan, Union
+from belvedere.plan.operators.recursion import LAST, ROWS, Recursion, side_name
+from belvedere.plan.rewrites.rewrite import replace_scans
 from belvedere.schema import Column, Schema
 from belvedere.store.dialects.codec import form
 from belvedere.store.identifiers import SYSTEM, identifier, quoted

@@ -13,7 +13,7 @@ from itertools import count
 import pyarrow as pa
 from sqlglot import exp
 
-from belvedere.plan.nodes import Expr
+from belvedere.plan.operators.nodes import Expr
 from belvedere.schema import HISTORY, KEY
 from belvedere.store.dialects.dialect import joined
 from belvedere.store.identifiers import identifier, quoted
@@ -40,7 +40,7 @@ from belvedere.store.read.query import (
     StoreQuery,
     total_order,
 )
-from belvedere.store.read.typed import NameBindings, TypedSql
+from belvedere.store.read.typed_sql import NameBindings, TypedSql
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from sqlglot import exp
 from belvedere.schema import Schema
 from belvedere.store.dialects import DIALECTS
 from belvedere.store.dialects.dialect import concatenation, literal
-from belvedere.store.read.failing import expressions_in, may_fail
+from belvedere.store.read.fallible_expressions import expressions_in, may_fail
 from belvedere.store.read.groups import groups_source
 from belvedere.store.read.pages import page_text
 from belvedere.store.read.parameters import ParameterizedSql

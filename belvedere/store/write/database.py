@@ -12,14 +12,13 @@ from threading import RLock
 from uuid import uuid4
 
 from belvedere.errors import fail
-from belvedere.instants import instant, microseconds
 from belvedere.store.definitions import epoch_from_values, epoch_to_values
 from belvedere.store.dialects.session import Session
 from belvedere.store.identity import IDENTITY, new_identity
 from belvedere.store.layout import Layout
 from belvedere.store.migrations import Migration, pending, refuse_other_format
 from belvedere.store.protocol import CHUNK_BYTES, EpochRow, Lease, Reader, StoredTable, Transaction
-from belvedere.store.shown import ShownView
+from belvedere.store.public_views import ShownView
 from belvedere.store.system import (
     DOCUMENT,
     EPOCH,
@@ -36,6 +35,7 @@ from belvedere.store.write.replacement import Replacement
 from belvedere.store.write.tables import Tables
 from belvedere.store.write.transaction import EpochTransaction
 from belvedere.store.write.views import Views
+from belvedere.values.instants import instant, microseconds
 
 EPOCHS_KEPT = 1000
 """Epoch rows that stay for people to look at; only the last one matters."""

@@ -13,14 +13,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from belvedere.errors import fail
-from belvedere.pieces import in_pieces
 from belvedere.schema import KEY, WEIGHT
 from belvedere.store.dialects.codec import scalar
 from belvedere.store.dialects.session import Session
 from belvedere.store.identifiers import identifier
 from belvedere.store.layout import Layout, flat_batches
 from belvedere.store.protocol import CHUNK_BYTES, EpochRow, StoredTable
-from belvedere.store.write.apart import Put, copying, marks_of
+from belvedere.store.write.rows_by_tasks import Put, copying, marks_of
+from belvedere.values.pieces import in_pieces
 
 Rows = TypeVar("Rows", pa.RecordBatch, pa.Table)
 

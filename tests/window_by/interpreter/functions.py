@@ -1,6 +1,7 @@
 """What the functions of a SQL++ query do, on Python values.
 
-In: evaluated arguments. Out: the value. Names, numbers of arguments and types are in `belvedere.functions.table` (a test checks it).
+In: evaluated arguments. Out: the value. Names, numbers of arguments and types are in `belvedere.functions.function_table` (a test checks
+it).
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from belvedere.functions.window_by import duration_micros
+from belvedere.functions.sqlpp_functions import duration_micros
 from belvedere.kernels import ranges
 from belvedere.kernels.aggregates import moment
 from belvedere.kernels.search import Bools, Ints

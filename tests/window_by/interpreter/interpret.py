@@ -15,15 +15,11 @@ from typing import Any
 
 from sqlglot import exp
 
-from belvedere.functions.arrays import GROUP_AGGREGATES
+from belvedere.functions.array_aggregates import GROUP_AGGREGATES
 from belvedere.functions.calendar import UNITS
-from belvedere.functions.table import canonical
-from belvedere.lang.window_by.classes import ARITHMETIC, OPERATORS
-from belvedere.lang.window_by.tree import (
-    Expr,
-    Missing,
-    QueryExpression,
-)
+from belvedere.functions.function_table import canonical
+from belvedere.sqlpp.query_tree import Expr, Missing, QueryExpression
+from belvedere.sqlpp.windows.classes import ARITHMETIC, OPERATORS
 from tests.window_by.interpreter import paths
 from tests.window_by.interpreter import values as v
 from tests.window_by.interpreter.casts import cast

@@ -9,17 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from belvedere.lang.window_by.tree import (
-    Block,
-    FromTerm,
-    Let,
-    OrderKey,
-    Query,
-    QueryExpression,
-    Select,
-    SourceKind,
-    WindowBy,
-)
+from belvedere.sqlpp.query_tree import Block, FromTerm, Let, OrderKey, Query, QueryExpression, Select, SourceKind, WindowBy
 from tests.window_by.interpreter import values as v
 from tests.window_by.interpreter.interpret import COMPILERS, GROUP, Environment, Evaluate, compile_expression
 from tests.window_by.interpreter.scan import ScanBounds, find_windows, window_variables

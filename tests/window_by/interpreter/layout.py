@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from belvedere.functions.window_by import DURATION
+from belvedere.functions.sqlpp_functions import DURATION
 from tests.window_by.interpreter.values import EXACT, MISSING, instant, whole
 
 

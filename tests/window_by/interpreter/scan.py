@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from belvedere.lang.window_by.tree import Boundary, WindowBy
+from belvedere.sqlpp.query_tree import Boundary, WindowBy
 from tests.window_by.interpreter.values import MISSING
 
 Conditions = Mapping[str, Callable[[Mapping[str, Any]], Any]]

@@ -1,6 +1,6 @@
 """Formats of messages: one module is one format, found by its name.
 
-In: the values of messages, the columns that they hold. Out: `Decoded`. What a format is, is said in `decoded`.
+In: the values of messages, the columns that they hold. Out: `Decoded`. What a format is, is said in `decoded_rows`.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import cast
 
-from belvedere.connectors.kafka.formats.decoded import Format
+from belvedere.connectors.kafka.formats.decoded_rows import Format
 
 
 def format_named(name: str) -> Format:

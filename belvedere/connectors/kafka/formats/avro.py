@@ -15,8 +15,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from belvedere.connectors.kafka.formats.decoded import COLUMN, Decoded, Sample
-from belvedere.connectors.kafka.formats.fitting import Refusal, rows_of
+from belvedere.connectors.kafka.formats.decoded_rows import COLUMN, Decoded, Sample
+from belvedere.connectors.kafka.formats.payload_values import Refusal, rows_of
 from belvedere.connectors.kafka.formats.registry import NOT_FRAMED, PREFIX, asked, newest_known, number_of, of_message
 from belvedere.errors import fail
 from belvedere.schema import TIMESTAMP, Column

@@ -15,7 +15,7 @@ from typing import Any
 
 from belvedere.connectors.kafka.formats.registry import PREFIX, asked
 from belvedere.errors import fail
-from belvedere.lang.names import did_you_mean
+from belvedere.syntax.wording import did_you_mean
 
 GOOGLE = "google/protobuf/"
 

@@ -1,7 +1,7 @@
 """JSON objects. Most are read by Arrow, many at once; one that Arrow does not take is left to Spark's reader, which reads files too.
 
-So the rows are those that files with the same lines give (`belvedere.decode.objects`). Types that Arrow's reader has not send all messages
-the slow way.
+So the rows are those that files with the same lines give (`belvedere.decode.json_objects`). Types that Arrow's reader has not send all
+messages the slow way.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from belvedere.connectors.kafka.formats.decoded import Decoded, Sample
-from belvedere.decode.fitting import placed, row_schema
-from belvedere.decode.objects import is_readable, rows_of_texts
+from belvedere.connectors.kafka.formats.decoded_rows import Decoded, Sample
+from belvedere.decode.json_objects import is_readable, rows_of_texts
+from belvedere.decode.row_values import placed, row_schema
 from belvedere.errors import fail
 from belvedere.lang.types.samples import arrow_type, kind_of_value, merge
 from belvedere.schema import Column

@@ -15,9 +15,9 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
-from belvedere.connectors.kafka.formats.decoded import Decoded, Sample
+from belvedere.connectors.kafka.formats.decoded_rows import Decoded, Sample
 from belvedere.connectors.kafka.formats.descriptors import Schema, library, of_file, of_registry, unframed
-from belvedere.connectors.kafka.formats.fitting import Refusal, rows_of
+from belvedere.connectors.kafka.formats.payload_values import Refusal, rows_of
 from belvedere.connectors.kafka.formats.registry import NOT_FRAMED, newest_known, number_of, of_message
 from belvedere.errors import fail
 from belvedere.schema import TIMESTAMP, Column

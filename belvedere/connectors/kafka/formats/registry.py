@@ -14,8 +14,8 @@ from urllib.error import HTTPError
 from urllib.parse import urlsplit, urlunsplit
 from urllib.request import Request, urlopen
 
-from belvedere.connectors.away import AwayError, is_away
-from belvedere.connectors.kafka.formats.fitting import Refusal
+from belvedere.connectors.kafka.formats.payload_values import Refusal
+from belvedere.connectors.outage_backoff import AwayError, is_away
 from belvedere.errors import BelvedereError, fail
 
 PREFIX = 5

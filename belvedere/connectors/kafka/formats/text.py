@@ -7,10 +7,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from belvedere.connectors.kafka.formats.decoded import COLUMN, Decoded, Sample
-from belvedere.decode.fitting import row_schema
+from belvedere.connectors.kafka.formats.decoded_rows import COLUMN, Decoded, Sample
+from belvedere.decode.row_values import row_schema
 from belvedere.errors import fail
-from belvedere.functions.types import type_text
+from belvedere.functions.spark_types import type_text
 from belvedere.schema import Column
 
 

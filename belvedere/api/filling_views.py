@@ -1,0 +1,46 @@
+"""Views that are not there yet: those that are being filled, and those that the next epoch makes.
+
+In: what the store says of itself. Out: a sentence for who asks for a view that is being filled, and whether an epoch
+brings what is missing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+
+from belvedere.api.quarantined_answers import relations_of
+from belvedere.catalog.catalog import Catalog
+from belvedere.errors import BelvedereError
+from belvedere.pipeline.refill import DOCUMENT
+from belvedere.store.definitions import table_from_text
+from belvedere.store.protocol import AnsweringReader
+from belvedere.store.read.query import Read, queries_in
+from belvedere.store.system import TABLE
+
+
+def filling_text(catalog: Catalog, reader: AnsweringReader) -> str | None:
+    """What is being filled of a catalog, and how far it is; None where nothing is, or the store does not say it now."""
+    found = None
+    with contextlib.suppress(BelvedereError):
+        found = reader.document(DOCUMENT)
+    if not found:
+        return None
+    known = json.loads(found)
+    shown = {catalog.name_of(i) for i in catalog.public}
+    names = [n for n in known["views"] if n in shown]
+    if not names:
+        return None
+    verb = "is" if len(names) == 1 else "are"
+    return f"{', '.join(names)} {verb} being filled: {known['read']:,} of {known['rows']:,} rows were read again"
+
+
+def is_awaited(read: Read, catalog: Catalog, reader: AnsweringReader) -> bool:
+    """Whether the store lacks a relation or a column of a read that the script defines: the next epoch makes it."""
+    try:
+        found = [table_from_text(definition) for (definition,) in reader.execute(f"SELECT definition FROM {TABLE}")]
+    except BelvedereError:
+        return True  # there is no epoch yet, or the store is away
+    stored = {t.name: set(t.schema.names) for t in found}
+    relations = {r for query in queries_in(read.fields) for r in relations_of(query)} & catalog.public
+    return any(r not in stored or not set(catalog.schema_of(r).names) <= stored[r] for r in relations)

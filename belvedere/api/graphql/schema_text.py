@@ -1,0 +1,33 @@
+"""The GraphQL schema of a script as text, for generators of clients, checks of queries, and plugins of editors.
+
+In: a catalog, the project, a role. Out: SDL, as a server of the script answers to introspection. Reads no store.
+"""
+
+from __future__ import annotations
+
+import json
+
+from graphql import print_schema
+
+from belvedere.api.graphql.type_policies import type_policies
+from belvedere.api.graphql.types import schema_of
+from belvedere.api.limits import limits_of
+from belvedere.api.reads.entities import Model, model_of
+from belvedere.api.reads.role_catalog import seen_catalog
+from belvedere.catalog.catalog import Catalog
+from belvedere.project.settings import ProjectSettings
+
+
+def printed_schema(catalog: Catalog, project: ProjectSettings, role: str | None = None) -> str:
+    """The schema, or what a role sees of it. Raises KeyError for a role that the project does not have."""
+    return print_schema(schema_of(_model(catalog, role), limits_of(project.api)))
+
+
+def printed_policies(catalog: Catalog, project: ProjectSettings, role: str | None = None) -> str:
+    """What identifies the objects of each type, as JSON. Raises KeyError as `printed_schema`."""
+    model = _model(catalog, role)
+    return json.dumps(type_policies(model, schema_of(model, limits_of(project.api))), indent=2)
+
+
+def _model(catalog: Catalog, role: str | None) -> Model:
+    return model_of(catalog if role is None else seen_catalog(catalog, catalog.grants[role]))

@@ -1,0 +1,109 @@
+"""A GraphQL request out of an HTTP one (GraphQL over HTTP, draft of 2025).
+
+In: a scope, its headers, a body. Out: the operation's text, variables and name; raises `RequestError`. It answers nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import parse_qs
+
+from starlette.types import Receive, Scope
+
+from belvedere.api.failures import BAD_REQUEST, NOT_ALLOWED, NOT_READY, RequestError
+from belvedere.api.http.pushes import check_encoding, read_body
+from belvedere.values.json_numbers import loads
+
+JSON = "application/json"
+GRAPHQL = "application/graphql-response+json"
+NO_PERSISTED = "PersistedQueryNotSupported"
+"""The message on which clients of Apollo's automatic persisted queries send texts instead of hashes."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A GraphQL request as it came."""
+
+    text: str
+    variables: dict[str, Any]
+    name: str | None
+    whole: bool = False
+    """Whether a subscription answers columns that hold objects as they are stored, under their members' own names."""
+    longs: bool | None = None
+    """Whether whole numbers of 64 bits are texts; None: as the project says."""
+
+
+async def asked_of(scope: Scope, headers: Mapping[bytes, bytes], receive: Receive, most_bytes: int) -> Asked:
+    """What a GET or POST asks for."""
+    if scope["method"] == "GET":
+        return _from_query_string(scope["query_string"])
+    if scope["method"] != "POST":
+        message, allow = f"/graphql does not take {scope['method']}", {"allow": "GET, POST, OPTIONS"}
+        raise RequestError(BAD_REQUEST, message, "use POST or GET", status=405, headers=allow)
+    check_encoding(headers)
+    kind = headers.get(b"content-type", b"").decode("latin-1").split(";")[0].strip().lower()
+    if kind not in (JSON, GRAPHQL):
+        raise RequestError(BAD_REQUEST, "the body must be JSON", "send `Content-Type: application/json`", status=415)
+    return checked(_json(await read_body(receive, most_bytes)))
+
+
+def checked(asked: Any) -> Asked:
+    """The request that a JSON value is."""
+    if isinstance(asked, list):
+        raise RequestError(BAD_REQUEST, "several requests in one body are not answered", "ask for all in one `query`")
+    if isinstance(asked, dict) and asked.get("query") is None and _is_persisted(asked.get("extensions")):
+        raise RequestError(NOT_ALLOWED, NO_PERSISTED, "send the text as `query`")
+    if not isinstance(asked, dict) or not isinstance(asked.get("query"), str):
+        raise RequestError(BAD_REQUEST, "the body has no `query`", 'send `{"query": "{ ... }", "variables": {...}}`')
+    variables, name = asked.get("variables"), asked.get("operationName")
+    for member in ("variables", "extensions"):
+        if not isinstance(asked.get(member), dict | None):
+            raise RequestError(BAD_REQUEST, f"`{member}` is not an object")
+    if name is not None and not isinstance(name, str):
+        raise RequestError(BAD_REQUEST, "`operationName` is not a string")
+    return Asked(asked["query"], variables or {}, name)
+
+
+def media_of(headers: Mapping[bytes, bytes]) -> str:
+    """The media type of an answer."""
+    return GRAPHQL if GRAPHQL.encode() in headers.get(b"accept", b"") else JSON
+
+
+def status_of_error(error: RequestError, media: str) -> int:
+    """The older media type says 200 for what is well-formed HTTP; the newer one has a status for each failure."""
+    return 200 if media == JSON and error.code not in (BAD_REQUEST, NOT_READY) and error.status == 400 else error.status
+
+
+def errors_of(error: RequestError) -> bytes:
+    """An error as the body of an answer."""
+    return json.dumps({"errors": error.formatted()}).encode()
+
+
+def _from_query_string(text: bytes) -> Asked:
+    try:
+        fields = parse_qs(text.decode("ascii"), keep_blank_values=True, max_num_fields=20, errors="strict")
+    except ValueError:
+        raise RequestError(BAD_REQUEST, "the query string cannot be read") from None
+    asked: dict[str, Any] = {"query": fields["query"][0]} if "query" in fields else {}
+    if fields.get("operationName", [""])[0]:
+        asked["operationName"] = fields["operationName"][0]
+    for member in ("variables", "extensions"):
+        if fields.get(member, [""])[0]:
+            asked[member] = _json(fields[member][0])
+    if not asked.keys() & {"query", "extensions"}:
+        raise RequestError(BAD_REQUEST, "the query string has no `query`", "write `/graphql?query={...}`, or send a POST")
+    return checked(asked)
+
+
+def _is_persisted(extensions: Any) -> bool:
+    return isinstance(extensions, dict) and "persistedQuery" in extensions
+
+
+def _json(text: bytes | str) -> Any:
+    try:
+        return loads(text)
+    except (ValueError, RecursionError):
+        raise RequestError(BAD_REQUEST, "the body is not JSON", 'send `{"query": "{ ... }"}`') from None

@@ -1,0 +1,57 @@
+"""What an answer says of views in quarantine: that rows which it read are those of an earlier epoch.
+
+In: the epochs of answers. Out: of the relations that an answer has read those in quarantine, each with its last good epoch. The epoch's row
+is read once for each epoch that is met; why a view failed is told by `/status` alone, as it may show rows.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import quote
+
+from belvedere.catalog.catalog import Catalog
+from belvedere.engine.errors.failed_stages import DOCUMENT, earlier, failures_of, quarantined
+from belvedere.plan.operators.nodes import Scan
+from belvedere.store.dialects import DIALECTS
+from belvedere.store.read.query import Read, StoreQuery, queries_in
+from belvedere.store.system import EPOCH
+
+Held = Mapping[str, int | None]
+
+
+def held_sql(dialect: str) -> str:
+    """The row of one epoch, where something is in quarantine: most epochs have nothing to be parsed."""
+    return f"SELECT content FROM {EPOCH} WHERE epoch = {DIALECTS[dialect].marker(1)} AND content LIKE '%\"{DOCUMENT}\":%'"
+
+
+def held_in(rows: list[tuple[Any, ...]]) -> Held:
+    """The relations in quarantine, of the rows of `held_sql`."""
+    return quarantined(failures_of(json.loads(rows[0][0])["extra"])) if rows else {}
+
+
+def held_of(read: Read, held: Held, catalog: Catalog) -> dict[str, int | None]:
+    """Those that a read has read, by the names that people know: of what only a query template reads, the template's."""
+    found: dict[str, int | None] = {}
+    for query in queries_in(read.fields):
+        for relation in relations_of(query) & held.keys():
+            name = catalog.name_of(relation) if relation in catalog.public else query.template or "a query template"
+            found[name] = earlier(found.get(name, held[relation]), held[relation])
+    return found
+
+
+def relations_of(query: StoreQuery) -> set[str]:
+    """The relations that a query reads of itself."""
+    scans = set() if query.plan is None else {n.relation for n in query.plan.walk() if isinstance(n, Scan)}
+    return scans | {query.relation}
+
+
+def as_json(held: Mapping[str, int | None]) -> bytes:
+    """As `extensions` have it."""
+    return json.dumps([{"view": n, "epoch": e} for n, e in held.items()], ensure_ascii=False).encode()
+
+
+def as_header(held: Mapping[str, int | None]) -> str:
+    """As REST's header has it: `Best=12, Ratio=12`; names percent-encoded as in addresses, no epoch yet as `none`."""
+    return ", ".join(f"{quote(n)}={'none' if e is None else e}" for n, e in held.items())

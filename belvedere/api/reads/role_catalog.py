@@ -1,0 +1,57 @@
+"""A catalog as a role sees it.
+
+In: a catalog, a `Grant`. Out: a catalog without what the role may not see: no relation, column, relationship, template or input of it
+gets into the API's model, so nothing behind it can show them. Which rows are seen is part of each statement (`Read.guards`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from itertools import takewhile
+
+from belvedere.catalog.catalog import Catalog, Grant, Right, View
+from belvedere.schema import Schema
+
+
+def seen_catalog(catalog: Catalog, grant: Grant) -> Catalog:
+    """What a role sees of a catalog."""
+    relations = grant.relations if Right.READ in grant.rights else frozenset()
+    pushes = grant.pushes if Right.PUSH in grant.rights else frozenset()
+    hidden, public = grant.hidden, catalog.public & relations
+    inputs = {
+        i: replace(t, schema=_without(t.schema, hidden.get(i))) for i, t in catalog.inputs.items() if i in public | pushes
+    }
+    views = {i: _seen_view(v, public, hidden) for i, v in catalog.views.items() if i in public}
+    events = {i: replace(s, schema=_without(s.schema, hidden.get(i))) for i, s in catalog.subscriptions.items() if i in public}
+    links = (r for r in catalog.relationships if {r.owner, r.target} <= public and not r.reads_any(hidden))
+    return replace(
+        catalog,
+        inputs=inputs,
+        views=views,
+        subscriptions=events,
+        relationships=tuple(r for r in links if r.name not in hidden.get(r.owner, ())),
+        templates={n: t for n, t in catalog.templates.items() if n in grant.templates and relations},
+        exports=(),
+        public=public,
+        seen_by=replace(grant, relations=relations, pushes=pushes),
+        grants={},
+    )
+
+
+def _without(schema: Schema, columns: frozenset[str] | None) -> Schema:
+    """The schema with these columns hidden: plans know them, and nobody is shown them."""
+    if not columns:
+        return schema
+    return Schema(tuple(replace(c, hidden=c.hidden or c.name in columns) for c in schema), schema.key)
+
+
+def _seen_view(view: View, public: frozenset[str], hidden: Mapping[str, frozenset[str]]) -> View:
+    """A view without hidden columns; its order goes as far as nothing hidden decides, and it has no parent that is not seen."""
+    own = hidden.get(view.id, frozenset())
+    order = tuple(takewhile(lambda o: o.expr.name not in own, view.order))
+    parent = view.parent if view.parent in public else None
+    theirs = hidden.get(parent or "", frozenset())
+    if view.name.rpartition(".")[2] in theirs or any(o in own or t in theirs for o, t in view.parent_key):
+        parent = None
+    return replace(view, schema=_without(view.schema, own), order=order, parent=parent)

@@ -1,0 +1,70 @@
+"""What the callers of a role see: an API of its own over the catalog as it is for them.
+
+In: a catalog (`belvedere.api.reads.role_catalog`) with its API. Out: `Seen`, with what tells its answers from those to others.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from functools import cached_property
+
+from graphql import print_schema
+
+from belvedere.api.graphql.endpoint import Api
+from belvedere.api.graphql.mutations import Mutations
+from belvedere.api.graphql.operations import CLAIM_SOURCES, Prepared
+from belvedere.api.rest.openapi import openapi_of
+from belvedere.api.rest.reads import RestReads
+from belvedere.api.rest.requests import Requests
+from belvedere.catalog.catalog import Catalog
+
+
+@dataclass
+class Seen:
+    """What callers of a role see: the catalog, its API, and the inputs that they push to."""
+
+    catalog: Catalog
+    api: Api
+    mutations: Mutations
+    closed: bool
+    """Whether callers need a token."""
+    longs: bool = False
+    """Whether whole numbers of 64 bits are texts where a request does not say."""
+
+    @cached_property
+    def requests(self) -> Requests:
+        """What REST may be asked."""
+        return Requests(self.api.model, self.api.limits)
+
+    @cached_property
+    def reads(self) -> RestReads:
+        """The plans of REST."""
+        return RestReads(self.api.operations)
+
+    @cached_property
+    def schema_text(self) -> str:
+        """The schema in GraphQL's own language."""
+        return print_schema(self.api.schema) + "\n"
+
+    @cached_property
+    def openapi_text(self) -> bytes:
+        """The description of REST as OpenAPI has it."""
+        return json.dumps(openapi_of(self.api.model, self.api.limits, self.closed, self.longs), ensure_ascii=False).encode()
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Tells this API from others over the same epoch."""
+        role = "" if self.catalog.seen_by is None else self.catalog.seen_by.role
+        return hashlib.sha256(f"{role}\n{self.schema_text}".encode()).hexdigest()[:8]
+
+    def mark(self, prepared: Prepared) -> str:
+        """The fingerprint with what the caller's token says, as far as the answer depends on it."""
+        plan, values = prepared.plan, prepared.parameters
+        sources = (plan.draft.sources[number][0] for number, _ in plan.statement.converters)
+        print_ = f"{self.fingerprint}-t" if prepared.longs else self.fingerprint
+        said = [repr(v) for source, v in zip(sources, values, strict=True) if source in CLAIM_SOURCES]
+        if not said:
+            return print_
+        return f"{print_}-{hashlib.sha256(repr(said).encode()).hexdigest()[:16]}"

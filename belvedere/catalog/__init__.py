@@ -1,0 +1,1 @@
+"""What a script defines, resolved: the compiler's result."""

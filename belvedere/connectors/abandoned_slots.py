@@ -1,0 +1,32 @@
+"""Slots of a database that no import reads any more: the server keeps its log for them until they are dropped.
+
+In: a script's imports, the offsets of the store's last epoch. Out: sentences for people, with the statement that drops the slot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from belvedere.catalog.catalog import Catalog
+from belvedere.project.settings import ProjectSettings
+
+
+def left_slots(catalog: Catalog, project: ProjectSettings, offsets: Mapping[str, Any]) -> tuple[str, ...]:
+    """What people should know of slots that the last epoch has read and a start does not read any more."""
+    read = {i: o["slot"] for i, o in offsets.items() if isinstance(o, Mapping) and "slot" in o}
+    staying = {_slot_of(i, catalog, project) for i in catalog.inputs}
+    return tuple(
+        f'no import reads the slot "{slot}" any more, for which its server keeps all of its log: drop it there, '
+        f"SELECT pg_drop_replication_slot('{slot}')"
+        for slot in dict.fromkeys(read.values())
+        if slot not in staying
+    )
+
+
+def _slot_of(id_: str, catalog: Catalog, project: ProjectSettings) -> str | None:
+    table = catalog.inputs[id_]
+    source = None if table.source is None else project.source(table.source.source)
+    if source is None or source.connector != "postgres":
+        return None
+    return str(source.options.get("slot", "belvedere"))

@@ -1,0 +1,226 @@
+"""Files that change after they were read: lines that are appended are found, or told, and files that are replaced are told.
+
+In: the listing of a table's files, what the store has noted of them. Out: the parts of files that are to be read now, each from the end of
+what was read to the end of its last whole line; how many files have changed otherwise, and what people should know of it. A part is read as
+a file of its own, a scratch file that begins with the header of a CSV file.
+"""
+
+from __future__ import annotations
+
+import codecs
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from shutil import rmtree
+from typing import Any
+
+import numpy as np
+
+from belvedere.connectors.file_listing import Listing
+from belvedere.connectors.reading.formats import format_of, has_header
+from belvedere.connectors.reading.text_records import COMPRESSIONS
+from belvedere.connectors.run_records import RejectedRow, SourceFile, path_text
+from belvedere.engine.rows.scratch_rows import PREFIX
+from belvedere.process.temporary_folders import scratch_folder
+
+PART_BYTES = 256 << 20
+"""So much of a file is read in one epoch, so that a large file needs no large copy."""
+BLOCK = 1 << 20
+PAUSE, REST = 30.0, 1.0
+"""Seconds between two looks at files that were read; with `appends` the second is enough."""
+SHARE = 20
+"""A look takes at most one part in so many of the time."""
+GROWN, REPLACED = "grown", "replaced"
+"""In an offset: how many files have lines that are not read, and how many are others than those that were read."""
+
+
+@dataclass
+class Watch:
+    """The files of one table that were read, and what has become of them since."""
+
+    listing: Listing
+    options: Mapping[str, Any]
+    noted: Callable[[], Sequence[SourceFile]]
+    table: str
+    _ends: dict[str, SourceFile] | None = None
+    _changed: dict[str, str] = field(default_factory=dict)
+    _seen: dict[str, SourceFile] = field(default_factory=dict)
+    """Files as the last look has found them."""
+    _next: float = 0.0
+
+    def __post_init__(self) -> None:
+        self._next = 0.0 if self.appends else time.monotonic() + PAUSE
+
+    @property
+    def appends(self) -> bool:
+        """Whether lines that are appended are read."""
+        return bool(self.options.get("appends"))
+
+    def changed(self) -> dict[str, int]:
+        """How many files have changed since they were read, by how; only what there is."""
+        kinds = list(self._changed.values())
+        return {k: kinds.count(k) for k in (GROWN, REPLACED) if k in kinds}
+
+    def first_parts(self, files: Iterable[SourceFile]) -> list[SourceFile]:
+        """New files up to their last whole line; others as they are."""
+        found = []
+        for file in files:
+            if not self.appends or not _has_lines(file, self.options):
+                found.append(file)
+            elif end := whole_end(file.path, 0, file.length, self._is_csv(file)):
+                found.append(replace(file, length=end))
+        return found
+
+    def look(self, at_once: bool) -> tuple[list[SourceFile], list[str]]:
+        """The new parts of files that were read, and what people should know of the others, each once."""
+        now = time.monotonic()
+        if now < self._next and not at_once:
+            return [], []
+        if self._ends is None:
+            self._ends = {f.name: f for f in self.noted()}
+        parts, told = list[SourceFile](), list[str]()
+        for file in self.listing.known_files():
+            before = self._ends.get(file.name)
+            if before is None:
+                continue
+            if (before.length, before.modified) == (file.length, file.modified):
+                self._seen[file.name] = file
+                continue
+            if self.appends and _has_lines(file, self.options) and file.length >= before.length:
+                if part := self._part(file, before):
+                    parts.append(part)
+                continue
+            told += self._told(file, before)
+        took = time.monotonic() - now
+        self._next = now + took + max(REST if self.appends else PAUSE, SHARE * took)
+        return parts, told
+
+    def committed(self, files: Iterable[SourceFile]) -> None:
+        """The store has noted these."""
+        if self._ends is not None:
+            self._ends |= {f.name: f for f in files}
+        self._next = 0.0 if self.appends else self._next
+
+    def _part(self, file: SourceFile, before: SourceFile) -> SourceFile | None:
+        end = whole_end(file.path, before.length, file.length, self._is_csv(file))
+        return replace(file, length=end, start=before.length) if end > before.length else None
+
+    def _told(self, file: SourceFile, before: SourceFile) -> Iterator[str]:
+        """A file that has other bytes than were read. A time alone says that only where it changed under the eyes of this run."""
+        last = self._seen.setdefault(file.name, file)
+        if file.length == before.length and last == file:
+            return
+        self._seen[file.name] = file
+        how = GROWN if file.length > before.length and not self.appends else REPLACED
+        if self._changed.get(file.name) == how:
+            return
+        self._changed[file.name] = how
+        sizes = f"{file.length:,} bytes and had {before.length:,} when it was read"
+        if how == GROWN:
+            what = "its new lines are not read; write `appends = true` under its source where files grow"
+        else:
+            what = "it was replaced, and is not read again; give new rows in a file of another name"
+        yield f'{path_text(file.path)} of "{self.table}" has {sizes}: {what}'
+
+    def _is_csv(self, file: SourceFile) -> bool:
+        return format_of(file.path, self.options) == "csv"
+
+
+def _has_lines(file: SourceFile, options: Mapping[str, Any]) -> bool:
+    """Whether a file has records line by line, so that its parts can be read: JSON lines or CSV in UTF-8, not compressed."""
+    form = format_of(file.path, options)
+    if form not in ("json", "csv") or Path(file.path).suffix.lower() in COMPRESSIONS:
+        return False
+    with open(file.path, "rb") as opened:
+        first = opened.read(1024)
+    is_array = form == "json" and first.lstrip().startswith(b"[")
+    return not is_array and not first.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+
+
+def whole_end(path: str, start: int, size: int, is_csv: bool) -> int:
+    """Where the last whole line between two places of a file ends, at most `PART_BYTES` behind the first if one does there.
+
+    A line of CSV may have ends of lines within quotes. `start` where there is no whole line.
+    """
+    end, quotes, most = start, 0, PART_BYTES
+    with open(path, "rb") as opened:
+        opened.seek(start)
+        place = start
+        while place < size and (end == start or place - start < most):
+            block = np.frombuffer(opened.read(min(BLOCK, size - place)), np.uint8)
+            if not len(block):
+                break
+            ends = np.flatnonzero(block == ord("\n"))
+            if is_csv:
+                marks = np.cumsum(block == ord('"')) + quotes
+                ends, quotes = ends[marks[ends] % 2 == 0], int(marks[-1])
+            end = place + int(ends[-1]) + 1 if len(ends) else end
+            place += len(block)
+    return end
+
+
+@contextmanager
+def as_files(files: Sequence[SourceFile], options: Mapping[str, Any]) -> Iterator[Sequence[SourceFile]]:
+    """The files with scratch files for those of which only a part is read."""
+    folder = scratch_folder(PREFIX)
+    try:
+        yield [_copied(f, n, folder, options) for n, f in enumerate(files)]
+    finally:
+        rmtree(folder, ignore_errors=True)
+
+
+def _copied(file: SourceFile, number: int, folder: Path, options: Mapping[str, Any]) -> SourceFile:
+    if not options.get("appends") or not _has_lines(file, options):
+        return file
+    if not file.start and os.path.getsize(file.path) == file.length:
+        return file
+    target = folder / f"{number}{Path(file.path).suffix}"
+    left = file.length - file.start
+    with ExitStack() as stack:
+        source, part = stack.enter_context(open(file.path, "rb")), stack.enter_context(target.open("wb"))
+        part.write(_header(file, options) if file.start else b"")
+        source.seek(file.start)
+        while left and (block := source.read(min(BLOCK, left))):
+            part.write(block)
+            left -= len(block)
+    return replace(file, path=str(target))
+
+
+def _header(file: SourceFile, options: Mapping[str, Any]) -> bytes:
+    """The first record of a CSV file, where it names the columns."""
+    if format_of(file.path, options) != "csv" or not has_header(options):
+        return b""
+    found = b""
+    with open(file.path, "rb") as opened:
+        for line in opened:
+            found += line
+            if found.count(b'"') % 2 == 0:
+                break
+    return found
+
+
+def in_their_files(
+    rejected: Iterable[RejectedRow], read: Sequence[SourceFile], files: Sequence[SourceFile], options: Mapping[str, Any]
+) -> tuple[RejectedRow, ...]:
+    """Rejected rows with the files and lines that they have, where scratch files were read in their place."""
+    place = {path_text(r.path): f for r, f in zip(read, files, strict=True) if r.path != f.path}
+    before = {p: _lines(f.path, f.start) - _header(f, options).count(b"\n") if f.start else 0 for p, f in place.items()}
+    found = []
+    for row in rejected:
+        file = place.get(row.file)
+        line = None if row.line is None or file is None else row.line + before[row.file]
+        found.append(row if file is None else replace(row, file=path_text(file.path), line=line))
+    return tuple(found)
+
+
+def _lines(path: str, end: int) -> int:
+    """The number of lines of a file up to a place."""
+    count = 0
+    with open(path, "rb") as opened:
+        while end and (block := opened.read(min(BLOCK, end))):
+            count += block.count(b"\n")
+            end -= len(block)
+    return count

@@ -1,0 +1,1 @@
+"""Exports on their way to sinks, whatever the connector."""

@@ -1,0 +1,325 @@
+"""Exports: committed changes and events on their way to sinks, each behind a cursor in the store.
+
+In: a catalog with exports, the sinks of the project file, a store. Out: after each epoch one delivery per export that has something
+new. The cursor moves after the sink has taken the delivery; after a crash between the two the same rows go out under the same
+epoch's name again, and so replace themselves. A sink with an outlet says itself how far it has come, and may be away for a while. One that
+has lost what it was sent is told: the store has only what comes after it. `send_again` has it sent whole.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import chain
+from typing import TypeAlias
+
+import pyarrow as pa
+
+from belvedere.catalog.catalog import Catalog, Export
+from belvedere.connectors.connector import Outgoing, SharedOutlet
+from belvedere.connectors.exporting.lost_events import lost_events
+from belvedere.connectors.outage_backoff import Away, is_away
+from belvedere.connectors.registry import open_outlets, opens_outlets, writing_connector
+from belvedere.errors import BelvedereError, fail
+from belvedere.project.settings import Sink
+from belvedere.rules.events import CHANGES, SEQUENCE
+from belvedere.schema import is_engine_column
+from belvedere.store.identity import identity_of
+from belvedere.store.protocol import Reader, Store, Transaction
+
+PATIENCE = 120.0
+"""So long the end of a run waits for it."""
+Events: TypeAlias = Iterable[tuple[int, pa.Table]]
+"""Some events of some exports at a time, with the places of these."""
+
+
+@dataclass(frozen=True)
+class Delivery:
+    """One export and the relation whose rows it delivers in the order of `_seq`."""
+
+    export: Export
+    relation: str
+    sink: Sink
+    hidden: frozenset[str] = frozenset()
+    """Columns of the relation that only the engine reads."""
+    key: tuple[str, ...] = ()
+    """The columns that say which row a change is of."""
+
+    @property
+    def cursor(self) -> str:
+        """The name of the store's document that says how far this export has come."""
+        return f"export {self.relation} {self.export.sink}.{self.export.target}"
+
+    @property
+    def name(self) -> str:
+        """What the script calls it."""
+        return f"{self.export.sink}.{self.export.target}"
+
+
+@dataclass(frozen=True)
+class Cursor:
+    """How far an export has come: the last event that needs no sending, the last that was sent, and how often all were sent again.
+
+    `store` is the name by which the sink knows the store: a copy has another one, under which nothing was sent.
+    """
+
+    done: int = 0
+    sent: int = 0
+    again: int = 0
+    store: str = ""
+
+    @classmethod
+    def of_document(cls, text: str | None) -> Cursor:
+        """What the store has noted."""
+        found = json.loads(text) if text else {}
+        done, sent, again = (int(found.get(name, 0)) for name in ("seq", "sent", "again"))
+        return cls(done, sent, again, str(found.get("store", "")))
+
+    def of_store(self, name: str) -> Cursor:
+        """The same, of a store that sinks know by this name."""
+        return self if self.store == name else replace(self, sent=0, store=name)
+
+    def document(self, epoch: int) -> str:
+        """What the store notes after this epoch."""
+        return json.dumps({"seq": self.done, "epoch": epoch, "sent": self.sent, "again": self.again, "store": self.store})
+
+
+@dataclass
+class _Line:
+    """Deliveries that go together, their outlet, and how it stands: not asked yet how far it has come, or away."""
+
+    deliveries: tuple[Delivery, ...]
+    outlet: SharedOutlet
+    is_sure: bool = False
+    away: Away = field(default_factory=Away)
+
+
+class Exports:
+    """All exports of a script over one store."""
+
+    def __init__(self, catalog: Catalog, sinks: Mapping[str, Sink], store: Store):
+        self.store = store
+        self.deliveries = tuple(_delivery(e, catalog, sinks) for e in catalog.exports) if sinks else ()
+        self._name = identity_of(store).sinks if self.deliveries else ""
+        self.cursors = {d.cursor: Cursor.of_document(store.document(d.cursor)).of_store(self._name) for d in self.deliveries}
+        self._plain = [d for d in self.deliveries if not opens_outlets(d.sink.connector)]
+        self._lines = [*self._open([d for d in self.deliveries if opens_outlets(d.sink.connector)])]
+        self._notices: list[str] = []
+        self._now: tuple[int, Mapping[str, int]] = (0, {})
+
+    def _open(self, deliveries: Sequence[Delivery]) -> Iterator[_Line]:
+        by_sink: dict[str, list[Delivery]] = {}
+        for delivery in deliveries:
+            by_sink.setdefault(delivery.sink.name, []).append(delivery)
+        for own in by_sink.values():
+            outgoings = [
+                Outgoing(d.sink, d.export.target, self._name, d.key, d.relation, self.cursors[d.cursor].again, self.store)
+                for d in own
+            ]
+            for places, outlet in open_outlets(outgoings):
+                yield _Line(tuple(own[n] for n in places), outlet)
+
+    def deliver(self, epoch: int, sequences: Mapping[str, int]) -> None:
+        """Send what was committed and not delivered yet. Called after a commit and once at the start."""
+        self._now = (epoch, sequences)
+        for line in self._lines:
+            self._go_on(line)
+        for delivery in self._plain:
+            self._send((delivery,), partial(self._write, delivery))
+
+    def _last(self, delivery: Delivery) -> int:
+        """The number of the last event that was committed."""
+        return self._now[1].get(delivery.relation, 1) - 1
+
+    def catch_up(self, wait: bool = False) -> tuple[str, ...]:
+        """Try sinks again that were away; `wait`: until they have all. What people should know, once.
+
+        Raises what the last try says, once nothing was taken for a while.
+        """
+        deadline, before = time.monotonic() + PATIENCE, dict(self.cursors)
+        while late := [n.away for n in self._lines if n.away.failure is not None]:
+            if not all(n.is_pausing for n in late):
+                self.deliver(*self._now)
+                if self.cursors != before:
+                    deadline, before = time.monotonic() + PATIENCE, dict(self.cursors)
+            elif not wait:
+                break
+            elif time.monotonic() > deadline:
+                assert late[0].failure is not None
+                raise late[0].failure
+            else:
+                time.sleep(0.1)
+        found, self._notices = tuple(self._notices), []
+        return found
+
+    def _go_on(self, line: _Line) -> None:
+        """Send what an outlet has not, unless it is away and was asked a moment ago."""
+        if line.away.is_pausing:
+            return
+        try:
+            if not line.is_sure:
+                self._ask(line)
+            self._send(line.deliveries, line.outlet.write)
+        except BelvedereError as error:
+            line.is_sure = False
+            if not is_away(error):
+                raise
+            if line.away.failure is None:
+                self._notices.append(f"{error.diagnostics[0].message}; what is not sent waits in the store")
+            line.away.failed(error)
+            return
+        if line.away.failure is not None:
+            self._notices.append(f'sink "{line.deliveries[0].sink.name}" takes events again')
+        line.away.answered()
+
+    def _ask(self, line: _Line) -> None:
+        """How far the outlet has come: it may have more than the cursors say, never more than there is, nor less than it was sent."""
+        more: dict[str, Cursor] = {}
+        for delivery, reached in zip(line.deliveries, line.outlet.reached(), strict=True):
+            last, cursor = self._last(delivery), self.cursors[delivery.cursor]
+            if getattr(line.outlet, "lasting", False) and (reached or 0) < cursor.sent:
+                has = f"has them up to {reached:,}" if reached else "has none of them"
+                said = f"it was sent those up to {cursor.sent:,}, and {has}"
+                raise lost_events(delivery.export.sink, delivery.export.target, said)
+            if reached is not None and reached > last:
+                name, target = delivery.sink.name, delivery.export.target
+                message = f'sink "{name}" has events of "{target}" up to {reached:,}, and the store up to {last:,}'
+                hint = "the store was put back from an older backup: export to another target, or begin with a new store"
+                raise fail("B6211", message, hint=hint)
+            if reached is not None and reached > cursor.done:
+                more[delivery.cursor] = replace(cursor, done=reached, sent=reached)
+        if more:
+            line.away.went_on()
+        self._advance(more)
+        line.is_sure = True
+
+    def _send(self, deliveries: Sequence[Delivery], write: Callable[[Events], None]) -> None:
+        """Give `write` what was not delivered yet, if there is anything."""
+        late = [(place, d) for place, d in enumerate(deliveries) if self._last(d) > self.cursors[d.cursor].done]
+        sent: dict[int, int] = {}
+        events = self._pending(late, sent)
+        first = next(events, None)
+        if first is not None:
+            write(chain((first,), events))
+        reached = {}
+        for place, d in late:
+            cursor = self.cursors[d.cursor]
+            reached[d.cursor] = replace(cursor, done=self._last(d), sent=sent.get(place, cursor.sent))
+        self._advance(reached)
+
+    def _pending(self, late: Iterable[tuple[int, Delivery]], sent: dict[int, int]) -> Iterator[tuple[int, pa.Table]]:
+        """The events that were not delivered, with the places of their exports; the numbers of the last ones go into `sent`."""
+        for place, delivery in late:
+            for rows in _pending(self.store, delivery, self.cursors[delivery.cursor].done, self._last(delivery)):
+                sent[place] = rows[SEQUENCE][-1].as_py()
+                yield place, rows
+
+    def _write(self, delivery: Delivery, events: Events) -> None:
+        connector = writing_connector(delivery.sink.connector)
+        connector.write(delivery.sink, delivery.export.target, self._now[0], (rows for _, rows in events))
+
+    def _advance(self, reached: Mapping[str, Cursor]) -> None:
+        """Note how far exports have come, by the names of their cursors."""
+        self.store.set_documents({name: cursor.document(self._now[0]) for name, cursor in reached.items()})
+        self.cursors.update(reached)
+
+    def forget(self, transaction: Transaction) -> None:
+        """Drop the changes that every export has delivered; events of subscriptions stay, as they are served."""
+        for relation in {d.relation for d in self.deliveries if d.relation.endswith(CHANGES)}:
+            done = min(self.cursors[d.cursor].done for d in self.deliveries if d.relation == relation)
+            if done:
+                transaction.delete_range(relation, SEQUENCE, done)
+
+    def close(self) -> None:
+        """Let go of the sinks."""
+        for line in self._lines:
+            line.outlet.close()
+
+
+PIECE = 10_000
+"""So many events are in memory at once."""
+
+
+def _pending(store: Store, delivery: Delivery, done: int, last: int) -> Iterator[pa.Table]:
+    """The events behind `done` up to `last` as they are shown, in their order, a piece at a time.
+
+    Each piece is read in a transaction of its own: a sink may take long, and would hold the store's lock so long.
+    """
+    for start in range(done, last, PIECE):
+        transaction = store.begin()
+        try:
+            found = transaction.lookup_range(delivery.relation, SEQUENCE, start, min(start + PIECE, last)).read_all()
+        finally:
+            transaction.rollback()
+        rows = found.sort_by(SEQUENCE)
+        if rows.num_rows:
+            yield rows.select([n for n in rows.schema.names if n not in delivery.hidden and not is_engine_column(n)])
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """How an export stands: the number of the last event that its sink has, and how many wait for it."""
+
+    export: Export
+    done: int
+    waiting: int
+
+
+def waiting_exports(catalog: Catalog, sinks: Mapping[str, Sink], reader: Reader) -> tuple[Waiting, ...]:
+    """All exports of a script over a store, as its documents say; the sinks are not asked. Raises B6110."""
+    last = reader.last_epoch()
+    sequences: Mapping[str, int] = last.extra.get("sequences", {}) if last is not None else {}
+    found = []
+    for delivery in (_delivery(e, catalog, sinks) for e in catalog.exports):
+        done = Cursor.of_document(reader.document(delivery.cursor)).done
+        found.append(Waiting(delivery.export, done, max(0, sequences.get(delivery.relation, 1) - 1 - done)))
+    return tuple(found)
+
+
+def send_again(catalog: Catalog, sinks: Mapping[str, Sink], store: Store, name: str) -> tuple[str, ...]:
+    """Let the next run send all of an export again, which is called `sink.target`: the rows that the view has, or the events that are kept.
+
+    The exports that get them: of a view all that send its changes. Raises B6110 where a sink is not configured, B6114 where there is no
+    such export.
+    """
+    deliveries = tuple(_delivery(e, catalog, sinks) for e in catalog.exports)
+    wanted = [d for d in deliveries if d.name.casefold() == name.casefold()]
+    if not wanted:
+        known = ", ".join(dict.fromkeys(d.name for d in deliveries))
+        raise fail(
+            "B6114", f"the script exports nothing to `{name}`", hint=f"its exports: {known}" if known else "it has no exports"
+        )
+    changes = {d.relation for d in wanted if d.relation.endswith(CHANGES)}
+    going = [d for d in deliveries if d in wanted or d.relation in changes]
+    last = store.last_epoch()
+    sequences = last.extra.get("sequences", {}) if last is not None else {}
+    documents = {}
+    for delivery in going:
+        cursor = Cursor.of_document(store.document(delivery.cursor))
+        # changes get new numbers, also those that wait; events keep theirs
+        done = int(sequences.get(delivery.relation, 1)) - 1 if delivery.relation in changes else 0
+        documents[delivery.cursor] = Cursor(done, again=cursor.again + 1).document(0)
+    store.set_documents(documents)
+    store.drop([*changes])  # the next epoch makes them anew, of all rows
+    return tuple(dict.fromkeys(d.name for d in going))
+
+
+def _delivery(export: Export, catalog: Catalog, sinks: Mapping[str, Sink]) -> Delivery:
+    sink = next((s for n, s in sinks.items() if n.casefold() == export.sink.casefold()), None)
+    if sink is None:
+        raise fail(
+            "B6110",
+            f'sink "{export.sink}" is not configured',
+            span=export.span,
+            hint=f"add [sinks.{export.sink}] to belvedere.toml",
+        )
+    own = catalog.subscriptions.get(export.relation)
+    if own is None:
+        schema = catalog.schema_of(export.relation)
+        key = tuple(schema.key or ())
+        shown = key if all(n in schema.names and not schema[n].hidden for n in key) else ()
+        return Delivery(export, export.relation + CHANGES, sink, key=shown)
+    return Delivery(export, own.id, sink, frozenset(c.name for c in own.schema if c.hidden))

@@ -1,0 +1,97 @@
+"""Values in the columns of a table that is there: as they are, or not at all.
+
+In: a column of events, the type of the table's column. Out: the column in that type, or the place of the first value that would be
+another one there. Nothing is rounded, cut off or wrapped: what comes back from the other type must be what went in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from belvedere.errors import BelvedereError, fail
+from belvedere.functions.spark_types import type_text
+from belvedere.rules.events import SEQUENCE
+
+INTEGER_DIGITS = 19
+
+
+@dataclass(frozen=True)
+class Misfit:
+    """A value that a table's column cannot hold: the column, the number of its event, the value and both types."""
+
+    column: str
+    event: int
+    value: str
+    own: str
+    theirs: str
+
+    def refusal(self, code: str, sink: str, target: str) -> BelvedereError:
+        """What ends the export."""
+        told = f"{self.value[:200]} ({self.own}) of event {self.event:,}"
+        message = (
+            f'sink "{sink}" cannot write "{target}": column "{self.column}" is {self.theirs} there, which does not hold {told}'
+        )
+        hint = 'change the table\'s column, cast in the view, or export to another table: `names = { Target = "name" }`'
+        return fail(code, message, hint=hint)
+
+
+def with_types(events: pa.Table, types: pa.Schema) -> pa.Table | Misfit:
+    """Events with the types of those columns that a table has; the first value that one does not hold."""
+    for place, field in enumerate(events.schema):
+        wanted = types.field(field.name).type if field.name in types.names else field.type
+        if wanted == field.type:
+            continue
+        found = in_type(events[field.name], wanted)
+        if isinstance(found, int):
+            number, value = events[SEQUENCE][found].as_py(), events[field.name][found].as_py()
+            return Misfit(field.name, number, str(value), type_text(field.type), type_text(wanted))
+        events = events.set_column(place, field.name, found)
+    return events
+
+
+def in_type(column: pa.ChunkedArray, type_: pa.DataType) -> pa.ChunkedArray | int:
+    """A column in another type; the place of the first value that would not be the same there."""
+    try:
+        found = _cast(column, type_)
+        back = found.cast(column.type).to_pylist()
+    except pa.ArrowException:
+        return _first_failing(column, lambda part: _cast(part, type_).cast(column.type))
+    values = column.to_pylist()
+    changed = (n for n, (value, other) in enumerate(zip(values, back, strict=True)) if not _is_same(value, other))
+    return next(changed, found)
+
+
+def _cast(column: pa.ChunkedArray, type_: pa.DataType) -> pa.ChunkedArray:
+    if pa.types.is_integer(column.type) and pa.types.is_decimal(type_):  # Arrow asks for room for any number of the type
+        column = column.cast(pa.decimal128(INTEGER_DIGITS, 0))
+    return column.cast(type_)
+
+
+def _first_failing(column: pa.ChunkedArray, attempt: Callable[[pa.ChunkedArray], object]) -> int:
+    """The place of the first value for which an attempt fails, which fails for the whole."""
+    low, high = 0, len(column)
+    while high - low > 1:
+        middle = (low + high) // 2
+        part = pa.array(column.slice(low, middle - low).to_pylist(), column.type)  # a slice of lists casts all their values
+        try:
+            attempt(pa.chunked_array([part]))
+        except pa.ArrowException:
+            high = middle
+        else:
+            low = middle
+    return low
+
+
+def _is_same(value: Any, other: Any) -> bool:
+    """Whether values are equal; NaN is itself, within others too."""
+    if isinstance(value, float) and isinstance(other, float):
+        return value == other or (value != value and other != other)
+    if isinstance(value, list | tuple) and isinstance(other, list | tuple):
+        return len(value) == len(other) and all(map(_is_same, value, other))
+    if isinstance(value, dict) and isinstance(other, dict):
+        return value.keys() == other.keys() and all(_is_same(v, other[k]) for k, v in value.items())
+    return bool(value == other)

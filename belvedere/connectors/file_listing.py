@@ -1,0 +1,128 @@
+"""Which files of a table are new: folders are listed, and compared with the names that are known.
+
+In: a folder, the name of a table, the files that were read. Out: files that were not. Any name that the file system allows counts.
+A folder is not listed again while its time of change says that no file came or went.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from belvedere.connectors.file_names import name_text
+from belvedere.connectors.run_records import SourceFile, path_text
+from belvedere.errors import fail
+
+SETTLED_SECONDS = 3.0
+"""A folder that changed so long before it was listed has a time of change that the next file would move: file systems count in ticks."""
+LISTED_AGAIN = 30.0
+"""Seconds after which a folder is listed whatever its time of change says: some file systems hold that back."""
+
+
+@dataclass
+class _Folder:
+    """A folder and what its last listing found."""
+
+    path: str
+    prefix: str
+    """What the names of its files begin with."""
+    counts: Callable[[str], bool]
+    """Whether a file of this name belongs to the table."""
+    seen: set[str] = field(default_factory=set)
+    """Names that need not be looked at again: read, or none of the table's files."""
+    changed: int | None = None
+    """Its time of change in nanoseconds, where the next file would move it."""
+    listed: float = float("-inf")
+    waits: bool = False
+    """Whether it has a link without a target: that comes without a change of the folder."""
+
+
+class Listing:
+    """The files of one table below a folder, and which of them are known."""
+
+    def __init__(self, directory: str, table: str, known: Iterable[str]):
+        self.table = table
+        self.known = set(known)
+        """The names of files as the store notes them: relative to the folder."""
+        self.met = 0
+        """Known files that were there when the folders were listed."""
+        directory = os.path.abspath(directory)
+        self._folders = (
+            _Folder(os.path.join(directory, table), os.path.join(table, ""), lambda name: True),
+            _Folder(directory, "", lambda name: name.startswith(f"{table}.")),
+        )
+
+    def new_files(self, must_list: bool = False) -> list[SourceFile]:
+        """The files that are not known, in no order. Raises B6023 where a folder may not be read."""
+        return [file for folder in self._folders for file in self._new_in(folder, must_list)]
+
+    def known_files(self) -> Iterator[SourceFile]:
+        """The known files that are there, as they are now."""
+        for folder in self._folders:
+            try:
+                with os.scandir(folder.path) as entries:
+                    for entry in entries:
+                        name = name_text(folder.prefix + entry.name)
+                        if name in self.known:
+                            with contextlib.suppress(OSError):
+                                found = entry.stat()
+                                yield SourceFile(entry.path, found.st_size, datetime.fromtimestamp(found.st_mtime, UTC), name)
+            except OSError:  # told where new files are looked for
+                continue
+
+    def add(self, files: Iterable[SourceFile]) -> None:
+        """These were read."""
+        for file in files:
+            self.known.add(file.name)
+            folder, name = os.path.split(file.path)
+            next(f for f in self._folders if f.path == folder).seen.add(name)
+
+    def _new_in(self, folder: _Folder, must_list: bool) -> Iterator[SourceFile]:
+        try:
+            changed = os.stat(folder.path).st_mtime_ns
+            now = time.monotonic()
+            if not must_list and folder.changed == changed and now - folder.listed < LISTED_AGAIN:
+                return
+            settled = time.time() - changed / 1e9 > SETTLED_SECONDS
+            folder.waits = False
+            found = list(self._unknown(folder))
+        except (FileNotFoundError, NotADirectoryError):
+            return
+        except OSError as error:
+            raise fail(
+                "B6023",
+                f'the folder {path_text(folder.path)} of table "{self.table}" cannot be listed: {error.strerror or error}',
+                hint="give this user the right to read it; its files are taken in when it can be",
+            ) from error
+        folder.changed, folder.listed = changed if settled and not found and not folder.waits else None, now
+        yield from found
+
+    def _unknown(self, folder: _Folder) -> Iterator[SourceFile]:
+        with os.scandir(folder.path) as entries:
+            for entry in entries:
+                if entry.name in folder.seen:
+                    continue
+                if not self._is_new(folder, entry):
+                    folder.seen.add(entry.name)
+                    continue
+                try:
+                    found = entry.stat()
+                except OSError:  # it went, or a link has no target yet, or none but itself
+                    folder.waits = folder.waits or entry.is_symlink()
+                    continue
+                if stat.S_ISREG(found.st_mode):  # a folder may become a file of its name
+                    name = name_text(folder.prefix + entry.name)
+                    yield SourceFile(entry.path, found.st_size, datetime.fromtimestamp(found.st_mtime, UTC), name)
+
+    def _is_new(self, folder: _Folder, entry: os.DirEntry[str]) -> bool:
+        """Whether it is the table's, finished and not known: writers put `.` or `_` before unfinished files' names."""
+        if entry.name.startswith((".", "_")) or not folder.counts(entry.name):
+            return False
+        is_known = name_text(folder.prefix + entry.name) in self.known
+        self.met += is_known
+        return not is_known

@@ -1,0 +1,127 @@
+"""Values of decoders as columns: each as its column has it, or a reason why the message is no row.
+
+In: messages and how each is read, columns. Out: rows. Runs in Spark's tasks: nothing here imports PySpark.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime, time
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+
+from belvedere.connectors.exporting.event_files import plain_json
+from belvedere.connectors.kafka.formats.decoded_rows import Decoded
+from belvedere.decode.row_values import row_schema
+from belvedere.errors import BelvedereError
+from belvedere.functions.spark_types import type_text
+from belvedere.schema import Column
+
+T = pa.types
+PLAIN = {int: T.is_signed_integer, str: T.is_string, float: T.is_float64, bool: T.is_boolean, datetime: T.is_timestamp}
+"""Kinds of values that are what a type of Arrow holds."""
+MISFITS = (pa.ArrowException, TypeError, ValueError, OverflowError)
+
+
+class Refusal(Exception):
+    """Why a message is no row."""
+
+
+def rows_of(values: Sequence[bytes], read: Callable[[bytes], Any], columns: Sequence[Column], what: str) -> Decoded:
+    """The rows of messages, each a mapping by `read`, or the value of the only column.
+
+    A message that is not `what`, or whose values do not fit, is refused.
+    """
+    refused: dict[int, str] = {}
+    found: list[Mapping[str, Any]] = []
+    for place, value in enumerate(values):
+        record: Any = {}
+        try:
+            record = read(value)
+        except BelvedereError:  # the registry does not answer: nothing is wrong with the message
+            raise
+        except Refusal as error:
+            refused[place] = str(error)
+        except Exception as error:  # whatever the decoder stumbles over
+            refused[place] = f"is not {what}: {type(error).__name__}: {error}"[:300]
+        if not isinstance(record, Mapping) and len(columns) == 1:
+            record = {columns[0].name: record}
+        elif not isinstance(record, Mapping):
+            refused[place], record = "is no record", {}
+        found.append(record)
+    arrays = [column_of([r.get(c.name) for r in found], c, refused) for c in columns]
+    return Decoded(pa.table(arrays, schema=row_schema(columns)), refused=refused)
+
+
+def column_of(values: Sequence[Any], column: Column, refused: dict[int, str]) -> pa.Array:
+    """The values as the column has them; a row whose value does not fit is refused."""
+    try:
+        fitted = list(values) if _are_plain(values, column.type) else [_fitted(v, column.type) for v in values]
+        made = pa.array(fitted, column.type)
+    except MISFITS:
+        fitted = [_alone(v, n, column, refused) for n, v in enumerate(values)]
+        made = pa.array(fitted, column.type)
+    if not column.nullable:
+        for place, value in enumerate(fitted):
+            if value is None and values[place] is None:
+                refused.setdefault(place, f'column "{column.name}" is NULL')
+    return made
+
+
+def _are_plain(values: Sequence[Any], type_: pa.DataType) -> bool:
+    """Whether Arrow takes all values as they are: most columns of most messages."""
+    return any(is_of(type_) and set(map(type, values)) <= {kind, type(None)} for kind, is_of in PLAIN.items())
+
+
+def _alone(value: Any, place: int, column: Column, refused: dict[int, str]) -> Any:
+    """A value as Arrow takes it; None where it does not fit, which is told."""
+    try:
+        fitted = _fitted(value, column.type)
+        pa.array([fitted], column.type)
+    except MISFITS:
+        refused.setdefault(place, f'column "{column.name}": {str(value)[:200]} is not of type {type_text(column.type)}')
+        return None
+    return fitted
+
+
+def _fitted(value: Any, type_: pa.DataType) -> Any:
+    """What Arrow takes for a type: maps as pairs, UUIDs and other values as text where the column is text.
+
+    Raises ValueError or TypeError where Arrow would take it, and make another value of it.
+    """
+    if value is None:
+        return None
+    if T.is_map(type_) and isinstance(value, Mapping):
+        return [(k, _fitted(v, type_.item_type)) for k, v in value.items()]
+    if T.is_struct(type_) and isinstance(value, Mapping):
+        return {f.name: _fitted(value.get(f.name), f.type) for f in type_}
+    if T.is_list(type_) and isinstance(value, list):
+        return [_fitted(v, type_.value_type) for v in value]
+    if T.is_string(type_) and not isinstance(value, str | bytes):
+        return (
+            json.dumps(plain_json(value), ensure_ascii=False, default=str)
+            if isinstance(value, dict | list | bool)
+            else format(value, "f" if isinstance(value, Decimal) else "")
+        )
+    return _exact(value, type_)
+
+
+def _exact(value: Any, type_: pa.DataType) -> Any:
+    """A number or a time as a value of the type: whole, as files are judged."""
+    if isinstance(value, bool) and not T.is_boolean(type_):
+        raise TypeError("a boolean is none")
+    if T.is_integer(type_) and isinstance(value, float | Decimal):
+        if value != int(value):
+            raise ValueError("a whole number is wanted")
+        return int(value)
+    if T.is_decimal(type_) and isinstance(value, float):
+        return Decimal(repr(value))
+    if T.is_date(type_):
+        if isinstance(value, datetime) and value.time().replace(tzinfo=None) == time():
+            return value.date()
+        if isinstance(value, datetime | int | float | Decimal):
+            raise ValueError("a date is wanted")
+    return value

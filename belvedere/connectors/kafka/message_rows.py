@@ -1,0 +1,263 @@
+"""How messages of a table become rows: its format, what of a message is in which column, and what a message without value says.
+
+In: messages of one partition. Out: a `Chunk`. Runs in Spark's tasks: nothing here imports PySpark.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from confluent_kafka import Message
+
+from belvedere.connectors.kafka.formats import format_named
+from belvedere.connectors.kafka.formats.decoded_rows import Decoded
+from belvedere.connectors.kafka.keys import KeyFormat
+from belvedere.connectors.reading.long_lines import SHOWN, limit_of, too_long
+from belvedere.decode.row_values import placed, row_schema
+from belvedere.errors import fail
+from belvedere.functions.spark_types import type_text
+from belvedere.schema import TIMESTAMP, WEIGHT, Column
+from belvedere.values.time_range import instant_of_milliseconds, rows_beyond
+
+HEADERS = pa.map_(pa.string(), pa.string())
+METADATA: Mapping[str, tuple[pa.DataType, Callable[[Message], Any]]] = {
+    "topic": (pa.string(), lambda m: m.topic()),
+    "partition": (pa.int32(), lambda m: m.partition()),
+    "offset": (pa.int64(), lambda m: m.offset()),
+    "timestamp": (TIMESTAMP, lambda m: instant_of_milliseconds(m.timestamp()[1]) if m.timestamp()[0] else None),
+    "key": (pa.string(), lambda m: _text(m.key())),
+    "headers": (HEADERS, lambda m: list({k: _text(v) for k, v in m.headers() or ()}.items())),
+}
+"""What a message has beside its value: the type of its column, and how it is got. Of headers of one name the last one counts."""
+NO_VALUE = "has no value: only a table with a primary key deletes by its key"
+NO_KEY = "has no value, and no key that tells which row goes"
+NO_KEY_AT_ALL = "has no key"
+BAD_KEY = "has a key that is not UTF-8"
+
+
+class Unquoted(str):
+    """A number that JSON has not (NaN, Infinity), as it is written."""
+
+
+def _json_of(text: str) -> tuple[bool, Any]:
+    """Whether a text is JSON, and its value."""
+    try:
+        return True, json.loads(text, parse_constant=Unquoted)
+    except (ValueError, RecursionError):
+        return False, None
+
+
+def _has_plain_json(type_: pa.DataType) -> bool:
+    """Whether a value of the type is written in JSON without quotes."""
+    types = pa.types
+    return bool(
+        types.is_integer(type_)
+        or types.is_floating(type_)
+        or types.is_decimal(type_)
+        or types.is_boolean(type_)
+        or types.is_nested(type_)
+    )
+
+
+def _is_text(key: bytes | None) -> bool:
+    try:
+        return key is None or key.decode() is not None
+    except UnicodeDecodeError:
+        return False
+
+
+def _text(value: bytes | None) -> str | None:
+    return None if value is None else value.decode("utf-8", "backslashreplace")
+
+
+@dataclass(frozen=True)
+class Undecided:
+    """A message that is left to Spark's reader: its place in the chunk, its offset, its text."""
+
+    place: int
+    offset: int
+    text: bytes
+
+
+@dataclass(frozen=True)
+class Refused:
+    """A message that is no row."""
+
+    place: int
+    offset: int
+    text: str | None
+    reason: str
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Messages of the partition `label`, in order: a row each, all NULL where it is undecided or refused."""
+
+    label: str
+    rows: pa.Table
+    undecided: tuple[Undecided, ...] = ()
+    refused: tuple[Refused, ...] = ()
+    times: Any = None
+    """When each message was sent (milliseconds), but never before the one ahead of it in its partition; None where tasks read it."""
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What rows of a table are made of. Raises B6206 where a column of metadata cannot be what it is to be."""
+
+    format: str
+    columns: tuple[Column, ...]
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    """Columns that hold what a message has beside its value: name -> one of `METADATA`."""
+    primary_key: tuple[str, ...] = ()
+    options: Mapping[str, Any] = field(default_factory=dict)
+    keys: KeyFormat = field(default_factory=KeyFormat)
+    """What the keys of messages are."""
+
+    def __post_init__(self) -> None:
+        for name, kind in self.metadata.items():
+            found = next((c for c in self.columns if c.name == name), None)
+            if found is not None and found.type != METADATA[kind][0] and name not in self._of_keys:
+                wanted = type_text(METADATA[kind][0])
+                raise fail("B6206", f'column "{name}" is the {kind} of a message', hint=f'declare it so: {name} = "{wanted}"')
+
+    @property
+    def payload(self) -> tuple[Column, ...]:
+        """The columns that values hold."""
+        return tuple(c for c in self.columns if c.name not in self.metadata)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of the rows; in a table with a key their weight too: -1 deletes."""
+        weight = [pa.field(WEIGHT, pa.int64())] if self.primary_key else []
+        return pa.schema([*row_schema(self.columns), *weight])
+
+    @property
+    def _keys_are_values(self) -> bool:
+        """Whether the key of a message without value is read as its value would be."""
+        return self.format == "json" and self.keys.name is None
+
+    @property
+    def _of_keys(self) -> frozenset[str]:
+        """The columns of all messages that their keys hold."""
+        return frozenset(n for n, k in self.metadata.items() if k == "key" and self.keys.name is not None)
+
+    def chunk(self, label: str, messages: Sequence[Message]) -> Chunk:
+        """The rows of messages of one partition."""
+        gone = [n for n, m in enumerate(messages) if m.value() is None]
+        why = NO_KEY if self.primary_key else NO_VALUE
+        lost = {n: why for n in gone if not self.primary_key or messages[n].key() is None}
+        decoded = self._values(messages, gone)
+        keys = self._keys(messages, gone)
+        whole = self._whole(decoded.rows, keys.rows, messages, gone)
+        long = {n: too_long("the message") for n, m in enumerate(messages) if self._is_long(m.value())}
+        refused = {
+            **rows_beyond(whole, self.columns),
+            **self._bad_keys(messages),
+            **decoded.refused,
+            **keys.refused,
+            **lost,
+            **long,
+        }
+        undecided = {n: t for n, t in decoded.undecided.items() if n not in refused}
+        return Chunk(
+            label,
+            whole,
+            tuple(Undecided(n, messages[n].offset(), t) for n, t in sorted(undecided.items())),
+            tuple(Refused(n, messages[n].offset(), self._shown(messages[n].value()), r) for n, r in sorted(refused.items())),
+        )
+
+    @property
+    def _limit(self) -> int:
+        return limit_of(self.options)
+
+    def _is_long(self, value: bytes | None) -> bool:
+        return value is not None and len(value) > self._limit
+
+    def _shown(self, value: bytes | None) -> str | None:
+        """The text of a message that is refused; of one that is too long its beginning."""
+        found = _text(value[: 4 * SHOWN] if value is not None and self._is_long(value) else value)
+        return found[:SHOWN] if found is not None and self._is_long(value) else found
+
+    def _values(self, messages: Sequence[Message], gone: Sequence[int]) -> Decoded:
+        """What the values say; those that are too long are not looked at."""
+        values: list[bytes | None] = [None if self._is_long(v := m.value()) else v for m in messages]
+        lost: dict[int, str] = {}
+        if self._keys_are_values:
+            for place in gone:
+                values[place] = self._deletion(messages[place].key())
+                if values[place] is None:
+                    lost[place] = NO_KEY if self.primary_key else NO_VALUE
+        if not self.payload:
+            return Decoded(pa.table({}), refused=lost)
+        kept = [n for n, v in enumerate(values) if v is not None]
+        found = format_named(self.format).decode([v for v in values if v is not None], self.payload, self.options)
+        if len(kept) == len(values):
+            return found
+        undecided = {kept[n]: t for n, t in found.undecided.items()}
+        return Decoded(placed(found.rows, kept, len(values)), undecided, {kept[n]: r for n, r in found.refused.items()} | lost)
+
+    def _keys(self, messages: Sequence[Message], gone: Sequence[int]) -> Decoded:
+        """What the keys say: of all messages where columns are said to be the key's, else of those without value."""
+        of_gone = () if self._keys_are_values else self.primary_key
+        columns = tuple(c for c in self.columns if c.name in of_gone or c.name in self._of_keys)
+        if not columns:
+            return Decoded(pa.table({}))
+        asked = range(len(messages)) if self._of_keys else gone
+        keys = [(n, messages[n].key()) for n in asked]
+        places = [n for n, k in keys if k is not None]
+        found = self.keys.decode([k for _, k in keys if k is not None], columns)
+        refused = {places[n]: r for n, r in found.refused.items()}
+        if any(not c.nullable for c in columns if c.name in self._of_keys):
+            refused |= {n: NO_KEY_AT_ALL for n, k in keys if k is None}
+        return Decoded(placed(found.rows, places, len(messages)), refused=refused)
+
+    def _bad_keys(self, messages: Sequence[Message]) -> dict[int, str]:
+        """The messages whose keys are no texts, where a column of the primary key is the text of the key: two would be one."""
+        of_texts = {n for n, k in self.metadata.items() if k == "key" and n not in self._of_keys}
+        if not of_texts & set(self.primary_key):
+            return {}
+        return {n: BAD_KEY for n, m in enumerate(messages) if not _is_text(m.key())}
+
+    def _deletion(self, key: bytes | None) -> bytes | None:
+        """The key of a message without value as a JSON object of the primary key's columns; None where it is none."""
+        if key is None or not self.primary_key or not _is_text(key):
+            return None
+        text = key.decode()
+        is_json, found = _json_of(text)
+        if isinstance(found, dict) and set(self.primary_key) <= found.keys():
+            return text.encode()
+        if len(self.primary_key) > 1:
+            return None
+        name = self.primary_key[0]
+        type_ = next(c.type for c in self.columns if c.name == name)
+        bare = text  # a number as it is written: a float would have other digits
+        if pa.types.is_string(type_) or not is_json or isinstance(found, Unquoted):
+            bare = json.dumps(text.strip() if isinstance(found, Unquoted) else text)
+        elif not isinstance(found, str) and not _has_plain_json(type_):
+            bare = json.dumps(text)
+        return f"{{{json.dumps(name)}: {bare}}}".encode()
+
+    def _whole(self, rows: pa.Table, keys: pa.Table, messages: Sequence[Message], gone: Sequence[int]) -> pa.Table:
+        """The rows with what the messages have beside their values."""
+        made: dict[str, pa.Array] = {}
+        for name, kind in self.metadata.items():
+            type_, value = METADATA[kind]
+            if name not in self._of_keys:
+                made[name] = pa.array([value(m) for m in messages], type_)
+        weights = np.ones(len(messages), np.int64)
+        weights[gone] = -1
+        for name in keys.schema.names if gone or self._of_keys else ():
+            made[name] = keys[name]
+            if name not in self._of_keys:
+                made[name] = pc.if_else(pa.array(weights < 0), keys[name], rows[name])
+        if self.primary_key:
+            made[WEIGHT] = pa.array(weights)
+        columns = [made[f.name] if f.name in made else rows[f.name] for f in self.schema]
+        return pa.table(columns, schema=self.schema)

@@ -1,0 +1,70 @@
+"""Texts of Postgres as columns.
+
+In: values of a column as Postgres writes them (`server.SETTINGS`). Out: an Arrow array, and why values have no place in it (infinite
+times, NaN in a DECIMAL, bytes that are no text): such rows are rejected.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from belvedere.functions.spark_types import type_text
+from belvedere.schema import Column
+from belvedere.values.decimals import decimals_of
+
+T = pa.types
+_BOOLEANS = {"t": True, "true": True, "f": False, "false": False}
+Text = bytes | None
+MISFITS = (pa.ArrowException, ValueError, KeyError)
+
+
+def column_of(texts: Sequence[Text] | pa.StringArray, column: Column) -> tuple[pa.Array, dict[int, str]]:
+    """The values, NULL where one has no place; and by place why not."""
+    try:
+        array = texts if isinstance(texts, pa.StringArray) else pa.array(texts, pa.binary()).cast(pa.string())
+        return _cast(array, column.type), {}
+    except MISFITS:
+        values, misfits = list[Any](), dict[int, str]()
+        for place, text in enumerate(texts):
+            value = text.as_py() if isinstance(text, pa.Scalar) else text
+            try:
+                values.append(_one(value, column.type))
+            except MISFITS as error:
+                values.append(None)
+                misfits[place] = f'column "{column.name}": {_why(value or b"", column.type, error)}'
+        return pa.array(values, column.type), misfits
+
+
+def _one(text: bytes | str | None, type_: pa.DataType) -> Any:
+    said = text.decode() if isinstance(text, bytes) else text
+    if said is not None and T.is_floating(type_):
+        if "_" in said:  # Python alone reads it
+            raise ValueError(said)
+        return float(said)
+    return None if said is None else _cast(pa.array([said], pa.string()), type_)[0].as_py()
+
+
+def _why(text: bytes | str, type_: pa.DataType, error: Exception) -> str:
+    if isinstance(error, UnicodeDecodeError):
+        return f"byte {error.start + 1} is not UTF-8"
+    shown = text if isinstance(text, str) else text.decode(errors="replace")
+    return f"{shown[:200]} is not of type {type_text(type_)}"
+
+
+def _cast(array: pa.StringArray, type_: pa.DataType) -> pa.Array:
+    if T.is_boolean(type_):
+        places = pc.index_in(array, value_set=pa.array(_BOOLEANS))
+        if places.null_count > array.null_count:
+            raise ValueError("no boolean")
+        return pa.array(_BOOLEANS.values()).take(places)
+    if T.is_binary(type_):
+        return pa.array([None if t is None else bytes.fromhex(t.removeprefix("\\x")) for t in array.to_pylist()], type_)
+    if T.is_decimal(type_):
+        return decimals_of(array, type_)
+    if T.is_timestamp(type_):
+        array = pc.replace_substring_regex(array, r"(\+00)?$", "Z")
+    return array.cast(type_)

@@ -1,0 +1,43 @@
+"""What people should know of the columns that were found in files: names that mean two columns, files with another delimiter.
+
+In: pairs of names, files. Out: an Arrow schema with the texts in its metadata, which `belvedere.lang.statements.source_tables` reads.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pyarrow as pa
+
+from belvedere.connectors.reading.csv_text import said_twice
+from belvedere.connectors.run_records import path_text
+from belvedere.lang.statements.source_tables import NOTES
+
+
+@dataclass
+class Notes:
+    """Texts, each once."""
+
+    texts: dict[str, None] = field(default_factory=dict)
+
+    def twice(self, of: str, pair: tuple[str, str]) -> None:
+        """Two names of `of` are one name."""
+        self.texts[f'{of} {said_twice(pair)}: a script sees "{pair[0]}" alone, and files with both are rejected'] = None
+
+    def delimiter(self, file: Path, delimiter: str) -> None:
+        """A file has another delimiter than its source says."""
+        name = path_text(str(file))
+        self.texts[
+            f"the delimiter of file {name} seems to be {delimiter!r}: the file is rejected; give it a source of its own"
+        ] = None
+
+    def whole_header(self, file: Path, delimiter: str) -> None:
+        """A file has one column, whose name another delimiter would cut."""
+        name, said = path_text(str(file)), json.dumps(delimiter)
+        self.texts[f"file {name} has one column; if {delimiter!r} is between its fields, write delimiter = {said}"] = None
+
+    def on(self, schema: pa.Schema) -> pa.Schema:
+        """The schema with these texts."""
+        return schema.with_metadata({NOTES: json.dumps(list(self.texts))}) if self.texts else schema

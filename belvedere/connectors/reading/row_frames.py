@@ -1,0 +1,243 @@
+"""Files as data frames of rows and reasons: few through the driver, in chunks and in order; many by tasks, a piece each.
+
+In: a `Reading` and files of one format. Out: data frames (`file_rows`), whose rows are in the order of the files and lines. A file that
+cannot be read to its end is rejected as a whole: in the driver before its first row counts, in tasks by a row with its fault (`reader`).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import chain, groupby
+from typing import TypeAlias
+
+import pyarrow as pa
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from belvedere.connectors.into_spark import FEW_BYTES, into_spark
+from belvedere.connectors.reading.control_rows import without_marks
+from belvedere.connectors.reading.csv_text import said_twice
+from belvedere.connectors.reading.file_columns import ambiguous_member, unknown_columns, what_header_lacks
+from belvedere.connectors.reading.file_pieces import Piece, cut, ends, packed, task_of, what_is_wrong
+from belvedere.connectors.reading.file_rows import csv_rows, json_rows, typed_rows
+from belvedere.connectors.reading.formats import Reading, csv_header, delimiter_of, first_line, format_of, has_header
+from belvedere.connectors.reading.parquet import PLACES, parquet_schema
+from belvedere.connectors.reading.part_encoding import carried_schema, task_of_parts
+from belvedere.connectors.reading.text_records import READ_ERRORS, RECORDS, first_csv_record
+from belvedere.connectors.reading.typed_files import Unmarked, check_whole, is_typed, parts_of
+from belvedere.connectors.reading.typed_records import Form, Part
+from belvedere.connectors.run_records import SourceFile, path_text
+from belvedere.lang.statements.source_tables import refuse_map_keys
+
+Told: TypeAlias = "tuple[str, ...] | pa.Schema"
+"""What a file says of its columns: a header, a schema."""
+FrameReader: TypeAlias = Callable[[DataFrame], DataFrame]
+
+
+@dataclass(frozen=True)
+class Held:
+    """Parts of files in the driver; `read` makes rows of the records that are left to Spark."""
+
+    parts: Sequence[Part]
+    read: FrameReader
+
+
+@dataclass(frozen=True)
+class Carried:
+    """Files that tasks read: a frame of `carried_schema`, the `names` of its files, the schema of its raw records."""
+
+    frame: DataFrame
+    form: Form
+    names: Sequence[str]
+    raw: pa.Schema
+    read: FrameReader
+
+
+Found: TypeAlias = "DataFrame | Held | Carried | None"
+"""Rows with their places and reasons, or what they are made of; None where control rows alone came."""
+
+
+def frames_of(reading: Reading, files: Sequence[SourceFile]) -> Iterator[Found]:
+    """The rows of files of one format, in order."""
+    format_ = format_of(files[0].path, reading.options)
+    found = ((file, _told(reading, file, format_)) for file in files)
+    known = (_known(reading, file, told, format_) for file, told in found if told is not None)
+    for (told, typed), group in groupby(known, key=lambda f: f[:2]):
+        rows = _rows_of(reading, format_, told)
+        pieces = [piece for _, _, piece in group]
+        try:
+            if typed:
+                form = _form(reading, told)
+                yield from (
+                    _parts(reading, pieces, form, rows) if reading.typed_in_driver else _carried(reading, pieces, form, rows)
+                )
+            else:
+                yield from _in_driver(reading, pieces, rows) if reading.in_driver else _by_tasks(reading, pieces, rows)
+        except PySparkException as error:
+            if not isinstance(told, pa.Schema):
+                raise
+            for piece in pieces:  # its types are none of Spark's, or a name is there twice
+                reading.reject(piece.path, f"has columns that cannot be read: {first_line(error)}")
+
+
+def _known(reading: Reading, file: SourceFile, told: Told, format_: str) -> tuple[Told, bool, Piece]:
+    """A file with what it says of its columns, and whether most of its records need no look of Spark."""
+    piece = _piece(reading, file, format_, told if isinstance(told, pa.Schema) else None)
+    return told, reading.most is None and is_typed(piece, _form(reading, told)), piece
+
+
+def _form(reading: Reading, told: Told) -> Form:
+    return Form(tuple(reading.columns), dict(reading.options), told if isinstance(told, tuple) else ())
+
+
+def _piece(reading: Reading, file: SourceFile, format_: str, schema: pa.Schema | None) -> Piece:
+    name, options = str(path_text(file.path)), dict(reading.options)
+    return Piece(file.path, name, format_, options, RECORDS if schema is None else schema, size=file.length)
+
+
+def _told(reading: Reading, file: SourceFile, format_: str) -> Told | None:
+    """What a file says of its columns: a header, a schema; None for a file without rows, or one that is rejected."""
+    try:
+        if format_ != "json" and reading.options.get("new_columns") == "reject":
+            new = unknown_columns(file.path, format_, reading.columns, reading.options)
+            if new:
+                reading.reject(file.path, f'has the column "{next(iter(new))}", which its table has not')
+                return None
+        if format_ == "parquet":
+            found = parquet_schema(file.path, {c.name.casefold() for c in reading.columns})
+            if len(found) == len(PLACES):
+                reading.reject(file.path, "has none of its table's columns")
+                return None
+            return found
+        if format_ == "csv":
+            delimiter = delimiter_of(file.path, reading.options)
+            first = first_csv_record(file.path, delimiter)
+            wrong = what_header_lacks(first, delimiter, reading.columns) if first and has_header(reading.options) else None
+            if wrong is not None:
+                reading.reject(file.path, wrong)
+                return None
+            return csv_header(first, reading.columns, reading.options) if first else None
+        if format_ == "json" and (pair := ambiguous_member(file.path, reading.columns)) is not None:
+            reading.reject(file.path, said_twice(pair))
+            return None
+    except READ_ERRORS as error:
+        reading.reject(file.path, what_is_wrong(format_, error))
+        return None
+    return ()
+
+
+def _rows_of(reading: Reading, format_: str, told: Told) -> FrameReader:
+    if isinstance(told, pa.Schema):
+        return lambda raw: typed_rows(raw, reading.columns)
+    refuse_map_keys(reading.table, reading.columns)
+    if format_ == "csv":
+        return lambda raw: csv_rows(raw, reading.columns, told, reading.options)
+    return lambda raw: json_rows(raw, reading.columns, reading.options)
+
+
+def _in_driver(reading: Reading, pieces: Iterable[Piece], rows: FrameReader) -> Iterator[DataFrame | None]:
+    held: list[pa.RecordBatch] = []
+    size = 0
+    for piece in pieces:
+        for batch in _known_whole(reading, piece):
+            size += batch.nbytes
+            if unmarked := without_marks(reading, batch) if piece.format == "json" else batch:
+                held.append(unmarked)
+            if size > reading.chunk:
+                yield _frame(reading, held, rows)
+                held, size = [], 0
+    if held:
+        yield _frame(reading, held, rows)
+
+
+def _parts(reading: Reading, pieces: Iterable[Piece], form: Form, rows: FrameReader) -> Iterator[Held | None]:
+    """Files in the driver, up to `Reading.chunk` bytes at a time; None behind one that has no rows: its control rows may count."""
+    held: list[Part] = []
+    size = 0
+    unmarked = None if reading.bounds_of is None else partial(without_marks, reading)
+    for piece in pieces:
+        for part in _parts_known_whole(reading, piece, form, unmarked):
+            held.append(part)
+            size += part.nbytes
+            if size > reading.chunk:
+                yield Held(held, rows)
+                held, size = [], 0
+    yield Held(held, rows) if held else None
+
+
+def _parts_known_whole(reading: Reading, piece: Piece, form: Form, unmarked: Unmarked | None) -> Iterator[Part]:
+    """The parts of a file once it is known to be read to its end; few are held meanwhile. Of text the bytes alone are looked at."""
+    held: list[Part] = []
+    size, before = 0, (len(reading.marks), len(reading.rejected), reading.refused)
+    found = parts_of(piece, form, unmarked)
+    try:
+        for part in found:
+            held.append(part)
+            size += part.nbytes
+            if size > reading.chunk:
+                check_whole(piece)
+                return chain(held, found)
+    except READ_ERRORS as error:
+        del reading.marks[before[0] :], reading.rejected[before[1] :]
+        reading.refused = before[2]
+        reading.reject(piece.path, what_is_wrong(piece.format, error))
+        return iter(())
+    return iter(held)
+
+
+def _carried(reading: Reading, files: Iterable[Piece], form: Form, rows: FrameReader) -> Iterator[Carried]:
+    pieces = _cut(reading, files)
+    if pieces:
+        tasks, numbers = packed(pieces), {name: n for n, name in enumerate(dict.fromkeys(p.name for p in pieces))}
+        given = reading.spark.range(0, len(tasks), 1, len(tasks))
+        schema = from_arrow_schema(carried_schema(form, pieces[0].schema))
+        yield Carried(
+            given.mapInArrow(task_of_parts(tasks, form, numbers), schema), form, list(numbers), pieces[0].schema, rows
+        )
+
+
+def _frame(reading: Reading, held: Sequence[pa.RecordBatch], rows: FrameReader) -> DataFrame | None:
+    return rows(into_spark(reading.spark, pa.Table.from_batches(held).combine_chunks(), FEW_BYTES)) if held else None
+
+
+def _known_whole(reading: Reading, piece: Piece) -> Iterator[pa.RecordBatch]:
+    """The batches of a file once it is known to be read to its end; few are held meanwhile, more are read again."""
+    held: list[pa.RecordBatch] = []
+    size = 0
+    try:
+        if reading.most is not None:
+            return iter(list(ends(piece, reading.most)))
+        found = piece.batches()
+        for batch in found:
+            held.append(batch)
+            size += batch.nbytes
+            if size > reading.chunk:
+                held.clear()
+                deque(found, maxlen=0)
+                return piece.batches()
+    except READ_ERRORS as error:
+        reading.reject(piece.path, what_is_wrong(piece.format, error))
+        return iter(())
+    return iter(held)
+
+
+def _by_tasks(reading: Reading, files: Iterable[Piece], rows: FrameReader) -> Iterator[DataFrame]:
+    pieces = _cut(reading, files)
+    if pieces:
+        tasks = packed(pieces)
+        numbers = reading.spark.range(0, len(tasks), 1, len(tasks))
+        yield rows(numbers.mapInArrow(task_of(tasks), from_arrow_schema(pieces[0].schema)))
+
+
+def _cut(reading: Reading, files: Iterable[Piece]) -> list[Piece]:
+    pieces: list[Piece] = []
+    for file in files:
+        try:
+            pieces += cut(file)
+        except READ_ERRORS as error:
+            reading.reject(file.path, what_is_wrong(file.format, error))
+    return pieces

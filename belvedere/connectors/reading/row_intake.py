@@ -1,0 +1,259 @@
+"""Take the rows of files in: those that are typed as they are, those that Spark decides with its verdict.
+
+In: what `row_frames` found of some files. Out: rows in a scratch, in the order of files and lines; what was refused, and the control rows
+among the rows, in `Reading` and `MarkScratch`.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.errors import PySparkException
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from belvedere.connectors.into_spark import FEW_BYTES, into_spark
+from belvedere.connectors.reading.control_rows import MarkScratch
+from belvedere.connectors.reading.file_rows import NOT_JSON, REASON, collectable
+from belvedere.connectors.reading.formats import MOST_REJECTED, Reading, first_line
+from belvedere.connectors.reading.json_reasons import explain_json
+from belvedere.connectors.reading.part_encoding import carried_schema
+from belvedere.connectors.reading.row_frames import Carried, Found, Held
+from belvedere.connectors.reading.text_records import FAULT, FILE, LINE, TEXT
+from belvedere.connectors.reading.typed_records import Places
+from belvedere.connectors.run_records import RejectedRow
+from belvedere.decode.text_values import Flags
+from belvedere.engine.rows.epoch_rows import Rows
+from belvedere.engine.rows.scratch_rows import PREFIX, Scratch, uri, write_frame
+from belvedere.errors import fail
+from belvedere.functions.spark_types import quote
+from belvedere.process.temporary_folders import scratch_folder
+from belvedere.time.intake_entries import BoundMark
+
+UNREADABLE = "B6022"
+MOST_LINES = 1 << 40
+PLACES = pa.schema([(FILE, pa.string()), (LINE, pa.int64()), (REASON, pa.string()), (TEXT, pa.string())])
+
+
+def take(found: Found, reading: Reading, rows: Scratch, marks: MarkScratch, by_executors: bool) -> None:
+    """Take in what was found; rows that Spark has in a frame come by executors where `by_executors` says so."""
+    if isinstance(found, Held):
+        _take_held(found, reading, rows, marks)
+    elif isinstance(found, Carried):
+        _take_carried(found, reading, rows)
+    elif found is not None:
+        _take_frame(found, reading, rows, marks, by_executors)
+
+
+def _take_held(held: Held, reading: Reading, rows: Scratch, marks: MarkScratch) -> None:
+    """Rows that are in the driver."""
+    parts = held.parts
+    found = pa.concat_tables([p.rows for p in parts])
+    keep = np.ones(found.num_rows, np.bool_)
+    left = [p.left for p in parts if p.left is not None]
+    if left:
+        starts = np.cumsum([0, *(p.rows.num_rows for p in parts)])
+        places = np.concatenate([start + p.places for start, p in zip(starts, parts, strict=False)])
+        with _ran(reading):
+            frame = held.read(into_spark(reading.spark, pa.Table.from_batches(left).combine_chunks(), FEW_BYTES))
+            decided = collectable(frame).toArrow()
+        found, keep = _with_decided(found, places, decided, reading)
+    if reading.left:
+        out = np.concatenate([np.isin(p.lines, list(reading.left.get(p.name, ()))) for p in parts]) & keep
+        found, keep = found.filter(pa.array(~out[keep])), keep & ~out
+        reading.refused += int(out.sum())
+    ends = np.cumsum([p.rows.num_rows for p in parts])
+    for part, kept in zip(parts, np.split(keep, ends[:-1]), strict=True):
+        reading.counts[part.name] += int(kept.sum())
+    if reading.marks:
+        order = {path: n for n, path in enumerate(reading.order)}
+        _place(np.concatenate([order[p.name] * MOST_LINES + p.lines for p in parts])[keep], reading, marks, rows.count)
+    rows.add(found)
+
+
+def _with_decided(found: pa.Table, places: Places, decided: pa.Table, reading: Reading) -> tuple[pa.Table, Flags]:
+    """The rows that fit, with those that Spark made of the records at some places; flags of the places that have a row."""
+    fits = np.asarray(pc.is_null(decided[REASON]).combine_chunks())
+    _refuse(decided.filter(pa.array(~fits)).select(PLACES.names), reading)
+    keep, index = np.ones(found.num_rows, np.bool_), np.arange(found.num_rows)
+    keep[places[~fits]] = False
+    index[places[fits]] = found.num_rows + np.arange(int(fits.sum()))
+    good = decided.filter(pa.array(fits)).select(found.schema.names).cast(found.schema)
+    return pa.concat_tables([found, good]).combine_chunks().take(pa.array(index[keep])), keep
+
+
+def _take_carried(carried: Carried, reading: Reading, rows: Scratch) -> None:
+    """Rows that tasks have read, and written beside the raw records that are left: Spark reads those once more."""
+    width = len(rows.schema)
+    line = f"c{width + 2 + carried.raw.get_field_index(LINE)}"
+    schema = carried_schema(carried.form, carried.raw)
+    with _ran(reading), _folder() as folder:
+        found = write_frame(carried.frame, folder / "read", schema)
+        bad = _faulty_files(carried, found, width, reading)
+        is_left = F.col(line).isNotNull() & ~F.col(f"c{width}").isin(bad)
+        decided = _Decided(carried, found, is_left, folder / "decided", reading)
+        for table in found.tables():
+            whole = table.filter(pc.invert(pc.is_in(table[f"c{width}"], value_set=pa.array(bad, pa.int32()))))
+            places = np.flatnonzero(np.asarray(pc.is_valid(whole[line]).combine_chunks()))
+            typed = whole.select(range(width)).rename_columns(rows.schema.names).cast(rows.schema)
+            numbers = np.asarray(whole[f"c{width}"].combine_chunks())
+            if len(places):
+                typed, keep = _with_decided(typed, places, decided.next(len(places)), reading)
+                numbers = numbers[keep]
+            rows.add(typed)
+            for number, count in zip(*np.unique(numbers, return_counts=True), strict=True):
+                reading.counts[carried.names[number]] += int(count)
+
+
+def _faulty_files(carried: Carried, found: Rows, width: int, reading: Reading) -> list[int]:
+    """The numbers of files that tasks could not read to their end, each rejected once: of those no row counts."""
+    fault = f"c{width + 2 + carried.raw.get_field_index(FAULT)}"
+    faults: dict[int, str] = {}
+    for batch in found.batches([f"c{width}", f"c{width + 1}", fault]):
+        for number, _, reason in zip(*batch.filter(pc.is_null(batch.column(1))).to_pydict().values(), strict=True):
+            faults.setdefault(number, reason)
+    for number, reason in faults.items():
+        reading.reject(carried.names[number], reason)
+    return list(faults)
+
+
+class _Decided:
+    """The verdicts of Spark on the records that tasks have left, in their order; asked for once there is one."""
+
+    def __init__(self, carried: Carried, found: Rows, is_left: Column, folder: Path, reading: Reading):
+        self._carried, self._found, self._is_left, self._folder, self._reading = carried, found, is_left, folder, reading
+        self._batches: Iterator[pa.RecordBatch] | None = None
+        self._held = 0
+        self._some: list[pa.RecordBatch] = []
+
+    def next(self, count: int) -> pa.Table:
+        """The next verdicts."""
+        if self._batches is None:
+            self._batches = self._decide().batches()
+        while self._held < count:
+            self._some.append(next(self._batches))
+            self._held += self._some[-1].num_rows
+        table = pa.Table.from_batches(self._some)
+        rest = table.slice(count)
+        self._some, self._held = rest.to_batches(), rest.num_rows
+        return table.slice(0, count)
+
+    def _decide(self) -> Rows:
+        carried = self._carried
+        form, behind = carried.form, len(carried.form.schema) + 2
+        written = self._reading.spark.read.parquet(*map(uri, self._found.files or ()))
+        ordered = written.where(self._is_left).orderBy(f"c{behind - 1}")
+        raw = ordered.select([F.col(f"c{behind + n}").alias(name) for n, name in enumerate(carried.raw.names)])
+        frame = collectable(carried.read(raw))
+        schema = pa.schema([*form.schema, *PLACES])
+        numbered = frame.select(*[F.col(quote(n)).alias(f"c{k}") for k, n in enumerate(schema.names)])
+        return write_frame(numbered, self._folder, schema)
+
+
+def _take_frame(frame: DataFrame, reading: Reading, rows: Scratch, marks: MarkScratch, by_executors: bool) -> None:
+    """Run the data frame once and part its rows; the control rows found with them are placed."""
+    with _rows_of(frame, reading, rows.schema, by_executors) as found:
+        faults = _reject_faults(reading, found.batches([FILE, LINE, REASON]))
+        for table in found.tables():
+            whole = table.filter(pc.invert(pc.is_in(table[FILE], value_set=faults))) if len(faults) else table
+            fits = pc.is_null(whole[REASON])
+            _refuse(whole.filter(pc.invert(fits)).select(PLACES.names), reading)
+            good = _without_left(whole.filter(fits), reading)
+            if reading.marks:
+                files = pc.index_in(good[FILE], value_set=pa.array(reading.order)).to_numpy()
+                _place(files.astype(np.int64) * MOST_LINES + good[LINE].to_numpy(), reading, marks, rows.count)
+            rows.add(good.select(rows.schema.names).cast(rows.schema))
+            reading.counts.update({found["values"]: found["counts"] for found in pc.value_counts(good[FILE]).to_pylist()})
+
+
+def _without_left(rows: pa.Table, reading: Reading) -> pa.Table:
+    """The rows but those of lines that are left out."""
+    if not reading.left or not rows.num_rows:
+        return rows
+    places = zip(rows[FILE].to_pylist(), rows[LINE].to_pylist(), strict=True)
+    stays = [line not in reading.left.get(file, ()) for file, line in places]
+    reading.refused += len(stays) - sum(stays)
+    return rows.filter(pa.array(stays))
+
+
+@contextmanager
+def _ran(reading: Reading) -> Iterator[None]:
+    """Raise B6022 where Spark fails within."""
+    try:
+        yield
+    except PySparkException as error:
+        raise fail(
+            UNREADABLE,
+            f'the files of table "{reading.table}" could not be read',
+            detail=first_line(error),
+            hint="move damaged files out of the source's directory",
+        ) from error
+
+
+@contextmanager
+def _folder() -> Iterator[Path]:
+    folder = scratch_folder(PREFIX)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def _rows_of(frame: DataFrame, reading: Reading, wanted: pa.Schema, by_executors: bool) -> Iterator[Rows]:
+    """The rows of a data frame, with places and reasons: in the driver, or written to files by the executors."""
+    with _ran(reading), _folder() as folder:
+        frame = collectable(frame)
+        if by_executors:
+            schema = pa.schema([*(f.with_nullable(True) for f in wanted), *PLACES])
+            numbered = frame.select(*[F.col(quote(n)).alias(f"c{k}") for k, n in enumerate(schema.names)])
+            yield write_frame(numbered, folder / "read", schema)
+        else:
+            yield Rows(frame.toArrow())
+
+
+def _reject_faults(reading: Reading, batches: Iterable[pa.RecordBatch]) -> pa.Array:
+    """The files that tasks could not read to their end, each rejected once: of those no row counts. A fault has no line."""
+    faults: dict[str, str] = {}
+    for batch in batches:
+        for row in batch.filter(pc.is_null(batch.column(LINE))).to_pylist():
+            faults.setdefault(row[FILE], row[REASON])
+    for file, reason in faults.items():
+        reading.reject(file, reason)
+    return pa.array(list(faults), pa.string())
+
+
+def _refuse(bad: pa.Table, reading: Reading) -> None:
+    first = bad.slice(0, max(0, MOST_REJECTED - len(reading.rejected)))
+    reading.refuse(*(_refused(row, reading) for row in first.to_pylist()), more=bad.num_rows - first.num_rows)
+
+
+def _refused(row: Mapping[str, Any], reading: Reading) -> RejectedRow:
+    reason = row[REASON]
+    if reason == NOT_JSON:
+        reason = explain_json(row[TEXT] or "", reading.columns)
+    return RejectedRow(reading.table, row[FILE], row[LINE], row[TEXT], reason)
+
+
+def _place(places: Places, reading: Reading, marks: MarkScratch, count: int) -> None:
+    """Place control rows among rows at these places, in order, and before them; `count` rows came before. Those behind them wait."""
+    order = {path: n for n, path in enumerate(reading.order)}
+    keys = [order[m.path] * MOST_LINES + m.line for m in reading.marks]
+    waiting = [m for key, m in zip(keys, reading.marks, strict=True) if not len(places) or key > places[-1]]
+    for key, placed in zip(keys[: len(keys) - len(waiting)], reading.marks, strict=False):
+        marks.add(BoundMark(count + int(np.searchsorted(places, key)), placed.act))
+    reading.marks[:] = waiting
+
+
+def place_behind(reading: Reading, marks: MarkScratch, count: int) -> None:
+    """Place control rows behind all rows that came."""
+    for placed in reading.marks:
+        marks.add(BoundMark(count, placed.act))
+    reading.marks.clear()

@@ -1,0 +1,71 @@
+"""Records whose values have the types of their table, without an expression of Spark; the others are left to it.
+
+In: values of columns, each with flags of those that are left. Out: a `Part`: rows in the order of the records, and the raw records that
+Spark decides (`file_rows`). What is taken here has the value that Spark would give it. Runs in Spark's tasks: nothing here imports PySpark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from belvedere.decode.row_values import row_schema
+from belvedere.schema import Column
+
+Places: TypeAlias = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Form:
+    """What records are to become: the table's columns. `header`: the names of CSV fields."""
+
+    columns: tuple[Column, ...]
+    options: Mapping[str, Any] = field(default_factory=dict)
+    header: tuple[str, ...] = ()
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of rows; each may be NULL."""
+        return row_schema(self.columns)
+
+    @property
+    def only_known(self) -> bool:
+        """Whether a member that is no column is a reason to reject."""
+        return self.options.get("new_columns") == "reject"
+
+    @property
+    def fields(self) -> dict[str, int]:
+        """Which field of CSV each column is in, where it is in one."""
+        places = {name.strip().casefold(): n for n, name in enumerate(self.header)}
+        return {c.name: places[c.name.casefold()] for c in self.columns if c.name.casefold() in places}
+
+
+@dataclass(frozen=True)
+class Part:
+    """Records of one file in order, a row each.
+
+    The rows at `places` do not count: `left` has their records, in the same order, for Spark. `lines` numbers all records.
+    """
+
+    name: str
+    rows: pa.Table
+    lines: Places
+    places: Places
+    left: pa.RecordBatch | None = None
+
+    @property
+    def nbytes(self) -> int:
+        """About so many bytes of memory."""
+        return int(self.rows.nbytes + (0 if self.left is None else self.left.nbytes))
+
+
+def left_alone(batch: pa.RecordBatch, name: str, lines: Places, form: Form) -> Part:
+    """A part of which all records are left to Spark."""
+    size = batch.num_rows
+    rows = pa.table([pa.nulls(size, f.type) for f in form.schema], schema=form.schema)
+    return Part(name, rows, lines, np.arange(size), batch)

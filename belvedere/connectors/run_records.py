@@ -1,0 +1,279 @@
+"""What a run notes down beside the views: the files it has read and the rows it could not use.
+
+In: files and rejected rows of one epoch. Out: Arrow tables for two stored tables that are appended to in the epoch's own
+transaction, so that they are true after any crash. They are no relations of the pipeline: no view reads them.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from itertools import chain
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote_to_bytes, urlsplit
+
+import pyarrow as pa
+
+from belvedere.engine.source_spans import SPANS, of_input
+from belvedere.errors import BelvedereError, fail
+from belvedere.schema import CONTROL, KEY, TIMESTAMP, WEIGHT, Column, Schema
+from belvedere.store import identifiers
+from belvedere.store.protocol import Reader, StoredTable
+
+FILES = StoredTable(
+    "_belvedere_files",
+    Schema(
+        (
+            Column("source", pa.string(), nullable=False),
+            Column("path", pa.string(), nullable=False),
+            Column("length", pa.int64(), nullable=False),
+            Column("modified", TIMESTAMP, nullable=False),
+            Column("epoch", pa.int64(), nullable=False),
+        ),
+        ("source", "path", "epoch"),
+    ),
+    indexes=(("epoch",),),
+)
+
+REJECTED = StoredTable(
+    "_belvedere_rejected",
+    Schema(
+        (
+            Column("table", pa.string(), nullable=False),
+            Column("file", pa.string()),
+            Column("line", pa.int64()),
+            Column("text", pa.string()),
+            Column("reason", pa.string(), nullable=False),
+            Column("epoch", pa.int64(), nullable=False),
+            Column("rejected_at", TIMESTAMP, nullable=False),
+        )
+    ),
+    indexes=(("table", "epoch"),),
+)
+
+RETRIED = StoredTable(
+    "_belvedere_retried",
+    Schema(
+        (
+            Column("input", pa.string(), nullable=False),
+            Column("epoch", pa.int64(), nullable=False),
+            Column("part", pa.int64(), nullable=False),
+            Column("rows", pa.string(), nullable=False),
+        ),
+        ("input", "epoch", "part"),
+    ),
+)
+"""The rows that epochs took of those rejected before: as Arrow streams in base64, for they are no part of their source any more."""
+PLACES = b"places"
+"""In the metadata of such streams: epoch, file and line at which the rows were rejected."""
+PART_ROWS = 1_000
+"""Rows of one such stream."""
+
+RECORDS = (FILES, REJECTED, SPANS, RETRIED)
+assert {r.name for r in RECORDS} == identifiers.RECORDS
+LONGEST_TEXT = 10_000
+"""So many characters of a rejected row, and of the reason, are stored."""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFile:
+    """A file of a source: its local path, its length in bytes and when it was last modified."""
+
+    path: str
+    length: int
+    modified: datetime
+    name: str = ""
+    """The name under which the store notes it, where that is not its path."""
+    start: int = 0
+    """Where the part of it begins that is read; it ends at `length`."""
+
+
+@dataclass(frozen=True, slots=True)
+class RejectedRow:
+    """A row that its table cannot take, or a whole file (`line` and `text` None), and why.
+
+    Whatever it is made of, its texts are such that a store and a terminal take them.
+    """
+
+    table: str
+    file: str | None
+    line: int | None
+    text: str | None
+    reason: str
+
+    def __post_init__(self) -> None:
+        for name, value in (("file", path_text(self.file)), ("text", sound(self.text)), ("reason", sound(self.reason))):
+            object.__setattr__(self, name, value)
+
+
+def sound(text: str | None) -> str | None:
+    """The text with surrogates written as escapes: they have no form in UTF-8. What is very long is cut."""
+    return None if text is None else text[:LONGEST_TEXT].encode("utf-8", "backslashreplace").decode()
+
+
+def rejected_value(text: str) -> Any:
+    """What a rejected row says, as JSON; None where it is none (a record of CSV, a broken or a cut line)."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def is_control(value: Any) -> bool:
+    """Whether a JSON value is no row, but a bound on those after it."""
+    return isinstance(value, dict) and set(value) == {CONTROL}
+
+
+def is_cut(text: str) -> bool:
+    """Whether a rejected row may be longer than the text of it that is stored."""
+    return len(text) >= LONGEST_TEXT
+
+
+def path_text(path: str | None) -> str | None:
+    """A path as text, one for each path: a `file:` URI where its bytes are no UTF-8."""
+    if path is None or path.isprintable():
+        return path
+    try:
+        os.fsencode(path).decode()
+    except UnicodeError:
+        return Path(path).absolute().as_uri()
+    return path
+
+
+def path_of(text: str) -> str:
+    """The inverse of `path_text`."""
+    return os.fsdecode(unquote_to_bytes(urlsplit(text).path)) if text.startswith("file:") else text
+
+
+def record_files(files: Iterable[tuple[str, SourceFile]], epoch: int) -> pa.Table:
+    """Rows of `FILES`: pairs of a source's name and a file that this epoch reads."""
+    names = FILES.arrow.names
+    named = ((s, f.name or path_text(f.path), f) for s, f in files)
+    rows = [(s, path, f.length, f.modified, epoch, f"{s}\n{path}\n{epoch}") for s, path, f in named]
+    return pa.Table.from_pylist([dict(zip(names, row, strict=True)) for row in rows], schema=FILES.arrow)
+
+
+def record_rejected(rejected: Iterable[RejectedRow], epoch: int, now: datetime | None = None) -> pa.Table:
+    """Rows of `REJECTED`. Their key is random: the same bad row may well come twice."""
+    at = now or datetime.now(UTC)
+    rows = [
+        {
+            "table": r.table,
+            "file": r.file,
+            "line": r.line,
+            "text": r.text,
+            "reason": r.reason,
+            "epoch": epoch,
+            "rejected_at": at,
+            KEY: uuid.uuid4().hex,
+        }
+        for r in rejected
+    ]
+    return pa.Table.from_pylist(rows, schema=REJECTED.arrow)
+
+
+def record_retried(taken: Iterable[tuple[str, pa.Table]], epoch: int, gone: pa.Table | None = None) -> pa.Table:
+    """Rows of `RETRIED`: pairs of an input's id and the rows that it takes in this epoch; `gone` are their records of `REJECTED`."""
+    made = []
+    places = [] if gone is None else gone.select(["table", "epoch", "file", "line"]).to_pylist()
+    for id_, given in taken:
+        own = [[p["epoch"], p["file"], p["line"]] for p in places if p["table"] == id_]
+        rows = given.replace_schema_metadata({PLACES: json.dumps(own)})
+        for part, start in enumerate(range(0, rows.num_rows, PART_ROWS)):
+            sink = pa.BufferOutputStream()
+            with pa.ipc.new_stream(sink, rows.schema) as writer:
+                writer.write_table(rows.slice(start, PART_ROWS))
+            text = base64.b64encode(sink.getvalue().to_pybytes()).decode()
+            made.append({"input": id_, "epoch": epoch, "part": part, "rows": text, KEY: f"{id_}\n{epoch}\n{part}"})
+    return pa.Table.from_pylist(made, schema=RETRIED.arrow)
+
+
+def retried_rows(reader: Reader, id_: str) -> dict[tuple[str, int], list[pa.Table]]:
+    """What `record_retried` has written of an input, by its id and epoch, in order."""
+    found: dict[tuple[str, int], list[pa.Table]] = {}
+    for row in of_input(reader, RETRIED, "input", id_).sort_by([("epoch", "ascending"), ("part", "ascending")]).to_pylist():
+        with pa.ipc.open_stream(base64.b64decode(row["rows"])) as stream:
+            found.setdefault((id_, row["epoch"]), []).append(stream.read_all())
+    return found
+
+
+def places_rejected(
+    reader: Reader, id_: str, retried: Iterable[Sequence[pa.Table]]
+) -> dict[int, list[tuple[str | None, int | None]]]:
+    """Of an input by epoch the file and line of each row that was rejected then, also of those that were `retried` since."""
+    rows = of_input(reader, REJECTED, "table", id_).select(["epoch", "file", "line"])
+    found: dict[int, list[tuple[str | None, int | None]]] = {}
+    taken = (json.loads((parts[0].schema.metadata or {}).get(PLACES, b"[]")) for parts in retried if parts)
+    for epoch, file, line in chain(zip(*rows.to_pydict().values(), strict=True), *taken):
+        found.setdefault(epoch, []).append((file, line))
+    return found
+
+
+def lengths_read(reader: Reader) -> dict[str, dict[str, int]]:
+    """By input id and name of a file how many bytes of it were read, as the store has noted."""
+    found: dict[str, dict[str, int]] = {}
+    for row in reader.rows(FILES).sort_by("epoch").to_pylist():
+        found.setdefault(row["source"], {})[row["path"]] = row["length"]
+    return found
+
+
+def files_read(reader: Reader) -> dict[str, set[str]]:
+    """The names of files that the store has noted, by input id."""
+    found: dict[str, set[str]] = {}
+    table = reader.rows(FILES)
+    for source, path in zip(table["source"].to_pylist(), table["path"].to_pylist(), strict=True):
+        found.setdefault(source, set()).add(path)
+    return found
+
+
+def files_by_epoch(reader: Reader, id_: str) -> dict[tuple[str, int], list[SourceFile]]:
+    """The files of an input that the store has noted, by its id and epoch, each as it was then; in the order in which they were read."""
+    found: dict[tuple[str, int], list[SourceFile]] = {}
+    for batch in of_input(reader, FILES, "source", id_).to_batches():
+        for row in batch.to_pylist():
+            file = SourceFile(path_of(row["path"]), row["length"], row["modified"], row["path"])
+            found.setdefault((id_, row["epoch"]), []).append(file)
+    return {key: in_order(files) for key, files in found.items()}
+
+
+def files_of(reader: Reader, id_: str) -> list[SourceFile]:
+    """The files of an input that the store has noted, by its id, each as it was then."""
+    rows = of_input(reader, FILES, "source", id_).sort_by("epoch").to_pylist()
+    last = {r["path"]: r for r in rows}  # of a file that was read in parts the last one
+    return [SourceFile(path_of(r["path"]), r["length"], r["modified"], r["path"]) for r in last.values()]
+
+
+def in_parts(files: dict[tuple[str, int], list[SourceFile]], id_: str, epochs: Iterable[int]) -> None:
+    """What these epochs have read of an input, in their order: a file that an earlier one of them has read begins where that has ended."""
+    ends: dict[str, int] = {}
+    for epoch in epochs:
+        found = files.get((id_, epoch), ())
+        if any(f.name in ends for f in found):
+            files[id_, epoch] = [replace(f, start=ends.get(f.name, 0)) for f in found]
+        ends |= {f.name: f.length for f in found}
+
+
+def renamed_files(reader: Reader, id_: str, names: Mapping[str, str]) -> pa.Table:
+    """Changes of `FILES` by which files of an input get other names, of old names with new ones."""
+    rows = [r for r in reader.rows(FILES).to_pylist() if r["source"] == id_ and r["path"] in names]
+    after = [{**r, "path": names[r["path"]]} for r in rows]
+    after = [{**r, KEY: f"{id_}\n{r['path']}\n{r['epoch']}"} for r in after]
+    schema = FILES.arrow.append(pa.field(WEIGHT, pa.int64()))
+    return pa.Table.from_pylist([{**r, WEIGHT: -1} for r in rows] + [{**r, WEIGHT: 1} for r in after], schema=schema)
+
+
+def in_order(files: Iterable[SourceFile]) -> list[SourceFile]:
+    """Files as an epoch reads them: the oldest first."""
+    return sorted(files, key=lambda f: (f.modified, f.path))
+
+
+def not_as_it_was(what: str, table: str) -> BelvedereError:
+    """The diagnostic B7070: the rows so far of an input cannot be read again."""
+    hint = "put that back as it was (files with their times: `cp -p`), or leave the script as it was: nothing has happened"
+    return fail("B7070", f'the rows of "{table}" so far cannot be read again: {what}', hint=hint)

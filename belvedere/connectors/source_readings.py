@@ -1,0 +1,84 @@
+"""How an input's source was read: its columns, its format and options. They are noted with the epochs that read so.
+
+In: an input, the project file. Out: a document for the epoch's row, and from it a feed that reads what a past epoch took in the same way,
+whatever the columns and options are by now. Its rows become rows of today: NULL in columns that are new, values in wider types.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+
+from belvedere.catalog.catalog import Input
+from belvedere.connectors.connector import Arrived, RereadableFeed
+from belvedere.connectors.feeds import columns_of, wanted_of
+from belvedere.connectors.registry import reading_connector
+from belvedere.engine.change.schema_growth import grown_rows
+from belvedere.engine.rows.epoch_rows import Rows
+from belvedere.project.settings import ProjectSettings
+from belvedere.schema import Column
+
+OFFSET = "~readings"
+"""Their name among the sources' offsets in an epoch's row: by input id since which epoch its source is read how, the earliest first."""
+SINCE = "since"
+Reading = Mapping[str, Any]
+
+
+def reading_of(table: Input, project: ProjectSettings) -> dict[str, Any]:
+    """How the source of an input is read now, as JSON data."""
+    wanted = wanted_of(table, project)
+    options = {n: v for n, v in wanted.options.items() if n in MATTERING}
+    columns = pa.schema([pa.field(c.name, c.type, c.nullable) for c in wanted.columns])
+    text = base64.b64encode(columns.serialize().to_pybytes()).decode()
+    return {"columns": text, "options": options, "format": wanted.source.format, "new_columns": wanted.source.new_columns}
+
+
+MATTERING = ("header", "delimiter", "null", "timestamp_format", "max_line_mb", "appends")
+"""The options that say how text becomes rows."""
+
+
+def with_reading(known: Mapping[str, Any], id_: str, epoch: int, reading: Reading) -> dict[str, Any]:
+    """The document with how an input is read from an epoch on."""
+    past: Sequence[Reading] = known.get(id_, ())
+    if past and {k: v for k, v in past[-1].items() if k != SINCE} == reading:
+        return dict(known)
+    return {**known, id_: [*past, {SINCE: epoch, **reading}]}
+
+
+def reading_at(past: Iterable[Reading], epoch: int) -> Reading | None:
+    """How an input was read in an epoch; None where nobody noted it."""
+    found = None
+    for reading in past:
+        if reading[SINCE] <= epoch:
+            found = reading
+    return found
+
+
+def feed_of(table: Input, project: ProjectSettings, reading: Reading | None) -> RereadableFeed:
+    """A feed that reads as an epoch has; as today for None."""
+    wanted = wanted_of(table, project)
+    if reading is not None:
+        columns = tuple(Column(f.name, f.type, f.nullable) for f in _schema(reading))
+        others = {n: v for n, v in wanted.options.items() if n not in MATTERING}
+        grows = {"appends": True} if wanted.options.get("appends") else {}  # files may have grown since then
+        source = replace(wanted.source, format=reading["format"], new_columns=reading["new_columns"])
+        wanted = replace(wanted, columns=columns, options={**others, **reading["options"], **grows}, source=source)
+    feed: Any = reading_connector(wanted.source.connector).open_feed(wanted)
+    return feed  # type: ignore[no-any-return]
+
+
+def as_today(found: Arrived, table: Input) -> Arrived:
+    """The rows that a feed gives with the columns that its input has today."""
+    schema = pa.schema([pa.field(c.name, c.type) for c in columns_of(table)])
+    if not isinstance(found.rows, pa.Table | Rows) or found.rows.schema.equals(schema):
+        return found
+    given = found.rows.to_reader() if isinstance(found.rows, pa.Table) else found.rows.reader()
+    return replace(found, rows=pa.Table.from_batches(grown_rows(given, schema), schema))
+
+
+def _schema(reading: Reading) -> pa.Schema:
+    return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(reading["columns"])))

@@ -1,0 +1,54 @@
+"""Values of columns as rows, and which of them do not fit.
+
+In: by column values, and flags of those that are left to the slow way. Out: rows in the same order, flags of those that are left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from belvedere.decode.text_values import Flags
+from belvedere.schema import Column
+from belvedere.values.time_range import rows_beyond
+
+Values: TypeAlias = Mapping[str, "tuple[pa.Array, Flags | None]"]
+"""By column the values of records, and flags of those that are left."""
+
+
+def row_schema(columns: Sequence[Column]) -> pa.Schema:
+    """The columns of rows; each may be NULL."""
+    return pa.schema([pa.field(c.name, c.type) for c in columns])
+
+
+def fitted(values: Values, columns: Sequence[Column], size: int) -> tuple[pa.Table, Flags]:
+    """The rows of so many records, NULL where they are left, and flags of these: also of NULL where none may be, and times beyond."""
+    left = np.zeros(size, np.bool_)
+    found = []
+    for column in columns:
+        array, flags = values.get(column.name) or (pa.nulls(size, column.type), None)
+        if flags is not None:
+            left |= flags
+        if not column.nullable and array.null_count:
+            left |= np.asarray(pc.is_null(array))
+        found.append(array)
+    rows = pa.table(found, schema=row_schema(columns))
+    left[list(rows_beyond(rows, columns))] = True
+    if left.any():
+        places = np.flatnonzero(~left)
+        rows = placed(rows.take(pa.array(places)), places, size)
+    return rows, left
+
+
+def placed(rows: pa.Table, places: Sequence[int] | npt.NDArray[Any], count: int) -> pa.Table:
+    """`rows`, each at its place among `count` rows; the others are NULL."""
+    if rows.num_rows == count:
+        return rows
+    index = np.full(count, -1, np.int64)
+    index[np.asarray(places, np.int64)] = np.arange(rows.num_rows)
+    return rows.take(pa.array(index, mask=index < 0))

@@ -1,0 +1,71 @@
+"""Where a name is defined, and where it is used: in the document, in the scripts that it imports, and in those that import it.
+
+In: a document, an offset, the other scripts. Out: `Place`s. A column that a view takes as it is has two meanings at one place: the column
+that is read is meant first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from belvedere.editor.document import Document
+from belvedere.editor.linked_scripts import linked
+from belvedere.editor.symbols import Symbol, Use
+from belvedere.errors import Span
+
+
+@dataclass(frozen=True)
+class Place:
+    """A name's place in a file, and whether it defines the name."""
+
+    span: Span
+    use: Use
+
+
+UNPLACED = ("function", "owner", "window", "namespace", "field")
+"""Kinds of symbols that no script defines."""
+
+
+def symbols_at(document: Document, offset: int) -> list[Symbol]:
+    """What the name at an offset means: what it refers to first."""
+    found = document.ready().uses_at(offset)
+    return list(dict.fromkeys(u.symbol for u in found if u.symbol.kind not in UNPLACED))
+
+
+def definitions(document: Document, offset: int, others: Iterable[Document]) -> list[Place]:
+    """Where the name at an offset is defined; that itself where it stands there."""
+    known = linked(document, others)
+    for symbol in symbols_at(document, offset):
+        found = [p for p in places(symbol, known) if p.use.defines]
+        if found:
+            return found
+        if symbol.kind == "column" and (through := _through(document, symbol, known)):
+            return through
+    return []
+
+
+def references(document: Document, offset: int, others: Iterable[Document]) -> list[Place]:
+    """All places of the name at an offset."""
+    found = symbols_at(document, offset)
+    return places(found[0], linked(document, others)) if found else []
+
+
+def places(symbol: Symbol, documents: Iterable[Document]) -> list[Place]:
+    """All places of a symbol."""
+    return [
+        Place(Span(d.file, u.start, u.end), u)
+        for d in documents
+        for u in sorted(set(d.ready().uses), key=_order)
+        if u.symbol == symbol
+    ]
+
+
+def _order(use: Use) -> tuple[int, bool]:
+    return use.start, use.defines
+
+
+def _through(document: Document, symbol: Symbol, documents: list[Document]) -> list[Place]:
+    """For a column of an imported table: its import; for one that a view has from `*`: the view."""
+    relation = Symbol("relation", symbol.file, "", symbol.of)
+    return [p for p in places(relation, documents) if p.use.defines]

@@ -1,0 +1,99 @@
+"""What functions are called, take and do, for people.
+
+In: a name, the project's own functions. Out: a `Signature`. Names and numbers of arguments are those of `belvedere.functions`; what Spark's
+functions do says Spark, what the language defines otherwise is said here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+
+from belvedere.functions.function import MANY, Kind
+from belvedere.functions.function_table import ARITY, FUNCTIONS
+from belvedere.functions.project_functions import OwnFunction, signature
+from belvedere.functions.spark_types import type_text
+from belvedere.plan.operators.time_nodes import TimeWindowKind
+from belvedere.syntax.forms.windowing_calls import FORMS, arguments_of
+
+OWN_TEXTS = {
+    "now": "The epoch's clock: the same for all rows of an epoch. A filter on it lets rows enter and leave as time passes.",
+    **{
+        u: f"The time rounded down to its {u}." for u in ("second", "minute", "hour", "day", "week", "month", "quarter", "year")
+    },
+    "late": "The rows of an input that came below its bound and were not used, each with the reason and the bound.",
+}
+"""Functions that mean something else than in Spark, or that Spark does not have."""
+OWN_PARAMETERS = {"now": (), "late": ("table",)} | dict.fromkeys(
+    ("second", "minute", "hour", "day", "week", "month", "quarter", "year"), ("time",)
+)
+WINDOW_TEXTS = {
+    TimeWindowKind.TUMBLE: "Rows by windows of one length that follow each other; adds the window's start and end.",
+    TimeWindowKind.HOP: "Rows by windows of one length that begin every `hopsize`; adds the window's start and end.",
+    TimeWindowKind.CUMULATE: "Rows by windows that grow by `hopsize` up to `dur`; adds the window's start and end.",
+    TimeWindowKind.SESSION: "Rows by windows that end where no row comes for `gap`, for each key; adds the window's start and end.",
+}
+
+
+@dataclass(frozen=True)
+class Signature:
+    """A function: as it is called, its parameters, what it does, what kind it is."""
+
+    name: str
+    parameters: tuple[str, ...]
+    text: str
+    kind: str
+
+    @property
+    def label(self) -> str:
+        """`round(col, scale)`."""
+        return f"{self.name}({', '.join(self.parameters)})"
+
+
+@cache
+def function_names() -> Mapping[str, str]:
+    """All functions that a query may call, by name, with their kind."""
+    named = {n: f.kind.value for f in FUNCTIONS for n in f.calls if n.isidentifier()}
+    return dict(sorted(named.items()))
+
+
+def window_signature(name: str) -> Signature | None:
+    """A windowing function of FROM."""
+    kind = next((k for k in FORMS if k.value == name.lower()), None)
+    if kind is None:
+        return None
+    names = {"keys": "key"}
+    parameters = tuple(names.get(a, a) for a in arguments_of(kind.value))
+    return Signature(kind.value.title(), parameters, WINDOW_TEXTS[kind], "time window")
+
+
+def signature_of(name: str, own: Mapping[str, OwnFunction]) -> Signature | None:
+    """A function, whatever the case of its name."""
+    folded = name.casefold()
+    if folded in own:
+        made = own[folded]
+        text = (made.call.__doc__ or "").strip() if made.call is not None else ""
+        parameters = tuple(f"{n} {type_text(t)}" for n, t in made.parameters)
+        return Signature(
+            made.name, parameters, text or f"A function of the project: {signature(made, type_text)}.", "of the project"
+        )
+    if (window := window_signature(folded)) is not None:
+        return window
+    if folded in OWN_TEXTS:
+        return Signature(folded, OWN_PARAMETERS[folded], OWN_TEXTS[folded], Kind.SCALAR.value)
+    if folded not in function_names():
+        return None
+    return _of_spark(folded)
+
+
+@cache
+def _of_spark(name: str) -> Signature:
+    from belvedere.spark.function_texts import function_text
+
+    said = function_text(name)
+    least, most = ARITY.get(name, (0, MANY))
+    parameters = said.parameters if said is not None else ()
+    if not parameters and name in ARITY:
+        parameters = (*(f"value{n + 1}" for n in range(least)), *(("...",) if most > least else ()))
+    return Signature(name, parameters, said.text if said is not None else "", function_names()[name])

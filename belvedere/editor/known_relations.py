@@ -1,0 +1,107 @@
+"""What is known of a script's relations: by name and place, with columns and relationships.
+
+In: the catalog of the last compile, and what earlier ones knew of names that it could not understand. Out: `KnownRelation`s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from belvedere.catalog.catalog import Catalog, Input, InputKind, Relationship, Subscription, View
+from belvedere.errors import Span
+from belvedere.schema import Column, Schema, find_named
+
+
+@dataclass(frozen=True)
+class KnownRelation:
+    """A relation: `kind` for people; `home` are the file and the name under which it is defined; `id` is the catalog's."""
+
+    id: str
+    name: str
+    kind: str
+    schema: Schema
+    span: Span | None = None
+    doc: str | None = None
+    home: tuple[str, str] = ("", "")
+    links: Mapping[str, tuple[Relationship, str]] = field(default_factory=dict)
+    """Relationships by folded name, each with the name of its target."""
+
+    def link(self, name: str) -> tuple[Relationship, str] | None:
+        """The relationship of that name, whatever its case."""
+        return self.links.get(name.casefold())
+
+    def column(self, name: str) -> Column | None:
+        """The column of that name, whatever its case."""
+        return find_named(self.schema.columns, name)
+
+
+class Known:
+    """Relations by folded name, each with all its definitions in the order of the script."""
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        file: str,
+        earlier: Known | None = None,
+        kept: Iterable[str] = (),
+        imported: Mapping[str, str] | None = None,
+    ):
+        """`kept` are folded names that the text defines; `imported` what they are called in the script that they come from."""
+        self.catalog, self.file = catalog, file
+        self.functions = {f.name.casefold(): f for f in catalog.functions}
+        self.versions: dict[str, list[KnownRelation]] = {}
+        links: dict[str, dict[str, tuple[Relationship, str]]] = {}
+        for r in catalog.relationships:
+            links.setdefault(r.owner, {})[r.name.casefold()] = (r, catalog.name_of(r.target))
+        all_made: tuple[Input | View | Subscription, ...] = tuple(catalog.inputs.values())
+        all_made += (*catalog.views.values(), *catalog.subscriptions.values())
+        for made in all_made:
+            if "~imported" not in made.name:
+                relation = _known(made, file, links.get(made.id, {}), imported or {})
+                self.versions.setdefault(made.name.casefold(), []).append(relation)
+        for name in kept:  # defined by statements that could not be understood: as they were
+            if earlier is not None and name not in self.versions and name in earlier.versions:
+                self.versions[name] = [replace(r, span=None) for r in earlier.versions[name]]
+
+    def __iter__(self) -> Iterator[KnownRelation]:
+        """The last definition of each name."""
+        return (found[-1] for found in self.versions.values())
+
+    def find(self, name: str, before: int | None = None) -> KnownRelation | None:
+        """A relation by its name, whatever its case; of several definitions the last one in this file before an offset."""
+        found = self.versions.get(name.casefold(), [])
+        if before is not None and len(found) > 1:
+            above = [r for r in found if r.span is None or r.span.file != self.file or r.span.end <= before]
+            found = above or found
+        return found[-1] if found else None
+
+    def target(self, relation: KnownRelation, step: str) -> KnownRelation | None:
+        """Where a relationship leads."""
+        link = relation.link(step)
+        return self.find(link[1]) if link is not None else None
+
+
+def _known(
+    made: Input | View | Subscription, file: str, links: Mapping[str, tuple[Relationship, str]], imported: Mapping[str, str]
+) -> KnownRelation:
+    return KnownRelation(made.id, made.name, _kind(made), made.schema, made.span, made.doc, _home(made, file, imported), links)
+
+
+def _kind(made: Input | View | Subscription) -> str:
+    if isinstance(made, Subscription):
+        return f"subscription on {made.on.value}"
+    if isinstance(made, View):
+        return "nested table" if made.parent is not None else "view"
+    if made.late_of is not None:
+        return "late rows"
+    if made.kind is InputKind.IMPORT:
+        return "imported table" if made.primary_key else "imported stream"
+    return made.kind.value
+
+
+def _home(made: Input | View | Subscription, file: str, imported: Mapping[str, str]) -> tuple[str, str]:
+    """Where a relation is defined. What another script brings has its place there, and may have another name here."""
+    if made.span is None or made.span.file == file:
+        return file, made.name
+    return made.span.file, imported.get(made.name.casefold(), made.name.rpartition(".")[2])

@@ -1,0 +1,323 @@
+"""The queries of a statement as blocks: what each reads, what it gives, which names it makes.
+
+In: the tokens of a statement. Out: `Block`s within each other. Names are not resolved here: a block says where they stand. It never fails:
+what is not there yet is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from sqlglot.tokenizer_core import TokenType as T
+
+from belvedere.editor.tolerant_reading import ReadText, is_called, is_name, is_word, may_be_alias
+from belvedere.syntax.forms.windowing_calls import FUNCTIONS as WINDOWS
+
+SETS = (T.UNION, T.EXCEPT, T.INTERSECT)
+CLAUSES = {
+    T.SELECT: "SELECT",
+    T.FROM: "FROM",
+    T.JOIN: "FROM",
+    T.ON: "ON",
+    T.USING: "USING",
+    T.WHERE: "WHERE",
+    T.GROUP_BY: "GROUP BY",
+    T.HAVING: "HAVING",
+    T.ORDER_BY: "ORDER BY",
+    T.LIMIT: "LIMIT",
+    T.QUALIFY: "QUALIFY",
+}
+QUERY = (T.SELECT, T.FROM, T.WITH, T.L_PAREN, T.VALUES)
+
+
+@dataclass
+class Source:
+    """An item of FROM: a path, or a query; its alias; the function of windows around it, in capitals."""
+
+    at: int
+    path: list[int] = field(default_factory=list)
+    alias: int | None = None
+    inner: Block | None = None
+    function: str = ""
+
+
+@dataclass
+class SelectItem:
+    """An item of SELECT, the tokens `[lo, hi)`: `name` is the token of its name, `bare` the path that it is, if it is nothing else."""
+
+    lo: int
+    hi: int
+    name: int | None = None
+    aliased: bool = False
+    bare: list[int] = field(default_factory=list)
+    star: bool = False
+
+
+@dataclass
+class Block:
+    """A query, the tokens `[lo, hi)`. `ctes` are the names of WITH, with their queries."""
+
+    lo: int
+    hi: int
+    parent: Block | None = None
+    sources: list[Source] = field(default_factory=list)
+    items: list[SelectItem] = field(default_factory=list)
+    ctes: list[tuple[int, Block | None]] = field(default_factory=list)
+    clauses: list[tuple[int, str]] = field(default_factory=list)
+    children: list[Block] = field(default_factory=list)
+
+    def clause_at(self, i: int) -> str:
+        """The clause in which a token is."""
+        return next((word for at, word in reversed(self.clauses) if at < i), "")
+
+    def innermost(self, i: int) -> Block:
+        """The block within this one in which a token, or the place before it, is."""
+        found = next((c for c in self.children if c.lo <= i <= c.hi), None)
+        return found.innermost(i) if found is not None else self
+
+    def walk(self) -> Iterator[Block]:
+        """This block and those within it."""
+        yield self
+        for child in self.children:
+            yield from child.walk()
+
+    @property
+    def giving(self) -> Block:
+        """The block whose items are the columns: the first query of those under a WITH."""
+        bare = not self.items and not self.sources and self.children
+        own = [c for c in self.children if all(c is not cte for _, cte in self.ctes)] if bare else []
+        return own[0].giving if own else self
+
+
+def read_block(read: ReadText, lo: int, hi: int) -> Block:
+    """The block of a statement's body, the tokens `[lo, hi)`."""
+    whole = Block(lo, hi)
+    _Reader(read).region(lo, hi, whole)
+    return whole
+
+
+class _Reader:
+    def __init__(self, read: ReadText):
+        self.read, self.tokens = read, read.tokens
+
+    def region(self, lo: int, hi: int, parent: Block) -> Block:
+        """A query, perhaps with WITH and set operators, within `parent`."""
+        made = Block(lo, hi, parent)
+        parent.children.append(made)
+        i = self._ctes(lo, hi, made) if lo < hi and self.tokens[lo].token_type == T.WITH else lo
+        ends = [*self._operators(i, hi), hi]
+        if len(ends) == 1:
+            self._query(i, hi, made)
+            return made
+        for end in ends:
+            arm = Block(i, end, made)
+            made.children.append(arm)
+            self._query(i, end, arm)
+            i = end + 1
+        return made
+
+    def _operators(self, lo: int, hi: int) -> Iterator[int]:
+        i = lo
+        while i < hi:
+            kind = self.tokens[i].token_type
+            if kind in (T.L_PAREN, T.L_BRACKET):
+                i = self.read.close(i, hi)
+            elif kind in SETS:
+                yield i
+            i += 1
+
+    def _ctes(self, lo: int, hi: int, block: Block) -> int:
+        """`WITH [RECURSIVE] name [(columns)] AS (query), ...`; where the query after it begins."""
+        i = lo + 1 + (lo + 1 < hi and self.tokens[lo + 1].text.upper() == "RECURSIVE")
+        while i < hi and is_word(self.tokens[i]) and self.tokens[i].token_type not in CLAUSES:
+            name, place = i, len(block.ctes)
+            i += 1
+            block.ctes.append((name, None))
+            if i < hi and self.tokens[i].token_type == T.L_PAREN:
+                i = self.read.close(i, hi) + 1
+            if i < hi and self.tokens[i].token_type == T.ALIAS:
+                i += 1
+            if i < hi and self.tokens[i].token_type == T.L_PAREN:
+                end = self.read.close(i, hi)
+                block.ctes[place] = (name, self.region(i + 1, end, block))
+                i = end + 1
+            if i < hi and self.tokens[i].token_type == T.COMMA:
+                i += 1
+            else:
+                break
+        return i
+
+    def _query(self, lo: int, hi: int, block: Block) -> None:
+        i, begin = lo, None
+        if lo < hi and self.tokens[lo].token_type == T.DISTINCT:  # DISTINCT table ON keys ORDER BY ...
+            block.clauses.append((lo, "FROM"))
+            i = self._source(lo + 1, hi, block)
+        while i < hi:
+            kind = self.tokens[i].token_type
+            clause = CLAUSES.get(kind)
+            if clause is not None or kind == T.PIPE_GT:
+                self._item(begin, i, block)
+                begin = None
+                block.clauses.append((i, clause or "FROM"))
+                if clause == "SELECT":
+                    i = begin = self._after_select(i + 1, hi, block)
+                else:
+                    i = self._source(i + 1, hi, block) if clause == "FROM" else i + 1
+            elif kind == T.COMMA:
+                self._item(begin, i, block)
+                begin = i + 1 if begin is not None else None
+                i = self._source(i + 1, hi, block) if block.clause_at(i) == "FROM" else i + 1
+            else:
+                i = self._any(i, hi, block)
+        self._item(begin, hi, block)
+
+    def _any(self, i: int, hi: int, block: Block) -> int:
+        """One token, or what stands in brackets."""
+        if self.tokens[i].token_type not in (T.L_PAREN, T.L_BRACKET):
+            return i + 1
+        end = self.read.close(i, hi)
+        self._inside(i + 1, end, block)
+        return end + 1
+
+    def _inside(self, lo: int, hi: int, block: Block) -> Block | None:
+        """What stands in brackets: a query, or expressions in which queries may stand."""
+        if lo < hi and self.tokens[lo].token_type in QUERY and self._is_query(lo, hi):
+            return self.region(lo, hi, block)
+        i = lo
+        while i < hi:
+            i = self._any(i, hi, block)
+        return None
+
+    def _is_query(self, lo: int, hi: int) -> bool:
+        while lo < hi and self.tokens[lo].token_type == T.L_PAREN:
+            lo += 1
+        return lo < hi and self.tokens[lo].token_type in (T.SELECT, T.FROM, T.WITH, T.VALUES)
+
+    def _after_select(self, i: int, hi: int, block: Block) -> int:
+        while i < hi and (self.tokens[i].token_type in (T.DISTINCT, T.ALL) or self._is_stream(i, hi)):
+            i += 1
+            if i < hi and self.tokens[i].token_type == T.ON and is_called(self.read, i, hi):  # DISTINCT ON (...)
+                i = self._any(i + 1, hi, block)
+        return i
+
+    def _is_stream(self, i: int, hi: int) -> bool:
+        follows = i + 1 < hi and self.tokens[i + 1].token_type not in (T.COMMA, T.FROM, T.DOT, T.ALIAS)
+        return self.tokens[i].text.upper() == "STREAM" and follows
+
+    # -- FROM ---------------------------------------------------------------------------------------------------------
+
+    def _source(self, i: int, hi: int, block: Block) -> int:
+        """An item of FROM; where the text after it begins."""
+        while i < hi and self.tokens[i].token_type == T.LATERAL:
+            i += 1
+        if i >= hi:
+            return i
+        source = Source(i)
+        if self.tokens[i].token_type == T.L_PAREN:
+            end = self.read.close(i, hi)
+            source.inner = self._inside(i + 1, end, block) if self._is_query(i + 1, end) else None
+            if source.inner is None:  # a join in brackets
+                self._query_items(i + 1, end, block)
+                return end + 1
+            i = end + 1
+        elif is_name(self.tokens[i]) or self.tokens[i].token_type == T.TABLE or self.tokens[i].text in ("@", "_"):
+            i = self._named(i, hi, source, block)
+        else:
+            return i
+        block.sources.append(source)
+        return self._alias(self._as_of(i, hi), hi, source)
+
+    def _query_items(self, lo: int, hi: int, block: Block) -> None:
+        i = self._source(lo, hi, block)
+        while i < hi:
+            kind = self.tokens[i].token_type
+            i = self._source(i + 1, hi, block) if kind in (T.JOIN, T.COMMA) else self._any(i, hi, block)
+
+    def _named(self, i: int, hi: int, source: Source, block: Block) -> int:
+        path = self.read.path_from(i, hi)
+        after = path[-1] + 1
+        if not is_called(self.read, path[-1], hi):
+            source.path = path
+            return after
+        end = self.read.close(after, hi)
+        source.function = self.tokens[i].text.upper()
+        if source.function in ("TABLE", "LATE", *WINDOWS):
+            self._windowed(after + 1, end, source, block)
+        else:
+            source.path = path
+            self._inside(after + 1, end, block)
+        return end + 1
+
+    def _windowed(self, lo: int, hi: int, source: Source, block: Block) -> None:
+        """The relation in `TABLE(T)`, `LATE(T)`, `Tumble(data => TABLE(T), ...)`, `TABLE(TUMBLE(TABLE T, ...))`, or its query."""
+        i = lo
+        while i < hi:
+            token = self.tokens[i]
+            word = token.text.upper()
+            if word in WINDOWS and is_called(self.read, i, hi):
+                source.function = word
+            elif self._is_query(i, hi) and token.token_type in (T.L_PAREN, T.SELECT, T.FROM):
+                end = self.read.close(i, hi) if token.token_type == T.L_PAREN else hi
+                source.inner = source.inner or self._inside(i + (token.token_type == T.L_PAREN), end, block)
+                i = end
+            elif is_name(token) and not source.path and source.inner is None and not self._is_argument(i, hi):
+                source.path = self.read.path_from(i, hi)
+                return
+            i += 1
+
+    def _is_argument(self, i: int, hi: int) -> bool:
+        """Whether a word is the name of an argument, or a function."""
+        return i + 1 < hi and self.tokens[i + 1].token_type in (T.FARROW, T.L_PAREN)
+
+    def _as_of(self, i: int, hi: int) -> int:
+        """Past `FOR SYSTEM_TIME AS OF time`."""
+        if not (i + 1 < hi and self.tokens[i].text.upper() == "FOR" and self.tokens[i + 1].text.upper().startswith("SYSTEM")):
+            return i
+        while i < hi and self.tokens[i].text.upper() != "OF":
+            i += 1
+        i += 1
+        while i < hi:
+            i = self.read.path_from(i, hi)[-1] + 1
+            if i < hi and self.tokens[i].token_type == T.L_PAREN:
+                i = self.read.close(i, hi) + 1
+            if not (i < hi and self.tokens[i].token_type in (T.PLUS, T.DASH)):
+                break
+            i += 1 + (i + 1 < hi and self.tokens[i + 1].token_type == T.INTERVAL)
+        return i
+
+    def _alias(self, i: int, hi: int, source: Source) -> int:
+        if i < hi and self.tokens[i].token_type == T.ALIAS:
+            i += 1
+        if i < hi and may_be_alias(self.tokens[i]) and not self._is_definition(i, hi):
+            source.alias = i
+            i += 1
+            if i < hi and self.tokens[i].token_type == T.L_PAREN:
+                i = self.read.close(i, hi) + 1
+        return i
+
+    def _is_definition(self, i: int, hi: int) -> bool:
+        return i + 1 < hi and self.tokens[i + 1].token_type == T.COLON_EQ
+
+    # -- SELECT -------------------------------------------------------------------------------------------------------
+
+    def _item(self, begin: int | None, end: int, block: Block) -> None:
+        if begin is None or begin >= end:
+            return
+        item = SelectItem(begin, end, star=self.tokens[end - 1].token_type == T.STAR)
+        block.items.append(item)
+        last = self.tokens[end - 1]
+        path = self.read.path_from(begin, end) if is_name(self.tokens[begin]) or self.tokens[begin].text in ("@", "_") else []
+        if path and path[-1] + 1 == end:
+            item.bare, item.name = path, path[-1]
+        elif (end - 2 >= begin and self.tokens[end - 2].token_type == T.ALIAS and is_word(last)) or (
+            end - 2 >= begin and is_name(last) and self._ends_value(end - 2)
+        ):
+            item.name, item.aliased = end - 1, True
+        if item.aliased and path and path[-1] + (3 if self.tokens[end - 2].token_type == T.ALIAS else 2) == end:
+            item.bare = path
+
+    def _ends_value(self, i: int) -> bool:
+        """Whether a value ends at a token, so that a word behind it is its name."""
+        kind = self.tokens[i].token_type
+        return kind in (T.R_PAREN, T.R_BRACKET, T.NUMBER, T.STRING, T.END, T.NULL, T.TRUE, T.FALSE) or is_name(self.tokens[i])

@@ -1,0 +1,59 @@
+"""The tables of sources as connectors tell them, asked again only where they may have changed.
+
+In: sources. Out: names and columns, as of `belvedere.connectors.registry.SourceTables`. Files are looked at by name, size and time of
+change; what other sources told holds for a minute, and so does that one was away: an editor asks at every key.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Hashable
+from typing import Any
+
+import pyarrow as pa
+
+from belvedere.connectors.reading.column_inference import table_files, table_names
+from belvedere.connectors.registry import SourceTables
+from belvedere.errors import BelvedereError
+from belvedere.project.settings import Source
+
+FRESH_SECONDS = 60.0
+
+
+class CachedTables:
+    """A `TableFinder` that remembers."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic):
+        self._clock = clock
+        self._told: dict[Hashable, tuple[Hashable, Any]] = {}
+
+    def tables(self, source: Source) -> tuple[str, ...]:
+        """The tables of a source."""
+        found: tuple[str, ...] = self._of("tables", source, "", lambda: SourceTables().tables(source))
+        return found
+
+    def columns(self, source: Source, table: str) -> pa.Schema:
+        """The columns of a table. Raises what the connector raises."""
+        return self._of("columns", source, table, lambda: SourceTables().columns(source, table))
+
+    def _of(self, what: str, source: Source, table: str, ask: Callable[[], Any]) -> Any:
+        key = (what, source.name, repr((source.connector, source.path, source.format, source.options, source.tables)), table)
+        mark = self._mark(source, table)
+        known = self._told.get(key)
+        if known is None or known[0] != mark:
+            try:
+                told: Any = ask()
+            except BelvedereError as error:
+                told = error
+            known = self._told[key] = (mark, told)
+        if isinstance(known[1], BelvedereError):
+            raise BelvedereError(known[1].diagnostics)
+        return known[1]
+
+    def _mark(self, source: Source, table: str) -> Hashable:
+        """What changes when the answer may."""
+        if source.connector != "files" or source.path is None:
+            return int(self._clock() / FRESH_SECONDS)
+        if not table:
+            return tuple(table_names(source))
+        return tuple((str(file), (s := file.stat()).st_size, s.st_mtime_ns) for file in table_files(source, table))

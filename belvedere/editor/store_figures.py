@@ -1,0 +1,55 @@
+"""What a store knows of a script's relations, for hover: rows, and what they cost in the last epochs.
+
+In: a catalog, a store's URL. Out: Markdown by the relation's id. Nothing is told of a relation that the store does not have, or has with
+another meaning: the figures of another query under the same name. Nothing, too, where the store does not answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from belvedere.catalog.catalog import Catalog
+from belvedere.editor.pipelines import pipeline_of
+from belvedere.engine.change.fingerprints import meanings
+from belvedere.engine.change.table_changes import filled_tables
+from belvedere.engine.measurements import DOCUMENT as MEASURED
+from belvedere.engine.measurements import Measured
+from belvedere.engine.row_counts import DOCUMENT as ROWS
+from belvedere.errors import BelvedereError
+from belvedere.pipeline.placement import DOCUMENT as CHOICE
+from belvedere.pipeline.placement import PlacedViews, with_choice
+from belvedere.store import EpochRow, file_of, open_reader
+from belvedere.store.read.history import stored_tables
+
+SECONDS = 2.0
+"""So long a statement may take."""
+
+
+def stored_figures(catalog: Catalog, url: str) -> dict[str, str]:
+    """The figures of each relation after the store's last epoch, by id."""
+    try:
+        file = file_of(url)
+        if file is not None and not file.is_file():
+            return {}
+        reader = open_reader(url, SECONDS)
+        try:
+            row, tables, choice = reader.last_epoch(), stored_tables(reader), reader.document(CHOICE)
+        finally:
+            reader.close()
+    except BelvedereError:  # no store of ours, another version, no answer
+        return {}
+    pipeline = pipeline_of(with_choice(catalog, PlacedViews.of_text(choice)) if choice else catalog)
+    if row is None or pipeline is None:
+        return {}
+    filled, wanted = filled_tables(row, tables.values()), meanings(pipeline)
+    same = {i: n for i, n in pipeline.served.items() if filled.get(n) == wanted[n]}
+    return {i: text for i, n in same.items() if (text := _text(i, n, row))}
+
+
+def _text(id_: str, table: str, row: EpochRow) -> str:
+    rows: Mapping[str, int] = row.extra.get(ROWS) or {}
+    measured = Measured.of_document(row.extra.get(MEASURED))
+    parts = [f"{rows[id_]:,} rows"] if id_ in rows else []
+    if measured.epochs and table in measured.changed:
+        parts.append(f"{measured.changed[table]:,.3g} changed in a mean epoch, in {measured.seconds.get(table, 0.0):.3g} s")
+    return f"in the store after epoch {row.epoch}: {'; '.join(parts)}" if parts else ""

@@ -1,0 +1,1 @@
+"""What becomes of a store when its script or its sources have changed."""

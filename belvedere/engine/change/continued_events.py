@@ -1,0 +1,101 @@
+"""Events of relations that a changed script computes anew: what was told is not told again, only what differs.
+
+In: the pipeline, what is stored, the relations that tell of changes. Out: those that go on, and the rows of which they told. The difference
+is made where views heal (`belvedere.engine.errors.healing`). Where the corrected view fails in its first epoch, the rows that were told are
+kept beside the state until it is filled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from belvedere.engine.compute import Compute
+from belvedere.engine.pipeline import Pipeline
+from belvedere.engine.rows.epoch_rows import Rows
+from belvedere.schema import Schema
+from belvedere.state.sorted_run import Arranged
+from belvedere.state.state import State
+from belvedere.store.protocol import Transaction
+
+DOCUMENT = "telling"
+"""In the epoch row's `extra`: of relations that are still to be filled, by name, those that then tell what differs from former rows."""
+SUFFIX = "~former"
+
+if TYPE_CHECKING:
+    from belvedere.engine.change.table_changes import StoredRelations, TablePlan
+
+
+def continued_tellers(pipeline: Pipeline, now: StoredRelations, tellers: frozenset[str]) -> frozenset[str]:
+    """Return those of `tellers` that go on: what they tell has the same columns, of rows that have the same key, and are stored."""
+    kept: Mapping[str, list[str]] = now.last.extra.get(DOCUMENT, {}) if now.last is not None else {}
+    stored = {t.name: t.schema for t in now.tables if t.name in now.filled_tables or t.name in kept}
+    read = {s.relation for stage in pipeline.stages for s in stage.slots}
+    found = set()
+    for stage in pipeline.stages:
+        if stage.output in tellers - read:
+            observed, schema = stage.slots[0].relation, pipeline.relations[stage.output].schema
+            is_same = observed in stored and _keys(stored[observed]) == _keys(pipeline.relations[observed].schema)
+            if is_same and _types(stored[stage.output]) == _types(schema):
+                found.add(stage.output)
+    return frozenset(found)
+
+
+def _keys(schema: Schema) -> list[tuple[str, pa.DataType]] | None:
+    return None if schema.key is None else [(n, schema[n].type) for n in schema.key]
+
+
+def _types(schema: Schema) -> list[tuple[str, pa.DataType]]:
+    return [(c.name, c.type) for c in schema]
+
+
+def former_results(plan: TablePlan, pipeline: Pipeline, transaction: Transaction, compute: Compute) -> dict[str, Rows]:
+    """The rows, before anything changes, of relations that are computed anew and of whose changes somebody goes on to tell."""
+    told = {s.relation for stage in pipeline.stages if stage.output in plan.continued for s in stage.slots}
+    return {n: compute.keep(transaction.lookup(n)) for n in told & plan.fresh}
+
+
+@dataclass
+class Former:
+    """The rows of which was told, of relations that a corrected script has changed and that no epoch could fill yet."""
+
+    state: State
+    compute: Compute
+    tellers: dict[str, frozenset[str]] = field(default_factory=dict)
+    """By the relation's name those that go on to tell of it."""
+    _next: dict[str, frozenset[str]] = field(default_factory=dict)
+
+    def open(self, document: Mapping[str, Collection[str]], unfilled: Collection[str]) -> None:
+        """Open what an earlier run has kept of relations that are still `unfilled`; `document` is that of the last epoch."""
+        self.tellers = {n: frozenset(tellers) for n, tellers in document.items() if n in unfilled}
+        arranged = [self.state.manifest.relations[n + SUFFIX][0] for n in self.tellers]
+        self.state.arrange(arranged, frozenset(a.name for a in arranged))
+
+    def rows(self) -> dict[str, Rows]:
+        """The rows that are kept, by relation."""
+        return {n: self.compute.keep(self._reader(n)) for n in self.tellers}
+
+    def keep(self, found: Mapping[str, Rows], tellers: Mapping[str, frozenset[str]]) -> None:
+        """In an epoch: keep the rows of relations that it could not fill; `tellers` go on to tell of them once they are."""
+        self._next = {n: tellers[n] for n in found}
+        for name in found.keys() - self.tellers.keys():
+            schema = found[name].schema
+            self.state.arrange([Arranged(name + SUFFIX, schema, meaning=f"{name}.former.")], frozenset())
+            self.state.arrangements[name + SUFFIX].append(found[name].batches(schema.names))
+
+    def document(self) -> dict[str, list[str]]:
+        """What the epoch's row says of them."""
+        return {n: sorted(tellers) for n, tellers in self._next.items()}
+
+    def committed(self) -> None:
+        """The epoch was committed; the rows of relations that it has filled go with the next one."""
+        for name in self.tellers.keys() - self._next.keys():
+            self.state.arrangements.pop(name + SUFFIX, None)
+        self.tellers = self._next
+
+    def _reader(self, name: str) -> pa.RecordBatchReader:
+        found = self.state.arrangements[name + SUFFIX]
+        return pa.RecordBatchReader.from_batches(found.arranged.schema, found.look_up(None, None))

@@ -1,0 +1,108 @@
+"""Refuse a changed script where rows that it needs are gone, and say what to do without losing more.
+
+In: the catalog, its pipeline, what is rebuilt. Out: nothing, or a diagnostic. Files can be read again; what clients pushed is in the store
+alone, so an empty store is advised only where nobody pushes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Iterator, Mapping
+
+from belvedere.catalog.catalog import Catalog, pushed_inputs
+from belvedere.engine.pipeline import Pipeline
+from belvedere.engine.relation import name_in_script
+from belvedere.engine.stage import Stage
+from belvedere.errors import BelvedereError, fail
+
+EMPTY: Mapping[str, str] = {}
+RESUME = "or write /*+ resume */ before a corrected view: its rows so far stay as they are, and its new definition counts from there on"
+
+
+def refuse(found: Iterable[tuple[str, BelvedereError]]) -> None:
+    """Raise the first error of `lost_rows` or `changed_inputs`, if there is one."""
+    for _, error in found:
+        raise error
+
+
+def lost_rows(
+    catalog: Catalog,
+    pipeline: Pipeline,
+    fresh: frozenset[str],
+    restored: frozenset[str],
+    known: Container[str],
+    why: Mapping[str, str] = EMPTY,
+    again: Container[str] = frozenset(),
+    held: Container[str] = frozenset(),
+) -> Iterator[tuple[str, BelvedereError]]:
+    """By id of a view: B7030 where a stage is computed anew (`fresh`, not `restored`) from rows that were not kept: an answer in part.
+
+    By id of an input: B7031 where a pushed input that the store knows (`known`) has changed, which is the cause then. Rows of inputs in
+    `again` are read from their sources once more; what the stages of `held` outputs have missed was kept.
+    """
+    for stage, relation in not_kept(pipeline, fresh, restored):
+        if relation in again or stage.output in held:
+            continue
+        feeding = _inputs_of(pipeline, relation)
+        yield from changed_inputs(catalog, {i for i in feeding if i in fresh and i in known}, why)
+        view, read = name_in_script(stage.owner), name_in_script(relation)
+        message = f'view "{view}" is new or changed, but not all rows of "{read}" so far were kept'
+        yield stage.owner, fail("B7030", message, hint=f"{_hint(catalog, feeding)}; {RESUME}")
+
+
+def not_kept(pipeline: Pipeline, fresh: frozenset[str], restored: frozenset[str]) -> Iterator[tuple[Stage, str]]:
+    """The stages that are computed anew, each with the relations that it reads of which not all rows are stored."""
+    computed = fresh & {s.output for s in pipeline.stages if not s.is_input}
+    for stage in pipeline.stages:
+        for slot in stage.slots:
+            is_read = stage.output in fresh - restored and slot.relation not in computed
+            if is_read and not pipeline.relations[slot.relation].is_state:
+                yield stage, slot.relation
+
+
+def changed_inputs(
+    catalog: Catalog, changed: Container[str], why: Mapping[str, str] = EMPTY
+) -> Iterator[tuple[str, BelvedereError]]:
+    """By id: B7031 for an input that clients push to, among those that have changed (by id); `why` its rows have no place any more."""
+    for id_, table in pushed_inputs(catalog).items():
+        if id_ in changed:
+            what = f"{table.name}: {why[id_]}" if id_ in why else f'"{table.name}" has changed since its rows were pushed'
+            error = fail(
+                "B7031",
+                f"{what}: the rows that were pushed would be lost",
+                span=table.span,
+                hint="leave that as it was (columns that may be NULL can be added, INT can become BIGINT, DECIMAL or DOUBLE), or define "
+                "a stream of another name and read both; what was pushed is in this store alone: an empty one would lose it as well",
+            )
+            yield id_, error
+
+
+def _hint(catalog: Catalog, feeding: set[str]) -> str:
+    pushed = pushed_inputs(catalog)
+    names = _quoted(t.name for t in pushed.values())
+    if feeding & pushed.keys():
+        return (
+            "leave the view as it was, or let a new view read a stream of another name that you push to from now on; pushed rows cannot "
+            f"be read again, and an empty store would lose those of {names} too"
+        )
+    if pushed:
+        return f"make the input public: it is read again, and its rows are kept; an empty store would lose what was pushed to {names}"
+    return (
+        "make the input public: its source is read again, as far as it is still there, and its rows are kept from then on; or start "
+        "another store beside this one (--store)"
+    )
+
+
+def _inputs_of(pipeline: Pipeline, relation: str) -> set[str]:
+    """The inputs that feed a relation; of an input itself."""
+    wanted, found = [relation], {relation}
+    while wanted:
+        stage = next((s for s in pipeline.stages if s.output == wanted[-1]), None)
+        wanted.pop()
+        new = {s.relation for s in stage.slots} - found if stage is not None else set()
+        found |= new
+        wanted += new
+    return found
+
+
+def _quoted(names: Iterable[str]) -> str:
+    return ", ".join(f'"{n}"' for n in names)

@@ -1,0 +1,134 @@
+"""What becomes of stored relations, with what is kept for views in quarantine and what the script lets go on.
+
+In: the pipeline, what is stored, the failed stages that the last epoch's row knows. Out: a `TablePlan`, and the failed stages as they are
+in this script. A corrected view whose rows so far cannot be had goes on from the rows of its former definition where the script says so
+(`/*+ resume */`), with what it has missed. One that no epoch has filled has missed everything: it needs no such word.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass, replace
+from functools import partial
+
+import pyarrow as pa
+
+from belvedere.catalog.catalog import Catalog
+from belvedere.engine.change.complete_inputs import count_rows_of, held_inputs
+from belvedere.engine.change.lost_rows import lost_rows, not_kept, refuse
+from belvedere.engine.change.table_changes import StoredRelations, TablePlan, compare_tables, stored_now
+from belvedere.engine.errors.failed_stages import Failed, failures_of
+from belvedere.engine.errors.missed_changes import SUFFIX
+from belvedere.engine.errors.quarantine import Isolation
+from belvedere.engine.pipeline import Pipeline
+from belvedere.engine.stage import Stage
+from belvedere.plan.operators.nodes import Scan
+from belvedere.schema import Schema
+from belvedere.state.state import State
+from belvedere.store.protocol import Store
+
+
+@dataclass(frozen=True)
+class Planned:
+    """What becomes of relations; `failed` stages are those of this script."""
+
+    tables: TablePlan
+    failed: tuple[Failed, ...] = ()
+
+
+def plan_tables(
+    catalog: Catalog, pipeline: Pipeline, store: Store, state: State, again: Collection[str] = frozenset()
+) -> Planned:
+    """Compare what the pipeline needs with what is stored; the rows of inputs in `again` can be read from their sources once more.
+
+    Raises BelvedereError B7030 where a view must be rebuilt from rows that were not kept, B7031 where a pushed input has changed.
+    """
+    stored = stored_now(store, store.tables(), state)
+    found = planned(catalog, pipeline, stored, again, partial(count_rows_of, store))
+    if stored.last is not None:
+        t = found.tables
+        refuse(lost_rows(catalog, pipeline, t.fresh, t.restored, stored.filled, t.misfits, t.again, t.waiting))
+    return found
+
+
+def planned(
+    catalog: Catalog, pipeline: Pipeline, stored: StoredRelations, readable: Collection[str], count: Callable[[str], int]
+) -> Planned:
+    """The same without looking whether the rows are there; `count` gives the rows of a table."""
+    if stored.last is None:
+        return Planned(compare_tables(catalog, pipeline, stored, readable))
+    isolation = Isolation(catalog, pipeline)
+    failed, is_whole = corrected(isolation, stored, failures_of(stored.last.extra))
+    waiting = isolation.held(failed) - _filled_otherwise(isolation, stored)
+    compare = partial(compare_tables, catalog, pipeline, stored, readable)
+    tables = compare(waiting=waiting)
+    lacking = {relation for _, relation in not_kept(pipeline, tables.fresh, tables.restored)} - tables.again
+    held = held_inputs(catalog, pipeline, stored.last, count, lacking)
+    tables = compare(held=held, waiting=waiting) if held else tables
+    resumed = frozenset[str]()
+    while is_whole and (more := _resumable(isolation, stored, tables) - resumed):
+        resumed |= more
+        tables = compare(held=held, waiting=waiting, resumed=resumed)
+    if resumed & tables.fresh:  # what they read is computed anew: all of it would count once more
+        tables = compare(held=held, waiting=waiting)
+    return Planned(tables, failed)
+
+
+def corrected(isolation: Isolation, stored: StoredRelations, failed: Iterable[Failed]) -> tuple[tuple[Failed, ...], bool]:
+    """The failed stages, those that a corrected script has changed among them; whether what all of them miss is still of use."""
+    known, outputs = set(isolation.meanings.values()), {s.output for s in isolation.pipeline.stages}
+    kept = {n.removesuffix(SUFFIX) for n in stored.in_state if n.endswith(SUFFIX)}
+    found, is_whole = [], True
+    for one in failed:
+        if one.meaning in known or not one.resumes:
+            found.append(one)
+        elif not one.lost and one.stage in outputs and isolation.outside(one.stage) <= kept:
+            found.append(replace(one, meaning=isolation.meanings[one.stage]))
+        elif not one.lost or one.owner not in _said(isolation.catalog):
+            is_whole = False  # else the script lets it go on without what it has missed, which was too much
+    return tuple(found), is_whole
+
+
+def _filled_otherwise(isolation: Isolation, stored: StoredRelations) -> frozenset[str]:
+    """The relations that have rows, of another definition."""
+    filled = stored.filled
+    return frozenset(n for n in isolation.pipeline.relations if n in filled and filled[n] != isolation.meanings[n])
+
+
+def _resumable(isolation: Isolation, stored: StoredRelations, tables: TablePlan) -> frozenset[str]:
+    """What cannot be computed anew, and goes on as the script says: it has rows with the same columns and keys."""
+    pipeline = isolation.pipeline
+    said = [s.output for s in pipeline.stages if s.owner in _said(isolation.catalog)]
+    behind = frozenset[str]().union(*map(isolation.behind, said))
+    schemas, filled = stored.schemas, stored.filled
+    keys = {t.name: t.schema.key for t in stored.tables}
+    found = set[str]()
+    for stage, relation in not_kept(pipeline, tables.fresh, tables.restored):
+        if stage.output in tables.waiting or relation in tables.again:
+            continue
+        own = _stored_above(pipeline, stage) & tables.fresh
+        if own <= behind & filled.keys() and all(_types(schemas[n]) == _types(pipeline.relations[n].schema) for n in own):
+            found |= {n for n in own if keys.get(n) in (None, pipeline.relations[n].schema.key)}
+    return frozenset(found)
+
+
+def _stored_above(pipeline: Pipeline, stage: Stage) -> frozenset[str]:
+    """The stored relations that a stage fills, those above what it does not store included."""
+    found = {n for n in (stage.output, *stage.states) if pipeline.relations[n].stored}
+    if not pipeline.relations[stage.output].stored:
+        readers = (s for s in pipeline.stages if any(r.relation == stage.output for r in s.slots))
+        found = found.union(*(_stored_above(pipeline, s) for s in readers))
+    return frozenset(found)
+
+
+def _said(catalog: Catalog) -> frozenset[str]:
+    """The views that the script lets go on, with those that read them: a private view may be a part of these."""
+    found = set(catalog.resumed)
+    for id_, view in catalog.views.items():  # a view reads earlier ones
+        if any(isinstance(n, Scan) and n.relation in found for n in view.plan.walk()):
+            found.add(id_)
+    return frozenset(found)
+
+
+def _types(schema: Schema) -> list[tuple[str, pa.DataType]]:
+    return [(c.name, c.type) for c in schema]

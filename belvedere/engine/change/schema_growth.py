@@ -1,0 +1,62 @@
+"""Inputs whose columns have grown since their rows were stored, and how these rows become rows of today.
+
+In: a pipeline, what is stored. Out: which inputs (with their late rows and histories) have only got new columns that may be NULL, or
+wider types; of others why their rows have no place any more. Rows keep their keys.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from belvedere.engine.change.fingerprints import meanings
+from belvedere.engine.pipeline import Pipeline
+from belvedere.functions.widening import misfit
+from belvedere.schema import Schema
+
+
+@dataclass(frozen=True)
+class Growth:
+    """What became of changed inputs: those that have `grown` with their columns before, `misfits` with the reason."""
+
+    grown: Mapping[str, Schema]
+    misfits: Mapping[str, str]
+
+
+def growth_of(pipeline: Pipeline, filled: Mapping[str, str], now: Mapping[str, str], stored: Mapping[str, Schema]) -> Growth:
+    """Compare inputs with what is stored. `filled` and `now` are meanings of before and of today, `stored` columns of before."""
+    inputs = {s.output for s in pipeline.stages if s.is_input}
+    above = {s.output: s.slots[0].relation for s in pipeline.stages if s.rule == "history"}
+    found: dict[str, Schema] = {}
+    misfits: dict[str, str] = {}
+    for name in (*inputs, *above):
+        schema, before = pipeline.relations[name].schema, stored.get(name)
+        if before is None or name not in filled or filled[name] == now[name] or (name in above and above[name] not in inputs):
+            continue
+        why = misfit(before, schema, schema.key or ())
+        if why is None:
+            found[name] = Schema(before.columns, schema.key)
+        else:
+            misfits[name] = why
+    found = {n: s for n, s in found.items() if n in inputs or above[n] in found}
+    as_if = meanings(pipeline, found) if found else {}
+    return Growth({n: s for n, s in found.items() if as_if[n] == filled[n]}, misfits)
+
+
+def grown_rows(rows: pa.RecordBatchReader, wanted: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Stored rows with the wanted columns: NULL in those that are new, values in their wider types. Other columns, as `_key`, stay."""
+    for batch in rows:
+        columns = [_grown(batch, field) for field in wanted]
+        yield pa.RecordBatch.from_arrays(columns, schema=wanted)
+
+
+def _grown(batch: pa.RecordBatch, field: pa.Field) -> pa.Array:
+    if field.name not in batch.schema.names:
+        return pa.nulls(batch.num_rows, field.type)
+    column = batch.column(field.name)
+    if column.type == field.type:
+        return column
+    # a BIGINT beyond 2^53 is rounded, as where it is read as a DOUBLE
+    return column.cast(field.type, safe=not pa.types.is_floating(field.type))

@@ -1,0 +1,374 @@
+"""What becomes of stored relations when a script has changed: as it was, copied, rebuilt, or dropped.
+
+In: the pipeline, what the store's tables and its state hold. Out: a `TablePlan`. A relation is known by fingerprints: of its meaning (its
+plan and all that feeds it) and of its access paths. Same meaning: its rows stay, and are copied where they are to lie, or to be found, in
+another way. Another meaning: rebuilt from its inputs. All of it happens in the first epoch, so that readers see the old views
+until the new ones are filled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from belvedere.catalog.catalog import Catalog, Input, View
+from belvedere.engine.change.continued_events import continued_tellers
+from belvedere.engine.change.fingerprints import meaning_parts, meanings, path_print
+from belvedere.engine.change.lost_rows import not_kept
+from belvedere.engine.change.schema_growth import Growth, grown_rows, growth_of
+from belvedere.engine.compute import Compute
+from belvedere.engine.pipeline import Pipeline
+from belvedere.engine.relation import Relation, Slot
+from belvedere.engine.rows.epoch_rows import Rows
+from belvedere.engine.sql.row_identity import identity_columns
+from belvedere.engine.stage import Stage
+from belvedere.functions.spark_types import quote
+from belvedere.optimize.indexes import read_indexes
+from belvedere.schema import INGEST_TIME, KEY, Column, Schema, is_engine_column
+from belvedere.state.sorted_run import Arranged
+from belvedere.state.state import State
+from belvedere.store.dialects import DIALECTS
+from belvedere.store.protocol import EpochRow, Reader, Store, StoredTable, Transaction
+from belvedere.store.public_views import ShownView
+from belvedere.store.read.computed_views import computed_table
+from belvedere.time.event_time import Clocks
+
+COPIED = "copied"
+UNFILLED = "unfilled"
+"""In the epoch row's `extra`: the relations that no epoch could fill yet."""
+
+
+@dataclass(frozen=True)
+class TablePlan:
+    """Tables of the database and arrangements; `fresh` relations are filled from their inputs, `copied` ones from their own rows.
+
+    `copied` says where the rows of a relation go: to its table, to its arrangement. Of the fresh ones, `restored` are filled from the state
+    of their own stage.
+    """
+
+    tables: Mapping[str, StoredTable]
+    arranged: Mapping[str, Arranged]
+    fresh: frozenset[str]
+    copied: Mapping[str, tuple[bool, bool]] = field(default_factory=dict)
+    outdated: tuple[str, ...] = ()
+    computed: Mapping[str, StoredTable] = field(default_factory=dict)
+    """Views of the database: relations without rows, which are computed when they are read."""
+    unmade: frozenset[str] = frozenset()
+    """Those of them that the first epoch makes."""
+    restored: frozenset[str] = frozenset()
+    grown: Mapping[str, Schema] = field(default_factory=dict)
+    """The inputs whose columns have only grown, with those of before: copied too."""
+    misfits: Mapping[str, str] = field(default_factory=dict)
+    """Why the rows of other changed inputs have no place any more."""
+    refilled: frozenset[str] = frozenset()
+    """The inputs that are stored from now on: their rows so far are read again, and put in without a change for anybody."""
+    changed: frozenset[str] = frozenset()
+    """Of the fresh ones those that are new or have changed themselves; others are rebuilt for these."""
+    again: frozenset[str] = frozenset()
+    """All inputs whose rows so far are read again: those, and what fresh relations need of inputs that are not stored."""
+    held: frozenset[str] = frozenset()
+    """Of `again` the inputs with KEEP of which no row has left yet: their rows so far are in their own tables."""
+    continued: frozenset[str] = frozenset()
+    """Relations that tell of changes of relations that have changed: their rows stay, and they tell what differs."""
+    resent: frozenset[str] = frozenset()
+    """Those that cannot: all rows of what they tell of are told again."""
+    resumed: frozenset[str] = frozenset()
+    """Relations of corrected views that go on from the rows of their former definition, as the script says."""
+    waiting: frozenset[str] = frozenset()
+    """Of the fresh ones those in quarantine for which all that they have missed is kept."""
+
+
+@dataclass(frozen=True)
+class StoredRelations:
+    """What is stored now: the last epoch's row, the tables, the meanings and columns of the arrangements, the name of the dialect."""
+
+    last: EpochRow | None
+    tables: tuple[StoredTable, ...]
+    in_state: Mapping[str, str]
+    dialect: str
+    arranged: Mapping[str, pa.Schema] = field(default_factory=dict)
+
+    @property
+    def filled_tables(self) -> Mapping[str, str]:
+        """Meanings by table."""
+        return filled_tables(self.last, self.tables)
+
+    @property
+    def filled(self) -> Mapping[str, str]:
+        """Meanings by relation, wherever its rows are."""
+        unfilled = self.last.extra.get(UNFILLED, ()) if self.last else ()
+        return {**self.filled_tables, **{n: meaning_parts(m)[0] for n, m in self.in_state.items() if n not in unfilled}}
+
+    @property
+    def schemas(self) -> Mapping[str, Schema]:
+        """The columns of what is stored, those of arrangements without keys."""
+        found = {t.name: t.schema for t in self.tables if t.meaning}
+        fields = ((n, (f for f in s if not is_engine_column(f.name))) for n, s in self.arranged.items())
+        return {n: Schema(tuple(Column(f.name, f.type, f.nullable) for f in columns)) for n, columns in fields} | found
+
+
+def filled_tables(last: EpochRow | None, tables: Iterable[StoredTable]) -> Mapping[str, str]:
+    """Meanings by table. One counts as filled when an epoch that knew its meaning was committed: one that was only made does not."""
+    committed: Mapping[str, str] = last.extra.get("meanings", {}) if last else {}
+    return {t.name: t.meaning for t in tables if t.meaning and committed.get(t.name) == t.meaning}
+
+
+def stored_now(store: Store | Reader, tables: Iterable[StoredTable], state: State | None) -> StoredRelations:
+    """What a store and its state hold now."""
+    arranged = {} if state is None else {n: a for n, (a, _) in state.manifest.relations.items()}
+    in_state, schemas = {n: a.meaning for n, a in arranged.items()}, {n: a.schema for n, a in arranged.items()}
+    return StoredRelations(store.last_epoch(), tuple(tables), in_state, store.dialect, schemas)
+
+
+def unread_inputs(catalog: Catalog, last: EpochRow) -> frozenset[str]:
+    """The inputs that no epoch has had a row of."""
+    counts = Clocks.of_document(last.bounds).counts
+    return frozenset(i for i in catalog.inputs if not (i in counts and counts[i].given) and not last.offsets.get(i))
+
+
+def compare_tables(
+    catalog: Catalog,
+    pipeline: Pipeline,
+    now: StoredRelations,
+    readable: Collection[str] = frozenset(),
+    held: Collection[str] = frozenset(),
+    waiting: Collection[str] = frozenset(),
+    resumed: frozenset[str] = frozenset(),
+) -> TablePlan:
+    """What becomes of each relation. It does not look whether the rows for it are there; `readable` inputs can be read again.
+
+    All rows so far of `held` inputs are in their own tables. Of `waiting` relations in quarantine it was kept what they have missed since
+    they were fresh: nothing is rebuilt for them. `resumed` relations have changed and go on with the rows that they have.
+    """
+    meaning = meanings(pipeline)
+    served, looked_up = served_relations(pipeline), looked_up_relations(pipeline)
+    stored = {n: r for n, r in pipeline.relations.items() if r.stored}
+    tables = {n: _table(r, catalog, meaning[n], n in looked_up) for n, r in stored.items() if n in served}
+    arranged = {n: _arranged(r, meaning[n]) for n, r in stored.items() if n in looked_up or n not in served}
+    in_tables, filled = now.filled_tables, now.filled
+    found = growth_of(pipeline, filled, meaning, now.schemas) if now.last is not None else Growth({}, {})
+    grown = {n: s for n, s in found.grown.items() if n in stored}
+    fresh = frozenset(n for n in stored if filled.get(n) != meaning[n] and n not in grown and n not in resumed)
+    restored: frozenset[str] = frozenset()
+    again: frozenset[str] = frozenset()
+    still: frozenset[str] = frozenset()
+    if now.last is not None:
+        again = unread_inputs(catalog, now.last).union(readable, held) & {i for i, t in catalog.inputs.items() if t.append_only}
+    refilled = fresh & again - filled.keys()
+    changed = fresh = fresh - refilled
+    if now.last is not None:
+        forgetful = frozenset(n for n, m in now.in_state.items() if meaning_parts(m)[2])
+        fresh |= {n for n in forgetful if n in served}  # a private view that is read now: all its rows count
+        empty = fresh.intersection(waiting)
+        fresh, restored = with_forgotten(pipeline, fresh - empty, forgetful)
+        still, fresh = empty - fresh, fresh | empty
+    tellers = fresh & in_tables.keys() & {s.output for s in pipeline.stages if s.tells_changes}
+    continued = continued_tellers(pipeline, now, tellers)
+    fresh, changed = fresh - continued, changed - continued
+    copied = {}
+    for name in stored.keys() - fresh - refilled:
+        to_table = name in tables and in_tables.get(name) != meaning[name]
+        to_state = name in arranged and now.in_state.get(name) != arranged[name].meaning
+        if to_table or to_state:
+            copied[name] = (to_table, to_state)
+    remade = fresh | grown.keys() | {n for n in continued | resumed if in_tables.get(n) != meaning[n]}
+    outdated = tuple(t.name for t in now.tables if t.meaning and (t.name not in tables or t.name in remade))
+    computed = {i: computed_table(catalog, i, plan, DIALECTS[now.dialect]) for i, plan in pipeline.at_read.items()}
+    outdated, unmade = _outdated_queries(now.tables, computed, outdated)
+    again &= refilled | {relation for _, relation in not_kept(pipeline, fresh, restored)}
+    return TablePlan(
+        tables,
+        arranged,
+        fresh,
+        copied,
+        outdated,
+        computed,
+        unmade,
+        restored,
+        grown,
+        found.misfits,
+        refilled,
+        changed,
+        again,
+        again.intersection(held) - refilled,
+        continued,
+        tellers - continued,
+        resumed,
+        still,
+    )
+
+
+def _outdated_queries(
+    known: Iterable[StoredTable], computed: Mapping[str, StoredTable], outdated: tuple[str, ...]
+) -> tuple[tuple[str, ...], frozenset[str]]:
+    """What is dropped, views of the database before the tables that they read, and which of these views are to be made."""
+    queries = {t.name: t for t in known if t.query}
+    same = {n for n, t in queries.items() if computed.get(n) == t}
+    tables = tuple(n for n in outdated if n not in queries)
+    if tables:  # no table can be dropped below a view of the database
+        same = set()
+    return (*(n for n in queries if n not in same), *tables), frozenset(computed.keys() - same)
+
+
+def served_relations(pipeline: Pipeline) -> frozenset[str]:
+    """The relations that are tables of the database: public views and inputs, events, histories."""
+    results = {s.output for s in pipeline.stages if s.is_result and not s.is_input}
+    return frozenset(results.union(pipeline.served.values()))
+
+
+def looked_up_relations(pipeline: Pipeline) -> frozenset[str]:
+    """The relations whose old rows a stage needs: those that it reads by key or whole, and those whose rows it replaces."""
+    found = {s.relation for stage in pipeline.stages for s in stage.slots if reads_rows(stage, s, pipeline.relations)}
+    relations = pipeline.relations
+    replaced = {s.output for s in pipeline.stages if not (relations[s.output].append_only or s.retracts(relations))}
+    results = {s.output for s in pipeline.stages if s.is_result and not s.is_input}
+    kept = {n for n in found if relations[n].keep is not None}
+    return frozenset((found - kept | replaced) - results)
+
+
+def reads_rows(stage: Stage, slot: Slot, relations: Mapping[str, Relation]) -> bool:
+    """Whether a stage needs more of a slot's relation than its changes."""
+    return stage.looks_up or (slot.path is not None and relations[slot.relation].path(slot.path).stored)
+
+
+def with_forgotten(
+    pipeline: Pipeline, fresh: frozenset[str], forgetful: frozenset[str]
+) -> tuple[frozenset[str], frozenset[str]]:
+    """What is rebuilt needs all rows of its inputs: state that has none, or has let some go, is rebuilt too, and all that it feeds.
+
+    `forgetful` are the relations of the store that let rows go; under a changed script they may be needed for longer. The second set is
+    what is rebuilt of the state of its own stage, which stays as it is.
+    """
+    found, restored = set(fresh), set[str]()
+    while True:
+        before = len(found)
+        for stage in pipeline.stages:
+            inputs = {s.relation for s in stage.slots}
+            forgets = any(n in found | forgetful or pipeline.relations[n].loses_rows for n in stage.states)
+            if stage.output in found and stage.restores and not forgets and not inputs & found:
+                restored.add(stage.output)
+                continue
+            restored.discard(stage.output)
+            if stage.output in found:
+                found |= {n for n in inputs if n in forgetful or not _has_all(n, pipeline)}
+            if stage.output in found or inputs & found:
+                found |= {stage.output, *stage.states}
+        if len(found) == before:
+            return frozenset(found), frozenset(restored)
+
+
+def _has_all(name: str, pipeline: Pipeline) -> bool:
+    """Whether all rows of a relation are there; those of inputs cannot be computed again."""
+    relation = pipeline.relations[name]
+    is_input = any(s.is_input for s in pipeline.stages if s.output == name)
+    return is_input or (relation.stored and not relation.loses_rows)
+
+
+def make_tables(
+    plan: TablePlan,
+    catalog: Catalog,
+    pipeline: Pipeline,
+    state: State,
+    transaction: Transaction,
+    compute: Compute,
+    past: Mapping[str, Rows],
+) -> Callable[[Store], None]:
+    """Put rows to where they lie from now on, inside an open epoch; what is to be done in the database for it, behind what was read before.
+
+    `past` are the rows so far of the inputs that are read again.
+    """
+    rows = {n: compute.keep(rows_of_today(n, plan, pipeline, state, transaction)) for n in plan.copied}
+    for name, (_, to_state) in plan.copied.items():
+        if to_state:
+            state.arrangements[name].append(_hashed(rows[name], pipeline.relations[name], compute).batches())
+    put = {n: rows[n] for n, (to_table, _) in plan.copied.items() if to_table}
+    for name in plan.refilled & past.keys():
+        hashed = _hashed(past[name], pipeline.relations[name], compute)
+        if hashed.frame is not None and not hashed.is_collected:
+            hashed = compute.keep(hashed.reader())
+        if name in plan.tables:
+            put[name] = hashed
+        if name in plan.arranged:
+            state.arrangements[name].append(hashed.batches(plan.arranged[name].schema.names))
+
+    def make(store: Store) -> None:
+        """Drop what is outdated, make what is missing, and fill what has its rows already."""
+        if plan.outdated:
+            store.drop(plan.outdated)
+        store.create(tuple(plan.tables.values()))
+        store.create(tuple(plan.computed.values()))
+        for name, found in put.items():
+            transaction.append(name, found.reader(plan.tables[name].arrow.names))
+        store.show(shown_views(catalog, pipeline, {**plan.tables, **plan.computed}))
+
+    return make
+
+
+def shown_views(catalog: Catalog, pipeline: Pipeline, tables: Mapping[str, StoredTable]) -> list[ShownView]:
+    """What other tools read: the public relations of the script that have an endpoint, by their names."""
+    relations = {**{i: i for i in pipeline.at_read}, **pipeline.served}
+    known: list[Input | View] = [*catalog.inputs.values(), *catalog.views.values()]
+    shown = [k for k in known if k.id in catalog.public - catalog.unlisted and k.id in relations and k.schema.visible]
+    return [ShownView(k.name, tables[relations[k.id]], k.doc) for k in shown]
+
+
+def _stored_rows(name: str, state: State, transaction: Transaction) -> pa.RecordBatchReader:
+    """All rows of a relation, wherever they are."""
+    found = state.stored(name)
+    if found is None:
+        return transaction.lookup(name)
+    return pa.RecordBatchReader.from_batches(found.arranged.schema, found.look_up(None, None))
+
+
+def rows_of_today(
+    name: str, plan: TablePlan, pipeline: Pipeline, state: State, transaction: Transaction
+) -> pa.RecordBatchReader:
+    """The same with the columns that the relation has now."""
+    rows = _stored_rows(name, state, transaction)
+    if name not in plan.grown:
+        return rows
+    wanted = pipeline.relations[name].schema.arrow.append(pa.field(KEY, pa.string(), nullable=False))
+    return pa.RecordBatchReader.from_batches(wanted, grown_rows(rows, wanted))
+
+
+def _hashed(rows: Rows, relation: Relation, compute: Compute) -> Rows:
+    """The rows with the hashes of the access paths that they have now."""
+    compute.put(COPIED, rows)
+    columns = ", ".join(quote(n) for n in relation.schema.names)
+    text = f"SELECT {columns}, {identity_columns(relation)} FROM {quote(compute.view_name(COPIED))}"
+    return compute.compute(text, arranged_schema(relation))
+
+
+def _table(relation: Relation, catalog: Catalog, meaning: str, is_arranged: bool) -> StoredTable:
+    """A relation as a table of the database; what is arranged too is found there."""
+    ranges = relation.ranges if not is_arranged else (INGEST_TIME,) if relation.keep is not None else ()
+    view = catalog.views.get(relation.name)
+    order = tuple((o.expr.name, o.descending, o.nulls_come_first) for o in view.order) if view is not None else ()
+    return StoredTable(relation.name, relation.schema, ranges, read_indexes(catalog, relation.name), meaning, order)
+
+
+def _arranged(relation: Relation, meaning: str) -> Arranged:
+    """A relation as an arrangement."""
+    whole = f"{meaning}.{path_print(relation)}.{','.join(relation.final)}"
+    schema, silent = arranged_schema(relation), frozenset(relation.silent)
+    paths, ranges = relation.stored_paths, relation.ranges
+    return Arranged(relation.name, schema, paths, ranges, relation.spans, silent, relation.append_only, whole)
+
+
+def arranged_schema(relation: Relation) -> pa.Schema:
+    """The Arrow schema of a relation's rows with `_key` and the hashes by which they are found."""
+    return _schema(relation, relation.stored_paths)
+
+
+def delta_schema(relation: Relation) -> pa.Schema:
+    """The Arrow schema of a relation's changes but for `_weight`: with `_key` and all hashes."""
+    return _schema(relation, tuple(p.name for p in relation.paths))
+
+
+def _schema(relation: Relation, paths: tuple[str, ...]) -> pa.Schema:
+    fields = [pa.field(c.name, c.type, c.nullable) for c in relation.schema.columns]
+    hashes = [pa.field(p, pa.int64(), nullable=False) for p in paths]
+    key = [] if relation.by_path else [pa.field(KEY, pa.string(), nullable=False)]
+    return pa.schema([*fields, *key, *hashes])

@@ -1,0 +1,1 @@
+"""Stages that fail: quarantine, and the way back."""

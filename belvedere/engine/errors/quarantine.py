@@ -1,0 +1,192 @@
+"""Quarantine: a stage that fails stands still with all that reads it, at its last good epoch, while the other stages go on.
+
+In: the pipeline, the stages that have failed. Out: which relations an epoch does not touch, and what heals them: those whose rows are
+stored are computed anew, the others resume with the changes that they have missed. Who tries when, and what is written, is the engine's
+affair; here nothing is run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+from belvedere.catalog.catalog import Catalog, OnError
+from belvedere.engine.change.fingerprints import meanings
+from belvedere.engine.change.lost_rows import lost_rows
+from belvedere.engine.change.table_changes import with_forgotten
+from belvedere.engine.errors.failed_stages import Failed
+from belvedere.engine.pipeline import Pipeline
+from belvedere.engine.relation import name_in_script
+from belvedere.engine.stage import Stage
+from belvedere.errors import BelvedereError, Diagnostic
+from belvedere.plan.operators.nodes import Scan
+
+CODE = "B7045"
+
+
+class StageFailure(BelvedereError):
+    """A row, or the number of rows, made a stage's own expressions fail: with these rows they always will."""
+
+    def __init__(self, output: str, diagnostic: Diagnostic):
+        super().__init__(diagnostic)
+        self.output = output
+
+
+@dataclass(frozen=True)
+class Cordon:
+    """What one attempt at an epoch leaves alone (`blocked`), and what it computes anew (`fresh`; `restored` of it from own states).
+
+    `resumed` relations take in what they have missed: each with the epoch since which it has, and the inputs' clocks before that.
+    """
+
+    blocked: frozenset[str] = frozenset()
+    fresh: frozenset[str] = frozenset()
+    restored: frozenset[str] = frozenset()
+    resumed: Mapping[str, tuple[int, Mapping[str, Any]]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Isolation:
+    """How the stages of one pipeline are told apart: by what reads what."""
+
+    catalog: Catalog
+    pipeline: Pipeline
+
+    @cached_property
+    def meanings(self) -> dict[str, str]:
+        """The fingerprints of all relations."""
+        return meanings(self.pipeline)
+
+    def behind(self, stage: str) -> frozenset[str]:
+        """A stage's output with its states, and those of all stages that read it."""
+        found = {stage}
+        for s in self.pipeline.stages:
+            if s.output in found or found.intersection(r.relation for r in s.slots):
+                found |= {s.output, *s.states}
+        return frozenset(found)
+
+    def around(self, failed: Iterable[Failed], healing: Collection[str]) -> Cordon:
+        """Where the stages `healing` of those that failed are tried again."""
+        parts = {f.stage: self.behind(f.stage) for f in failed}
+        blocked = frozenset().union(*(p for s, p in parts.items() if s not in healing))
+        known = {f.stage: f for f in failed}
+        wanted = frozenset().union(*(p for s, p in parts.items() if s in healing and not known[s].resumes)) - blocked
+        fresh, restored = self.rebuilt(wanted)
+        resumed: dict[str, tuple[int, Mapping[str, Any]]] = {}
+        for one in sorted(known.values(), key=lambda f: f.since, reverse=True):  # the earliest one counts
+            if one.resumes and one.stage in healing:
+                resumed |= dict.fromkeys(parts[one.stage] - blocked - fresh, (one.since, one.before))
+        return Cordon(blocked, fresh - blocked, restored - blocked, resumed)
+
+    def missing(self, failed: Iterable[Failed]) -> frozenset[str]:
+        """The relations whose changes are kept for stages that resume."""
+        return frozenset().union(*(self.outside(f.stage) for f in failed if f.resumes and not f.lost))
+
+    def waiting(self, failed: Iterable[Failed]) -> frozenset[str]:
+        """The relations of which no row may leave, since stages that resume have to find them as they were."""
+        return frozenset().union(*(self.behind(f.stage) | self.outside(f.stage) for f in failed if f.resumes and not f.lost))
+
+    def rebuilt(self, wanted: frozenset[str]) -> tuple[frozenset[str], frozenset[str]]:
+        """What is computed anew to have these relations anew: those that tell of changes are told what differs instead."""
+        if not wanted:
+            return frozenset(), frozenset()
+        tellers = frozenset(s.output for s in self.pipeline.stages if tells(s))
+        forgetful = frozenset(n for n, r in self.pipeline.relations.items() if r.loses_rows)
+        fresh, restored = with_forgotten(self.pipeline, wanted - tellers, forgetful)
+        return fresh - tellers, restored - tellers
+
+    def served(self, relations: frozenset[str]) -> list[str]:
+        """The public ids behind these relations, those that the database computes included."""
+        found = [i for i, name in self.pipeline.served.items() if name in relations]
+        for id_, plan in self.pipeline.at_read.items():
+            if {n.relation for n in plan.walk() if isinstance(n, Scan)} & relations:
+                found.append(id_)
+        return found
+
+    def outside(self, stage: str) -> frozenset[str]:
+        """The relations that the stage, and what reads it, read of others."""
+        inside = self.behind(stage)
+        return frozenset(r.relation for s in self.pipeline.stages if s.output in inside for r in s.slots) - inside
+
+    def follows_clock(self, stage: str) -> bool:
+        """Whether time alone may take away the row that it fails on."""
+        inside = self.behind(stage)
+        return any(s.reads_clock for s in self.pipeline.stages if s.output in inside)
+
+    def is_allowed(self, stage: str) -> bool:
+        """Whether the script lets it be in quarantine: what it says of the view, or of the views that are made of a private one."""
+        made = next(s for s in self.pipeline.stages if s.output == stage)
+        subscription = self.catalog.subscriptions.get(made.owner)
+        owner, said = made.owner if subscription is None else subscription.view, self.catalog.on_error
+        if made.is_input:
+            return False
+        shown = [i for i in self.served(self.behind(stage)) if i in self.catalog.views and i in self.catalog.public]
+        is_private = owner in self.catalog.views and owner not in self.catalog.public
+        return all(said.get(i) is OnError.QUARANTINE for i in (shown if is_private and shown else [owner]))
+
+    def why_not(self, stage: str) -> str | None:
+        """Why the stage cannot be computed anew, so that it has to resume with what it has missed; None where it can be."""
+        made = {s.output: s for s in self.pipeline.stages}
+        if tells(made[stage]):
+            return "it goes on from what it has told"
+        fresh, restored = self.rebuilt(self.behind(stage))
+        for name in fresh:
+            if name in made and not made[name].rebuilds:
+                return f'"{name_in_script(name)}" depends on when its rows came: it cannot be computed again from stored rows'
+        for _, error in lost_rows(self.catalog, self.pipeline, fresh, restored, ()):
+            found = error.diagnostics[0].message
+            return found.partition(", but ")[2] or found
+        return None
+
+    def held(self, failed: Iterable[Failed]) -> frozenset[str]:
+        """The relations in quarantine that are those of this pipeline and resume with what was kept for them."""
+        known = {f.meaning for f in failed if f.resumes and not f.lost}
+        stages = (s.output for s in self.pipeline.stages if self.meanings[s.output] in known) if known else ()
+        return frozenset().union(*map(self.behind, stages))
+
+    def still(self, failed: Iterable[Failed], unfilled: Collection[str]) -> tuple[Failed, ...]:
+        """Those that failed and are still stages of the script, under whatever name; `unfilled` relations have no row yet."""
+        outputs = [s.output for s in self.pipeline.stages]
+        found = []
+        for one in failed:
+            same = [n for n in outputs if self.meanings[n] == one.meaning]
+            for stage in [one.stage] if one.stage in same else same:
+                shown = self.served(self.behind(stage))
+                good = {i: None if self.pipeline.served.get(i, i) in unfilled else one.good.get(i) for i in shown}
+                found.append(replace(one, stage=stage, good=good))
+        return tuple(found)
+
+
+def tells(stage: Stage) -> bool:
+    """Whether it tells of changes (events, history): it goes on from what it has told, and is never computed anew."""
+    return stage.is_result and not stage.is_input
+
+
+def told_failure(failed: Failed) -> str:
+    """That a view is in quarantine, for people: since when, why, what shows which epoch, and what to do."""
+    others = [n for n in _names(failed) if n != name_in_script(failed.owner)]
+    known = [e for e in failed.good.values() if e is not None]
+    held = f"shows epoch {min(known)}" if known else "has no rows yet"
+    heals = "It heals when the row goes or is replaced, or with a corrected script"
+    if failed.resumes:
+        heals = (
+            f"What it misses is kept. {heals}" if not failed.lost else f"It heals with a corrected script alone: {failed.lost}"
+        )
+    behind = f", and what reads it: {', '.join(others)}" if others else ""
+    why = ": ".join(filter(None, (failed.message.partition(" failed: ")[2] or failed.message, failed.detail)))
+    hint = failed.hint or "correct the row or the script"
+    state = f"is in quarantine since epoch {failed.since} and {held}{behind}"
+    return f'{CODE}: "{name_in_script(failed.owner)}" {state}: {why}; {hint}. {heals}'
+
+
+def told_healing(failed: Failed) -> str:
+    """That it is no more."""
+    others = [n for n in _names(failed) if n != name_in_script(failed.owner)]
+    behind = f", with {', '.join(others)}" if others else ""
+    return f'"{name_in_script(failed.owner)}" is out of quarantine: it is up to date{behind}'
+
+
+def _names(failed: Failed) -> list[str]:
+    return list(dict.fromkeys(name_in_script(n) for n in failed.good if not name_in_script(n).startswith("_")))

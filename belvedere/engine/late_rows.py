@@ -1,0 +1,194 @@
+"""Judge what an epoch takes in by the bounds of its inputs, where nobody has done so at the intake.
+
+In: arrivals of inputs, the clocks. Out: the arrivals that are used, those of `LATE(T)` beside them, and the clocks after them. Many
+rows of an input that keeps late ones stay in Spark: only their greatest times are asked for. All others are judged batch by batch;
+many late ones go to a file of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, Union
+
+import pyarrow as pa
+
+from belvedere.catalog.catalog import Catalog, Input, LatePolicy
+from belvedere.engine.rows import epoch_rows as held
+from belvedere.engine.rows.epoch_rows import Rows, is_frame
+from belvedere.engine.rows.ordered_rows import stream
+from belvedere.engine.rows.scratch_rows import Scratch, scratch_frame, scratch_rows
+from belvedere.functions.spark_types import quote
+from belvedere.schema import ROWTIME
+from belvedere.time.arrival_columns import NO_TIMES, ArrivalTimes, with_arrival
+from belvedere.time.event_time import (
+    Clocks,
+    admit,
+    late_rows,
+)
+from belvedere.time.intake import tell_late
+from belvedere.time.intake_entries import BoundMark, ProducerAct
+from belvedere.values.instants import microseconds
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+Arrivals = Mapping[str, Union[pa.Table, Rows, "DataFrame"]]
+_Value = TypeVar("_Value")
+
+
+@dataclass(frozen=True)
+class _Part:
+    """Rows of one producer that arrived at one clock, and a bound behind them."""
+
+    rows: pa.Table
+    act: ProducerAct | None = None
+    sender: str | None = None
+    clock: int | None = None
+
+
+class Judged(NamedTuple):
+    """What is used of the arrivals by input id, the clocks after it, and when the rows arrived, where their source says so."""
+
+    used: dict[str, pa.Table | Rows | DataFrame]
+    clocks: Clocks
+    times: dict[str, ArrivalTimes]
+
+
+def judge(
+    catalog: Catalog,
+    clocks: Clocks,
+    arrivals: Arrivals,
+    clock: datetime,
+    marks: Mapping[str, Iterable[BoundMark]] | None = None,
+    producers: Mapping[str, Sequence[tuple[int, str]]] | None = None,
+    times: Mapping[str, ArrivalTimes] | None = None,
+) -> Judged:
+    """The arrivals without late rows, with `LATE(T)` for those, and the clocks that follow.
+
+    `marks` are bounds among the rows of inputs: each counts for the rows behind it. `producers` sent so many rows each, in order. `times`
+    are those of the rows' arrivals.
+    """
+    now = microseconds(clock)
+    used: dict[str, pa.Table | Rows | DataFrame] = {}
+    arrived = {i: found for i, found in (times or {}).items() if found}
+    for id_, given in arrivals.items():
+        table = catalog.inputs[id_]
+        among, senders = (marks or {}).get(id_, ()), (producers or {}).get(id_, ())
+        if not table.watermarks and not isinstance(given, pa.Table):
+            rows = given.count() if is_frame(given) else _count(given)
+            used[id_], clocks = given, clocks.counted(id_, rows)
+            continue
+        if is_frame(given) and table.late is LatePolicy.KEEP and not table.schema.find(ROWTIME) and not among and not senders:
+            used[id_], clocks = given, _moved_by_frame(clocks, table, given, now)
+            continue
+        judging = _Judging(catalog, table, clocks, now)
+        whole = scratch_frame(given) if is_frame(given) else given
+        parts = judging.admitted(_by_clock(_by_sender(_parts(whole, among), senders), arrived.get(id_, NO_TIMES)))
+        if isinstance(whole, Rows):
+            used[id_] = scratch_rows(stream(with_arrival(table, whole.schema.empty_table(), now).schema, parts))
+        else:
+            used[id_] = pa.concat_tables(parts)
+        clocks = judging.clocks
+        if judging.late is not None and judging.late_table is not None:
+            used[judging.late_table.id] = judging.late.rows()
+        if id_ in arrived:
+            arrived[id_] = ArrivalTimes.of(judging.times)
+            if judging.late_table is not None:
+                arrived[judging.late_table.id] = ArrivalTimes.of(judging.late_times)
+    return Judged(used, clocks, arrived)
+
+
+def _count(rows: Any) -> int:
+    """How many rows a table has, or rows in files."""
+    return int(rows.num_rows)
+
+
+class _Judging:
+    """The rows of one input, part by part, and the clocks that they move."""
+
+    def __init__(self, catalog: Catalog, table: Input, clocks: Clocks, now: int):
+        self.catalog, self.table, self.clocks, self.now = catalog, table, clocks, now
+        self.late_table = catalog.late_of(table.id)
+        self.late: Scratch | None = None
+        self.times: list[tuple[int, int]] = []
+        """How many rows are used that arrived at a clock, in order; and how many of them are late."""
+        self.late_times: list[tuple[int, int]] = []
+
+    def admitted(self, parts: Iterable[_Part]) -> Iterator[pa.Table]:
+        """What is used of each part; behind each there may be a bound."""
+        for given in parts:
+            at = self.now if given.clock is None else given.clock
+            part = with_arrival(self.table, given.rows, at)
+            admission = admit(self.clocks, self.table, part, self.now, given.sender)
+            tell_late(self.table, self.clocks, admission)
+            if admission.late and self.late_table is not None:
+                late = late_rows(self.table, self.late_table, part, admission.late)
+                self.late = self.late or Scratch(late.schema)
+                self.late.add(late)
+                self.late_times.append((late.num_rows, at))
+            self.times.append((admission.taken.num_rows, at))
+            moved = admission.clocks
+            self.clocks = moved if given.act is None else replace(given.act, now=self.now).moved(moved, self.catalog)
+            yield admission.taken
+
+
+def _by_sender(parts: Iterable[_Part], senders: Sequence[tuple[int, str]]) -> Iterator[_Part]:
+    """The parts, cut where the producer changes."""
+    return (replace(part, sender=sender) for part, sender in _cut(parts, senders)) if senders else iter(parts)
+
+
+def _by_clock(parts: Iterable[_Part], times: ArrivalTimes) -> Iterator[_Part]:
+    """The parts, cut where the clock at their arrival changes."""
+    return (replace(part, clock=clock) for part, clock in _cut(parts, times)) if times else iter(parts)
+
+
+def _cut(parts: Iterable[_Part], runs: Iterable[tuple[int, _Value]]) -> Iterator[tuple[_Part, _Value | None]]:
+    """The parts, cut where the value changes that so many rows have, with it."""
+    coming = iter(runs)
+    left, value = 0, None
+    for part in parts:
+        rest = part.rows
+        while rest.num_rows:
+            while not left:
+                left, value = next(coming)
+            size = min(left, rest.num_rows)
+            if size == rest.num_rows:
+                break
+            yield replace(part, rows=rest.slice(0, size), act=None), value
+            rest, left = rest.slice(size), left - size
+        left -= rest.num_rows
+        yield replace(part, rows=rest), value
+
+
+def _parts(rows: pa.Table | Rows, marks: Iterable[BoundMark]) -> Iterator[_Part]:
+    """The rows up to each mark with what it says, then the rest; a few at a time."""
+    coming = iter(marks)
+    mark = next(coming, None)
+    place = 0
+    for batch in rows.batches() if isinstance(rows, Rows) else rows.to_batches(max_chunksize=held.BATCH_ROWS):
+        table = pa.Table.from_batches([batch], rows.schema)
+        end = place + table.num_rows
+        while mark is not None and mark.position < end:
+            size = mark.position - place
+            yield _Part(table.slice(0, size), mark.act)
+            table, place, mark = table.slice(size), mark.position, next(coming, None)
+        yield _Part(table)
+        place = end
+    rest = rows.schema.empty_table()
+    while mark is not None:
+        yield _Part(rest, mark.act)
+        mark = next(coming, None)
+    yield _Part(rest)
+
+
+def _moved_by_frame(clocks: Clocks, table: Input, frame: DataFrame, now: int) -> Clocks:
+    """The clocks after rows that are all used: their greatest times say all."""
+    greatest = [f"max({quote(w.column)}) AS {quote(w.column)}" for w in table.watermarks]
+    found = frame.selectExpr("count(*) AS _rows", *greatest).toArrow()
+    rows = int(found["_rows"][0].as_py())
+    if not rows:
+        return clocks
+    admission = admit(clocks, table, found.select([w.column for w in table.watermarks]), now)
+    return Clocks(admission.clocks.streams, clocks.counts).counted(table.id, rows)

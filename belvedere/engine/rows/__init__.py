@@ -1,0 +1,1 @@
+"""Rows of an epoch wherever they are."""

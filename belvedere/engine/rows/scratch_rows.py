@@ -1,0 +1,133 @@
+"""Rows on their way to an epoch, before there is a transaction: as a table while they are few, else in a scratch file.
+
+In: rows as they come, a table or batch at a time. Out: a table, or `Rows` whose scratch file goes when nobody holds them any more.
+"""
+
+from __future__ import annotations
+
+import shutil
+import weakref
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from belvedere.engine.rows import epoch_rows as held
+from belvedere.engine.rows.epoch_rows import Rows, fits_parquet
+from belvedere.errors import BelvedereError, fail
+from belvedere.process.temporary_folders import scratch_folder
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+FEW_BYTES = 1 << 20
+"""Up to so many bytes are not worth a file."""
+PREFIX = "read-"
+observe: Callable[[DataFrame], tuple[DataFrame, Callable[[], int]]] | None = None
+"""In a cluster: a data frame that counts its rows while it is written. A folder that is not shared would lose them in silence."""
+
+
+class Scratch:
+    """Takes rows of one schema in; `few` bytes of them are held at most, unless their types do not go through files."""
+
+    def __init__(self, schema: pa.Schema, few: int = FEW_BYTES):
+        self.schema, self._few = schema, few
+        self.count = 0
+        self._held: list[pa.RecordBatch] = []
+        self._size = self._rows_held = 0
+        self._folder: Path | None = None
+        self._writer: pq.ParquetWriter | None = None
+        self._fits = fits_parquet(schema)
+
+    def add(self, rows: pa.Table | pa.RecordBatch) -> None:
+        """Take in more rows."""
+        if not rows.num_rows:
+            return
+        self.count += rows.num_rows
+        self._size += rows.nbytes
+        self._rows_held += rows.num_rows
+        self._held += rows.to_batches() if isinstance(rows, pa.Table) else [rows]
+        if not self._fits or self._size <= self._few:
+            return
+        if self._writer is None or self._rows_held >= held.BATCH_ROWS or self._size >= FEW_BYTES:
+            self._write()
+
+    def _write(self) -> None:
+        """Write what is held as one row group: parts may be as small as a row."""
+        numbered = pa.schema([f.with_name(f"c{n}").with_nullable(True) for n, f in enumerate(self.schema)])
+        if self._writer is None:
+            self._folder = scratch_folder(PREFIX)
+            self._gone = weakref.finalize(self, shutil.rmtree, self._folder, True)
+            # without statistics, as in `Exchange`: Arrow leaves NaN out of them
+            self._writer = pq.ParquetWriter(self._folder / "rows.parquet", numbered, compression="lz4", write_statistics=False)
+            self._few = 0
+        batches = [pa.RecordBatch.from_arrays(b.columns, schema=numbered) for b in self._held]
+        self._writer.write_table(pa.Table.from_batches(batches, numbered).combine_chunks())
+        self._held, self._size, self._rows_held = [], 0, 0
+
+    def rows(self, always: bool = False) -> pa.Table | Rows:
+        """All rows that came; `always`: from a file, however few they are. Nothing is added afterwards."""
+        if self._writer is None and not (always and self._fits):
+            return pa.Table.from_batches(self._held, self.schema)
+        if self._held or self._writer is None:
+            self._write()
+        assert self._writer is not None
+        assert self._folder is not None
+        self._writer.close()
+        found = Rows(schema=self.schema, files=(self._folder / "rows.parquet",), count=self.count)
+        self._gone.detach()
+        weakref.finalize(found, shutil.rmtree, self._folder, True)
+        return found
+
+
+def scratch_rows(rows: pa.RecordBatchReader) -> Rows:
+    """Rows that stream in, as a scratch file that lives as long as they do."""
+    scratch = Scratch(rows.schema, few=0)
+    for batch in rows:
+        scratch.add(batch)
+    found = scratch.rows(always=True)
+    return Rows(found) if isinstance(found, pa.Table) else found
+
+
+def scratch_frame(frame: DataFrame) -> pa.Table | Rows:
+    """The rows of a data frame in its order; executors write them, where their types go through files."""
+    schema = frame.limit(0).toArrow().schema
+    if not fits_parquet(schema):
+        return frame.toArrow()
+    folder = scratch_folder(PREFIX)
+    try:
+        found = write_frame(frame.toDF(*[f"c{n}" for n in range(len(schema))]), folder / "rows", schema)
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    weakref.finalize(found, shutil.rmtree, folder, True)
+    return found
+
+
+def uri(path: Path) -> str:
+    """A path as Spark takes it where another file system than this machine's is the usual one."""
+    return f"file://{path}"
+
+
+def write_frame(frame: DataFrame, folder: Path, schema: pa.Schema, block: int = 128 << 20) -> Rows:
+    """Let the executors write a data frame, whose columns are called by number; the rows in the order of the partitions.
+
+    `block`: the bytes of a row group. Raises B7036 where files that executors wrote are not to be seen here.
+    """
+    observed, written = observe(frame) if observe is not None else (frame, None)
+    observed.write.option("compression", "lz4_raw").option("parquet.block.size", block).parquet(uri(folder))
+    files = tuple(sorted(folder.glob("*.parquet")))
+    count = sum(pq.read_metadata(f).num_rows for f in files)
+    if written is not None and (expected := written()) != count:
+        raise not_shared(folder.parent, f"executors wrote {expected:,} rows to {folder}, and {count:,} are there")
+    return Rows(schema=schema, files=files, count=count)
+
+
+def not_shared(folder: Path, detail: str) -> BelvedereError:
+    """The diagnostic B7036: executors have another folder of this name."""
+    hint = "let `scratch` under [run] in belvedere.toml name a folder that all machines of the cluster mount at the same path"
+    return fail(
+        "B7036", f"the scratch folder {folder} is not the same for the driver and its executors", hint=hint, detail=detail
+    )

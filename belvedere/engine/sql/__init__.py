@@ -1,0 +1,1 @@
+"""Plans and stages as Spark SQL."""

@@ -1,0 +1,319 @@
+"""Print a plan as one Spark SQL query.
+
+In: a plan and the name of the temporary view behind each scan. Out: SQL text that stays the same from epoch to epoch, so
+that Spark compiles its code once; `now()` is read from the one-row view `clock`. Nothing is executed here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from sqlglot import exp
+
+from belvedere.engine.sql.canonical_values import normalised, restored
+from belvedere.functions.spark_types import quote, type_text
+from belvedere.plan.expressions import reads_clock
+from belvedere.plan.operators.nodes import (
+    Aggregate,
+    Distinct,
+    Expr,
+    Filter,
+    Item,
+    Join,
+    JoinKind,
+    Node,
+    Order,
+    Project,
+    Scan,
+    SetOperation,
+    TopK,
+    Union,
+    Unnest,
+    Values,
+    Window,
+)
+from belvedere.plan.operators.time_nodes import TimeWindow, TimeWindowKind
+from belvedere.plan.rewrites.keys import item_of
+from belvedere.plan.ties import tie_order
+from belvedere.schema import Column, has_map
+from belvedere.spark_sql.dialect import SparkSql
+
+__all__ = ["CLOCK_COLUMN", "JOIN_WORDS", "order_text", "print_expression", "render", "session_numbers"]
+
+CLOCK_COLUMN = "_now"
+JOIN_WORDS = {
+    JoinKind.INNER: "JOIN",
+    JoinKind.LEFT: "LEFT JOIN",
+    JoinKind.RIGHT: "RIGHT JOIN",
+    JoinKind.FULL: "FULL JOIN",
+    JoinKind.SEMI: "LEFT SEMI JOIN",
+    JoinKind.ANTI: "LEFT ANTI JOIN",
+}
+
+
+def render(node: Node, view_of: Callable[[str], str], clock: str = "clock") -> str:
+    """The query of a plan; `view_of` names the temporary view behind a scan, `clock` the one with `now()`."""
+    return _Renderer(view_of, clock).query(node)
+
+
+class _Renderer:
+    def __init__(self, view_of: Callable[[str], str], clock: str):
+        self.view_of = view_of
+        self.clock = clock
+
+    def query(self, node: Node) -> str:
+        """One SELECT whose output columns are just `node.schema.names`."""
+        match node:
+            case Scan():
+                return f"SELECT {_columns(node)} FROM {quote(self.view_of(node.relation))}"
+            case Values():
+                return self._values(node)
+            case Project():
+                items = ", ".join(_item(i) for i in node.items)
+                return f"SELECT {items} FROM {self._from(node.input, *(i.expr for i in node.items))}"
+            case Filter():
+                condition = self.expr(node.condition)
+                return f"SELECT {_columns(node.input)} FROM {self._from(node.input, node.condition)} WHERE {condition}"
+            case Join():
+                return self._join(node)
+            case Aggregate():
+                return self._aggregate(node)
+            case Distinct():
+                return self._distinct(node)
+            case Union():
+                return self._union(node)
+            case SetOperation():
+                word = node.kind.value.upper()
+                return f"({self.query(node.left)}) {word} ({self.query(node.right)})"
+            case Window():
+                items = ", ".join(_item(i) for i in node.items)
+                return f"SELECT {_columns(node.input)}, {items} FROM {self._from(node.input, *(i.expr for i in node.items))}"
+            case TopK():
+                return self._top(node)
+            case Unnest():
+                return self._unnest(node)
+            case TimeWindow():
+                return self._time_window(node)
+            case _:
+                raise TypeError(type(node).__name__)
+
+    def expr(self, expr: Expr) -> str:
+        return print_expression(expr)
+
+    def _from(self, node: Node, *exprs: Expr) -> str:
+        text = f"({self.query(node)}) AS t"
+        if any(reads_clock(e) for e in exprs):
+            text += f" CROSS JOIN {quote(self.clock)}"
+        return text
+
+    def _values(self, node: Values) -> str:
+        if not node.columns:
+            return "SELECT 0 AS `_nothing`" + ("" if node.rows else " WHERE FALSE")
+        names = ", ".join(quote(c.name) for c in node.columns)
+        casts = [
+            ", ".join(f"CAST({self.expr(e)} AS {type_text(c.type)})" for e, c in zip(row, node.columns, strict=True))
+            for row in node.rows
+        ]
+        if not casts:
+            empty = ", ".join(f"CAST(NULL AS {type_text(c.type)}) AS {quote(c.name)}" for c in node.columns)
+            return f"SELECT {empty} WHERE FALSE"
+        if any(reads_clock(e) for row in node.rows for e in row):
+            rows = " UNION ALL ".join(f"SELECT {c} FROM {quote(self.clock)}" for c in casts)
+            return f"SELECT * FROM ({rows}) AS t({names})"
+        return f"SELECT * FROM VALUES {', '.join(f'({c})' for c in casts)} AS t({names})"
+
+    def _join(self, node: Join) -> str:
+        columns = ", ".join(quote(n) for n in node.schema.names)
+        left = self.query(node.left)
+        if node.there is not None:
+            left = f"SELECT *, TRUE AS {quote(node.there)} FROM ({left}) AS t"
+        text = f"SELECT {columns} FROM ({left}) AS l {JOIN_WORDS[node.kind]} ({self.query(node.right)}) AS r"
+        if node.condition is None:
+            return f"{text} ON TRUE"
+        if reads_clock(node.condition):
+            text = f"SELECT {columns} FROM ({left}) AS l CROSS JOIN {quote(self.clock)} "
+            text += f"{JOIN_WORDS[node.kind]} ({self.query(node.right)}) AS r"
+        return f"{text} ON {self.expr(node.condition)}"
+
+    def _distinct(self, node: Distinct) -> str:
+        if any(has_map(c.type) for c in node.schema):
+            return self._aggregate(Aggregate(node.input, tuple(map(item_of, node.schema)), ()))
+        return f"SELECT DISTINCT {_columns(node)} FROM {self._from(node.input)}"
+
+    def _aggregate(self, node: Aggregate) -> str:
+        if node.grouping_sets is not None:
+            return self._grouping_sets(node)
+        source = self._from(node.input, *(i.expr for i in (*node.keys, *node.aggregates)))
+        maps = {n: f"`_g{n}`" for n, k in enumerate(node.keys) if has_map(k.type)}
+        if maps:  # computed below, so that GROUP BY can name them
+            below = ", ".join(f"{self._key(node.keys[n])} AS {name}" for n, name in maps.items())
+            source = f"(SELECT {below}, * FROM {source}) AS g"
+        keys = [_restored(maps[n], k) if n in maps else _item(k) for n, k in enumerate(node.keys)]
+        group = ", ".join(maps.get(n, str(n + 1)) for n in range(len(node.keys)))
+        items = ", ".join([*keys, *map(_item, node.aggregates)])
+        return f"SELECT {items} FROM {source}" + (f" GROUP BY {group}" if group else "")
+
+    def _key(self, key: Item) -> str:
+        """The value by which a key's groups are told apart."""
+        text = self.expr(key.expr)
+        return normalised(text, key.type) if has_map(key.type) else text
+
+    def _grouping_sets(self, node: Aggregate) -> str:
+        """The keys are computed below, so that a grouping set can name them."""
+        names = {i.name: f"_g{n}" for n, i in enumerate(node.keys)}
+        exprs = [i.expr for i in (*node.keys, *node.aggregates)]
+        now = [quote(CLOCK_COLUMN)] if any(reads_clock(e) for e in exprs) else []
+        below = ", ".join([f"{self._key(i)} AS {names[i.name]}" for i in node.keys] + ["t.*", *now])
+        source = f"(SELECT {below} FROM {self._from(node.input, *exprs)}) AS g"
+        sets = ", ".join("(" + ", ".join(names[n] for n in s) + ")" for s in node.grouping_sets or ())
+        items = [_restored(names[i.name], i) for i in node.keys] + [_item(i) for i in node.aggregates]
+        if node.grouping_id is not None:
+            items.append(f"grouping_id({', '.join(names.values())}) AS {quote(node.grouping_id)}")
+        group = ", ".join(names.values())
+        return f"SELECT {', '.join(items)} FROM {source} GROUP BY {group} GROUPING SETS ({sets})"
+
+    def _union(self, node: Union) -> str:
+        parts = []
+        for n, branch in enumerate(node.branches):
+            pairs = zip(branch.schema.names, node.schema.columns, strict=False)
+            items = [f"CAST({quote(name)} AS {type_text(c.type)}) AS {quote(c.name)}" for name, c in pairs]
+            if node.branch is not None:
+                items.append(f"{n} AS {quote(node.branch)}")
+            parts.append(f"SELECT {', '.join(items)} FROM ({self.query(branch)}) AS t")
+        return " UNION ALL ".join(parts)
+
+    def _top(self, node: TopK) -> str:
+        """Row numbers in the order, ties broken by the key; the columns themselves are kept as they are."""
+        order = ", ".join(order_text(o) for o in node.order + tie_order(node)) or "1"
+        by = f"PARTITION BY {', '.join(quote(p) for p in node.partition)} " if node.partition else ""
+        number = f"row_number() OVER ({by}ORDER BY {order}) AS `_row`"
+        place = "" if node.number is None else f", `_row` AS {quote(node.number.name)}"
+        columns = _columns(node.input) + place
+        limits = [f"`_row` > {node.offset}"] if node.offset else []
+        if node.limit is not None:
+            limits.append(f"`_row` <= {node.offset + node.limit}")
+        where = f" WHERE {' AND '.join(limits)}" if limits else ""
+        source = self._from(node.input, *(o.expr for o in node.order))
+        return f"SELECT {columns} FROM (SELECT {_columns(node.input)}, {number} FROM {source}) AS n{where}"
+
+    def _unnest(self, node: Unnest) -> str:
+        outer = " OUTER" if node.outer else ""
+        source = self._from(node.input, node.expr)
+        columns = _columns(node.input)
+        if len(node.columns) == 2 and not node.inline:
+            names = f"{quote(node.position.name)}, {quote(node.columns[0].name)}, {quote(node.columns[1].name)}"
+            view = f"LATERAL VIEW{outer} posexplode({self.expr(node.expr)}) AS {names}"
+            return f"SELECT {columns}, {_names(node.columns)}, {quote(node.position.name)} FROM {source} {view}"
+        parts = [f"`_element` AS {quote(node.columns[0].name)}"] if not node.inline else self._fields(node)
+        position = f"`_at` AS {quote(node.position.name)}"
+        view = f"LATERAL VIEW{outer} posexplode({self.expr(node.expr)}) AS `_at`, `_element`"
+        return f"SELECT {columns}, {', '.join(parts)}, {position} FROM {source} {view}"
+
+    @staticmethod
+    def _fields(node: Unnest) -> list[str]:
+        return [f"`_element`.{quote(c.name.split('.')[-1])} AS {quote(c.name)}" for c in node.columns]
+
+    def _time_window(self, node: TimeWindow) -> str:
+        if node.kind is TimeWindowKind.SESSION:
+            return self._session(node)
+        columns = _columns(node.input)
+        micros = f"unix_micros({quote(node.time)})"
+        start, end = quote(node.start), quote(node.end)
+        source = f"({self.query(node.input)}) AS t"
+        if node.kind is TimeWindowKind.TUMBLE:
+            first = _floor(micros, node.size, node.offset)
+            bounds = f"timestamp_micros({first}) AS {start}, timestamp_micros({first} + {node.size}L) AS {end}"
+            return f"SELECT {bounds}, {columns} FROM {source} WHERE {quote(node.time)} IS NOT NULL"
+        if node.kind is TimeWindowKind.HOP:
+            last = _floor(micros, node.step, node.offset)
+            # starts from the last one at or before the row back to the first whose window still reaches it
+            first = _floor(f"({micros} - {node.size}L)", node.step, node.offset)
+            starts = f"sequence({first} + {node.step}L, {last}, {node.step}L)"
+            guard = f"{quote(node.time)} IS NOT NULL AND {first} + {node.step}L <= {last}"
+            bounds = f"timestamp_micros(`_start`) AS {start}, timestamp_micros(`_start` + {node.size}L) AS {end}"
+            inner = f"(SELECT *, {starts} AS `_starts` FROM {source} WHERE {guard}) AS h"
+            return f"SELECT {bounds}, {columns} FROM {inner} LATERAL VIEW explode(`_starts`) AS `_start`"
+        first = _floor(micros, node.size, node.offset)
+        earliest = f"{first} + (({micros} - {first}) DIV {node.step}L + 1L) * {node.step}L"
+        ends = f"sequence({earliest}, {first} + {node.size}L, {node.step}L)"
+        bounds = f"timestamp_micros(`_first`) AS {start}, timestamp_micros(`_end`) AS {end}"
+        guard = f"{quote(node.time)} IS NOT NULL"
+        inner = f"(SELECT *, {first} AS `_first`, {ends} AS `_ends` FROM {source} WHERE {guard}) AS h"
+        return f"SELECT {bounds}, {columns} FROM {inner} LATERAL VIEW explode(`_ends`) AS `_end`"
+
+    def _session(self, node: TimeWindow) -> str:
+        """Its end is the last row's time plus the gap."""
+        columns, time = _columns(node.input), quote(node.time)
+        within = f"PARTITION BY {', '.join([*(quote(p) for p in node.partition), '`_session`'])}"
+        last = f"timestamp_micros(unix_micros(max({time}) OVER ({within})) + {node.size}L)"
+        bounds = f"min({time}) OVER ({within}) AS {quote(node.start)}, {last} AS {quote(node.end)}"
+        return f"SELECT {bounds}, {columns} FROM {session_numbers(node, self.query(node.input))}"
+
+
+def session_numbers(node: TimeWindow, query: str) -> str:
+    """The rows of a query over the input of sessions, with the number `_session` of each within its key.
+
+    A row begins a session if it is more than the gap after the row before it. Spark and Flink merge windows that touch, too.
+    """
+    time = quote(node.time)
+    by = f"PARTITION BY {', '.join(quote(p) for p in node.partition)} " if node.partition else ""
+    source = f"(SELECT * FROM ({query}) AS t WHERE {time} IS NOT NULL) AS t"
+    gap = f"unix_micros({time}) - unix_micros(lag({time}) OVER ({by}ORDER BY {time}))"
+    breaks = f"(SELECT *, CASE WHEN {gap} <= {node.size}L THEN 0 ELSE 1 END AS `_new` FROM {source}) AS b"
+    return f"(SELECT *, sum(`_new`) OVER ({by}ORDER BY {time} RANGE UNBOUNDED PRECEDING) AS `_session` FROM {breaks}) AS s"
+
+
+def _floor(micros: str, size: int, offset: int) -> str:
+    """Round microseconds down to a multiple of `size` after `offset`; right for instants before 1970 too."""
+    return f"({micros} - pmod({micros} - {offset}L, {size}L))"
+
+
+def print_expression(expr: Expr) -> str:
+    """A scalar expression in Spark's dialect, with `now()` read from the clock view."""
+    changed = expr.copy().transform(
+        lambda e: exp.column(CLOCK_COLUMN, quoted=True) if isinstance(e, exp.CurrentTimestamp) else e
+    )
+    return _readable(changed).sql(dialect=SparkSql, comments=False)
+
+
+def _readable(expr: Expr) -> Expr:
+    """The expression with texts made of bytes that are UTF-8: what is not becomes U+FFFD, as Spark shows it; no store keeps other texts."""
+    root = exp.Paren(this=expr)
+    for cast in list(root.find_all(exp.Cast)):
+        if cast.to.this in exp.DataType.TEXT_TYPES and not _is_text(cast.this):
+            around = exp.Anonymous(this="make_valid_utf8")
+            cast.replace(around)
+            around.set("expressions", [cast])
+    made: Expr = root.this
+    return made
+
+
+def _is_text(expr: Expr) -> bool:
+    """Whether an expression is a literal or NULL, or a cast of such: Spark wants to see that it is a constant, as a format is."""
+    while isinstance(expr, exp.Cast | exp.Paren) and not (isinstance(expr, exp.Cast) and expr.to.is_type("binary")):
+        expr = expr.this
+    return isinstance(expr, exp.Literal | exp.Null)
+
+
+def order_text(order: Order) -> str:
+    """One sort key with its direction and its place for NULLs."""
+    direction = "DESC" if order.descending else "ASC"
+    nulls = "FIRST" if order.nulls_come_first else "LAST"
+    return f"{print_expression(order.expr)} {direction} NULLS {nulls}"
+
+
+def _item(item: Item) -> str:
+    return f"CAST({print_expression(item.expr)} AS {type_text(item.type)}) AS {quote(item.name)}"
+
+
+def _restored(name: str, key: Item) -> str:
+    text = f"CAST({restored(name, key.type)} AS {type_text(key.type)})" if has_map(key.type) else name
+    return f"{text} AS {quote(key.name)}"
+
+
+def _columns(node: Node) -> str:
+    return ", ".join(quote(n) for n in node.schema.names)
+
+
+def _names(columns: tuple[Column, ...]) -> str:
+    return ", ".join(quote(c.name) for c in columns)

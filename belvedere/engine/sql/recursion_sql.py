@@ -1,0 +1,79 @@
+"""A recursion inside a plan as the Spark SQL of its parts: the first rows, a level from the one before, and what levels are compared with.
+
+In: a `Recursion`. Out: texts over temporary views that stay the same from level to level. `belvedere.engine.fixpoint` runs them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pyarrow as pa
+from sqlglot import exp
+
+from belvedere.engine.sql.plan_sql import render
+from belvedere.functions.spark_types import quote
+from belvedere.plan.expressions import column, row_number
+from belvedere.plan.facts import base_scan
+from belvedere.plan.operators.nodes import Item, Node, Scan, Window
+from belvedere.plan.operators.recursion import LAST, Recursion, side_name
+from belvedere.plan.rewrites.rewrite import replace_scans
+from belvedere.schema import Schema
+
+
+@dataclass(frozen=True)
+class RecursionOperator:
+    """The recursion behind the scan `name`; its rows are those of all levels."""
+
+    name: str
+    node: Recursion
+    base: str
+    step: str
+    """A level, over the view of the scan `last`, and for UNION without what the view of the scan `seen` has."""
+    sides: tuple[tuple[str, str, pa.Schema], ...]
+    """What the step reads that is computed once: the scan, its text, its schema."""
+
+    @property
+    def last(self) -> str:
+        """The scan of the level before."""
+        return f"{self.name}_{LAST}"
+
+    @property
+    def seen(self) -> str:
+        """The scan of all levels so far."""
+        return f"{self.name}_seen"
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The schema of a level."""
+        return Schema(self.node.columns).arrow
+
+
+def recursion_operator(name: str, node: Recursion, view_of: Callable[[str], str], clock: str) -> RecursionOperator:
+    """The texts of a recursion whose scan is `name`; `view_of` and `clock` as for `render`."""
+    names = ", ".join(quote(c.name) for c in node.columns)
+    word = "SELECT DISTINCT" if node.distinct else "SELECT"
+    sides, scans = [], {LAST: Scan(f"{name}_{LAST}", Schema(node.columns))}
+    inputs: dict[str, Node] = dict(scans)
+    for number, side in enumerate(node.sides):
+        own = f"{name}_{side_name(number)}"
+        is_stored = base_scan(side) is not None
+        inputs[side_name(number)] = side if is_stored else Scan(own, side.schema)
+        if not is_stored:
+            sides.append((own, render(side, view_of, clock), side.schema.arrow))
+    step = render(replace_scans(node.step, lambda scan: inputs[scan.relation]), view_of, clock)
+    level = f"{word} {names} FROM ({step}) AS t"
+    if node.distinct:
+        level += f" EXCEPT SELECT {names} FROM {quote(view_of(f'{name}_seen'))}"
+    base = f"{word} {names} FROM ({render(node.base, view_of, clock)}) AS t"
+    return RecursionOperator(name, node, base, level, tuple(sides))
+
+
+def numbered(name: str, node: Recursion) -> Node:
+    """The rows of the scan `name`, in which equal ones are numbered where they may be."""
+    levels = Scan(name, Schema(node.columns))
+    if node.copy is None:
+        return levels
+    by = [column(c.name) for c in node.columns]
+    order = exp.Order(expressions=[exp.Ordered(this=exp.Literal.number(1))])  # they are equal
+    return Window(levels, (Item(node.copy, row_number(by, order), pa.int32(), nullable=False, hidden=True),))

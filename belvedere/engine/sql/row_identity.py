@@ -1,0 +1,99 @@
+"""The text key and the hashes by which stored rows are found, as Spark SQL.
+
+In: columns and their Arrow types. Out: SQL expressions. NULL, NaN, -0.0 and the order of a map's entries are normalised, so
+that equal keys (in the sense of GROUP BY) have equal text. The text is unambiguous: parts are escaped and separated.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+from sqlglot import exp
+
+from belvedere.engine.relation import Path, Relation
+from belvedere.engine.sql.canonical_values import normalised
+from belvedere.engine.sql.plan_sql import print_expression
+from belvedere.functions.spark_types import quote, type_text
+from belvedere.plan.operators.nodes import Expr
+from belvedere.plan.rewrites.null_on_error import forgiving
+from belvedere.schema import KEY, Schema
+
+_EXACT_JSON = (
+    "map('ignoreNullFields', 'false', 'dateFormat', 'yyyy-MM-dd G', "
+    "'timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS G', 'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS G')"
+)
+"""Times in full: without formats Spark leaves out microseconds and the era."""
+NULL_MARK = "~"
+HASH_MARK = "~~"
+"""In front of a hash in place of a text; no text of a key has it, as `~` within values is escaped."""
+LONGEST_KEY = 1000
+"""Bytes up to which a key is its text: an index of Postgres takes 2,700, and escapes there may double it."""
+
+
+def key_text(schema: Schema) -> str:
+    """The canonical text of a relation's key columns, or its SHA-256 where that is long."""
+    parts = [_part(quote(n), schema[n].type, schema[n].nullable) for n in schema.key or ()]
+    if not parts:
+        return "''"
+    text = parts[0] if len(parts) == 1 else f"concat_ws('|', {', '.join(parts)})"
+    if all(_is_plain(schema[n].type) for n in schema.key or ()):
+        return text
+    return f"CASE WHEN octet_length({text}) > {LONGEST_KEY} THEN concat('{HASH_MARK}', sha2({text}, 256)) ELSE {text} END"
+
+
+def _part(sql: str, type_: pa.DataType, nullable: bool) -> str:
+    text = _text(sql, type_)
+    return f"coalesce({text}, '{NULL_MARK}')" if nullable or not _is_plain(type_) else text
+
+
+def _is_plain(type_: pa.DataType) -> bool:
+    """Types whose text needs no escaping."""
+    return not (
+        pa.types.is_string(type_) or pa.types.is_large_string(type_) or pa.types.is_binary(type_) or pa.types.is_nested(type_)
+    )
+
+
+def _text(sql: str, type_: pa.DataType) -> str:
+    if pa.types.is_string(type_) or pa.types.is_large_string(type_):
+        return _escaped(sql)
+    if pa.types.is_binary(type_):
+        return f"hex({sql})"
+    if pa.types.is_floating(type_):
+        return f"CAST({normalised(sql, type_)} AS STRING)"
+    if pa.types.is_timestamp(type_) and type_.tz:
+        return f"CAST(unix_micros({sql}) AS STRING)"
+    if pa.types.is_nested(type_):
+        return _escaped(f"to_json(struct({normalised(sql, type_)} AS v), {_EXACT_JSON})", sql)
+    return f"CAST({sql} AS STRING)"
+
+
+def _escaped(text: str, value: str | None = None) -> str:
+    """Backslash, separator and NULL's mark are escaped; a nested NULL stays NULL."""
+    escaped = f"replace(replace(replace({text}, '\\\\', '\\\\\\\\'), '|', '\\\\p'), '~', '\\\\t')"
+    return escaped if value is None else f"CASE WHEN {value} IS NULL THEN NULL ELSE {escaped} END"
+
+
+def path_hash(exprs: tuple[Expr, ...], types: tuple[pa.DataType, ...]) -> str:
+    """The hash of an access path. Integers are hashed as BIGINT, floats as DOUBLE, so that equal values meet."""
+    if not exprs:
+        return "CAST(0 AS BIGINT)"
+    return f"xxhash64({', '.join(_hashable(print_expression(e), t) for e, t in zip(exprs, types, strict=True))})"
+
+
+def _hashable(sql: str, type_: pa.DataType) -> str:
+    if pa.types.is_integer(type_):
+        type_ = pa.int64()
+    elif pa.types.is_floating(type_):
+        type_ = pa.float64()
+    return normalised(f"CAST({sql} AS {type_text(type_)})", type_)
+
+
+def identity_columns(relation: Relation) -> str:
+    """`_key` (if its rows have one) and the hash columns of a relation, as select items over its own columns."""
+    key = [] if relation.by_path else [f"{key_text(relation.schema)} AS `{KEY}`"]
+    return ", ".join(key + [_hash_item(p, relation.schema) for p in relation.paths])
+
+
+def _hash_item(path: Path, schema: Schema) -> str:
+    """The hash that readers look the rows up by. A value that cannot be computed fails where a reader computes it, not here."""
+    exprs = tuple(e if isinstance(e, exp.Column) else forgiving(e, schema) for e in path.exprs)
+    return f"{path_hash(exprs, path.types)} AS {quote(path.name)}"

@@ -1,0 +1,139 @@
+"""Print a stage's plans as Spark SQL over its temporary views.
+
+In: a stage and the relations. Out: texts that stay the same from epoch to epoch: rows and the clock come through views. What
+is printed, and under which names, a rule says in `Stage.texts`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from belvedere.engine.arrow_copy import is_identified, moved_columns
+from belvedere.engine.relation import Relation, Slot
+from belvedere.engine.sql.plan_sql import render
+from belvedere.engine.sql.row_identity import identity_columns, path_hash
+from belvedere.engine.sql.staged_operators import Apart, split_windows
+from belvedere.engine.stage import Stage
+from belvedere.functions.spark_types import quote
+from belvedere.plan.operators.nodes import Node, Scan
+from belvedere.plan.rewrites.rewrite import with_column
+from belvedere.schema import KEY, WEIGHT, Column
+
+DELTA, ROWS = "delta", "rows"
+"""The kinds of view that feed a slot: the change of its relation, or rows of it."""
+WEIGHT_COLUMN = Column(WEIGHT, pa.int64(), nullable=False, hidden=True)
+KEY_COLUMN = Column(KEY, pa.string(), nullable=False, hidden=True)
+WEIGHTED = f", `{WEIGHT}`"
+
+
+def view_name(number: int, slot: str, kind: str) -> str:
+    """A stage's temporary views, told apart by stage, slot and kind."""
+    return f"{number}_{slot}_{kind}"
+
+
+@dataclass
+class Texts:
+    """What the texts of one stage are made of; `qualify` makes a temporary view's full name."""
+
+    number: int
+    stage: Stage
+    relations: Mapping[str, Relation]
+    qualify: Callable[[str], str]
+    windows: list[Apart] = field(default_factory=list)
+    """The operators that are no SQL in the plans printed so far: their rows must be views before the SQL is run."""
+
+    @property
+    def output(self) -> Relation:
+        return self.relations[self.stage.output]
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The scans that the slots feed."""
+        return frozenset(s.name for s in self.stage.slots)
+
+    def view(self, scan: str, kind: str) -> str:
+        """The full name of a view."""
+        return self.qualify(view_name(self.number, scan, kind))
+
+    def query(self, plan: Node, kinds: Mapping[str, str] | str) -> str:
+        """A plan over views of these kinds: by scan, or one kind for all."""
+
+        def view_of(scan: str) -> str:
+            return self.view(scan, kinds if isinstance(kinds, str) else kinds[scan])
+
+        return render(plan, view_of, self.qualify("clock"))
+
+    def rows(self, plan: Node, kinds: Mapping[str, str] | str, extra: str = "") -> str:
+        """The same as rows of the output, with their `_key` and hashes; `extra` columns behind these."""
+        return self.identified(self.output, self.query(plan, kinds), extra)
+
+    def identified(self, relation: Relation, query: str, extra: str = "") -> str:
+        """The rows of a query as those of a relation, with their `_key` and hashes."""
+        columns = ", ".join(quote(n) for n in relation.schema.names)
+        return f"SELECT {columns}, {identity_columns(relation)}{extra} FROM ({query}) AS o"
+
+    def all_rows(self, plan: Node) -> str:
+        """A plan over rows of its slots; rows of WINDOW BY and recursions in it come through views of their own."""
+        plan, windows = split_windows(plan, lambda scan: self.view(scan, ROWS), self.qualify("clock"))
+        self.windows += windows
+        return self.rows(plan, ROWS)
+
+    def weighted(self, plan: Node) -> Node:
+        """A plan whose rows have the weights of the changes that they are made of."""
+        return with_column(plan, WEIGHT_COLUMN, self.names)
+
+    def changes(self, plan: Node) -> str:
+        """A linear plan over changes, with weights."""
+        return self.rows(self.weighted(plan), DELTA, WEIGHTED)
+
+    def changes_of_scan(self, name: str) -> str:
+        """Weighted rows of the output as they are given."""
+        scan = with_column(Scan(name, self.output.schema), WEIGHT_COLUMN, frozenset({name}))
+        return self.rows(scan, DELTA, WEIGHTED)
+
+    def groups(self, changed: Node, path: str, kinds: Mapping[str, str] | str = DELTA) -> str:
+        """The hashes, by an access path of the output, of the groups that changes touch."""
+        found = self.output.path(path)
+        return (
+            f"SELECT DISTINCT {path_hash(found.exprs, found.types)} AS `{found.name}` FROM ({self.query(changed, kinds)}) AS c"
+        )
+
+
+@dataclass(frozen=True)
+class PreparedStage:
+    """A stage with its SQL by name, ready to run in every epoch."""
+
+    number: int
+    stage: Stage
+    output: Relation
+    sql: Mapping[str, str]
+    slots: tuple[tuple[Slot, Relation], ...]
+    states: Mapping[str, Relation]
+    windows: tuple[Apart, ...] = ()
+    moved: Mapping[str, str] | None = None
+    """Of a stage that only chooses and renames columns, the column behind each, where Arrow alone can make its rows."""
+
+    @property
+    def is_fused(self) -> bool:
+        """Whether its change is computed within the query of the one stage that reads it."""
+        return self.stage.defers and not self.output.stored
+
+
+def prepare(
+    stages: tuple[Stage, ...], relations: Mapping[str, Relation], qualify: Callable[[str], str]
+) -> tuple[PreparedStage, ...]:
+    """All stages with their SQL."""
+    return tuple(_prepare(n, s, relations, qualify) for n, s in enumerate(stages))
+
+
+def _prepare(number: int, stage: Stage, relations: Mapping[str, Relation], qualify: Callable[[str], str]) -> PreparedStage:
+    texts = Texts(number, stage, relations, qualify)
+    sql = stage.texts(texts)
+    slots = tuple((s, relations[s.relation]) for s in stage.slots)
+    states = {n: relations[n] for n in stage.states}
+    output = relations[stage.output]
+    moved = moved_columns(stage.plan) if len(slots) == 1 and is_identified(output) else None
+    return PreparedStage(number, stage, output, sql, slots, states, tuple(texts.windows), moved)

@@ -1,0 +1,141 @@
+"""The folders that belong to a store: where they lie, and how its state is opened, to go on with it or to look at it.
+
+In: a store, a folder where one is named. Out: a `State`, places of folders. What belongs to a store lies in a folder that has the store's
+id as its name, so two stores in one place have nothing in common. The store's document `_state` says where the state lay last.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import tempfile
+from contextlib import closing
+from pathlib import Path
+
+from belvedere.engine.epoch import STATE
+from belvedere.errors import BelvedereError, fail
+from belvedere.state.remote_files import Remote
+from belvedere.state.state import COPIES, RETAIN, RUN_BYTES, State
+from belvedere.store import file_of, open_reader
+from belvedere.store.identity import IDENTITY, Identity, identity_of
+from belvedere.store.protocol import Reader, Store
+
+DOCUMENT = "_state"
+STATE_ENDING, JOURNAL_ENDING = ".state", ".intake"
+LEAST_RUN, MOST_RUN = 1 << 20, 1 << 30
+"""The bound of a run is between these, whatever memory there is: many runs are slow to look up, and Arrow's texts end at 2 GB."""
+
+
+def open_state(
+    store: Store, root: Path | str | None, run_bytes: int = RUN_BYTES, retain: float = RETAIN, copies: int = COPIES
+) -> State:
+    """The state of a store that is written; `root` is the folder for it where one is named, or the address of one elsewhere,
+    of which `copies` bytes are held here.
+
+    Raises B7061 where files are missing, B7064 where they cannot be reached, B7065 where the store's file is a copy of another one's.
+    """
+    last, known, id_ = store.last_epoch(), store.document(DOCUMENT), own_identity(store).id
+    remote = Remote(root, id_) if isinstance(root, str) else None
+    folder = (root if isinstance(root, Path) else beside(store.url)).absolute() / id_
+    at = last.extra.get(STATE) if last else None
+    if at is not None and known is not None and remote is None:
+        _refuse_elsewhere(folder, Path(json.loads(known)["folder"]))
+    document = state_document(id_, folder, remote)
+    if document != known:
+        store.set_document(DOCUMENT, document)
+    run_bytes = min(max(run_bytes, LEAST_RUN), MOST_RUN)
+    state = State(folder, at, run_bytes, retain, remote, copies)
+    state.start_checking()
+    return state
+
+
+def state_document(id_: str, folder: Path, remote: Remote | None) -> str:
+    """What a store notes of its state."""
+    return json.dumps({"id": id_, "folder": str(folder), **({"address": remote.address} if remote else {})})
+
+
+def _refuse_elsewhere(folder: Path, before: Path) -> None:
+    """The state's folder lies where it lay, not where it is looked for now. Raises B7061."""
+    if not folder.is_dir() and before.is_dir() and before != folder:
+        hint = f"move it there: `mkdir -p {folder.parent} && mv {before} {folder}`"
+        raise fail("B7061", f"the store's state is in {before}, and is looked for in {folder}", hint=hint)
+
+
+def read_state(reader: Reader, url: str, root: Path | str | None = None) -> State:
+    """The state of a store to look at, as of its last epoch; `root` as for `open_state`.
+
+    Raises B7061 where files are missing, B7063 where there is none yet.
+    """
+    last, known = reader.last_epoch(), reader.document(DOCUMENT)
+    if last is None or known is None:
+        raise fail("B7063", "the store has no state yet", hint="run its script first: `belvedere run SCRIPT`")
+    folder, remote = state_place(known, url, root)
+    return State(folder, last.extra.get(STATE), remote=remote)
+
+
+def state_place(document: str, url: str, root: Path | str | None = None) -> tuple[Path, Remote | None]:
+    """Where the state is by the store's document: its folder, and what it has copies of where it lies elsewhere."""
+    found = json.loads(document)
+    places = [root] if isinstance(root, Path) else []
+    moved = [p.absolute() / found["id"] for p in (*places, beside(url))]
+    remote = Remote(found["address"], found["id"]) if "address" in found else None
+    return next((p for p in moved if p.is_dir()), Path(found["folder"])), remote
+
+
+def own_identity(store: Store) -> Identity:
+    """The identity of a store that is written. Its folders follow a file that was renamed.
+
+    Raises B7065 where the file is a copy of another one: both would use the same folders.
+    """
+    identity, file = identity_of(store), file_of(store.url)
+    if file is None or identity.file == file.name:
+        return identity
+    if identity.file:
+        before = file.with_name(identity.file)
+        if before.is_file() and _id_of(before) == identity.id:
+            hint = f"make copies by `belvedere backup` and `belvedere restore`; if {before.name} is the copy, move it away"
+            raise fail("B7065", f"{file.name} is a copy of {before.name}, and would share its state and its journal", hint=hint)
+        for ending in (STATE_ENDING, JOURNAL_ENDING):
+            _follow(before.with_suffix(ending) / identity.id, file.with_suffix(ending) / identity.id)
+    store.set_document(IDENTITY, (found := identity.in_file(file.name)).text)
+    return found
+
+
+def _id_of(file: Path) -> str:
+    """The id of the store in a file; empty where it is none that can be read."""
+    try:
+        with closing(open_reader(f"sqlite:///{file}")) as reader:
+            return identity_of(reader).id
+    except BelvedereError:
+        return ""
+
+
+def _follow(before: Path, now: Path) -> None:
+    """Let a folder of a store that has another name now follow it."""
+    if before.is_dir() and not now.exists():
+        now.parent.mkdir(parents=True, exist_ok=True)
+        before.rename(now)
+
+
+def others_of(folder: Path) -> tuple[str, ...]:
+    """The ids of other stores whose folders lie beside this one."""
+    there = folder.parent.iterdir() if folder.parent.is_dir() else ()
+    return tuple(sorted(p.name for p in there if p.is_dir() and p != folder))
+
+
+def beside(url: str) -> Path:
+    """Where the states of a store's place lie if nobody says it: beside the store's file; for a server in the temporary folder."""
+    file = file_of(url)
+    if file is not None:
+        return file.with_suffix(STATE_ENDING)
+    return Path(tempfile.gettempdir()) / f"belvedere-state-{hashlib.sha256(url.encode()).hexdigest()[:16]}"
+
+
+def folder_of(url: str, script: Path, ending: str) -> Path:
+    """A folder for what belongs to stores of one place: beside a store's file; for stores on a server beside the script."""
+    return (file_of(url) or script.resolve()).with_suffix(ending)
+
+
+def state_root(url: str, script: Path, named: Path | str | None) -> Path | str | None:
+    """Where the state of a script's store lies: where the project names a place, for a store on a server beside the script."""
+    return named or (None if file_of(url) else folder_of(url, script, STATE_ENDING))

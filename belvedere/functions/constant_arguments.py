@@ -1,0 +1,68 @@
+"""Which arguments of functions are the same for all rows, and between which numbers they lie.
+
+In: nothing. Out: rules by the key of a function's row and the name of the parser's argument. Spark refuses other arguments when it first
+sees the query (its conditions NON_FOLDABLE_INPUT and VALUE_OUT_OF_RANGE).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from math import inf
+
+import pyarrow as pa
+
+from belvedere.functions.spark_types import is_number
+
+MOST_ROWS = 2**31 - 1
+
+
+@dataclass(frozen=True)
+class Constant:
+    """An argument that is one value for all rows."""
+
+    argument: str
+    """The name that the parser's class gives it; `expressions.1` is the second of a list."""
+    least: float = -inf
+    most: float = inf
+    takes_null: bool = False
+    is_whole: bool = False
+    """Whether its type must be one of integers."""
+    many: bool = False
+    """Whether it may be an array of such values."""
+    of: Callable[[pa.DataType], bool] | None = None
+    """The types of the call's first argument for which this holds; None for all."""
+
+
+_XPATH = [f"xpath{kind}" for kind in ("", *"_boolean _double _float _int _long _number _short _string".split())]
+_PLACES = Constant("decimals", takes_null=True)
+_SHARE = Constant("quantile", 0, 1, many=True)
+_OFFSET = Constant("offset", takes_null=True, is_whole=True)
+
+CONSTANTS: Mapping[str, tuple[Constant, ...]] = {
+    "Ntile": (Constant("this", 1, MOST_ROWS, is_whole=True),),
+    "NthValue": (Constant("offset", 1, MOST_ROWS, is_whole=True),),
+    "Lag": (_OFFSET,),
+    "Lead": (_OFFSET,),
+    "Quantile": (_SHARE,),
+    "ApproxQuantile": (_SHARE, Constant("accuracy", 1, MOST_ROWS)),
+    "PercentileCont": (Constant("this", 0, 1, many=True),),
+    "PercentileDisc": (Constant("this", 0, 1, many=True),),
+    "Round": (_PLACES,),
+    "Ceil": (_PLACES,),
+    "Floor": (_PLACES,),
+    "bround": (Constant("expressions.1", takes_null=True),),
+    "RegexpReplace": (Constant("position", 1, MOST_ROWS, is_whole=True),),
+    "ApproxDistinct": (Constant("accuracy", 0, 0.39),),
+    "Mode": (Constant("deterministic"),),
+    "mask": tuple(Constant(f"expressions.{n}", takes_null=True) for n in range(1, 5)),
+    "to_char": (Constant("expressions.1", of=is_number),),
+    "to_varchar": (Constant("expressions.1", of=is_number),),
+    "GroupConcat": (Constant("separator", takes_null=True),),
+    **dict.fromkeys(_XPATH, (Constant("expressions.1", takes_null=True),)),
+    "ToBinary": (Constant("format", takes_null=True),),
+    "try_to_binary": (Constant("expressions.1", takes_null=True),),
+    "date_part": (Constant("expressions.0"),),
+    "datepart": (Constant("expressions.0"),),
+}
+"""The constant arguments of a function."""

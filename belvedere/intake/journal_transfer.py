@@ -1,0 +1,103 @@
+"""A journal that goes to another place: one of before stores had ids, and the copy for a store that is restored.
+
+In: folders of journals, a store's position. Out: the journal in the folder of its store. A journal that a run has open is left alone.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from belvedere.errors import fail
+from belvedere.intake.journal import ENDING, LOCK, Position
+from belvedere.intake.segments import VERSION, Frames, frame, read_frames, seed_of
+from belvedere.process.durable_files import sync_folder
+
+
+def take_over_unnamed(parent: Path, directory: Path, position: Position) -> None:
+    """Move the journal that a store had before format 7 from the folder of its place into the store's own.
+
+    Raises B6141 where nothing says whose it is.
+    """
+    there = {p: read_frames(p).header for p in sorted(parent.glob(f"*{ENDING}"))}
+    if there and not position.journal:
+        hint = f"move its files into {directory} if clients have sent them to this store, else out of {parent}"
+        raise fail("B6141", f"the journal in {parent} does not say whose it is", hint=hint)
+    own = [p for p, header in there.items() if header is not None and header["journal"] == position.journal]
+    if own:
+        directory.mkdir(parents=True, exist_ok=True)
+        for path in own:
+            path.rename(directory / path.name)
+        sync_folder(directory)
+        sync_folder(parent)
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What a journal holds: its segments, and the number of its last record."""
+
+    segments: tuple[Frames, ...] = ()
+    last: int = 0
+
+
+def read_kept(directory: Path, position: Position) -> Kept | None:
+    """The journal in a folder, of a store that has `position`; nothing where it has no records that the store lacks.
+
+    None where a run has it open, or its records are not whole from the position on.
+    """
+    with _unused(directory) as is_unused:
+        paths = sorted(directory.glob(f"*{ENDING}")) if is_unused else []
+        segments = tuple(read_frames(p) for p in paths)
+    if not segments:
+        return Kept() if is_unused else None
+    last: int | None = None
+    for segment in segments:
+        header, is_whole = segment.header, segment.end == segment.size or segment is segments[-1]
+        if header is None or header["journal"] != position.journal or segment.goes_on_at is not None or not is_whole:
+            return None
+        if header["first"] != last + 1 if last is not None else header["first"] > position.sequence + 1:
+            return None
+        last = int(header["first"]) + len(segment.payloads) - 2
+    assert last is not None
+    return Kept() if last < position.sequence else Kept(segments, last)
+
+
+def write_kept(kept: Kept, directory: Path, id_: str) -> None:
+    """Write a journal into a folder that is not there yet, under an id of its own."""
+    for segment in kept.segments:
+        directory.mkdir(parents=True, exist_ok=True)
+        assert segment.header is not None
+        header = {**segment.header, "version": VERSION, "journal": id_}
+        data = bytearray(frame(json.dumps(header).encode(), None, 0))
+        for payload in segment.payloads[1:]:
+            data += frame(payload, seed_of(header), len(data))
+        with (directory / f"{header['first']:020}{ENDING}").open("xb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+    if kept.segments:
+        sync_folder(directory)
+        sync_folder(directory.parent)
+
+
+@contextmanager
+def _unused(directory: Path) -> Iterator[bool]:
+    """Whether no run has the journal open; none opens it meanwhile."""
+    try:
+        lock = os.open(directory / LOCK, os.O_WRONLY)
+    except FileNotFoundError:
+        yield directory.is_dir()  # a backup's
+        return
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        yield False
+    else:
+        yield True
+    finally:
+        os.close(lock)

@@ -1,0 +1,82 @@
+"""What a program hands in, dicts or a frame -> rows of an input as Arrow.
+
+In: the input; a list of dicts, or a frame of pandas, Polars, Arrow or Spark. Out: the rows with the columns that are given, of which each
+fits; what is neither rows nor a frame raises B6015. Late rows are judged elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from belvedere.catalog.catalog import Input
+from belvedere.errors import BelvedereError, fail
+from belvedere.frames.frame_columns import NO_FRAME, WANTED, frame_columns, is_frame, no_frame
+from belvedere.frames.frame_rows import fitted_rows
+from belvedere.frames.plain_values import plain
+from belvedere.intake.request_rows import check_broken, given_columns, key_columns, refuse_made, taken_columns
+from belvedere.schema import Column
+from belvedere.store.row_checks import broken_checks
+from belvedere.values.input_rows import NO_DEFAULTS, arrow_rows, misfit, shown
+
+ROWS = f"a list of dicts, {WANTED}"
+
+
+def handed_rows(source: Input, given: Any) -> pa.Table:
+    """New rows of an input; a column that is not given has its default. Raises B6001 to B6004, B6014, B6015."""
+    columns = given_columns(source)
+    if is_frame(given):
+        refuse_made(source, 0, dict.fromkeys(frame_columns(given, f'"{source.name}"')))
+        table = fitted_rows(source.name, columns, given, source.defaults)
+    else:
+        rows = plain_rows(source.name, given, columns)
+        for place, row in enumerate(rows):
+            refuse_made(source, place, row)
+        table = arrow_rows(source.name, columns, rows, source.defaults)
+    for place, check in broken_checks(source, table).items():
+        raise check_broken(source, place, check)
+    return table
+
+
+def handed_deletions(source: Input, given: Any) -> pa.Table:
+    """Rows to delete: their keys where the table has a primary key, else all of their columns. Raises B6001 to B6003, B6015."""
+    columns = key_columns(source) if source.primary_key else taken_columns(source)
+    if is_frame(given):
+        return fitted_rows(source.name, columns, given, only_known=bool(source.primary_key))
+    rows = plain_rows(source.name, given, columns)
+    if source.primary_key:
+        names = {c.name.casefold() for c in columns}
+        rows = [{k: v for k, v in row.items() if k.casefold() in names} for row in rows]
+    return arrow_rows(source.name, columns, rows, NO_DEFAULTS)
+
+
+def plain_rows(table: str, given: Any, columns: Sequence[Column]) -> list[dict[str, Any]]:
+    """Dicts with values of Python in place of those of NumPy and pandas. Raises B6015 for what is no list of dicts."""
+    if isinstance(given, Mapping):
+        raise fail(NO_FRAME, f'one row is handed in for "{table}", not a list of them', hint="write [row]")
+    if isinstance(given, str | bytes) or not isinstance(given, Iterable) or hasattr(given, "to_frame"):
+        raise no_frame(given, f'"{table}"', ROWS)
+    return [_plain_row(table, number, row, columns) for number, row in enumerate(given)]
+
+
+def _plain_row(table: str, number: int, row: Any, columns: Sequence[Column]) -> dict[str, Any]:
+    if not isinstance(row, Mapping):
+        names = ", ".join(f'"{c.name}": ...' for c in columns if not c.hidden)
+        hint = f"a row is a dict: {{{names}}}"
+        raise fail(NO_FRAME, f'row {number + 1} of "{table}" is no dict: {shown(row)}', hint=hint)
+    found: dict[str, Any] = {}
+    for name, value in row.items():
+        try:
+            found[str(name)] = plain(value)
+        except ValueError as error:
+            raise _misfit(table, number, str(name), value, error, columns) from error
+    return found
+
+
+def _misfit(
+    table: str, number: int, name: str, value: Any, error: Exception, columns: Sequence[Column]
+) -> BelvedereError | Exception:
+    known = next((c for c in columns if c.name.casefold() == name.casefold()), None)
+    return error if known is None else misfit(table, number, known, value, error)

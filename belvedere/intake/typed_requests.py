@@ -1,0 +1,47 @@
+"""Whole requests whose rows all fit, by Arrow.
+
+In: an input, JSON texts. Out: its rows, as `belvedere.intake.request_rows` gives them; None where a row may not fit, is a deletion, or has
+a form that Arrow reads in another sense: then each row is read by itself, with its reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+
+from belvedere.catalog.catalog import Input
+from belvedere.decode.json_objects import is_readable
+from belvedere.intake.claims import NOBODY, Claims, claimed_columns
+from belvedere.intake.request_rows import Pushed, given_columns, key_columns
+from belvedere.schema import WEIGHT, Column
+from belvedere.store.row_checks import broken_checks
+
+
+def typed_columns(table: Input) -> Sequence[Column] | None:
+    """The columns that a row is given with; None where their values are read one by one."""
+    columns = [replace(c, nullable=c.nullable or c.hidden) for c in given_columns(table)]
+    return columns if not table.defaults and is_readable(columns) and not any(_is_single(c.type) for c in columns) else None
+
+
+def _is_single(type_: pa.DataType) -> bool:
+    """Whether there are FLOATs in it: Python makes them of doubles, and so rounds some twice."""
+    if pa.types.is_nested(type_):
+        return any(_is_single(type_.field(n).type) for n in range(type_.num_fields))
+    return bool(type_ == pa.float32())
+
+
+def pushed(table: Input, parts: Iterable[pa.Table], claims: Claims = NOBODY) -> Pushed | None:
+    """Rows that were read with `typed_columns`; None where one breaks a CHECK. Raises B8036 as `read_rows` does."""
+    claimed = claimed_columns(table, claims)
+    rows = pa.concat_tables(parts).combine_chunks()
+    if broken_checks(table, rows):
+        return None
+    for column in key_columns(table):
+        if column.name not in rows.schema.names:
+            rows = rows.append_column(column.name, pa.nulls(rows.num_rows, column.type))
+    for name, value in claimed.items():
+        rows = rows.append_column(name, pa.array([value] * rows.num_rows, table.schema[name].type))
+    return Pushed(rows.append_column(WEIGHT, pa.array(np.ones(rows.num_rows, np.int64))), range(rows.num_rows))

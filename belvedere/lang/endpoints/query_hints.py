@@ -1,0 +1,186 @@
+"""`/*+ query_by_all(a, b) */` and `/*+ query_by_any(a, b) */`: arguments of an endpoint, which compare columns.
+
+In: the hints of a script, and its catalog. Out: the arguments by relation, and what is wrong with the hints.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import pyarrow as pa
+
+from belvedere.catalog.catalog import Catalog, OnError, Placement, Promise, QueryArgument
+from belvedere.errors import Diagnostic, Severity, Span
+from belvedere.project.setting_rules import seconds_in
+from belvedere.schema import Column
+from belvedere.syntax.statement_tree import Hint
+from belvedere.syntax.wording import did_you_mean
+
+QUERY_BY = {"query_by_all": True, "query_by_any": False}
+"""The hints, and whether the arguments that they make must be given."""
+
+
+PLACEMENTS = tuple(p.value for p in Placement)
+"""The hints that say who computes a view."""
+ON_ERROR = "on_error"
+"""The hint that says what becomes of a view that fails."""
+RESUME = "resume"
+"""The hint that lets a corrected view go on from the rows that its former definition made."""
+PROMISES = ("rate", "latency")
+"""The hints that state how many requests a second there will be, and how long one may take."""
+
+_BY_SIZE = "leave it out: how a join is computed follows from the numbers of rows"
+_INDEXES = "leave it out: indexes follow from what views, relationships and query templates ask for"
+_PARALLEL = "leave it out: `[spark]` in belvedere.toml says how many tasks there are"
+INSTEAD = {
+    "options": "say it in belvedere.toml, under `[sources.name]` or `[sinks.name]`",
+    "state_ttl": "say `WATERMARK FOR` the times of the inputs: state leaves with the bounds, and no answer changes for it. "
+    "To forget rows write `WHERE ts + 7 DAY >= now()`",
+    "lookup": "write JOIN, or JOIN ... FOR SYSTEM_TIME AS OF for the version of a time",
+    "primary_key": "leave it out: the key follows from the query, as from GROUP BY or DISTINCT ON",
+    "test": "write a scenario for `belvedere test`",
+    **dict.fromkeys(("index", "partition_key"), _INDEXES),
+    **dict.fromkeys(("exec", "engine"), "leave it out: Spark maintains every view, and the store serves it"),
+    **dict.fromkeys(("broadcast", "broadcastjoin", "mapjoin", "merge", "mergejoin", "shuffle_merge"), _BY_SIZE),
+    **dict.fromkeys(("shuffle_hash", "shuffle_replicate_nl", "nest_loop"), _BY_SIZE),
+    **dict.fromkeys(("coalesce", "repartition", "repartition_by_range", "rebalance"), _PARALLEL),
+}
+"""What to write instead of hints of DataSQRL, Flink SQL and Spark."""
+
+
+def idle_hint(hint: Hint, name: str | None, file: str) -> Diagnostic:
+    """The notice about a hint that means nothing where it stands."""
+    word = hint.name.casefold()
+    message = f"the hint `{hint.name}` means nothing " + ("here" if name is None else f"for `{name}`")
+    words = (
+        "`no_query`, `query_by_all(a, b)`, `query_by_any(a, b)`, `maintain`, `at_read`, `on_error(null)`, `resume`, "
+        "`rate(200)`, `latency(20 ms)`"
+    )
+    known = f"before a table or view stand {words}; others may be left out"
+    return Diagnostic("B4033", message, Severity.NOTICE, Span(file, hint.start, hint.end), hint=INSTEAD.get(word, known))
+
+
+def query_arguments(
+    catalog: Catalog, hints: Mapping[tuple[str, str], Hint], file: str
+) -> tuple[dict[str, tuple[QueryArgument, ...]], list[Diagnostic]]:
+    """The arguments that hints give to endpoints, by relation: those that must be given come first."""
+    found: dict[str, dict[str, QueryArgument]] = {}
+    told: list[Diagnostic] = []
+    for (name, word), hint in sorted(hints.items(), key=lambda item: (not QUERY_BY[item[0][1]], item[1].start)):
+        relation = catalog.find(name)
+        if relation is None:  # its definition was refused
+            continue
+        if relation not in catalog.public or relation in catalog.unlisted:
+            told.append(idle_hint(hint, catalog.name_of(relation), file))
+            continue
+        columns = [_column(catalog, relation, wanted, hint, file, told) for wanted in hint.arguments]
+        if not columns:
+            told.append(_refused("B4036", f"`{hint.name}` names no column", hint, file, f"write `{hint.name}(column, ...)`"))
+        arguments = found.setdefault(relation, {})
+        for column in columns:
+            if column is not None:
+                arguments.setdefault(column.name, QueryArgument(column.name, QUERY_BY[word]))
+    return {relation: tuple(arguments.values()) for relation, arguments in found.items()}, told
+
+
+def placements(
+    catalog: Catalog, hints: Mapping[str, Sequence[Hint]], file: str
+) -> tuple[dict[str, Placement], list[Diagnostic]]:
+    """Who computes the views that hints name, by id. Both hints before one view are refused (B4039)."""
+    found: dict[str, Placement] = {}
+    told: list[Diagnostic] = []
+    for name, said in hints.items():
+        id_ = catalog.find(name)
+        words = {h.name.casefold() for h in said}
+        if id_ is None:  # its definition was refused
+            continue
+        if id_ not in catalog.views or id_ not in catalog.public:
+            told += (idle_hint(h, catalog.name_of(id_), file) for h in said)
+        elif len(words) > 1:
+            message = f"`{catalog.name_of(id_)}` cannot be both maintained and computed when it is read"
+            told.append(_refused("B4039", message, said[-1], file, "keep one of the hints"))
+        else:
+            found[id_] = Placement(words.pop())
+    return found, told
+
+
+def policies(catalog: Catalog, hints: Mapping[str, Hint], file: str) -> tuple[dict[str, OnError], list[Diagnostic]]:
+    """What becomes of views that fail, by id, all versions of a name alike; a word that says none is refused (B4035)."""
+    found: dict[str, OnError] = {}
+    told: list[Diagnostic] = []
+    for name, hint in hints.items():
+        id_ = catalog.find(name)
+        if id_ is None:  # its definition was refused
+            continue
+        word = hint.arguments[0].casefold() if len(hint.arguments) == 1 else ""
+        if id_ not in catalog.views:
+            told.append(idle_hint(hint, catalog.name_of(id_), file))
+        elif word not in tuple(OnError):
+            message = f"`{hint.name}` of `{catalog.name_of(id_)}` says nothing that can be read"
+            told.append(
+                _refused("B4035", message, hint, file, "write `on_error(stop)`, `on_error(null)` or `on_error(quarantine)`")
+            )
+        else:
+            base = id_.partition("~")[0]
+            found |= {i: OnError(word) for i in catalog.views if i.partition("~")[0] == base}
+    return found, told
+
+
+def resumed_views(catalog: Catalog, hints: Mapping[str, Hint], file: str) -> tuple[frozenset[str], list[Diagnostic]]:
+    """The ids of views that go on from the rows of their former definition, all versions of a name alike."""
+    found = {id_: hint for name, hint in hints.items() if (id_ := catalog.find(name)) is not None}
+    names = {i.partition("~")[0] for i in found if i in catalog.views}
+    idle = [idle_hint(h, catalog.name_of(i), file) for i, h in found.items() if i not in catalog.views]
+    return frozenset(i for i in catalog.views if i.partition("~")[0] in names), idle
+
+
+def promises(catalog: Catalog, hints: Mapping[tuple[str, str], Hint], file: str) -> tuple[dict[str, Promise], list[Diagnostic]]:
+    """The rates and latencies of views and query templates; what says none is refused (B4035)."""
+    found: dict[str, Promise] = {}
+    told: list[Diagnostic] = []
+    for (name, word), hint in hints.items():
+        id_ = name if name in catalog.templates else catalog.find(name)
+        if id_ is None:  # its definition was refused
+            continue
+        if id_ not in catalog.templates and id_ not in catalog.public & catalog.views.keys():
+            told.append(idle_hint(hint, catalog.name_of(id_), file))
+            continue
+        value = _promised(word, hint.arguments)
+        if value is None:
+            wanted = "a number of requests a second: `rate(200)`" if word == "rate" else "a time: `latency(20 ms)`"
+            told.append(_refused("B4035", f"`{word}` of `{name}` says nothing that can be read", hint, file, f"write {wanted}"))
+            continue
+        known = found.get(id_, Promise())
+        found[id_] = replace(known, rate=value) if word == "rate" else replace(known, latency=value)
+    return found, told
+
+
+def _promised(word: str, arguments: tuple[str, ...]) -> float | None:
+    """Requests a second, or seconds."""
+    text = arguments[0] if len(arguments) == 1 else ""
+    if word == "latency":
+        return seconds_in(text)
+    found = re.fullmatch(r"\d+(\.\d+)?", text)
+    return float(text) if found and float(text) > 0 else None
+
+
+def _column(catalog: Catalog, relation: str, wanted: str, hint: Hint, file: str, told: list[Diagnostic]) -> Column | None:
+    """The column that a hint names; what is wrong with it is told."""
+    columns = [c for c in catalog.schema_of(relation).visible if not c.name.startswith("_")]
+    column = next((c for c in columns if c.name.casefold() == wanted.casefold()), None)
+    name = catalog.name_of(relation)
+    if column is None:
+        told.append(
+            _refused("B4036", f"`{name}` has no column `{wanted}`", hint, file, did_you_mean(wanted, [c.name for c in columns]))
+        )
+    elif pa.types.is_nested(column.type) or pa.types.is_interval(column.type):
+        message = f"`{column.name}` of `{name}` cannot be an argument: it is no single value"
+        told.append(_refused("B4036", message, hint, file, "name a column of a number, text, time or truth value"))
+        return None
+    return column
+
+
+def _refused(code: str, message: str, hint: Hint, file: str, help_: str | None) -> Diagnostic:
+    return Diagnostic(code, message, span=Span(file, hint.start, hint.end), hint=help_)

@@ -1,0 +1,200 @@
+"""What the script has defined so far: relations by name and version, and their relationships.
+
+In: definitions, one after another. Out: look-ups for the next statement, and at the end ids as the catalog has them (the last
+definition of a name has the name itself as id, earlier ones `Name~1`, `Name~2`). While compiling, every id is `Name~n`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Iterator, Mapping
+from copy import copy
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from belvedere.catalog.catalog import TARGET, Input, Relationship, Subscription, View, relationship_column
+from belvedere.errors import BelvedereError, Span, fail
+from belvedere.functions.project_functions import OwnFunction
+from belvedere.schema import OWN_TABLES, Schema
+from belvedere.syntax.wording import did_you_mean
+
+
+@dataclass(frozen=True)
+class NamedRelation:
+    """One version of a named relation, with the relationships that start from it (by folded name)."""
+
+    id: str
+    name: str
+    schema: Schema
+    relationships: dict[str, Relationship] = field(default_factory=dict)
+    parent: str | None = None
+    """The name of the table under which this one is nested."""
+    parent_key: tuple[tuple[str, str], ...] = ()
+    span: Span | None = None
+    sealed: frozenset[str] = frozenset()
+    """The private columns that it has from another script: they are there, and no query here may name them."""
+    grows: str | None = None
+    """The id of the version that this one is with a column more, with another expression for one, or made distinct."""
+    overrides: str | None = None
+    """The column of that version which has another expression here."""
+
+    def relationship(self, name: str) -> Relationship | None:
+        """The relationship of that name, whatever its case."""
+        return self.relationships.get(name.casefold())
+
+
+class BrokenNames(set[str]):
+    """Folded names whose definitions were refused. `all`: any name may be one of them, since `IMPORT x.*` found nothing."""
+
+    all = False
+
+    def __contains__(self, name: object) -> bool:
+        return self.all or super().__contains__(name)
+
+
+class Definitions:
+    """Grows statement by statement."""
+
+    def __init__(self) -> None:
+        self.relations: dict[str, NamedRelation] = {}
+        self.inputs: dict[str, Input] = {}
+        self.views: dict[str, View] = {}
+        self.subscriptions: dict[str, Subscription] = {}
+        self.versions: dict[str, list[str]] = {}
+        self.histories: dict[str, int | None] = {}
+        """Which relations keep their history, and for how many microseconds (None: always)."""
+        self.broken = BrokenNames()
+        self.lines: dict[str, int] = {}
+        """The line of the script in which a folded name is first defined, also of those that come later."""
+        self.origins: dict[str, tuple[Path, str]] = {}
+        """Where imported relations were defined: the script and the id there."""
+        self.namespaces: dict[str, str] = {}
+        """The names under which other scripts and sources were imported, by folded name."""
+        self.functions: Mapping[str, OwnFunction] = {}
+        """The functions of the project, by folded name."""
+
+    def copy(self) -> Definitions:
+        """The same for now, to be grown apart."""
+        made = copy(self)
+        for name, value in vars(self).items():
+            if isinstance(value, dict):
+                setattr(made, name, dict(value))
+        made.versions = {name: list(ids) for name, ids in self.versions.items()}
+        made.broken = BrokenNames(self.broken)
+        made.broken.all = self.broken.all
+        return made
+
+    def __iter__(self) -> Iterator[NamedRelation]:
+        """The current version of every relation."""
+        return (self.relations[ids[-1]] for ids in self.versions.values())
+
+    @property
+    def names(self) -> list[str]:
+        """The names that a FROM clause may use."""
+        return [r.name for r in self]
+
+    def new_id(self, name: str) -> str:
+        """The id of the next version of a name."""
+        return f"{name}~{len(self.versions.get(name.casefold(), ())) + 1}"
+
+    def define(
+        self,
+        made: Input | View | Subscription,
+        relationships: Mapping[str, Relationship] | None = None,
+        sealed: frozenset[str] = frozenset(),
+        grows: str | None = None,
+        overrides: str | None = None,
+    ) -> NamedRelation:
+        """A new version of a name: an input, a view or a subscription. No statement may take a name of the store's own tables."""
+        if made.span is not None and made.name.casefold().startswith(OWN_TABLES):
+            hint = f"`{OWN_TABLES}` begins the names of the store's own tables"
+            raise fail("B2012", f"a relation cannot be called `{made.name}`", span=made.span, hint=hint)
+        if made.name.casefold() in self.namespaces:
+            message = f"`{made.name}` is the name of an import's namespace"
+            raise fail("B2013", message, span=made.span, hint="give one of them another name")
+        parent: str | None = None
+        pairs: tuple[tuple[str, str], ...] = ()
+        if isinstance(made, Input):
+            self.inputs[made.id] = made
+        elif isinstance(made, Subscription):
+            self.subscriptions[made.id] = made
+        else:
+            self.views[made.id] = made
+            parent = self.relations[made.parent].name if made.parent is not None else None
+            pairs = made.parent_key
+        relation = NamedRelation(
+            made.id, made.name, made.schema, dict(relationships or {}), parent, pairs, made.span, sealed, grows, overrides
+        )
+        self.relations[made.id] = relation
+        self.versions.setdefault(made.name.casefold(), []).append(made.id)
+        self.broken.discard(made.name.casefold())
+        return relation
+
+    def relate(self, relationship: Relationship) -> None:
+        """Add a relationship to its owner."""
+        owner = self.relations[relationship.owner]
+        relations = {**owner.relationships, relationship.name.casefold(): relationship}
+        self.relations[owner.id] = replace(owner, relationships=relations)
+
+    def target_of(self, relationship: Relationship) -> NamedRelation:
+        """Where a relationship leads: the definition that it saw, with the columns that have been added to that since."""
+        then = self.relations[relationship.target]
+        return self.grown(then, relationship.columns_of(TARGET) | {t for _, t in relationship.pairs})
+
+    def grown(self, relation: NamedRelation, fixed: Container[str] = ()) -> NamedRelation:
+        """A version of a name with the columns that statements have added to it, up to one that overrides a `fixed` column.
+
+        A later definition of the name is another table.
+        """
+        for id_ in self.versions.get(relation.name.casefold(), ()):
+            version = self.relations[id_]
+            if version.grows == relation.id and version.overrides not in fixed:
+                relation = version
+        return relation
+
+    def in_order(self, relationship: Relationship) -> Relationship:
+        """The relationship with its target's own order, where it says none."""
+        view = self.views.get(self.target_of(relationship).id)
+        if relationship.order or view is None or not view.order:
+            return relationship
+        return replace(relationship, order=tuple(replace(o, expr=relationship_column(TARGET, o.expr.name)) for o in view.order))
+
+    def steps(self, relation: NamedRelation, names: Iterable[str]) -> list[NamedRelation]:
+        """The relations to which names lead, from a relation along relationships, as far as they do."""
+        found: list[NamedRelation] = []
+        for name in names:
+            step = self.relations[relation.id].relationship(name)
+            if step is None:
+                break
+            relation = self.target_of(step)
+            found.append(relation)
+        return found
+
+    def find(self, name: str) -> NamedRelation | None:
+        """The current version of a name (nested tables have dotted names), whatever its case."""
+        ids = self.versions.get(name.casefold())
+        return self.relations[ids[-1]] if ids else None
+
+    def missing(self, name: str, candidates: Iterable[str]) -> str | None:
+        """A hint for a name that is not defined here."""
+        line = self.lines.get(name.casefold())
+        if line is not None:
+            return f"`{name}` is defined in line {line}: a definition may use what stands above it"
+        return did_you_mean(name, candidates)
+
+    def get(self, name: str, span: Span | None = None) -> NamedRelation:
+        """The current version, or a name error with the nearest name. Silent where the name's own definition was refused."""
+        found = self.find(name)
+        if found is not None:
+            return found
+        if name.casefold() in self.broken:
+            raise BelvedereError(())
+        raise fail("B2001", f"table `{name}` is not defined", span=span, hint=self.missing(name, self.names))
+
+    def final_ids(self) -> dict[str, str]:
+        """Compile-time id -> the catalog's id."""
+        result = {}
+        for ids in self.versions.values():
+            name = self.relations[ids[-1]].name
+            for n, id_ in enumerate(ids, 1):
+                result[id_] = name if n == len(ids) else f"{name}~{n}"
+        return result

@@ -1,0 +1,219 @@
+"""Names inside a query: which column of which FROM item a name means.
+
+In: the FROM items of a query and of those around it. Out: internal column names `alias.column`, all distinct within a
+query and its subqueries. Knows nothing of plans.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from sqlglot import exp
+
+from belvedere.errors import BelvedereError, Span, fail
+from belvedere.functions.other_systems import OTHER_NAMES
+from belvedere.functions.spark_types import Typed
+from belvedere.lang.names.definitions import NamedRelation
+from belvedere.schema import find_named
+from belvedere.syntax.wording import did_you_mean
+
+REPEATED = "~again"
+"""Between the name of an output and a number, where outputs before have the same name."""
+SAME = "="
+"""After that number, where it is the same column, too: the name means both."""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceColumn:
+    """A column as a script names it, and the plan's column behind it."""
+
+    name: str
+    internal: str
+    typed: Typed
+    hidden: bool = False
+    doc: str | None = None
+    same: bool = False
+    """Whether it is another one of the same name once more."""
+    sealed: bool = False
+    """Whether it is private to another script."""
+
+
+@dataclass(frozen=True)
+class FromItem:
+    """One FROM item. `relation` is where its relationships are found; parts of a path without alias are not `addressable`."""
+
+    alias: str
+    columns: tuple[SourceColumn, ...]
+    relation: NamedRelation | None = None
+    addressable: bool = True
+    bare: bool = True
+    """Whether its columns may be named without the alias."""
+    table: str | None = None
+    """The table in a windowing call without alias: the call goes by its name too, where nothing else does."""
+    is_named: bool = False
+    """Whether FROM names the relation itself, and no path leads to it."""
+
+    def find(self, name: str) -> SourceColumn | None:
+        """An exact match first, then one that differs in case only."""
+        return find_named(self.columns, name)
+
+    def refuse_repeated(self, column: SourceColumn, span: Span) -> None:
+        """Raise B2003 where a name means several columns of the item."""
+        if sum(c.name == column.name for c in self.columns if not c.hidden and not c.same) > 1:
+            owner = f"`{self.alias}`" if self.alias else "a subquery"
+            hint = "give them other names with AS where they are selected"
+            raise fail("B2003", f"{owner} has more than one column `{column.name}`", span=span, hint=hint)
+
+    @property
+    def names(self) -> list[str]:
+        """The visible columns' names."""
+        return [c.name for c in self.columns if not c.hidden and not c.sealed]
+
+    def seen(self, name: str) -> SourceColumn | None:
+        """The column that a query means by a name: none that is private to another script."""
+        return find_named([c for c in self.columns if not c.sealed], name)
+
+
+@dataclass
+class InternalAliases:
+    """Hands out internal aliases, each once per compiled query."""
+
+    taken: set[str] = field(default_factory=set)
+
+    def fresh(self, alias: str) -> str:
+        """`alias`, or the first free `alias_2`, `alias_3` ..."""
+        name, n = alias, 1
+        while name.casefold() in self.taken:
+            n += 1
+            name = f"{alias}_{n}"
+        self.taken.add(name.casefold())
+        return name
+
+
+@dataclass
+class Scope:
+    """The FROM items of one query, and the query around it. `used` collects the outer columns that it reads."""
+
+    file: str
+    sources: list[FromItem] = field(default_factory=list)
+    merged: dict[str, SourceColumn] = field(default_factory=dict)
+    """Columns that USING or NATURAL made one, by folded name."""
+    outer: Scope | None = None
+    used: dict[str, SourceColumn] = field(default_factory=dict)
+    named: tuple[str, ...] = ()
+    """The aliases of the select list, which some clauses may name."""
+
+    def aliased(self, alias: str) -> FromItem | None:
+        """The FROM item that has this alias, in this query only."""
+        folded = alias.casefold()
+        return next((s for s in self.sources if s.addressable and s.alias.casefold() == folded), None)
+
+    def source(self, alias: str) -> FromItem | None:
+        """The FROM item that an alias means, in this query only."""
+        windowed = [s for s in self.sources if s.table is not None and s.table.casefold() == alias.casefold()]
+        return self.aliased(alias) or (windowed[0] if len(windowed) == 1 else None)
+
+    def reachable(self, alias: str) -> tuple[FromItem, bool] | None:
+        """The FROM item of an alias here or in the query around; and whether it is an outer one."""
+        found = self.source(alias)
+        if found is not None:
+            return found, False
+        if self.outer is not None:
+            outer = self.outer.source(alias)
+            if outer is not None:
+                return outer, True
+        return None
+
+    def columns(self) -> Iterator[SourceColumn]:
+        """All columns of this query's FROM items."""
+        for s in self.sources:
+            yield from s.columns
+
+    def resolve(self, parts: Sequence[exp.Identifier], span: Span) -> tuple[SourceColumn, Sequence[exp.Identifier]]:
+        """The column that a dotted name begins with, and the fields that remain of it; an error where there is none."""
+        found = self._find(parts, span)
+        if found is not None:
+            return found
+        passed, outer = [self], self.outer
+        while outer is not None:
+            found = outer._find(parts, span)
+            if found is not None:
+                for scope in passed:  # a query between hands the column on
+                    scope.used[found[0].internal] = found[0]
+                return found
+            passed.append(outer)
+            outer = outer.outer
+        raise self._unknown(parts, span)
+
+    def _find(self, parts: Sequence[exp.Identifier], span: Span) -> tuple[SourceColumn, Sequence[exp.Identifier]] | None:
+        if len(parts) > 1:
+            source = self.source(parts[0].name)
+            if source is not None:
+                column = source.seen(parts[1].name)
+                if column is not None:
+                    source.refuse_repeated(column, span)
+                    return column, parts[2:]
+                if not any(s.bare and s.seen(parts[0].name) for s in self.sources):
+                    raise self._unknown_in(source, parts[1:], span)
+        found = self._bare(parts[0].name, span)
+        return None if found is None else (found, parts[1:])
+
+    def _bare(self, name: str, span: Span) -> SourceColumn | None:
+        merged = self.merged.get(name.casefold())
+        if merged is not None:
+            return merged
+        hits = [(s, c) for s in self.sources if s.addressable and s.bare and (c := s.seen(name)) is not None]
+        shown = [h for h in hits if not h[1].hidden] or hits
+        if len(shown) > 1:
+            owners = " and ".join(f"`{s.alias}`" if s.alias else "a subquery" for s, _ in shown)
+            hint = "write " + " or ".join(f"`{s.alias}.{c.name}`" for s, c in shown)
+            if not all(s.alias for s, _ in shown):
+                hint = "give each subquery of FROM an alias, and write it before the name"
+            raise fail("B2003", f"column `{name}` is in {owners}", span=span, hint=hint)
+        for source, column in shown:
+            source.refuse_repeated(column, span)
+        return shown[0][1] if shown else None
+
+    def _unknown_in(self, source: FromItem, parts: Sequence[exp.Identifier], span: Span) -> Exception:
+        name = parts[0].name
+        if source.relation is not None and source.relation.relationship(name) is not None:
+            joined = f"`JOIN {source.alias}.{name} x`"
+            hint = f"name a column behind it, join it ({joined}), or aggregate over it"
+            if len(parts) > 1:  # a value of the query around: its own names were followed before
+                hint = f"join it in this query's FROM ({joined}), and name `x.{parts[1].name}`"
+            return fail("B4003", f"`{source.alias}.{name}` is a relationship, not a column", span=span, hint=hint)
+        if source.find(name) is not None:
+            raise private_column(name, span)
+        return fail("B2002", f"`{source.alias}` has no column `{name}`", span=span, hint=did_you_mean(name, source.names))
+
+    def _unknown(self, parts: Sequence[exp.Identifier], span: Span) -> Exception:
+        name = parts[0].name
+        everything = [n for s in self.sources if s.addressable for n in s.names]
+        if len(parts) > 1:
+            aliases = [s.alias for s in self.sources if s.addressable]
+            hint = did_you_mean(name, aliases + everything)
+            return fail("B2004", f"`{name}` is not a table of this query", span=span, hint=hint)
+        if any(s.addressable and s.bare and s.find(name) is not None for s in self.sources):
+            return private_column(name, span)
+        hint = OTHER_NAMES.get(name.upper()) or did_you_mean(name, [*everything, *self.named])
+        return fail("B2002", f"column `{name}` is not defined", span=span, hint=hint)
+
+
+def private_column(name: str, span: Span | None) -> BelvedereError:
+    """The error for a private column of another script."""
+    hint = "give it a name without the leading underscore there, or compute it here"
+    return fail("B2002", f"column `{name}` is private to the script that defines it", span=span, hint=hint)
+
+
+def dotted(parts: Iterable[exp.Identifier]) -> str:
+    """A path as written."""
+    return ".".join(p.name for p in parts)
+
+
+def name_parts(expr: exp.Expr | None) -> tuple[exp.Identifier, ...]:
+    """The identifiers of a column, with those of fields of it, outermost first; none for any other expression."""
+    base, *fields = expr.flatten(unnest=False) if isinstance(expr, exp.Dot) else (expr,)
+    parts = [*base.parts, *fields] if isinstance(base, exp.Column) else []
+    names = tuple(p for p in parts if isinstance(p, exp.Identifier))
+    return names if len(names) == len(parts) else ()

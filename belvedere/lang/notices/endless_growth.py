@@ -1,0 +1,190 @@
+"""Warnings and notices about a whole catalog: what grows without end.
+
+In: a catalog that compiled. Out: diagnostics, none of them errors (SQRL: `check` names the public streams that nothing bounds, and
+joins whose state has no end).
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from belvedere.catalog.catalog import Catalog, InputKind, LatePolicy, View
+from belvedere.errors import Diagnostic, Severity
+from belvedere.plan.bounds import Bounds, Known, bounds_of, event_time_columns, grouping_columns, implied_bounds, is_time
+from belvedere.plan.expressions import columns_of, reads_clock
+from belvedere.plan.monotone import NEVER
+from belvedere.plan.operators.nodes import (
+    Aggregate,
+    Distinct,
+    Filter,
+    Join,
+    JoinKind,
+    Node,
+    Project,
+    Scan,
+    SetOperation,
+    TopK,
+    Values,
+    Window,
+)
+from belvedere.plan.operators.spl_aggregate import SplAggregate
+
+SHOWN = 3
+"""Views that one notice names."""
+
+
+def check_catalog(catalog: Catalog) -> list[Diagnostic]:
+    """What a user should know before running the script."""
+    return [*_unbounded_streams(catalog), *_endless_joins(catalog), *_endless_groups(catalog)]
+
+
+def _unbounded_streams(catalog: Catalog) -> list[Diagnostic]:
+    found = []
+    for id_, input_ in catalog.inputs.items():
+        if id_ not in catalog.public or input_.keep is not None or not input_.append_only or input_.late_of is not None:
+            continue
+        what = "stream" if input_.kind is InputKind.STREAM else "import"
+        hint = f"keep its rows for a while: KEEP 7 DAYS; or make it private (`_{input_.name}`), which `why` cannot show"
+        message = f"public {what} `{input_.name}` is kept without end"
+        found.append(Diagnostic("B6120", message, Severity.NOTICE, input_.span, hint=hint))
+    return found
+
+
+# -- joins ------------------------------------------------------------------------------------------------------------
+
+
+def _endless_joins(catalog: Catalog) -> list[Diagnostic]:
+    """Joins of two relations whose rows stay for ever."""
+    found = []
+    for view in catalog.views.values():
+        nodes = tuple(view.plan.walk())
+        versions = {
+            id(n.input): n for n in nodes if isinstance(n, TopK)
+        }  # FOR SYSTEM_TIME AS OF: joined, then cut to the last one
+        for join in (n for n in nodes if isinstance(n, Join)):
+            sides = [_endless(side, catalog) for side in (join.left, join.right)]
+            cut = versions.get(id(join))
+            bounded = _bounds_time(join, catalog) or (cut is not None and _settles(cut, catalog))
+            if None not in sides and sides[0] != sides[1] and not bounded:
+                late = [t for t in catalog.inputs.values() if t.name in sides and t.watermarks and t.late is LatePolicy.KEEP]
+                ties = cut is not None or _ties_times(join, catalog, settled=False)
+                used = [t.name for t in late] if ties else []
+                found.append(_endless_join(view, sides[0] or "", sides[1] or "", versions=cut is not None, late=used))
+                break
+    return found
+
+
+def _endless_join(view: View, left: str, right: str, *, versions: bool, late: list[str]) -> Diagnostic:
+    """`late` are the streams of it whose late rows are used, where nothing else keeps the rows."""
+    message = f"the join in `{view.name}` keeps all rows of `{left}` and `{right}` for ever"
+    if late:
+        names = " and ".join(f"`{n}`" for n in late)
+        hint = f"say LATE DROP for {names}: their late rows are used, so no bound tells that no row will come"
+    elif versions:
+        hint = f"say WATERMARK FOR the times of `{left}` and `{right}`: rows and versions leave once the bounds of both have passed them"
+    else:
+        hint = "filter one side by `time + n DAY >= now()`, or make it state: `DISTINCT T ON key ORDER BY time DESC`"
+    return Diagnostic("B6121", message, Severity.NOTICE, view.span, hint=hint)
+
+
+def _bounds_time(join: Join, catalog: Catalog) -> bool:
+    if join.kind in (JoinKind.SEMI, JoinKind.ANTI) or (join.condition is not None and reads_clock(join.condition)):
+        return True
+    return join.kind in (JoinKind.INNER, JoinKind.LEFT, JoinKind.RIGHT, JoinKind.FULL) and _ties_times(join, catalog)
+
+
+def _ties_times(join: Join, catalog: Catalog, settled: bool = True) -> bool:
+    """Whether each side's rows are final once the other side's bound is far enough; `settled`: with what becomes of late rows."""
+    known = event_times(catalog, settled=settled)
+    for one, other in ((join.left, join.right), (join.right, join.left)):
+        tied = implied_bounds(bounds_of(other, known), join.condition)
+        if not any(c.name in tied and is_time(c.type) for c in one.schema):
+            return False
+    return True
+
+
+def _settles(cut: TopK, catalog: Catalog) -> bool:
+    """Whether bounds of both sides tell which rows keep the version that they were joined with."""
+    found = bounds_of(cut, event_times(catalog, settled=True))
+    return any(n in found and is_time(cut.schema[n].type) for n in cut.alike)
+
+
+def event_times(catalog: Catalog, settled: bool = False) -> Known:
+    """Which columns of inputs and views may have a bound; with `settled` only those of inputs that do not change below it."""
+
+    def known(relation: str) -> Bounds | None:
+        table = catalog.inputs.get(relation)
+        if table is not None:
+            changes = not table.append_only or table.late is LatePolicy.KEEP
+            return {} if settled and changes else {w.column: NEVER for w in table.watermarks}
+        return bounds_of(catalog.views[relation].plan, known) if relation in catalog.views else {}
+
+    return known
+
+
+# -- groups -----------------------------------------------------------------------------------------------------------
+
+
+def _endless_groups(catalog: Catalog) -> list[Diagnostic]:
+    """GROUP BY on rows with event time, by nothing that follows it: groups are never complete (One SQL, extension 2). Told once."""
+    found: dict[str, tuple[View, str]] = {}
+    for view in catalog.views.values():
+        for node in view.plan.walk():
+            times = _unused_times(node, catalog) if isinstance(node, Aggregate) and node.keys else []
+            if times:
+                found.setdefault(view.name, (view, times[0].rpartition(".")[2]))
+    if not found:
+        return []
+    view, time = next(iter(found.values()))
+    names = ", ".join(f"`{name}`" for name in [*found][:SHOWN])
+    more = f" and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
+    message = f"the groups of {names}{more} are never complete: there is one for each key that ever came"
+    hint = f"this is fine where keys are few; where they come without end, group by a window of `{time}` too, or by the time rounded down"
+    return [Diagnostic("B6122", message, Severity.NOTICE, view.span, hint=hint)]
+
+
+def _unused_times(node: Aggregate, catalog: Catalog) -> list[str]:
+    """The event-time columns of an endless input, where no key of the groups is one or follows one."""
+    known = event_times(catalog)
+    if _endless(node.input, catalog) is None or event_time_columns(node, known) or grouping_columns(node, known):
+        return []
+    endless = [k for k in node.keys if not pa.types.is_boolean(k.type)]
+    if all(_limited(c, node.input, catalog) for k in endless for c in columns_of(k.expr)):
+        return []
+    below = bounds_of(node.input, known)
+    return [c.name for c in node.input.schema if c.name in below and is_time(c.type) and not c.hidden]
+
+
+def _limited(column: str, node: Node, catalog: Catalog) -> bool:
+    """Whether a column has no more values than a relation that does not grow without end has rows."""
+    if _endless(node, catalog) is None:
+        return True
+    if isinstance(node, Project):
+        expr = next(i.expr for i in node.items if i.name == column)
+        return all(_limited(c, node.input, catalog) for c in columns_of(expr))
+    if isinstance(node, Filter | Join | Window | TopK):
+        return any(column in i.schema.names and _limited(column, i, catalog) for i in node.inputs)
+    return False
+
+
+def _endless(node: Node, catalog: Catalog) -> str | None:
+    """The input that makes a relation grow without end; None where keys, limits or the clock bound it."""
+    match node:
+        case Scan():
+            return _endless_relation(node.relation, catalog)
+        case SplAggregate():
+            return _endless(node.input, catalog) if node.every else None
+        case Aggregate() | TopK() | Distinct() | SetOperation() | Values():
+            return None
+        case Filter() if reads_clock(node.condition):
+            return None
+        case _:
+            return next((n for n in (_endless(i, catalog) for i in node.inputs) if n is not None), None)
+
+
+def _endless_relation(relation: str, catalog: Catalog) -> str | None:
+    input_ = catalog.inputs.get(relation)
+    if input_ is not None:
+        return input_.name if input_.append_only else None
+    view = catalog.views.get(relation)
+    return _endless(view.plan, catalog) if view is not None else catalog.subscriptions[relation].name

@@ -1,0 +1,48 @@
+"""What a plan may not have when a script is checked: an expression that its operator cannot compute.
+
+In: a query's plan. Out: nothing, or B3022 at what is left over. A query that comes so far and is refused here is one whose form no rule of
+lowering took; without this the run would end with it.
+"""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from belvedere.errors import Span, fail
+from belvedere.lang.types.typing_scope import SubqueryValue
+from belvedere.plan.expressions import columns_of
+from belvedere.plan.operators.nodes import Expr, Node
+from belvedere.plan.operators.recursion import Recursion
+
+
+def refuse_unbound(plan: Node, span: Span) -> None:
+    """Raise where a subquery is no join yet, or a column is none of the operator's inputs."""
+    found = _unbound(plan)
+    if found is None:
+        return
+    subquery = next(iter(found.find_all(SubqueryValue)), None)
+    what = "a subquery in this place" if subquery is not None else "this reference to the query around"
+    hint = "compute it in a view or in a subquery of FROM, and join that"
+    raise fail("B3022", f"{what} is not supported", span=_place(found, span), hint=hint)
+
+
+def _unbound(plan: Node) -> Expr | None:
+    waiting = [plan]
+    while waiting:
+        node = waiting.pop()
+        waiting += node.inputs
+        if isinstance(node, Recursion):  # its expressions are those of its step
+            waiting.append(node.step)
+            continue
+        own = frozenset(name for i in node.inputs for name in i.schema.names)
+        for expr in node.expressions if node.inputs else ():
+            if expr.find(SubqueryValue, exp.Query) is not None or not columns_of(expr) <= own:
+                return expr
+    return None
+
+
+def _place(expr: Expr, span: Span) -> Span:
+    written = next((n for n in expr.walk() if "start" in n.meta and "end" in n.meta), None)
+    if written is None or not span.start <= written.meta["start"] < written.meta["end"] <= span.end:
+        return span
+    return Span(span.file, written.meta["start"], written.meta["end"])

@@ -1,0 +1,121 @@
+"""Notices about what a view, a subscription or an export does not tell.
+
+In: a catalog that compiled. Out: a notice for each subscription and export over groups of event-time windows that nothing holds back until
+they are complete (One SQL, extension 4): what they tell is not the last word; and for each subscription with arguments that are compared
+with columns which may change under one key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sqlglot import exp
+
+from belvedere.catalog.catalog import Catalog, ChangeKind, QueryTemplate
+from belvedere.errors import Diagnostic, Severity
+from belvedere.lang.notices.endless_growth import event_times
+from belvedere.plan.bounds import event_time_columns, grouping_columns
+from belvedere.plan.expressions import conjuncts, reads_clock
+from belvedere.plan.operators.nodes import Aggregate, Filter, Join, JoinKind, Node, Project, Scan, Union
+from belvedere.plan.operators.time_nodes import Emit, InOrder
+
+HINT = "end the query of the windows with EMIT AFTER WATERMARK: their rows come once, when they are final"
+
+
+def open_windows(catalog: Catalog) -> list[Diagnostic]:
+    """B5033 for subscriptions ON ADD or ON DELETE and exports that see windows grow."""
+    found = []
+    for subscription in catalog.subscriptions.values():
+        if subscription.on is not ChangeKind.CHANGE and is_open(catalog.views[subscription.view].plan, catalog):
+            message = f"`{subscription.name}` tells of windows that are still open: it fires on partial results, and not again"
+            hint = f"{HINT}; or say ON CHANGE to hear of each change"
+            found.append(Diagnostic("B5033", message, Severity.NOTICE, subscription.span, hint=hint))
+    for export in catalog.exports:
+        view = catalog.views.get(export.relation)
+        if view is not None and is_open(view.plan, catalog):
+            message = f"the export of `{view.name}` has each change of windows that are still open"
+            found.append(Diagnostic("B5033", message, Severity.NOTICE, export.span, hint=HINT))
+    return found
+
+
+def changing_arguments(catalog: Catalog) -> list[Diagnostic]:
+    """B4038 for subscriptions with arguments whose rows may begin or cease to match."""
+    found = []
+    for template in catalog.templates.values():
+        subscription = catalog.subscriptions.get(template.name) if template.events else None
+        if subscription is None:
+            continue
+        view = catalog.views[subscription.view]
+        changing = sorted(_compared(template) - set(view.schema.key or ()))
+        if changing and not _only_arrives(view.plan, catalog):
+            shown = next((n for n in changing if not n.startswith("_")), None)
+            what = f"`{shown}`" if shown is not None else "a column that arguments are compared with"
+            told = f"an event tells that a row is {_SAID[subscription.on]}, not that it begins or ceases to match"
+            message = f"{what} may change in rows of `{template.name}`: {told}"
+            hint = "compare arguments with columns of the key, or with rows that only arrive"
+            found.append(Diagnostic("B4038", message, Severity.NOTICE, subscription.span, hint=hint))
+    return found
+
+
+_SAID = {ChangeKind.ADD: "new", ChangeKind.CHANGE: "changed", ChangeKind.DELETE: "gone"}
+
+
+def _compared(template: QueryTemplate) -> set[str]:
+    """The columns of events that a template compares with its own parameters."""
+    found = {
+        c.name
+        for node in template.plan.walk()
+        if isinstance(node, Filter)
+        for part in conjuncts(node.condition)
+        if part.find(exp.Placeholder) is not None
+        for c in part.find_all(exp.Column)
+    }
+    columns = _template_columns(template)
+    return {columns[n] for n in found if n in columns} - {"_seq"}
+
+
+def _template_columns(template: QueryTemplate) -> dict[str, str]:
+    """What the columns below a template's filter are called in the relation that it reads."""
+    found: dict[str, str] = {}
+    for node in template.plan.walk():
+        if isinstance(node, Project) and isinstance(node.input, Scan):
+            found |= {i.name: i.expr.name for i in node.items if isinstance(i.expr, exp.Column)}
+    return found
+
+
+def _only_arrives(node: Node, catalog: Catalog) -> bool:
+    """Whether rows neither change nor go; what is not known to be so is not."""
+    match node:
+        case Scan() if node.relation in catalog.inputs:
+            return catalog.inputs[node.relation].append_only
+        case Scan() if node.relation in catalog.views:
+            return _only_arrives(catalog.views[node.relation].plan, catalog)
+        case Scan():
+            return True  # events
+        case Emit():
+            return node.watermark or node.stream
+        case Filter() if reads_clock(node.condition):
+            return False
+        case Project() | Filter() | Union() | InOrder():
+            return all(_only_arrives(i, catalog) for i in node.inputs)
+        case Join():
+            return node.kind is JoinKind.INNER and all(_only_arrives(i, catalog) for i in node.inputs)
+    return False
+
+
+def is_open(plan: Node, catalog: Catalog) -> bool:
+    """Whether rows of incomplete windows come through."""
+    known = event_times(catalog)
+    return any(n.aggregates and grouping_columns(n, known) & event_time_columns(n, known) for n in _groups(plan, catalog))
+
+
+def _groups(node: Node, catalog: Catalog) -> Iterator[Aggregate]:
+    """The aggregates below, also of views; what EMIT or SELECT STREAM holds back is not looked at."""
+    if isinstance(node, (Emit, InOrder)):
+        return
+    if isinstance(node, Aggregate):
+        yield node
+    if isinstance(node, Scan) and node.relation in catalog.views:
+        yield from _groups(catalog.views[node.relation].plan, catalog)
+    for below in node.inputs:
+        yield from _groups(below, catalog)

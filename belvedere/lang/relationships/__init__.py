@@ -1,0 +1,1 @@
+"""Relationships and paths: named joins, and where queries walk along them."""

@@ -1,0 +1,106 @@
+"""Navigation to a single related row inside an expression: `m.parent.name`, `lastReading.temp`.
+
+In: a dotted name that no column begins, and the query's FROM items. Out: the value that it stands for: a LEFT JOIN along the
+relationships, in the frame's plan where that is settled, else as a scalar subquery. More than one related row is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from belvedere.lang.names.definitions import NamedRelation
+from belvedere.lang.names.scope import FromItem, Scope, dotted, private_column
+from belvedere.lang.relationships.path_aggregates import path_table
+from belvedere.lang.select.query_frame import Frame, StatementContext
+from belvedere.lang.select.subqueries import Pending, join_single
+from belvedere.plan.expressions import column
+from belvedere.plan.operators.nodes import Expr
+from belvedere.syntax.query_tree import span_of
+from belvedere.syntax.wording import did_you_mean
+
+PATH = "path"
+
+
+@dataclass(frozen=True)
+class Navigation:
+    """A FROM item, the relationships from it, and a column (with fields of it) at their end."""
+
+    source: FromItem
+    steps: tuple[exp.Identifier, ...]
+    rest: tuple[exp.Identifier, ...]
+    target: NamedRelation
+
+    @property
+    def path(self) -> str:
+        """The relationships, by folded name."""
+        return ".".join((self.source.alias, *(s.name for s in self.steps))).casefold()
+
+    def query(self, column: exp.Expr) -> exp.Select:
+        """A column (or `*`) over the related rows."""
+        table = path_table([exp.to_identifier(self.source.alias, quoted=True), *(s.copy() for s in self.steps)])
+        table.set("alias", exp.TableAlias(this=exp.to_identifier(PATH)))
+        value = exp.Column(this=column, table=exp.to_identifier(PATH))
+        value.meta.update(self.rest[0].meta)
+        return exp.Select(expressions=[value], from_=exp.From(this=table))
+
+
+def navigation(context: StatementContext, scope: Scope, parts: Sequence[exp.Identifier]) -> Navigation | None:
+    """How a name leads along relationships to a column; None where it does not."""
+    source = scope.source(parts[0].name)
+    if source is not None and (found := _walk(context, source, parts[1:])) is not None:
+        return found
+    starts = [s for s in scope.sources if s.addressable and s.bare]
+    ways = [w for s in starts if (w := _walk(context, s, parts)) is not None]
+    if len(ways) > 1:
+        hint = " or ".join(f"`{w.source.alias}.{dotted(parts)}`" for w in ways)
+        raise context.fail("B2003", f"`{dotted(parts)}` begins at more than one table", parts[0], f"write {hint}")
+    return ways[0] if ways else None
+
+
+def _walk(context: StatementContext, source: FromItem, parts: Sequence[exp.Identifier]) -> Navigation | None:
+    if source.relation is None:
+        return None
+    way = context.definitions.steps(source.relation, (p.name for p in parts))
+    if not 0 < len(way) < len(parts):
+        return None
+    return Navigation(source, tuple(parts[: len(way)]), tuple(parts[len(way) :]), way[-1])
+
+
+def navigate(frame: Frame, found: Navigation, written: exp.Expr) -> Expr:
+    """The value at the end; NULL where there is no related row."""
+    last = found.target.schema.find(found.rest[0].name)
+    if last is not None and last.name in found.target.sealed:
+        raise private_column(last.name, span_of(found.rest[0], frame.context.file))
+    if last is None:
+        shown = f"{found.source.alias}.{dotted(found.steps)}"
+        names = [c.name for c in found.target.schema.visible]
+        hint = did_you_mean(found.rest[0].name, names)
+        raise frame.fail("B2002", f"`{shown}` has no column `{found.rest[0].name}`", found.rest[0], hint)
+    if not frame.settled or last.hidden:
+        return _fields(_pending(frame, found, found.rest[0].copy(), written).value(), found)
+    if found.path not in frame.navigated:
+        outputs = join_single(frame, _pending(frame, found, exp.Star(), written))
+        names = [c.name.casefold() for c in found.target.schema.visible]
+        frame.navigated[found.path] = dict(zip(names, (o.name for o in outputs), strict=True))
+    return _fields(column(frame.navigated[found.path][last.name.casefold()]), found)
+
+
+def _pending(frame: Frame, found: Navigation, column: exp.Expr, written: exp.Expr) -> Pending:
+    query = found.query(column)
+    inner = frame.subquery(query)
+    if not inner.single:
+        rows, last = dotted(found.steps), found.rest[0].name
+        hint = (
+            f"aggregate, as in `max({rows}.{last})` in a column's definition, or join it: `JOIN {found.source.alias}.{rows} x`"
+        )
+        raise frame.fail("B4032", f"`{rows}` may lead to more than one row", written, hint)
+    return Pending("scalar", query, inner, written)
+
+
+def _fields(value: Expr, found: Navigation) -> Expr:
+    for field in found.rest[1:]:
+        value = exp.Dot(this=value, expression=exp.to_identifier(field.name, quoted=True))
+    return value

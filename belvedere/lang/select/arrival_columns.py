@@ -1,0 +1,41 @@
+"""`_uid` and `_ingest_time` behind views that only filter and compute columns of rows: a query that names them finds them there.
+
+In: a relation, and the names that a query says. Out: its rows with these columns, hidden, from the input below; nothing is stored for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from belvedere.lang.names.definitions import Definitions, NamedRelation
+from belvedere.plan.facts import base_scan
+from belvedere.plan.operators.nodes import Node, Scan
+from belvedere.plan.rewrites.keys import item_of
+from belvedere.plan.rewrites.rewrite import carry, inline
+from belvedere.schema import INGEST_TIME, UID
+
+ARRIVAL = (UID, INGEST_TIME)
+
+
+def rows_with_arrivals(definitions: Definitions, relation: NamedRelation, said: Collection[str]) -> Node:
+    """All rows of a relation, with the columns of arrival that are `said` (folded names) and that it does not have itself."""
+    return with_arrivals(definitions, Scan(relation.id, relation.schema), said)
+
+
+def with_arrivals(definitions: Definitions, rows: Node, said: Collection[str]) -> Node:
+    """The same for the rows of a query."""
+    missing = [n for n in ARRIVAL if n in said and rows.schema.find(n) is None]
+    if not missing:
+        return rows
+    plan = inline(rows, lambda id_: _simple(definitions, id_))
+    scan = base_scan(plan)
+    table = definitions.inputs.get(scan.relation) if scan is not None else None
+    if scan is None or table is None:
+        return rows
+    carried, names = carry(plan, scan, tuple(item_of(scan.schema[n], hidden=True) for n in missing))
+    return carried if tuple(names) == tuple(missing) else rows
+
+
+def _simple(definitions: Definitions, id_: str) -> Node | None:
+    view = definitions.views.get(id_)
+    return None if view is None or base_scan(view.plan) is None else view.plan

@@ -1,0 +1,138 @@
+"""SPL's names of aggregates, known only inside a window of SPL: each is said by aggregates that the language has anyway.
+
+In: expressions over the rows of the table. Out: the same with ordinary aggregates, and the functions that tell of a firing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pyarrow as pa
+from sqlglot import exp, parse_one
+
+from belvedere.functions import spark_types as t
+from belvedere.lang.select.query_frame import Frame
+from belvedere.lang.select.select_list import output_name
+from belvedere.plan.operators.nodes import Expr
+from belvedere.plan.operators.spl_aggregate import FiringReading, GroupCount
+from belvedere.spark_sql.dialect import SparkSql
+
+READINGS = {r.value.lower(): r for r in FiringReading}
+FORMS: Mapping[str, str] = {
+    "count": "count(*)",
+    "countdistinct": "count(DISTINCT a)",
+    "countbydistinct": "transform(array_distinct(collect_list(a)), v -> size(filter(collect_list(a), w -> w = v)))",
+    "collectdistinct": "array_distinct(collect_list(a))",
+    "samplestddev": "CASE WHEN count(a) > 0 THEN coalesce(stddev_samp(a), 0e0) END",
+    "populationstddev": "stddev_pop(a)",
+    "mincount": "size(filter(collect_list(a), v -> v = min(a)))",
+    "maxcount": "size(filter(collect_list(a), v -> v = max(a)))",
+    "collectargmin": "transform(filter(collect_list(struct(a AS m, b AS e)), v -> v.m = min(a)), v -> v.e)",
+    "collectargmax": "transform(filter(collect_list(struct(a AS m, b AS e)), v -> v.m = max(a)), v -> v.e)",
+    "argmin": "min_by(b, a)",
+    "argmax": "max_by(b, a)",
+    "countall": "count(*)",
+    "countgroups": "least(count(*), 1)",
+    "countbygroup": "array(count(*))",
+}
+"""What SPL calls so, in SQL; `a` and `b` are the arguments."""
+COUNTS = {c.value.lower(): c for c in GroupCount}
+"""What is counted over all groups, where there are some."""
+ARITY = {name: 2 if "arg" in name else 1 for name in FORMS} | {"average": 1, "any": 1} | dict.fromkeys(("count", *COUNTS), 0)
+REFUSED = {
+    "custom": "write the aggregates that SQL has",
+    "geteventtime": "name the event-time column",
+}
+
+
+def spelled_out(expr: Expr, written: exp.Expr, frame: Frame, *, grouped: bool) -> Expr:
+    """The expression with SQL's aggregates in place of SPL's. `grouped`: whether the contents of a window are in groups."""
+
+    def change(node: Expr) -> Expr:
+        return _change(node, written, frame, grouped=grouped)
+
+    return _bottom_up(expr.copy(), change)
+
+
+def _bottom_up(node: Expr, change: Callable[[Expr], Expr]) -> Expr:
+    for key, value in list(node.args.items()):
+        if isinstance(value, list):
+            node.set(key, [_bottom_up(v, change) if isinstance(v, exp.Expr) else v for v in value])
+        elif isinstance(value, exp.Expr):
+            node.set(key, _bottom_up(value, change))
+    return change(node)
+
+
+def _change(node: Expr, written: exp.Expr, frame: Frame, *, grouped: bool) -> Expr:
+    name = node.name.lower() if isinstance(node, exp.Anonymous) else node.meta.get("written", "")
+    if name in REFUSED:
+        raise frame.fail("B5213", f"`{node.name}` is not supported", _place(node, written), REFUSED[name])
+    if name not in ARITY:
+        return node
+    arguments = [node.this, node.expression] if name in ("argmin", "argmax") else list(node.expressions)
+    if len(arguments) != ARITY[name]:
+        takes = f"{ARITY[name] or 'no'} argument{'' if ARITY[name] == 1 else 's'}"
+        raise frame.fail("B3002", f"`{node.name}` takes {takes}", _place(node, written), None)
+    if name == "any":
+        return _any(arguments[0], frame)
+    if grouped and name in COUNTS:
+        return node
+    made = _average(arguments[0], frame) if name == "average" else _form(FORMS[name], *arguments)
+    made.meta.update(node.meta)
+    return made
+
+
+def _place(node: Expr, written: exp.Expr) -> exp.Expr:
+    return node if "start" in node.meta else written
+
+
+def _form(text: str, *arguments: Expr) -> Expr:
+    given = dict(zip("ab", arguments, strict=False))
+
+    def change(node: Any) -> Expr:
+        found = given.get(node.name) if isinstance(node, exp.Column) and not node.table else None
+        if found is None:
+            return node  # type: ignore[no-any-return]
+        return exp.paren(found.copy(), copy=False) if isinstance(node.parent, exp.Binary) else found.copy()
+
+    result: Expr = parse_one(text, dialect=SparkSql).transform(change)
+    return result
+
+
+def _average(value: Expr, frame: Frame) -> Expr:
+    """SPL's average has the type of its argument: that of whole numbers is cut."""
+    type_ = frame.inference().type(value)
+    if t.is_integer(type_):
+        return t.cast(_form("sum(a) DIV nullif(count(a), 0)", value), type_)
+    found = _form("avg(a)", value)
+    return t.cast(found, type_) if pa.types.is_floating(type_) or t.is_decimal(type_) else found
+
+
+def _any(value: Expr, frame: Frame) -> Expr:
+    """SQL's `any` asks whether some condition is TRUE; of other values SPL's gives one."""
+    made: Expr = exp.LogicalOr(this=value) if frame.inference().type(value) == t.BOOLEAN else exp.Last(this=value)
+    return made
+
+
+def as_called(select: exp.Select) -> exp.Select:
+    """The SELECT with `Any(x)` as a call, which the parser reads as `bool_or(x)`; `ArgMin` keeps its name as that of a column."""
+    for found in select.find_all(exp.ArgMin, exp.ArgMax):
+        if "written" in found.meta:
+            found.meta["called"] = "arg" + output_name(found).replace("_by", "", 1)
+    for found in list(select.find_all(exp.LogicalOr)):
+        if found.meta.get("written") == "any":
+            made = exp.Anonymous(this="Any", expressions=[found.this])
+            made.meta.update(found.meta)
+            found.replace(made)
+    return select
+
+
+def count_of(expr: Expr) -> GroupCount | None:
+    """What a call counts over all groups; None for any other expression."""
+    return COUNTS.get(expr.name.lower()) if isinstance(expr, exp.Anonymous) and not expr.expressions else None
+
+
+def reading_of(expr: Expr) -> FiringReading | None:
+    """What a call asks of the firing; None for any other expression."""
+    return READINGS.get(expr.name.lower()) if isinstance(expr, exp.Anonymous) and not expr.expressions else None

@@ -1,0 +1,158 @@
+"""Relations of another script in this one: one instance of each, by however many IMPORTs and scripts it comes.
+
+In: the definitions of both, the relations that an IMPORT names and what they are called here. Out: the relations with all that they rest on
+or lead to, in the definitions. What no IMPORT names is there under a name that no script can say; a later IMPORT gives it its own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from belvedere.catalog.catalog import EVENT_COLUMNS, IMPORTED, Input, Subscription, View
+from belvedere.lang.names.definitions import Definitions, NamedRelation
+from belvedere.plan.operators.nodes import Project, Scan
+from belvedere.plan.rewrites.keys import item_of
+from belvedere.plan.rewrites.rewrite import replace_scans
+
+
+def bring_in(mine: Definitions, other: Definitions, wanted: list[NamedRelation], script: Path, shown: dict[str, str]) -> None:
+    """Define what is wanted, and what that needs. `shown` are the names here, by the folded names in `script`; nested tables follow."""
+    here = {origin: id_ for id_, origin in mine.origins.items()}
+    renamed: dict[str, str] = {}
+    needed = _needed(other, [r.id for r in wanted])
+    for id_ in needed:
+        relation = other.relations[id_]
+        root = _root(other, relation)
+        wished = shown.get(root.casefold())
+        origin = other.origins.get(id_, (script, id_))
+        rest = relation.name[len(root) :]
+        if origin in here:
+            renamed[id_] = here[origin]
+            if wished is not None:
+                _name_again(mine, here[origin], wished + rest, other.find(relation.name) is relation)
+        else:
+            unnamed = root if IMPORTED in root else f"_{root}{IMPORTED}"
+            name = (unnamed if wished is None else wished) + rest
+            renamed[id_] = mine.new_id(name)
+            mine.origins[renamed[id_]] = origin
+            _copy(mine, other, relation, name, renamed)
+        if wished is not None and id_ in other.histories:
+            mine.histories.setdefault(renamed[id_], other.histories[id_])
+    for id_ in needed:
+        _relate(mine, other, other.relations[id_], renamed)
+
+
+def _name_again(mine: Definitions, id_: str, name: str, is_last: bool) -> None:
+    """Give a relation that is here the name of a later IMPORT: its own where nobody could name it, else one more.
+
+    `is_last`: whether it is what its name means at the end of the other script.
+    """
+    relation = mine.relations[id_]
+    current = mine.find(name)
+    if relation.name.casefold() == name.casefold():
+        if is_last and current is not None and mine.grown(relation) is not current:  # a definition stood between the two
+            mine.versions[name.casefold()] = [*mine.versions[name.casefold()], id_]
+    elif IMPORTED in relation.name:
+        _rename(mine, relation, name)
+    elif is_last and (current is None or _target(mine, current.id) != id_):
+        _define_alias(mine, relation, name)
+
+
+def _rename(mine: Definitions, relation: NamedRelation, name: str) -> None:
+    before = relation.name.casefold()
+    mine.versions[before] = [i for i in mine.versions[before] if i != relation.id]
+    if not mine.versions[before]:
+        del mine.versions[before]
+    mine.versions[name.casefold()] = [*mine.versions.get(name.casefold(), ()), relation.id]
+    mine.broken.discard(name.casefold())
+    mine.relations[relation.id] = replace(relation, name=name)
+    for nested in (r for r in mine.relations.values() if r.parent == relation.name):
+        mine.relations[nested.id] = replace(mine.relations[nested.id], parent=name)
+    tables: tuple[dict[str, Input] | dict[str, View] | dict[str, Subscription], ...] = (
+        mine.inputs,
+        mine.views,
+        mine.subscriptions,
+    )
+    for made in tables:
+        if relation.id in made:
+            made[relation.id] = replace(made[relation.id], name=name)  # type: ignore[assignment]
+
+
+def _define_alias(mine: Definitions, relation: NamedRelation, name: str) -> None:
+    """A second name: a view of all rows, with the relationships of the first."""
+    plan = Project(Scan(relation.id, relation.schema), tuple(item_of(c) for c in relation.schema))
+    parent = mine.find(name.rpartition(".")[0]) if relation.parent is not None else None
+    pairs = relation.parent_key if parent is not None else ()
+    of = parent.id if parent is not None else None
+    view = View(mine.new_id(name), name, plan, plan.schema, relation.span, None, of, pairs)
+    links = {folded: replace(r, owner=view.id) for folded, r in relation.relationships.items()}
+    mine.define(view, links, sealed=relation.sealed)
+
+
+def _target(mine: Definitions, id_: str) -> str | None:
+    """The relation of which a view is a second name."""
+    view = mine.views.get(id_)
+    inner = view.plan.input if view is not None and isinstance(view.plan, Project) else None
+    return inner.relation if isinstance(inner, Scan) else None
+
+
+def _copy(mine: Definitions, other: Definitions, relation: NamedRelation, name: str, renamed: dict[str, str]) -> None:
+    """Define a relation of another script here, without its relationships."""
+    new_id = renamed[relation.id]
+    made: Input | View | Subscription
+    private = {c.name for c in relation.schema.visible if c.name.startswith("_")}
+    if relation.id in other.inputs:
+        found = other.inputs[relation.id]
+        made = replace(found, id=new_id, name=name, late_of=renamed.get(found.late_of or ""))
+    elif relation.id in other.views:
+        view = other.views[relation.id]
+        plan = replace_scans(view.plan, lambda scan: replace(scan, relation=renamed[scan.relation]))
+        made = replace(view, id=new_id, name=name, plan=plan, parent=renamed.get(view.parent or ""))
+    else:
+        subscription = other.subscriptions[relation.id]
+        made = replace(subscription, id=new_id, name=name, view=renamed[subscription.view])
+    sealed = relation.sealed | private - EVENT_COLUMNS
+    mine.define(made, sealed=sealed, grows=renamed.get(relation.grows or ""), overrides=relation.overrides)
+
+
+def _relate(mine: Definitions, other: Definitions, relation: NamedRelation, renamed: dict[str, str]) -> None:
+    """Add the relationships that a relation has in the other script and not here."""
+    known = mine.relations[renamed[relation.id]]
+    for folded, r in relation.relationships.items():
+        target = other.target_of(r).id
+        if folded not in known.relationships and target in renamed:
+            mine.relate(replace(r, owner=known.id, target=renamed[target]))
+
+
+def _root(other: Definitions, relation: NamedRelation) -> str:
+    """The name of the table under which a relation is nested at last, or its own."""
+    while relation.parent is not None and (above := other.find(relation.parent)) is not None:
+        relation = above
+    return relation.name
+
+
+def _needed(other: Definitions, wanted: list[str]) -> list[str]:
+    """The ids that relations rest on or lead to, in the order of definition."""
+    seen: set[str] = set()
+    todo = list(wanted)
+    while todo:
+        id_ = todo.pop()
+        if id_ in seen:
+            continue
+        seen.add(id_)
+        todo += _below(other, id_)
+    return [id_ for id_ in other.relations if id_ in seen]
+
+
+def _below(other: Definitions, id_: str) -> list[str]:
+    """The ids that one relation reads, or to which its relationships lead."""
+    found = [other.target_of(r).id for r in other.relations[id_].relationships.values()]
+    if id_ in other.views:
+        found += [n.relation for n in other.views[id_].plan.walk() if isinstance(n, Scan)]
+    late_of = other.inputs[id_].late_of if id_ in other.inputs else None
+    if late_of is not None:
+        found.append(late_of)
+    if id_ in other.subscriptions:
+        found.append(other.subscriptions[id_].view)
+    return found

@@ -1,0 +1,279 @@
+"""Statements -> catalog: the whole of lowering, statement by statement.
+
+In: a parsed script, its path and the project. Out: a `Catalog` and diagnostics; a statement that is wrong is left out, and those that
+name it stay silent about it. Imports of other scripts compile these first, once each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from sqlglot import exp
+
+from belvedere.catalog.catalog import Catalog, InputKind, Relationship
+from belvedere.errors import BelvedereError, Diagnostic, Severity, fail
+from belvedere.lang.endpoints.implicit_endpoints import served_behind
+from belvedere.lang.endpoints.query_hints import idle_hint, placements, policies, promises, query_arguments, resumed_views
+from belvedere.lang.names.definitions import Definitions, NamedRelation
+from belvedere.lang.notices.endless_growth import check_catalog
+from belvedere.lang.notices.flink_differences import flink_values, flink_windows
+from belvedere.lang.notices.project_functions import unplaced_calls
+from belvedere.lang.notices.untold_changes import changing_arguments, open_windows
+from belvedere.lang.statements.lower_columns import define_column
+from belvedere.lang.statements.lower_imports import Ask, Importer, answered
+from belvedere.lang.statements.lower_inputs import define_created
+from belvedere.lang.statements.lower_outputs import define_export, define_subscribed, define_template
+from belvedere.lang.statements.lower_relationships import define_by_query, define_relationship
+from belvedere.lang.statements.lower_views import define_distinct, define_view
+from belvedere.lang.statements.progress import Progress, is_refused, resumed
+from belvedere.lang.statements.script_lowering import ScriptLowering
+from belvedere.plan.operators.nodes import Node
+from belvedere.plan.rewrites.rewrite import replace_scans
+from belvedere.project.settings import ProjectSettings
+from belvedere.syntax.statement_tree import (
+    CreateInput,
+    CreateSubscription,
+    DefineColumn,
+    DefineLocalQuery,
+    DefineRelationship,
+    DefineTemplate,
+    DefineView,
+    DistinctOn,
+    DottedName,
+    ExportStatement,
+    ImportAll,
+    ImportTable,
+    Script,
+    Statement,
+    defined_name,
+)
+
+
+def lower_script(
+    script: Script, *, path: Path | None, project: ProjectSettings | None, progress: Progress | None = None
+) -> tuple[Catalog, tuple[Diagnostic, ...]]:
+    """The catalog of a script with what is wrong or noteworthy in it. With `progress` it goes on from an earlier text of the script."""
+    lowering = lower_statements(script, path, project, (), {}, progress=progress)
+    catalog = finish(lowering)
+    if not any(d.severity == "error" for d in lowering.diagnostics):
+        catalog, told = served_behind(catalog, frozenset(i for i in catalog.public if i.casefold() in lowering.no_query))
+        arguments, found = query_arguments(catalog, lowering.query_by, script.file)
+        placed, misplaced = placements(catalog, lowering.placed, script.file)
+        promised, unread = promises(catalog, lowering.promised, script.file)
+        on_error, unsaid = policies(catalog, lowering.on_error, script.file)
+        resumed, idle = resumed_views(catalog, lowering.resumed, script.file)
+        catalog = replace(catalog, query_by=arguments, placed=placed, promises=promised, on_error=on_error, resumed=resumed)
+        lowering.diagnostics += [*told, *found, *misplaced, *unread, *unsaid, *idle]
+    if not any(d.severity == "error" for d in lowering.diagnostics):
+        lowering.diagnostics += [
+            *check_catalog(catalog),
+            *unplaced_calls(catalog),
+            *open_windows(catalog),
+            *changing_arguments(catalog),
+            *flink_windows(catalog),
+            *flink_values(catalog, script.text),
+        ]
+    return catalog, tuple(lowering.diagnostics)
+
+
+def lower_statements(
+    script: Script,
+    path: Path | None,
+    project: ProjectSettings | None,
+    chain: tuple[Path, ...],
+    compiled: dict[Path, Definitions],
+    known: Definitions | None = None,
+    *,
+    progress: Progress | None = None,
+    ask: Ask = answered,
+) -> ScriptLowering:
+    """All statements of one script. `chain` are the scripts that import this one; `compiled` are those that are done.
+
+    `known` are definitions that it goes on from, and grows; `progress` is how far it came with an earlier text. `ask` puts the questions to
+    sources and files.
+    """
+    sinks = frozenset(project.sinks) if project is not None else None
+    lowering = ScriptLowering(script.file, script.text, sinks, known if known is not None else Definitions())
+    lowering.definitions.broken |= script.unread
+    reached = progress.resume(script, project) if progress is not None else None
+    if reached is not None:
+        lowering, compiled = resumed(reached, script), dict(reached.scripts)
+    if project is not None:
+        lowering.definitions.functions = project.functions
+    here, ask = path.resolve() if path is not None else None, progress.ask if progress is not None else ask
+    importer = Importer(lowering, here, project, chain, lower_statements, compiled, ask)
+    for statement in reversed(script.statements):
+        if (name := _name_of(statement)) is not None:
+            lowering.definitions.lines[name.casefold()] = script.text.count("\n", 0, statement.span.start) + 1
+    done = reached.count if reached is not None else 0
+    for count, statement in enumerate(script.statements[done:], done + 1):
+        name = _name_of(statement)
+        before = lowering.definitions.find(name) if name is not None else None
+        try:
+            _lower(statement, lowering, importer)
+            lowering.read_hints(statement)
+            lowering.diagnostics += _taken_away(lowering.definitions, before, statement)
+        except (BelvedereError, RecursionError) as error:
+            lowering.diagnostics += error.diagnostics if isinstance(error, BelvedereError) else (_too_deep(statement),)
+            _break(statement, lowering.definitions)
+            progress = None
+        if progress is not None and not is_refused(lowering):
+            progress.keep(count, lowering, compiled)
+    lowering.diagnostics += [idle_hint(hint, None, script.file) for hint in script.stray_hints]
+    lowering.tell_selected()
+    return lowering
+
+
+def define_input(script: ScriptLowering, statement: CreateInput) -> None:
+    """`CREATE STREAM | TABLE`, then the columns that are computed of the others."""
+    for clause in statement.clauses.watermarks:
+        if any(c.name.text.casefold() == clause.column.text.casefold() for c in statement.computed):
+            hint = "let the row bring its time, or leave WATERMARK FOR out: a stream then has the event time `rowtime`"
+            raise fail("B5001", f"event-time column `{clause.column.text}` is computed", span=clause.span, hint=hint)
+    define_created(statement, script.definitions, script.file)
+    if (
+        statement.kind is InputKind.TABLE
+        and statement.clauses.watermarks
+        and not statement.primary_key
+        and not statement.clauses.late
+    ):
+        message = f"late rows of the table `{statement.name.text}` are used, unlike in Flink: it has no key, and a table's rows may change"
+        hint = "write CREATE STREAM for rows that only arrive, or LATE DROP or LATE KEEP after the columns"
+        script.diagnostics.append(Diagnostic("B5035", message, Severity.NOTICE, statement.span, hint=hint))
+    script.diagnostics += _without_digits(statement)
+    for made in statement.computed:
+        path = DottedName((statement.name, made.name))
+        define_column(script, DefineColumn(span=made.span, doc=made.doc, path=path, expression=made.expression))
+
+
+def _without_digits(statement: CreateInput) -> Iterator[Diagnostic]:
+    """A notice (B4048) for each column with a DECIMAL that does not say its digits."""
+    for written in statement.columns:
+        if any(d.this == exp.DataType.Type.DECIMAL and not d.expressions for d in written.type.find_all(exp.DataType)):
+            message = (
+                f"DECIMAL of `{written.name.text}` is DECIMAL(10, 0): it has whole numbers, and rows with others are rejected"
+            )
+            hint = "write the digits: DECIMAL(10, 2) has two after the point"
+            yield Diagnostic("B4048", message, Severity.NOTICE, written.span, hint=hint)
+
+
+HANDLERS: dict[type[Statement], Callable[[ScriptLowering, Any], None]] = {
+    CreateInput: define_input,
+    DefineView: define_view,
+    DistinctOn: define_distinct,
+    DefineColumn: define_column,
+    DefineLocalQuery: define_by_query,
+    DefineRelationship: define_relationship,
+    CreateSubscription: define_subscribed,
+    ExportStatement: define_export,
+    DefineTemplate: define_template,
+}
+
+
+def _too_deep(statement: Statement) -> Diagnostic:
+    hint = "define parts of it as views or columns of their own"
+    return Diagnostic("B1015", "this statement is nested too deeply", span=statement.span, hint=hint)
+
+
+def _lower(statement: Statement, lowering: ScriptLowering, importer: Importer) -> None:
+    if isinstance(statement, ImportTable):
+        importer.import_table(statement)
+    elif isinstance(statement, ImportAll):
+        importer.import_all(statement)
+    else:
+        HANDLERS[type(statement)](lowering, statement)
+
+
+def _name_of(statement: Statement) -> str | None:
+    """What a statement defines, relationships too."""
+    return statement.path.text if isinstance(statement, DefineRelationship) else defined_name(statement)
+
+
+def _taken_away(definitions: Definitions, before: NamedRelation | None, statement: Statement) -> Iterator[Diagnostic]:
+    """A notice (B4046) where another definition of a name has not all that the one before it has."""
+    after = definitions.find(before.name) if before is not None else None
+    if before is None or after is None or after.id == before.id or after.grows == before.id or after.parent is not None:
+        return
+    columns = [c.name for c in before.schema.visible if after.schema.find(c.name) is None]
+    links = [r.name for r in before.relationships.values() if after.relationship(r.name) is None]
+    parts = [
+        f"{kind} {', '.join(f'`{n}`' for n in names)}"
+        for kind, names in (("columns", columns), ("relationships", links))
+        if names
+    ]
+    if parts:
+        message = f"`{after.name}` is defined again, without the {' and '.join(parts)} of its definition before"
+        hint = "statements above see the former one, and relationships that lead to it stay; define what is wanted again below"
+        yield Diagnostic("B4046", message, Severity.NOTICE, statement.span, hint=hint)
+
+
+def _break(statement: Statement, definitions: Definitions) -> None:
+    """Names that a refused statement would have defined: others say nothing more about them."""
+    name = _name_of(statement)
+    if isinstance(statement, ImportAll):
+        definitions.broken.all = True
+    if name is not None and definitions.find(name) is None:
+        definitions.broken.add(name.casefold())
+
+
+# -- ids as the catalog has them --------------------------------------------------------------------------------------
+
+
+def finish(lowering: ScriptLowering) -> Catalog:
+    """The definitions under their final ids."""
+    definitions = lowering.definitions
+    ids = definitions.final_ids()
+    inputs = {ids[i]: replace(x, id=ids[i], late_of=ids.get(x.late_of or "")) for i, x in definitions.inputs.items()}
+    views = {
+        ids[i]: replace(v, id=ids[i], plan=rename_scans(v.plan, ids), parent=_present(v.parent, definitions, ids))
+        for i, v in definitions.views.items()
+    }
+    subscriptions = {ids[i]: replace(s, id=ids[i], view=ids[s.view]) for i, s in definitions.subscriptions.items()}
+    templates = {n: replace(q, plan=rename_scans(q.plan, ids)) for n, q in lowering.templates.items()}
+    exports = tuple(replace(e, relation=ids[e.relation]) for e in lowering.exports)
+    links, public = relationships(definitions, ids), _public(definitions, ids)
+    histories = {ids[i]: keep for i, keep in definitions.histories.items()}
+    return Catalog(
+        inputs,
+        views,
+        links,
+        templates,
+        subscriptions,
+        exports,
+        public,
+        histories=histories,
+        functions=tuple(definitions.functions.values()),
+    )
+
+
+def _present(parent: str | None, definitions: Definitions, ids: dict[str, str]) -> str | None:
+    if parent is None:
+        return None
+    return ids[definitions.grown(definitions.relations[parent]).id]
+
+
+def rename_scans(node: Node, ids: Mapping[str, str]) -> Node:
+    """The same plan over the relations' final ids."""
+    return replace_scans(node, lambda scan: replace(scan, relation=ids.get(scan.relation, scan.relation)))
+
+
+def relationships(definitions: Definitions, ids: dict[str, str]) -> tuple[Relationship, ...]:
+    """The relationships of the current versions."""
+    return tuple(
+        replace(definitions.in_order(r), owner=ids[relation.id], target=ids[definitions.target_of(r).id])
+        for relation in definitions
+        for r in relation.relationships.values()
+    )
+
+
+def _public(definitions: Definitions, ids: dict[str, str]) -> frozenset[str]:
+    """The current version of every name without a private part; late rows are asked for in the script, not through the API."""
+    late = {x.name for x in definitions.inputs.values() if x.late_of is not None}
+    return frozenset(
+        ids[r.id]
+        for r in definitions
+        if "~" not in r.name and r.name not in late and not any(p.startswith("_") for p in r.name.split("."))
+    )

@@ -1,0 +1,190 @@
+"""`T.c := expression`: a column more, or another one of its name.
+
+In: the owner and the expression, also with aggregates over paths. Out: a new version of the owner. An overridden column that the key or a
+relationship rests on stays under a hidden name.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pyarrow as pa
+from sqlglot import exp
+
+from belvedere.catalog.catalog import EVENT_COLUMNS, OWNER, Relationship, relationship_column
+from belvedere.errors import BelvedereError, Span, fail
+from belvedere.functions.function_table import is_aggregate
+from belvedere.lang.endpoints.view_order import own_order
+from belvedere.lang.names.definitions import NamedRelation
+from belvedere.lang.names.resolve import Resolver
+from belvedere.lang.names.scope import FromItem, name_parts
+from belvedere.lang.relationships.path_aggregates import expand_path_aggregates
+from belvedere.lang.select.arrival_columns import rows_with_arrivals
+from belvedere.lang.select.grouping import contains_aggregate
+from belvedere.lang.select.query_frame import Frame, StatementContext, named_source
+from belvedere.lang.select.subqueries import attach_all
+from belvedere.lang.statements.lower_inputs import PARENT
+from belvedere.lang.statements.script_lowering import ScriptLowering
+from belvedere.plan.operators.nodes import Expr, Item, Project
+from belvedere.plan.rewrites.keys import item_of, unused_name
+from belvedere.schema import INGEST_TIME, UID, Schema
+from belvedere.syntax.statement_tree import DefineColumn, DottedName, Part
+from belvedere.syntax.wording import did_you_mean
+
+
+def define_column(script: ScriptLowering, statement: DefineColumn) -> None:
+    """`T.c := expression`, also with aggregates over paths."""
+    owner = script.owner(statement.path.owner, statement.path.span)
+    expression = expand_path_aggregates(statement.expression, lambda names: len(script.definitions.steps(owner, names)))
+    add_column(script, owner, statement.path, expression, statement.span, statement.doc)
+
+
+def add_column(
+    script: ScriptLowering, owner: NamedRelation, path: DottedName, expression: exp.Expr, span: Span, doc: str | None
+) -> None:
+    """A new version of the owner with one more column, or another one of that name."""
+    owner = script.definitions.relations[owner.id]
+    if owner.id in script.definitions.subscriptions:
+        _add_to_events(script, owner, path, expression, span, doc)
+        return
+    _add_to_rows(script, owner, path, expression, span, doc)
+
+
+def _add_to_rows(
+    script: ScriptLowering, owner: NamedRelation, path: DottedName, expression: exp.Expr, span: Span, doc: str | None
+) -> None:
+    owner = replace(owner, relationships=dict(owner.relationships))  # the version before keeps its own
+    context = script.context()
+    frame = Frame(context)
+    said = {c.name.casefold() for c in expression.find_all(exp.Column)} & {UID, INGEST_TIME}
+    rows = rows_with_arrivals(script.definitions, owner, said)
+    frame.plan, source = named_source(rows, OWNER, context.names, owner)
+    frame.scope.sources.append(source)
+    frame.scope.sources.append(replace(source, alias=owner.name.rpartition(".")[2].partition("~")[0], bare=False))
+    if contains_aggregate(expression):
+        raise _pathless_aggregate(expression, owner, context)
+    expr = Resolver(frame).resolve(expression)
+    frame.inference().typed(expr)
+    expr = attach_all(frame, expr)
+    _refuse_windows(expr, expression, context)
+    name = path.last.text
+    if owner.relationship(name) is not None and owner.schema.find(name) is None:
+        raise fail(
+            "B4005", f"`{owner.name}` has a relationship `{name}` already", span=path.last.span, hint="choose another name"
+        )
+    new = frame.item(name, expr, doc=doc)
+    plan = Project(frame.plan, tuple(_with_column(script, frame, source, owner, new)))
+    view = script.definitions.views.get(owner.id)
+    parent = None
+    if owner.parent is not None and view is not None:
+        parent = (script.definitions.get(owner.parent), owner.parent_key)
+    defined = view or script.definitions.inputs.get(owner.id)
+    before = defined.doc if defined is not None else None
+    order = own_order(view.order, _still(plan, source)) if view is not None else ()
+    replaced = owner.schema.find(name)
+    overrides = replaced.name if replaced is not None else None
+    script.add_view(owner.name, plan, span, before, like=owner, parent=parent, order=order, overrides=overrides)
+
+
+def _add_to_events(
+    script: ScriptLowering, owner: NamedRelation, path: DottedName, expression: exp.Expr, span: Span, doc: str | None
+) -> None:
+    """A column of a subscription's events: its query selects it too, so the events stay events."""
+    definitions, name = script.definitions, path.last.text
+    before = definitions.subscriptions[owner.id]
+    read = next((c for c in expression.find_all(exp.Column) if c.name.casefold() in EVENT_COLUMNS), None)
+    if read is not None or name.casefold() in EVENT_COLUMNS:
+        column = read.name if read is not None else name
+        hint = f"write a view over the events: `V := SELECT *, ... FROM {owner.name}`"
+        message = f"`{column}` is made with the event: a column of the subscription `{owner.name}` is computed of its rows"
+        raise fail("B4047", message, span=path.span, hint=hint)
+    observed = definitions.relations[before.view]
+    there = set(observed.schema.names)
+    reachable = {n: r for n, r in owner.relationships.items() if _own_columns(r) <= there}
+    observed = replace(observed, relationships={**observed.relationships, **reachable})
+    definitions.relations[observed.id] = observed
+    columns = DottedName((Part(observed.name, path.span), path.last))
+    _add_to_rows(script, observed, columns, expression, span, doc)
+    grown = definitions.grown(observed)
+    shown = {c.name: c.hidden for c in owner.schema}
+    known = [replace(c, hidden=shown.get(c.name, c.hidden)) for c in grown.schema if c.name not in EVENT_COLUMNS]
+    old = pa.struct([pa.field(c.name, c.type, c.nullable) for c in grown.schema.visible])
+    own = [replace(c, type=old) if c.name == "_old" else c for c in owner.schema if c.name in EVENT_COLUMNS]
+    made = replace(before, id=definitions.new_id(owner.name), view=grown.id, schema=Schema((*known, *own), owner.schema.key))
+    definitions.define(made, owner.relationships, owner.sealed, owner.id)
+
+
+def _still(plan: Project, source: FromItem) -> dict[str, str]:
+    """What the owner's columns are called now."""
+    names = {i.expr.name: i.name for i in reversed(plan.items) if isinstance(i.expr, exp.Column)}
+    return {c.name: names[c.internal] for c in source.columns if c.internal in names}
+
+
+def _pathless_aggregate(expression: exp.Expr, owner: NamedRelation, context: StatementContext) -> BelvedereError:
+    call = next(n for n in expression.walk() if is_aggregate(n))
+    written = name_parts(call.find(exp.Column))
+    names = [r.name for r in owner.relationships.values()]
+    hint = did_you_mean(written[0].name, names, shown=4) if written else None
+    example = f"`count({names[0]})`" if names else f"define one first: `{owner.name}.r := JOIN ... ON ...`"
+    message = "an aggregate in a column's expression is over a relationship of its table"
+    return context.fail("B4021", message, call, hint or f"aggregate over a relationship: {example}")
+
+
+def _with_column(script: ScriptLowering, frame: Frame, source: FromItem, owner: NamedRelation, new: Item) -> list[Item]:
+    """All columns in their order, the new one in its place or after the last visible one. An overridden column that the key or a
+    relationship still needs stays under a hidden name."""
+    items = [
+        item_of(frame.plan.schema[s.internal], c.name) for c, s in zip(owner.schema, source.columns, strict=False)
+    ]  # columns of arrival may follow
+    replaced = owner.schema.find(new.name)
+    if replaced is None:
+        items.insert(max((n for n, i in enumerate(items) if not i.hidden), default=-1) + 1, new)
+        return items
+    at = owner.schema.names.index(replaced.name)
+    old, items[at] = items[at], replace(new, name=replaced.name, doc=new.doc or replaced.doc)
+    if replaced.name in _needed(script, owner):
+        hidden = unused_name(replaced.name, {i.name for i in items})
+        items.append(replace(old, name=hidden, hidden=True))
+        _rename_in_relationships(script, owner, replaced.name, hidden)
+    return items
+
+
+def _needed(script: ScriptLowering, owner: NamedRelation) -> set[str]:
+    """Columns that the key and the relationships of a table rest on."""
+    current = script.definitions.relations[owner.id]
+    read = map(_own_columns, current.relationships.values())
+    view = script.definitions.views.get(owner.id)
+    order = [o.expr.name for o in view.order] if view is not None else []
+    return set(owner.schema.key or ()).union(order, *read)
+
+
+def _own_columns(relationship: Relationship) -> set[str]:
+    """The columns of its owner that a relationship reads."""
+    return {*relationship.columns_of(OWNER), *(own for own, _ in relationship.pairs)}
+
+
+def _rename_in_relationships(script: ScriptLowering, owner: NamedRelation, old: str, new: str) -> None:
+    """Later versions find the old value under its hidden name."""
+
+    def change(c: exp.Column) -> Expr:
+        return relationship_column(OWNER, new) if c.table == OWNER and c.name == old else c
+
+    for folded, r in script.definitions.relations[owner.id].relationships.items():
+        owner.relationships[folded] = replace(r.over(change), pairs=tuple((new if o == old else o, x) for o, x in r.pairs))
+    for nested in [r for r in script.definitions if r.parent is not None and r.parent.casefold() == owner.name.casefold()]:
+        _rename_parent_key(script, nested, old, new)
+
+
+def _rename_parent_key(script: ScriptLowering, nested: NamedRelation, old: str, new: str) -> None:
+    pairs = tuple((own, new if p == old else p) for own, p in nested.parent_key)
+    relationships = dict(nested.relationships)
+    if PARENT in relationships:
+        relationships[PARENT] = replace(relationships[PARENT], pairs=pairs)
+    script.definitions.relations[nested.id] = replace(nested, parent_key=pairs, relationships=relationships)
+    if nested.id in script.definitions.views:
+        script.definitions.views[nested.id] = replace(script.definitions.views[nested.id], parent_key=pairs)
+
+
+def _refuse_windows(expr: Expr, written: exp.Expr, context: StatementContext) -> None:
+    if expr.find(exp.Window) is not None:
+        raise context.fail("B4022", "a window function cannot be a column of its own", written, "write a view that selects it")

@@ -1,0 +1,254 @@
+"""IMPORT: tables of sources and views of other scripts.
+
+In: import statements, the project's sources, scripts beside this one. Out: inputs, or the other script's relations, in the
+definitions. Another script is compiled once; a circle is refused and shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from belvedere.catalog.catalog import SourceTable
+from belvedere.errors import BelvedereError, Diagnostic, Severity, Span, fail
+from belvedere.lang.names.definitions import Definitions, NamedRelation
+from belvedere.lang.statements.imported_scripts import bring_in
+from belvedere.lang.statements.lower_inputs import define_imported
+from belvedere.lang.statements.script_lowering import ScriptLowering
+from belvedere.lang.statements.source_tables import source_table, table_names
+from belvedere.project.settings import ProjectSettings, Source, TableFinder, read_file
+from belvedere.syntax.parse import parse_script
+from belvedere.syntax.statement_tree import DottedName, ImportAll, ImportTable, Part
+from belvedere.syntax.wording import did_you_mean
+
+SUFFIX = ".sqrl"
+Ask = Callable[[Callable[[], Any]], Any]
+"""Puts a question to sources or files, and gives the answer."""
+
+
+def answered(question: Callable[[], Any]) -> Any:
+    """The answer, which nobody notes."""
+    return question()
+
+
+@dataclass(frozen=True)
+class AskedTables:
+    """The tables of sources, each question put by `ask`."""
+
+    finder: TableFinder
+    ask: Ask
+
+    def tables(self, source: Source) -> Sequence[str]:
+        """The tables of a source."""
+        found: Sequence[str] = self.ask(lambda: self.finder.tables(source))
+        return found
+
+    def columns(self, source: Source, table: str) -> pa.Schema:
+        """The columns of a table."""
+        return self.ask(lambda: self.finder.columns(source, table))
+
+
+@dataclass
+class Importer:
+    """Resolves the imports of one script, which is at `path`; `chain` are the scripts that import it."""
+
+    into: ScriptLowering
+    path: Path | None
+    project: ProjectSettings | None
+    chain: tuple[Path, ...]
+    lower: Callable[..., ScriptLowering]
+    scripts: dict[Path, Definitions]
+    """Scripts that were compiled, for all that import each other."""
+    ask: Ask
+    missing: set[str] = field(default_factory=set)
+    """Origins that were told to be missing: once is enough."""
+
+    def import_table(self, statement: ImportTable) -> None:
+        """`IMPORT origin.Table [AS Name]`; `IMPORT script AS Name`, of a script in a folder too, gives all its views as `Name.View`."""
+        origin, table = self._said(statement.origin), self._said(DottedName((statement.table,)))
+        whole = f"{origin}.{table}".removeprefix(".")
+        if self._source(origin) is None and self._script(origin) is None and self._is_origin(whole):
+            if statement.alias is None:
+                advice = f"write `IMPORT {whole}.*`, or `IMPORT {whole} AS name` for `name.View`"
+                raise fail("B1016", f"IMPORT `{whole}` names a script and no view of it", span=statement.span, hint=advice)
+            self._all_of(whole, statement, statement.alias)
+            return
+        name = statement.alias.text if statement.alias is not None else table
+        source = self._source(origin)
+        if source is not None:
+            self._from_source(source, table, None if statement.alias is None else name, statement)
+            return
+        script, found = self._other_script(origin or table, statement)
+        relation = found.find(table)
+        if relation is None or relation.name.startswith("_"):
+            hint = did_you_mean(table, [r.name for r in _public(found) if not r.name.startswith("LATE(")])
+            private = " is private" if relation is not None else " is not defined"
+            message = f"view `{table}` of script `{script.name}`{private}"
+            raise fail("B2009", message, span=statement.table.span, hint=hint)
+        self._take(found, [relation], script, {relation.name.casefold(): name})
+
+    def import_all(self, statement: ImportAll) -> None:
+        """`IMPORT origin.* [AS Name]`; a notice (B6108) names what came."""
+        origin = self._said(statement.origin)
+        brought = self._all_of(origin, statement, statement.alias)
+        if brought:
+            listed = ", ".join(f"`{n}`" for n in brought)
+            self.into.diagnostics.append(Diagnostic("B6108", f"`{origin}` brings {listed}", Severity.NOTICE, statement.span))
+
+    def _all_of(self, origin: str, statement: ImportTable | ImportAll, alias: Part | None) -> list[str]:
+        """All tables of a source, or all public views of a script, under a namespace where there is an alias; their names."""
+        under = self._namespace(alias) if alias is not None else ""
+        source = self._source(origin)
+        if source is not None:
+            tables = table_names(source, self._finder)
+            if not tables:
+                message = f"source `{source.name}` has no tables"
+                self.into.diagnostics.append(Diagnostic("B6106", message, Severity.WARNING, statement.span))
+            for name in tables:
+                self._from_source(source, name, under + name, statement)
+            return [under + n for n in tables]
+        script, found = self._other_script(origin, statement)
+        wanted = [r for r in _public(found) if r.parent is None]
+        names = {r.name.casefold(): _within(under, r.name) for r in wanted}
+        self._take(found, wanted, script, names)
+        return [n for n in names.values() if not n.startswith("LATE(")]
+
+    def _namespace(self, alias: Part) -> str:
+        """What names in a namespace begin with."""
+        definitions = self.into.definitions
+        if definitions.find(alias.text) is not None:
+            message = f"`{alias.text}` is a table, and cannot be the name of an import's namespace"
+            raise fail("B2013", message, span=alias.span, hint="give one of them another name")
+        return f"{definitions.namespaces.setdefault(alias.text.casefold(), alias.text)}."
+
+    def _said(self, path: DottedName) -> str:
+        """A path with the project file's variables put in. Raises B6109 for a variable that is not there."""
+        return ".".join(self._variable(p) if p.text.startswith("{{") else p.text for p in path.parts)
+
+    def _variable(self, part: Part) -> str:
+        known = self.project.variables if self.project is not None else {}
+        name = part.text.strip("{}")
+        if name not in known:
+            hint = did_you_mean(name, known) or f'write `{name} = "..."` under [variables] in belvedere.toml'
+            raise fail("B6109", f"variable `{name}` is not defined", span=part.span, hint=hint)
+        return known[name]
+
+    def _is_origin(self, name: str) -> bool:
+        return self._source(name) is not None or self._script(name) is not None
+
+    # -- sources ------------------------------------------------------------------------------------------------------
+
+    @property
+    def _finder(self) -> TableFinder:
+        if self.project is None or self.project.finder is None:
+            raise AssertionError("a project with sources that nobody finds tables in")
+        return AskedTables(self.project.finder, self.ask)
+
+    def _source(self, name: str) -> Source | None:
+        return self.project.source(name) if self.project is not None else None
+
+    def _from_source(self, source: Source, table: str, name: str | None, statement: ImportTable | ImportAll) -> None:
+        """A table of a source, under a name or the one that it has there."""
+        found = source_table(source, table, self._finder, span=statement.span)
+        self.into.diagnostics += (Diagnostic("B6111", n, Severity.WARNING, statement.span) for n in found.notes)
+        columns = found.schema.remove_metadata() if found.is_found else None
+        origin = SourceTable(source.name, found.name, source.connector, dict(source.options), columns)
+        define_imported(self.into.definitions, found.name if name is None else name, found, origin, statement, self.into.file)
+
+    def _dotted(self, name: str, statement: ImportTable | ImportAll, span: Span) -> BelvedereError | None:
+        """That a source's table has dots in its name, which its parts without backticks are taken for no name of."""
+        source, _, rest = name.partition(".")
+        if not rest or not isinstance(statement, ImportTable) or self._source(source) is None:
+            return None
+        hint = f"write `IMPORT {source}.` and the name in backticks: `{rest}.{statement.table.text}`"
+        return fail("B6100", f"`{name}` is neither a configured source nor a script", span=span, hint=hint)
+
+    def _no_origin(self, name: str, span: Span) -> BelvedereError:
+        if name.casefold() in self.missing:
+            return BelvedereError(())
+        self.missing.add(name.casefold())
+        sources = list(self.project.sources) if self.project is not None else []
+        scripts = [p.stem for d in self._directories() for p in sorted(d.glob(f"*{SUFFIX}")) if p != self.path]
+        hint = did_you_mean(name, [*sources, *scripts])
+        if hint is None or not hint.startswith("did"):
+            hint = f"add [sources.{name}] to belvedere.toml, or put {name}{SUFFIX} beside this script"
+        return fail("B6100", f"`{name}` is neither a configured source nor a script", span=span, hint=hint)
+
+    # -- other scripts ------------------------------------------------------------------------------------------------
+
+    def _directories(self) -> list[Path]:
+        found = [self.path.parent] if self.path is not None else [self.project.directory] if self.project is not None else []
+        return [*found, *(self.project.script_path if self.project is not None else ())]
+
+    def _other_script(self, name: str, statement: ImportTable | ImportAll) -> tuple[Path, Definitions]:
+        """The script of that name, which an import names, and what it defines."""
+        at = statement.origin.span if statement.origin.parts else statement.span
+        script = self._script(name)
+        if script is None:
+            raise self._dotted(name, statement, at) or self._no_origin(name, at)
+        clauses = statement.clauses
+        if clauses.watermarks or clauses.late is not None or clauses.keep is not None:
+            message = "WATERMARK, LATE and KEEP belong to the import of a source's table"
+            raise fail("B6107", message, span=statement.span, hint="write them there")
+        return script, self._compiled(script, at)
+
+    def _script(self, name: str) -> Path | None:
+        found: Path | None = self.ask(lambda: self._file_of(name))
+        return found
+
+    def _file_of(self, name: str) -> Path | None:
+        relative = Path(*name.split(".")).with_suffix(SUFFIX) if name else Path()
+        for directory in self._directories():
+            candidate = directory / relative
+            if candidate.is_file():
+                return candidate.resolve()
+            folded = next((p for p in directory.glob(f"*{SUFFIX}") if p.stem.casefold() == name.casefold()), None)
+            if folded is not None:
+                return folded.resolve()
+        return None
+
+    def _compiled(self, script: Path, span: Span) -> Definitions:
+        if script in self.scripts:
+            return self.scripts[script]
+        chain = (*self.chain, self.path) if self.path is not None else self.chain
+        if script in chain:
+            circle = " -> ".join(p.name for p in (*chain[chain.index(script) :], script))
+            message = f"the scripts import each other in a circle: {circle}"
+            raise fail("B2010", message, span=span, hint="move what both need to a third")
+        parsed = parse_script(self._text(script, span), str(script))
+        lowering = self.lower(parsed, script, self.project, chain, self.scripts, ask=self.ask)
+        diagnostics = [*parsed.diagnostics, *lowering.diagnostics]
+        self.into.diagnostics += diagnostics
+        if any(d.severity is Severity.ERROR for d in diagnostics):
+            raise fail("B2011", f"script `{script.name}` has errors", span=span)
+        self.scripts[script] = lowering.definitions
+        return self.scripts[script]
+
+    def _text(self, script: Path, span: Span) -> str:
+        """The text of another script. Raises B2014 where its file cannot be read."""
+        read = self.project.read_script if self.project is not None else read_file
+        try:
+            return str(self.ask(lambda: read(script)))
+        except (OSError, UnicodeDecodeError) as error:
+            why = "its bytes are not UTF-8" if isinstance(error, UnicodeDecodeError) else error.strerror or str(error)
+            hint = "save it as UTF-8, and let the user who compiles read it"
+            raise fail("B2014", f"script `{script.name}` cannot be read: {why}", span=span, hint=hint) from error
+
+    def _take(self, other: Definitions, wanted: list[NamedRelation], script: Path, names: dict[str, str]) -> None:
+        """Bring relations of another script in: `names` says what each is called here, by its folded name there."""
+        shown = {r.name.casefold(): names.get(r.name.casefold(), r.name) for r in wanted}
+        bring_in(self.into.definitions, other, wanted, script, shown)
+
+
+def _public(other: Definitions) -> list[NamedRelation]:
+    """What another script shows."""
+    return [r for r in other if not r.name.startswith("_") and "~" not in r.name]
+
+
+def _within(namespace: str, name: str) -> str:
+    """A name, or `LATE(name)`, in a namespace."""
+    return f"LATE({namespace}{name[5:]}" if name.startswith("LATE(") else namespace + name

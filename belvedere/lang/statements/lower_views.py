@@ -1,0 +1,118 @@
+"""Views, DISTINCT ON and subscriptions: statements that define a relation by a query.
+
+In: the statement and the script so far. Out: the script's definitions with one version of a name more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pyarrow as pa
+from sqlglot import exp
+
+from belvedere.catalog.catalog import ChangeKind, Subscription
+from belvedere.lang.endpoints.view_order import is_unsorted, ordered_plan, unlimited
+from belvedere.lang.names.resolve import Resolver
+from belvedere.lang.names.scope import FromItem
+from belvedere.lang.relationships.paths import target_column
+from belvedere.lang.select.arrival_columns import rows_with_arrivals
+from belvedere.lang.select.queries import lower_query
+from belvedere.lang.select.query_frame import Frame, StatementContext, named_source
+from belvedere.lang.select.select_list import make_order
+from belvedere.lang.statements.script_lowering import ScriptLowering
+from belvedere.plan.expressions import column
+from belvedere.plan.operators.nodes import Node, Order, Project, TopK
+from belvedere.plan.rewrites.keys import item_of
+from belvedere.schema import TIMESTAMP, UID, Column, Schema
+from belvedere.syntax.query_tree import unwrap_query
+from belvedere.syntax.statement_tree import CreateSubscription, DefineView, DistinctOn
+
+OPERATION, EVENT_TIME, SEQUENCE, OLD = "_op", "_event_time", "_seq", "_old"
+
+
+def define_view(script: ScriptLowering, statement: DefineView) -> None:
+    """`V := query`."""
+    context = script.context()
+    plan, order = ordered_plan(lower_query(statement.query, context))
+    plan = unlimited(plan) if order else _unordered(plan, statement.query, context)
+    made = script.add_view(statement.path.text, plan, statement.span, statement.doc, order=order)
+    script.keep_history(made, statement.history)
+
+
+def _unordered(plan: Node, query: exp.Query, context: StatementContext) -> Node:
+    """An ORDER BY without LIMIT that cannot be the order of a table: by the clock, by nested values, of events."""
+    if not is_unsorted(plan):
+        return plan
+    order, hint = unwrap_query(query).args.get("order") or query, "order it where it is read, or add LIMIT"
+    context.notice("B3060", "rows cannot be served in this order: ORDER BY without LIMIT is left out", order, hint)
+    return unlimited(plan)
+
+
+def define_distinct(script: ScriptLowering, statement: DistinctOn) -> None:
+    """`V := DISTINCT T ON k ORDER BY c`: the first row per key."""
+    context = script.context()
+    relation = script.owner(statement.table.parts, statement.table.span)
+    frame = Frame(context)
+    called = statement.alias.text if statement.alias is not None else relation.name
+    said = {c.name.casefold() for e in (*statement.keys, *statement.order) for c in e.find_all(exp.Column)}
+    rows = rows_with_arrivals(script.definitions, relation, said)
+    frame.plan, source = named_source(rows, called, context.names, relation)
+    frame.scope.sources.append(source)
+    keys = [Resolver(frame).resolve(k) for k in statement.keys]
+    orders = [make_order(o, Resolver(frame).resolve(o.this)) for o in statement.order]
+    for order, ordered in zip(orders, statement.order, strict=True):
+        frame.check_order(order.expr, ordered)
+    partition = []
+    for key, written in zip(keys, statement.keys, strict=True):
+        if not isinstance(key, exp.Column):
+            raise context.fail(
+                "B4020", "DISTINCT ON takes columns", written, "add the expression as a column of the table first"
+            )
+        frame.check_order(key, written)
+        partition.append(key.name)
+    name = statement.path.text
+    same = script.definitions.find(name)
+    like = same if same is not None and same.name == relation.name else None
+    parent = None
+    if like is not None and like.parent is not None:  # rows of a nested table are distinct within their parent
+        parent = (script.definitions.get(like.parent), like.parent_key)
+        owned = (target_column(source, own) for own, _ in like.parent_key)
+        partition = [*(n for n in owned if n not in partition), *partition]
+    top = TopK(frame.plan, (*orders, *_arrival(source, orders)), 1, partition=tuple(partition))
+    plan = Project(top, tuple(replace(item_of(frame.plan.schema[c.internal]), name=c.name) for c in source.columns))
+    made = script.add_view(name, plan, statement.span, statement.doc, like=like, parent=parent)
+    script.keep_history(made, statement.history)
+
+
+def _arrival(source: FromItem, orders: Sequence[Order]) -> tuple[Order, ...]:
+    """Among equal order keys the later arrival counts as greater: it comes first where the order descends."""
+    uid = source.find(UID)
+    descending = bool(orders) and orders[-1].descending
+    return (Order(column(uid.internal), descending=descending),) if uid is not None else ()
+
+
+def define_subscription(script: ScriptLowering, statement: CreateSubscription) -> None:
+    """`CREATE SUBSCRIPTION S ON ADD AS query`: the query is a view, its events a relation."""
+    context = script.context()
+    name = statement.path.text
+    plan = _unordered(lower_query(statement.query, context), statement.query, context)
+    observed = script.add_view(f"{name}~query", script.by_content(plan), statement.span, None)
+    own = (OPERATION, EVENT_TIME, SEQUENCE, OLD)
+    taken = next((c.name for c in observed.schema.visible if c.name in own), None)
+    if taken is not None:
+        message = f"events have a column `{taken}`, and the query has one already"
+        raise context.fail("B5023", message, statement.query, f"rename it: SELECT {taken} AS first{taken}")
+    columns = [c for c in observed.schema if c.name not in own]  # a changelog's rows are numbered too
+    columns = [replace(c, hidden=c.hidden or c.name in statement.hidden) for c in columns]
+    old = pa.struct([pa.field(c.name, c.type, c.nullable) for c in observed.schema.visible])
+    columns += [
+        Column(OPERATION, pa.string(), False),
+        Column(EVENT_TIME, TIMESTAMP, False),
+        Column(SEQUENCE, pa.int64(), False),
+    ]
+    if statement.on is ChangeKind.CHANGE:
+        columns.append(Column(OLD, old, False))
+    schema = Schema(tuple(columns), (SEQUENCE,))
+    id_ = script.definitions.new_id(name)
+    script.definitions.define(Subscription(id_, name, statement.on, observed.id, schema, statement.span, statement.doc))

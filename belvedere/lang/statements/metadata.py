@@ -1,0 +1,71 @@
+"""METADATA FROM 'timestamp' | 'uuid' | 'auth.claim': where the value of a column or a parameter comes from.
+
+In: the clause and the type beside it. Out: a `Metadata`, or a refusal at its place. Values are filled in by
+`belvedere.time.arrival_columns` and `belvedere.intake.claims`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+from belvedere.catalog.catalog import Metadata, MetadataKind
+from belvedere.errors import fail
+from belvedere.functions.spark_types import a_type
+from belvedere.schema import TIMESTAMP
+from belvedere.syntax.statement_tree import MetadataClause
+from belvedere.syntax.wording import nearest_name
+
+AUTH = "auth."
+KNOWN = ("timestamp", "uuid")
+_ROW = "let the row bring it, as a column without METADATA"
+OF_KAFKA = {
+    "key": "name the columns of the key in PRIMARY KEY, or " + _ROW,
+    "topic": _ROW,
+    "partition": _ROW,
+    "offset": "`_uid`, which every row has, grows with arrival; or " + _ROW,
+    "headers": _ROW,
+    "leader-epoch": _ROW,
+    "timestamp-type": "leave it out: METADATA FROM 'timestamp' is always the time of arrival",
+}
+"""What records of Kafka have in Flink SQL and pushed rows have not, and what to write instead."""
+
+
+def read_metadata(clause: MetadataClause, name: str, type_: pa.DataType, *, parameter: bool = False) -> Metadata:
+    """What a clause says for a column, or a parameter, of a type."""
+    found = _named(clause, name)
+    if parameter and found.kind is not MetadataKind.CLAIM:
+        hint = f"a parameter is given by the caller, or a claim of the caller's token: {name} TYPE METADATA FROM 'auth.sub'"
+        raise fail("B1033", f"parameter `{name}` cannot be {found.meaning}", span=clause.span, hint=hint)
+    wanted = {MetadataKind.TIMESTAMP: "TIMESTAMP", MetadataKind.UUID: "STRING"}.get(found.kind)
+    if not _fits(found.kind, type_):
+        hint = f"declare it so: {name} {wanted or 'STRING'} METADATA FROM '{clause.name}'"
+        message = f"`{name}` is {a_type(type_)}, and `{clause.name}` gives {wanted or 'texts, numbers and booleans'}"
+        raise fail("B4040", message, span=clause.span, hint=hint)
+    return found
+
+
+def _named(clause: MetadataClause, name: str) -> Metadata:
+    said = clause.name
+    if said.casefold() in ("timestamp", "uuid"):
+        return Metadata(MetadataKind(said.casefold()))
+    path = tuple(said[len(AUTH) :].split(".")) if said.casefold().startswith(AUTH) else ()
+    if path and all(path):
+        return Metadata(MetadataKind.CLAIM, path)
+    if said.casefold() in OF_KAFKA:
+        message = f"`{name}` comes from METADATA `{said}`, which a record of Kafka has, and a pushed row has not"
+        raise fail("B1033", message, span=clause.span, hint=OF_KAFKA[said.casefold()])
+    nearest = nearest_name(said, KNOWN)
+    hint = (
+        f"did you mean '{nearest}'?" if nearest else "write 'timestamp', 'uuid' or 'auth.claim', or let the row bring the value"
+    )
+    raise fail("B1033", f"`{name}` comes from METADATA `{said}`, which is not known", span=clause.span, hint=hint)
+
+
+def _fits(kind: MetadataKind, type_: Any) -> bool:
+    if kind is MetadataKind.TIMESTAMP:
+        return bool(type_ == TIMESTAMP)
+    if kind is MetadataKind.UUID:
+        return bool(pa.types.is_string(type_))
+    return not (pa.types.is_nested(type_) or pa.types.is_binary(type_))

@@ -1,0 +1,208 @@
+"""A script on its way to a catalog: its definitions so far, and what every kind of statement needs of them.
+
+In: the definitions, the text, and what has been found wrong. Out: new versions of names, with keys and ids. What each statement means is in
+`lower_views`, `lower_columns`, `lower_local_queries`, `lower_relationships` and `lower_outputs`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from copy import copy
+from dataclasses import dataclass, field, replace
+
+from belvedere.catalog.catalog import Export, QueryTemplate, View
+from belvedere.errors import BelvedereError, Diagnostic, Severity, Span, fail
+from belvedere.functions import spark_types as t
+from belvedere.functions.spark_types import Typed
+from belvedere.lang.endpoints.query_hints import ON_ERROR, PLACEMENTS, PROMISES, QUERY_BY, RESUME, idle_hint
+from belvedere.lang.names.definitions import Definitions, NamedRelation
+from belvedere.lang.notices.uncomputable import refuse_unbound
+from belvedere.lang.relationships.nested_rows import by_content
+from belvedere.lang.select.queries import new_context
+from belvedere.lang.select.query_frame import StatementContext
+from belvedere.lang.statements.lower_inputs import kept_for
+from belvedere.plan.operators.nodes import Filter, Node, Order, Project
+from belvedere.plan.operators.predicate_window import PredicateWindow
+from belvedere.plan.rewrites.keys import carry_keys
+from belvedere.plan.rewrites.nested_joins import Definition, join_nested
+from belvedere.plan.rewrites.prune_columns import prune
+from belvedere.plan.rewrites.ties_by_arrival import in_arrival_order
+from belvedere.syntax.statement_tree import DefineTemplate, DottedName, Hint, HistoryClause, Part, Statement, defined_name
+from belvedere.syntax.wording import did_you_mean, refuse_engine_columns
+
+
+@dataclass
+class ScriptLowering:
+    """Grows `definitions`; collects templates, exports and diagnostics."""
+
+    file: str
+    text: str
+    sinks: frozenset[str] | None = None
+    definitions: Definitions = field(default_factory=Definitions)
+    diagnostics: list[Diagnostic] = field(default_factory=list)
+    templates: dict[str, QueryTemplate] = field(default_factory=dict)
+    exports: list[Export] = field(default_factory=list)
+    selected: list[DottedName] = field(default_factory=list)
+    """The relationships that were written as queries."""
+    no_query: set[str] = field(default_factory=set)
+    """The folded names that shall have no endpoint."""
+    query_by: dict[tuple[str, str], Hint] = field(default_factory=dict)
+    """The hints that give an endpoint arguments, by the folded name of what they stand before and their own."""
+    placed: dict[str, list[Hint]] = field(default_factory=dict)
+    """The hints that say where a view is computed, by its folded name."""
+    on_error: dict[str, Hint] = field(default_factory=dict)
+    """The hints that say what becomes of a view that fails, by its folded name."""
+    resumed: dict[str, Hint] = field(default_factory=dict)
+    """The hints that let a corrected view go on, by its folded name."""
+    promised: dict[tuple[str, str], Hint] = field(default_factory=dict)
+    """The hints that state a rate or a latency, by the name of what they stand before and their own."""
+
+    def copy(self) -> ScriptLowering:
+        """The same for now, to be grown apart."""
+        grown = {name: copy(value) for name, value in vars(self).items() if isinstance(value, list | dict | set)}
+        made = replace(self, definitions=self.definitions.copy())
+        vars(made).update(grown, placed={name: list(hints) for name, hints in self.placed.items()})
+        return made
+
+    def context(self, parameters: dict[str, Typed] | None = None) -> StatementContext:
+        return new_context(self.definitions, self.file, self.diagnostics, parameters)
+
+    def written(self, span: Span) -> str:
+        """The text of a place in the script."""
+        return self.text[span.start : span.end]
+
+    def add_view(
+        self,
+        name: str,
+        plan: Node,
+        span: Span,
+        doc: str | None,
+        *,
+        like: NamedRelation | None = None,
+        parent: tuple[NamedRelation, tuple[tuple[str, str], ...]] | None = None,
+        order: tuple[Order, ...] = (),
+        overrides: str | None = None,
+    ) -> NamedRelation:
+        """A new version of a name. `like` is the version before, whose relationships it keeps; it `overrides` a column of that."""
+        plan = finish_plan(plan, self._nested)
+        refuse_unbound(plan, span)
+        self._refuse_unstorable(plan, span)
+        id_ = self.definitions.new_id(name)
+        of, pairs = (parent[0].id, parent[1]) if parent is not None else (None, ())
+        view = View(
+            id_, like.name if like is not None else name, plan, plan.schema, span, doc, of, pairs, self.written(span), order
+        )
+        if like is None:
+            return self.definitions.define(view)
+        relation = self.definitions.define(view, like.relationships, like.sealed, like.id, overrides)
+        if like.id in self.definitions.histories:  # the table with one more column is the same table
+            self.definitions.histories[id_] = self.definitions.histories.pop(like.id)
+        return relation
+
+    def by_content(self, plan: Node) -> Node:
+        """A plan whose rows are told apart by what they say, where their places in arrays move."""
+        return by_content(finish_plan(plan, self._nested), self.definitions)
+
+    def _nested(self, id_: str) -> Node | None:
+        """The plan of a view."""
+        view = self.definitions.views.get(id_)
+        return None if view is None else view.plan
+
+    def keep_history(self, made: NamedRelation, clause: HistoryClause | None) -> None:
+        """`WITH HISTORY [KEEP d]` of a definition."""
+        if clause is not None:
+            self.definitions.histories[made.id] = kept_for(clause.keep, clause.span)
+
+    @staticmethod
+    def _refuse_unstorable(plan: Node, span: Span) -> None:
+        """Calendar intervals and the type of NULL have no form in a store; some names are taken there."""
+        refuse_engine_columns((c.name for c in plan.schema.visible), span)
+        refuse_variants(plan, span)
+        refuse_months_in_windows(plan, span)
+        for c in plan.schema:
+            if interval := t.unstorable_interval(c.type):
+                message = f"column `{c.name}` has {interval}, which cannot be stored"
+                hint = "give columns of their own: make_ym_interval(years, months), make_dt_interval(days, hours, minutes, seconds)"
+                raise fail("B3044", message, span=span, hint=hint)
+            if c.type == t.NULL:
+                raise fail(
+                    "B3044", f"column `{c.name}` is always NULL and has no type", span=span, hint="write CAST(NULL AS type)"
+                )
+
+    def read_hints(self, statement: Statement) -> None:
+        """`/*+ no_query */`, `/*+ query_by_all(a, b) */` and `/*+ at_read */` before a definition; others are said to mean nothing."""
+        name = defined_name(statement)
+        template = next(reversed(self.templates)) if isinstance(statement, DefineTemplate) else None
+        for hint in statement.hints:
+            word = hint.name.casefold()
+            if word == "no_query" and name is not None:
+                self.no_query.add(name.casefold())
+            elif word in QUERY_BY and name is not None:
+                self.query_by[name.casefold(), word] = hint
+            elif word in PLACEMENTS and name is not None and not hint.arguments:
+                self.placed.setdefault(name.casefold(), []).append(hint)
+            elif word == ON_ERROR and name is not None:
+                self.on_error[name.casefold()] = hint
+            elif word == RESUME and name is not None and not hint.arguments:
+                self.resumed[name.casefold()] = hint
+            elif word in PROMISES and (name or template) is not None:
+                self.promised[name or template or "", word] = hint
+            else:
+                self.diagnostics.append(idle_hint(hint, name, self.file))
+
+    def tell_selected(self) -> None:
+        """A notice (B4025) that names the queries that are relationships."""
+        if not self.selected:
+            return
+        names = ", ".join(f"`{p.text}`" for p in self.selected)
+        are = "is a relationship" if len(self.selected) == 1 else "are relationships"
+        message = f"{names} {are}: rows of a table as they are, of which nothing is stored"
+        hint = "name the columns instead of `*` where you want a nested table with rows of its own"
+        self.diagnostics.append(Diagnostic("B4025", message, Severity.NOTICE, self.selected[0].span, hint=hint))
+
+    # -- tables by path -----------------------------------------------------------------------------------------------
+
+    def owner(self, parts: Sequence[Part], span: Span) -> NamedRelation:
+        """The table that a statement names, by one name or the path of a nested table."""
+        names = [p.text for p in parts]
+        found = self.definitions.find(".".join(names))
+        if found is not None:
+            return found
+        relation = self.definitions.get(names[0], parts[0].span)
+        for n, name in enumerate(names[1:], 1):
+            target = next(iter(self.definitions.steps(relation, [name])), None)
+            if target is None:
+                if ".".join(names[: n + 1]).casefold() in self.definitions.broken:
+                    raise BelvedereError(())
+                hint = did_you_mean(name, [r.name for r in relation.relationships.values()])
+                raise fail("B4001", f"`{relation.name}` has no nested table `{name}`", span=parts[n].span, hint=hint)
+            if target.parent is None or target.parent.casefold() != relation.name.casefold():
+                hint = f"define it on `{target.name}` itself"
+                raise fail("B4004", f"`{name}` is a relationship to `{target.name}`, not a nested table", span=span, hint=hint)
+            relation = target
+        return relation
+
+
+def refuse_months_in_windows(plan: Node, span: Span) -> None:
+    """Raise B3044 where rows of WINDOW BY have year-month intervals: its kernels have no such values."""
+    for node in plan.walk():
+        found = next((c for c in node.schema if isinstance(node, PredicateWindow) and t.has_months(c.type)), None)
+        if found is not None:
+            message = "WINDOW BY does not take year-month intervals"
+            raise fail("B3044", message, span=span, hint="give a number of months: CAST(CAST(i AS INTERVAL MONTH) AS INT)")
+
+
+def refuse_variants(plan: Node, span: Span) -> None:
+    """Raise B3044 where an operator would keep values of any type, or show them."""
+    for node in plan.walk():
+        found = next((c for c in node.schema if t.has_variant(c.type)), None)
+        if found is not None and (node is plan or not isinstance(node, Project | Filter)):
+            name = found.name.rpartition(".")[2]
+            message = f"`{name}` is a VARIANT, which lives within the expressions of a row"
+            hint = "select a part, variant_get(v, '$.a', 'int'), or its text, to_json(v); columns with JSON are STRINGs"
+            raise fail("B3044", message, span=span, hint=hint)
+
+
+def finish_plan(plan: Node, definition: Definition = lambda _: None) -> Node:
+    """A query's plan with its key, and without what nobody reads; nested tables are taken from their parents' rows."""
+    return prune(in_arrival_order(join_nested(carry_keys(plan), definition)))

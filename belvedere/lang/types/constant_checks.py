@@ -1,0 +1,79 @@
+"""Arguments that are constants: refused where they follow the row, or lie outside of what the function takes.
+
+In: a call in a resolved tree. Out: a diagnostic (B3071), or nothing. What an expression of more than a
+literal and its sign comes to is left to Spark.
+"""
+
+from __future__ import annotations
+
+from math import inf
+from typing import Any
+
+from sqlglot import exp
+
+from belvedere.functions import spark_types as t
+from belvedere.functions.constant_arguments import CONSTANTS, Constant
+from belvedere.functions.function_table import function_name, is_aggregate, shown_name
+from belvedere.lang.types.typing_scope import SubqueryValue, TypeScope, children
+
+_OF_A_ROW = (exp.Column, exp.Identifier, SubqueryValue, exp.Subquery, exp.Window)
+
+
+def check_constants(scope: TypeScope, call: exp.Expr) -> None:
+    """Refuse arguments of a call that Spark would refuse for their values."""
+    for rule in CONSTANTS.get(function_name(call), ()):
+        value = _argument(call, rule.argument)
+        if value is not None and (rule.of is None or rule.of(scope.type(children(call)[0]))):
+            _check(scope, call, rule, value)
+
+
+def _argument(call: exp.Expr, name: str) -> Any:
+    key, _, place = name.partition(".")
+    found = call.args.get(key)
+    if not place:
+        return found
+    return found[int(place)] if found and int(place) < len(found) else None
+
+
+def _check(scope: TypeScope, call: exp.Expr, rule: Constant, value: exp.Expr) -> None:
+    if not is_constant(value):
+        hint = "write a literal, or compute it from literals: it is the same for all rows"
+        raise scope.fail("B3071", f"`{shown_name(call)}` takes a constant here", value, hint)
+    if rule.is_whole and not t.is_integer(scope.type(value)) and not isinstance(value.unnest(), exp.Null):
+        message = f"`{shown_name(call)}` takes a whole number here, not {t.a_type(scope.type(value))}"
+        raise scope.fail("B3071", message, value, "write a number without a point")
+    inner = value.unnest()
+    for part in inner.expressions if rule.many and isinstance(inner, exp.Array) else [inner]:
+        _check_value(scope, call, rule, part)
+
+
+def _check_value(scope: TypeScope, call: exp.Expr, rule: Constant, value: exp.Expr) -> None:
+    if isinstance(value, exp.Null) and not rule.takes_null:
+        raise scope.fail("B3071", f"`{shown_name(call)}` does not take NULL here", value, _between(rule))
+    number = number_of(value)
+    if number is not None and not rule.least <= number <= rule.most:
+        raise scope.fail("B3071", f"{value.sql('spark')} is out of what `{shown_name(call)}` takes", value, _between(rule))
+
+
+def _between(rule: Constant) -> str:
+    if rule.most == 1:
+        return "write a number from 0 to 1"
+    return "write a number" if rule.least == -inf else f"write a number from {rule.least:g} on"
+
+
+def is_constant(value: exp.Expr) -> bool:
+    """Whether an expression gives one value for all rows."""
+    return not any(isinstance(node, _OF_A_ROW) or is_aggregate(node) for node in _nodes(value))
+
+
+def _nodes(value: exp.Expr) -> Any:
+    return value.walk(prune=lambda node: isinstance(node, (exp.DataType, exp.Interval)))
+
+
+def number_of(value: exp.Expr) -> float | None:
+    """The value of a number as it is written, with its sign; None for every other expression."""
+    inner = value.unnest()
+    if isinstance(inner, exp.Neg):
+        found = number_of(inner.this)
+        return None if found is None else -found
+    return float(inner.this) if isinstance(inner, exp.Literal) and not inner.is_string else None

@@ -1,0 +1,276 @@
+"""Types of forms with a syntax of their own: CAST, CASE, structs, arrays and maps, rounding, EXTRACT, OVER."""
+
+from __future__ import annotations
+
+import re
+import sys
+from typing import Any
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+import pyarrow as pa
+from sqlglot import exp
+
+from belvedere.functions import spark_types as t
+from belvedere.functions.casts import castable
+from belvedere.functions.function import Kind
+from belvedere.functions.function_table import function_name, function_of, unwrap_aggregate
+from belvedere.functions.spark_types import Typed
+from belvedere.lang.types.call_types import check_unknown, date_part, is_unknown
+from belvedere.lang.types.constant_checks import check_constants, number_of
+from belvedere.lang.types.leaf_types import field_of
+from belvedere.lang.types.operator_types import compared
+from belvedere.lang.types.typing_scope import TypeRule, TypeScope, children
+from belvedere.schema import TIMESTAMP, has_map
+
+
+def _cast(scope: TypeScope, expr: Any) -> Typed:
+    target = t.arrow_type(expr.args["to"])
+    if target is None:
+        hint = t.INSTEAD.get(expr.to.this, "use another type")
+        raise scope.fail("B3003", f"type {expr.args['to'].sql()} is not supported", expr, hint)
+    if is_unknown(scope, expr.this):
+        check_unknown(scope, expr.this)
+        return Typed(target, True)
+    inner = scope.typed(expr.this)
+    _check_literal(scope, expr, target)
+    if t.is_interval(inner.type) and t.is_number(target) and isinstance(expr.this.unnest(), exp.Column):
+        message = f"{t.a_type(inner.type)} has several fields, and is no number"
+        raise scope.fail("B3002", message, expr, "say the unit first: CAST(CAST(i AS INTERVAL SECOND) AS BIGINT)")
+    if not castable(inner.type, target):
+        message = f"{t.a_type(inner.type)} cannot be cast to {t.a_type(target)}"
+        raise scope.fail("B3002", message, expr, "compute it: `x <> 0`, date_from_unix_date(days), unix_date(date), ...")
+    return Typed(target, inner.nullable or isinstance(expr, exp.TryCast))
+
+
+_GREATEST: dict[pa.DataType, float] = {
+    **{type_: 2 ** (type_.bit_width - 1) - 1 for type_ in t.INTEGERS},
+    t.FLOAT: 3.4028234663852886e38,
+    t.DOUBLE: sys.float_info.max,
+}
+
+
+def _check_literal(scope: TypeScope, expr: Any, target: pa.DataType) -> None:
+    """Refuse a number that the type does not have: `128Y`, `1e50F`."""
+    most = _GREATEST.get(target)
+    number = None if most is None or not is_strict(expr) else number_of(expr.this)
+    if most is None or number is None:
+        return
+    inner = expr.this.unnest()
+    literal = inner.this.unnest() if isinstance(inner, exp.Neg) else inner
+    exact = int(literal.this) if t.is_integer(target) and str(literal.this).isdigit() else abs(number)
+    if exact > most + (t.is_integer(target) and number < 0):
+        message = f"{inner.sql('spark')} is too large for {t.a_type(target)}"
+        raise scope.fail("B3072", message, expr, "write a wider type: BIGINT, DOUBLE, DECIMAL(38, 0)")
+
+
+def is_strict(cast: exp.Expr) -> bool:
+    """Whether a cast fails where it cannot, and gives no NULL instead."""
+    return not isinstance(cast, exp.TryCast)
+
+
+def _case(scope: TypeScope, expr: Any) -> Typed:
+    subject = expr.args.get("this")
+    for branch in expr.args["ifs"]:
+        if subject is None:
+            scope.condition(branch.this)
+        else:
+            compared(scope, branch, [subject, branch.this])
+    default = expr.args.get("default")
+    found = scope.common([b.args["true"] for b in expr.args["ifs"]] + ([default] if default is not None else []))
+    return Typed(found.type, found.nullable or default is None)
+
+
+def _if(scope: TypeScope, expr: Any) -> Typed:
+    scope.condition(expr.this, untyped=isinstance(expr.this.unnest(), exp.Null))
+    results = [e for e in (expr.args.get("true"), expr.args.get("false")) if e is not None]
+    found = scope.common(results)
+    return Typed(found.type, found.nullable or len(results) < 2)
+
+
+def _coalesce(scope: TypeScope, expr: Any) -> Typed:
+    return scope.common(children(expr), null_if=all)
+
+
+def _bracket(scope: TypeScope, expr: Any) -> Typed:
+    owner = scope.typed(expr.this)
+    for index in expr.expressions:
+        type_ = scope.type(index)
+        element_at = expr.args.get("offset") == 1
+        if pa.types.is_map(owner.type) and element_at and t.plain_common_type(owner.type.key_type, type_) is None:
+            message = f"a key of {t.a_type(owner.type)} is {t.a_type(owner.type.key_type)}, not {t.a_type(type_)}"
+            raise scope.fail("B3002", message, index, "CAST it to the type of the keys")
+        if t.is_array(owner.type) and not (t.is_integer(type_) or type_ == t.NULL):
+            raise scope.fail(
+                "B3002", f"an element of an array has a number, not {t.a_type(type_)}", index, "write a[0] for the first"
+            )
+    if pa.types.is_map(owner.type):
+        return Typed(owner.type.item_type, True)
+    if t.is_array(owner.type):
+        return Typed(owner.type.value_type, True)
+    if pa.types.is_struct(owner.type) and isinstance(expr.expressions[0], exp.Literal):
+        return field_of(scope, owner, expr.expressions[0].name, expr)
+    raise scope.fail("B3002", f"{t.a_type(owner.type)} has no elements", expr)
+
+
+def _struct(scope: TypeScope, expr: Any) -> Typed:
+    fields = []
+    for n, part in enumerate(expr.expressions):
+        named = isinstance(part, (exp.PropertyEQ, exp.Alias))
+        value = (part.expression if isinstance(part, exp.PropertyEQ) else part.this) if named else part
+        inner = scope.typed(value)
+        name = (part.this.name if isinstance(part, exp.PropertyEQ) else part.alias) if named else f"col{n + 1}"
+        if not named and isinstance(part, (exp.Column, exp.Dot)):
+            name = part.name
+        fields.append(pa.field(name, inner.type))  # a struct that is NULL has no field that is not
+    return Typed(pa.struct(fields), False)
+
+
+def _map(scope: TypeScope, expr: Any) -> Typed:
+    keys, values = expr.args.get("keys"), expr.args.get("values")
+    if isinstance(keys, exp.Array) and not keys.expressions:
+        raise scope.fail(
+            "B3002", "a map without keys has no type", expr, "give it one, or write CAST(NULL AS MAP<STRING, INT>)"
+        )
+    if isinstance(keys, exp.Array) and isinstance(values, exp.Array):
+        return Typed(pa.map_(scope.common(keys.expressions).type, scope.common(values.expressions).type), False)
+    lists = [scope.typed(e) for e in (keys, values) if e is not None]
+    if len(lists) == 2 and all(t.is_array(x.type) for x in lists):
+        return Typed(pa.map_(lists[0].type.value_type, lists[1].type.value_type), any(x.nullable for x in lists))
+    raise scope.fail("B3002", "a map needs keys and values", expr)
+
+
+def _array(scope: TypeScope, expr: Any) -> Typed:
+    return Typed(pa.list_(scope.common(expr.expressions).type), False)
+
+
+def _extract(scope: TypeScope, expr: Any) -> Typed:
+    return date_part(scope, expr.this, expr.expression)
+
+
+def _in_zone(scope: TypeScope, expr: Any) -> Typed:
+    """`from_utc_timestamp`, `to_utc_timestamp` and AT TIME ZONE: the instant whose UTC fields are those of a zone, or back."""
+    inner, zone = scope.typed(expr.this), expr.args["zone"]
+    if inner.type not in (TIMESTAMP, t.NULL):
+        hint = "CAST it to TIMESTAMP"
+        raise scope.fail("B3002", f"a TIMESTAMP is needed here, not {t.a_type(inner.type)}", expr, hint)
+    if scope.type(zone) not in (t.STRING, t.NULL):
+        raise scope.fail("B3002", "a time zone is a text", expr, "write 'Europe/Berlin' or '+02:00'")
+    if isinstance(zone, exp.Literal) and not _is_zone(zone.name):
+        hint = "write a region as 'Europe/Berlin', or a distance from UTC as '+02:00'"
+        raise scope.fail("B3002", f"`{zone.name}` is no time zone", expr, hint)
+    return Typed(TIMESTAMP, True)
+
+
+def _is_zone(name: str) -> bool:
+    if re.fullmatch(r"(UTC|GMT|UT)?([+-]\d{1,2}(:\d{1,2}){0,2})?|Z", name):
+        return bool(name)
+    try:
+        ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        return False
+    return True
+
+
+def _window(scope: TypeScope, expr: Any) -> Typed:
+    for child in (*(expr.args.get("partition_by") or ()), *_order_parts(expr.args.get("order"))):
+        type_ = scope.type(child)
+        if has_map(type_):
+            hint = "write map_entries(...), or one of its values"
+            raise scope.fail("B3002", f"{t.a_type(type_)} cannot stand in OVER: it has no order", child, hint)
+    _check_distances(scope, expr)
+    call = unwrap_aggregate(expr.this)
+    name = function_name(call)
+    if name in ("Lag", "Lead"):
+        check_constants(scope, call)
+        return _shifted(scope, call)
+    inner = scope.typed(expr.this)
+    row = function_of(call)
+    numbering = row is not None and row.kind is Kind.WINDOW and name != "NthValue"  # a frame may have too few rows
+    return Typed(inner.type, not numbering and (row is None or row.over_nothing != "0"))
+
+
+def _check_distances(scope: TypeScope, expr: Any) -> None:
+    """A frame of RANGE measures along a number, by numbers, or along a time, by intervals; of dates also by days."""
+    spec, keys = expr.args.get("spec"), _order_parts(expr.args.get("order"))
+    if spec is None or spec.args["kind"].upper() != "RANGE" or len(keys) != 1:
+        return
+    key = scope.type(keys[0])
+    for bound in (spec.args.get("start"), spec.args.get("end")):
+        if not isinstance(bound, exp.Expr):
+            continue
+        distance = scope.type(bound)
+        if t.is_interval(distance):
+            fits = t.is_time(key) or t.is_interval(key)
+        else:
+            fits = t.is_number(key) or (key == t.DATE and distance == t.INT32)
+        if not fits:
+            message = f"a frame over {t.a_type(key)} cannot reach {t.a_type(distance)} far"
+            hint = "order by a number with a number, by a time with an interval, or write ROWS"
+            raise scope.fail("B3015", message, keys[0], hint)
+
+
+def _shifted(scope: TypeScope, call: Any) -> Typed:
+    default = call.args.get("default")
+    found = scope.common([call.this] if default is None else [call.this, default])
+    return Typed(found.type, found.nullable or default is None)
+
+
+_OF_DATES = (exp.DateDiff, exp.DayOfMonth, exp.DayOfWeek, exp.DayOfYear, exp.WeekOfYear, exp.UnixDate)
+"""Functions whose arguments the parser makes dates of."""
+
+
+def _to_date(scope: TypeScope, expr: Any) -> Typed:
+    inner = scope.typed(expr.this)
+    format_ = expr.args.get("format")
+    given = [inner.type, *([scope.type(format_)] if format_ is not None else [])]
+    if any(map(pa.types.is_nested, given)):
+        message = f"`to_date` does not take ({', '.join(map(t.type_text, given))})"
+        raise scope.fail("B3002", message, expr, "CAST the arguments")
+    if isinstance(expr.parent, _OF_DATES) and not (t.is_time(inner.type) or inner.type in (t.STRING, t.NULL)):
+        raise scope.fail("B3002", f"a DATE is needed here, not {t.a_type(inner.type)}", expr.this, "CAST it to DATE")
+    return Typed(t.DATE, inner.nullable or inner.type == t.STRING)
+
+
+def _distinct(scope: TypeScope, expr: Any) -> Typed:
+    first, *_ = (scope.typed(e) for e in expr.expressions)
+    if isinstance(expr.parent, exp.ArrayAgg) and has_map(first.type):
+        hint = "map_entries(m) makes an array of it, which has an order"
+        raise scope.fail("B3002", f"a list of different values is sorted, and {t.a_type(first.type)} has no order", expr, hint)
+    return first
+
+
+def _count(scope: TypeScope, expr: Any) -> Typed:
+    inner = expr.this
+    parts = inner.expressions if isinstance(inner, exp.Distinct) else [inner, *expr.expressions]
+    for part in parts:
+        if part is not None and not isinstance(part, exp.Star):
+            scope.typed(part)
+    return Typed(t.INT64, False)
+
+
+def _filtered(scope: TypeScope, expr: Any) -> Typed:
+    scope.condition(expr.expression.this if isinstance(expr.expression, exp.Where) else expr.expression)
+    return scope.typed(expr.this)
+
+
+def _order_parts(order: exp.Expr | None) -> list[exp.Expr]:
+    return [o.this if isinstance(o, exp.Ordered) else o for o in order.expressions] if order is not None else []
+
+
+RULES: dict[type[exp.Expr], TypeRule] = {
+    exp.Cast: _cast,
+    exp.Case: _case,
+    exp.If: _if,
+    exp.Coalesce: _coalesce,
+    exp.Bracket: _bracket,
+    exp.Struct: _struct,
+    **dict.fromkeys((exp.Map, exp.VarMap), _map),
+    exp.Array: _array,
+    exp.Extract: _extract,
+    exp.TsOrDsToDate: _to_date,
+    exp.Window: _window,
+    **dict.fromkeys((exp.AtTimeZone, exp.FromTimeZone), _in_zone),
+    exp.Distinct: _distinct,
+    exp.Count: _count,
+    exp.Filter: _filtered,
+}

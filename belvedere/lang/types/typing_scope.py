@@ -1,0 +1,98 @@
+"""What the rules of types may ask: the columns and parameters that an expression reads, and the types of its parts.
+
+In: known columns, parameters, and the variables of the lambdas around. Out: `TypeScope`, which every rule takes first. The rules are
+in the modules `type_*`, one for each kind of expression; `belvedere.lang.types.infer` puts them together.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import pyarrow as pa
+from sqlglot import exp
+
+from belvedere.errors import BelvedereError, fail
+from belvedere.functions import spark_types as t
+from belvedere.functions.spark_types import Typed
+from belvedere.syntax.query_tree import span_of
+
+
+class SubqueryValue(exp.Expression):
+    """The value of a subquery that lowering has yet to join in: `typed` is its type, `expressions` are the outer values."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"entry": True, "typed": True, "expressions": False}
+
+
+@dataclass
+class TypeScope(ABC):
+    """Known columns and parameters; `variables` are those of the lambdas around."""
+
+    columns: Mapping[str, Typed]
+    file: str = ""
+    parameters: Mapping[str, Typed] = field(default_factory=dict)
+    variables: dict[str, Typed] = field(default_factory=dict)
+
+    @abstractmethod
+    def typed(self, expr: exp.Expr) -> Typed:
+        """Type and nullability of an expression."""
+
+    @abstractmethod
+    def has_rule(self, expr: exp.Expr) -> bool:
+        """Whether this kind of expression has a rule of its own, beside those by a function's name."""
+
+    def type(self, expr: exp.Expr) -> pa.DataType:
+        """The Arrow type alone."""
+        return self.typed(expr).type
+
+    def condition(self, expr: exp.Expr, place: exp.Expr | None = None, *, untyped: bool = False) -> Typed:
+        """The same of a condition, which must be a BOOLEAN; `place` is where it is written, if not in the expression.
+
+        `untyped`: whether a NULL that no CAST gives a type may stand here, as beside AND.
+        """
+        found = self.typed(expr)
+        if found.type == t.BOOLEAN or (found.type == t.NULL and untyped):
+            return found
+        if found.type == t.NULL:
+            message, hint = "a condition is needed here, and this NULL has no type", "write CAST(NULL AS BOOLEAN)"
+        else:
+            message, hint = (
+                f"a condition is needed here, not {t.a_type(found.type)}",
+                "compare it with something: `x <> 0`, `x IS NOT NULL`",
+            )
+        raise self.fail("B3002", message, place or expr, hint)
+
+    def common(self, parts: Iterable[exp.Expr], null_if: Callable[[Iterable[bool]], bool] = any) -> Typed:
+        """The type that all parts fit into; nullable where any of them is, or all."""
+        typed = [(part, self.typed(part)) for part in parts]
+        result: pa.DataType = t.NULL
+        for written, part in typed:
+            common = t.common_type(result, part.type)
+            if common is None:
+                message = f"{t.type_text(result)} and {t.type_text(part.type)} have no common type"
+                raise self.fail("B3002", message, written, "CAST one of them to the type of the other")
+            result = common
+        return Typed(result, null_if(part.nullable for _, part in typed))
+
+    def fail(self, code: str, message: str, expr: Any, hint: str | None = None) -> BelvedereError:
+        """An error at an expression."""
+        place = span_of(expr, self.file) if isinstance(expr, exp.Expr) else None
+        return fail(code, message, span=place, hint=hint)
+
+
+TypeRule = Callable[[TypeScope, Any], Typed]
+
+
+def children(expr: exp.Expr) -> list[exp.Expr]:
+    """The argument expressions of a node, in the order of its class's arguments; names and options left out."""
+    found: list[exp.Expr] = []
+    for name in expr.arg_types:
+        value = expr.args.get(name)
+        if name in ("unit", "format", "kind", "zone") and not (name == "zone" and isinstance(value, exp.Column)):
+            continue
+        for part in value if isinstance(value, list) else [value]:
+            if isinstance(part, exp.Expr) and not isinstance(part, (exp.Var, exp.Star, exp.DataType, exp.JSONPath)):
+                found.append(part)
+    return found

@@ -1,0 +1,203 @@
+"""Say how each view is maintained: key, stages with their reasons, state, what is read at query time.
+
+In: a catalog and its pipeline. Out: plain data that the command line prints as JSON, or as lines for people. Sizes come from the store
+and are added by the caller.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from belvedere.catalog.catalog import Catalog, Input, shown_names
+from belvedere.engine.expiry import held_by
+from belvedere.engine.pipeline import Pipeline
+from belvedere.engine.relation import Relation
+from belvedere.engine.stage import Stage
+from belvedere.plan.operators.nodes import Join, Scan
+from belvedere.rules.bounds_below import operator_of
+from belvedere.spark_sql.dialect import SparkSql
+from belvedere.state.state import Size
+from belvedere.time.event_time import Clocks, bounds_by_input
+
+
+@dataclass(frozen=True)
+class StageExplanation:
+    """One step: the relation it makes, by which rule and why, from which relations."""
+
+    output: str
+    rule: str
+    reason: str
+    reads: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class StateExplanation:
+    """A stored relation that serves as state: its columns, its access paths, what bounds it."""
+
+    relation: str
+    columns: tuple[str, ...]
+    paths: tuple[str, ...]
+    bound: str
+
+
+@dataclass(frozen=True)
+class ViewExplanation:
+    """How one view is maintained."""
+
+    name: str
+    key: tuple[str, ...]
+    stages: tuple[StageExplanation, ...]
+    state: tuple[StateExplanation, ...]
+    reads: str
+
+    def as_dict(self) -> dict[str, Any]:
+        """The explanation as JSON data."""
+        found: dict[str, Any] = _shown(asdict(self))
+        return found
+
+
+def explain(catalog: Catalog, pipeline: Pipeline) -> tuple[ViewExplanation, ...]:
+    """One explanation per view and subscription that has stages of its own, in the order of definition."""
+    owners = dict.fromkeys((*(s.owner for s in pipeline.stages), *pipeline.at_read))
+    return tuple(_explain(o, catalog, pipeline) for o in owners)
+
+
+def _explain(owner: str, catalog: Catalog, pipeline: Pipeline) -> ViewExplanation:
+    stages = [s for s in pipeline.stages if s.owner == owner]
+    if not stages:
+        return ViewExplanation(owner, catalog.views[owner].schema.key or (), (), (), _reads_at_read(owner, pipeline))
+    own = pipeline.relations[owner] if owner in pipeline.relations else pipeline.relations[stages[-1].output]
+    reads = _reads_at_read(owner, pipeline) if owner in pipeline.at_read else _reads(owner, own, catalog)
+    state = [(r, s) for s in stages for r in _relations(s, pipeline) if r.stored]
+    return ViewExplanation(
+        owner,
+        own.schema.key or (),
+        tuple(_stage(s, pipeline) for s in stages),
+        tuple(_state(r, s, catalog, pipeline) for r, s in state),
+        reads,
+    )
+
+
+def _relations(stage: Stage, pipeline: Pipeline) -> list[Relation]:
+    return [pipeline.relations[n] for n in (stage.output, *stage.states)]
+
+
+def _stage(stage: Stage, pipeline: Pipeline) -> StageExplanation:
+    return StageExplanation(stage.output, stage.rule, stage.explain(pipeline), tuple(s.relation for s in stage.slots))
+
+
+def _timed_inputs(name: str, catalog: Catalog, pipeline: Pipeline) -> list[Input]:
+    """The inputs behind a relation that have event time."""
+    feeds = {n: s for s in pipeline.stages for n in (s.output, *s.states)}
+    found: dict[str, None] = {}
+    todo = [name]
+    while todo:
+        stage = feeds.get(todo.pop())
+        if stage is None or stage.output in found:
+            continue
+        found[stage.output] = None
+        todo += [s.relation for s in stage.slots]
+    return [catalog.inputs[n] for n in found if n in catalog.inputs and catalog.inputs[n].watermarks]
+
+
+def _event_times(name: str, catalog: Catalog, pipeline: Pipeline) -> list[str]:
+    """The event-time columns of the inputs behind a relation whose bounds free it."""
+    inputs = [t for t in _timed_inputs(name, catalog, pipeline) if t.id not in pipeline.never_final]
+    return sorted(f"{t.name}.{w.column}" for t in inputs for w in t.watermarks)
+
+
+def _why_retained(name: str, catalog: Catalog, pipeline: Pipeline) -> str:
+    """Why no bound frees a relation of an operator's own; nothing where there is no event time behind it."""
+    known = bounds_by_input(catalog, Clocks()).__getitem__
+    timed = _timed_inputs(name, catalog, pipeline)
+    users = held_by(pipeline, known, name)
+    if not timed or not users:
+        return ""
+    changing = [t.name for t in timed if t.id in pipeline.never_final]
+    if changing:
+        return f"; no bound frees it: rows of {', '.join(changing)} may change below any"
+    hint = next((h for s in pipeline.stages if s.output in users and (h := _limit(s, catalog, pipeline))), "")
+    return f"; no bound frees it: {', '.join(users)} needs all rows, however old{hint}"
+
+
+def _limit(stage: Stage, catalog: Catalog, pipeline: Pipeline) -> str:
+    """What to write so that bounds free both sides of a join; nothing for other operators, or where a side has no event time."""
+    times = [_event_times(s.relation, catalog, pipeline) for s in stage.slots]
+    if not isinstance(operator_of(stage.plan), Join) or len(times) != 2 or not all(times):
+        return ""
+    (one, *_), (other, *_) = times
+    return f" (its ON may limit them: {other} BETWEEN {one} AND {one} + INTERVAL ...)"
+
+
+def _state(relation: Relation, stage: Stage, catalog: Catalog, pipeline: Pipeline) -> StateExplanation:
+    paths = tuple(", ".join(e.sql(dialect=SparkSql) for e in p.exprs) or "all rows" for p in relation.paths if p.stored)
+    behind = ", ".join(_event_times(relation.name, catalog, pipeline))
+    if relation.final:
+        bound = f"rows leave once {' or '.join(relation.final)} is below its bound, which follows {behind}"
+    elif relation.leaves:
+        bound = f"{relation.leaves}, which follows {behind}"
+    else:
+        bound = stage.frees(relation) or _rows(relation, stage, pipeline)
+        if not pipeline.is_served(relation.name) and relation.name == stage.output and "unbounded" in bound:
+            bound += _why_retained(relation.name, catalog, pipeline)
+    return StateExplanation(relation.name, relation.schema.names, paths, bound)
+
+
+def _rows(relation: Relation, stage: Stage, pipeline: Pipeline) -> str:
+    """How many rows there are, by those of the inputs."""
+    if relation.append_only:
+        return "unbounded: it is append-only"
+    held = stage.holds(relation)
+    growing = _growing_inputs(stage, pipeline)
+    return f"{held}, unbounded: from append-only {', '.join(growing)}" if growing else held
+
+
+def _growing_inputs(stage: Stage, pipeline: Pipeline) -> tuple[str, ...]:
+    """The inputs that have ever more rows and of which a stage may have ever more."""
+    output = pipeline.relations[stage.output]
+    if stage.is_input:
+        return (stage.output,) if output.append_only else ()
+    if stage.is_bounded(output):
+        return ()
+    stages = {s.output: s for s in pipeline.stages}
+    found = (n for relation in stage.counted for n in _growing_inputs(stages[relation], pipeline))
+    return tuple(sorted(dict.fromkeys(found)))
+
+
+def _reads_at_read(owner: str, pipeline: Pipeline) -> str:
+    sources = dict.fromkeys(f'"{n.relation}"' for n in pipeline.at_read[owner].walk() if isinstance(n, Scan))
+    return f"computed by the database when it is read, of {', '.join(sources)}"
+
+
+def _reads(owner: str, relation: Relation, catalog: Catalog) -> str:
+    if owner in catalog.public and relation.stored:
+        return f'table "{owner}" by its key or index: nothing is computed when it is read'
+    return "not served: it feeds other views"
+
+
+def explanation_text(explanation: ViewExplanation, sizes: Mapping[str, Size] | None = None) -> str:
+    """One view's explanation for people."""
+    sizes = sizes or {}
+    key = ", ".join(explanation.key) or "none: it has one row"
+    lines = [explanation.name, f"  key    {key}"]
+    for stage in explanation.stages:
+        source = f" from {', '.join(dict.fromkeys(stage.reads))}" if stage.reads else ""
+        name = "" if stage.output == explanation.name else f"{stage.output}: "
+        lines.append(f"  kept   {name}{stage.rule}{source}: {stage.reason}")
+    for entry in explanation.state:
+        size = f"; {sizes[entry.relation]}" if entry.relation in sizes else ""
+        paths = f"; found by ({'), ('.join(entry.paths)})" if entry.paths else ""
+        lines.append(f"  state  {entry.relation}: {entry.bound}{paths}{size}")
+    lines.append(f"  read   {explanation.reads}")
+    return shown_names("\n".join(lines))
+
+
+def _shown(data: Any) -> Any:
+    """The data with relations as people call them."""
+    if isinstance(data, dict):
+        return {name: _shown(value) for name, value in data.items()}
+    if isinstance(data, list | tuple):
+        return [_shown(value) for value in data]
+    return shown_names(data) if isinstance(data, str) else data

@@ -1,0 +1,110 @@
+"""A choice of what is maintained, applied to a catalog: views that are computed when they are read, and the parts of them that are stored.
+
+In: a catalog, and the choice as the store keeps it. Out: the catalog with these views in `at_read`, and their parts as private views. A
+choice for a definition that has changed since is not applied: such a view is maintained.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
+
+from belvedere.catalog.catalog import Catalog, Placement, View
+from belvedere.errors import BelvedereError
+from belvedere.plan.operators.nodes import Node, Scan
+from belvedere.plan.rewrites.keys import carry_keys, keep_columns
+from belvedere.plan.rewrites.rewrite import inline
+from belvedere.store.read.computed_views import plan_at_read
+
+DOCUMENT = "_choice"
+Path = tuple[int, ...]
+"""Where an operator stands in a view's plan: the numbers of the inputs on the way down to it."""
+
+
+@dataclass(frozen=True)
+class PlacedView:
+    """A view that is computed when it is read, but for the operators at `parts`. `meaning` is that of its plan."""
+
+    meaning: str
+    parts: tuple[Path, ...] = ()
+
+
+@dataclass(frozen=True)
+class PlacedViews:
+    """The views that are computed when they are read, by id, and the query templates that scan."""
+
+    views: Mapping[str, PlacedView] = field(default_factory=dict)
+    scanning: frozenset[str] = frozenset()
+    """The query templates without an index of their own."""
+
+    def as_text(self) -> str:
+        """The choice as the store keeps it."""
+        views = {i: {"meaning": v.meaning, "parts": v.parts} for i, v in self.views.items()}
+        return json.dumps({"views": views, "scanning": sorted(self.scanning)})
+
+    @classmethod
+    def of_text(cls, text: str | None) -> PlacedViews:
+        """The inverse of `as_text`; nothing for a store that has none."""
+        if not text:
+            return cls()
+        found = json.loads(text)
+        views = {i: PlacedView(v["meaning"], tuple(map(tuple, v["parts"]))) for i, v in found["views"].items()}
+        return cls(views, frozenset(found["scanning"]))
+
+
+def meaning_of(catalog: Catalog, id_: str) -> str:
+    """A fingerprint of a view's plan."""
+    return hashlib.sha256(repr(whole_plan(catalog, id_)).encode()).hexdigest()[:24]
+
+
+def whole_plan(catalog: Catalog, id_: str) -> Node:
+    """A view's plan down to public relations, of those that the script does not let be unstored: the operators that a choice is about."""
+    at_read = {i for i, placed in catalog.placed.items() if placed is Placement.AT_READ}
+    private = {i: v.plan for i, v in catalog.views.items() if i not in catalog.public or i in at_read}
+    return inline(catalog.views[id_].plan, private.get)
+
+
+def with_choice(catalog: Catalog, choice: PlacedViews) -> Catalog:
+    """The catalog with the choice, as far as it still fits it; hints of the script come first."""
+    catalog = replace(catalog, scanning=choice.scanning & {t.name for t in catalog.templates.values()})
+    for id_, placed in choice.views.items():
+        if id_ not in catalog.views or id_ in catalog.placed or meaning_of(catalog, id_) != placed.meaning:
+            continue
+        try:
+            catalog = with_view_at_read(catalog, id_, placed.parts)
+        except BelvedereError:  # what it reads is stored otherwise now
+            continue
+    return catalog
+
+
+def with_view_at_read(catalog: Catalog, id_: str, parts: Collection[Path] = ()) -> Catalog:
+    """The catalog with a view that is computed when it is read, but for some parts. Raises B8024 where it cannot be."""
+    view = catalog.views[id_]
+    plan, made = whole_plan(catalog, id_), dict[str, View]()
+    for number, path in enumerate(sorted(parts), 1):
+        name = f"{id_}@{number}"
+        plan, made[name] = _split(plan, path, name)
+    views = dict[str, View]()
+    for known in catalog.views.values():
+        if known.id == id_:
+            views |= made
+        views[known.id] = known
+    found = replace(catalog, views={**views, id_: replace(view, plan=plan)}, parts=catalog.parts | made.keys())
+    computed = plan_at_read(found, id_)
+    places = {**catalog.placed_parts, id_: tuple(sorted(parts))}
+    return replace(found, views=views, at_read={**catalog.at_read, id_: computed}, placed_parts=places)
+
+
+def _split(plan: Node, path: Path, name: str) -> tuple[Node, View]:
+    """The plan with a view in the place of the operator at `path`, and that view."""
+    if not path:
+        part = carry_keys(plan)
+        return keep_columns(Scan(name, part.schema), plan.schema.names), View(name, name, part, part.schema)
+    inputs = list(plan.inputs)
+    inputs[path[0]], view = _split(inputs[path[0]], path[1:], name)
+    return plan.with_inputs(tuple(inputs)), view
+
+
+__all__ = ["DOCUMENT", "Path", "PlacedView", "PlacedViews", "meaning_of", "whole_plan", "with_choice", "with_view_at_read"]

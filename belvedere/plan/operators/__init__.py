@@ -1,0 +1,1 @@
+"""The relational operators: frozen dataclasses. `nodes` has those of SQL."""

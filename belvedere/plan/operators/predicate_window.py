@@ -1,0 +1,187 @@
+"""The relational operator of WINDOW BY: a row for each window over the rows of its input.
+
+In: an input, and what the kernels are told (`window_specs`). Out: a relation. No text of a query is in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Set
+from dataclasses import dataclass, replace
+
+from belvedere.plan.cached_values import cached_property
+from belvedere.plan.expressions import columns_of
+from belvedere.plan.operators import window_specs as specs
+from belvedere.plan.operators.nodes import Node, Order
+from belvedere.schema import Column, Schema
+
+LABEL, FROM, TO, AFTER = "_label", "_from", "_to", "_after"
+"""ORDER BY's first key at a window's label, start and end, and at the row after the end."""
+
+
+@dataclass(frozen=True)
+class Resume:
+    """Windows with an end below a bound on `column`, ORDER BY's first key, are final; `ahead`: with the tuple after the end below it.
+
+    `tumbling` windows must be looked for from the start of one on; `endless` ones end with the start of the next. `before`: some condition
+    reads the tuple before its own. `labelled`: a window begins at a distance before its label (`Ranges.labelled`).
+    """
+
+    column: str
+    ahead: bool
+    tumbling: bool
+    endless: bool = False
+    before: bool = False
+    labelled: bool = False
+
+    @property
+    def looks_back(self) -> bool:
+        """Whether rows stay of which all windows are final, since later ones read them."""
+        return self.before or self.labelled
+
+
+@dataclass(frozen=True)
+class Ranges:
+    """Windows that no change between two values of `column`, ORDER BY's first key, can reach can be told from the others.
+
+    `before`, `ahead`: some condition reads the tuple before or after its own. SLIDING: `closing` are the places of the alternatives of END
+    whose nearest tuple never moves back as the start moves on. TUMBLING windows are told by the stored ones, so `closing` is empty.
+    """
+
+    column: str
+    before: bool
+    ahead: bool
+    tumbling: bool
+    closing: tuple[int, ...] = ()
+    end: specs.BoundarySpec | None = None
+    """END by the closing alternatives alone."""
+    descending: bool = False
+    """Whether ORDER BY's first key falls from tuple to tuple."""
+    labelled: bool = False
+    """Whether windows are found by their labels. START lies at a distance before the label."""
+    pinned: bool = False
+    """Whether END is one tuple before the label, and windows without it are dropped: no later row brings it."""
+
+
+def spec_columns(spec: specs.KernelSpec) -> Iterator[str]:
+    """The columns of the input that boundaries and results read."""
+    yield from spec.keys
+    for boundary in (spec.label, spec.start, spec.end):
+        if boundary is not None:
+            yield from boundary_columns(boundary)
+    for output in spec.outputs:
+        yield from output_columns(output)
+
+
+def boundary_columns(boundary: specs.BoundarySpec) -> Iterator[str]:
+    """The columns of the input that a boundary reads."""
+    terms = [*boundary.local, *(() if boundary.scan is None else (boundary.scan,))]
+    for conjunction in boundary.search or ():
+        terms += [*conjunction.known, *conjunction.local]
+        terms += [t for c in conjunction.compares for t in (c.searched, c.known)]
+    while terms:
+        term = terms.pop()
+        if isinstance(term, specs.OperationTerm):
+            terms += term.parts
+        elif term.column is not None:
+            yield term.column
+        if isinstance(term, specs.ColumnTerm):
+            terms.append(term.missing)
+
+
+def output_columns(output: specs.ResultColumn) -> Iterator[str]:
+    """The columns of the input that a result reads."""
+    if isinstance(output, specs.Members):
+        yield from (c for _, c in output.fields)
+    elif isinstance(output, specs.Gather | specs.Nth):
+        yield output.column
+    elif isinstance(output, specs.WindowAggregate):
+        yield from (c for c in (output.column, output.included) if c is not None)
+
+
+def output_names(output: specs.ResultColumn) -> tuple[str, ...]:
+    """The columns that a result makes."""
+    return (output.output, output.flag) if isinstance(output, specs.Nth) else (output.output,)
+
+
+@dataclass(frozen=True)
+class PredicateWindow(Node):
+    """A row for each window over the input, whose boundaries are conditions on its rows (`spec`): the results, hidden columns behind.
+
+    `spec.keys` are the columns by which rows are in one sequence, `order` says in which order there: equal rows alone tie.
+    `partition` are the result's columns that hold the keys, `identity` those that tell windows apart: the key of the row at the label or
+    start (`partition` where each sequence has one window); None where the input has no key. `start` is ORDER BY's first key at the start.
+    """
+
+    input: Node
+    spec: specs.KernelSpec
+    order: tuple[Order, ...]
+    columns: tuple[Column, ...]
+    identity: tuple[str, ...] | None = None
+    partition: tuple[str, ...] = ()
+    start: str | None = None
+    resume: Resume | None = None
+    """Whether old rows may go once their windows are final; None where any window may need them."""
+    ranges: Ranges | None = None
+    """How the windows that a change can reach are told from the others; None where any window of the partition may change."""
+    why_all: str = ""
+    """Why any window of the partition may change, in words."""
+    by: tuple[str, ...] = ()
+    """What each of the keys is, in words."""
+    order_word: str = ""
+    """What ORDER BY's first key is, in words."""
+    ends: tuple[specs.Ends | None, specs.Ends | None] = (None, None)
+    """What blocks of rows must know of END to find their windows alone, where all rows have an order key and where some do not."""
+    why_one_task: str = ""
+    """Why blocks cannot find their windows alone, in words."""
+
+    @cached_property
+    def schema(self) -> Schema:
+        return Schema(self.columns, self.identity)
+
+    @property
+    def reads(self) -> frozenset[str]:
+        """The columns of the input that are read."""
+        closing = () if self.ranges is None or self.ranges.end is None else boundary_columns(self.ranges.end)
+        return frozenset((*spec_columns(self.spec), *closing)).union(*(columns_of(o.expr) for o in self.order))
+
+    @property
+    def has_rows_key(self) -> bool:
+        """Whether a window has the key of the row at its label or start, column by column."""
+        given = {o.output: o.column for o in self.spec.outputs if isinstance(o, specs.Gather)}
+        return self.identity is not None and tuple(given[n] for n in self.identity) == self.input.schema.key
+
+    @property
+    def shown(self) -> tuple[str, ...]:
+        """The results that are no hidden columns."""
+        return tuple(c.name for c in self.columns if not c.hidden)
+
+    def with_results(self, wanted: Set[str]) -> PredicateWindow:
+        """The operator with those of its results, and what maintenance needs."""
+        kept = set(wanted) | {*(self.identity or ()), *self.partition, *(() if self.start is None else (self.start,))}
+        outputs = tuple(o for o in self.spec.outputs if kept.intersection(output_names(o))) or self.spec.outputs[:1]
+        names = {n for o in outputs for n in output_names(o)}
+        return replace(
+            self, spec=replace(self.spec, outputs=outputs), columns=tuple(c for c in self.columns if c.name in names)
+        )
+
+
+def reach_of(window: PredicateWindow, ranges: Ranges | None, column: str) -> PredicateWindow:
+    """How far windows reach, dropped ones too: `column`, ORDER BY's first key, at LABEL, at the start (FROM), the end (TO) and AFTER it.
+
+    With closing alternatives in `ranges` there is one from each row, or label, to where these end it.
+    """
+    spec, key = replace(window.spec, only=False), window.input.schema[column]
+    if ranges is not None and ranges.end is not None:
+        every = specs.BoundarySpec()
+        spec = replace(spec, start=every) if spec.label is None else replace(spec, label=every)
+        spec = replace(spec, end=ranges.end)
+    places = [(FROM, "start", "item")]
+    if spec.label is not None:
+        places.insert(0, (LABEL, "label", "item"))
+    if spec.end is not None:
+        places += [(TO, "end", "item"), (AFTER, "end", "next")]
+    hidden = window.with_results(frozenset())
+    outputs = tuple(specs.Gather(name, side, role, column) for name, side, role in places)
+    columns = tuple(Column(name, key.type) for name, _, _ in places)
+    spec = replace(spec, outputs=(*outputs, *hidden.spec.outputs))
+    return replace(window, spec=spec, columns=(*columns, *hidden.columns), ranges=None, start=None)

@@ -1,0 +1,99 @@
+"""The operator behind WITH RECURSIVE: a query whose rows are fed to a step until the step gives no new row.
+
+In: plans. Out: a plan node that knows its schema, its key and what it reads; nothing is run here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from belvedere.plan.cached_values import cached_property
+from belvedere.plan.operators.nodes import Expr, Node, Part, Scan
+from belvedere.schema import Column, Schema
+
+LEVELS = 100
+"""How many steps there are at most where the query says nothing else: Spark's `spark.sql.cteRecursionLevelLimit`."""
+ROWS = 1_000_000
+"""How many rows there are at most: Spark's `spark.sql.cteRecursionRowLimit`."""
+LAST = "last"
+"""The scan of the step that stands for the rows of the last level."""
+
+
+@dataclass(frozen=True)
+class Last(Node):
+    """The rows of the last level while a step is lowered; `parted` parts it from its rest."""
+
+    columns: tuple[Column, ...]
+    alias: str
+    """Tells the recursions of a statement apart."""
+
+    @cached_property
+    def schema(self) -> Schema:
+        return Schema(self.columns)
+
+
+@dataclass(frozen=True)
+class Recursion(Node):
+    """The rows of `base`, those of `step` over them, those of `step` over these, and so on.
+
+    `step` is a plan over scans: of `last`, and of `side0`, `side1`, ... for the `sides`, which do not read the recursion. With
+    `distinct` (UNION) a level is what the step gives that was not there before, so that a cycle ends. Else (UNION ALL) it is all that
+    the step gives, and the hidden column `copy` numbers equal rows from 1. After `levels` steps the last one must have given nothing.
+    """
+
+    name: str
+    columns: tuple[Column, ...]
+    base: Node
+    sides: tuple[Node, ...]
+    step: Node
+    distinct: bool
+    levels: int = LEVELS
+    copy: str | None = None
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        return (self.base, *self.sides)
+
+    def with_inputs(self, inputs: tuple[Node, ...]) -> Node:
+        return replace(self, base=inputs[0], sides=inputs[1:])
+
+    @property
+    def expressions(self) -> tuple[Expr, ...]:
+        return tuple(e for node in self.step.walk() for e in node.expressions)
+
+    def with_parts(self, change: Callable[[Part], Part]) -> Node:
+        def changed(node: Node) -> Node:
+            return node.with_inputs(tuple(map(changed, node.inputs))).with_parts(change)
+
+        return replace(self, step=changed(self.step))
+
+    @cached_property
+    def schema(self) -> Schema:
+        names = tuple(c.name for c in self.columns)
+        if self.copy is None:
+            return Schema(self.columns, names)
+        number = Column(self.copy, pa.int32(), nullable=False, hidden=True)
+        return Schema((*self.columns, number), (*names, self.copy))
+
+
+def parted(step: Node, last: Last) -> tuple[Node, tuple[Node, ...]]:
+    """A step over scans of `last` and of its sides, and the sides: the greatest parts that do not read the recursion."""
+    sides: list[Node] = []
+
+    def part(node: Node) -> Node:
+        if node == last:
+            return Scan(LAST, node.schema)
+        if last not in node.walk():
+            sides.append(node)
+            return Scan(side_name(len(sides) - 1), node.schema)
+        return node.with_inputs(tuple(map(part, node.inputs)))
+
+    return part(step), tuple(sides)
+
+
+def side_name(number: int) -> str:
+    """The scan of the step that stands for a side."""
+    return f"side{number}"

@@ -1,0 +1,151 @@
+"""The relational operator of SPL's windows: an aggregate over what a window clause of IBM Streams' SPL holds as it fires.
+
+In: a relation of rows that only arrive, and the clause. Out: a relation with one row per firing and group. Nothing here says how the
+windows are found (`belvedere.plan.operators.spl_windows` has the policies).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+import pyarrow as pa
+
+from belvedere.plan.cached_values import cached_property
+from belvedere.plan.operators.nodes import Item, Node, Order
+from belvedere.plan.operators.spl_windows import Interval, Sliding, SplWindow
+from belvedere.plan.operators.time_nodes import SEQUENCE
+from belvedere.schema import TIMESTAMP, Column, Schema
+
+
+class FiringReading(StrEnum):
+    """What a query asks a firing about itself, by the name of the function."""
+
+    FIRING_TIME = "firingTime"
+    """The clock at the firing: that of the row or of the timer; for `timeInterval` the bound."""
+    FIRING = "firing"
+    """The firing's number, from 1, over all partitions, in the order of the firings."""
+    INTERVAL_START = "intervalStart"
+    INTERVAL_END = "intervalEnd"
+    PANE_TIMING = "paneTiming"
+    """`paneOnComplete` or `paneLate`."""
+    PANE_INDEX = "paneIndex"
+    """Which firing of its pane, from 0."""
+
+    @property
+    def type(self) -> pa.DataType:
+        """The Arrow type of the value."""
+        return READING_TYPES[self]
+
+    @property
+    def of_panes(self) -> bool:
+        """Whether only a `timeInterval` window has it."""
+        return self not in (FiringReading.FIRING_TIME, FiringReading.FIRING)
+
+
+READING_TYPES = {
+    FiringReading.FIRING_TIME: TIMESTAMP,
+    FiringReading.FIRING: pa.int64(),
+    FiringReading.INTERVAL_START: TIMESTAMP,
+    FiringReading.INTERVAL_END: TIMESTAMP,
+    FiringReading.PANE_TIMING: pa.string(),
+    FiringReading.PANE_INDEX: pa.int32(),
+}
+PANE_TIMINGS = ("paneOnComplete", "paneLate")
+
+
+@dataclass(frozen=True)
+class ReadingColumn:
+    """A reading as a column of the result."""
+
+    name: str
+    reading: FiringReading
+    hidden: bool = False
+
+    @property
+    def column(self) -> Column:
+        return Column(self.name, self.reading.type, nullable=False, hidden=self.hidden)
+
+
+class GroupCount(StrEnum):
+    """What a group counts beyond its own rows, by the name of the function."""
+
+    GROUPS = "CountGroups"
+    """The groups of the contents."""
+    ROWS = "CountAll"
+    """The rows of the contents, of whatever group."""
+    BY_GROUP = "CountByGroup"
+    """A list of the rows of each group, in the order in which the groups first arrived."""
+
+    @property
+    def type(self) -> pa.DataType:
+        """The Arrow type of the value."""
+        return pa.list_(pa.int64()) if self is GroupCount.BY_GROUP else pa.int64()
+
+
+@dataclass(frozen=True)
+class CountColumn:
+    """A count as a column of the result."""
+
+    name: str
+    count: GroupCount
+
+    @property
+    def column(self) -> Column:
+        return Column(self.name, self.count.type, nullable=False)
+
+
+@dataclass(frozen=True)
+class SplAggregate(Node):
+    """The aggregates of what the window holds at each firing, one row per group of the contents.
+
+    `partition` and `groups` are columns of the input under the names of the result: each partition has a window of its own; `groups` (none
+    of which is one of `partition`) divide the contents of one firing. A firing without rows gives no row. `aggregates` are as those of the
+    ordinary `Aggregate`, their arguments columns of the input or literals; first, last and lists go by arrival, and of equal extremes
+    `min_by` and `max_by` take the row that arrived first.
+
+    Rows arrive in the order of the input's column `order` (a number that grows; rows that one firing of a window below made follow one
+    another, with its number in `punctuation`) at the clock `clock`. `time` is the event time, for `timeInterval`.
+
+    Without `every` the result is the last firing of each partition (and pane). With it all firings, in their order, rows only appended: the
+    hidden column SEQUENCE numbers the rows, those of one firing in the order in which their groups first arrived.
+    """
+
+    input: Node
+    window: SplWindow
+    partition: tuple[Item, ...]
+    groups: tuple[Item, ...]
+    aggregates: tuple[Item, ...]
+    readings: tuple[ReadingColumn, ...]
+    order: str
+    clock: str
+    time: str | None = None
+    punctuation: str | None = None
+    every: bool = False
+    counts: tuple[CountColumn, ...] = ()
+    """Only where there are `groups`."""
+    sort: tuple[Order, ...] = ()
+    """Where it is given, a row of the result is a row of the contents, sorted: `aggregates` are columns of it, as the sort keys are.
+    A sliding window by count then lets the least of its rows go before another one comes in: that row is the firing."""
+
+    @property
+    def progressive(self) -> bool:
+        """Whether the least row leaves as one comes for which there is no place."""
+        return bool(self.sort) and isinstance(self.window.kind, Sliding)
+
+    @property
+    def pane(self) -> str | None:
+        """The column with the start of the pane; None where the window has no panes."""
+        if not isinstance(self.window.kind, Interval):
+            return None
+        return next(r.name for r in self.readings if r.reading is FiringReading.INTERVAL_START)
+
+    @cached_property
+    def schema(self) -> Schema:
+        columns = tuple(i.column for i in (*self.partition, *self.groups, *self.aggregates))
+        columns += (*(r.column for r in self.readings), *(c.column for c in self.counts))
+        if self.every:
+            number = Column(SEQUENCE, pa.int64(), nullable=False, hidden=True)
+            return Schema((*columns, number), (SEQUENCE,))
+        key = tuple(i.name for i in (*self.partition, *self.groups))
+        return Schema(columns, key if self.pane is None else (*key, self.pane))

@@ -1,0 +1,1 @@
+"""Rewrites that keep a plan's meaning: one module each."""

@@ -1,0 +1,190 @@
+"""Rewrite: views that join the same relations on the same condition share one join.
+
+In: the plans of all views. Out: plans of the same meaning. Joins are the same whatever aliases their relations have and
+whichever of the columns are read: the shared one has them all. A filter on now() below a join is lifted above a shared one;
+where nobody needs all rows of the join, such filters stay below and keep it small.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from sqlglot import exp
+
+from belvedere.plan.expressions import column, conjunction, conjuncts, reads_clock, replace_columns
+from belvedere.plan.facts import is_linear
+from belvedere.plan.operators.nodes import Expr, Filter, Join, JoinKind, Node, Project, TopK
+from belvedere.plan.rewrites.keys import item_of, unused_name
+
+PlanPlace = tuple[int, str]
+"""A column of a join, whatever it is called there: the number of the side and the side's own name for it."""
+
+
+@dataclass(frozen=True)
+class _Side:
+    """One of the relations that are joined: renamed columns of `base` under conditions on them."""
+
+    base: Node
+    project: Project | None
+    plain: tuple[Expr, ...]
+    clock: tuple[Expr, ...]
+
+    @property
+    def names(self) -> dict[str, str]:
+        """The side's columns: name -> the name in `base`."""
+        if self.project is None:
+            return {n: n for n in self.base.schema.names}
+        return {i.name: i.expr.name for i in self.project.items}
+
+
+@dataclass(frozen=True)
+class _Shape:
+    """What a tree of inner joins joins. Trees of equal `key` give the same rows but for names, columns and now()."""
+
+    tree: Join
+    sides: tuple[_Side, ...]
+    key: tuple[object, ...]
+
+    @property
+    def places(self) -> dict[str, PlanPlace]:
+        return {name: (n, own) for n, side in enumerate(self.sides) for name, own in side.names.items()}
+
+    @property
+    def clock(self) -> tuple[Expr, ...]:
+        return tuple(part for side in self.sides for part in side.clock)
+
+
+def share_joins(plans: Mapping[str, Node]) -> dict[str, Node]:
+    """The plans by name, in which joins of the same relations are equal nodes where one of them is kept with all its rows."""
+    groups: dict[tuple[object, ...], list[_Shape]] = {}
+    kept = set()
+    for plan in plans.values():
+        first = _first_operator(plan)
+        for join in _joins(plan):
+            shape = _shape(join)
+            groups.setdefault(shape.key, []).append(shape)
+            if join is not first and not shape.clock:
+                kept.add(shape.key)
+    shared = {key: _together(shapes) for key, shapes in groups.items() if key in kept and len(shapes) > 1}
+    return {name: _replaced(plan, shared) for name, plan in plans.items()}
+
+
+def _joins(node: Node) -> Iterator[Join]:
+    """The outermost trees of inner joins."""
+    if isinstance(node, Join) and node.kind is JoinKind.INNER:
+        yield node
+        for side in _leaves(node):
+            yield from _joins(side)
+    else:
+        for below in _below(node):
+            yield from _joins(below)
+
+
+def _below(node: Node) -> tuple[Node, ...]:
+    """What may be shared below a node: not a join that is cut to a version per row, whose pairs nobody stores."""
+    return node.input.inputs if isinstance(node, TopK) and node.alike and isinstance(node.input, Join) else node.inputs
+
+
+def _first_operator(plan: Node) -> Node:
+    """What is below the linear operators on top of a plan. The rows of a join there are stored as the view alone."""
+    while is_linear(plan) and len(plan.inputs) == 1:
+        plan = plan.inputs[0]
+    return plan
+
+
+def _leaves(node: Node) -> Iterator[Node]:
+    if isinstance(node, Join) and node.kind is JoinKind.INNER:
+        yield from _leaves(node.left)
+        yield from _leaves(node.right)
+    else:
+        yield node
+
+
+def _side(node: Node) -> _Side:
+    parts: tuple[Expr, ...] = ()
+    below = node
+    while isinstance(below, Filter):
+        parts += conjuncts(below.condition)
+        below = below.input
+    plain, clock = (tuple(p for p in parts if reads_clock(p) is c) for c in (False, True))
+    if isinstance(below, Project) and all(isinstance(i.expr, exp.Column) for i in below.items):
+        return _Side(below.input, below, plain, clock)
+    return _Side(below, None, plain, clock)
+
+
+def _shape(tree: Join) -> _Shape:
+    sides = tuple(_side(leaf) for leaf in _leaves(tree))
+    shape = _Shape(tree, sides, ())
+    places = {name: column(f"{n}.{own}") for name, (n, own) in shape.places.items()}
+    leaves = iter(sides)
+
+    def key(node: Node) -> tuple[object, ...]:
+        if isinstance(node, Join) and node.kind is JoinKind.INNER:
+            below = key(node.left), key(node.right)
+            return ("join", *below, frozenset(_ordered(replace_columns(p, places)) for p in conjuncts(node.condition)))
+        side = next(leaves)
+        return ("side", side.base, frozenset(replace_columns(p, places) for p in side.plain))
+
+    return replace(shape, key=key(tree))
+
+
+def _ordered(part: Expr) -> Expr:
+    """An equality with its sides in one order: it means the same both ways."""
+    if isinstance(part, exp.EQ | exp.NullSafeEQ) and part.this.sql() > part.expression.sql():
+        return type(part)(this=part.expression, expression=part.this)
+    return part
+
+
+def _together(shapes: list[_Shape]) -> _Shape:
+    """The first tree with the columns of all, without the filters on now()."""
+    first = shapes[0]
+    taken = set(first.tree.schema.names)
+    sides = []
+    for n, side in enumerate(first.sides):
+        project = side.project
+        known = set(side.names.values())
+        for other in (s.sides[n] for s in shapes[1:]):
+            for item in other.project.items if other.project is not None and project is not None else ():
+                if project is not None and item.expr.name not in known:
+                    known.add(item.expr.name)
+                    name = item.name if item.name not in taken else unused_name(item.name, taken)
+                    taken.add(name)
+                    project = replace(project, items=(*project.items, replace(item, name=name)))
+        sides.append(replace(side, project=project, clock=()))
+    leaves = iter(sides)
+
+    def built(node: Node) -> Node:
+        if isinstance(node, Join) and node.kind is JoinKind.INNER:
+            return replace(node, left=built(node.left), right=built(node.right))
+        side = next(leaves)
+        below = side.base if side.project is None else side.project
+        condition = conjunction(side.plain)
+        return below if condition is None else Filter(below, condition)
+
+    tree = built(first.tree)
+    assert isinstance(tree, Join)
+    return _Shape(tree, tuple(sides), first.key)
+
+
+def _replaced(node: Node, shared: Mapping[tuple[object, ...], _Shape]) -> Node:
+    if isinstance(node, Join) and node.kind is JoinKind.INNER:
+        shape = _shape(node)
+        found = shared.get(shape.key)
+        if found is not None:
+            return _renamed(shape, found)
+    if _below(node) is not node.inputs and node.inputs[0].inputs == _below(node):
+        cut = node.inputs[0]
+        return node.with_inputs((cut.with_inputs(tuple(_replaced(i, shared) for i in cut.inputs)),))
+    below = tuple(_replaced(i, shared) for i in node.inputs)
+    return node if all(a is b for a, b in zip(below, node.inputs, strict=True)) else node.with_inputs(below)
+
+
+def _renamed(shape: _Shape, shared: _Shape) -> Node:
+    """The shared join with the names and columns of one member, and its filters on now() above."""
+    names = {place: name for name, place in shared.places.items()}
+    items = tuple(replace(item_of(c), expr=column(names[shape.places[c.name]])) for c in shape.tree.schema)
+    same = all(i.name == i.expr.name for i in items) and len(items) == len(shared.tree.schema.names)
+    node: Node = shared.tree if same else Project(shared.tree, items)
+    condition = conjunction(shape.clock)
+    return node if condition is None else Filter(node, condition)

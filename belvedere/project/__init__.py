@@ -1,0 +1,1 @@
+"""The project file `belvedere.toml`: its sections, what their values must be, profiles."""

@@ -1,0 +1,373 @@
+"""The project file: sources, sinks, store, Spark and API settings of the scripts beside it.
+
+In: the directory of a script, maybe a profile (`belvedere.project.profiles`). Out: a `ProjectSettings`, with diagnostics for what the file
+says wrongly. Values may hold `${env:NAME}` or `${env:NAME:-default}`. Opens no source: connectors (`belvedere.connectors`) know tables and
+their columns.
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from belvedere.errors import Diagnostic, Span
+from belvedere.project.api_settings import ApiReader
+from belvedere.project.profiles import DEFAULT_CONNECTOR, PROFILE_KEY, PROFILE_VARIABLE, chosen_tables, laid_over
+from belvedere.project.role_settings import RoleSettings
+from belvedere.project.setting_rules import OPTIMIZE_RULES, RUN_RULES
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from belvedere.functions.project_functions import OwnFunction
+
+FILE_NAME = "belvedere.toml"
+PROFILE_KEYS = (
+    *(
+        "store",
+        "on_error",
+        "script_path",
+        "variables",
+        "sources",
+        "sinks",
+        "spark",
+        "run",
+        "api",
+        "roles",
+        "optimize",
+        "functions",
+    ),
+)
+TOP_KEYS = (*PROFILE_KEYS, PROFILE_KEY)
+DRIVER_MEMORY_MB = 1024
+SENSOR_OPTIONS = ("rows_per_second", "sensors", "machines", "seed", "rows", "start", "fahrenheit", "move_every")
+FILE_OPTIONS = ("header", "delimiter", "null", "timestamp_format", "max_files", "max_line_mb", "appends")
+ADDRESS_HINTS = {
+    "files": "files are read and written in folders of this machine: mount the bucket there, or copy its files",
+    "delta": "write it as `url`, with what its storage needs: `storage = { ... }`",
+}
+"""Where a path is meant, by connector."""
+DOTTED = "."
+"""Among the keys of a connector: it takes keys with a dot, which are its client's, too."""
+KAFKA_OPTIONS = (DOTTED, "servers", "starting", "max_rows", "max_line_mb", "timestamp_format", "on_lost", "registry")
+POSTGRES_OPTIONS = ("url", "schema", "publication", "slot")
+SOURCE_OPTIONS = {"files": FILE_OPTIONS, "sensors": SENSOR_OPTIONS}
+SOURCE_KEYS: Mapping[str, tuple[str, ...]] = {
+    "files": ("connector", "path", "format", "options", "tables", "new_columns", *FILE_OPTIONS),
+    "sensors": ("connector", "options", *SENSOR_OPTIONS),
+    "kafka": ("connector", "format", "options", "tables", *KAFKA_OPTIONS),
+    "postgres": ("connector", "options", "tables", *POSTGRES_OPTIONS),
+    "spark": ("connector", "format", "options", "tables", "every_seconds"),
+}
+CONNECTORS = "belvedere.connectors"
+"""The group of entry points by which other packages add connectors."""
+STARTS = ("full", "quick")
+"""How Spark's Java compiles: as ever, or once and lightly."""
+OWN_CONNECTORS = ("files", "sensors", "kafka", "postgres", "spark", "http", "delta", "console")
+COMMON_KEYS = ("connector", "path", "format", "options", "tables", "new_columns")
+NEW_COLUMNS = ("ignore", "add", "reject")
+TABLE_VALUES: Mapping[str, tuple[type, str]] = {
+    "columns": (dict, 'columns = { id = "BIGINT" }'),
+    "primary_key": (list, 'primary_key = ["id"]'),
+    "topic": (str, 'topic = "shop.orders"'),
+    "metadata": (dict, 'metadata = { sent = "timestamp" }'),
+    "schema": (str, 'schema = "order.avsc"'),
+    "message": (str, 'message = "shop.Order"'),
+    "key_format": (str, 'key_format = "avro"'),
+    "key_schema": (str, 'key_schema = "key.avsc"'),
+    "key_message": (str, 'key_message = "shop.Key"'),
+    "increasing": (str, 'increasing = "id"'),
+    "version": (str, 'version = "max(changed)"'),
+    "path": (str, 'path = "data/orders"'),
+    "options": (dict, 'options = { dbtable = "orders" }'),
+}
+DECLARED = ("columns", "primary_key")
+TABLE_FILES = ("schema", "key_schema", "path")
+"""What is a path from the project file on, unless it is an address."""
+TABLE_KEYS: Mapping[str, tuple[str, ...]] = {
+    "kafka": (*DECLARED, "topic", "metadata", "schema", "message", "key_format", "key_schema", "key_message"),
+    "spark": (*DECLARED, "increasing", "version", "path", "options"),
+}
+"""What may be declared of a table; columns and their key of those of all other connectors."""
+SINK_KEYS = {
+    "files": ("connector", "path", "format", "options"),
+    "console": ("connector",),
+    "kafka": ("connector", "options", "servers", "exactly_once", "names", DOTTED),
+    "postgres": ("connector", "options", "url", "schema", "names"),
+    "http": ("connector", "options", "url", "headers", "secret", "timeout_seconds"),
+    "delta": ("connector", "options", "path", "url", "storage", "names"),
+}
+FORMATS = ("json", "csv", "parquet")
+SOURCE_FORMATS: Mapping[str, tuple[str, ...] | None] = {"spark": None, "kafka": ("json", "avro", "protobuf", "text")}
+ON_ERROR = ("stop", "null", "quarantine")
+
+
+@dataclass(frozen=True)
+class Source:
+    """A `[sources.name]`: where imports read. `path` is absolute. `options` may hold secrets, so it is never shown.
+
+    `tables` are the `[sources.name.tables.T]`: `columns` (name -> SQL type) and `primary_key`, where rows do not tell them.
+    """
+
+    name: str
+    connector: str = "files"
+    path: Path | None = None
+    format: str | None = None
+    options: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    tables: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    stored: Mapping[str, pa.Schema] = field(default_factory=dict)
+    """The columns of tables as the store knows them: they were found in rows when it began."""
+    new_columns: str = "ignore"
+    """What becomes of a column that later files have: `ignore`, `add` (with the next start), or `reject` the rows that have it."""
+
+    def declared(self, table: str) -> Mapping[str, Any]:
+        """What `[sources.name.tables.T]` says of a table, whatever its case; nothing where there is no such section."""
+        return next((d for n, d in self.tables.items() if n.casefold() == table.casefold()), {})
+
+
+class TableFinder(Protocol):
+    """Knows the tables of sources: `belvedere.connectors.registry`."""
+
+    def tables(self, source: Source) -> Sequence[str]: ...
+
+    def columns(self, source: Source, table: str) -> pa.Schema: ...
+
+
+@dataclass(frozen=True)
+class Sink:
+    """A `[sinks.name]`: where exports write."""
+
+    name: str
+    connector: str = "files"
+    path: Path | None = None
+    format: str = "json"
+    options: Mapping[str, Any] = field(default_factory=dict, repr=False)
+
+
+def read_file(path: Path) -> str:
+    """The text of a file. Raises OSError and UnicodeDecodeError."""
+    return path.read_text(encoding="utf-8")
+
+
+@dataclass(frozen=True)
+class ProjectSettings:
+    """What `belvedere.toml` says; an empty project where there is no file. `on_error` is `quarantine`, `null` or `stop`.
+
+    Where the file does not say it, it is empty: a run takes `quarantine`, a Workbench and `belvedere test` take `stop`.
+    """
+
+    directory: Path
+    file: Path | None = None
+    text: str = field(default="", repr=False)
+    store: str | None = field(default=None, repr=False)
+    on_error: str = ""
+    script_path: tuple[Path, ...] = ()
+    variables: Mapping[str, str] = field(default_factory=dict)
+    """What `{{name}}` in IMPORT stands for."""
+    sources: Mapping[str, Source] = field(default_factory=dict)
+    sinks: Mapping[str, Sink] = field(default_factory=dict)
+    spark: Mapping[str, str] = field(default_factory=dict)
+    driver_memory: int = DRIVER_MEMORY_MB << 20
+    """So many bytes of an epoch's rows the driver's process holds at most."""
+    state: Path | str | None = None
+    retain: str = "1 minute"
+    ahead: str = "1 day"
+    """By how much a pushed event time may be ahead of the clock to move a bound."""
+    """The operators' state: its folder or address (None: beside the store), and how long its files stay once no epoch needs them."""
+    state_copies: int = 10 << 30
+    """Bytes of copies of a state that lies elsewhere."""
+    scratch: Path | None = None
+    """The folder of files between the driver and executors (None: beside the store)."""
+    api: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    roles: Mapping[str, RoleSettings] = field(default_factory=dict)
+    optimize: Mapping[str, Any] = field(default_factory=dict)
+    """What is expected of requests: `latency`, `rate`."""
+    module: Path | None = None
+    """The Python module of the project's own functions."""
+    module_place: Span | None = None
+    functions: Mapping[str, OwnFunction] = field(default_factory=dict, compare=False, repr=False)
+    """Those that it declares, once it was read (`belvedere.compiler`), by folded name."""
+    diagnostics: tuple[Diagnostic, ...] = ()
+    finder: TableFinder | None = field(default=None, compare=False, repr=False)
+    """Who knows the tables of its sources."""
+    read_script: Callable[[Path], str] = field(default=read_file, compare=False, repr=False)
+    """Who knows the texts of the scripts that others import: an editor's may not be saved."""
+
+    def source(self, name: str) -> Source | None:
+        """The source of that name, whatever its case."""
+        return next((s for key, s in self.sources.items() if key.casefold() == name.casefold()), None)
+
+    def sink(self, name: str) -> Sink | None:
+        """The sink of that name, whatever its case."""
+        return next((s for key, s in self.sinks.items() if key.casefold() == name.casefold()), None)
+
+    def with_columns(self, stored: Mapping[str, Mapping[str, pa.Schema]]) -> ProjectSettings:
+        """The same with the columns that a store has for tables of sources, by their names."""
+        return replace(self, sources={n: replace(s, stored=stored.get(s.name, {})) for n, s in self.sources.items()})
+
+
+def load_project(directory: Path | str, environ: Mapping[str, str] | None = None) -> ProjectSettings:
+    """Read `belvedere.toml` of a directory; what is wrong in it is in `diagnostics`, and left out.
+
+    The environment's BELVEDERE_PROFILE chooses a profile; raises B9108 where the file does not have it.
+    """
+    directory = Path(directory).resolve()
+    file = directory / FILE_NAME
+    environ = os.environ if environ is None else environ
+    if not file.is_file():
+        chosen_tables({}, environ.get(PROFILE_VARIABLE))
+        return ProjectSettings(directory)
+    try:
+        text = file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        return ProjectSettings(directory, file, diagnostics=(Diagnostic("B9102", f"{FILE_NAME} cannot be read: {error}"),))
+    return read_project(text, directory, file, environ)
+
+
+def read_project(text: str, directory: Path, file: Path, environ: Mapping[str, str]) -> ProjectSettings:
+    """A project from the text of its file."""
+    reader = _Reader(text, file, directory, environ)
+    try:
+        raw = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        reader.report("B9102", f"{FILE_NAME} is not TOML: {_first_lower(str(error))}", reader.at_message(str(error)))
+        return ProjectSettings(directory, file, text, diagnostics=tuple(reader.diagnostics))
+    return reader.project(raw)
+
+
+def _first_lower(text: str) -> str:
+    return text[:1].lower() + text[1:]
+
+
+class _Reader(ApiReader):
+    """Walks the parsed file."""
+
+    def project(self, raw: Mapping[str, Any]) -> ProjectSettings:
+        self.known(raw, TOP_KEYS, "")
+        for name, profile in self.tables(raw, PROFILE_KEY).items():
+            self.known(profile, PROFILE_KEYS, f"{PROFILE_KEY}.{name}")
+        chosen = self.environ.get(PROFILE_VARIABLE)
+        self.above = chosen_tables(raw, chosen)
+        self.above_section = f"{PROFILE_KEY}.{chosen}"
+        below = {k: v for k, v in raw.items() if k != PROFILE_KEY}
+        values = {k: self.expand(v, k, "") for k, v in laid_over(below, self.above).items()}
+        run = self.ruled(values, "run", RUN_RULES)
+        module = self.module(values)
+        return ProjectSettings(
+            self.directory,
+            self.file,
+            self.text,
+            store=self.text_value(values, "store", "", None),
+            on_error=self.choice(values, "on_error", "", ON_ERROR, "stop") if "on_error" in values else "",
+            script_path=tuple(self.directory / str(p) for p in self.list_value(values, "script_path")),
+            variables=self.names(values, "variables"),
+            sources={n: self.source(n, t) for n, t in self.tables(values, "sources").items()},
+            sinks={n: self.sink(n, t) for n, t in self.tables(values, "sinks").items()},
+            spark=self.spark(values),
+            driver_memory=run.get("driver_memory_mb", DRIVER_MEMORY_MB) << 20,
+            state=run.get("state") if "://" in run.get("state", "://") else self.directory / run["state"],
+            scratch=self.directory / run["scratch"] if "scratch" in run else None,
+            retain=run.get("retain", "1 minute"),
+            ahead=run.get("ahead", "1 day"),
+            state_copies=run.get("state_cache_mb", 10 << 10) << 20,
+            api=self.api(values),
+            roles={n: self.role(n, t) for n, t in self.tables(values, "roles").items()},
+            optimize=self.ruled(values, "optimize", OPTIMIZE_RULES),
+            module=module,
+            module_place=self.at("functions", "module") if module is not None else None,
+            diagnostics=tuple(self.diagnostics),
+        )
+
+    def spark(self, values: Mapping[str, Any]) -> dict[str, str]:
+        """`[spark]`: Belvedere's own settings, and Spark's by their names."""
+        table = self.table(values, "spark")
+        if "start" in table:
+            self.choice(table, "start", "spark", STARTS, STARTS[0])
+        return {k: _spark_text(v) for k, v in table.items()}
+
+    def module(self, values: Mapping[str, Any]) -> Path | None:
+        """`[functions] module`."""
+        table = self.table(values, "functions")
+        self.known(table, ("module",), "functions")
+        named = self.text_value(table, "module", "functions", None)
+        return self.directory / named if named else None
+
+    def source(self, name: str, table: Mapping[str, Any]) -> Source:
+        section = f"sources.{name}"
+        connector = self.connector(table, section, tuple(SOURCE_KEYS))
+        path = self.path(table, section, connector, 'write `path = "data/..."`')
+        form = self.format(table, section, SOURCE_FORMATS.get(connector, FORMATS) if connector in SOURCE_KEYS else None)
+        options = self.options(table, section, SOURCE_KEYS.get(connector), SOURCE_OPTIONS.get(connector))
+        new = self.choice(table, "new_columns", section, NEW_COLUMNS, "ignore")
+        return Source(name, connector, path, form, options, self.declared(table, section, connector), new_columns=new)
+
+    def connector(self, table: Mapping[str, Any], section: str, own: tuple[str, ...]) -> str:
+        """The connector that is named: one of our `own`, or another package's."""
+        named = table.get("connector", DEFAULT_CONNECTOR)
+        if named in own:
+            return str(named)
+        others = tuple(sorted(entry_points(group=CONNECTORS).names))
+        return self.choice(table, "connector", section, (*own, *others), DEFAULT_CONNECTOR)
+
+    def path(self, table: Mapping[str, Any], section: str, connector: str, hint: str) -> Path | None:
+        """The path, which files need."""
+        path = self.text_value(table, "path", section, None)
+        if connector == "files" and path is None:
+            kind, _, name = section.partition("s.")
+            self.report("B9106", f"{kind} `{name}` has no path", self.at(section, None), hint)
+        if path is not None and "://" in path and connector in ("files", "delta"):
+            self.report(
+                "B9104", f'`path` of `{section}` is an address: "{path}"', self.at(section, "path"), ADDRESS_HINTS[connector]
+            )
+            return None
+        return self.directory / path if path else None
+
+    def format(self, table: Mapping[str, Any], section: str, known: tuple[str, ...] | None) -> str | None:
+        """The format, of our own connectors one that is known."""
+        if known is not None and "format" in table:
+            return self.choice(table, "format", section, known, "json")
+        return self.text_value(table, "format", section, None)
+
+    def options(
+        self, table: Mapping[str, Any], section: str, keys: tuple[str, ...] | None, inner: tuple[str, ...] | None = None
+    ) -> dict[str, Any]:
+        """What is for the connector alone. `keys` and those of `options` are checked where the connector is ours."""
+        options = self.table(table, "options")
+        if keys is not None:
+            self.known(_without_dotted(table, keys), keys, section)
+        if inner is not None:
+            self.known(_without_dotted(options, inner), inner, f"{section}.options")
+        return {k: v for k, v in table.items() if k not in COMMON_KEYS} | options
+
+    def declared(self, table: Mapping[str, Any], section: str, connector: str) -> dict[str, dict[str, Any]]:
+        found = self.tables(table, "tables")
+        for name, declared in found.items():
+            self.known(declared, TABLE_KEYS.get(connector, DECLARED), f"{section}.tables.{name}")
+            for key, (kind, hint) in TABLE_VALUES.items():
+                if not isinstance(declared.get(key, kind()), kind):
+                    self.report("B9104", f"`{key}` of table `{name}` does not fit", self.at(section, key), f"write `{hint}`")
+            for key in TABLE_FILES:
+                if isinstance(declared.get(key), str) and "://" not in declared[key]:
+                    declared[key] = str(self.directory / declared[key])
+        return found
+
+    def sink(self, name: str, table: Mapping[str, Any]) -> Sink:
+        section = f"sinks.{name}"
+        connector = self.connector(table, section, tuple(SINK_KEYS))
+        path = self.path(table, section, connector, 'write `path = "out/..."`')
+        form = self.format(table, section, FORMATS if connector in SINK_KEYS else None)
+        return Sink(name, connector, path, form or "json", self.options(table, section, SINK_KEYS.get(connector)))
+
+
+def _without_dotted(table: Mapping[str, Any], keys: tuple[str, ...]) -> dict[str, Any]:
+    """What is to be checked: of some connectors keys with a dot are their client's."""
+    return {k: v for k, v in table.items() if "." not in k or DOTTED not in keys}
+
+
+def _spark_text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,120 @@
+"""Rows that were found: how many, and the first of them by key.
+
+In: plans of rows. Out: counts and samples, all of one epoch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from sqlglot import exp
+
+from belvedere.errors import Diagnostic
+from belvedere.plan.expressions import column
+from belvedere.plan.operators.nodes import Aggregate, Item, Join, JoinKind, Node, Order, Scan, TopK
+from belvedere.provenance.plan_queries import Asker
+from belvedere.provenance.why.covering_views import why_not_stored
+from belvedere.schema import INGEST_TIME, UID, Schema
+from belvedere.store.protocol import EpochRow
+
+if TYPE_CHECKING:
+    from belvedere.provenance.why.why import Why
+
+SAMPLE = 5
+"""How many rows are shown of each relation."""
+COUNT = "n"
+LAST = (Order(column(INGEST_TIME), descending=True), Order(column(UID), descending=True))
+
+
+@dataclass(frozen=True)
+class Read:
+    """Rows of one relation that a row was made of: how many, and the first of them by key."""
+
+    relation: str
+    """The relation's id; of what was dropped on the way, that of the operator's first input."""
+    words: str
+    count: int = 0
+    rows: tuple[Mapping[str, Any], ...] = ()
+    order: tuple[str, ...] = ()
+    """The columns by which the sample is the first rows."""
+    untold: str = ""
+    """Why its rows cannot be told."""
+    below: tuple[Why, ...] = ()
+    """For rows of views that were followed: what they were made of."""
+    between: tuple[str, ...] = ()
+    """Of rows between operators, which are no rows of `relation`: all relations whose columns they may have, by their ids."""
+    last: Mapping[str, Any] | None = None
+    """Of an input's rows the one that arrived last, where that was asked."""
+
+
+def counted(rows: Node) -> Node:
+    """How many rows there are."""
+    return Aggregate(rows, (), (Item(COUNT, exp.Count(this=exp.Star()), pa.int64(), nullable=False),))
+
+
+def sampled(rows: Node, order: tuple[str, ...], size: int) -> Node:
+    """The first rows by key."""
+    return TopK(rows, tuple(Order(column(n)) for n in order), size)
+
+
+def sample_order(schema: Schema) -> tuple[str, ...]:
+    """The key of a relation, as far as it can be ordered."""
+    return tuple(n for n in schema.key or () if not pa.types.is_nested(schema[n].type))
+
+
+def relations_of(node: Node) -> tuple[str, ...]:
+    """The relations whose columns the rows of an operator may have."""
+    return tuple(dict.fromkeys(_scanned(node)))
+
+
+def _scanned(node: Node) -> Iterator[str]:
+    if isinstance(node, Scan):
+        yield node.relation
+    only_left = isinstance(node, Join) and node.kind in (JoinKind.SEMI, JoinKind.ANTI)
+    for below in node.inputs[:1] if only_left else node.inputs:
+        yield from _scanned(below)
+
+
+def not_stored(asker: Asker, read: Read) -> Read:
+    """That the rows of a relation are nowhere."""
+    return replace(read, untold=why_not_stored(asker.catalog, read.relation))
+
+
+@dataclass(frozen=True)
+class Question:
+    """Rows that are to be counted and sampled."""
+
+    read: Read
+    rows: Node | None
+    with_last: bool = False
+    """Of an input's rows: whether the one that arrived last is told, too."""
+
+
+def told(asker: Asker, questions: Sequence[Question], size: int) -> tuple[EpochRow | None, list[Read]]:
+    """Count and sample the rows of each question, all of one epoch, which is given too."""
+    parts = [_plans(q, size) for q in questions]
+    plans = list(dict.fromkeys(p for part in parts for p in part))  # the rows that a view read may be those of the inputs, too
+    asked = asker.ask(plans)
+    answers = dict(zip(plans, asked.rows, strict=True))
+    return asked.epoch, [_read(q.read, [answers[p] for p in part]) for q, part in zip(questions, parts, strict=True)]
+
+
+def _plans(question: Question, size: int) -> tuple[Node, ...]:
+    if question.rows is None:
+        return ()
+    last = (TopK(question.rows, LAST, 1),) if question.with_last else ()
+    return (counted(question.rows), sampled(question.rows, question.read.order, size), *last)
+
+
+def _read(read: Read, answers: Sequence[pa.Table | Diagnostic]) -> Read:
+    problem = next((a for a in answers if isinstance(a, Diagnostic)), None)
+    if problem is not None:
+        return replace(read, untold=problem.message)
+    found = [a.to_pylist() for a in answers if isinstance(a, pa.Table)]
+    if not found:
+        return read
+    (count,), rows, *last = found
+    return replace(read, count=count[COUNT], rows=tuple(rows), last=next((r for part in last for r in part), None))

@@ -1,0 +1,118 @@
+"""Which rows of a relation are wanted: tests of its columns, and other rows that must, or must not, match.
+
+In: an operator and what is wanted of its rows. Out: a plan that gives these rows, with each test as low as it may stand, so that a
+database finds them by its indexes and a group is computed without the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, replace
+
+from sqlglot import exp
+
+from belvedere.plan.expressions import column, columns_of, conjunction, map_columns, replace_columns
+from belvedere.plan.operators.nodes import Expr, Filter, Join, JoinKind, Node, Project, Scan
+from belvedere.plan.rewrites.keys import item_of
+from belvedere.plan.rewrites.rewrite import inline
+
+MARK = "~wanted"
+"""Behind the names of the columns of the rows that must match, so that they are disjoint from the relation's own."""
+Definition = Callable[[str], Node | None]
+"""The plan of a relation that is not stored."""
+
+
+@dataclass(frozen=True)
+class Match:
+    """There is one of `rows` for which the condition holds, over the relation's columns and theirs (`negated`: there is none)."""
+
+    rows: Node
+    condition: Expr
+    negated: bool = False
+
+    @property
+    def reads(self) -> frozenset[str]:
+        """The columns of the relation that the condition reads."""
+        return columns_of(self.condition) - set(self.rows.schema.names)
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Rows for which all tests hold and all matches are there; without any all rows."""
+
+    tests: tuple[Expr, ...] = ()
+    matches: tuple[Match, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.tests or self.matches)
+
+    def __add__(self, other: Wanted) -> Wanted:
+        tests = (*self.tests, *(t for t in other.tests if t not in self.tests))
+        return Wanted(tests, (*self.matches, *other.matches))
+
+    def over(self, mapping: Mapping[str, Expr]) -> Wanted:
+        """The same over the columns of which these expressions make the relation's."""
+        tests = tuple(replace_columns(t, mapping) for t in self.tests)
+        return Wanted(tests, tuple(replace(m, condition=replace_columns(m.condition, mapping)) for m in self.matches))
+
+    def split(self, names: Collection[str]) -> tuple[Wanted, Wanted]:
+        """What reads only these columns, and the rest."""
+        known = frozenset(names)
+        tests = [t for t in self.tests if columns_of(t) <= known]
+        matches = [m for m in self.matches if m.reads <= known]
+        left = Wanted(tuple(t for t in self.tests if t not in tests), tuple(m for m in self.matches if m not in matches))
+        return Wanted(tuple(tests), tuple(matches)), left
+
+
+def test(*conditions: Expr) -> Wanted:
+    """Rows for which these conditions are TRUE."""
+    return Wanted(conditions)
+
+
+def marked(rows: Node) -> Node:
+    """Rows under names that no relation's own columns have."""
+    return Project(rows, tuple(item_of(c, c.name + MARK) for c in rows.schema))
+
+
+def other(name: str) -> exp.Column:
+    """A column of the rows that must match, by its own name."""
+    return column(name + MARK)
+
+
+def of_other(expr: Expr, names: Collection[str] | None = None) -> Expr:
+    """An expression over the columns of the rows that must match; with `names` only these columns are theirs."""
+    return map_columns(expr, lambda c: other(c.name) if names is None or c.name in names else c)
+
+
+def same(pairs: Mapping[str, Expr] | None, names: Collection[str] = ()) -> tuple[Expr, ...]:
+    """That columns of the matching rows have the values of the relation's expressions, NULLs too; `names`: those of its own columns."""
+    found = {**{n: column(n) for n in names}, **(pairs or {})}
+    return tuple(exp.NullSafeEQ(this=e.copy(), expression=other(n)) for n, e in found.items())
+
+
+def matching(rows: Node, *conditions: Expr, negated: bool = False) -> Wanted:
+    """Rows that one of the others matches by conditions over own columns and `other` ones."""
+    condition = conjunction(conditions) or exp.true()
+    return Wanted((), (Match(marked(rows), condition, negated),))
+
+
+def restricted(node: Node, wanted: Wanted) -> Node:
+    """The wanted rows of an operator, computed over all of its rows."""
+    condition = conjunction(wanted.tests)
+    rows = node if condition is None else Filter(node, condition)
+    for match in wanted.matches:
+        rows = Join(rows, match.rows, JoinKind.ANTI if match.negated else JoinKind.SEMI, match.condition)
+    return rows
+
+
+def narrowed(node: Node, wanted: Wanted, definition: Definition) -> Node:
+    """The wanted rows of an operator, each test as low as it may stand; scans of what is not stored are replaced by its plan."""
+    from belvedere.provenance.why_not.pushed_tests import passing
+
+    if isinstance(node, Scan):
+        plan = inline(node, lambda i: definition(i) if i == node.relation else None)
+        return restricted(node, wanted) if plan == node else narrowed(plan, wanted, definition)
+    below, left = passing(node, wanted)
+    return restricted(
+        node.with_inputs(tuple(narrowed(i, w, definition) for i, w in zip(node.inputs, below, strict=True))), left
+    )

@@ -1,0 +1,1 @@
+"""Why a row is there: plans read backwards."""

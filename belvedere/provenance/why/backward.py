@@ -1,0 +1,264 @@
+"""A plan read backwards: which rows of the relations that it scans the wanted rows of its result are made of.
+
+In: a plan and what is wanted of its result. Out: a `Traced` for each way from the result to a scan. Each operator has one function in
+`STEPS`, which says what is wanted of its inputs. What is named is enough: the plan over these rows alone gives the wanted rows again.
+Nothing is computed here.
+
+Source: Cui, Widom, Wiener, "Tracing the lineage of view data in a warehousing environment" (TODS 2000); an operator's rows without
+a name of the input that they come from (the missing side of an outer join, NOT EXISTS) have no reading on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+from sqlglot import exp
+
+from belvedere.plan.expressions import column, columns_of, conjuncts
+from belvedere.plan.operators.nodes import (
+    Aggregate,
+    Distinct,
+    Filter,
+    Join,
+    JoinKind,
+    Node,
+    Project,
+    Scan,
+    SetKind,
+    SetOperation,
+    TopK,
+    Union,
+    Unnest,
+    Values,
+    Window,
+)
+from belvedere.plan.operators.predicate_window import PredicateWindow
+from belvedere.plan.operators.recursion import Recursion
+from belvedere.plan.operators.spl_aggregate import SplAggregate
+from belvedere.plan.operators.spl_join import SplJoin
+from belvedere.plan.operators.time_nodes import Emit, InOrder, TimeWindow, TimeWindowKind
+from belvedere.plan.plan_text import expression_text
+from belvedere.provenance.column_labels import group_text, text_over
+from belvedere.provenance.constants import fixed_columns, is_impossible
+from belvedere.provenance.found_rows import relations_of
+from belvedere.provenance.orders import ahead_of, ahead_of_values
+from belvedere.provenance.row_predicates import Wanted, matching, of_other, other, same, test
+from belvedere.provenance.why.historic import emitted, in_order, spl_contents, spl_pairs
+from belvedere.provenance.why.join_traces import joined, without_partner
+from belvedere.provenance.why.predicate_windows import window_rows
+from belvedere.provenance.why.recursions import recursed
+from belvedere.provenance.why.time_windows import in_window
+from belvedere.provenance.why.traces import Backward, Below, Dropped, Found, Traced, Trail, is_fixed
+from belvedere.provenance.why_not.pushed_tests import branch_wanted, partitions, passing, set_columns
+
+
+def trace(back: Backward, node: Node, wanted: Wanted, trail: Trail | None = None) -> Iterator[Found]:
+    """The ways from a plan's wanted rows down to its scans."""
+    trail = trail or Trail()
+    if isinstance(node, Scan):
+        yield Traced(node, wanted, trail.words, trail.certain, trail.ahead)
+        return
+    steps = [s for s in STEPS[type(node)](back, node, wanted, trail) if not any(map(is_impossible, s.wanted.tests))]
+    certain = trail.certain and all(s.certain for s in steps) and not _has_ways(steps)
+    grouped = trail.grouped or isinstance(node, Aggregate | Distinct | SetOperation | TopK | Window)
+    if trail.grouped:
+        yield from dropped(back, node, wanted)
+    for step in steps:
+        words = (*trail.words, step.words) if step.words else trail.words
+        below = replace(trail, words=words, certain=certain, grouped=grouped, ahead=trail.ahead or step.ahead)
+        yield from trace(back, node.inputs[step.input], step.wanted, below)
+
+
+def dropped(back: Backward, node: Node, wanted: Wanted) -> Iterator[Dropped]:
+    """Rows of a group that a filter, or the lack of a partner, keeps out."""
+    if isinstance(node, Filter):
+        failed = exp.Not(this=exp.paren(exp.NullSafeEQ(this=exp.paren(node.condition.copy()), expression=exp.true())))
+        rows = back.rows(node.input, wanted + test(failed))
+        yield Dropped(f"WHERE {text_over(node.input, node.condition)}", rows, relations_of(node))
+    if isinstance(node, Join) and node.kind is JoinKind.INNER and node.condition is not None:
+        for side, partner in ((node.left, node.right), (node.right, node.left)):
+            own, rest = wanted.split(side.schema.names)
+            if own and not rest:
+                lonely = without_partner(back.rows(partner, Wanted()), node.condition, partner)
+                words = f"no partner by {expression_text(node.condition)}"
+                yield Dropped(words, back.rows(side, own + lonely), relations_of(side))
+
+
+def _has_ways(steps: list[Below]) -> bool:
+    """Whether an input is read in several ways, of which perhaps only one has rows."""
+    return len({s.input for s in steps}) < len(steps)
+
+
+def _filter(back: Backward, node: Filter, wanted: Wanted, trail: Trail) -> Iterator[Below]:
+    if trail.certain and is_fixed(wanted, node.schema.key):
+        yield Below(0, wanted)
+    else:
+        yield Below(0, wanted + test(*conjuncts(node.condition)))
+
+
+def _passed(back: Backward, node: Project | Distinct, wanted: Wanted, trail: Trail) -> Iterator[Below]:
+    yield Below(0, passing(node, wanted)[0][0])
+
+
+def _by_key(back: Backward, node: Unnest, wanted: Wanted, trail: Trail) -> Iterator[Below]:
+    yield Below(0, back.by_key(node, node.input, wanted, trail))
+
+
+def _union(back: Backward, node: Union, wanted: Wanted, trail: Trail) -> Iterator[Below]:
+    live = [(n, branch_wanted(node, n, wanted)) for n in range(len(node.branches))]
+    live = [(n, w) for n, w in live if not any(map(is_impossible, w.tests))]
+    for number, branch in live:
+        yield Below(number, branch, f"branch {number + 1} of UNION", certain=len(live) == 1)
+
+
+def _set_operation(back: Backward, node: SetOperation, wanted: Wanted, trail: Trail) -> Iterator[Below]:
+    left, right = passing(node, wanted)[0]
+    pairs = dict(zip(node.right.schema.names, map(column, node.left.schema.names), strict=True))
+    there = matching(back.rows(node.right, right), *same(pairs), negated=node.kind is SetKind.EXCEPT)
+    known = trail.certain and is_fixed(wanted, node.schema.key)
+    yield Below(0, left if known else left + there)
+    if node.kind is SetKind.INTERSECT:
+        mirrored = dict(zip(node.left.schema.names, map(column, node.right.schema.names), strict=True))
+        yield Below(1, right if known else right + matching(back.rows(node.left, left), *same(mirrored)))
+
+
+def _aggregate(back: Backward, node: Aggregate, wanted: Wanted, trail: Trail) -> Iterator[Below]:
+    if node.grouping_sets is not None:
+        yield from _grouping_sets(back, node, wanted)
+        return
+    (group,), left = passing(node, wanted)
+    words = f"its group by {group_text(node)}" if node.keys else "all rows"
+    if node.keys and left and not (trail.certain and is_fixed(wanted, node.schema.key)):
+        group = group + matching(back.rows(node, wanted), *same({k.name: k.expr for k in node.keys}))
+    yield Below(0, group, words, certain=bool(node.keys))
+
+
+def _grouping_sets(back: Backward, node: Aggregate, wanted: Wanted) -> Iterator[Below]:
+    """Each set is a way of its own: keys that are not in it are NULL."""
+    for members in node.grouping_sets or ():
+        mapping = set_columns(node, members)
+        group, left = wanted.split(mapping)
+        words = f"its group by {group_text(node, members)}" if members else "all rows"
+        found = group.over(mapping)
+        if left:
+            there = [k.name for k in node.keys if k.name in members]
+            found = found + matching(back.rows(node, wanted), *same({m: mapping[m] for m in there}))
+        yield Below(0, found, words, certain=False)
+
+
+def _window(back: Backward, node: Window, wanted: Wanted, trail: Trail) -> Iterator[Below]:
+    own = back.by_key(node, node.input, wanted, trail)
+    yield Below(0, own, "the row itself")
+    fixed = set(fixed_columns(own.tests))
+    for partition in partitions(node):
+        by = ", ".join(map(expression_text, partition))
+        names = frozenset(n for e in partition for n in columns_of(e))
+        if names <= fixed:
+            known = Wanted(tuple(t for t in own.tests if columns_of(t) <= names and columns_of(t)))
+            yield Below(0, known, f"its partition by {by}" if by else "all rows")
+            continue
+        pairs = [exp.NullSafeEQ(this=e.copy(), expression=of_other(e)) for e in partition]
+        yield Below(0, matching(back.rows(node.input, own), *pairs), f"its partition by {by}")
+
+
+def _top(back: Backward, node: TopK, wanted: Wanted, trail: Trail) -> Iterator[Below]:
+    if trail.past:
+        yield from _once_top(back, node, wanted)
+        return
+    own = passing(node, wanted)[0][0]
+    key = node.input.schema.key or node.input.schema.names
+    if not (trail.certain and is_fixed(own, node.input.schema.key)):
+        own = own + matching(back.rows(node, wanted), *same(None, key))
+    yield Below(0, own, "" if node.limit is None else "the row itself")
+    if (node.limit or 0) > 1:
+        first = back.rows(node, _partition(back, node, own))
+        yield Below(0, matching(first, *same(None, key)), "the first of its rows")
+    if node.number is not None or node.offset:
+        partition = [exp.NullSafeEQ(this=column(n), expression=other(n)) for n in node.partition]
+        yield Below(0, matching(back.rows(node.input, own), *partition, ahead_of(node)), "the rows ahead of it")
+
+
+def _once_top(back: Backward, node: TopK, wanted: Wanted) -> Iterator[Below]:
+    """A row that was among the first: itself, and those that were ahead of it. Unless places are counted, it came only as they went."""
+    yield Below(0, wanted.split(node.input.schema.names)[0], "the row itself", certain=False)
+    partition = _partition(back, node, wanted.split(node.input.schema.names)[0])
+    condition = ahead_of_values(node, fixed_columns(wanted.tests))
+    counts = node.number is not None or node.offset > 0
+    yield Below(0, partition + test(*condition), "the rows ahead of it", certain=False, ahead=not counts)
+
+
+def _partition(back: Backward, node: TopK, own: Wanted) -> Wanted:
+    """All rows of the partition of the wanted ones."""
+    known = own.split(node.partition)[0]
+    if set(node.partition) <= set(fixed_columns(known.tests)):
+        return known
+    return matching(back.rows(node.input, own), *same(None, node.partition))
+
+
+def _time_window(back: Backward, node: TimeWindow, wanted: Wanted, trail: Trail) -> Iterator[Below]:
+    window = in_window(node, wanted)
+    if window is not None:
+        passed, left = wanted.split(node.input.schema.names)
+        if not left.split((node.start, node.end))[1]:
+            yield Below(0, passed + window, "in its window")
+            return
+    if node.kind is not TimeWindowKind.SESSION:
+        yield Below(0, back.by_key(node, node.input, wanted, trail), "in its window")
+        return
+    time = column(node.time)
+    bounds = (exp.GTE(this=time, expression=other(node.start)), exp.LT(this=time.copy(), expression=other(node.end)))
+    yield Below(0, matching(back.rows(node, wanted), *same(None, node.partition), *bounds), "in its session")
+
+
+def _nothing(back: Backward, node: Values, wanted: Wanted, trail: Trail) -> Iterator[Below]:
+    yield from ()
+
+
+def _emit(back: Backward, node: Emit, wanted: Wanted, trail: Trail) -> Iterator[Below]:
+    yield Below(0, emitted(node, wanted), "what was emitted", certain=False)
+
+
+def _in_order(back: Backward, node: InOrder, wanted: Wanted, trail: Trail) -> Iterator[Below]:
+    yield Below(0, in_order(node, wanted), certain=False)
+
+
+def _spl_aggregate(back: Backward, node: SplAggregate, wanted: Wanted, trail: Trail) -> Iterator[Below]:
+    yield Below(0, *spl_contents(back.rows, node, wanted), certain=False)
+
+
+def _spl_join(back: Backward, node: SplJoin, wanted: Wanted, trail: Trail) -> Iterator[Below]:
+    for number, side, words in spl_pairs(back.rows, node, wanted):
+        yield Below(number, side, words, certain=False)
+
+
+def _predicate_window(back: Backward, node: PredicateWindow, wanted: Wanted, trail: Trail) -> Iterator[Below]:
+    yield Below(0, *window_rows(back.rows, node, wanted), certain=False)
+
+
+def _recursion(back: Backward, node: Recursion, wanted: Wanted, trail: Trail) -> Iterator[Below]:
+    yield from recursed(trace, back, node, wanted)
+
+
+STEPS: dict[type[Node], Callable[[Backward, Any, Wanted, Trail], Iterator[Below]]] = {
+    Filter: _filter,
+    Project: _passed,
+    Distinct: _passed,
+    Union: _union,
+    SetOperation: _set_operation,
+    Aggregate: _aggregate,
+    Join: joined,
+    Window: _window,
+    TopK: _top,
+    Unnest: _by_key,
+    TimeWindow: _time_window,
+    Values: _nothing,
+    Emit: _emit,
+    InOrder: _in_order,
+    SplAggregate: _spl_aggregate,
+    SplJoin: _spl_join,
+    PredicateWindow: _predicate_window,
+    Recursion: _recursion,
+}
+"""How each operator's rows are traced to its inputs' rows."""

@@ -1,0 +1,69 @@
+"""Relations that are not stored, and the stored views that have all of their rows.
+
+A script that adds a column to a table (`Orders.total := ...`) stores the table with the column, and not the one below. In: a catalog, the
+stored relations. Out: the plan that takes a relation's rows from such a view; in words, why nobody stores them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from datetime import timedelta
+
+from sqlglot import exp
+
+from belvedere.catalog.catalog import Catalog, View
+from belvedere.plan.expressions import column
+from belvedere.plan.operators.nodes import Item, Join, JoinKind, Node, Project, Scan
+from belvedere.schema import Schema
+
+
+def carried_by(catalog: Catalog, id_: str, stored: Collection[str]) -> Node | None:
+    """The rows of a relation that is not stored, out of a stored view that has each of them once, with all columns."""
+    if id_ in stored or not (id_ in catalog.inputs or id_ in catalog.views):
+        return None
+    schema = catalog.schema_of(id_)
+    for view in catalog.views.values():
+        if view.id in stored:
+            names = _carried(catalog, view.plan, id_)
+            if names.keys() >= set(schema.names) and _has_each_once(view, schema, names):
+                items = (Item(c.name, column(names[c.name]), c.type, c.nullable, c.hidden) for c in schema)
+                return Project(Scan(view.id, view.schema), tuple(items))
+    return None
+
+
+def _has_each_once(view: View, schema: Schema, names: dict[str, str]) -> bool:
+    """Whether the view's key is the relation's: a join that gave a row several partners would have theirs in it."""
+    return bool(schema.key) and set(view.schema.key or ()) == {names[n] for n in schema.key or ()}
+
+
+def _carried(catalog: Catalog, node: Node, id_: str) -> dict[str, str]:
+    """The columns of a relation that an operator has unchanged, by their names there; {} where rows of it may be left out."""
+    if isinstance(node, Scan):
+        if node.relation == id_:
+            return {n: n for n in node.schema.names}
+        below = catalog.views.get(node.relation)
+        return _carried(catalog, below.plan, id_) if below is not None else {}
+    if isinstance(node, Project):
+        under = _carried(catalog, node.inputs[0], id_)
+        there = {i.expr.name: i.name for i in node.items if isinstance(i.expr, exp.Column)}
+        return {name: there[n] for name, n in under.items() if n in there}
+    if isinstance(node, Join) and node.kind == JoinKind.LEFT:
+        return _carried(catalog, node.inputs[0], id_)
+    return {}
+
+
+def why_not_stored(catalog: Catalog, id_: str) -> str:
+    """That nobody stores the rows of a relation, and why."""
+    name = catalog.name_of(id_) if catalog.find(id_) else id_
+    if any(part.startswith("_") for part in name.split(".")):
+        return f"the rows of `{name}` are not stored: it is private"
+    if "~" in id_:
+        return (
+            f"the rows that `{name}` had before the script defined it anew are not stored (two names keep both: IMPORT ... AS)"
+        )
+    return f"the rows of `{name}` are not stored"
+
+
+def kept_text(keep: timedelta) -> str:
+    """How long an input keeps its rows, for people: `30 days`, `1 day, 2:00:00`."""
+    return str(keep).removesuffix(", 0:00:00")

@@ -1,0 +1,93 @@
+"""How the rows of joins are traced to both sides.
+
+In: a join and what is wanted of its rows. Out: what is wanted of each side, for each way in which a row comes about: as a pair, or alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sqlglot import exp
+
+from belvedere.plan.expressions import conjuncts
+from belvedere.plan.operators.nodes import Expr, Join, JoinKind, Node
+from belvedere.plan.plan_text import expression_text
+from belvedere.provenance.constants import fixed_columns, is_impossible
+from belvedere.provenance.row_predicates import Wanted, matching, of_other, same
+from belvedere.provenance.why.traces import Backward, Below, Trail, is_fixed
+
+
+def partner_condition(condition: Expr | None, partner: Node) -> tuple[Expr, ...]:
+    """A join's condition over one side's own columns and the marked ones of its partner."""
+    names = partner.schema.names
+    return tuple(of_other(part, names) for part in conjuncts(condition))
+
+
+def without_partner(rows: Node, condition: Expr | None, partner: Node) -> Wanted:
+    """Rows for which the other side of a join has none."""
+    return matching(rows, *partner_condition(condition, partner), negated=True)
+
+
+def joined(back: Backward, node: Join, wanted: Wanted, trail: Trail) -> Iterator[Below]:
+    """The ways in which a join's rows come about."""
+    if node.kind in (JoinKind.SEMI, JoinKind.ANTI):
+        yield from _existence(back, node, wanted, trail)
+        return
+    with_left, without_left = (
+        wanted if node.there is None else wanted.over({node.there: value}) for value in (exp.true(), exp.false())
+    )
+    yield from _pairs(back, node, with_left, trail)
+    if node.kind in (JoinKind.LEFT, JoinKind.FULL):
+        yield from _alone(back, node, with_left, 0)
+    if node.kind in (JoinKind.RIGHT, JoinKind.FULL):
+        yield from _alone(back, node, without_left, 1)
+
+
+def _existence(back: Backward, node: Join, wanted: Wanted, trail: Trail) -> Iterator[Below]:
+    anti = node.kind is JoinKind.ANTI
+    there = matching(back.rows(node.right, Wanted()), *partner_condition(node.condition, node.right), negated=anti)
+    known = trail.certain and is_fixed(wanted, node.schema.key)
+    yield Below(0, wanted if known else wanted + there)
+    if not anti:
+        yield Below(
+            1, matching(back.rows(node.left, wanted), *partner_condition(node.condition, node.left)), "what it exists by"
+        )
+
+
+def _alone(back: Backward, node: Join, wanted: Wanted, number: int) -> Iterator[Below]:
+    """The rows of one side, by its number, for which the other has no partner."""
+    side, partner = node.inputs[number], node.inputs[1 - number]
+    nulls = wanted.over({n: exp.Null() for n in partner.schema.names})
+    if any(map(is_impossible, nulls.tests)):
+        return
+    own, _ = nulls.split(side.schema.names)
+    alone = without_partner(back.rows(partner, Wanted()), node.condition, partner)
+    yield Below(number, own + alone, "without a partner")
+
+
+def _pairs(back: Backward, node: Join, wanted: Wanted, trail: Trail) -> Iterator[Below]:
+    """The pairs of an inner join, of which the result has the wanted columns."""
+    left, rest = wanted.split(node.left.schema.names)
+    right, mixed = rest.split(node.right.schema.names)
+    if any(_is_null_of(side, w) for side, w in ((node.left, left), (node.right, right))):
+        return
+    own = (left, right)
+    words = f"joined by {expression_text(node.condition)}" if node.condition is not None else "joined with each row"
+    for number, side, partner in ((0, node.left, node.right), (1, node.right, node.left)):
+        known = trail.certain and is_fixed(own[number], side.schema.key) and is_fixed(wanted, node.schema.key)
+        if known and not mixed:
+            yield Below(number, own[number], words if number else "")
+            continue
+        rows = back.rows(partner, own[1 - number])
+        conditions = partner_condition(node.condition, partner)
+        mixed_tests = tuple(c for t in mixed.tests for c in partner_condition(t, partner))
+        found = own[number] + matching(rows, *conditions, *mixed_tests)
+        if mixed.matches:  # they read both sides: the wanted pairs are found whole, and this side's rows by their key
+            found = found + matching(back.rows(node, wanted), *same(None, side.schema.key or side.schema.names))
+        yield Below(number, found, words if number else "")
+
+
+def _is_null_of(side: Node, wanted: Wanted) -> bool:
+    """Whether a column that is never NULL must be."""
+    fixed = fixed_columns(wanted.tests)
+    return any(isinstance(v, exp.Null) and not side.schema[n].nullable for n, v in fixed.items() if side.schema.find(n))

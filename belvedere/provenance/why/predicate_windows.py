@@ -1,0 +1,40 @@
+"""The rows of the input between START and END of a window of WINDOW BY.
+
+In: the operator and what is wanted of its rows. Out: what is wanted of its input. The window's ends are found by the operator itself
+over its sequence; a database does not say it, so Spark answers, or all of the sequence is told (`Wanted` of the partition alone).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from sqlglot import exp
+
+from belvedere.plan.expressions import column
+from belvedere.plan.operators.nodes import Expr, Node
+from belvedere.plan.operators.predicate_window import AFTER, FROM, TO, PredicateWindow, reach_of
+from belvedere.provenance.row_predicates import Wanted, matching, other
+from belvedere.provenance.why_not.pushed_tests import passing
+
+
+def window_rows(rows: Callable[[Node, Wanted], Node], node: PredicateWindow, wanted: Wanted) -> tuple[Wanted, str]:
+    """The rows from the start to the end, with those that decide them; all of the sequence where windows hang on one another."""
+    (sequence,), left = passing(node, wanted)
+    words = f"in its sequence by {', '.join(node.by)}" if node.by else "in its sequence"
+    order = node.order[0].expr if node.order else None
+    if node.identity is None or not isinstance(order, exp.Column) or node.spec.tumbling or not left:
+        return sequence, words
+    reach = reach_of(node, None, order.name)
+    behind, ahead = (exp.LTE, exp.GTE) if node.order[0].descending else (exp.GTE, exp.LTE)
+    tests = [_or_null(behind(this=order.copy(), expression=other(FROM)))]
+    if node.spec.end is not None:
+        until = exp.Coalesce(this=other(AFTER), expressions=[other(TO)])
+        tests.append(_or_null(ahead(this=order.copy(), expression=until)))
+    keys = [exp.NullSafeEQ(this=column(k), expression=other(n)) for n, k in zip(node.partition, node.spec.keys, strict=True)]
+    own, _ = wanted.split(reach.schema.names)
+    return sequence + matching(rows(reach, own), *keys, *tests), "in its window, with the rows that decide its ends"
+
+
+def _or_null(test: exp.Binary) -> Expr:
+    """The comparison with an end, or that there is no such end."""
+    return exp.paren(exp.Or(this=test, expression=exp.Is(this=test.expression.copy(), expression=exp.Null())))

@@ -1,0 +1,112 @@
+"""A recursion read backwards: the rows that take part in the derivations of its wanted rows.
+
+In: a Recursion and what is wanted of its rows. Out: what is wanted of its first rows and of each side of its step; a plan of its rows that
+lead to the wanted ones, which is a recursion itself, from these rows back. Nothing is computed here.
+
+Source: Cui, Widom, "Lineage tracing for general data warehouse transformations" (VLDB 2001), for a step that is traced as any plan; the
+closure is that of semi-naive evaluation (Bancilhon 1985) over "is made by the step of".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+from belvedere.plan.operators import recursion
+from belvedere.plan.operators.nodes import Node, Project, Scan, Union
+from belvedere.plan.operators.recursion import LAST, Last, Recursion, parted, side_name
+from belvedere.plan.rewrites.keys import item_of, keep_columns
+from belvedere.plan.rewrites.rewrite import replace_scans
+from belvedere.provenance.row_predicates import Wanted, matching, narrowed, same
+from belvedere.provenance.why.traces import Backward, Below, Found, Traced, Trail
+from belvedere.schema import Schema
+
+Trace = Callable[[Backward, Node, Wanted, Trail], Iterator[Found]]
+"""`backward.trace`, which calls this module for a Recursion."""
+
+
+@dataclass(frozen=True)
+class StepPlan:
+    """The step of a recursion over scans that no relation of a script is called like."""
+
+    node: Recursion
+
+    def name(self, scan: str) -> str:
+        """What a scan of the step is called here."""
+        return f"{scan} of recursion {self.node.name}"
+
+    @property
+    def plan(self) -> Node:
+        """The step over these scans."""
+        return replace_scans(self.node.step, lambda s: Scan(self.name(s.relation), s.schema))
+
+    @property
+    def last(self) -> str:
+        """The scan of the rows that the step reads."""
+        return self.name(LAST)
+
+    @property
+    def sides(self) -> dict[str, int]:
+        """The scans of the sides, with their places among the inputs of the recursion."""
+        return {self.name(side_name(n)): n + 1 for n in range(len(self.node.sides))}
+
+    def reading(self, back: Backward, rows: Node) -> Backward:
+        """What knows the sides, and as the rows that the step reads these."""
+        known = {self.last: rows, **{s: self.node.inputs[n] for s, n in self.sides.items()}}
+        return Backward(lambda i: known.get(i) or back.definition(i))
+
+
+def recursed(trace: Trace, back: Backward, node: Recursion, wanted: Wanted) -> Iterator[Below]:
+    """The first rows among those that lead to the wanted ones, and the rows of the sides by which one of them is made of another."""
+    step, leading = StepPlan(node), leading_rows(trace, back, node, wanted)
+    them = _among(node, leading)
+    yield Below(0, them, f"first rows of {node.name} that lead to it", certain=False)
+    for found in trace(step.reading(back, leading), step.plan, them, Trail(certain=False)):
+        if isinstance(found, Traced) and found.relation.relation in step.sides:
+            words = "; ".join((f"steps of {node.name} that lead to it", *found.words))
+            yield Below(step.sides[found.relation.relation], found.wanted, words, certain=False)
+
+
+def leading_rows(trace: Trace, back: Backward, node: Recursion, wanted: Wanted) -> Node:
+    """The wanted rows of a recursion, those of which the step makes them, those of which it makes these, and so on."""
+    everything = own_columns(node, back.rows(members(node), Wanted()))
+    step, last = StepPlan(node), Last(node.columns, f"leading to rows of {node.name}")
+    inside = step.reading(back, everything)
+    ways = [
+        narrowed(t.relation, t.wanted, inside.definition)
+        for t in trace(inside, step.plan, _among(node, last), Trail(certain=False))
+        if isinstance(t, Traced) and t.relation.relation == step.last
+    ]
+    before, sides = parted(Union(tuple(keep_columns(w, names_of(node)) for w in ways)), last)
+    own, of_copies = wanted.split(names_of(node))
+    # equal rows come in the same ways, so which of them is wanted may be left open
+    first = own_columns(node, back.rows(node, wanted) if of_copies.matches else back.rows(members(node), own))
+    # a way back may be longer than the level at which a row came first: it ends since no row comes twice
+    return replace(node, base=first, sides=sides, step=before, distinct=True, levels=recursion.ROWS, copy=None)
+
+
+def members(node: Recursion) -> Recursion:
+    """The rows of a recursion, each once: of UNION ALL, too, where the step makes equal rows of equal ones."""
+    reads = sum(isinstance(n, Scan) and n.relation == LAST for n in node.step.walk())
+    return replace(node, distinct=True, copy=None) if reads == 1 else node
+
+
+def step_over(node: Recursion) -> Node:
+    """The step over all rows of the recursion, and over the sides themselves."""
+    known = {LAST: own_columns(node, members(node)), **{side_name(n): side for n, side in enumerate(node.sides)}}
+    return replace_scans(node.step, lambda s: known[s.relation])
+
+
+def names_of(node: Recursion) -> tuple[str, ...]:
+    """The columns that the step reads: without the number of equal rows."""
+    return tuple(c.name for c in node.columns)
+
+
+def own_columns(node: Recursion, rows: Node) -> Node:
+    """Rows of a recursion as its step reads them."""
+    return Project(rows, tuple(item_of(c) for c in Schema(node.columns)))
+
+
+def _among(node: Recursion, rows: Node) -> Wanted:
+    """Rows of which others have all of the columns."""
+    return matching(rows, *same(None, names_of(node)))

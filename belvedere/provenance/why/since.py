@@ -1,0 +1,177 @@
+"""Since when a row is there, and when it last changed.
+
+In: a store that can be asked, a row of a relation. Out: epochs with their clocks. A history tells them, with the rows of the inputs by
+which each version came. Without one it is told when the last of the rows arrived that the row is made of. What nobody can tell is said
+in words. Nothing is stored for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Any
+
+from belvedere.catalog.catalog import Input, View
+from belvedere.engine.errors.failed_stages import failures_of, quarantined
+from belvedere.engine.source_spans import SPANS
+from belvedere.plan.facts import needs_clock
+from belvedere.plan.operators.nodes import Scan
+from belvedere.plan.operators.time_nodes import PTIME, Emit
+from belvedere.provenance.found_rows import SAMPLE, Read, told
+from belvedere.provenance.moments import Moment, arrival, emitted_in
+from belvedere.provenance.plan_queries import Asker
+from belvedere.provenance.why.covering_views import kept_text, why_not_stored
+from belvedere.provenance.why.traces import Traced
+from belvedere.provenance.why.versions import Version, questions, rows_of_inputs, versions_of
+from belvedere.schema import HISTORY, INGEST_TIME, UID
+from belvedere.store.read.history import stored_tables
+from belvedere.values.row_texts import value_text
+
+__all__ = ["Moment", "Since", "Version", "since", "since_text"]
+
+
+@dataclass(frozen=True)
+class Since:
+    """Since when a row is there."""
+
+    appeared: Moment | None
+    """Since when there is a row of its key; None: not known."""
+    changed: Moment | None
+    """When it last changed; where that is not `exact`, when the last of the rows arrived that it is made of. None: not known."""
+    exact: bool
+    versions: tuple[Version, ...] = ()
+    """Of a relation WITH HISTORY the newest versions of the row, the newest first."""
+    count: int = 0
+    """How many versions its history has."""
+    made_by: tuple[Read, ...] = ()
+    """Of a view without a history: the rows of the inputs that arrived in the epoch of `changed`."""
+    unknown: tuple[str, ...] = ()
+    """What cannot be told."""
+
+
+def with_histories(asker: Asker) -> Asker:
+    """The same store with the tables that tell what was."""
+    stored = stored_tables(asker.reader)
+    names = (SPANS.name, *(i + HISTORY for i in asker.catalog.histories))
+    return replace(asker, tables={**asker.tables, **{n: stored[n] for n in names if n in stored}})
+
+
+def goes_by_arrival(past: Asker, id_: str) -> bool:
+    """Whether all that is known is when the rows arrived that a row of a relation is made of: of a view that has no history."""
+    view = past.catalog.views.get(id_)
+    return view is not None and id_ + HISTORY not in past.tables and not _is_emitted(view)
+
+
+def since(past: Asker, id_: str, row: Mapping[str, Any], inputs: Sequence[Read], *, size: int = SAMPLE) -> Since:
+    """Since when a row of a relation is there, and when it last changed.
+
+    Args: `past` is `with_histories`; `row` has all of its stored columns, as `find_row` gives them; `inputs`: the rows of each input that
+    it is made of, with the last one where it `goes_by_arrival`; `size`: so many versions are told, and rows of each input.
+    """
+    table, view = past.catalog.inputs.get(id_), past.catalog.views.get(id_)
+    if id_ + HISTORY in past.tables:
+        found = _of_history(past, id_, row, size)
+    elif table is not None:
+        found = _of_input(past, table, row)
+    elif view is None:
+        words = f"since when it is there: `{past.catalog.name_of(id_)}` is a subscription, whose events are not followed back"
+        found = Since(None, None, False, unknown=(words,))
+    else:
+        found = _of_emitted(past, row) if _is_emitted(view) else _of_view(past, view, row, inputs, size)
+    moments = (found.appeared, found.changed, *(v.since for v in found.versions))
+    return replace(found, unknown=(*found.unknown, *_forgotten(m for m in moments if m is not None)))
+
+
+def since_text(found: Since) -> str:
+    """The answer in a line; "" where nothing is known."""
+    if found.changed is None:
+        return ""
+    if not found.exact:
+        return f"last arrival: {found.changed}"
+    if found.appeared == found.changed:
+        return f"there since {found.appeared}"
+    return f"last changed in {found.changed}" + (f"; there since {found.appeared}" if found.appeared is not None else "")
+
+
+def _forgotten(moments: Iterable[Moment]) -> Iterator[str]:
+    for time in dict.fromkeys(m.time for m in moments if m.epoch is None):
+        yield f"the epoch of {value_text(time)}: the store has the clocks of its last 1,000 epochs, and several may be equal"
+
+
+def _of_history(past: Asker, id_: str, row: Mapping[str, Any], size: int) -> Since:
+    found = versions_of(past, id_, row, size)
+    view, unknown = past.catalog.views.get(id_), found.unknown
+    untold = [str(v.since.epoch) for v in found.newest if not v.made_by]
+    if view is not None and untold:
+        words = f"by which rows the versions since epoch {', '.join(untold)} came: what is still there does not tell it"
+        unknown += (words, *_unseen(past, view, rows_of_inputs(past, view, row)))
+    return Since(found.appeared, found.changed, found.changed is not None, found.newest, found.count, unknown=unknown)
+
+
+def _of_input(past: Asker, table: Input, row: Mapping[str, Any]) -> Since:
+    """A row that came once is what it was; one of a key may have replaced another."""
+    moment = arrival(past, table.id, row[INGEST_TIME], row[UID])
+    if not table.primary_key:
+        return Since(moment, moment, True)
+    words = f"since when there is a row of its key, and whether the last one differed: `{table.name}` has no history"
+    return Since(None, moment, False, unknown=(words,))
+
+
+def _is_emitted(view: View) -> bool:
+    """Whether it is a changelog."""
+    return isinstance(view.plan, Emit) and view.plan.stream
+
+
+def _of_emitted(past: Asker, row: Mapping[str, Any]) -> Since:
+    """A row of a changelog says itself when it was emitted, and stays as it is."""
+    moment = emitted_in(past, row[PTIME])
+    return Since(moment, moment, True)
+
+
+def _of_view(past: Asker, view: View, row: Mapping[str, Any], inputs: Sequence[Read], size: int) -> Since:
+    """The last arrival of a row that this one is made of."""
+    traced = rows_of_inputs(past, view, row)
+    last = [(r.last[INGEST_TIME], r.last[UID], r.relation) for r in inputs if r.last is not None]
+    words = f"when the row appeared, and whether its last arrival changed it: `{view.name}` has no history"
+    untold = (f"the last arrival of `{past.catalog.name_of(r.relation)}`: {r.untold}" for r in inputs if r.untold)
+    unknown = (words, *untold, *_held(past, view), *_unseen(past, view, traced))
+    if not last:
+        return Since(None, None, False, unknown=unknown)
+    time, uid, input_ = max(last)
+    moment = arrival(past, input_, time, uid)
+    arrivals = {r.relation: arrival(past, r.relation, r.last[INGEST_TIME], r.last[UID]) for r in inputs if r.last is not None}
+    may_have = {r.relation for r in inputs if arrivals.get(r.relation, moment) == moment}
+    asked = [t for t in traced if (i := t[0].relation.relation) in may_have or i + HISTORY in past.tables]
+    _, reads = told(past, list(questions(past, asked, moment)), size)
+    return Since(None, moment, False, made_by=tuple(r for r in reads if r.count or r.untold), unknown=unknown)
+
+
+def _held(past: Asker, view: View) -> Iterator[str]:
+    last = past.reader.last_epoch()
+    held = quarantined(failures_of(last.extra)) if last is not None else {}
+    if view.id in held:
+        yield f"what arrived after epoch {held[view.id]}: `{view.name}` is in quarantine with the rows of that epoch"
+
+
+def _unseen(past: Asker, view: View, inputs: list[list[Traced]]) -> Iterator[str]:
+    """What may have changed the row and is not seen in the rows that are there."""
+    for table in (past.catalog.inputs[t[0].relation.relation] for t in inputs):
+        if not past.is_there(table.id):
+            yield why_not_stored(past.catalog, table.id)
+        elif table.keep is not None:
+            kept = kept_text(timedelta(microseconds=table.keep))
+            yield f"rows of `{table.name}` that have left it, {kept} after their arrival (KEEP)"
+        elif not table.append_only and table.id + HISTORY not in past.tables:
+            yield f"rows of `{table.name}` that were deleted or replaced: it has no history"
+    if any(needs_clock(node) for v in _below(past, view) for node in v.plan.walk()):
+        yield "what the clock alone changed: the query reads now()"
+
+
+def _below(past: Asker, view: View) -> list[View]:
+    """A view and those that it reads, through all between."""
+    found, views = [view], past.catalog.views
+    for one in found:
+        scanned = (n.relation for n in one.plan.walk() if isinstance(n, Scan))
+        found += dict.fromkeys(views[i] for i in scanned if i in views and views[i] not in found)
+    return found

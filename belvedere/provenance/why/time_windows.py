@@ -1,0 +1,64 @@
+"""The times that a window of event time reaches over, where tests say which window it is.
+
+In: the operator and what is wanted of its rows. Out: tests of its input's time column. They are literals: a database finds the rows by
+its index on the time.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+import pyarrow as pa
+from sqlglot import exp
+
+from belvedere.plan.expressions import column
+from belvedere.plan.operators.nodes import Expr
+from belvedere.plan.operators.time_nodes import TimeWindow, TimeWindowKind
+from belvedere.provenance.constants import constant, fixed_columns
+from belvedere.provenance.row_predicates import Wanted
+from belvedere.schema import TIMESTAMP
+from belvedere.values.instants import instant, microseconds
+
+
+def in_window(node: TimeWindow, wanted: Wanted) -> Wanted | None:
+    """The rows in the one window that is wanted; None where tests do not fix a window."""
+    fixed = fixed_columns(wanted.tests)
+    start, end = literal_time(fixed.get(node.start)), literal_time(fixed.get(node.end))
+    if node.kind is TimeWindowKind.SESSION:
+        if start is None or end is None or any(p not in fixed for p in node.partition):
+            return None
+    elif node.kind is TimeWindowKind.CUMULATE:
+        if end is None:
+            return None
+        start = node.first_start(end - 1)
+    elif start is not None:
+        end = start + node.size
+    elif end is not None:
+        start = end - node.size
+    if start is None or end is None:
+        return None
+    return between(node.time, start, end, node.input.schema[node.time].type)
+
+
+def between(name: str, start: int, end: int, type_: pa.DataType = TIMESTAMP) -> Wanted:
+    """Rows with a time from `start` until before `end`, in microseconds."""
+    low, high = (constant(instant(t), type_) for t in (start, end))
+    return Wanted((exp.GTE(this=column(name), expression=low), exp.LT(this=column(name), expression=high)))
+
+
+def literal_time(expr: Expr | None) -> int | None:
+    """The microseconds of a literal as `constant` makes it; None for anything else."""
+    while isinstance(expr, exp.Cast | exp.Paren):
+        expr = expr.this
+    if not isinstance(expr, exp.Literal) or not expr.is_string:
+        return None
+    try:
+        return microseconds(datetime.fromisoformat(expr.this + "+00:00"))
+    except ValueError:
+        return None
+
+
+def earlier(expr: Expr, micros: int) -> Expr | None:
+    """The literal so much before another."""
+    time = literal_time(expr)
+    return None if time is None else constant(instant(time) - timedelta(microseconds=micros), TIMESTAMP)

@@ -1,0 +1,88 @@
+"""What is traced through a plan on the way to its scans, and what every operator's tracing needs.
+
+In: a plan and what is wanted of its result. Out: values and plans; `backward` walks the operators.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from belvedere.plan.operators.nodes import Node, Scan
+from belvedere.provenance.constants import fixed_columns
+from belvedere.provenance.row_predicates import Definition, Wanted, matching, narrowed, same
+from belvedere.provenance.why_not.pushed_tests import passing
+
+
+@dataclass(frozen=True)
+class Trail:
+    """What is known on the way down: the words for people, whether the row is surely there, whether others were in its group."""
+
+    words: tuple[str, ...] = ()
+    certain: bool = True
+    """Whether the wanted row is one that exists: tests beside those of its key then hold, and its partners are there."""
+    grouped: bool = False
+    past: bool = False
+    """Whether the wanted row is looked for as it once was, so that rows of other operators now say nothing of it."""
+    ahead: bool = False
+    """Whether the rows stood ahead of the wanted one: it came as they went."""
+
+
+@dataclass(frozen=True)
+class Traced:
+    """Rows of a relation that the wanted rows are made of."""
+
+    relation: Scan
+    wanted: Wanted
+    words: tuple[str, ...]
+    certain: bool
+    """Whether it is known without a look that there are some."""
+    ahead: bool = False
+    """As that of a `Trail`."""
+
+
+@dataclass(frozen=True)
+class Dropped:
+    """Rows that would have counted if an operator had not dropped them."""
+
+    words: str
+    rows: Node
+    between: tuple[str, ...]
+    """The relations whose columns they may have."""
+
+
+@dataclass(frozen=True)
+class Below:
+    """What is wanted of one input of an operator, of which the wanted rows are made."""
+
+    input: int
+    wanted: Wanted
+    words: str = ""
+    certain: bool = True
+    ahead: bool = False
+    """As that of a `Trail`."""
+
+
+Found = Traced | Dropped
+
+
+@dataclass(frozen=True)
+class Backward:
+    """What knows which relations are stored: the plans of others are put in where rows must match."""
+
+    definition: Definition
+
+    def rows(self, node: Node, wanted: Wanted) -> Node:
+        """The wanted rows of an operator as a plan over stored relations."""
+        return narrowed(node, wanted, self.definition)
+
+    def by_key(self, node: Node, child: Node, wanted: Wanted, trail: Trail) -> Wanted:
+        """The rows of an input whose columns and key an operator passes on."""
+        (passed, *_), left = passing(node, wanted)
+        if not left or (trail.certain and is_fixed(passed, child.schema.key)):
+            return passed
+        return passed + matching(self.rows(node, wanted), *same(None, child.schema.key or child.schema.names))
+
+
+def is_fixed(wanted: Wanted, key: tuple[str, ...] | None) -> bool:
+    """Whether tests give each column of a key one value."""
+    return bool(key) and set(key or ()) <= set(fixed_columns(wanted.tests))

@@ -1,0 +1,171 @@
+"""The versions of a row that a history has, with the rows of the inputs by which each came.
+
+In: a relation WITH HISTORY, one of its rows. Out: its newest versions, how many there are, since when the row is there. A version is
+told with the rows of the inputs that arrived in the epoch in which it began; those that went then are seen where the input has a history.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from sqlglot import exp
+
+from belvedere.catalog.catalog import View
+from belvedere.errors import Diagnostic
+from belvedere.plan.expressions import column
+from belvedere.plan.operators.nodes import Node, Order, Scan, TopK
+from belvedere.provenance.constants import row_tests
+from belvedere.provenance.found_rows import COUNT, Question, Read, counted, not_stored, sample_order, told
+from belvedere.provenance.moments import Moment, arrived_in
+from belvedere.provenance.plan_queries import Asker
+from belvedere.provenance.row_predicates import Wanted, matching, other, restricted, same, test
+from belvedere.provenance.why.backward import trace
+from belvedere.provenance.why.input_rows import grouped, is_chosen, root_wanted, rows_named, to_inputs
+from belvedere.provenance.why.traces import Backward, Traced, Trail
+from belvedere.schema import HISTORY, SINCE_EPOCH, SINCE_TIME, UNTIL_EPOCH, UNTIL_TIME, Schema
+from belvedere.store.protocol import EpochRow
+from belvedere.store.read.history import BEGAN
+from belvedere.store.read.query import is_ordered
+
+NEWEST = (Order(column(SINCE_EPOCH), descending=True),)
+ARRIVED, WENT = "arrived", "went, or were replaced"
+
+
+@dataclass(frozen=True)
+class Version:
+    """A row as it was from one epoch to another."""
+
+    row: Mapping[str, Any]
+    since: Moment
+    until: Moment | None
+    """None: it holds."""
+    made_by: tuple[Read, ...] = ()
+    """Rows of the inputs that came or went in the epoch in which it began, and that the row was made of."""
+
+
+@dataclass(frozen=True)
+class Versions:
+    """What a history has of a row: its newest versions, the newest first, and how many there are."""
+
+    newest: tuple[Version, ...]
+    count: int
+    changed: Moment | None
+    """The beginning of the newest; None where the history began with it, so that the row may be older."""
+    appeared: Moment | None
+    """The beginning of the first of those that follow each other without a gap; None where the history does not reach so far back."""
+    unknown: tuple[str, ...] = ()
+
+
+def versions_of(past: Asker, id_: str, row: Mapping[str, Any], size: int) -> Versions:
+    """The versions of a row. `past` has the tables of histories."""
+    own, history = past.catalog.schema_of(id_), past.tables[id_ + HISTORY]
+    key = {n: own[n].type for n in own.key or ()}
+    rows = restricted(Scan(history.name, history.schema), Wanted(row_tests(row, key)))
+    follows = exp.EQ(this=column(SINCE_EPOCH), expression=other(UNTIL_EPOCH))
+    first = restricted(rows, matching(rows, follows, negated=True))
+    begun, ended = _changes(rows, own)
+    answers = past.ask([counted(begun), TopK(begun, NEWEST, size), TopK(ended, NEWEST, size), TopK(first, NEWEST, 1)])
+    found = [a for a in answers.rows if not isinstance(a, Diagnostic)]
+    if len(found) < len(answers.rows):
+        untold = next(a.message for a in answers.rows if isinstance(a, Diagnostic))
+        return Versions((), 0, None, None, (f"its versions: {untold}",))
+    count, newest, last, began = found
+    pairs = zip(newest.to_pylist(), last.to_pylist(), strict=True)
+    versions = [_version({**v, **{n: end[n] for n in (UNTIL_EPOCH, UNTIL_TIME)}}, own.names) for v, end in pairs]
+    if id_ in past.catalog.views:
+        versions = _with_rows(past, past.catalog.views[id_], versions, size)
+    appeared = next((_version(v, ()).since for v in began.to_pylist()), None)
+    changed = versions[0].since if versions else None
+    unknown: tuple[str, ...] = ()
+    if appeared is not None and not _is_known(history.name, appeared, answers.epoch):
+        changed, appeared, unknown = None if changed == appeared else changed, None, (_too_early(history.name, answers.epoch),)
+    return Versions(tuple(versions), count[COUNT][0].as_py(), changed, appeared, unknown)
+
+
+def _changes(rows: Node, own: Schema) -> tuple[Node, Node]:
+    """The versions that differ from the one before them, and those that differ from the one after: a row of an input that arrives again
+    has another `_ingest_time`, which is no change. Where values cannot be compared each version counts.
+    """
+    if not all(is_ordered(c.type) for c in own.visible):
+        return rows, rows
+    equal = same(None, [c.name for c in own.visible])
+    sides = ((SINCE_EPOCH, UNTIL_EPOCH), (UNTIL_EPOCH, SINCE_EPOCH))
+    begun, ended = (
+        restricted(rows, matching(rows, exp.EQ(this=column(mine), expression=other(theirs)), *equal, negated=True))
+        for mine, theirs in sides
+    )
+    return begun, ended
+
+
+def questions(past: Asker, inputs: Iterable[Sequence[Traced]], moment: Moment) -> Iterator[Question]:
+    """The rows of the inputs that came or went in an epoch, of those that a row is made of."""
+    arrived = arrived_in(past, moment)
+    for traces in inputs:
+        relation = traces[0].relation
+        came = [t for t in traces if not t.ahead]
+        read = Read(relation.relation, ARRIVED, order=sample_order(relation.schema))
+        history = past.tables.get(relation.relation + HISTORY)
+        if history is not None and moment.epoch is not None:
+            scan = Scan(history.name, history.schema)
+            for name, words in ((SINCE_EPOCH, ARRIVED), (UNTIL_EPOCH, WENT)):
+                then = test(exp.EQ(this=column(name), expression=exp.Literal.number(moment.epoch)))
+                if found := came if words == ARRIVED else traces:
+                    yield Question(replace(read, words=words), rows_named(past, _narrower(found, scan, then)))
+        elif past.is_there(relation.relation):
+            if came:
+                yield Question(read, rows_named(past, _narrower(came, relation, arrived)))
+        else:
+            yield Question(not_stored(past, read), None)
+
+
+def rows_of_inputs(
+    past: Asker, view: View, row: Mapping[str, Any], *, is_there: bool = True, version: bool = False
+) -> list[list[Traced]]:
+    """What a row is made of, input by input, with all columns of these.
+
+    `is_there`: it is one that holds. `version`: the row as it began, so that rows ahead of it in an order count as they go alone.
+    """
+    back = Backward(past.definition)
+    wanted = root_wanted(view.plan, row, whole=version and is_chosen(past.catalog, view.plan))
+    ways = trace(back, view.plan, wanted, Trail(certain=is_there, past=version))
+    found = [i for w in ways if isinstance(w, Traced) for i in to_inputs(past, back, w, past=version)]
+    whole = [replace(t, relation=Scan(t.relation.relation, past.catalog.schema_of(t.relation.relation))) for t in found]
+    return list(grouped(whole, lambda t: t.relation.relation))
+
+
+def _narrower(traces: Sequence[Traced], relation: Scan, more: Wanted) -> list[Traced]:
+    return [replace(t, relation=relation, wanted=t.wanted + more) for t in traces]
+
+
+def _version(row: Mapping[str, Any], names: Sequence[str]) -> Version:
+    until = None if row[UNTIL_EPOCH] is None else Moment(row[UNTIL_EPOCH], row[UNTIL_TIME])
+    return Version({n: row[n] for n in names}, Moment(row[SINCE_EPOCH], row[SINCE_TIME]), until)
+
+
+def _with_rows(past: Asker, view: View, versions: list[Version], size: int) -> list[Version]:
+    """The versions with the rows that came or went when each began."""
+    inputs = [rows_of_inputs(past, view, v.row, is_there=v.until is None, version=True) for v in versions]
+    asked = [list(questions(past, i, v.since)) for i, v in zip(inputs, versions, strict=True)]
+    _, found = told(past, [q for part in asked for q in part], size)
+    answers = iter(found)
+    made = [tuple(r for _ in part if (r := next(answers)).count or r.untold) for part in asked]
+    return [replace(v, made_by=m) for v, m in zip(versions, made, strict=True)]
+
+
+def _began(history: str, row: EpochRow | None) -> int | None:
+    """The first epoch whose state a history can tell."""
+    known: int | None = row.extra.get("sequences", {}).get(history + BEGAN) if row is not None else None
+    return known
+
+
+def _is_known(history: str, appeared: Moment, row: EpochRow | None) -> bool:
+    """Whether no version can have been before: the history is as old as the store, or nothing of it was dropped that ended then."""
+    began = _began(history, row)
+    return began is not None and (began == 1 or (appeared.epoch or 0) > began)
+
+
+def _too_early(history: str, row: EpochRow | None) -> str:
+    began = _began(history, row)
+    return "since when there is a row of its key: its history " + (f"begins with epoch {began}" if began else "is not whole")

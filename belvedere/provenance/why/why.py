@@ -1,0 +1,227 @@
+"""Why a row is there: the rows that it was made of, relation by relation, down to the inputs.
+
+In: a store that can be asked, a view, the values of a key. Out: a tree of findings: at each view the row, its definition, the rows that
+it read, with a count and a sample, and what was dropped on the way. Computed when asked; all of one level is of one epoch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+
+from belvedere.catalog.catalog import Catalog
+from belvedere.errors import Diagnostic, fail
+from belvedere.functions.spark_types import type_text
+from belvedere.plan.operators.nodes import Node, Scan, TopK
+from belvedere.plan.rewrites.rewrite import replace_scans
+from belvedere.provenance.column_labels import shown
+from belvedere.provenance.constants import row_tests
+from belvedere.provenance.found_rows import SAMPLE, Question, Read, not_stored, sample_order, told
+from belvedere.provenance.plan_queries import Asker
+from belvedere.provenance.row_predicates import Wanted, narrowed
+from belvedere.provenance.why.backward import trace
+from belvedere.provenance.why.input_rows import grouped, root_wanted, rows_named
+from belvedere.provenance.why.since import Since, goes_by_arrival, since, with_histories
+from belvedere.provenance.why.traces import Backward, Dropped, Traced
+from belvedere.provenance.why.versions import rows_of_inputs
+from belvedere.provenance.why_not.pruned_inputs import late_rows
+from belvedere.provenance.why_not.pruning import condition_text
+from belvedere.schema import TIMESTAMP, Column, Schema
+from belvedere.syntax.wording import did_you_mean
+from belvedere.values.decimals import decimals_of
+from belvedere.values.input_rows import as_instant
+
+
+@dataclass(frozen=True)
+class Why:
+    """A row of a view, and what it was made of; as text it is a tree."""
+
+    catalog: Catalog = field(repr=False, compare=False)
+    view: str
+    sql: str
+    row: Mapping[str, Any]
+    epoch: int | None
+    """That in which the rows were read; of a relation that is no view the one in which it was found."""
+    reads: tuple[Read, ...] = ()
+    dropped: tuple[Read, ...] = ()
+    late: tuple[Read, ...] = ()
+    """Rows of `LATE(T)`, which are for who may read it."""
+    inputs: tuple[Read, ...] = ()
+    """The rows of each input that it comes from, through all views between; of rows that were followed it is left out."""
+    since: Since | None = None
+    """Since when the row is there; of rows that were followed it is left out."""
+
+    def __str__(self) -> str:
+        from belvedere.provenance.trees import tree_text, why_tree
+
+        return tree_text(why_tree(self))
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        """What a notebook shows."""
+        printer.text(str(self))
+
+
+def find_row(asker: Asker, id_: str, wanted: Wanted) -> tuple[Mapping[str, Any], int | None]:
+    """The one row of a relation that fulfils the tests, hidden columns too, with its epoch.
+
+    Raises B8111 where there is none, and B8112 where there are several.
+    """
+    scan = Scan(id_, asker.catalog.schema_of(id_))
+    name = asker.catalog.name_of(id_)
+    top = TopK(narrowed(scan, wanted, asker.definition), (), 2)
+    answers = asker.ask([top])
+    rows = _told(answers.rows[0])
+    condition = f" with {condition_text(wanted)}" if wanted else ""
+    if not rows.num_rows:
+        raise fail("B8111", f'"{name}" has no row{condition}', hint="`belvedere why-not` says where such a row vanishes")
+    if rows.num_rows > 1:
+        raise fail("B8112", f'"{name}" has several rows{condition}', hint=_how_to_name_one(scan.schema))
+    return rows.to_pylist()[0], answers.epoch.epoch if answers.epoch else None
+
+
+def _how_to_name_one(schema: Schema) -> str | None:
+    """Its key tells a row apart; where columns of it are hidden, as those of a nested table's parent, all that can be named may do."""
+    key = schema.key or ()
+    if key and not any(schema[n].hidden for n in key):
+        return f"name one by its key: {', '.join(key)}"
+    names = ", ".join(c.name for c in schema.visible)
+    return f"name more of its columns: {names}" if names else None
+
+
+def relation_named(catalog: Catalog, name: str) -> str:
+    """The id of a relation whose rows may be asked for, by its name.
+
+    Raises B8115 for a query template, and B2001 where the script defines none of that name.
+    """
+    id_ = catalog.find(name)
+    if id_ is not None:
+        return id_
+    template = next((t for t in catalog.templates.values() if t.name.casefold() == name.casefold()), None)
+    if template is not None:
+        read = dict.fromkeys(f"`{catalog.name_of(n.relation)}`" for n in template.plan.walk() if isinstance(n, Scan))
+        hint = f"ask for rows of what it reads: {', '.join(read)}" if read else None
+        raise fail("B8115", f'"{template.name}" is a query template, which has no rows of its own', hint=hint)
+    names = tuple(i for i in (*catalog.views, *catalog.inputs, *catalog.subscriptions) if "~" not in i)
+    raise fail("B2001", f'the script defines no "{name}"', hint=did_you_mean(name, names))
+
+
+def key_tests(catalog: Catalog, id_: str, key: Mapping[str, Any]) -> Wanted:
+    """That a row has these values, by its columns' names. Raises B2002 for a column that there is not, B8114 for no such mapping."""
+    if not isinstance(key, Mapping):
+        hint = 'write {"column": value}; conditions are for `belvedere why`'
+        raise fail("B8114", f"a row is named by a dict of its columns' values, not by {key!r}", hint=hint)
+    schema, name = catalog.schema_of(id_), catalog.name_of(id_)
+    found: dict[str, Any] = {}
+    for given, value in key.items():
+        known = schema.find(given)
+        if known is None:
+            hint = f"it has {', '.join(c.name for c in schema.visible)}"
+            raise fail("B2002", f'"{name}" has no column "{given}"', hint=hint)
+        found[known.name] = typed_value(known, value)
+    return Wanted(row_tests(found, {n: schema[n].type for n in found}))
+
+
+def typed_value(known: Column, value: Any) -> Any:
+    """A value as its column has it. Raises B8113 where it does not fit."""
+    try:
+        if isinstance(value, str) and known.type == TIMESTAMP:
+            return as_instant(value)
+        if isinstance(value, str) and pa.types.is_decimal(known.type):
+            return decimals_of(pa.array([value]), known.type)[0].as_py()
+        if isinstance(value, str) and not pa.types.is_string(known.type):
+            return pa.array([value]).cast(known.type)[0].as_py()
+        return pa.array([value], known.type)[0].as_py()
+    except (ValueError, TypeError, NotImplementedError, OverflowError) as error:  # those of Arrow are such, too
+        raise fail("B8113", f"`{known.name}` is {type_text(known.type)}, not {value!r}", detail=str(error)) from None
+
+
+def _told(answer: pa.Table | Diagnostic) -> pa.Table:
+    """The rows. Raises B8110 where nobody can tell them."""
+    if isinstance(answer, Diagnostic):
+        hint = answer.hint or "`belvedere why` asks Spark where the database cannot say it"
+        raise fail("B8110", f"this cannot be told here: {answer.message}", hint=hint)
+    return answer
+
+
+def why(asker: Asker, id_: str, row: Mapping[str, Any], epoch: int | None, *, depth: int = 1, size: int = SAMPLE) -> Why:
+    """What a row of a view was made of; with a greater depth also what the sampled rows of views were made of.
+
+    Args: `row` has all of the stored columns. `depth` 1: only the relations that the view's own query reads. `epoch`: that of the row.
+    """
+    past = with_histories(asker)
+    answer = _level(past, id_, row, epoch, depth, size, is_asked=True)
+    return replace(answer, since=since(past, id_, row, answer.inputs, size=size))
+
+
+def _level(
+    asker: Asker, id_: str, row: Mapping[str, Any], epoch: int | None, depth: int, size: int, *, is_asked: bool = False
+) -> Why:
+    """What one row was made of, and the levels below; the rows of the inputs are told once, for all levels: of the row that is asked."""
+    view = asker.catalog.views.get(id_)
+    if view is None:
+        return Why(asker.catalog, id_, "", row, epoch)
+    back = Backward(asker.definition)
+    ways = list(trace(back, view.plan, root_wanted(view.plan, row)))
+    traces = [w for w in ways if isinstance(w, Traced)]
+    inputs = rows_of_inputs(asker, view, row) if is_asked else []
+    with_last = is_asked and goes_by_arrival(asker, id_)
+    questions = (
+        [_question(asker, g, "; ".join(g[0].words)) for g in grouped(traces, lambda r: (r.relation.relation, r.words))],
+        [_of_dropped(w) for w in ways if isinstance(w, Dropped)],
+        list(_late_questions(asker, traces)),
+        [replace(_question(asker, g, ""), with_last=with_last) for g in inputs],
+    )
+    epoch_row, found = told(asker, [q for part in questions for q in part], size)
+    read_in = epoch_row.epoch if epoch_row is not None else None
+    answers = iter(found)
+    reads, dropped, late, of_inputs = (tuple(next(answers) for _ in part) for part in questions)
+    return Why(
+        asker.catalog,
+        id_,
+        view.sql,
+        row,
+        read_in,
+        tuple(_followed(asker, r, read_in, depth, size) for r in reads if r.count or r.untold),
+        tuple(shown(q.rows, r) for q, r in zip(questions[1], dropped, strict=True) if r.count and q.rows),
+        tuple(r for r in late if r.count),
+        tuple(r for r in of_inputs if r.count or r.untold),
+    )
+
+
+def _question(asker: Asker, traces: Sequence[Traced], words: str) -> Question:
+    relation = traces[0].relation
+    read = Read(relation.relation, words, order=sample_order(relation.schema))
+    if not asker.is_there(relation.relation):
+        return Question(not_stored(asker, read), None)
+    return Question(read, rows_named(asker, traces))
+
+
+def _of_dropped(dropped: Dropped) -> Question:
+    relation = next((n.relation for n in dropped.rows.walk() if isinstance(n, Scan)), "")
+    order = sample_order(dropped.rows.schema)
+    return Question(Read(relation, dropped.words, order=order, between=dropped.between), dropped.rows)
+
+
+def _followed(asker: Asker, read: Read, epoch: int | None, depth: int, size: int) -> Read:
+    if depth <= 1 or read.relation not in asker.catalog.views:
+        return read
+    return replace(read, below=tuple(_level(asker, read.relation, r, epoch, depth - 1, size) for r in read.rows))
+
+
+def _late_questions(asker: Asker, traces: Sequence[Traced]) -> Iterator[Question]:
+    """Late rows that would have been among those that were read."""
+    for traced in traces:
+        late = asker.catalog.late_of(traced.relation.relation)
+        if late is None or late.id not in asker.tables:
+            continue
+        rows = narrowed(traced.relation, traced.wanted, lambda _: None)
+        over = replace_scans(rows, partial(_late_for, traced.relation, Scan(late.id, late.schema)))
+        yield Question(Read(late.id, "came late", order=sample_order(over.schema)), over)
+
+
+def _late_for(relation: Scan, late: Scan, scan: Scan) -> Node:
+    return late_rows(relation, late) if scan.relation == relation.relation else scan

@@ -1,0 +1,1 @@
+"""Why a row is not there: where it vanishes on its way."""

@@ -1,0 +1,148 @@
+"""Rows that a relation has not: those of a view are followed into its query, those of an input are looked for beside it.
+
+In: a scan and the tests of its missing rows. Out: where they vanish; of an input the rows that fulfil a test alone, are equal but for case
+and spaces around, came late, or were rejected. Rows that were deleted leave no trace, and that is said where it may be so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import timedelta
+
+from sqlglot import exp
+
+from belvedere.catalog.catalog import Input
+from belvedere.engine.errors.failed_stages import failures_of, quarantined
+from belvedere.plan.expressions import column
+from belvedere.plan.operators.nodes import Expr, Item, Node, Project, Scan
+from belvedere.plan.plan_text import expression_text
+from belvedere.plan.rewrites.keys import item_of, keep_columns
+from belvedere.provenance.constants import fixed_columns
+from belvedere.provenance.row_predicates import Wanted, test
+from belvedere.provenance.why.covering_views import kept_text, why_not_stored
+from belvedere.provenance.why_not.pruning import Descent, Look, Lost, Way, Where, condition_text, lost, untold
+from belvedere.schema import Schema
+from belvedere.store.identifiers import SYSTEM
+from belvedere.store.read.history import stored_tables
+
+REJECTED = f"{SYSTEM}rejected"
+
+
+def lost_scan(descent: Descent, node: Scan, wanted: Wanted, way: Way) -> Iterator[Lost]:
+    """Into the query of a view; beside an input."""
+    id_, catalog = node.relation, descent.asker.catalog
+    view, table, events = catalog.views.get(id_), catalog.inputs.get(id_), catalog.subscriptions.get(id_)
+    if descent.asker.is_there(id_):
+        (there,) = descent.look(Look(node, wanted, "are there"))
+        if there.untold:
+            yield from untold(way, wanted, there)
+            return
+        if there.count:
+            yield lost(way, Where.VIEW, _not_taken(descent, way), wanted, [(node, there)])
+            return
+    if view is not None:
+        yield from descent.below(keep_columns(view.plan, node.schema.names), wanted, way.into(id_))
+    elif events is not None:
+        query = catalog.views[events.view]
+        asked, left = wanted.split(query.schema.names)
+        yield from descent.below(Scan(query.id, query.schema), asked, way.into(id_).without(left, "the subscription"))
+    elif table is not None and descent.asker.is_there(id_):
+        yield from _beside(descent, node, table, wanted, way.into(id_))
+    else:
+        words = f"{why_not_stored(catalog, id_)}, so nobody can tell whether there was such a row"
+        yield lost(way.into(id_), Where.UNTOLD, words, wanted)
+
+
+def _not_taken(descent: Descent, way: Way) -> str:
+    """Why a view has not taken rows that are there."""
+    row, name = descent.epoch, descent.asker.catalog.name_of(way.view)
+    held = quarantined(failures_of(row.extra)) if row is not None else {}
+    if way.view in held:
+        return f"`{name}` is in quarantine: it has the rows of epoch {held[way.view]}"
+    return f"`{name}` does not have what its query would give now: its rows depend on what there was earlier"
+
+
+def _beside(descent: Descent, node: Scan, table: Input, wanted: Wanted, way: Way) -> Iterator[Lost]:
+    """What there is instead of an input's rows."""
+    (any_,) = descent.look(Look(node, Wanted()))
+    looks = [*_single_tests(node, wanted), *_late(descent, node, table, wanted), *_rejected(descent, table, wanted)]
+    found = descent.look(*looks)
+    near = [*zip((k.node for k in looks), found, strict=True)]
+    alike = _alike(wanted)
+    if alike is not None:
+        look = Look(node, alike, "are equal but for case or spaces around")
+        near += [(node, r) for r in descent.look(look, cheap=True) if not r.untold]
+    words = f"`{table.name}` has no row with {condition_text(wanted)}" if any_.count else f"`{table.name}` has no rows at all"
+    yield lost(way, Where.INPUT, words + _gone(descent, table, wanted), wanted, near)
+
+
+def _gone(descent: Descent, table: Input, wanted: Wanted) -> str:
+    """Whether it may have had such a row."""
+    if table.keep is not None:
+        kept = timedelta(microseconds=table.keep)
+        row = descent.epoch
+        since = f", {(row.clock - kept).isoformat(' ', 'seconds')} now" if row is not None else ""
+        return f"; rows leave it {kept_text(kept)} after their arrival (KEEP{since}), so it may have had one"
+    return "" if table.append_only else "; a row that was deleted or changed leaves no trace"
+
+
+def _single_tests(node: Scan, wanted: Wanted) -> Iterator[Look]:
+    """Where several tests are asked, the rows that fulfil each alone."""
+    if len(wanted.tests) > 1:
+        for one in wanted.tests:
+            yield Look(node, test(one), f"with {expression_text(one)}")
+
+
+def _late(descent: Descent, node: Scan, table: Input, wanted: Wanted) -> Iterator[Look]:
+    late = descent.asker.catalog.late_of(table.id)
+    if late is not None and late.id in descent.asker.tables:
+        yield Look(late_rows(node, Scan(late.id, late.schema)), wanted, "came late")
+
+
+def late_rows(relation: Scan, late: Scan) -> Node:
+    """In place of a relation its late rows, with the relation's columns."""
+    known = set(late.schema.names)
+    columns = relation.schema.columns
+    items = tuple(item_of(c) if c.name in known else Item(c.name, exp.Null(), c.type, True, True) for c in columns)
+    return Project(late, items)
+
+
+def _rejected(descent: Descent, table: Input, wanted: Wanted) -> Iterator[Look]:
+    """Rejected rows of an input whose text has the values, and files that were rejected as a whole."""
+    values = [v for v in (_searched(e) for e in fixed_columns(wanted.tests).values()) if v]
+    stored = stored_tables(descent.asker.reader).get(REJECTED)
+    if stored is None or not values:
+        return
+    descent.asker = replace(descent.asker, tables={**descent.asker.tables, REJECTED: stored})
+    rows = Scan(REJECTED, Schema(stored.schema.columns, None))
+    has = [exp.paren(exp.Or(this=_has(v), expression=exp.Is(this=column("text"), expression=exp.Null()))) for v in values]
+    own = exp.EQ(this=column("table"), expression=exp.Literal.string(table.id))
+    yield Look(rows, test(own, *has), "were rejected")
+
+
+def _has(value: str) -> Expr:
+    return exp.Contains(this=column("text"), expression=exp.Literal.string(value))
+
+
+def _searched(value: Expr) -> str | None:
+    """A value as it may stand in the text of a rejected row; times are written in many ways."""
+    return value.this if isinstance(value, exp.Literal) else None
+
+
+def _alike(wanted: Wanted) -> Wanted | None:
+    """The tests with texts that may differ in case and in spaces around; None where there are no texts."""
+    found = [_text_alike(t) for t in wanted.tests]
+    if all(f is None for f in found):
+        return None
+    return Wanted(tuple(t if f is None else f for t, f in zip(wanted.tests, found, strict=True)), wanted.matches)
+
+
+def _text_alike(one: Expr) -> Expr | None:
+    value = one.args.get("expression")
+    if not isinstance(one, exp.EQ) or not isinstance(one.this, exp.Column) or not isinstance(value, exp.Literal):
+        return None
+    if not value.is_string or not value.this.strip():
+        return None
+    pattern = "".join(f"\\{c}" if c in "%_\\" else c for c in value.this.strip())
+    return exp.ILike(this=exp.Trim(this=one.this.copy()), expression=exp.Literal.string(pattern))

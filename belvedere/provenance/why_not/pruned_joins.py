@@ -1,0 +1,171 @@
+"""Rows of a join that are missing: which side has rows that would do, which has none, and what nearly matched.
+
+In: a join and the tests of its missing rows. Out: where they vanish. What one side must have follows from the other: an equality with a
+column of one value is a test of the other side; where the rows of one side are few, their values are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from sqlglot import exp
+
+from belvedere.plan.expressions import columns_of, conjuncts, replace_columns
+from belvedere.plan.operators.nodes import Expr, Join, JoinKind
+from belvedere.plan.plan_text import expression_text
+from belvedere.provenance.constants import constant, fixed_columns, is_impossible
+from belvedere.provenance.found_rows import Read, relations_of
+from belvedere.provenance.row_predicates import Wanted, matching, narrowed
+from belvedere.provenance.why.join_traces import partner_condition
+from belvedere.provenance.why_not.pruning import Descent, Look, Lost, Way, Where, condition_text, lost, untold
+from belvedere.syntax.wording import counted
+
+Sides = tuple[Wanted, Wanted]
+
+
+def lost_join(descent: Descent, node: Join, wanted: Wanted, way: Way) -> Iterator[Lost]:
+    """Where a join's rows vanish."""
+    if node.kind in (JoinKind.SEMI, JoinKind.ANTI):
+        yield from _existence(descent, node, wanted, way)
+        return
+    wanted = wanted if node.there is None else wanted.over({node.there: exp.true()})
+    left, rest = wanted.split(node.left.schema.names)
+    right, mixed = rest.split(node.right.schema.names)
+    way = way.without(mixed, "the join")
+    alone = [n for n, own in enumerate((left, right)) if n in _optional(node) and _is_without(own)]
+    if alone:
+        yield from _has_partner(descent, node, (left, right), 1 - alone[0], way)
+        return
+    needed = [n for n, own in enumerate((left, right)) if n not in _optional(node) or own]
+    if len(needed) == 1:
+        (number,) = needed
+        yield from descent.below(node.inputs[number], (left, right)[number], way)
+        return
+    yield from _pairs(descent, node, (left, right), way)
+
+
+def _optional(node: Join) -> tuple[int, ...]:
+    """The sides of which a row of the join may have none."""
+    sides = {JoinKind.LEFT: (1,), JoinKind.RIGHT: (0,), JoinKind.FULL: (0, 1)}
+    return sides.get(node.kind, ())
+
+
+def _is_without(own: Wanted) -> bool:
+    """Whether all that is asked of a side is that columns are NULL, as where it has no row."""
+    return bool(own.tests) and all(isinstance(t, exp.Is) and isinstance(t.expression, exp.Null) for t in own.tests)
+
+
+def join_text(node: Join) -> str:
+    """A join for people."""
+    return "the join" if node.condition is None else f"the join by {expression_text(node.condition)}"
+
+
+def _has_partner(descent: Descent, node: Join, own: Sides, number: int, way: Way) -> Iterator[Lost]:
+    """Rows of one side that should be without a partner."""
+    side, partner = node.inputs[number], node.inputs[1 - number]
+    names = descent.name(side), descent.name(partner)
+
+    def dropped(there: Read) -> Iterator[Lost]:
+        (partners,) = descent.look(Look(partner, _partners(descent, node, number, there, own[number]), "their partners"))
+        words = f"{join_text(node)}: a row of {names[0]} has a partner, so no column of {names[1]} is missing"
+        yield lost(way, Where.JOIN, words, own[number], [(side, there), (partner, partners)])
+
+    yield from descent.reached(side, own[number], way, "have a partner", dropped)
+
+
+def _pairs(descent: Descent, node: Join, own: Sides, way: Way) -> Iterator[Lost]:
+    implied = (_implied(node, own[1], 1), _implied(node, own[0], 0))
+    known = (own[0] + implied[0], own[1] + implied[1])
+    looks = descent.look(*(Look(s, w, f"of {descent.name(s)}") for s, w in zip(node.inputs, known, strict=True)))
+    if any(r.untold for r in looks):
+        yield from untold(way, own[0] + own[1], *looks)
+        return
+    there = [n for n in (0, 1) if looks[n].count]
+    if not there:
+        for number in (0, 1):
+            yield from descent.below(node.inputs[number], known[number], way.by(join_text(node)))
+    elif len(there) == 1 and own[1 - there[0]] and not implied[1 - there[0]]:
+        (number,) = there  # what is missing is asked of that side alone
+        yield from descent.below(node.inputs[1 - number], known[1 - number], way.by(join_text(node)))
+    elif len(there) == 1:
+        (number,) = there
+        yield from _without_partner(descent, node, number, looks[number], known[1 - number], way)
+    else:
+        yield from _unpaired(descent, node, known, looks, way)
+
+
+def _unpaired(descent: Descent, node: Join, known: Sides, looks: list[Read], way: Way) -> Iterator[Lost]:
+    """Both sides have rows, but no pair: the side that nothing else was asked of is looked through for partners of the other."""
+    free = [n for n in (1, 0) if not known[n]]
+    if free:
+        number = 1 - free[0]
+        tests = _partners(descent, node, number, looks[number], known[number])
+        (partners,) = descent.look(Look(node.inputs[free[0]], tests))
+        if not partners.count and not partners.untold:
+            yield from _without_partner(descent, node, number, looks[number], tests, way)
+            return
+    words = f"{join_text(node)}: both sides have such rows, but no pair fulfils it"
+    near = list(zip(node.inputs, looks, strict=True))
+    yield lost(way, Where.JOIN, words, known[0] + known[1], near)
+
+
+def _without_partner(descent: Descent, node: Join, number: int, there: Read, tests: Wanted, way: Way) -> Iterator[Lost]:
+    """Rows of one side look for these rows of the other, which has none: since something drops them, or since there are none."""
+    side, partner = node.inputs[number], node.inputs[1 - number]
+    at = Where.EXISTS if node.kind is JoinKind.SEMI else Where.JOIN
+    near = (side, replace(there, words="have no partner"))
+    null = next((t for t in tests.tests if is_impossible(t)), None)
+    if null is not None:
+        words = f"{join_text(node)}: a row of {descent.name(side)} is there, but {expression_text(null)} never holds"
+        yield lost(way, at, words, tests, [near])
+        return
+    step = f"{join_text(node)}: {descent.name(side)} has rows, which look for {condition_text(tests)}"
+    found = list(descent.below(partner, tests, way.by(step)))
+    if any(f.at not in (Where.INPUT, Where.RECURSION) for f in found):
+        yield from found
+        return
+    rows = counted(there.count, "row")
+    words = f"{join_text(node)}: {descent.name(side)} has {rows}, {descent.name(partner)} none with {condition_text(tests)}"
+    answer = lost(way, at, words, tests, [near])
+    yield replace(answer, near=(*answer.near, *(r for f in found for r in f.near)))
+
+
+def _implied(node: Join, own: Wanted, number: int) -> Wanted:
+    """Tests of the other side that follow where the tests of one, by its number, give its columns of the condition one value."""
+    values = fixed_columns(own.tests)
+    read = any(columns_of(p) & values.keys() for p in conjuncts(node.condition))
+    return Wanted(_over_values(node, values, number)) if read else Wanted()
+
+
+def _over_values(node: Join, values: Mapping[str, Expr], number: int) -> tuple[Expr, ...]:
+    """The parts of the condition with values in place of one side's columns, as far as they then read the other's alone."""
+    names = set(node.inputs[1 - number].schema.names)
+    parts = (replace_columns(p, values) for p in conjuncts(node.condition))
+    return tuple(p for p in parts if columns_of(p) <= names)
+
+
+def _partners(descent: Descent, node: Join, number: int, there: Read, own: Wanted) -> Wanted:
+    """What partners of these rows of one side must be: by their values where they all have the same and may be told, else by a match."""
+    side = node.inputs[number]
+    names = [n for n in side.schema.names if any(n in columns_of(p) for p in conjuncts(node.condition))]
+    if there.count == len(there.rows) and all(map(descent.shows, relations_of(side))):
+        values = [{n: constant(r[n], side.schema[n].type) for n in names} for r in there.rows]
+        first = values[0]
+        if all(v == first for v in values) and all(v is not None for v in first.values()):
+            return Wanted(_over_values(node, {n: v for n, v in first.items() if v is not None}, number))
+    rows = narrowed(side, own, descent.asker.definition)
+    return matching(rows, *partner_condition(node.condition, side))
+
+
+def _existence(descent: Descent, node: Join, wanted: Wanted, way: Way) -> Iterator[Lost]:
+    def dropped(there: Read) -> Iterator[Lost]:
+        tests = _partners(descent, node, 0, there, wanted)
+        if node.kind is JoinKind.SEMI:
+            yield from _without_partner(descent, node, 0, there, tests, way)
+            return
+        (partners,) = descent.look(Look(node.right, tests, "are there, and must not be"))
+        words = f"NOT EXISTS drops them: {descent.name(node.right)} has rows with {condition_text(tests)}"
+        yield lost(way, Where.EXCEPT, words, wanted, [(node.left, there), (node.right, partners)])
+
+    yield from descent.reached(node.left, wanted, way, "reached it", dropped)

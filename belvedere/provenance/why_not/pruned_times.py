@@ -1,0 +1,153 @@
+"""Missing rows of operators over time: windows of event time, EMIT and SELECT STREAM that wait, windows over sequences.
+
+In: an operator and the tests of its missing rows. Out: where they vanish, with the watermark that is waited for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import timedelta
+from functools import partial
+from typing import Any
+
+from belvedere.plan.bounds import Bounds, bounds_of
+from belvedere.plan.expressions import column
+from belvedere.plan.monotone import FOREVER, NEVER
+from belvedere.plan.operators.nodes import Expr, Node
+from belvedere.plan.operators.predicate_window import PredicateWindow
+from belvedere.plan.operators.spl_aggregate import SplAggregate
+from belvedere.plan.operators.spl_join import SplJoin
+from belvedere.plan.operators.time_nodes import Emit, InOrder, TimeWindow
+from belvedere.provenance.found_rows import Read, relations_of
+from belvedere.provenance.row_predicates import Wanted
+from belvedere.provenance.why.historic import emitted, has_row_of, in_order, spl_sides
+from belvedere.provenance.why.time_windows import in_window
+from belvedere.provenance.why_not.pruning import Descent, Look, Lost, Way, Where, lost, untold
+from belvedere.time.event_time import Clocks, bounds_by_input
+from belvedere.values.instants import instant, microseconds
+
+
+def lost_time_window(descent: Descent, node: TimeWindow, wanted: Wanted, way: Way) -> Iterator[Lost]:
+    """The rows in the window; where the window is not known by tests, the windows of the rows."""
+    own, left = wanted.split(node.input.schema.names)
+    window = in_window(node, wanted)
+    below = way if window is not None else way.without(left, node.kind.upper())
+    others = partial(_other_windows, descent, node, own, wanted, left, way=way)
+    yield from descent.reached(node.input, own + (window or Wanted()), below, "reached it", others)
+
+
+def _other_windows(
+    descent: Descent, node: TimeWindow, own: Wanted, wanted: Wanted, left: Wanted, there: Read, *, way: Way
+) -> Iterator[Lost]:
+    (windows,) = descent.look(Look(node, own, "are in other windows"))
+    reason = "they are in other windows" if windows.count else f"their `{node.time}` is NULL, which is in no window"
+    found = way.without(left, node.kind.upper())
+    yield lost(found, Where.WINDOW, f"{node.kind.upper()}: {reason}", wanted, [(node, windows), (node.input, there)])
+
+
+def lost_emit(descent: Descent, node: Emit, wanted: Wanted, way: Way) -> Iterator[Lost]:
+    """Groups that are there and wait for the watermark, or for their delay."""
+    left = wanted.split(node.input.schema.names)[1]
+
+    def waits(there: Read) -> Iterator[Lost]:
+        reasons = [_waits(descent, node.input, there, "EMIT AFTER WATERMARK")] if node.watermark else []
+        if node.delay is not None:
+            delay = timedelta(microseconds=node.delay)
+            reasons.append(
+                f"EMIT AFTER DELAY: a group is told {delay} after the first of its changes, by the clock of the epochs"
+            )
+        words = "; ".join(reasons) or "EMIT: its changes were told as they came, with other values"
+        yield lost(way.without(left, "EMIT"), Where.EMIT, words, wanted, [(node.input, there)])
+
+    yield from descent.reached(node.input, emitted(node, wanted), way, "wait", waits)
+
+
+def lost_in_order(descent: Descent, node: InOrder, wanted: Wanted, way: Way) -> Iterator[Lost]:
+    """Rows that wait until no earlier one can come."""
+
+    def waits(there: Read) -> Iterator[Lost]:
+        if node.within is None:
+            words = _waits(descent, node.input, there, "SELECT STREAM", node.time)
+        else:
+            within = timedelta(microseconds=node.within)
+            told = f"a row is told once a row whose `{node.time}` is {within} greater has come"
+            words = f"ORDER BY WITHIN: {told}; later ones are dropped"
+        yield lost(way, Where.EMIT, words, wanted, [(node.input, there)])
+
+    yield from descent.reached(node.input, in_order(node, wanted), way, "wait, or came too late for their place", waits)
+
+
+def lost_sequence(descent: Descent, node: SplAggregate | PredicateWindow, wanted: Wanted, way: Way) -> Iterator[Lost]:
+    """The rows of the sequence of which no window was made: what else is asked of a window cannot be followed."""
+    mapping: dict[str, Expr]
+    if isinstance(node, SplAggregate):
+        words, told = "the window of SPL", "it has not fired so"
+        mapping = {i.name: i.expr for i in (*node.partition, *node.groups)}
+    else:
+        words, told = "WINDOW BY", "no window of its rows is such"
+        mapping = {n: column(k) for n, k in zip(node.partition, node.spec.keys, strict=True)}
+    own, left = wanted.split(mapping)
+    way = way.without(left, words)
+
+    def dropped(there: Read) -> Iterator[Lost]:
+        yield lost(way, Where.WINDOW, f"{words}: the rows are there, but {told}", wanted, [(node.input, there)])
+
+    yield from descent.reached(node.input, own.over(mapping), way, "are in its sequence", dropped)
+
+
+def lost_spl_join(descent: Descent, node: SplJoin, wanted: Wanted, way: Way) -> Iterator[Lost]:
+    """Both sides' rows: of those that are there on both it cannot be told which stood in their windows together."""
+    sides = spl_sides(node, wanted)
+    # a result that need not have a row of one side may be one of the other side alone
+    needed = [n for n in (0, 1) if has_row_of(node.inputs[n], wanted) or not node.outer[1 - n]] or [0, 1]
+    looks = descent.look(*(Look(node.inputs[n], sides[n], "are there") for n in needed))
+    if any(r.untold for r in looks):
+        yield from untold(way, wanted, *looks)
+        return
+    missing = [n for n, r in zip(needed, looks, strict=True) if not r.count]
+    for number in missing:
+        yield from descent.below(node.inputs[number], sides[number], way.by("the join of windows of SPL"))
+    if not missing:
+        why = "both sides have such rows, which did not stand in their windows together"
+        if len(needed) == 1:
+            why = "there is such a row, which met one of the other side, or has not left its window so far"
+        words = f"the join of windows of SPL: {why}"
+        yield lost(way, Where.WINDOW, words, wanted, [(node.inputs[n], r) for n, r in zip(needed, looks, strict=True)])
+
+
+def _waits(descent: Descent, node: Node, there: Read, word: str, only: str | None = None) -> str:
+    """For which watermark the rows wait, and how far it is."""
+    bounds = _bounds(descent, node)
+    shows = all(map(descent.shows, relations_of(node)))
+    told = [_wait(n, b, there.rows, shows) for n, b in bounds.items() if b < FOREVER and (only is None or n == only)]
+    words = "; ".join(t for t in told if t)
+    if not words:
+        return (
+            f"{word}: no column of them has a watermark"
+            if not bounds
+            else f"{word}: they are complete, and come with the next epoch"
+        )
+    return f"{word}: they wait: {words}"
+
+
+def _wait(name: str, bound: int, rows: tuple[Mapping[str, Any], ...], shows: bool) -> str:
+    """What one column waits for; `shows`: whether its values may be told."""
+    times = [t for r in rows if (t := r.get(name)) is not None]
+    if bound == NEVER:
+        return f"there is no watermark of `{name}` yet"
+    waiting = [t for t in times if microseconds(t) >= bound]
+    if not waiting:
+        return ""
+    at, least = (t.isoformat(" ") for t in (instant(bound), min(waiting)))
+    return f"the watermark of `{name}` is {at}, and must pass {least if shows else 'theirs'}"
+
+
+def _bounds(descent: Descent, node: Node) -> Bounds:
+    """The bounds of an operator's columns, as of the epoch that was read."""
+    row = descent.epoch
+    if row is None:
+        return {}
+    known: dict[str, Bounds | None] = dict(bounds_by_input(descent.asker.catalog, Clocks.of_document(row.bounds)))
+    for id_, view in descent.asker.catalog.views.items():  # a view reads earlier ones
+        known[id_] = bounds_of(view.plan, known.get)
+    return bounds_of(node, known.get)

@@ -1,0 +1,182 @@
+"""Where wanted rows vanish: what is found, and the descent through a plan that finds it.
+
+In: an operator of whose rows the wanted ones are missing. Out: a `Lost` for each way down, at the first operator that has rows which
+would do and does not pass them on. What an operator does about it is a function in the table that the descent is given
+(`pruning_operators`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Any
+
+from belvedere.plan.operators.nodes import Node, Scan
+from belvedere.plan.operators.recursion import Recursion
+from belvedere.plan.plan_text import expression_text
+from belvedere.provenance.column_labels import shown
+from belvedere.provenance.found_rows import Question, Read, relations_of, sample_order, told
+from belvedere.provenance.plan_queries import Asker
+from belvedere.provenance.row_predicates import Wanted, narrowed
+from belvedere.store.protocol import EpochRow
+
+MOST_WAYS = 20
+"""So many ways are told."""
+
+
+class Where(StrEnum):
+    """What kind of operator the rows vanish at."""
+
+    FILTER = "filter"
+    HAVING = "having"
+    JOIN = "join"
+    EXISTS = "exists"
+    EXCEPT = "except"
+    INTERSECT = "intersect"
+    GROUP = "group"
+    TOP = "top"
+    UNNEST = "unnest"
+    WINDOW = "window"
+    EMIT = "emit"
+    RECURSION = "recursion"
+    VALUES = "values"
+    INPUT = "input"
+    VIEW = "view"
+    UNTOLD = "untold"
+
+
+@dataclass(frozen=True)
+class Lost:
+    """The first operator on one way at which the wanted rows vanish, with the rows that nearly made them."""
+
+    view: str
+    """The view whose query has the operator; of an input that has no such rows the input itself."""
+    at: Where
+    words: str
+    near: tuple[Read, ...] = ()
+    condition: str = ""
+    """What was wanted there."""
+    through: tuple[str, ...] = ()
+    """The ids of the views on the way, from the one that was asked for."""
+    steps: tuple[str, ...] = ()
+    """The operators on the way that say by what rows were looked for."""
+    unfollowed: tuple[str, ...] = ()
+    """Tests that could not be followed below an operator, each with its name."""
+
+
+@dataclass(frozen=True)
+class Way:
+    """How a descent came to an operator."""
+
+    view: str
+    through: tuple[str, ...] = ()
+    steps: tuple[str, ...] = ()
+    unfollowed: tuple[str, ...] = ()
+
+    def by(self, step: str) -> Way:
+        """The way with one more operator."""
+        return replace(self, steps=(*self.steps, step))
+
+    def into(self, id_: str) -> Way:
+        """The way into a relation that the view reads."""
+        return replace(self, view=id_, through=(*self.through, self.view))
+
+    def without(self, left: Wanted, operator: str) -> Way:
+        """The way on without tests that the operator's input cannot answer."""
+        told = tuple(f"{expression_text(t)} (not below {operator})" for t in left.tests)
+        return replace(self, unfollowed=(*self.unfollowed, *told))
+
+
+@dataclass(frozen=True)
+class Look:
+    """Rows of an operator that are counted, with what they are to the wanted row."""
+
+    node: Node
+    wanted: Wanted
+    words: str = ""
+
+
+Losses = Mapping[type[Node], Callable[["Descent", Any, Wanted, Way], Iterator[Lost]]]
+"""What each operator knows of its rows that are missing."""
+
+
+@dataclass
+class Descent:
+    """One walk down a plan. What it asks is of the epochs in `seen`; where that is one, the answer is of one state."""
+
+    asker: Asker
+    size: int
+    losses: Losses
+    shows: Callable[[str], bool] = lambda _: True
+    """Whether values of a relation's rows may be told, by its id: they stand in the sentences, too."""
+    seen: dict[int | None, EpochRow | None] = field(default_factory=dict)
+
+    def below(self, node: Node, wanted: Wanted, way: Way) -> Iterator[Lost]:
+        """Where the wanted rows of an operator vanish; it is known that there are none."""
+        yield from self.losses[type(node)](self, node, wanted, way)
+
+    def reached(
+        self, node: Node, wanted: Wanted, way: Way, words: str, dropped: Callable[[Read], Iterator[Lost]]
+    ) -> Iterator[Lost]:
+        """Where an operator's input has rows that would do, `dropped` says why they are not passed on; else it goes on below.
+
+        `words` say what these rows are to the wanted one.
+        """
+        (there,) = self.look(Look(node, wanted, words))
+        if there.untold:
+            yield from untold(way, wanted, there)
+        elif there.count:
+            yield from dropped(there)
+        else:
+            yield from self.below(node, wanted, way)
+
+    def look(self, *looks: Look, cheap: bool = False) -> list[Read]:
+        """Count and sample rows, all of one epoch; `cheap`: only where the database says it."""
+        questions = [_question(self.asker, look) for look in looks]
+        row, found = told(replace(self.asker, spark=None) if cheap else self.asker, questions, self.size)
+        self.seen[row.epoch if row is not None else None] = row
+        return found
+
+    @property
+    def epoch(self) -> EpochRow | None:
+        """The last epoch that was read."""
+        return next(reversed(self.seen.values()), None)
+
+    def name(self, node: Node) -> str:
+        """The relations that a plan reads, by their names; a recursion by its own."""
+        names = (n.name if isinstance(n, Recursion) else self.asker.catalog.name_of(n.relation) for n in _read(node))
+        return " and ".join(f"`{n}`" for n in dict.fromkeys(names)) or "the literal rows"
+
+
+def _read(node: Node) -> Iterator[Scan | Recursion]:
+    if isinstance(node, Scan | Recursion):
+        yield node
+        return
+    for below in node.inputs:
+        yield from _read(below)
+
+
+def lost(way: Way, at: Where, words: str, wanted: Wanted, near: Sequence[tuple[Node, Read]] = ()) -> Lost:
+    """What is told of an operator; of the rows that nearly did those that there are, without hidden columns."""
+    near_ones = tuple(shown(node, read) for node, read in near if read.count or read.untold)
+    return Lost(way.view, at, words, near_ones, condition_text(wanted), way.through, way.steps, way.unfollowed)
+
+
+def untold(way: Way, wanted: Wanted, *reads: Read) -> Iterator[Lost]:
+    """That nobody can tell, where that is so."""
+    reason = next((r.untold for r in reads if r.untold), "")
+    if reason:
+        yield lost(way, Where.UNTOLD, f"this cannot be told here: {reason}", wanted)
+
+
+def condition_text(wanted: Wanted) -> str:
+    """What is wanted, for people."""
+    return " AND ".join([*map(expression_text, wanted.tests), *("a match of the other rows" for _ in wanted.matches)]) or "TRUE"
+
+
+def _question(asker: Asker, look: Look) -> Question:
+    relation = next((n.relation for n in look.node.walk() if isinstance(n, Scan)), "")
+    between = () if isinstance(look.node, Scan) else relations_of(look.node)
+    read = Read(relation, look.words, order=sample_order(look.node.schema), between=between)
+    return Question(read, narrowed(look.node, look.wanted, asker.definition))

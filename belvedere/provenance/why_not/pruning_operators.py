@@ -1,0 +1,322 @@
+"""What each operator knows of rows of it that are missing: it has input that would do and drops it, or its input has none.
+
+In: an operator, the tests of its missing rows. Out: where they vanish. Each operator has one function in `LOSSES`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pyarrow as pa
+from sqlglot import exp
+
+from belvedere.plan.expressions import columns_of, conjuncts
+from belvedere.plan.operators.nodes import (
+    Aggregate,
+    Distinct,
+    Expr,
+    Filter,
+    Item,
+    Join,
+    Node,
+    Project,
+    Scan,
+    SetKind,
+    SetOperation,
+    TopK,
+    Union,
+    Unnest,
+    Values,
+    Window,
+)
+from belvedere.plan.operators.predicate_window import PredicateWindow
+from belvedere.plan.operators.recursion import Recursion
+from belvedere.plan.operators.spl_aggregate import SplAggregate
+from belvedere.plan.operators.spl_join import SplJoin
+from belvedere.plan.operators.time_nodes import Emit, InOrder, TimeWindow
+from belvedere.plan.plan_text import expression_text
+from belvedere.plan.rewrites.keys import item_of
+from belvedere.provenance.column_labels import group_text, text_over, wanted_over
+from belvedere.provenance.constants import fixed_columns, is_impossible
+from belvedere.provenance.found_rows import Read
+from belvedere.provenance.row_predicates import Wanted, matching, narrowed, same, test
+from belvedere.provenance.why.recursions import names_of, step_over
+from belvedere.provenance.why_not.pruned_inputs import lost_scan
+from belvedere.provenance.why_not.pruned_joins import lost_join
+from belvedere.provenance.why_not.pruned_times import lost_emit, lost_in_order, lost_sequence, lost_spl_join, lost_time_window
+from belvedere.provenance.why_not.pruning import Descent, Look, Losses, Lost, Way, Where, condition_text, lost, untold
+from belvedere.provenance.why_not.pushed_tests import branch_wanted, passing, set_columns
+from belvedere.syntax.wording import counted
+
+
+def _project(descent: Descent, node: Project, wanted: Wanted, way: Way) -> Iterator[Lost]:
+    below = passing(node, wanted)[0][0]
+    never = [t for t, b in zip(wanted.tests, below.tests, strict=True) if is_impossible(b)]
+    if never:
+        yield lost(way, Where.VALUES, f"{expression_text(never[0])} never holds: the query gives another constant", wanted)
+        return
+    yield from descent.below(node.input, below, way)
+
+
+def _distinct(descent: Descent, node: Distinct, wanted: Wanted, way: Way) -> Iterator[Lost]:
+    yield from descent.below(node.input, wanted, way)
+
+
+def _filter(descent: Descent, node: Filter, wanted: Wanted, way: Way) -> Iterator[Lost]:
+    """The rows that reached it, with the columns of its condition and what each part of that is for them."""
+    parts = conjuncts(node.condition)
+    tested = _with_parts(node, parts, wanted)
+    reached, *failed = descent.look(
+        Look(tested, wanted, "reached it"), *(Look(node.input, wanted + test(_is_not_true(p))) for p in parts)
+    )
+    if reached.untold:
+        yield from untold(way, wanted, reached)
+    elif not reached.count:
+        yield from descent.below(node.input, wanted, way)
+    elif (partition := _ranked_by(node)) is not None:
+        yield from _outranked(descent, node, partition, wanted, reached, way)
+    else:
+        at = Where.HAVING if _is_of_groups(node.input) else Where.FILTER
+        told = "; ".join(
+            _failed_text(text_over(node.input, p), f, reached) for p, f in zip(parts, failed, strict=True) if f.count
+        )
+        words = (
+            f"{'HAVING' if at is Where.HAVING else 'the filter'} drops them: {told or text_over(node.input, node.condition)}"
+        )
+        yield lost(way, at, words, wanted_over(node, wanted), [(tested, reached)])
+
+
+def _ranked_by(node: Filter) -> tuple[str, ...] | None:
+    """The partition of a filter on ranks alone, as DISTINCT ON becomes one; None for any other filter."""
+    ranks = {i.name: i.expr for i in node.input.items} if isinstance(node.input, Window) else {}
+    read = [ranks.get(n) for n in columns_of(node.condition)]
+    kinds = (exp.RowNumber, exp.Rank, exp.DenseRank)
+    if not read or not all(isinstance(r, exp.Window) and isinstance(r.this, kinds) for r in read):
+        return None
+    partition = [e for r in read if r is not None for e in r.args.get("partition_by") or ()]
+    return tuple(e.name for e in partition) if all(isinstance(e, exp.Column) for e in partition) else None
+
+
+def _outranked(
+    descent: Descent, node: Filter, partition: tuple[str, ...], wanted: Wanted, reached: Read, way: Way
+) -> Iterator[Lost]:
+    """The rows of the same partition that the filter passes on instead."""
+    same_ones = matching(narrowed(node.input, wanted, descent.asker.definition), *same(None, partition))
+    (winners,) = descent.look(Look(node, same_ones if partition else Wanted(), "won in their place"))
+    by = f" of each {', '.join(n.rpartition('.')[2] for n in partition)}" if partition else ""
+    words = f"only the first rows{by} are passed on: others stand there"
+    yield lost(way, Where.TOP, words, wanted, [(node, winners), (node.input, replace(reached, words="came after them"))])
+
+
+def _with_parts(node: Filter, parts: tuple[Expr, ...], wanted: Wanted) -> Project:
+    """The rows that reach a filter: the columns of its condition and those that are asked for, and each part's value."""
+    named = columns_of(node.condition) | {n for t in wanted.tests for n in columns_of(t)} | set(node.schema.key or ())
+    items = [item_of(c, hidden=c.hidden or c.name not in named) for c in node.schema]
+    taken = set(node.schema.names)
+    items += [Item(t, p, pa.bool_()) for p in parts if (t := text_over(node.input, p)) not in taken]
+    return Project(node.input, tuple({i.name: i for i in items}.values()))
+
+
+def _is_not_true(part: Expr) -> Expr:
+    return exp.Not(this=exp.paren(exp.NullSafeEQ(this=exp.paren(part.copy()), expression=exp.true())))
+
+
+def _failed_text(text: str, failed: Read, reached: Read) -> str:
+    if reached.count == 1:
+        return f"{text} is {'NULL' if reached.rows[0].get(text) is None else 'FALSE'}"
+    return f"{text} is not TRUE for {failed.count:,} of {reached.count:,} rows"
+
+
+def _is_of_groups(node: Node) -> bool:
+    while isinstance(node, Project):
+        node = node.input
+    return isinstance(node, Aggregate)
+
+
+def _union(descent: Descent, node: Union, wanted: Wanted, way: Way) -> Iterator[Lost]:
+    branches = [(n, branch_wanted(node, n, wanted)) for n in range(len(node.branches))]
+    live = [(n, w) for n, w in branches if not any(map(is_impossible, w.tests))]
+    if not live:
+        yield lost(way, Where.VALUES, "no branch of UNION gives such a row", wanted)
+    found = [f for n, w in live for f in descent.below(node.branches[n], w, way.by(f"branch {n + 1} of UNION"))]
+    able = [f for f in found if f.at is not Where.VALUES]  # a branch with another constant never gives such a row
+    yield from able or found
+
+
+def _set_operation(descent: Descent, node: SetOperation, wanted: Wanted, way: Way) -> Iterator[Lost]:
+    left, right = passing(node, wanted)[0]
+    first, second = descent.look(Look(node.left, left, "on the left"), Look(node.right, right, "on the right"))
+    near = [(node.left, first), (node.right, second)]
+    if first.untold or second.untold:
+        yield from untold(way, wanted, first, second)
+    elif not first.count:
+        yield from descent.below(node.left, left, way.by(f"the left of {node.kind.upper()}"))
+    elif node.kind is SetKind.EXCEPT:
+        yield lost(way, Where.EXCEPT, "EXCEPT takes them out: the right side has them, too", wanted, near)
+    elif not second.count:
+        yield from descent.below(node.right, right, way.by(f"the right of {node.kind.upper()}"))
+    else:
+        yield lost(way, Where.INTERSECT, "INTERSECT: both sides have such rows, but none in common", wanted, near)
+
+
+def _aggregate(descent: Descent, node: Aggregate, wanted: Wanted, way: Way) -> Iterator[Lost]:
+    """Tests of aggregates are not followed: the groups are told, with what they have instead."""
+    if node.grouping_sets is not None:
+        yield from _grouping_sets(descent, node, wanted, way)
+        return
+    (group,), left = passing(node, wanted)
+    words = f"GROUP BY {group_text(node)}" if node.keys else "the aggregate"
+    if left or not node.keys:
+        found = list(_groups(descent, node, wanted, group, words, way))
+        if found:
+            yield from found
+            return
+    yield from descent.below(node.input, group, way.without(wanted_over(node, left), words))
+
+
+def _groups(descent: Descent, node: Aggregate, wanted: Wanted, group: Wanted, words: str, way: Way) -> Iterator[Lost]:
+    """The groups that are there with other values, or that nobody can tell them; nothing where there are none."""
+    on_keys, on_values = wanted.split(node.schema.key or ())
+    (there,) = descent.look(Look(node, on_keys, "the group as it is" if on_keys else "the groups that there are"))
+    if there.untold and _is_reached(descent, node, group):
+        yield from untold(way, wanted, there)
+    elif there.count:
+        found = way.without(wanted_over(node, on_values), words)
+        told = wanted_over(node, wanted)
+        yield lost(found, Where.GROUP, f"{words}: the group is there, with other values", told, [(node, there)])
+
+
+def _is_reached(descent: Descent, node: Aggregate, group: Wanted) -> bool:
+    """Whether rows are there that make the group, or nobody can tell that."""
+    (reached,) = descent.look(Look(node.input, group))
+    return bool(reached.untold or reached.count)
+
+
+def _grouping_sets(descent: Descent, node: Aggregate, wanted: Wanted, way: Way) -> Iterator[Lost]:
+    """Each set that may give such a row is a way of its own."""
+    on_keys, on_values = wanted.split(node.schema.key or ())
+    sets = [(members, _of_set(node, members, on_keys)) for members in node.grouping_sets or ()]
+    able = [(members, group) for members, group in sets if group is not None]
+    words = "; ".join(f"({group_text(node, members)})" for members, _ in sets)
+    if not able:
+        told = wanted_over(node, wanted)
+        yield lost(way, Where.VALUES, f"no grouping set gives such a row: {words}", told)
+        return
+    if on_values or any(not members for members, _ in able):
+        found = list(_groups(descent, node, wanted, Wanted(), f"GROUP BY GROUPING SETS ({words})", way))
+        if found:
+            yield from found
+            return
+    way = way.without(wanted_over(node, on_values), "GROUP BY")
+    for members, group in able:
+        yield from descent.below(node.input, group, way.by(f"the grouping set ({group_text(node, members)})"))
+
+
+def _of_set(node: Aggregate, members: tuple[str, ...], on_keys: Wanted) -> Wanted | None:
+    """The rows that go into a set's groups with these keys; None where the set has none such."""
+    group = on_keys.over(set_columns(node, members))
+    compared = (exp.EQ, exp.Is, exp.NullSafeEQ)
+    if any(map(is_impossible, group.tests)):
+        return None
+    tests = tuple(t for t in group.tests if columns_of(t) or not isinstance(t, compared))
+    return replace(group, tests=tests)
+
+
+def _window(descent: Descent, node: Window, wanted: Wanted, way: Way) -> Iterator[Lost]:
+    """No row is dropped: the row is there with another value of a window function, or its input has none."""
+    own, left = wanted.split(node.input.schema.names)
+    words = "the window functions"
+    way = way.without(wanted_over(node, left), words)
+    if not left:
+        yield from descent.below(node.input, own, way)
+        return
+    (there,) = descent.look(Look(node, own, "the row as it is"))
+    if there.untold:
+        yield from untold(way, wanted, there)
+    elif there.count:
+        told = wanted_over(node, wanted)
+        yield lost(way, Where.WINDOW, f"{words} give the row other values", told, [(node, there)])
+    else:
+        yield from descent.below(node.input, own, way)
+
+
+def _top(descent: Descent, node: TopK, wanted: Wanted, way: Way) -> Iterator[Lost]:
+    """The rows that stand in the place of those that were there below."""
+    own, number = wanted.split(node.input.schema.names)
+    way = way.without(number, "the first rows of an order")
+
+    def dropped(there: Read) -> Iterator[Lost]:
+        (winners,) = descent.look(Look(node, _partition(descent, node, own), "won in their place"))
+        near = [(node, winners), (node.input, there)]
+        yield lost(way, Where.TOP, _top_words(node), wanted_over(node, wanted), near)
+
+    yield from descent.reached(node.input, own, way, "came after them", dropped)
+
+
+def _partition(descent: Descent, node: TopK, own: Wanted) -> Wanted:
+    """All rows of the partitions of these."""
+    known = own.split(node.partition)[0]
+    if set(node.partition) <= set(fixed_columns(known.tests)):
+        return known
+    return matching(narrowed(node.input, own, descent.asker.definition), *same(None, node.partition))
+
+
+def _top_words(node: TopK) -> str:
+    number = "" if node.limit is None else f"the first {counted(node.limit, 'row')}"
+    skipped = f"after {node.offset:,}" if node.offset else ""
+    by = f"of each {', '.join(n.rpartition('.')[2] for n in node.partition)}" if node.partition else ""
+    order = ", ".join(text_over(node.input, o.expr) + (" DESC" if o.descending else "") for o in node.order)
+    told = " ".join(w for w in (number or "the rows", skipped, by, f"by {order}" if order else "") if w)
+    return f"only {told} are passed on: others stand there"
+
+
+def _unnest(descent: Descent, node: Unnest, wanted: Wanted, way: Way) -> Iterator[Lost]:
+    own, left = wanted.split(node.input.schema.names)
+    reason = "is empty or NULL" if not left else "has no such element"
+
+    def dropped(there: Read) -> Iterator[Lost]:
+        words = f"UNNEST: {text_over(node.input, node.expr)} {reason}"
+        yield lost(way, Where.UNNEST, words, wanted, [(node.input, there)])
+
+    yield from descent.reached(node.input, own, way.without(left, "UNNEST"), "have no such element", dropped)
+
+
+def _values(descent: Descent, node: Values, wanted: Wanted, way: Way) -> Iterator[Lost]:
+    yield lost(way, Where.VALUES, f"the query writes {counted(len(node.rows), 'row')} out: none is such", wanted)
+
+
+def _recursion(descent: Descent, node: Recursion, wanted: Wanted, way: Way) -> Iterator[Lost]:
+    """The first rows, and one step back from the missing row: rows that the step would need are not followed further."""
+    own, left = wanted.split(names_of(node))
+    name = f"the recursion {node.name}"
+    way = way.without(left, name)
+    if name in way.steps:
+        yield lost(way, Where.RECURSION, f"{name} has no row with {condition_text(own)}", own)
+        return
+    yield from descent.below(node.base, own, way.by(f"first rows of {node.name}"))
+    yield from descent.below(step_over(node), own, way.by(name))
+
+
+LOSSES: Losses = {
+    Scan: lost_scan,
+    Filter: _filter,
+    Project: _project,
+    Distinct: _distinct,
+    Union: _union,
+    SetOperation: _set_operation,
+    Aggregate: _aggregate,
+    Join: lost_join,
+    Window: _window,
+    TopK: _top,
+    Unnest: _unnest,
+    TimeWindow: lost_time_window,
+    Values: _values,
+    Emit: lost_emit,
+    InOrder: lost_in_order,
+    SplAggregate: lost_sequence,
+    SplJoin: lost_spl_join,
+    PredicateWindow: lost_sequence,
+    Recursion: _recursion,
+}
+"""How each operator's missing rows are followed down."""

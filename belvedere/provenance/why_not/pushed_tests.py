@@ -1,0 +1,153 @@
+"""Which tests may be asked below an operator instead of above it, with the same rows as result.
+
+In: an operator, what is wanted of its rows. Out: what is wanted of each input, and what is left to test above the operator. A test of an
+aggregate's group passes, one of its sum does not. What has no line in `PASSES` lets nothing pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import Any
+
+from sqlglot import exp
+
+from belvedere.plan.expressions import column
+from belvedere.plan.operators.nodes import (
+    Aggregate,
+    Distinct,
+    Expr,
+    Filter,
+    Join,
+    JoinKind,
+    Node,
+    Project,
+    SetOperation,
+    TopK,
+    Union,
+    Unnest,
+    Window,
+)
+from belvedere.plan.operators.predicate_window import PredicateWindow
+from belvedere.plan.operators.time_nodes import TimeWindow, TimeWindowKind
+from belvedere.provenance.row_predicates import Wanted
+from belvedere.provenance.why.time_windows import in_window
+
+Passed = tuple[tuple[Wanted, ...], Wanted]
+"""What is wanted of each input, and what is left."""
+
+
+def passing(node: Node, wanted: Wanted) -> Passed:
+    """What of the wanted may be asked of the inputs, and what is left to ask of the operator's own rows."""
+    found = PASSES.get(type(node))
+    return found(node, wanted) if found is not None else (tuple(Wanted() for _ in node.inputs), wanted)
+
+
+def _as_is(node: Filter | Distinct, wanted: Wanted) -> Passed:
+    return (wanted,), Wanted()
+
+
+def _project(node: Project, wanted: Wanted) -> Passed:
+    return (wanted.over({i.name: i.expr for i in node.items}),), Wanted()
+
+
+def _union(node: Union, wanted: Wanted) -> Passed:
+    return tuple(branch_wanted(node, number, wanted) for number in range(len(node.branches))), Wanted()
+
+
+def branch_wanted(node: Union, number: int, wanted: Wanted) -> Wanted:
+    """What is wanted of one branch of a union."""
+    names = node.branches[number].schema.names
+    mapping: dict[str, Any] = {c.name: column(n) for c, n in zip(node.schema.columns, names, strict=False)}
+    if node.branch is not None:
+        mapping[node.branch] = exp.Literal.number(number)
+    return wanted.over(mapping)
+
+
+def _sides(node: SetOperation, wanted: Wanted) -> Passed:
+    pairs = zip(node.left.schema.names, node.right.schema.names, strict=True)
+    return (wanted, wanted.over({mine: column(theirs) for mine, theirs in pairs})), Wanted()
+
+
+def _aggregate(node: Aggregate, wanted: Wanted) -> Passed:
+    if node.grouping_sets is not None or not node.keys:
+        return (Wanted(),), wanted
+    group, left = wanted.split([k.name for k in node.keys])
+    return (group.over({k.name: k.expr for k in node.keys}),), left
+
+
+def set_columns(node: Aggregate, members: Collection[str]) -> dict[str, Expr]:
+    """What the keys of one grouping set's rows are: those that do not take part are NULL."""
+    found: dict[str, Expr] = {k.name: k.expr if k.name in members else exp.Null() for k in node.keys}
+    if node.grouping_id is not None:
+        bits = "".join("0" if k.name in members else "1" for k in node.keys)
+        found[node.grouping_id] = exp.Literal.number(int(bits or "0", 2))
+    return found
+
+
+def _join(node: Join, wanted: Wanted) -> Passed:
+    left, rest = wanted.split(node.left.schema.names)
+    right, mixed = rest.split(node.right.schema.names)
+    if node.kind in (JoinKind.SEMI, JoinKind.ANTI):
+        return (wanted, Wanted()), Wanted()
+    if node.kind is JoinKind.INNER:
+        return (left, right), mixed
+    if node.kind is JoinKind.LEFT:
+        return (left, Wanted()), rest
+    if node.kind is JoinKind.RIGHT:
+        return (Wanted(), right), left + mixed
+    return (Wanted(), Wanted()), wanted
+
+
+def partitions(node: Window) -> list[tuple[Any, ...]]:
+    """The partitions of a Window's functions, each once."""
+    found: list[tuple[Any, ...]] = []
+    for window in (w for i in node.items for w in i.expr.find_all(exp.Window)):
+        partition = tuple(window.args.get("partition_by") or ())
+        if partition not in found:
+            found.append(partition)
+    return found
+
+
+def _window(node: Window, wanted: Wanted) -> Passed:
+    names = set(node.input.schema.names)
+    for partition in partitions(node):
+        names &= {e.name for e in partition if isinstance(e, exp.Column)}
+    passed, left = wanted.split(names)
+    return (passed,), left
+
+
+def _top(node: TopK, wanted: Wanted) -> Passed:
+    passed, left = wanted.split(node.partition)
+    return (passed,), left
+
+
+def _unnest(node: Unnest, wanted: Wanted) -> Passed:
+    passed, left = wanted.split(node.input.schema.names)
+    return (passed,), left
+
+
+def _time_window(node: TimeWindow, wanted: Wanted) -> Passed:
+    names = node.partition if node.kind is TimeWindowKind.SESSION else node.input.schema.names
+    passed, left = wanted.split(names)
+    return (passed + (in_window(node, wanted) or Wanted()),), left
+
+
+def _predicate_window(node: PredicateWindow, wanted: Wanted) -> Passed:
+    passed, left = wanted.split(node.partition)
+    return (passed.over({n: column(k) for n, k in zip(node.partition, node.spec.keys, strict=True)}),), left
+
+
+PASSES: dict[type[Node], Callable[[Any, Wanted], Passed]] = {
+    Filter: _as_is,
+    Project: _project,
+    Union: _union,
+    Distinct: _as_is,
+    SetOperation: _sides,
+    Aggregate: _aggregate,
+    Join: _join,
+    Window: _window,
+    TopK: _top,
+    Unnest: _unnest,
+    TimeWindow: _time_window,
+    PredicateWindow: _predicate_window,
+}

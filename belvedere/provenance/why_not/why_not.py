@@ -1,0 +1,93 @@
+"""Why a row is not there: on each way down from a view the first operator at which its rows vanish, with what nearly matched.
+
+In: a store that can be asked, a view, tests of its columns. Out: findings. Computed when asked, stored nowhere: the tests are pushed down
+operator by operator, and at each the rows that still fulfil them are counted.
+
+Source: Chapman, Jagadish, "Why not?" (SIGMOD 2009): the operator that picks the last of the rows out that could have made the answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from typing import Any
+
+from belvedere.catalog.catalog import Catalog
+from belvedere.plan.operators.nodes import Scan
+from belvedere.provenance.found_rows import SAMPLE
+from belvedere.provenance.plan_queries import Asker
+from belvedere.provenance.row_predicates import Wanted
+from belvedere.provenance.why_not.pruning import MOST_WAYS, Descent, Look, Lost, Way, condition_text
+from belvedere.provenance.why_not.pruning_operators import LOSSES
+
+ATTEMPTS = 3
+
+
+@dataclass(frozen=True)
+class WhyNot:
+    """Where the rows of a relation with a condition vanish; as text it is a tree."""
+
+    catalog: Catalog = field(repr=False, compare=False)
+    view: str
+    sql: str
+    condition: str
+    epoch: int | None
+    there: int
+    """How many rows have it: where there are any, nothing is lost."""
+    lost: tuple[Lost, ...] = ()
+
+    def __str__(self) -> str:
+        from belvedere.provenance.trees import tree_text, why_not_tree
+
+        return tree_text(why_not_tree(self))
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        """What a notebook shows."""
+        printer.text(str(self))
+
+
+def why_not(
+    asker: Asker, id_: str, wanted: Wanted, *, size: int = SAMPLE, shows: Callable[[str], bool] = lambda _: True
+) -> WhyNot:
+    """Where the rows of a relation vanish that would fulfil tests of its columns (`key_tests`).
+
+    `size` rows are shown of each that nearly did. What an epoch changes while it is asked is asked again. Without Spark, what the
+    database cannot say is a `Lost` at `UNTOLD`. No sentence has values of rows of relations that `shows` refuses; samples have.
+    """
+    for _ in range(ATTEMPTS):
+        descent = Descent(asker, size, LOSSES, shows)
+        answer = _asked(descent, id_, wanted)
+        if len(descent.seen) == 1:
+            break
+    return answer
+
+
+def _asked(descent: Descent, id_: str, wanted: Wanted) -> WhyNot:
+    view = descent.asker.catalog.views.get(id_)
+    scan = Scan(id_, descent.asker.catalog.schema_of(id_))
+    answer = WhyNot(descent.asker.catalog, id_, view.sql if view is not None else "", condition_text(wanted), None, 0)
+    if descent.asker.is_there(id_):
+        (there,) = descent.look(Look(scan, wanted))
+        answer = replace(answer, there=there.count)
+    found = () if answer.there else tuple(islice(_distinct(_ways(descent, scan, wanted)), MOST_WAYS))
+    row = descent.epoch
+    return replace(answer, epoch=row.epoch if row is not None else None, lost=found)
+
+
+def _ways(descent: Descent, scan: Scan, wanted: Wanted) -> Iterator[Lost]:
+    view = descent.asker.catalog.views.get(scan.relation)
+    if view is None:
+        yield from descent.below(scan, wanted, Way(scan.relation))
+    else:
+        yield from descent.below(view.plan, wanted, Way(scan.relation))
+
+
+def _distinct(found: Iterator[Lost]) -> Iterator[Lost]:
+    """What is told, once: two ways may end at one place."""
+    told = set()
+    for lost in found:
+        place = (lost.view, lost.at, lost.words)
+        if place not in told:
+            told.add(place)
+            yield lost

@@ -1,0 +1,216 @@
+"""Queries over the relations of a store: answered by the database where it says them exactly as Spark does, else by Spark.
+
+In: SQL, a store's reader, and perhaps the script, whose relationships the query may then follow. Out: Arrow rows of one epoch, in the
+query's order, with what of it is in quarantine. Both ways run one plan, so they give the same rows; `now()` is the epoch's clock. It
+writes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from belvedere.catalog.catalog import Catalog, Input, InputKind, QueryTemplate, View
+from belvedere.compiler import with_functions
+from belvedere.connectors.registry import SourceTables
+from belvedere.engine.errors.failed_stages import failures_of, quarantined
+from belvedere.engine.relation import name_in_script
+from belvedere.errors import BelvedereError, Diagnostic, Severity, fail
+from belvedere.lang.endpoints.template_calls import called_template
+from belvedere.lang.names.definitions import Definitions
+from belvedere.lang.statements.lower import finish, lower_statements
+from belvedere.lang.statements.lower_outputs import define_template
+from belvedere.lang.statements.script_lowering import ScriptLowering
+from belvedere.plan.expressions import column
+from belvedere.plan.operators.nodes import Item, Node, Order, Project, Scan, TopK, Values
+from belvedere.plan.rewrites.rewrite import inline
+from belvedere.project.settings import ProjectSettings
+from belvedere.schema import KEY, Column, Schema
+from belvedere.store.protocol import EpochRow, Reader, StoredTable
+from belvedere.store.read.computed_views import BEYOND, plan_of_unstored, text_at_read
+from belvedere.syntax.parse import parse_script
+from belvedere.syntax.statement_tree import DefineTemplate
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+QUERY_FILE = "<query>"
+PLACE = "_place~"
+"""The column with a row's place in the query's order."""
+
+
+@dataclass(frozen=True)
+class StoreAnswer:
+    """The rows of a query in its order."""
+
+    rows: pa.Table
+    by_spark: str = ""
+    """Why Spark had to answer; empty where the database did."""
+    held: Mapping[str, int | None] = field(default_factory=dict)
+    """The relations in quarantine that it reads, each with its last good epoch; None where no epoch has filled it."""
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """What a query may name: relations with their relationships, and query templates by their folded names."""
+
+    definitions: Definitions
+    templates: Mapping[str, DefineTemplate] = field(default_factory=dict)
+    compiled: Catalog | None = None
+    """The script's catalog: private views are computed of its plans."""
+    file: str = QUERY_FILE
+    text: str = ""
+    """The script, where there is one."""
+
+
+def script_vocabulary(text: str, path: Path, project: ProjectSettings, compiled: Catalog) -> Vocabulary:
+    """All that a script defines; its mistakes are told by who has compiled it."""
+    project, _ = with_functions(replace(project, finder=project.finder or SourceTables()))  # type: ignore[assignment]
+    script = parse_script(text, str(path))
+    lowering = lower_statements(script, path, project, (), {})
+    named = [s for s in script.statements if isinstance(s, DefineTemplate) and s.path is not None]
+    templates = {s.path.text.casefold(): s for s in named if s.path is not None}
+    return Vocabulary(lowering.definitions, templates, compiled, script.file, text)
+
+
+def store_vocabulary(tables: Iterable[StoredTable], project: ProjectSettings | None = None) -> Vocabulary:
+    """The relations of a store: with their keys and a view's own order. Of the project the functions count alone."""
+    known = Definitions()
+    project, _ = with_functions(project)
+    known.functions = project.functions if project is not None else {}
+    for table in tables:
+        schema = _keyed(table)
+        id_ = known.new_id(table.name)
+        made: Input | View = Input(id_, table.name, InputKind.TABLE, schema)
+        if table.order:
+            order = tuple(Order(column(name), down, first) for name, down, first in table.order)
+            made = View(id_, table.name, Values(schema.columns, ()), schema, order=order)
+        known.define(made)
+    return Vocabulary(known)
+
+
+def _keyed(table: StoredTable) -> Schema:
+    """The schema with `_key` among its columns where nothing else identifies a row."""
+    schema = table.schema
+    if schema.key is not None:
+        return schema
+    return Schema((*schema.columns, Column(KEY, pa.string(), nullable=False, hidden=True)), (KEY,))
+
+
+def vocabulary_catalog(known: Vocabulary) -> Catalog:
+    """What a query may name, as a catalog."""
+    return finish(ScriptLowering(known.file, known.text, None, known.definitions.copy()))
+
+
+def compile_read(sql: str, known: Vocabulary) -> tuple[Catalog, QueryTemplate]:
+    """One query over relations that are known, or the call of a query template. Raises diagnostics with places in its text."""
+    call, found = called_template(sql, known.templates), list[Diagnostic]()
+    if call is not None:
+        lowering = ScriptLowering(known.file, known.text, None, known.definitions.copy())
+        define_template(lowering, call)
+    else:
+        script = parse_script(sql, QUERY_FILE)
+        if any(not isinstance(s, DefineTemplate) or s.path is not None for s in script.statements):
+            raise fail("B9120", "a definition is no query", hint="definitions stand in scripts; name the script by --script")
+        lowering = lower_statements(script, None, None, (), {}, known.definitions.copy())
+        found += script.diagnostics
+    errors = [d for d in (*found, *lowering.diagnostics) if d.severity is Severity.ERROR]
+    if errors:
+        raise BelvedereError(errors)
+    template = one_template(list(lowering.templates.values()), 'write one "SELECT ... FROM name" over relations of the store')
+    catalog = finish(lowering)
+    return catalog, catalog.templates[template.name]
+
+
+def one_template(templates: list[QueryTemplate], hint: str) -> QueryTemplate:
+    """The one query of a text, which has no parameters. Raises B9120, with a hint, and B9121."""
+    if len(templates) != 1:
+        found = "no query" if not templates else f"{len(templates)} queries"
+        raise fail("B9120", f"one query is needed, found {found}", hint=hint)
+    if templates[0].parameters:
+        name = templates[0].parameters[0].name
+        raise fail("B9121", f"the query has a parameter `{name}`", hint="write its value instead")
+    return templates[0]
+
+
+def answer_query(
+    sql: str, reader: Reader, tables: Mapping[str, StoredTable], known: Vocabulary, spark: Callable[[str], SparkSession]
+) -> StoreAnswer:
+    """Answer one query of the relations that the store has; `spark` is told why a session is needed, and gives it."""
+    catalog, template = compile_read(sql, known)
+    compiled = known.compiled
+    plan = template.plan if compiled is None else inline(template.plan, lambda i: plan_of_unstored(compiled, i, tables))
+    _check_stored(plan, tables)
+    plan, is_ordered = with_place(plan)
+    shown = [c.name for c in template.schema.visible]
+    try:
+        last, rows, why = *answer_in_store(plan, reader), ""
+    except BelvedereError as error:
+        found = error.diagnostics[0]
+        if found.code not in BEYOND:
+            raise
+        last, rows, why = *answer_in_spark(plan, catalog, reader, tables, spark(found.message)), found.message
+    return StoreAnswer((rows.sort_by(PLACE) if is_ordered else rows).select(shown), why, _held(plan, tables, last))
+
+
+def with_place(plan: Node) -> tuple[Node, bool]:
+    """The plan with a column that numbers its rows in the order of its outermost ORDER BY; whether it has one."""
+    if isinstance(plan, Project):
+        inner, is_ordered = with_place(plan.input)
+        if not is_ordered:
+            return plan, False
+        return Project(inner, (*plan.items, Item(PLACE, column(PLACE), pa.int32(), nullable=False, hidden=True))), True
+    if not isinstance(plan, TopK) or plan.partition or not plan.order or plan.number is not None:
+        return plan, False
+    rows = plan.input if plan.limit is None and not plan.offset else plan
+    return TopK(rows, plan.order, None, number=Column(PLACE, pa.int32(), nullable=False, hidden=True)), True
+
+
+def answer_in_store(plan: Node, reader: Reader) -> tuple[EpochRow | None, pa.Table]:
+    """The rows as the database computes them, and their epoch."""
+    query = text_at_read(plan, reader.dialect)
+    try:
+        last, (rows,) = reader.rows_together([StoredTable("", Schema(plan.schema.columns), query=query)])
+    except pa.ArrowInvalid as error:
+        raise fail("B7088", "a value of the database is none of its type", detail=str(error)) from error
+    return last, rows
+
+
+def answer_in_spark(
+    plan: Node, catalog: Catalog, reader: Reader, tables: Mapping[str, StoredTable], spark: SparkSession
+) -> tuple[EpochRow | None, pa.Table]:
+    """The rows as Spark computes them from the tables' rows, and their epoch."""
+    from belvedere.spark.plan_answers import by_spark
+
+    scanned = list(dict.fromkeys(n.relation for n in plan.walk() if isinstance(n, Scan)))
+    last, found = reader.rows_together([tables[i] for i in scanned])
+    rows = dict(zip(scanned, found, strict=True))
+    return last, by_spark(lambda: spark, catalog)([plan], rows, last.clock if last else datetime.now(UTC))[0]
+
+
+def _held(plan: Node, tables: Mapping[str, StoredTable], last: EpochRow | None) -> dict[str, int | None]:
+    """What a plan reads that is in quarantine in an epoch."""
+    held = quarantined(failures_of(last.extra)) if last is not None else {}
+    read = {n.relation for n in plan.walk() if isinstance(n, Scan)}
+    return {tables[i].name: epoch for i, epoch in held.items() if i in read}
+
+
+def _check_stored(plan: Node, tables: Mapping[str, StoredTable]) -> None:
+    """Raise where the script and the store do not agree, or rows are not there."""
+    for node in plan.walk():
+        if not isinstance(node, Scan):
+            continue
+        table = tables.get(node.relation)
+        if table is None:
+            name = name_in_script(node.relation)
+            raise fail("B8021", f"the query reads `{name}`, which is not stored", hint="ask for a public view, which is")
+        stored = {c.name: c.type for c in _keyed(table).columns}
+        other = next((c.name for c in node.schema if stored.get(c.name) != c.type), None)
+        if other is not None:
+            message = f"the store has another `{table.name}` than the script: column `{other}` differs"
+            raise fail("B9125", message, hint="`belvedere run` brings the store up to date; or ask without the script")

@@ -1,0 +1,62 @@
+"""What the rules share that compute less than all rows of a key: window functions by their frames, WINDOW BY by its windows.
+
+In: the changes of the rows that a stage reads. Out: the change of its output. Where the rows around the changes are too many, or where the
+stage has to see all, it goes key by key.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from belvedere.engine.rows.epoch_rows import Rows, combined
+from belvedere.engine.sql.stage_sql import ROWS
+from belvedere.engine.work import Work
+from belvedere.rules.key_ranges import TooMuch
+from belvedere.rules.keyed import KeyedStage
+from belvedere.rules.recompute import replace_all
+from belvedere.schema import KEY
+
+
+@dataclass(frozen=True)
+class ReachedStage(KeyedStage):
+    """Computes again what the changes reach."""
+
+    kind: ClassVar[str] = ROWS
+    """The view that takes the rows around the changes, and the text that reads it."""
+
+    def around(self, work: Work, delta: pa.Table) -> tuple[pa.Table, list[pa.Array]] | None:
+        """Rows that are enough to compute the results that may have changed, and the keys of these; None where not all of that is known.
+
+        Raises TooMuch where they are more than the driver should hold.
+        """
+        raise NotImplementedError
+
+    def run(self, work: Work) -> Rows | None:
+        if work.is_fresh or work.limits:
+            return super().run(work)
+        if work.prefers_whole():
+            return replace_all(work)
+        (delta,) = work.deltas
+        if delta is None:
+            return None
+        few = delta.is_collected and delta.num_rows <= work.compute.small
+        found = self._around(work, delta.table) if few else None
+        if found is None:
+            return self.run_keys(work)
+        rows, keys = found
+        work.put(self.slots[0].name, self.kind, Rows(rows))
+        work.put_windows(rows.num_rows)
+        results = work.rows(self.kind)
+        wanted = combined(pc.unique(pa.chunked_array([*keys, combined(delta.table[KEY])], pa.string())))
+        again = results.where(lambda b: pc.is_in(b.column(KEY), value_set=wanted))
+        return work.replace(KEY, wanted, again)
+
+    def _around(self, work: Work, delta: pa.Table) -> tuple[pa.Table, list[pa.Array]] | None:
+        try:
+            return self.around(work, delta)
+        except TooMuch:
+            return None

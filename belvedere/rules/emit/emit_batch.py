@@ -1,0 +1,130 @@
+"""The batch answer of what depends on history: the input's batch answer after each epoch, folded by definition.
+
+In: a plan with nodes of `HISTORIC`, a log of accepted input with the clock and the bounds of each epoch, a
+function that answers a plan at an epoch. Out: the plan over tables for those nodes. Slow by design: it is an oracle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+import pyarrow as pa
+
+from belvedere.catalog.catalog import Catalog
+from belvedere.plan.bounds import bounds_of
+from belvedere.plan.monotone import NEVER
+from belvedere.plan.operators.historic import HISTORIC
+from belvedere.plan.operators.nodes import Node, Scan
+from belvedere.plan.operators.spl_aggregate import SplAggregate
+from belvedere.plan.operators.spl_join import SplJoin
+from belvedere.plan.operators.time_nodes import Emit, InOrder, Observed
+from belvedere.rules.emit.emission import plan_emission
+from belvedere.rules.emit.emit_fold import EmitFold, OrderFold
+from belvedere.rules.emit.event_fold import EventFold, with_keys
+from belvedere.rules.spl.join_batch import SplJoinReplay
+from belvedere.rules.spl.window_batch import SplReplay
+from belvedere.time.event_time import Clocks, bounds_by_input
+from belvedere.values.instants import microseconds
+
+
+@dataclass(frozen=True)
+class LoggedEpoch:
+    """The clock and the bounds of one epoch of the log."""
+
+    clock: datetime
+    bounds: Mapping[str, Mapping[str, int] | None]
+    ends: bool = False
+    """Whether the input ends with it."""
+
+
+BatchAnswer = Callable[[Node, int, Mapping[str, pa.Table]], pa.Table]
+"""All rows of a plan after an epoch (counted from 0), given the tables of scans that are not inputs."""
+Fold = Callable[[list[dict[str, Any]], LoggedEpoch], list[dict[str, Any]]]
+"""Goes on by one epoch: from the rows of its input after it, to its own."""
+Step = Callable[[int, Sequence[LoggedEpoch]], pa.Table]
+"""The rows of a node with history after an epoch of the log, given all epochs."""
+
+
+class History:
+    """One plan with history, answered epoch by epoch: `plan` is over scans, and `tables` are what these hold so far."""
+
+    def __init__(self, name: str, plan: Node, catalog: Catalog, answer: BatchAnswer):
+        self._name, self._catalog, self._answer = name, catalog, answer
+        self._steps: dict[str, Step] = {}
+        """Of each node with history, behind those in its input."""
+        self._past: list[dict[str, pa.Table]] = []
+        """What `tables` were after each epoch."""
+        self.tables: dict[str, pa.Table] = {}
+        self.plan = self._with_scans(plan)
+
+    def go_on(self, epochs: Sequence[LoggedEpoch]) -> None:
+        """Take in the epochs of the log that have come since."""
+        for number in range(len(self._past), len(epochs)):
+            for name, step in self._steps.items():
+                self.tables[name] = step(number, epochs)
+            self._past.append(dict(self.tables))
+
+    def _with_scans(self, node: Node) -> Node:
+        """The plan with a scan in place of each node that depends on history."""
+        if not isinstance(node, HISTORIC):
+            return node.with_inputs(tuple(self._with_scans(i) for i in node.inputs))
+        below = tuple(self._with_scans(i) for i in node.inputs)
+        name = f"{self._name}$history{len(self._steps)}"
+        if isinstance(node, SplJoin):
+            self._steps[name] = self._joined(node, below)
+        elif isinstance(node, SplAggregate):
+            self._steps[name] = self._replayed(node, below[0])
+        elif isinstance(node, Observed):
+            fold = EventFold(node)
+            self._steps[name] = self._folded(with_keys(below[0]), lambda rows, e: fold.epoch(rows, e.clock), node.schema.arrow)
+        else:
+            made = self._emitted(node) if isinstance(node, Emit) else self._ordered(node)
+            self._steps[name] = self._folded(below[0], made, node.schema.arrow)
+        self.tables[name] = node.schema.arrow.empty_table()
+        return Scan(name, node.schema)
+
+    def _folded(self, below: Node, fold: Fold, schema: pa.Schema) -> Step:
+        def step(number: int, epochs: Sequence[LoggedEpoch]) -> pa.Table:
+            rows = self._answer(below, number, self.tables).to_pylist()
+            return pa.Table.from_pylist(fold(rows, epochs[number]), schema=schema)
+
+        return step
+
+    def _replayed(self, node: SplAggregate, below: Node) -> Step:
+        def step(number: int, epochs: Sequence[LoggedEpoch]) -> pa.Table:
+            clocks = tuple(microseconds(e.clock) for e in epochs)
+            bounds = tuple(bounds_of(node.input, e.bounds.get).get(node.time or "", NEVER) for e in epochs)
+            ends = epochs[number].ends
+            return SplReplay(replace(node, input=below), clocks, bounds, self._answer_then, ends).after(number)
+
+        return step
+
+    def _joined(self, node: SplJoin, below: tuple[Node, ...]) -> Step:
+        def step(number: int, epochs: Sequence[LoggedEpoch]) -> pa.Table:
+            clocks = tuple(microseconds(e.clock) for e in epochs)
+            return SplJoinReplay(replace(node, left=below[0], right=below[1]), clocks, self._answer_then).after(number)
+
+        return step
+
+    def _answer_then(self, plan: Node, epoch: int, tables: Mapping[str, pa.Table]) -> pa.Table:
+        """The rows of a plan over nodes with history, and over these tables, as they were after an epoch."""
+        return self._answer(plan, epoch, {**(self._past[epoch] if epoch < len(self._past) else self.tables), **tables})
+
+    def _emitted(self, node: Emit) -> Fold:
+        emission = plan_emission(node, node.input, bounds_by_input(self._catalog, Clocks()))
+        visible = tuple(c.name for c in node.input.schema.visible)
+        fold = EmitFold(emission, node.input.schema.key or (), visible)
+        return lambda rows, e: fold.epoch(rows, microseconds(e.clock), emission.bounds(e.bounds.get))
+
+    def _ordered(self, node: InOrder) -> Fold:
+        emission = plan_emission(node, node.input, bounds_by_input(self._catalog, Clocks()))
+        fold = OrderFold(node, node.input.schema.key or (), tuple(n for n in node.schema.names[:-1]))
+        return lambda rows, e: fold.epoch(rows, emission.bounds(e.bounds.get)[0])
+
+
+def has_history(plan: Node) -> bool:
+    """Whether the answer depends on how the input came to be."""
+    return any(isinstance(n, HISTORIC) for n in plan.walk())

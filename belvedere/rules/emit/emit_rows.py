@@ -1,0 +1,151 @@
+"""The rows of an EMIT: when each change appears, the net change of the emitted table, the order of the changelog.
+
+In: changes, in the driver or in files. Out: the same with their time of emission, netted by key, or sorted and numbered. What is in the
+driver is handled there, what is not by Spark or batch by batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import chain
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from belvedere.engine.compute import Compute
+from belvedere.engine.rows.epoch_rows import Rows, combined
+from belvedere.engine.rows.ordered_rows import in_order, stream, whole_runs
+from belvedere.functions.spark_types import quote
+from belvedere.rules.emit.emission import Emission, orderable
+from belvedere.schema import KEY, WEIGHT
+
+GROUP = "_group"
+AT = "_ptime"
+KIND = "_kind"
+"""0: the row goes for good, 1: it changes, 2: it is new."""
+CHANGE = "_change"
+"""Which of several changes of an epoch a row belongs to."""
+COMPARED = 1_000
+"""So many rows are Python values at once: these take some ten times the memory."""
+
+
+def timed(changes: Rows, path: str, at: Mapping[int, int], compute: Compute) -> Rows:
+    """Changes with their group, which is in the column `path`, and the time at which it is emitted."""
+    fields = (pa.field(GROUP, pa.int64()), pa.field(AT, pa.int64()))
+    schema = changes.schema
+    for field in fields:
+        schema = schema.append(field)
+
+    def made(table: pa.Table) -> pa.Table:
+        groups = table[path]
+        times = pa.array([at[g] for g in groups.to_pylist()], pa.int64())
+        return table.append_column(fields[0], groups).append_column(fields[1], times)
+
+    return compute.keep(stream(schema, (made(t) for t in changes.tables())))
+
+
+def net_change(changes: Sequence[Rows], view: str, compute: Compute) -> Rows:
+    """The net change of the emitted table: per row the first that went and the last that came."""
+    names = [n for n in changes[0].schema.names if n not in (GROUP, AT)]
+    if len(changes) == 1:
+        return compute.keep(changes[0].reader(names))
+    if all(c.is_collected for c in changes):
+        table = pa.concat_tables([c.table.select(names) for c in changes])
+        return Rows(_net(table))
+    schema = pa.schema([changes[0].schema.field(n) for n in names])
+    number = pa.field(CHANGE, pa.int64())
+    numbered = (
+        t.select(names).append_column(number, pa.repeat(pa.scalar(n, pa.int64()), t.num_rows))
+        for n, c in enumerate(changes)
+        for t in c.tables()
+    )
+    rows = compute.keep(stream(schema.append(number), numbered))
+    ordered = in_order(rows, [quote(n) for n in (KEY, CHANGE, WEIGHT)], view, compute)
+    pieces = whole_runs(ordered.batches(), KEY, compute.memory.chunk)
+    return compute.keep(stream(schema, (_net(t.select(names)) for t in pieces)))
+
+
+def _net(table: pa.Table) -> pa.Table:
+    """Per `_key` the first row that went and the last that came; none where both are equal."""
+    codes = combined(table[KEY]).dictionary_encode().indices.to_numpy(zero_copy_only=False)
+    comes = combined(table[WEIGHT]).to_numpy(zero_copy_only=False) > 0
+    _, first = np.unique(codes, return_index=True)
+    _, behind = np.unique(codes[::-1], return_index=True)
+    last = table.num_rows - 1 - behind
+    # what came before anything of it went was not there; what went last is not there
+    goes, stays = ~comes[first], comes[last]
+    both = np.flatnonzero(goes & stays)
+    same = [n for part in np.split(both, range(COMPARED, len(both), COMPARED)) for n in _equal(table, first, last, part)]
+    goes[same] = stays[same] = False
+    return table.take(pa.array(np.sort(np.concatenate([first[goes], last[stays]])), pa.int64()))
+
+
+def _equal(table: pa.Table, first: Any, last: Any, keys: Any) -> list[int]:
+    """Those of these keys whose two rows are equal."""
+    old, new = (table.drop_columns([WEIGHT]).take(pa.array(rows[keys], pa.int64())).to_pylist() for rows in (first, last))
+    return [int(n) for n, a, b in zip(keys, old, new, strict=True) if repr(a) == repr(b)]
+
+
+def emission_order(changes: Sequence[Rows], emission: Emission, key: tuple[str, ...], view: str, compute: Compute) -> Rows:
+    """The changes as they come out: by time of emission, group, row; an undo before what replaces it.
+
+    Within a group rows that go for good come first, then rows that change, then those that are new.
+    """
+    if all(c.is_collected for c in changes) and sum(c.num_rows for c in changes) <= compute.small:
+        table = pa.concat_tables([c.table for c in changes])
+        return Rows(table.take(pa.array(_order(table, emission, key), pa.int64())))
+    rows = compute.keep(stream(changes[0].schema, chain.from_iterable(c.tables() for c in changes)))
+    compute.put(view, rows)
+    names = ", ".join(quote(n) for n in rows.schema.names)
+    same = f"OVER (PARTITION BY {quote(AT)}, {quote(GROUP)}, {quote(KEY)})"
+    went, came = (f"max(CAST({quote(WEIGHT)} {sign} 0 AS INT)) {same}" for sign in "<>")
+    kind = f"CASE WHEN {went} = 0 THEN 2 WHEN {came} = 0 THEN 0 ELSE 1 END AS {quote(KIND)}"
+    return compute.compute(
+        f"SELECT {names} FROM (SELECT *, {kind} FROM {quote(compute.view_name(view))}) AS r ORDER BY {_words(emission, key, rows.schema)}",
+        rows.schema,
+        ordered=True,
+    )
+
+
+def _words(emission: Emission, key: tuple[str, ...], schema: pa.Schema) -> str:
+    """The same order as `_order`, for Spark; it does not order maps, so nested values go by their text."""
+
+    def word(name: str) -> str:
+        nested = pa.types.is_nested(schema.field(name).type)
+        return f"CAST({quote(name)} AS STRING) NULLS LAST" if nested else f"{quote(name)} NULLS LAST"
+
+    times, rows = map(word, emission.group), map(word, key)
+    return ", ".join((quote(AT), *times, quote(GROUP), quote(KIND), *rows, quote(KEY), quote(WEIGHT)))
+
+
+def _order(table: pa.Table, emission: Emission, key: tuple[str, ...]) -> list[int]:
+    rows = [tuple(map(orderable, r)) for r in zip(*(table[n].to_pylist() for n in key), strict=True)] or [()] * table.num_rows
+    times = list(zip(*(table[n].to_pylist() for n in emission.group), strict=True)) or [()] * table.num_rows
+    at, groups, weights = table[AT].to_pylist(), table[GROUP].to_pylist(), table[WEIGHT].to_pylist()
+    keys = table[KEY].to_pylist()
+    marks = list(zip(at, groups, keys, strict=True))
+    went = {m for m, w in zip(marks, weights, strict=True) if w < 0}
+    came = {m for m, w in zip(marks, weights, strict=True) if w > 0}
+
+    def place(index: int) -> tuple[Any, ...]:
+        mark = marks[index]
+        kind = 1 if mark in went and mark in came else (0 if mark in went else 2)
+        group = tuple(map(orderable, times[index]))
+        return at[index], group, groups[index], kind, rows[index], keys[index], weights[index]
+
+    return sorted(range(table.num_rows), key=place)
+
+
+def before_epoch(rows: Rows, delta: Rows, path: str, groups: pa.Array, view: Sequence[str], compute: Compute) -> Rows:
+    """The rows of some groups as they were before a change, from their rows after it. `view`: free names."""
+    for name, found in zip(view, (rows, delta, Rows(pa.table({GROUP: groups}))), strict=True):
+        compute.put(name, found)
+    stored, changed, wanted = (quote(compute.view_name(v)) for v in view)
+    columns = ", ".join(quote(n) for n in rows.schema.names)
+    touched = f"SELECT 1 FROM {changed} AS c WHERE c.{quote(KEY)} = r.{quote(KEY)}"
+    return compute.compute(
+        f"SELECT {columns} FROM {stored} AS r WHERE NOT EXISTS ({touched}) UNION ALL "
+        f"SELECT {columns} FROM {changed} WHERE {quote(WEIGHT)} < 0 AND {quote(path)} IN (SELECT {quote(GROUP)} FROM {wanted})",
+        rows.schema,
+    )

@@ -1,0 +1,150 @@
+"""Which rows of a changed partition window functions are computed again for: those whose frames hold a change.
+
+In: the changes of the rows that the functions see, and the stored rows. Out: the rows whose results a change touches, and those that these
+depend on; where frames grow, the stored results of the row before stand for all rows before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from belvedere.engine.rows.epoch_rows import combined
+from belvedere.engine.work import Work
+from belvedere.plan.operators.nodes import Node
+from belvedere.rules.frames.frames import Frames
+from belvedere.rules.key_ranges import Change, Spans, changes_of, is_mixed
+from belvedere.rules.window_by.scan_range import placed
+from belvedere.schema import KEY, Column
+
+LEAST_ROWS = 200
+"""Partitions of fewer rows, on the average, are computed again as a whole."""
+
+
+@dataclass(frozen=True)
+class Following:
+    """How a stage goes on behind a stored row of its output, for window functions whose frames grow.
+
+    `plan` computes the output for rows that have the columns of `last` beside them; each of these is a column of the output at the row
+    before, which is the one of its `partition` with the greatest `number` among those of the nearest `order`.
+    """
+
+    plan: Node
+    order: str
+    number: str
+    partition: tuple[str, ...]
+    last: tuple[tuple[str, Column], ...]
+
+
+def frames_around(
+    work: Work, delta: pa.Table, frames: Frames, path: str, following: Following | None
+) -> tuple[pa.Table, list[pa.Array]] | None:
+    """The rows around the changes and the keys of those whose results they touch; None where whole partitions are read. Raises TooMuch.
+
+    `path` is the output's access path. Rows that follow a row whose results are known have its accumulators beside them.
+    """
+    slot, relation = work.slots[0]
+    assert slot.path is not None
+    changes = changes_of(delta, slot.path, frames.order)
+    if changes is None:
+        return None
+    if not work.costs.has_rows(relation.name, len(changes) * LEAST_ROWS, work.storage.count):
+        return None
+    spans = Spans(work, relation, slot.path, frames.order)
+    if following is None:
+        found = [around(spans, frames, c) for c in changes]
+    else:
+        results = Spans(work, work.output, path, following.order)
+        behind = [_behind(spans, results, frames, following, c) for c in changes]
+        if not any(before is not None for _, _, before in behind) or _is_most(work, relation.name, behind):
+            return None
+        found = [(beside(rows, before, following), keys) for rows, keys, before in behind]
+    return pa.concat_tables([rows for rows, _ in found]), [keys for _, keys in found]
+
+
+def _is_most(work: Work, relation: str, behind: Sequence[tuple[pa.Table, pa.Array, pa.Table | None]]) -> bool:
+    """Whether so many rows follow the changes that to replace whole partitions is cheaper than so many rows by their keys."""
+    costs, rows = work.costs, sum(r.num_rows for r, _, _ in behind)
+    return costs.counted and costs.is_most([rows], [relation], work.storage.count, crossed=False)
+
+
+def around(spans: Spans, f: Frames, change: Change) -> tuple[pa.Table, pa.Array]:
+    """The rows around the change of one partition, and the keys of those whose results it touches."""
+    low, high, begin, end = _edges(spans, f, change)
+    rows = spans.rows(change.key, begin, end)
+    if (begin, end) != (None, None) and is_mixed(rows, f.partition):
+        rows = spans.rows(change.key, None, None)
+        low = high = None
+    return rows, _between(rows, f, low, high)
+
+
+def _behind(
+    spans: Spans, results: Spans, f: Frames, following: Following, change: Change
+) -> tuple[pa.Table, pa.Array, pa.Table | None]:
+    """The rows of one partition from the change on, the keys of those whose results it touches, and the row before them with its results.
+
+    All rows where there is no row before, or where it is not known to be of the same partition.
+    """
+    low, high, begin, end = _edges(spans, f, change)
+    edge, up = (begin, True) if f.grows > 0 else (end, False)
+    place = None if edge is None else results.place(change.key, edge, 1, after=not up)
+    if place is not None:
+        before = results.rows(change.key, place, place)
+        rows = spans.rows(change.key, begin, end)
+        if not is_mixed(_together(before, following.partition, rows, f.partition), f.partition):
+            return rows, _between(rows, f, low, high), before
+        low = high = None
+    rows = spans.rows(change.key, None, None)
+    return rows, _between(rows, f, low, high), None
+
+
+def _together(before: pa.Table, names: Sequence[str], rows: pa.Table, partition: Sequence[str]) -> pa.Table:
+    """What partitions the rows are of."""
+    pairs = zip(names, partition, strict=True)
+    return pa.table({p: pa.chunked_array([*before[n].chunks, *rows[p].chunks], rows[p].type) for n, p in pairs})
+
+
+def beside(rows: pa.Table, before: pa.Table | None, following: Following) -> pa.Table:
+    """The rows with the accumulators of the last of the rows `before` beside each of them; NULLs where there is none."""
+    for name, column in following.last:
+        if before is None:
+            values = pa.nulls(rows.num_rows, column.type)
+        else:
+            numbers = np.asarray(combined(before[following.number]))
+            values = combined(before[name]).take(pa.array(np.full(rows.num_rows, numbers.argmax())))
+        rows = rows.append_column(column.name, values)
+    return rows
+
+
+def _edges(spans: Spans, f: Frames, change: Change) -> tuple[int | None, int | None, int | None, int | None]:
+    """From which place to which results are touched, and from which to which rows are to be read; None = the partition's edge."""
+    low = high = None
+    if f.grows >= 0:
+        low = _moved(spans, change.key, change.low, f.rows_above, f.least_above, after=False)
+    if f.grows <= 0:
+        high = _moved(spans, change.key, change.high, f.rows_below, f.least_below, after=True)
+    begin = _moved(spans, change.key, low, f.rows_below, f.least_below, after=False)
+    end = _moved(spans, change.key, high, f.rows_above, f.least_above, after=True)
+    return low, high, begin, end
+
+
+def _between(rows: pa.Table, f: Frames, low: int | None, high: int | None) -> pa.Array:
+    """The keys of the rows from one place to another."""
+    at = placed(rows[f.order], descending=False)
+    since = at.min(initial=0) if low is None else low
+    until = at.max(initial=0) if high is None else high
+    return combined(rows[KEY]).filter(pa.array((at >= since) & (at <= until)))
+
+
+def _moved(spans: Spans, key: int, place: int | None, rows: int, distance: int, after: bool) -> int | None:
+    """The place so many rows, and so far, from a place; None = the partition's edge."""
+    if place is None:
+        return None
+    found = spans.place(key, place, rows, after) if rows else place
+    if found is None:
+        return None
+    moved = max(found, place + distance) if after else min(found, place - distance)
+    return moved if spans.has(moved) else None

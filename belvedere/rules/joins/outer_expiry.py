@@ -1,0 +1,130 @@
+"""What bounds make final around a join that preserves rows without a match, or that only asks whether there is one.
+
+Such a join is recomputed for a whole key, so its old rows may leave only together: a result that may still change needs all rows of
+either side that it is made of. In: the join's plan, and the bounds of its result (no later change concerns a row below them). Out: the
+times below which rows of a side are not needed any more, and the final results: a computation of their key must leave them as they are.
+Therefore results carry the times of the rows that they are made of, in hidden columns where the script does not show them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import chain
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from sqlglot import exp
+
+from belvedere.engine.rows.epoch_rows import Rows
+from belvedere.plan.bounds import Bounds, implied_bounds
+from belvedere.plan.expressions import column
+from belvedere.plan.facts import is_linear
+from belvedere.plan.monotone import FOREVER
+from belvedere.plan.operators.nodes import Item, Join, JoinKind, Node, Project
+from belvedere.schema import TIMESTAMP
+
+PRESERVED: Mapping[JoinKind, tuple[int, ...]] = {
+    JoinKind.LEFT: (0,),
+    JoinKind.RIGHT: (1,),
+    JoinKind.FULL: (0, 1),
+    JoinKind.SEMI: (0,),
+    JoinKind.ANTI: (0,),
+}
+"""The sides (0 left, 1 right) whose rows make a result: every result has a row of one of them."""
+
+
+def preserved(join: Join) -> tuple[int, ...]:
+    """The same of a join; one with versions makes at most one result of each left row."""
+    return (0,) if join.versions is not None else PRESERVED.get(join.kind, ())
+
+
+def join_of(plan: Node) -> Join | None:
+    """The join that is computed key by key, where these rules are for its kind."""
+    while _passes(plan):
+        plan = plan.inputs[0]
+    return plan if isinstance(plan, Join) and preserved(plan) else None
+
+
+def times_to_carry(plan: Node, join: Join, bounds: Bounds) -> tuple[Item, ...]:
+    """The times that results of `plan` need besides their own: one of each preserved side that has a bound in the join's result.
+
+    `bounds` are those of the join. Empty where a side has none: then no result is known to be final.
+    """
+    found, shown = [], {_origin(plan, n) for n in plan.schema.names}
+    for side in preserved(join):
+        columns = [c for c in join.inputs[side].schema if c.name in bounds and c.type == TIMESTAMP]
+        if not columns:
+            return ()
+        if not any(c.name in shown for c in columns):
+            first = columns[0]
+            found.append(Item(f"_time{side}", column(first.name), first.type, first.nullable or len(preserved(join)) > 1))
+    return tuple(found)
+
+
+def final_results(plan: Node, own: Bounds) -> dict[str, int]:
+    """Columns of the result with the bounds below which results are final; `own` are the bounds of the result. None of an inner join's."""
+    return {output: bound for output, _, bound in _limits(plan, own).values()}
+
+
+def needed(plan: Node, own: Bounds, side: int) -> dict[str, int]:
+    """Columns of one side of the join with bounds below which none of the results that may change needs its rows."""
+    join, found = join_of(plan), None
+    if join is None:
+        return {}
+    columns = join.inputs[side].schema.names
+    for made, (_, time, bound) in _limits(plan, own).items():
+        implied = {time: bound} if made == side else implied_bounds({time: bound}, join.condition)
+        need = {n: b for n, b in implied.items() if n in columns}
+        found = need if found is None else {n: min(found[n], b) for n, b in need.items() if n in found}
+    return found or {}
+
+
+def _limits(plan: Node, own: Bounds) -> dict[int, tuple[str, str, int]]:
+    """Per preserved side a column of the result, the column of that side that it is, and its bound; nothing where a side has none."""
+    join = join_of(plan)
+    if join is None:
+        return {}
+    found = {}
+    for side in preserved(join):
+        columns = join.inputs[side].schema.names
+        for name, bound in own.items():
+            time = _origin(plan, name)
+            if time in columns and bound != FOREVER and plan.schema[name].type == TIMESTAMP:
+                found[side] = (name, time, bound)
+                break
+    return found if len(found) == len(preserved(join)) else {}
+
+
+def _origin(node: Node, name: str) -> str:
+    """The column of the join that a column of the result is; empty where it is computed."""
+    while _passes(node):
+        below = node.inputs[0]
+        if isinstance(node, Project):
+            expr = next(i.expr for i in node.items if i.name == name)
+            if not isinstance(expr, exp.Column):
+                return ""
+            name = expr.name
+        elif name not in below.schema.names:
+            return ""
+        node = below
+    return name
+
+
+def _passes(node: Node) -> bool:
+    """Whether each row of an operator is made of one row below it."""
+    return is_linear(node) and len(node.inputs) == 1
+
+
+def beside_final_results(computed: Rows, stored: Rows, limits: Mapping[str, int]) -> pa.RecordBatchReader:
+    """The computed rows that may still change, then the stored ones that are final; bounds in microseconds."""
+
+    def is_final(batch: pa.RecordBatch) -> pa.Array:
+        found = pa.array([False] * batch.num_rows, pa.bool_())
+        for name, limit in limits.items():
+            below = pc.less(batch.column(name).cast(pa.int64()), pa.scalar(limit, pa.int64()))
+            found = pc.or_(found, pc.fill_null(below, False))
+        return found
+
+    schema = stored.schema
+    moving = computed.where(lambda b: pc.invert(is_final(b)), schema.names)
+    return pa.RecordBatchReader.from_batches(schema, (b.cast(schema) for b in chain(moving, stored.where(is_final))))

@@ -1,0 +1,265 @@
+"""Merge: an aggregate maintained by accumulators: what the changes bring is added to the stored state of their groups.
+
+Only one row of state per changed group is read and written, whatever the size of the group. Where the changes carry the hash of their
+group and are few, one query does it all; else a first one aggregates the changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import chain
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from belvedere.engine.change.table_changes import delta_schema
+from belvedere.engine.relation import Path, Relation
+from belvedere.engine.rows.epoch_rows import Keys, Rows, hashes_in, keys_of, named_as, weighted_stream, with_hash
+from belvedere.engine.sql.plan_sql import print_expression
+from belvedere.engine.sql.stage_sql import ROWS, Texts
+from belvedere.engine.sql.staged_operators import print_plan
+from belvedere.engine.stage import Stage, slots_known
+from belvedere.engine.work import Work
+from belvedere.plan.bounds import Bounds, Known, bounds_of
+from belvedere.plan.expressions import column
+from belvedere.plan.facts import Partition, partition_of
+from belvedere.plan.operators.nodes import Aggregate, Expr, Project, Scan
+from belvedere.plan.rewrites.rewrite import carry
+from belvedere.rules.bounds_below import of_keys
+from belvedere.rules.merge.accumulate import ROWS as COUNT
+from belvedere.rules.merge.accumulate import Accumulator, Accumulators, accumulate, accumulators_of
+from belvedere.rules.merge.merge_sql import (
+    FLAGS,
+    IS,
+    NEW_PREFIX,
+    OLD_PREFIX,
+    STATE_PREFIX,
+    WAS,
+    merge_texts,
+    preserves_rows,
+    shown_beside,
+)
+from belvedere.rules.rule import Maintain, Refusal, Rule, Site
+from belvedere.schema import has_map
+from belvedere.state.row_differences import differing
+
+SUFFIX = "$state"
+
+
+@dataclass(frozen=True)
+class MergeStage(Stage):
+    """`plan` is over `Scan("state")` alone: the rows of the relation `state`, which has the accumulators.
+
+    `partial` is what an epoch adds to them, over the slots' changes with `_weight`; `merge` tells per state column after the keys how
+    `old` and `new` become one. `path` is the output's access path by the groups.
+    """
+
+    state: str
+    partial: Aggregate
+    merge: tuple[Expr, ...]
+    path: str
+
+    rule = "merge"
+    reads_once = True
+    reads_keys = False
+
+    @property
+    def states(self) -> tuple[str, ...]:
+        return (self.state,)
+
+    def retracts(self, relations: Mapping[str, Relation]) -> bool:
+        return preserves_rows(self.plan)
+
+    @property
+    def meaning(self) -> tuple[str, ...]:
+        return (*super().meaning, print_plan(self.partial), *(print_expression(e) for e in self.merge))
+
+    @property
+    def restores(self) -> bool:
+        return preserves_rows(self.plan)
+
+    def texts(self, texts: Texts) -> Mapping[str, str]:
+        return merge_texts(texts, self.plan, self.partial, self.merge, texts.relations[self.state])
+
+    def run(self, work: Work) -> Rows | None:
+        """Aggregate the changes, merge them with the old accumulators of these groups, and compute the groups' new rows."""
+        state = work.prepared.states[self.state]
+        any_change = work.put_deltas() or (work.is_fresh and not state.schema.key)
+        if not self.restores:
+            return self._replace(work, state) if any_change else None
+        found = self._merge(work, state) if any_change else None
+        if work.is_restored:
+            work.put("state", ROWS, work.look_up(state.name, None, None))
+            rows = work.rows("rows")
+            found = work.compute.keep(weighted_stream(rows.schema, rows.weighted(1)))
+        return None if found is None else work.take(found)
+
+    def _replace(self, work: Work, state: Relation) -> Rows | None:
+        """Where not each row of state is a row of the output, the rows of the changed groups take the place of those that were there."""
+        path = state.paths[0].name
+        found = _changed_groups(work, state)
+        if found is None:
+            return None
+        keys, together = found
+        merged = work.compute.compute(together + work.sql["state"], delta_schema(state))
+        work.overwrite(state.name, path, keys, merged.reader())
+        work.put("state", ROWS, merged)
+        return work.replace(self.path, keys, work.rows("rows").reader())
+
+    def _merge(self, work: Work, state: Relation) -> Rows | None:
+        """Write the accumulators; what differs of the output, not written yet."""
+        if "first" in work.sql and keys_of_changes(work, state.paths[0]) is None:
+            return self._merge_many(work, state)
+        found = _changed_groups(work, state)
+        return None if found is None else _differing(work, _merge_both(work, found[1], state, found[0]))
+
+    def _merge_many(self, work: Work, state: Relation) -> Rows | None:
+        """Of many changes the groups' own state comes first, with what the output shows of it: of a new group that is all there is."""
+        shown = shown_beside(self.plan, work.output, state)
+        stored, output, path = delta_schema(state), delta_schema(work.output), state.paths[0].name
+        more = [output.field(n).with_name(own) for n, own in shown.columns.items() if own not in stored.names]
+        added = work.compute.compute(work.sql["first"], pa.schema([*stored, *more]))
+        if added.is_empty:
+            return None
+        old = work.look_up(state.name, path, keys_of([(added, path)]))
+        known = hashes_in(old, path)
+        was = with_hash(path, known)
+
+        def is_new(batch: pa.RecordBatch) -> pa.Array:
+            return pc.and_not(pc.greater(batch.column(COUNT), 0), was(batch))
+
+        work.storage.append(state.name, added.where(is_new, stored.names))
+        own = [shown.columns[n] for n in output.names]
+        changes: Iterator[tuple[pa.RecordBatch, int]] = (
+            (b.select(own).rename_columns(output.names).cast(output), 1) for b in added.where(is_new, list(dict.fromkeys(own)))
+        )
+        if len(known):
+            work.put("new", ROWS, work.compute.keep(added.where(was, stored.names)))
+            work.put("old", ROWS, old)
+            changes = chain(changes, _merge_both(work, "", state, pa.array(known)))
+        return _differing(work, changes)
+
+    # --- expiry
+
+    def bounds(self, inputs: Known, relations: Mapping[str, Bounds]) -> Bounds:
+        groups = bounds_of(self.partial, slots_known(self.slots, relations))
+        return bounds_of(self.plan, lambda _: groups)
+
+    def writes_from(self, own: Bounds, output: Relation) -> Bounds:
+        return of_keys(own, output, self.path)
+
+    def final_states(self, relations: Mapping[str, Bounds]) -> Mapping[str, Bounds]:
+        return {self.state: bounds_of(self.partial, slots_known(self.slots, relations))}
+
+    # --- explaining
+
+    def holds(self, relation: Relation) -> str:
+        if relation.name != self.state:
+            return super().holds(relation)
+        groups = relation.schema.key or ()
+        return f"a row for each group by {', '.join(groups)}" if groups else "one row"
+
+    def is_bounded(self, output: Relation) -> bool:
+        return not self.partial.keys
+
+
+def keys_of_changes(work: Work, path: Path) -> Keys | None:
+    """The hashes of the changed groups, where the changes are few rows in the driver that carry them, or there is one group; else None."""
+    if not path.exprs:
+        return keys_of((), pa.array([0], pa.int64()))
+    found: list[tuple[Rows, str]] = []
+    for (slot, _), delta in zip(work.slots, work.deltas, strict=True):
+        if delta is None:
+            continue
+        few = delta.is_collected and delta.num_rows <= work.compute.small
+        # rows that come from the store do not carry the hash
+        if slot.path is None or not few or slot.path not in delta.schema.names:
+            return None
+        found.append((delta, slot.path))
+    return keys_of(found)
+
+
+def _changed_groups(work: Work, state: Relation) -> tuple[Keys, str] | None:
+    """The changed groups' hashes, and the text before a query that merges them with their stored state; None where there are none."""
+    path = state.paths[0]
+    keys, together = keys_of_changes(work, path), f"{work.sql['with']} "
+    if keys is None:
+        added = work.compute.compute(work.sql["added"])
+        if added.is_empty:
+            return None
+        work.put("new", ROWS, added)
+        keys, together = keys_of([(added, path.name)]), ""
+    work.put("old", ROWS, work.look_up(state.name, path.name, keys))
+    return keys, together
+
+
+def _differing(work: Work, changes: Iterable[tuple[pa.RecordBatch, int]]) -> Rows:
+    """The change of the output."""
+    return work.compute.keep(weighted_stream(delta_schema(work.output), changes))
+
+
+def _merge_both(work: Work, together: str, state: Relation, keys: Keys | pa.Array) -> Iterator[tuple[pa.RecordBatch, int]]:
+    """One query for the new accumulators, which are written at once, and beside them the output's rows as they were and are."""
+    stored, shown = delta_schema(state), delta_schema(work.output)
+    sides = [_prefixed(STATE_PREFIX, stored), _prefixed(OLD_PREFIX, shown), _prefixed(NEW_PREFIX, shown), list(FLAGS)]
+    rows = work.compute.compute(together + work.sql["both"], pa.schema([f for side in sides for f in side]))
+    named = rows.where(lambda b: b.column(IS), [f.name for f in sides[0]])
+    work.overwrite(state.name, state.paths[0].name, keys, named_as(stored, named))
+    return _changes(rows, shown, work.output.silent)
+
+
+def _prefixed(prefix: str, schema: pa.Schema) -> list[pa.Field]:
+    """A side of the query: where there is no such row it has NULLs."""
+    return [pa.field(prefix + f.name, f.type) for f in schema]
+
+
+def _changes(rows: Rows, shown: pa.Schema, silent: Sequence[str]) -> Iterator[tuple[pa.RecordBatch, int]]:
+    """The output's rows that differ, with weights: the old before the new."""
+    compared = [n for n in shown.names if n not in silent]
+    for batch in rows.batches():
+        was, is_ = (batch.column(n).to_numpy(zero_copy_only=False) for n in (WAS, IS))
+        old, new = (batch.select([p + n for n in shown.names]).rename_columns(shown.names) for p in (OLD_PREFIX, NEW_PREFIX))
+        differ = ~(was & is_) | differing(old, new, compared)
+        for side, chosen, weight in ((old, was & differ, -1), (new, is_ & differ, 1)):
+            if chosen.any():
+                yield side.filter(pa.array(chosen)).cast(shown), weight
+
+
+def _applies(site: Site) -> Maintain | Refusal | None:
+    """Not where some aggregate or key cannot be maintained so."""
+    top, partition = site.top, partition_of(site.top)
+    if not isinstance(top, Aggregate) or partition is None:
+        return None
+    if any(has_map(k.type) for k in top.keys):
+        return None  # Spark groups by maps, and does not compare them: old and new groups could not meet
+    grows = site.builder.grows(top.input)
+    accumulators: list[Accumulator] = []
+    for item in top.aggregates:
+        found = accumulate(item, top.input.schema, grows)
+        if found is None:
+            return None
+        accumulators.append(found)
+    return partial(_maintain, site, top, partition, accumulators_of(top, tuple(accumulators)), grows)
+
+
+def _maintain(site: Site, top: Aggregate, partition: Partition, state: Accumulators, grows: bool) -> Relation:
+    builder, part = site.builder, site.part
+    source_plan = builder.with_relations(top.input, part.owner)
+    source, slots = builder.delta_slots(source_plan)
+    slots = builder.hash_changes(source_plan, slots, partition)
+    draft = builder.state_of(part, SUFFIX, state.schema)
+    draft.path(tuple(column(i.name) for i in top.keys), partition.types)
+    draft.relation = replace(draft.relation, by_path=True)
+    results = Project(Scan("state", state.schema), state.results)
+    whole, names = carry(site.over(results), results, partition.items)
+    path = builder.path_of(part, tuple(column(n) for n in names), partition.types)
+    by = ", ".join(i.name for i in top.keys) or "one group"
+    reason = f"accumulators by {by}" + (", as the input is append-only" if grows else "")
+    partials = Aggregate(source, top.keys, state.partials)
+    fields = {"state": draft.relation.name, "partial": partials, "merge": state.merge, "path": path}
+    return builder.emit(site.stage(MergeStage, whole, slots, reason, **fields), part)
+
+
+MERGE = Rule("merge", _applies)

@@ -1,0 +1,300 @@
+"""What windows hold, as an epoch reads it: the rows that may leave or came last, and blocks in place of the others.
+
+In: a stage, the partitions that an epoch touches, the rows that arrived. Out: `Contents`; the state after the epoch is written. A block is
+`BLOCK_ROWS` rows of a partition side by side, with their accumulators. So an epoch costs what arrives, leaves and fires, and a row for each
+block. Where aggregates are not kept, or rows leave in another order than they came in, all rows are read.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from belvedere.engine.arrow_copy import hashes_behind
+from belvedere.engine.rows.epoch_rows import Rows, combined, conform
+from belvedere.engine.work import Work
+from belvedere.kernels.search import Bools, Ints
+from belvedere.kernels.spl.blocks import Blocks, can_hold_blocks, closed, cut, taken, together
+from belvedere.kernels.spl.sliding import falls
+from belvedere.kernels.spl.window_rows import Partitions, Steps, WindowRows
+from belvedere.plan.operators.spl_windows import Count, Delta, Sliding, Tumbling
+from belvedere.rules.spl.accumulated import accumulated, accumulated_columns, accumulators_of, folded, not_kept
+from belvedere.rules.spl.kernel_rows import ArrivedRows, sorted_rows, whole, window_rows
+from belvedere.rules.spl.window_state import BLOCK, CAME, LEFT, PART, of_parts, partitions_of
+from belvedere.schema import KEY, Column, Schema
+
+if TYPE_CHECKING:
+    from belvedere.plan.operators.spl_aggregate import SplAggregate
+    from belvedere.rules.spl.window_rule import SplStage
+
+BLOCK_ROWS = 256
+"""The rows of a block. A window of n rows is read as n / 256 blocks, and up to 256 rows at either end."""
+PATH, BLOCK_PATH = "_h0", "_h1"
+"""The access paths of held rows: by their partition, and by their block."""
+STEPS = ("evicting", "triggering")
+"""Of the columns of `delta` the code of a block's last row and the limit of its first."""
+PLACED = ("number", "begun", "ended", *(f"{s}.{what}" for s in STEPS for what in ("code", "limit")))
+
+
+def has_blocks(node: SplAggregate) -> bool:
+    """Whether aggregates are kept by blocks: they can be, and a window may hold some."""
+    kind = node.window.kind
+    if isinstance(kind, Tumbling | Sliding) and isinstance(kind.eviction, Count) and kind.eviction.rows < 2 * BLOCK_ROWS:
+        return False
+    return can_hold_blocks(node.window) and not not_kept(node)
+
+
+def block_schema(node: SplAggregate) -> Schema:
+    """The columns of blocks."""
+    kept = accumulators_of(node)
+    assert kept is not None
+    numbers = tuple(Column(n, pa.int64(), nullable=False) for n in ("block", *PLACED))
+    return Schema((Column("part", pa.string(), nullable=False), *numbers, *accumulated_columns(kept)), ("part", "block"))
+
+
+@dataclass
+class Touched:
+    """Partitions with something to do: their texts, hashes, and what is known of them; how many rows left and came so far."""
+
+    parts: pa.Array
+    hashes: Ints
+    known: Partitions
+    since: Ints
+    until: Ints
+
+    @classmethod
+    def of(cls, stored: pa.Table, parts: pa.Array, hashes: Ints) -> Touched:
+        """By the stored rows of partitions."""
+        nothing = np.zeros((2, len(parts)), np.int64)
+        span = (of_parts(stored, parts, name, values) for name, values in zip((LEFT, CAME), nothing, strict=True))
+        return cls(parts, hashes, partitions_of(stored, parts), *span)
+
+    def code(self, texts: pa.Array | pa.ChunkedArray) -> pa.Array:
+        """Which of the partitions; NULL for others."""
+        return pc.index_in(combined(texts), value_set=self.parts)
+
+    def keys(self, partition: Ints, block: Ints) -> pa.Array:
+        """The keys of blocks."""
+        return pc.binary_join_element_wise(pa.array(block).cast(pa.string()), self.parts.take(pa.array(partition)), ":")
+
+    def span(self, contents: Contents, kept: Bools) -> tuple[Ints, Ints]:
+        """LEFT and CAME afterwards, the former where the block of the oldest row begins: rows may leave before older ones."""
+        given = contents.given
+        came = self.until + np.bincount(given.partition[given.is_new], minlength=len(self.parts))
+        left = came.copy()
+        if (block := contents.block) is not None:
+            np.minimum.at(left, given.partition[kept], block[kept] * BLOCK_ROWS)
+        return left, came
+
+
+@dataclass
+class Contents:
+    """Rows by partition and arrival, and blocks that stand for others of them."""
+
+    rows: ArrivedRows
+    given: WindowRows
+    """Both."""
+    own_sums: pa.Table | None
+    """The accumulators of the rows; None where aggregates are not kept."""
+    known: pa.Table | None = None
+    """The stored blocks, also those of which the rows were read."""
+    stands: Bools = field(default_factory=lambda: np.zeros(0, np.bool_))
+    """Which of them stand for their rows."""
+    order: Ints | None = None
+    """Of each of `given` its place among the rows, or behind them among the blocks that stand; None for rows alone."""
+
+    @property
+    def can_be_slid(self) -> bool:
+        """Whether rows leave in the order in which they came, or no block hides them."""
+        steps = self.given.evicting
+        return self.order is None or steps is None or not falls(steps.codes, self.given.partition).any()
+
+    @property
+    def sums(self) -> pa.Table | None:
+        """The accumulators of each of `given`."""
+        if self.order is None or self.own_sums is None:
+            return self.own_sums
+        assert self.known is not None
+        blocks = self.known.filter(pa.array(self.stands)).select(self.own_sums.schema.names)
+        return pa.concat_tables([self.own_sums, blocks.cast(self.own_sums.schema)]).take(pa.array(self.order))
+
+    @property
+    def block(self) -> Ints | None:
+        """The block of each of `given`; None where there are none."""
+        if BLOCK not in self.rows.table.schema.names:
+            return None
+        found = whole(self.rows.table[BLOCK])
+        if self.order is None:
+            return found
+        assert self.known is not None
+        return np.concatenate([found, whole(self.known["block"])[self.stands]])[self.order]
+
+    def apart(self, of_given: Bools) -> tuple[Bools, Bools]:
+        """What is said of `given`, of the rows and of the blocks that stand."""
+        if self.order is None:
+            return of_given, np.zeros(0, np.bool_)
+        found = np.empty(len(of_given), np.bool_)
+        found[self.order] = of_given
+        return found[: len(self.rows.is_new)], found[len(self.rows.is_new) :]
+
+
+def placed(stage: SplStage, arrived: pa.Table, touched: Touched) -> pa.Table:
+    """The new rows with their blocks."""
+    if not stage.in_blocks or not arrived.num_rows:
+        return arrived
+    code = whole(touched.code(arrived[PART]))
+    order = np.lexsort((whole(arrived[stage.node.order]), code))
+    begins = np.searchsorted(code[order], code[order])
+    block = np.empty(len(code), np.int64)
+    block[order] = (touched.until[code[order]] + np.arange(len(code)) - begins) // BLOCK_ROWS
+    found = _block_hashes(stage, touched, code, block)
+    for name, values in ((BLOCK, block), (BLOCK_PATH, found)):
+        index = arrived.schema.get_field_index(name)
+        arrived = arrived.set_column(index, arrived.schema.field(index), pa.array(values))
+    return arrived
+
+
+def _block_hashes(stage: SplStage, touched: Touched, partition: Ints, block: Ints) -> Ints:
+    return hashes_behind(touched.hashes[partition], block, not stage.node.partition)
+
+
+def read(stage: SplStage, work: Work, arrived: pa.Table, touched: Touched, now: int, all_rows: bool) -> Contents:
+    """What the windows of these partitions hold, and what arrived (`placed`); `all_rows`: without blocks."""
+    known = _stored_blocks(stage, work, touched) if stage.in_blocks else None
+    stands, loose, order = np.zeros(0, np.bool_), None, None
+    if known is not None and known.num_rows:
+        blocks = _as_kernels_take_them(stage, known, touched)
+        new = window_rows(stage.node, _sorted(stage, arrived, touched, 0))
+        stands = ~cut(stage.window, blocks, touched.until, new, now) & (not all_rows)
+        loose = None if all_rows else _loose(stage, touched, blocks.take(stands))
+    rows = _with_rows(stage, work, arrived, touched, loose)
+    given = window_rows(stage.node, rows)
+    if stands.any():
+        given, order = together(given, blocks.take(stands), BLOCK_ROWS)
+    kept = accumulators_of(stage.node)
+    return Contents(rows, given, None if kept is None else accumulated(kept, rows.table), known, stands, order)
+
+
+def _stored_blocks(stage: SplStage, work: Work, touched: Touched) -> pa.Table:
+    """The blocks of these partitions."""
+    first, end = -(-touched.since // BLOCK_ROWS), touched.until // BLOCK_ROWS
+    partition, block = _counted(first, end)
+    schema = work.stored_schema(stage.blocks)
+    if not len(block):
+        return schema.empty_table()
+    found = work.look_up(stage.blocks, KEY, touched.keys(partition, block)).table
+    return conform(found, schema)
+
+
+def _counted(first: Ints, end: Ints) -> tuple[Ints, Ints]:
+    """For each place the numbers from `first` up to `end`, beside the place."""
+    counts = np.maximum(end - first, 0)
+    place = np.repeat(np.arange(len(counts)), counts)
+    return place, np.arange(len(place)) - np.repeat(np.cumsum(counts) - counts - first, counts)
+
+
+def _loose(stage: SplStage, touched: Touched, blocks: Blocks) -> Ints:
+    """The hashes of all blocks of rows but these."""
+    partition, block = _counted(touched.since // BLOCK_ROWS, -(-touched.until // BLOCK_ROWS))
+    width = int(block.max(initial=0)) + 1
+    numbers = partition * width + block
+    loose = ~np.isin(numbers, blocks.rows.partition * width + blocks.place // BLOCK_ROWS)
+    return _block_hashes(stage, touched, partition[loose], block[loose])
+
+
+def _with_rows(stage: SplStage, work: Work, arrived: pa.Table, touched: Touched, blocks: Ints | None) -> ArrivedRows:
+    """The new rows and the held ones of these blocks (None: of all)."""
+    by, hashes = (PATH, touched.hashes) if blocks is None else (BLOCK_PATH, blocks)
+    held = work.look_up(stage.held, by, pa.array(np.unique(hashes))).table
+    both = pa.concat_tables([conform(held, held.schema), arrived.select(held.schema.names).cast(held.schema)])
+    return _sorted(stage, both, touched, held.num_rows)
+
+
+def _sorted(stage: SplStage, table: pa.Table, touched: Touched, held: int) -> ArrivedRows:
+    code = touched.code(table[PART])
+    is_new = np.arange(table.num_rows) >= held
+    mine = pc.is_valid(code)  # rows of other partitions may have the same hash
+    table, is_new = table.filter(mine), is_new[mine.to_numpy(zero_copy_only=False)]
+    return sorted_rows(stage.node, table, whole(code.drop_null()), is_new)
+
+
+def _as_kernels_take_them(stage: SplStage, known: pa.Table, touched: Touched) -> Blocks:
+    columns = {n: whole(known[n]) for n in ("block", *PLACED)}
+    window = stage.window
+    policies = window.policies if isinstance(window.kind, Sliding) else (None, *window.policies)
+    by_delta = zip(STEPS, (isinstance(p, Delta) for p in policies), strict=True)
+    steps = (Steps(columns[f"{s}.code"], columns[f"{s}.limit"]) if needed else None for s, needed in by_delta)
+    evicting, triggering = steps
+    nothing = np.zeros(known.num_rows, np.bool_)
+    rows = WindowRows(whole(touched.code(known["part"])), columns["number"], columns["ended"], nothing, evicting, triggering)
+    return Blocks(rows, columns["begun"], columns["block"] * BLOCK_ROWS)
+
+
+# --- the state afterwards
+
+
+def store(stage: SplStage, work: Work, contents: Contents, touched: Touched, kept: Bools) -> None:
+    """New rows that stay come into the state, held ones that do not leave it; blocks are made and go."""
+    rows, blocks = contents.apart(kept)
+    new = contents.rows.is_new
+    gone = contents.rows.table.filter(pa.array(~new & ~rows))
+    nothing = work.stored_schema(stage.held).empty_table()
+    if gone.num_rows:
+        work.overwrite(stage.held, KEY, combined(gone[KEY]), nothing.to_reader())
+    come = contents.rows.table.filter(pa.array(new & rows))
+    if come.num_rows:
+        work.append(Rows(come), stage.held)
+    if stage.in_blocks:
+        _drop_blocks(stage, work, contents, touched, gone, blocks)
+        _make_blocks(stage, work, contents, touched, rows)
+
+
+def _drop_blocks(stage: SplStage, work: Work, contents: Contents, touched: Touched, gone: pa.Table, stay: Bools) -> None:
+    """Blocks that leave, with their rows, and those of which rows left."""
+    known = contents.known
+    if known is None or not known.num_rows:
+        return
+    left = known.filter(pa.array(contents.stands)).filter(pa.array(~stay)) if len(stay) else known.slice(0, 0)
+    keys = [combined(left[KEY])]
+    if left.num_rows:
+        partition, block = whole(touched.code(left["part"])), whole(left["block"])
+        hashes = pa.array(np.unique(_block_hashes(stage, touched, partition, block)))
+        rows = work.look_up(stage.held, BLOCK_PATH, hashes).table
+        rows = rows.filter(pc.is_valid(touched.code(rows[PART])))
+        rows = rows.filter(pc.is_in(touched.keys(whole(touched.code(rows[PART])), whole(rows[BLOCK])), value_set=keys[0]))
+        work.overwrite(stage.held, KEY, combined(rows[KEY]), work.stored_schema(stage.held).empty_table().to_reader())
+    if gone.num_rows:
+        partition, block = whole(touched.code(gone[PART])), whole(gone[BLOCK])
+        broken = pc.unique(touched.keys(partition, block))
+        keys.append(broken.filter(pc.is_in(broken, value_set=combined(known[KEY]))))
+    work.overwrite(stage.blocks, KEY, pa.concat_arrays(keys), work.stored_schema(stage.blocks).empty_table().to_reader())
+
+
+def _make_blocks(stage: SplStage, work: Work, contents: Contents, touched: Touched, stay: Bools) -> None:
+    """Blocks of the rows that are there one by one."""
+    kept = accumulators_of(stage.node)
+    assert kept is not None
+    rows = window_rows(stage.node, contents.rows)
+    held = np.flatnonzero(stay)
+    number = whole(contents.rows.table[BLOCK])
+    first = held[closed(taken(rows, held), number[held], BLOCK_ROWS)]
+    keys = touched.keys(rows.partition[first], number[first])
+    if contents.known is not None and contents.known.num_rows:
+        unknown = ~pc.is_in(keys, value_set=combined(contents.known[KEY])).to_numpy(zero_copy_only=False)
+        first, keys = first[unknown], keys.filter(pa.array(unknown))
+    if not len(first):
+        return
+    last = first + BLOCK_ROWS - 1
+    columns = {"part": touched.parts.take(pa.array(rows.partition[first])), KEY: keys, "block": number[first]}
+    columns |= {"number": rows.number[first], "begun": rows.at[first], "ended": rows.at[last]}
+    for name, steps in zip(STEPS, (rows.evicting, rows.triggering), strict=True):
+        codes, limits = (first * 0, first * 0) if steps is None else (steps.codes[last], steps.limits[first])
+        columns |= {f"{name}.code": codes, f"{name}.limit": limits}
+    assert contents.own_sums is not None
+    sums = folded(kept, contents.own_sums, first, last)
+    table = pa.table(columns | {n: combined(sums[n]) for n in sums.schema.names})
+    work.append(Rows(conform(table, work.stored_schema(stage.blocks))), stage.blocks)

@@ -1,0 +1,127 @@
+"""SPL join: two streams in each other's sliding windows.
+
+The rows that each window holds are state, found by what they are joined by, by their partition and by the clock at their arrival. An epoch
+looks up those that arriving rows can meet or take the place of, and those that have become too old.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+
+import pyarrow as pa
+
+from belvedere.engine.relation import Relation
+from belvedere.engine.rows.epoch_rows import Rows
+from belvedere.engine.sql.row_identity import key_text
+from belvedere.engine.sql.stage_sql import DELTA, ROWS, Texts
+from belvedere.engine.work import Work
+from belvedere.functions.spark_types import quote
+from belvedere.plan.expressions import column
+from belvedere.plan.facts import equalities
+from belvedere.plan.operators.nodes import Join, JoinKind, Scan
+from belvedere.plan.operators.spl_join import SplJoin
+from belvedere.plan.operators.spl_windows import Time
+from belvedere.rules.rule import Maintain, Rule, Site
+from belvedere.rules.spl.arriving_rows import ArrivingStage, check_that_rows_arrive
+from belvedere.rules.spl.join_epoch import AT, MATCHED, PART, run_join
+from belvedere.rules.spl.pairs import SIDES, pairs_plan
+from belvedere.schema import Column, Schema
+
+HELD_COLUMNS = (
+    Column(PART, pa.string(), nullable=False),
+    Column(AT, pa.int64(), nullable=False),
+    Column(MATCHED, pa.bool_(), nullable=False),
+)
+
+
+@dataclass(frozen=True)
+class SplJoinStage(ArrivingStage):
+    """`node` is the operator; `partitions` and `keys` are by side the access paths of the held rows: by their partition (None where no row
+    takes the place of another), and by what both sides are joined by (None where that is no equality)."""
+
+    node: SplJoin
+    partitions: tuple[str | None, str | None]
+    keys: tuple[str | None, str | None]
+
+    rule = "spl join"
+
+    @property
+    def held(self) -> tuple[str, str]:
+        """The relations of the rows that the windows hold."""
+        return (f"{self.output}${SIDES[0]}", f"{self.output}${SIDES[1]}")
+
+    @property
+    def ages(self) -> tuple[int | None, int | None]:
+        """Of windows by time, their microseconds."""
+        left, right = (w.eviction for w in self.node.windows)
+        return left.micros if isinstance(left, Time) else None, right.micros if isinstance(right, Time) else None
+
+    @property
+    def reads_clock(self) -> bool:
+        return any(outer and age is not None for outer, age in zip(self.node.outer, self.ages, strict=True))
+
+    @property
+    def states(self) -> tuple[str, ...]:
+        return self.held
+
+    def texts(self, texts: Texts) -> Mapping[str, str]:
+        found = {
+            "pairs": texts.query(pairs_plan(self.node), ROWS),
+            "rows": texts.rows(Scan("made", texts.output.schema), ROWS),
+        }
+        for n, window in enumerate(self.node.windows):
+            source = self.plan.inputs[n]
+            by = Schema(tuple(source.schema[name] for name in window.partition), window.partition)
+            clock = f"unix_micros({quote(window.clock)}) AS `{AT}`"
+            arrived = (
+                f"SELECT *, {key_text(by)} AS `{PART}`, {clock}, FALSE AS `{MATCHED}` FROM ({texts.query(source, DELTA)}) AS i"
+            )
+            found[SIDES[n]] = texts.identified(texts.relations[self.held[n]], arrived)
+        return found
+
+    def run(self, work: Work) -> Rows | None:
+        return run_join(self, work)
+
+    # --- explaining
+
+    def frees(self, relation: Relation) -> str | None:
+        return "rows leave as their window lets them go" if relation.name in self.held else None
+
+    def holds(self, relation: Relation) -> str:
+        return "the rows that the window holds" if relation.name in self.held else super().holds(relation)
+
+
+def _applies(site: Site) -> Maintain | None:
+    return partial(_maintain, site, site.top) if isinstance(site.top, SplJoin) else None
+
+
+def _maintain(site: Site, top: SplJoin) -> Relation:
+    """The operator as a relation of its own, beside it the rows that its windows hold."""
+    if site.plan is not top:
+        return site.apart()
+    builder, part = site.builder, site.part
+    sources, slots = builder.delta_slots(top.with_inputs(tuple(builder.with_relations(i, part.owner) for i in top.inputs)))
+    check_that_rows_arrive(builder, slots, part.owner, "joins windows")
+    pairs = equalities(Join(top.left, top.right, JoinKind.INNER, top.condition))
+    types = tuple(t for _, _, t in pairs)
+    partitions, keys = [], []
+    for n, window in enumerate(top.windows):
+        schema = Schema((*top.inputs[n].schema.columns, *HELD_COLUMNS), (window.order,))
+        held = builder.state_of(part, f"${SIDES[n]}", schema, (AT,))
+        names, by_time = window.partition, isinstance(window.eviction, Time)
+        kinds = tuple(top.inputs[n].schema[name].type for name in names)
+        partitions.append(None if by_time else held.path(tuple(column(name) for name in names), kinds))
+        keys.append(held.path(tuple(p[n] for p in pairs), types) if pairs else None)
+    fields = {"node": top, "partitions": tuple(partitions), "keys": tuple(keys)}
+    stage = site.stage(SplJoinStage, sources, slots, _reason(top), **fields)
+    return builder.emit(stage, part, schema=top.schema, append_only=True)
+
+
+def _reason(top: SplJoin) -> str:
+    left, right = (w.window.text for w in top.windows)
+    return f"rows that arrive joined with what the other side's window holds: {left}; {right}; the rows that they hold are its state"
+
+
+SPL_JOIN = Rule("spl join", _applies, is_optional=False)

@@ -1,0 +1,30 @@
+"""Rows that a window makes as rows of its output.
+
+In: rows in their order. Out: the same with their numbers, `_key` and hashes.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from belvedere.engine.arrow_copy import identified, is_identified
+from belvedere.engine.rows.epoch_rows import Rows, conform
+from belvedere.engine.sql.stage_sql import ROWS as VIEW
+from belvedere.engine.work import Work
+from belvedere.plan.operators.time_nodes import SEQUENCE
+from belvedere.rules.events import next_numbers
+
+
+def numbered(work: Work, rows: pa.Table) -> pa.Table:
+    """Rows that are only appended, with the next numbers."""
+    numbers = next_numbers(work, work.output.name, rows.num_rows)
+    columns = {c.name: numbers if c.name == SEQUENCE else rows[c.name] for c in work.output.schema}
+    return conform(pa.table(columns), work.output.schema.arrow)
+
+
+def identified_rows(work: Work, rows: pa.Table) -> Rows:
+    """Rows of the output with their `_key` and hashes; `rows` among the stage's texts makes them where Arrow cannot."""
+    if is_identified(work.output):
+        return Rows(identified(rows, work.output))
+    work.put("made", VIEW, Rows(rows))
+    return work.rows("rows")

@@ -1,0 +1,215 @@
+"""One epoch of SPL windows.
+
+In: a stage, the rows that arrived, the clock and the bounds. Out: the change of the output; the state after it is written.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from belvedere.engine.change.table_changes import delta_schema
+from belvedere.engine.rows.epoch_rows import Rows, combined, conform
+from belvedere.engine.sql.stage_sql import ROWS as VIEW
+from belvedere.engine.work import Work
+from belvedere.kernels.search import GREATEST, Ints
+from belvedere.kernels.spl.firings import find
+from belvedere.kernels.spl.panes import PaneRows, find_panes, in_time
+from belvedere.kernels.spl.window_rows import NEVER, Firings, Found
+from belvedere.plan.bounds import bounds_of
+from belvedere.plan.operators.spl_windows import Interval
+from belvedere.rules.spl.accumulated import accumulated, accumulators_of, firing_rows
+from belvedere.rules.spl.buffered_rows import PATH, Contents, Touched, placed, read, store
+from belvedere.rules.spl.contents import CONTENTS, contents, last_firings, ordered
+from belvedere.rules.spl.kernel_rows import micros, present, sorted_rows, whole
+from belvedere.rules.spl.output_rows import identified_rows, numbered
+from belvedere.rules.spl.sorting import RANKED, ranks
+from belvedere.rules.spl.window_state import DUE, HASH, PART, TIME, UNDER, next_due, partition_rows
+from belvedere.schema import KEY
+from belvedere.values.instants import microseconds
+
+if TYPE_CHECKING:
+    from belvedere.rules.spl.window_rule import SplStage
+
+
+def run_windows(stage: SplStage, work: Work) -> Rows | None:
+    """Tumbling and sliding windows."""
+    now, clock = microseconds(work.clock), f"{stage.output} ticked"
+    _begin(stage, work)
+    ticked = work.sequences.get(clock, NEVER)
+    arrived = present(stage.node, _arrived(stage, work))
+    parts, hashes = _touched(stage, work, arrived, now)
+    work.sequences[clock] = now
+    if not len(parts):
+        return None
+    touched = Touched.of(work.look_up(stage.partitions, KEY, parts).table, parts, hashes)
+    arrived = placed(stage, arrived, touched)
+    for all_rows in (False, True):
+        contents = read(stage, work, arrived, touched, now, all_rows)
+        if stage.node.progressive:
+            contents.given.ranks = _ranks(stage, work, contents)
+        if contents.can_be_slid:
+            found = find(stage.window, contents.given, touched.known, ticked, now)
+            shown = _shown(stage, work, found.firings)
+            made = _made(stage, contents.sums, found.members, *shown)
+            if made is not None or contents.order is None:
+                break
+    _store(stage, work, contents, touched, found, now)
+    if made is None:
+        made, _ = _queried(stage, work, contents.rows.table, *shown, found.members)
+    work.sequences[f"{stage.output} firings"] = _next(stage, work) + len(found.firings)
+    return _written(stage, work, made, pa.array(hashes[shown[0].partition]))
+
+
+def _ranks(stage: SplStage, work: Work, contents: Contents) -> Ints:
+    """The places of rows in the order of a sort."""
+    work.put(RANKED, VIEW, Rows(contents.rows.table.select(stage.node.input.schema.names)))
+    return ranks(work.compute.compute(work.sql[RANKED]).table, contents.given.number)
+
+
+def _store(stage: SplStage, work: Work, contents: Contents, touched: Touched, found: Found, now: int) -> None:
+    """The rows that windows hold afterwards, and what is known of the partitions."""
+    store(stage, work, contents, touched, found.kept)
+    due = next_due(stage.window, contents.given, found.kept, found.partitions, now)
+    span = touched.span(contents, found.kept)
+    coming = partition_rows(touched.parts, touched.hashes, found.partitions, span, due, ~found.forgotten)
+    work.overwrite(stage.partitions, KEY, touched.parts, coming.to_reader())
+
+
+def _begin(stage: SplStage, work: Work) -> None:
+    """What is made anew remembers nothing."""
+    if work.is_fresh:
+        for what in ("ticked", "watermark", "late", "firings"):
+            work.sequences.pop(f"{stage.output} {what}", None)
+
+
+def _arrived(stage: SplStage, work: Work) -> pa.Table:
+    """The new rows as the state has them."""
+    schema = delta_schema(work.prepared.states[stage.held])
+    if not work.put_deltas():
+        return schema.empty_table()
+    return work.compute.compute(work.sql["input"], schema).table
+
+
+def _touched(stage: SplStage, work: Work, arrived: pa.Table, now: int) -> tuple[pa.Array, Ints]:
+    """The partitions that have something to do, by their texts, and the hashes of their values."""
+    texts, hashes = combined(arrived[PART]), combined(arrived[PATH])
+    if stage.takes_all:
+        more = work.look_up(stage.partitions, None, None).table
+    else:
+        more = work.look_up_range(stage.partitions, DUE, None, now).table
+    texts = pa.concat_arrays([texts, combined(more["part"]).cast(texts.type)])
+    hashes = pa.concat_arrays([hashes, combined(more[HASH])])
+    encoded = texts.dictionary_encode()
+    first = np.unique(encoded.indices.to_numpy(zero_copy_only=False), return_index=True)[1]
+    return encoded.dictionary, hashes.to_numpy(zero_copy_only=False)[first]
+
+
+# --- panes
+
+
+def run_panes(stage: SplStage, work: Work) -> Rows | None:
+    """Windows of event time."""
+    node, kind = stage.node, stage.window.kind
+    assert isinstance(kind, Interval)
+    assert node.time is not None
+    name, late = f"{stage.output} watermark", f"{stage.output} late"
+    _begin(stage, work)
+    before = work.sequences.get(name, NEVER)
+    watermark = max(before, bounds_of(stage.source, work.bounds.__getitem__).get(node.time, NEVER))
+    arrived = _in_time(stage, present(node, _arrived(stage, work)), before)
+    if arrived.num_rows:
+        work.append(Rows(arrived), stage.held)
+        times = whole(arrived[TIME])
+        oldest = min(int(times.min()), work.sequences.get(late, GREATEST))
+        work.sequences[late] = oldest
+    if watermark == before:
+        return None
+    work.sequences[name] = watermark
+    oldest = min(before, work.sequences.pop(late, GREATEST))
+    low = None if oldest - NEVER <= kind.duration + 1 else oldest - kind.duration - 1
+    held = work.look_up_range(stage.held, TIME, low, watermark).table
+    if kind.discard + kind.duration < watermark - NEVER:
+        work.storage.delete_range(stage.held, TIME, watermark - kind.discard - kind.duration)
+    if not held.num_rows:
+        return None
+    encoded = combined(held[PART]).dictionary_encode()
+    code = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    rows = sorted_rows(node, held, code, np.zeros(held.num_rows, np.bool_))
+    given = PaneRows(rows.partition, whole(rows.table[node.order]), whole(rows.table[TIME]), whole(rows.table[UNDER]))
+    found = find_panes(kind, given, before, np.array([watermark], np.int64))
+    firings, numbers = _shown(stage, work, found.firings)
+    kept = accumulators_of(node)
+    made, hashes = _made(stage, None if kept is None else accumulated(kept, rows.table), found.members, firings, numbers), None
+    if made is None:
+        made, hashes = _queried(stage, work, rows.table, firings, numbers, found.members)
+    work.sequences[f"{stage.output} firings"] = _next(stage, work) + len(found.firings)
+    return _written(stage, work, made, hashes)
+
+
+def _in_time(stage: SplStage, arrived: pa.Table, watermark: int) -> pa.Table:
+    """The new rows that are in time, with the watermark under which they came and their time."""
+    kind = stage.window.kind
+    assert isinstance(kind, Interval)
+    times = micros(arrived[stage.node.time])
+    under = np.full(len(times), watermark, np.int64)
+    for name, values in ((TIME, times), (UNDER, under)):
+        place = arrived.schema.get_field_index(name)
+        arrived = arrived.set_column(place, arrived.schema.field(place), pa.array(values, pa.int64()))
+    return arrived.filter(pa.array(in_time(kind, times, under)))
+
+
+# --- the output
+
+
+def _next(stage: SplStage, work: Work) -> int:
+    """The number of the next firing."""
+    return work.sequences.get(f"{stage.output} firings", 1)
+
+
+def _shown(stage: SplStage, work: Work, firings: Firings) -> tuple[Firings, Ints]:
+    """The firings that the output shows, and their numbers."""
+    numbers = np.arange(len(firings)) + _next(stage, work)
+    if stage.node.every:
+        return firings, numbers
+    chosen = last_firings(firings)
+    return firings.take(chosen), numbers[chosen]
+
+
+def _made(stage: SplStage, sums: pa.Table | None, members: Ints | None, firings: Firings, numbers: Ints) -> pa.Table | None:
+    """The rows of firings by accumulators; None where they cannot be found so."""
+    if not len(firings):
+        return stage.node.schema.arrow.empty_table()
+    if sums is None:
+        return None
+    return firing_rows(stage.node, sums if members is None else sums.take(pa.array(members)), firings, numbers)
+
+
+def _written(stage: SplStage, work: Work, made: pa.Table, hashes: pa.Array | None) -> Rows | None:
+    """The change of the output by the rows of firings, whose access path has these hashes (None: each pane has its row)."""
+    if not made.num_rows:
+        return None
+    if stage.node.every:
+        return work.added(identified_rows(work, numbered(work, made)))
+    found = identified_rows(work, conform(made, work.output.schema.arrow))
+    if hashes is None:
+        assert stage.path is not None
+        hashes = pa.concat_arrays([combined(t[stage.path]) for t in found.tables()])
+    return work.replace(stage.path, pc.unique(hashes), found.reader())
+
+
+def _queried(
+    stage: SplStage, work: Work, rows: pa.Table, firings: Firings, numbers: Ints, members: Ints | None
+) -> tuple[pa.Table, pa.Array | None]:
+    """The rows of firings by the query over their contents, and the hashes of their panes."""
+    tables, hashes = [], []
+    for piece in contents(stage.node, rows, firings, numbers, members):
+        work.put(CONTENTS, VIEW, Rows(piece))
+        tables.append(ordered(work.compute.compute(work.sql["contents"]).table))
+        if "panes" in work.sql:
+            found = work.compute.compute(work.sql["panes"], pa.schema([(stage.path, pa.int64())]))
+            hashes.append(combined(found.table[stage.path]))
+    return pa.concat_tables(tables), pa.concat_arrays(hashes) if hashes else None

@@ -1,0 +1,186 @@
+"""SPL: aggregates over the windows of IBM Streams' SPL.
+
+The rows that windows hold, and what is known of each partition, are state. An epoch takes the rows that arrived and the timers that
+fell due since the epoch before, finds the firings by the kernels, and aggregates their contents.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property, partial
+
+import pyarrow as pa
+
+from belvedere.engine.relation import Relation
+from belvedere.engine.rows.epoch_rows import Rows
+from belvedere.engine.sql.row_identity import key_text
+from belvedere.engine.sql.stage_sql import DELTA, ROWS, Texts
+from belvedere.engine.work import Work
+from belvedere.kernels.spl.blocks import can_hold_blocks
+from belvedere.plan.expressions import column
+from belvedere.plan.operators.nodes import Item, Node, Project, Scan
+from belvedere.plan.operators.spl_aggregate import FiringReading, SplAggregate
+from belvedere.plan.operators.spl_windows import Interval, PartitionCount, Sliding, SplWindow, TupleCount
+from belvedere.plan.rewrites.rewrite import inline
+from belvedere.rules.rule import Maintain, Rule, Site
+from belvedere.rules.spl import window_state
+from belvedere.rules.spl.accumulated import not_kept
+from belvedere.rules.spl.arriving_rows import ArrivingStage, check_that_rows_arrive
+from belvedere.rules.spl.buffered_rows import BLOCK_ROWS, block_schema, has_blocks
+from belvedere.rules.spl.contents import CONTENTS, contents_plan, contents_schema, name_of
+from belvedere.rules.spl.sorting import RANKED, ranks_plan
+from belvedere.rules.spl.window_epoch import run_panes, run_windows
+from belvedere.schema import Schema
+
+
+@dataclass(frozen=True)
+class SplStage(ArrivingStage):
+    """`node` is the operator; `source` its input's plan down to the catalog's inputs, for bounds; `path` the output's access path."""
+
+    node: SplAggregate
+    source: Node
+    path: str | None
+
+    rule = "spl"
+
+    @property
+    def window(self) -> SplWindow:
+        """The clause."""
+        return self.node.window
+
+    @property
+    def has_panes(self) -> bool:
+        """Whether event time ends the windows."""
+        return isinstance(self.window.kind, Interval)
+
+    @property
+    def held(self) -> str:
+        """The relation of the rows that windows hold."""
+        return self.output + window_state.ROWS
+
+    @property
+    def partitions(self) -> str:
+        """The relation with a row for each partition."""
+        return self.output + window_state.PARTITIONS
+
+    @property
+    def blocks(self) -> str:
+        """The relation of blocks of these rows."""
+        return self.output + window_state.BLOCKS
+
+    @cached_property
+    def in_blocks(self) -> bool:
+        """Whether blocks stand for rows."""
+        return has_blocks(self.node)
+
+    @property
+    def reads_clock(self) -> bool:
+        return True
+
+    @property
+    def takes_all(self) -> bool:
+        """Whether a row may bear on any partition."""
+        return isinstance(self.window.forgetting, PartitionCount | TupleCount) or self.window.evicted
+
+    @property
+    def states(self) -> tuple[str, ...]:
+        if self.has_panes:
+            return (self.held,)
+        return (self.held, self.partitions, *([self.blocks] if self.in_blocks else []))
+
+    def texts(self, texts: Texts) -> Mapping[str, str]:
+        held = texts.relations[self.held]
+        given = self.node.input
+        by = Schema(
+            tuple(given.schema[i.expr.name] for i in self.node.partition), tuple(i.expr.name for i in self.node.partition)
+        )
+        zeros = [f"CAST(0 AS BIGINT) AS `{name}`" for name in (window_state.UNDER, window_state.TIME)]
+        added = ", ".join([f"{key_text(by)} AS `{window_state.PART}`", *zeros])
+        added += f", CAST(0 AS BIGINT) AS `{window_state.BLOCK}`" if self.in_blocks else ""
+        arrived = f"SELECT *, {added} FROM ({texts.query(self.plan.inputs[0], DELTA)}) AS i"
+        found = {
+            "input": texts.identified(held, arrived),
+            "contents": texts.query(contents_plan(self.node), {CONTENTS: ROWS}),
+            "rows": texts.rows(Scan("made", texts.output.schema), ROWS),
+        }
+        if self.node.progressive:
+            found[RANKED] = texts.query(ranks_plan(self.node), ROWS)
+        if self.path is not None and self.has_panes:
+            found["panes"] = texts.groups(_panes(self.node), self.path, ROWS)
+        return found
+
+    def run(self, work: Work) -> Rows | None:
+        return run_panes(self, work) if self.has_panes else run_windows(self, work)
+
+    # --- explaining
+
+    def frees(self, relation: Relation) -> str | None:
+        if relation.name == self.held:
+            return (
+                "rows leave once no pane is open that has them" if self.has_panes else "rows leave as their window lets them go"
+            )
+        if relation.name == self.partitions:
+            return "partitions leave as the window forgets them" if self.window.forgetting else "a row for each partition"
+        return "blocks leave with the first of their rows" if relation.name == self.blocks else None
+
+    def holds(self, relation: Relation) -> str:
+        if relation.name == self.blocks:
+            return f"aggregates of {BLOCK_ROWS} rows each that windows hold"
+        return "the rows that windows hold" if relation.name == self.held else super().holds(relation)
+
+
+def _panes(node: SplAggregate) -> Node:
+    """The partition and the pane of each row of the contents, as the output calls them."""
+    assert node.pane is not None
+    start = name_of(FiringReading.INTERVAL_START)
+    schema = contents_schema(node)
+    return Project(Scan(CONTENTS, schema), (*node.partition, Item(node.pane, column(start), schema[start].type, False)))
+
+
+def _applies(site: Site) -> Maintain | None:
+    return partial(_maintain, site, site.top) if isinstance(site.top, SplAggregate) else None
+
+
+def _maintain(site: Site, top: SplAggregate) -> Relation:
+    """The operator as a relation of its own, beside it the rows that its windows hold."""
+    if site.plan is not top:
+        return site.apart()
+    builder, part = site.builder, site.part
+    source, slots = builder.delta_slots(builder.with_relations(top.input, part.owner))
+    check_that_rows_arrive(builder, slots, part.owner, "has a window")
+    views = builder.catalog.views
+    full = inline(top.input, lambda i: views[i].plan if i in views else None)
+    types = tuple(i.type for i in top.partition)
+    in_blocks = has_blocks(top)
+    held = builder.state_of(
+        part, window_state.ROWS, window_state.held_schema(top.input.schema, top.order, in_blocks), (window_state.TIME,)
+    )
+    by = tuple(i.expr for i in top.partition)
+    held.path(by, types)
+    if in_blocks:
+        held.path((*by, column(window_state.BLOCK)), (*types, pa.int64()))
+        builder.state_of(part, window_state.BLOCKS, block_schema(top))
+    if not isinstance(top.window.kind, Interval):
+        builder.state_of(part, window_state.PARTITIONS, window_state.PARTITION_SCHEMA, (window_state.DUE,))
+    path = None
+    if not top.every:
+        names = [i.name for i in top.partition] + ([] if top.pane is None else [top.pane])
+        path = builder.path_of(part, tuple(column(n) for n in names), tuple(top.schema[n].type for n in names))
+    fields = {"node": top, "source": full, "path": path}
+    stage = site.stage(SplStage, top.with_inputs((source,)), slots, _reason(top), **fields)
+    return builder.emit(stage, part, schema=top.schema, append_only=top.every)
+
+
+def _reason(top: SplAggregate) -> str:
+    by = f" by {', '.join(i.name for i in top.partition)}" if top.partition else ""
+    timer = isinstance(top.window.kind, Sliding)
+    what = "every firing" if top.every else "the last firing"
+    said = f"{what} of {'sliding' if timer else 'the'} windows{by}: {top.window.text}; the rows that they hold are its state"
+    if has_blocks(top):
+        return f"{said}, read by blocks of {BLOCK_ROWS}"
+    whole = not_kept(top)
+    return f"{said}, read as a whole for {', '.join(whole)}" if whole and can_hold_blocks(top.window) else said
+
+
+SPL = Rule("spl", _applies, is_optional=False)

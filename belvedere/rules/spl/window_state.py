@@ -1,0 +1,102 @@
+"""What is stored of SPL windows between two epochs: the rows that they hold, and a row for each partition.
+
+In: the rows and partitions of an epoch. Out: tables as the state has them, and when a partition next has something to do by itself.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from belvedere.engine.rows.epoch_rows import combined
+from belvedere.kernels.search import GREATEST, Bools, Ints
+from belvedere.kernels.spl.window_rows import NEVER, Partitions, WindowRows
+from belvedere.plan.operators.spl_windows import PartitionAge, Sliding, SplWindow, Time, Tumbling
+from belvedere.schema import KEY, Column, Schema
+
+ROWS = "$rows"
+"""Suffix of the relation with the rows that windows hold."""
+PARTITIONS = "$partitions"
+"""Suffix of the relation with a row for each partition."""
+PART, UNDER, TIME = "$part", "$under", "$time"
+"""Columns of the held rows: the text of the partition's values, the watermark at the arrival, the event time in microseconds."""
+HELD_COLUMNS = (
+    Column(PART, pa.string(), nullable=False),
+    Column(UNDER, pa.int64(), nullable=False),
+    Column(TIME, pa.int64(), nullable=False),
+)
+BLOCK = "$block"
+"""A further column of held rows where blocks stand for some: how many blocks of its partition came before."""
+BLOCKS = "$blocks"
+"""Suffix of the relation of the blocks."""
+DUE, HASH, LEFT, CAME = "due", "hash", "left", "came"
+"""Columns of partitions; so many rows came, and at least so many of the first of them left, so far."""
+KNOWN = tuple(vars(Partitions.fresh(0)))
+"""What is known of a partition, by the names of `Partitions`."""
+PARTITION_SCHEMA = Schema(
+    (
+        Column("part", pa.string(), nullable=False),
+        Column(HASH, pa.int64(), nullable=False),
+        *(Column(n, pa.bool_() if n == "full" else pa.int64(), nullable=False) for n in KNOWN),
+        Column(LEFT, pa.int64(), nullable=False),
+        Column(CAME, pa.int64(), nullable=False),
+        Column(DUE, pa.int64()),
+    ),
+    ("part",),
+)
+
+
+def held_schema(given: Schema, order: str, in_blocks: bool) -> Schema:
+    """The columns of the rows that windows hold."""
+    block = (Column(BLOCK, pa.int64(), nullable=False),) if in_blocks else ()
+    return Schema((*given.columns, *HELD_COLUMNS, *block), (order,))
+
+
+def partitions_of(table: pa.Table, parts: pa.Array) -> Partitions:
+    """What is known of partitions, of unknown ones nothing."""
+    known = Partitions.fresh(len(parts))
+    for name in KNOWN:
+        of_parts(table, parts, name, getattr(known, name))
+    return known
+
+
+def of_parts(table: pa.Table, parts: pa.Array, name: str, values: Any) -> Any:
+    """A column of the stored partitions, in the order of `parts`, put over the values of unknown ones."""
+    if table.num_rows:
+        index = pc.index_in(combined(table["part"]), value_set=parts).to_numpy(zero_copy_only=False)
+        values[index] = combined(table[name]).to_numpy(zero_copy_only=False)
+    return values
+
+
+def partition_rows(
+    parts: pa.Array, hashes: Ints, known: Partitions, span: tuple[Ints, Ints], due: Ints, chosen: Bools
+) -> pa.Table:
+    """The rows of the chosen partitions, with `_key`; `span` is their LEFT and CAME."""
+    made: dict[str, Any] = {"part": parts, HASH: pa.array(hashes), LEFT: pa.array(span[0]), CAME: pa.array(span[1])}
+    made |= {n: pa.array(values) for n, values in vars(known).items()}
+    made[DUE] = pa.array(due, mask=due == GREATEST)
+    fields = [pa.field(c.name, c.type, c.nullable) for c in PARTITION_SCHEMA]
+    schema = pa.schema([*fields, pa.field(KEY, pa.string(), nullable=False)])
+    return pa.table([made[f.name] for f in fields] + [parts], schema=schema).filter(pa.array(chosen))
+
+
+def next_due(window: SplWindow, rows: WindowRows, kept: Bools, after: Partitions, now: int) -> Ints:
+    """For each partition the next time at which something happens without a row; GREATEST for none."""
+    due = np.full(len(after), GREATEST, np.int64)
+    latest = np.full(len(after), NEVER, np.int64)
+    np.maximum.at(latest, rows.partition[kept], rows.at[kept])
+    holds = latest != NEVER
+    kind = window.kind
+    assert isinstance(kind, Tumbling | Sliding)
+    timer = kind.eviction if isinstance(kind, Tumbling) else kind.trigger
+    if isinstance(timer, Time):
+        due[holds] = (now // timer.micros + 1) * timer.micros
+    elif isinstance(kind, Sliding) and isinstance(kind.eviction, Time):
+        due[holds] = latest[holds] + kind.eviction.micros + 1
+    if isinstance(window.forgetting, PartitionAge):
+        there = after.last != NEVER
+        due[there] = np.minimum(due[there], after.last[there] + window.forgetting.micros + 1)
+    return due

@@ -1,0 +1,1 @@
+"""Rules of the first rows, of all or of each key."""

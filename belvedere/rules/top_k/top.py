@@ -1,0 +1,165 @@
+"""Top: the first rows per key of an input that only grows: its own output is all the state it needs.
+
+A row that is not among the first now can never count again, so nothing else is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import chain
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from belvedere.engine.relation import Relation
+from belvedere.engine.rows.epoch_rows import Keys, Rows, hashes_in, keys_of, with_hash
+from belvedere.engine.sql.stage_sql import DELTA, ROWS, Texts
+from belvedere.engine.stage import Stage
+from belvedere.engine.work import Work
+from belvedere.plan.bounds import Bounds
+from belvedere.plan.facts import Partition, base_scan, partition_of
+from belvedere.plan.operators.nodes import Node, Project, Scan, TopK, Union
+from belvedere.plan.rewrites.keys import item_of
+from belvedere.plan.ties import tie_order
+from belvedere.rules.bounds_below import of_keys
+from belvedere.rules.builder import Builder
+from belvedere.rules.merge.merge_rule import keys_of_changes
+from belvedere.rules.recompute import OperatorStage
+from belvedere.rules.rule import Maintain, Rule, Site
+
+OWN, NEW = "own", "new"
+"""The scans by which a stage reads its own rows, and the first ones of its changes."""
+
+
+@dataclass(frozen=True)
+class OwnRowsStage(Stage):
+    """Computes the changed keys from the changed rows and its own stored ones; `path` is the output's access path by these keys."""
+
+    path: str
+
+    def texts(self, texts: Texts) -> Mapping[str, str]:
+        """`rows` of the changed keys, from the changes; of many, what `many` needs."""
+        kinds = {**dict.fromkeys(texts.names, DELTA), OWN: ROWS}
+        return {"rows": texts.rows(self.beside_own(texts), kinds), **self.texts_of_many(texts)}
+
+    def texts_of_many(self, texts: Texts) -> Mapping[str, str]:
+        """What `many` runs."""
+        return {"groups": texts.groups(self.changed, self.path)}
+
+    def beside_own(self, texts: Texts) -> Node:
+        """The operator over changes and `Scan(OWN)`."""
+        raise NotImplementedError
+
+    @property
+    def changed(self) -> Node:
+        """The operator's input over the slots alone."""
+        raise NotImplementedError
+
+    def run(self, work: Work) -> Rows | None:
+        if not work.put_deltas():
+            return None
+        keys = keys_of_changes(work, work.output.path(self.path))
+        if keys is None:
+            return self.run_many(work)
+        return None if keys.is_empty else self.run_groups(work, keys)
+
+    def run_groups(self, work: Work, keys: Keys) -> Rows:
+        """The groups with these hashes."""
+        work.put(OWN, ROWS, work.look_up(self.output, self.path, keys))
+        return work.replace(self.path, keys, work.rows("rows").reader())
+
+    def run_many(self, work: Work) -> Rows | None:
+        """The same where many changes do not say their groups: a query of its own asks for these."""
+        keys = keys_of([(work.compute.compute(work.sql["groups"], pa.schema([(self.path, pa.int64())])), self.path)])
+        return None if keys.is_empty else self.run_groups(work, keys)
+
+
+@dataclass(frozen=True)
+class PartialsStage(OwnRowsStage):
+    """Makes of many changes rows of their own first: those of a group without stored rows are what it has.
+
+    Texts: `added`, the rows of the changes alone; `together`, those of `Scan(NEW)` and `Scan(OWN)`.
+    """
+
+    reads_once = True
+
+    def run_many(self, work: Work) -> Rows | None:
+        added = work.rows("added")
+        keys = keys_of([(added, self.path)])
+        if keys.is_empty:
+            return None
+        own = work.look_up(self.output, self.path, keys)
+        if own.is_empty:
+            return work.replace(self.path, keys, added.reader())
+        known = with_hash(self.path, hashes_in(own, self.path))
+        work.put(NEW, ROWS, work.compute.keep(added.where(known)))
+        work.put(OWN, ROWS, own)
+        rest = added.where(lambda b: pc.invert(known(b)))
+        return work.replace(
+            self.path, keys, pa.RecordBatchReader.from_batches(added.schema, chain(rest, work.rows("together").batches()))
+        )
+
+
+@dataclass(frozen=True)
+class TopStage(OperatorStage, PartialsStage):
+    """`plan` is a TopK over the union of the changes and its own rows. Of many changes their own first rows are found first."""
+
+    rule = "top"
+
+    def texts_of_many(self, texts: Texts) -> Mapping[str, str]:
+        assert isinstance(self.plan, TopK)
+        added = texts.rows(replace(self.plan, input=self.changed), DELTA)
+        first = replace(self.plan, input=Union((_stored(self.plan, NEW), _stored(self.plan, OWN))))
+        return {"added": added, "together": texts.rows(first, ROWS)}
+
+    def beside_own(self, texts: Texts) -> Node:
+        return self.plan
+
+    @property
+    def changed(self) -> Node:
+        return self.plan.inputs[0].inputs[0]
+
+    def writes_from(self, own: Bounds, output: Relation) -> Bounds:
+        return of_keys(own, output, self.path)
+
+
+def needs_only_top(builder: Builder, top: TopK) -> bool:
+    """Whether the first rows of an input that only grows are enough: no row below them will ever be needed."""
+    chosen = TOP.name not in builder.options.off and top.limit is not None and not top.offset
+    return chosen and base_scan(top.input) is not None and builder.grows(top.input)
+
+
+def _applies(site: Site) -> Maintain | None:
+    top, partition = site.top, partition_of(site.top)
+    if not isinstance(top, TopK) or partition is None or not needs_only_top(site.builder, top):
+        return None
+    return partial(maintain_top, site, top, partition)
+
+
+def maintain_top(site: Site, top: TopK, partition: Partition) -> Relation:
+    """The first rows as a relation of their own, which has the input's key."""
+    if site.plan is not top:
+        return site.apart()
+    builder, part = site.builder, site.part
+    source, slots = builder.delta_slots(top.input)
+    slots = builder.hash_changes(top.input, slots, partition)
+    ordered = top.order + tie_order(top)  # a union has no key to break ties by
+    both = replace(top, input=Union((source, _stored(top, OWN))), order=ordered)
+    path = builder.path_of(part, partition.output, partition.types)
+    by = f" by {', '.join(top.partition)}" if top.partition else ""
+    reason = f"the first {top.limit}{by}: its input is append-only, so no other row can be needed"
+    # new and stored rows are apart: the key stays
+    return builder.emit(site.stage(TopStage, both, slots, reason, path=path), part, schema=top.schema)
+
+
+def _stored(top: TopK, scan: str) -> Node:
+    """First rows that were found before, as the operator's input: they are numbered anew."""
+    rows = Scan(scan, top.schema)
+    if top.number is None:
+        return rows
+    return Project(rows, tuple(item_of(c) for c in top.schema if c.name != top.number.name))
+
+
+TOP = Rule("top", _applies)

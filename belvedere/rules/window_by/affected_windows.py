@@ -1,0 +1,204 @@
+"""Which windows of a changed partition are found again: those that the change can reach.
+
+In: the changes of the rows that WINDOW BY reads, and the stored rows. Out: rows to find windows in, and where these start. Of each changed
+partition a stretch of rows around the change is read, and made longer until it is proven that no window outside depends on the change; in
+the end it is the whole partition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from belvedere.engine.rows.epoch_rows import Rows, combined
+from belvedere.engine.sql.row_identity import key_text
+from belvedere.engine.sql.stage_sql import ROWS
+from belvedere.engine.sql.staged_operators import WindowOperator
+from belvedere.engine.work import Work
+from belvedere.functions.spark_types import quote
+from belvedere.kernels.search import GREATEST, LEAST, Bools, Ints
+from belvedere.plan.operators.predicate_window import Ranges, reach_of
+from belvedere.rules.key_ranges import Spans, changes_of, is_mixed
+from belvedere.rules.window_by.scan_range import (
+    KeyRange,
+    Stretch,
+    StretchWindows,
+    mirrored,
+    moving,
+    placed,
+    tumbling,
+    windows_of,
+)
+from belvedere.schema import KEY
+
+FIRST_ROWS = 8_192
+"""So many rows, over all changed partitions, are read before and behind the changes at first. A shorter partition is read whole: that saves
+the query for the reach of its windows."""
+LEAST_ROWS = 64
+
+
+@dataclass(frozen=True)
+class Reach:
+    """How a change's reach is found in the store: by `ranges`, which are those of the stage's block.
+
+    `order` is ORDER BY's first key in the rows that are looked up, `partition` the columns of PARTITION BY there; `start` is the column of
+    the output with the order key of each window's start (TUMBLING).
+    """
+
+    ranges: Ranges
+    order: str
+    partition: tuple[str, ...]
+    start: str | None
+
+
+class StoredWindows(Protocol):
+    """The stored rows, and the windows over some of them."""
+
+    def read(self, stretch: Stretch) -> pa.Table:
+        """The rows of the stretch, whose edges are set."""
+
+    def windows(self, tables: Sequence[pa.Table]) -> list[StretchWindows]:
+        """How far the windows in each of the tables reach."""
+
+    def stored(self, keys: pa.Array) -> pa.Array:
+        """Those of the keys that a window had before the change."""
+
+
+def windows_around(work: Work, delta: pa.Table, reach: Reach, path: str) -> tuple[pa.Table, list[pa.Array]] | None:
+    """Rows that are enough to find the windows that may have changed, and the keys of the rows where such can start.
+
+    None where all rows of the changed partitions are to be read. `path` is the output's access path. Raises TooMuch.
+    """
+    slot, _ = work.slots[0]
+    assert slot.path is not None
+    stretches = first_stretches(delta, slot.path, reach.order, reach.ranges)
+    if stretches is None:
+        return None
+    return reached_rows(_Stored(work, reach, path), reach.ranges, reach.order, stretches)
+
+
+def first_stretches(delta: pa.Table, path: str, order: str, ranges: Ranges) -> list[Stretch] | None:
+    """The changed partitions; None where all of their rows are to be read."""
+    changes = changes_of(delta, path, order)
+    if changes is None:
+        return None
+    rows = max(LEAST_ROWS, FIRST_ROWS // max(1, len(changes)))
+    # the tuple after a start may be a changed one; the last start but one before the change has the last one after it
+    back = 1 + ranges.ahead + 2 * ranges.before if ranges.tumbling else rows
+    edges = [(c.key, *sorted(mirrored(n, ranges.descending) for n in (c.low, c.high))) for c in changes]
+    return [Stretch(key, low, high, back, rows) for key, low, high in edges]
+
+
+def reached_rows(
+    source: StoredWindows, ranges: Ranges, order: str, stretches: list[Stretch]
+) -> tuple[pa.Table, list[pa.Array]]:
+    """Rows that are enough to find the windows that may have changed, and the keys of the rows where such can start."""
+    done: list[pa.Table] = []
+    keys: list[pa.Array] = []
+    while stretches:
+        tables = [source.read(s) for s in stretches]
+        found = iter(source.windows([t for s, t in zip(stretches, tables, strict=True) if not s.is_whole]))
+        longer = []
+        for stretch, table in zip(stretches, tables, strict=True):
+            at = placed(table[order], ranges.descending)
+            span = (LEAST, None) if stretch.is_whole else _span(source, ranges, stretch, at, next(found))
+            if span is None:
+                longer.append(stretch)
+                continue
+            done.append(table)
+            keys.append(combined(table[KEY]).filter(pa.array(_within(at, span))))
+        stretches = longer
+    return pa.concat_tables(done), keys
+
+
+def _span(source: StoredWindows, ranges: Ranges, stretch: Stretch, at: Ints, windows: StretchWindows) -> KeyRange | None:
+    """Where windows may have changed; None where the stretch must be longer."""
+    if ranges.tumbling:
+        return tumbling(ranges, stretch, at, windows, source.stored)
+    return moving(ranges, stretch, windows)
+
+
+def _within(places: Ints, span: KeyRange) -> Bools:
+    found: Bools = (places >= span[0]) & (places <= (GREATEST if span[1] is None else span[1]))
+    return found
+
+
+class _Stored:
+    """The `StoredWindows` of one stage in one epoch."""
+
+    def __init__(self, work: Work, reach: Reach, path: str):
+        self.work, self.reach = work, reach
+        slot, relation = work.slots[0]
+        assert slot.path is not None
+        self.spans = self.starts = Spans(work, relation, slot.path, reach.order)
+        if reach.start is not None:
+            self.starts = Spans(work, work.output, path, reach.start)
+
+    def read(self, stretch: Stretch) -> pa.Table:
+        """The rows; all of the partition's where it cannot be told from another."""
+        stretch.begin = self._begin(stretch)
+        stretch.end = self._place(self.spans, stretch, after=True)
+        rows = self._rows(stretch)
+        if not stretch.is_whole and is_mixed(rows, self.reach.partition):
+            stretch.begin = stretch.end = None
+            rows = self._rows(stretch)
+        return rows
+
+    def _begin(self, stretch: Stretch) -> int | None:
+        """Where the stretch begins. TUMBLING: to find the windows of few rows takes less time than to tell which of them changed."""
+        if self.reach.ranges.tumbling and self._moved(self.spans, stretch.key, stretch.low, stretch.ahead, after=False) is None:
+            return None
+        return self._place(self.starts, stretch, after=False)
+
+    def _place(self, spans: Spans, stretch: Stretch, after: bool) -> int | None:
+        number, count = (stretch.high, stretch.ahead) if after else (stretch.low, stretch.back)
+        return self._moved(spans, stretch.key, number, count, after)
+
+    def _moved(self, spans: Spans, key: int, number: int, count: int, after: bool) -> int | None:
+        falls = self.reach.ranges.descending
+        found = spans.place(key, mirrored(number, falls), count, after != falls)
+        return None if found is None else mirrored(found, falls)
+
+    def _rows(self, stretch: Stretch) -> pa.Table:
+        falls = self.reach.ranges.descending
+        begin, end = (None if n is None else mirrored(n, falls) for n in (stretch.begin, stretch.end))
+        return self.spans.rows(stretch.key, end, begin) if falls else self.spans.rows(stretch.key, begin, end)
+
+    def windows(self, tables: Sequence[pa.Table]) -> list[StretchWindows]:
+        """By one query over all of the tables."""
+        if not tables:
+            return []
+        rows = pa.concat_tables(tables)
+        scan = self.work.slots[0][0].name
+        self.work.put(scan, ROWS, Rows(rows))
+        self.work.put(scan, "reach", reach_rows(self.work, self.reach.ranges, self.reach.ranges.column, rows.num_rows))
+        node = _operator(self.work).node
+        names = ", ".join(map(quote, reach_of(node, self.reach.ranges, self.reach.ranges.column).shown))
+        found = self.work.compute.compute(
+            f"SELECT {names}, {key_text(node.schema)} AS {quote(KEY)} FROM {self.work.view(scan, 'reach')}"
+        )
+        reached = found.table
+        at = pc.index_in(combined(reached[KEY]).cast(pa.string()), value_set=combined(rows[KEY]))
+        owner = np.repeat(np.arange(len(tables)), [t.num_rows for t in tables])[np.asarray(at, np.int64)]
+        return [windows_of(reached.filter(pa.array(owner == n)), self.reach.ranges) for n in range(len(tables))]
+
+    def stored(self, keys: pa.Array) -> pa.Array:
+        return combined(self.work.look_up(self.work.output.name, KEY, keys).table[KEY])
+
+
+def _operator(work: Work) -> WindowOperator:
+    operator = work.prepared.windows[0]
+    assert isinstance(operator, WindowOperator)
+    return operator
+
+
+def reach_rows(work: Work, ranges: Ranges | None, column: str, count: int) -> Rows:
+    """How far the windows over the present view of the slot reach; `count` is that of its rows."""
+    operator = _operator(work)
+    found = work.compute.windows(replace(operator, node=reach_of(operator.node, ranges, column)), count <= work.compute.small)
+    return Rows(frame=found.frame, schema=found.schema, count=count)  # about as many

@@ -1,0 +1,182 @@
+"""The stretch of a partition's rows around a change outside of which no window depends on it.
+
+In: the order keys of the rows in a stretch, as whole numbers that never fall from row to row (`mirrored` where ORDER BY descends), and the
+reach of the windows in it. Out: between which order keys windows may have changed, or None where the stretch must be longer.
+`belvedere.sqlpp.windows.ranges` has the reasons.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from belvedere.kernels.search import GREATEST, LEAST, Bools, Ints
+from belvedere.plan.operators.predicate_window import AFTER, FROM, LABEL, TO, Ranges
+from belvedere.schema import KEY
+
+KeyRange = tuple[int, int | None]
+"""The least and the greatest order key of what may have changed; None = to the end."""
+LONGER = 8
+
+
+@dataclass
+class Stretch:
+    """The rows of one partition that are read: `back` rows before the change in [`low`, `high`] and `ahead` rows behind it.
+
+    `begin` and `end` are the (mirrored) order keys of the first and the last row; None = the partition's edge. TUMBLING: `back` counts
+    windows.
+    """
+
+    key: int
+    low: int
+    high: int
+    back: int
+    ahead: int
+    begin: int | None = None
+    end: int | None = None
+
+    @property
+    def is_whole(self) -> bool:
+        return self.begin is None and self.end is None
+
+
+@dataclass(frozen=True)
+class StretchWindows:
+    """The windows in one stretch in the order of their starts: order keys of start, end and the tuple after it, LEAST where there is none.
+
+    `complete`: no row behind the stretch can change the window. `keys` are the `_key`s of the rows at the starts. With
+    LABEL, `since` and `keys` are of the labels, and `starts` has the starts.
+    """
+
+    since: Ints
+    to: Ints
+    after: Ints
+    complete: Bools
+    keys: pa.Array
+    starts: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+
+
+def numbers(column: pa.ChunkedArray | pa.Array) -> pa.Array:
+    """Order keys as whole numbers, in their order."""
+    column = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    if pa.types.is_date32(column.type):
+        column = column.cast(pa.int32())
+    return column.cast(pa.int64())
+
+
+def mirrored(number: int, descending: bool) -> int:
+    """An order key as a number that does not fall from row to row, and back."""
+    return ~number if descending else number
+
+
+def placed(column: pa.ChunkedArray | pa.Array, descending: bool, nowhere: int | None = None) -> Ints:
+    """Order keys as an array of numbers that do not fall; NULL is `nowhere`, or the edge where it stands: last if they descend."""
+    keys = numbers(column)
+    edge = nowhere if nowhere is not None else GREATEST if descending else LEAST
+    values: Ints = np.asarray(pc.fill_null(keys, 0), np.int64)
+    found: Ints = np.where(np.asarray(pc.is_null(keys)), edge, ~values if descending else values)
+    return found
+
+
+def windows_of(table: pa.Table, ranges: Ranges) -> StretchWindows:
+    """From the result of `reaches` over one stretch, with `_key`."""
+    falls = ranges.descending
+    by = LABEL if ranges.labelled else FROM
+    table = table.take(pa.array(np.argsort(placed(table[by], falls), kind="stable")))
+    since, keys = placed(table[by], falls), table[KEY].combine_chunks().cast(pa.string())
+    if TO not in table.column_names:  # without END a window is complete with the next one's start
+        return StretchWindows(since, since, since, np.arange(len(since)) < len(since) - 1, keys)
+    to, after = placed(table[TO], falls, LEAST), placed(table[AFTER], falls, LEAST)
+    complete = (to > LEAST) & (after > LEAST) if ranges.ahead else to > LEAST
+    if not ranges.labelled:
+        return StretchWindows(since, to, after if ranges.ahead or ranges.tumbling else to, complete, keys, starts=since)
+    starts = placed(table[FROM], falls, LEAST)
+    if ranges.ahead:  # the tuple after the label matters too
+        after = np.maximum(after, np.append(since[1:], GREATEST)[: len(since)])
+    complete = (complete | ranges.pinned) & (after < GREATEST)
+    return StretchWindows(since, np.maximum(to, since), after, complete, keys, starts=starts)
+
+
+def moving(ranges: Ranges, stretch: Stretch, windows: StretchWindows) -> KeyRange | None:
+    """SLIDING, LABEL: from the last window that ends before the change to the change, or the first label whose window begins behind it.
+
+    `windows` has one for every tuple, by conditions on END that close all earlier windows too. None where one in between ends behind the
+    stretch.
+    """
+    since, starts = windows.since, windows.starts
+    closed = windows.complete & (np.maximum(windows.to, windows.after) < stretch.low)
+    if stretch.begin is not None and (ranges.labelled or ranges.before):
+        # tuples that were not read may begin these windows, or stand before them
+        unsure = starts <= since.min(initial=GREATEST)
+        closed &= since > since[unsure].max(initial=LEAST)
+    begin = int(since[closed].max(initial=LEAST))
+    last: int | None = stretch.high
+    if ranges.labelled or ranges.before:
+        behind = since[since > stretch.high]
+        if ranges.labelled:
+            behind = behind[starts[since > stretch.high] > behind.min(initial=GREATEST)]
+        last = int(behind.min()) if len(behind) else None
+    proven = stretch.begin is None or bool(closed.any())
+    if not proven:
+        stretch.back *= LONGER
+    if stretch.end is not None:
+        inside = (since >= begin) & (since <= (GREATEST if last is None else last))
+        if last is None or not windows.complete[inside].all():
+            stretch.ahead *= LONGER
+            proven = False
+    return (begin, last) if proven else None
+
+
+def tumbling(
+    ranges: Ranges, stretch: Stretch, at: Ints, windows: StretchWindows, stays: Callable[[pa.Array], pa.Array]
+) -> KeyRange | None:
+    """From a stored window's start before the change to the first start behind the change that was one before.
+
+    `at` are the order keys of the stretch's rows. `stays` tells the keys of windows that are stored.
+    """
+    begin = _resumed(ranges, stretch, at, windows, stays)
+    if begin is None or stretch.end is None:
+        return None if begin is None else (begin, None)
+    sure = windows.since[~windows.complete].min(initial=GREATEST)
+    seen = np.maximum(windows.since, np.maximum(windows.to, windows.after)).max(initial=LEAST)
+    after = stretch.high
+    if ranges.before:  # the tuple before the start is no changed one
+        after = int(windows.since[windows.since > stretch.high].min(initial=GREATEST))
+    behind = np.flatnonzero((windows.since > after) & (windows.since < min(sure, seen)))
+    kept = behind[_stored(windows, behind, stays)]
+    if len(kept):
+        return begin, int(windows.since[kept[0]])
+    stretch.ahead *= LONGER
+    return None
+
+
+def _resumed(
+    ranges: Ranges, stretch: Stretch, at: Ints, windows: StretchWindows, stays: Callable[[pa.Array], pa.Array]
+) -> int | None:
+    """The start of a window that the change cannot touch, so that the search goes on there as it did; None if the stretch must be longer.
+
+    That is where the stretch begins; with PREV, which cannot be known there, a later window that is found and stored.
+    """
+    if stretch.begin is None:
+        return LEAST
+    found = np.array([stretch.begin])
+    if ranges.before:
+        places = np.flatnonzero((windows.since < stretch.low) & (windows.since > at.min(initial=GREATEST)))
+        if ranges.ahead:  # the tuple after the last start may be a changed one
+            places = places[:-1]
+        found = windows.since[places[_stored(windows, places, stays)]]
+    for place in found[::-1]:
+        if np.count_nonzero(at == place) == 1:  # rows that tie with the start might stand before it
+            return int(place)
+    stretch.back *= LONGER
+    return None
+
+
+def _stored(windows: StretchWindows, places: Ints, stays: Callable[[pa.Array], pa.Array]) -> Bools:
+    """Which of some windows are stored."""
+    keys = windows.keys.take(pa.array(places))
+    return np.asarray(pc.is_in(keys, value_set=stays(keys)), np.bool_)

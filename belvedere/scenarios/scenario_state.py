@@ -1,0 +1,32 @@
+"""What one run of a scenario has made so far."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from belvedere.compiler import Compiled
+from belvedere.errors import BelvedereError, Diagnostic
+from belvedere.workbench.workbench import Workbench
+
+
+@dataclass
+class World:
+    """What observations look at: the compiled script, the Workbench, the last answer and error, where sinks lead."""
+
+    compiled: Compiled
+    texts: dict[str, str]
+    sinks: Path
+    home: Path
+    bench: Workbench | None = None
+    answer: Any = None
+    errors: tuple[Diagnostic, ...] = ()
+    console: str = ""
+
+    @property
+    def workbench(self) -> Workbench:
+        """The running Workbench. Raises BelvedereError where the script does not compile."""
+        if self.bench is None:
+            raise BelvedereError(self.compiled.diagnostics)
+        return self.bench

@@ -1,0 +1,40 @@
+"""Several queries over few rows as one: a Spark job costs some 50 ms however few its rows are.
+
+In: queries with the schemas of their rows. Out: one query, and its result in parts. Each of the queries is one part of a UNION ALL with a
+column for each query, in which its rows are arrays of one struct and all other rows are NULL. (Structs alone would not do: Arrow has no
+NULL in place of a struct with a field that cannot be NULL.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+
+from belvedere.functions.spark_types import quote
+
+
+def one_query(queries: Sequence[tuple[str, pa.Schema]], few: bool) -> tuple[str, pa.Schema]:
+    """One query for all, and the schema of its rows.
+
+    Over `few` rows it is one task: each task of a job reads the plans of all parts first, which takes longer than such parts take.
+    """
+    parts = (_part(n, sql, schema, len(queries)) for n, (sql, schema) in enumerate(queries))
+    whole = " UNION ALL ".join(parts)
+    if few:
+        whole = f"SELECT /*+ COALESCE(1) */ * FROM ({whole})"
+    rows = [pa.field(f"q{n}", pa.list_(pa.struct(list(schema)))) for n, (_, schema) in enumerate(queries)]
+    return whole, pa.schema(rows)
+
+
+def _part(number: int, sql: str, schema: pa.Schema, count: int) -> str:
+    row = f"array(struct({', '.join(map(quote, schema.names))}))"
+    columns = (f"{row if n == number else 'NULL'} AS q{n}" for n in range(count))
+    return f"SELECT {', '.join(columns)} FROM ({sql})"
+
+
+def parted(table: pa.Table) -> Iterator[pa.Table]:
+    """The rows of each query."""
+    for column in table.columns:
+        rows = [pa.RecordBatch.from_struct_array(chunk.flatten()) for chunk in column.chunks]
+        yield pa.Table.from_batches(rows, pa.schema(list(column.type.value_type)))

@@ -1,0 +1,1 @@
+"""The Java that Spark runs on: found, started and kept quiet."""

@@ -1,0 +1,106 @@
+"""An archive of the classes that Spark loads: a JVM that reads them from it starts in a third of the time.
+
+In: the Java that is used, this user's folder for caches. Out: options of the JVM that use the archive, or write it when the JVM ends. Where
+it does not fit (another Java, other jars), Java loads classes as ever and says nothing. `python -m belvedere.spark.jvm.class_archive` fails
+where the archive is still to be written.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+from pathlib import Path
+
+import pyspark
+
+from belvedere.spark.jvm.java import find_java
+
+LIGHT = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:MetaspaceSize=256m"
+"""Options for a JVM that is to start quickly: code is compiled once, without measuring how it runs. The first compiler alone has 48 MB for
+its code by default: after some minutes it is full, and what is thrown out is compiled again and again."""
+SHORT = f"{LIGHT} -XX:-UseCodeCacheFlushing -XX:+UseSerialGC"
+"""The same for a JVM that ends before more collection would pay."""
+LATER = (
+    "-XX:Tier4InvocationThreshold=50000 -XX:Tier4MinInvocationThreshold=6000 -XX:Tier4CompileThreshold=150000"
+    " -XX:Tier4BackEdgeThreshold=400000"
+)
+"""For a JVM that runs on and on: the second compiler waits for ten times as many calls as it does by default. What plans queries is called
+some thousand times in the first epochs, and took half of their processor time; loops over rows are compiled as before."""
+QUIET = "-Xlog:cds*=off"
+"""With the star also the messages that have further tags."""
+OPTIONS = "spark.driver.defaultJavaOptions"
+LONGEST_WRITE = 180.0
+"""Seconds that a JVM has to write the archive: some 15 of the processor's."""
+OTHERS = 3
+"""Archives of other Javas and Sparks that stay: those of a second environment, or of another clone."""
+
+
+class ClassArchive:
+    """The archive for this Java and this Spark; `path` is None where there can be none."""
+
+    def __init__(self, folder: Path | None = None):
+        self.path = None if _is_set_elsewhere() else archive_in(folder or cache_folder())
+
+    @property
+    def is_there(self) -> bool:
+        return self.path is not None and self.path.is_file()
+
+    def options(self) -> str:
+        """What a JVM reads its classes with; nothing where there is no archive."""
+        return f"-XX:SharedArchiveFile={self.path} {QUIET}" if self.is_there else ""
+
+    def writing(self) -> str | None:
+        """The options with which a JVM writes the archive as it ends; None where it is there, or cannot be."""
+        if self.path is None or self.is_there or (unfinished := self._unfinished()) is None:
+            return None
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError:
+            return None
+        return f"-XX:ArchiveClassesAtExit={unfinished} {QUIET}" if os.access(self.path.parent, os.W_OK) else None
+
+    def written(self, is_whole: bool) -> None:
+        """The JVM has ended; the archive counts where it is `is_whole`. Of other Javas and Sparks the latest few stay."""
+        unfinished = self._unfinished()
+        if self.path is None or unfinished is None or not unfinished.is_file():
+            return
+        if not is_whole:
+            unfinished.unlink()
+            return
+        unfinished.replace(self.path)
+        others = [p for p in self.path.parent.glob("spark-*.jsa") if p != self.path]
+        for other in sorted(others, key=lambda p: p.stat().st_mtime, reverse=True)[OTHERS:]:
+            other.unlink(missing_ok=True)
+
+    def _unfinished(self) -> Path | None:
+        return None if self.path is None else self.path.with_suffix(f".{os.getpid()}")
+
+
+def cache_folder() -> Path:
+    """This user's folder for what can be made again."""
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Caches" / "belvedere"
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "belvedere"
+
+
+def _is_set_elsewhere() -> bool:
+    """Whether the JVM's options come from outside."""
+    return OPTIONS in os.environ.get("PYSPARK_SUBMIT_ARGS", "")
+
+
+def archive_in(folder: Path) -> Path | None:
+    """The archive's path; None where that does not fit into Java's options. Raises BelvedereError where there is no Java.
+
+    Java takes an archive only for jars of the time and size that it was written from: an environment made again has a path of its own."""
+    home = find_java()
+    release = (home / "release").read_text(errors="replace") if (home / "release").is_file() else ""
+    found = [(str(jar), jar.stat()) for jar in sorted(Path(pyspark.__file__).parent.glob("jars/*.jar"))]
+    jars = [(jar, stat.st_mtime_ns, stat.st_size) for jar, stat in found]
+    name = hashlib.sha256(f"{home}\n{release}\n{pyspark.__version__}\n{jars}".encode()).hexdigest()[:16]
+    path = folder.resolve() / f"spark-{name}.jsa"
+    return None if any(c.isspace() or c in "\"'\\" for c in str(path)) else path
+
+
+if __name__ == "__main__":
+    sys.exit(ClassArchive().writing() is not None)

@@ -1,0 +1,1 @@
+"""A run: sources looked at, epochs, rejected rows, views that are filled."""

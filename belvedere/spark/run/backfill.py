@@ -1,0 +1,254 @@
+"""Read again what epochs have taken of sources, to fill views that are new or changed over inputs whose rows are not stored.
+
+In: the spans that the store has noted, connectors that can read them once more. Out: all rows of these inputs so far, as they were:
+judged by the bounds of their epochs, with the same `_uid` and `_ingest_time`. They lie in scratch files: who is stopped before they
+are used begins anew. Nothing is written to the store.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from heapq import merge
+from itertools import chain
+from typing import cast
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from belvedere.catalog.catalog import Catalog, Input
+from belvedere.connectors.connector import Arrived, OffsetRange, RereadableFeed
+from belvedere.connectors.rereading import Past, past_of
+from belvedere.connectors.run_records import not_as_it_was
+from belvedere.connectors.source_readings import SINCE, Reading, as_today, feed_of, reading_at
+from belvedere.engine.epoch import Engine
+from belvedere.engine.ingest import stamp
+from belvedere.engine.late_rows import judge
+from belvedere.engine.rows.epoch_rows import WEIGHT_FIELD, Rows
+from belvedere.engine.rows.scratch_rows import Scratch
+from belvedere.engine.source_spans import PastSpan, PastSpans
+from belvedere.pipeline.refill import DOCUMENT
+from belvedere.process.activity import NOW
+from belvedere.project.settings import ProjectSettings
+from belvedere.spark.run.epoch_sources import conformed
+from belvedere.spark.run.row_rejection import without
+from belvedere.store.protocol import Store
+from belvedere.time.arrival_columns import NO_TIMES, ArrivalTimes
+from belvedere.time.event_time import Clocks
+from belvedere.values.instants import microseconds
+from belvedere.values.pieces import in_pieces
+
+FEW = 20_000
+"""So many rows are read before an epoch, more beside the views that run."""
+PATIENCE = 10.0
+"""Seconds after which it is told that a source is still being read."""
+
+
+@dataclass(frozen=True)
+class _Part:
+    """A part of what an epoch took."""
+
+    past: PastSpan
+    content: OffsetRange | pa.Table | None
+    """A part of the source, or rows that were rejected and tried again; None behind the last part: now all rows are there."""
+    reading: Reading | None = None
+    """How the epoch has read the source."""
+    excluded: Sequence[int] = ()
+    """The places of rows that it could not take."""
+
+
+class Backfill:
+    """The rows so far of some inputs, read a part at a time."""
+
+    def __init__(self, spark: SparkSession, catalog: Catalog, project: ProjectSettings, past: Past, ids: Collection[str]):
+        """Raises B7070 at once where something that was read is not there as it was."""
+        self.spark, self.project = spark, project
+        self._inputs = {i: _InputBefore(catalog, catalog.inputs[i], project) for i in ids if i in past.spans}
+        self._todo: Iterator[_Part] = iter(())
+        self._after = 0
+        """The last epoch whose parts are known."""
+        self.read = self.total = 0
+        """Rows that were read again, and those of all epochs so far."""
+        self.go_on(past)
+
+    @property
+    def ids(self) -> frozenset[str]:
+        """The inputs that are read again."""
+        return frozenset(self._inputs)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the inputs."""
+        return tuple(b.table.name for b in self._inputs.values())
+
+    def go_on(self, past: Past) -> None:
+        """Epochs that have been committed meanwhile are read too. Raises B7070 where a part of them is not there as it was."""
+        spans = [past.spans[i].after(self._after) for i in self._inputs if i in past.spans]
+        for part in self._parts(past, spans):
+            self._after = max(self._after, part.past.epoch)
+        self.total += sum(s.used for s in spans)
+        self._todo = chain(self._todo, self._parts(past, spans))
+
+    def _parts(self, past: Past, spans: Iterable[PastSpans]) -> Iterator[_Part]:
+        """The parts of all epochs, made while they are used: there may be a million."""
+        for found in merge(*spans, key=lambda s: s.epoch):
+            span = replace(found, left=past.left.get((found.span.input, found.epoch), {}))
+            id_, reading = span.span.input, reading_at(past.readings.get(span.span.input, ()), span.epoch)
+            excluded = past.excluded.get(id_, {}).get(str(span.epoch), ())
+            files = past.files.get((id_, span.epoch), [])
+            again = span.span.end is None
+            parts = past.retried[id_, span.epoch] if again else self._inputs[id_].feed(reading).past(span, files)
+            for content in chain(parts, [None]):
+                yield _Part(span, content, reading, excluded)
+
+    def step(self) -> bool:
+        """Read the next part; whether there was one. Raises B7070 where rows are not there as they were."""
+        part = next(self._todo, None)
+        if part is None:
+            return False
+        before = self._inputs[part.past.span.input]
+        NOW.begin(f"reading {before.table.name} again, {self.read:,} of {self.total:,} rows", PATIENCE)
+        self.read += before.take(self.spark, part)
+        return True
+
+    @property
+    def left(self) -> int:
+        """How many rows are still to be read."""
+        return self.total - self.read
+
+    def rows(self) -> dict[str, Rows]:
+        """All rows so far by input id, once there is nothing left to read."""
+        return {i: b.rows() for i, b in self._inputs.items()}
+
+    def close(self) -> None:
+        """Let go of what the feeds have open."""
+        for before in self._inputs.values():
+            before.close()
+
+
+class _InputBefore:
+    """One input: the clocks and numbers at which reading has come, and the rows so far."""
+
+    def __init__(self, catalog: Catalog, table: Input, project: ProjectSettings):
+        self.catalog, self.table, self.project = catalog, table, project
+        self._feeds: dict[str, RereadableFeed] = {}
+        self._chunk = max(1, project.driver_memory // 16)
+        self._rows = Scratch(table.schema.arrow.append(WEIGHT_FIELD))
+        self._clocks: Clocks | None = None
+        self._used = self._refused = self._read = 0
+
+    def feed(self, reading: Reading | None) -> RereadableFeed:
+        """The feed that reads as an epoch has."""
+        how = json.dumps({} if reading is None else {k: v for k, v in reading.items() if k != SINCE}, sort_keys=True)
+        if how not in self._feeds:
+            self._feeds[how] = feed_of(self.table, self.project, reading)
+        return self._feeds[how]
+
+    def close(self) -> None:
+        """Let go of what the feeds have open."""
+        for feed in self._feeds.values():
+            feed.close()
+
+    def take(self, spark: SparkSession, part: _Part) -> int:
+        """Judge and stamp the rows of one part; how many were used."""
+        past = part.past
+        if self._clocks is None:
+            self._clocks, self._used, self._refused, self._read = past.span.clocks, 0, 0, 0
+        if part.content is None:
+            self._check(past)
+            self._clocks = None
+            return 0
+        if isinstance(part.content, OffsetRange):
+            feed = self.feed(part.reading)
+            arrived = conformed(as_today(feed.read(spark, part.content), self.table), self.table)
+            feed.committed(part.content)
+        else:
+            arrived = conformed(as_today(Arrived(part.content), self.table), self.table)
+        least, clock = past.span.since, microseconds(past.clock)
+        times = NO_TIMES if least is None else arrived.times.within(least, clock)
+        used, self._clocks, judged = judge(
+            self.catalog,
+            self._clocks,
+            {self.table.id: arrived.rows},
+            past.clock,
+            {self.table.id: arrived.marks},
+            {self.table.id: arrived.producers},
+            {self.table.id: times},
+        )
+        rows = cast("pa.Table | Rows", used[self.table.id])
+        count = self._add(rows, past, part.excluded, judged.get(self.table.id, NO_TIMES))
+        self._refused += arrived.refused
+        return count
+
+    def _add(self, rows: pa.Table | Rows, past: PastSpan, excluded: Sequence[int], times: ArrivalTimes) -> int:
+        batches = rows.batches() if isinstance(rows, Rows) else rows.to_batches()
+        count, before = 0, self._read
+        times = times.without([n - before for n in excluded if before <= n < before + len(times)])
+        for piece in in_pieces(batches, self._chunk, rows.schema):
+            self._read += piece.num_rows
+            bad = [n + piece.num_rows - self._read for n in excluded if self._read - piece.num_rows <= n < self._read]
+            self._refused += len(bad)
+            taken = without(piece, bad) if bad else piece
+            arrived = times.of_rows(count, taken.num_rows) if times else None
+            stamped = stamp(taken.combine_chunks(), self.table, past.first_uid + self._used, past.clock, arrived)
+            self._rows.add(stamped.cast(self._rows.schema))
+            self._used += stamped.num_rows
+            count += stamped.num_rows
+        return count
+
+    def _check(self, past: PastSpan) -> None:
+        """What was read is what the epoch has had. Where all that was rejected then is known, it does not matter what would be now."""
+        if self._used != past.span.used or (self._refused != past.span.refused and not past.left):
+            then, now = (
+                f"{u:,} rows used and {r:,} rejected"
+                for u, r in ((past.span.used, past.span.refused), (self._used, self._refused))
+            )
+            raise not_as_it_was(f"what epoch {past.epoch} read gives {now} today, and gave {then}", self.table.name)
+
+    def rows(self) -> Rows:
+        found = self._rows.rows()
+        return found if isinstance(found, Rows) else Rows(found)
+
+
+def fill_before(
+    engine: Engine, backfill: Backfill, is_stopped: Callable[[], bool], between: Callable[[], None] = lambda: None
+) -> bool:
+    """Give an engine, before its first epoch, the rows so far that it needs; whether they are there: it may be stopped.
+
+    `between` is called after each part.
+    """
+    while not is_stopped():
+        if not backfill.step():
+            engine.past = backfill.rows()
+            return True
+        between()
+    return False
+
+
+class Beside:
+    """Reads a part again between two epochs of the views that run, and says in the store, and to people, how far it is."""
+
+    def __init__(self, backfill: Backfill, views: Sequence[str], catalog: Catalog, store: Store, phase: Callable[[str], None]):
+        """`views` are those that wait; `phase` hears what is under way."""
+        self._backfill, self._views, self._catalog, self._store, self._phase = backfill, views, catalog, store, phase
+        self._told = time.monotonic()
+        rows = f"{backfill.total:,} rows of {', '.join(backfill.names)} are read again"
+        phase(f"{', '.join(views)} will be there when {rows}; the other views go on")
+        self._note()
+
+    def __call__(self) -> bool:
+        """Whether all rows but few are there."""
+        if not self._backfill.step():
+            self._backfill.go_on(past_of(self._catalog, self._store, self._backfill.ids))
+            return self._backfill.left <= FEW
+        if time.monotonic() - self._told >= PATIENCE:
+            self._told = time.monotonic()
+            self._phase(f"filling {', '.join(self._views)}: {self._backfill.read:,} of {self._backfill.total:,} rows were read")
+        self._note()
+        return False
+
+    def _note(self) -> None:
+        found = {"views": list(self._views), "rows": self._backfill.total, "read": self._backfill.read}
+        self._store.set_document(DOCUMENT, json.dumps(found))

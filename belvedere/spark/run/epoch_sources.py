@@ -1,0 +1,333 @@
+"""The sources of a script: what is new in each, and what an epoch takes.
+
+In: the catalog's imports, the project file, and from the store the last epoch's offsets and the files read so far. Out: per epoch the
+arrivals with rejected rows, files and offsets. The store alone says what was read: a feed goes on from its offset in the epoch's row.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from belvedere.catalog.catalog import Catalog, Input
+from belvedere.connectors.connector import Arrived, Feed, Notes, OffsetRange, RenamingFeed
+from belvedere.connectors.feeds import columns_of, open_feed
+from belvedere.connectors.outage_backoff import is_final
+from belvedere.connectors.push import OFFSET, Pushes, Unpushed
+from belvedere.connectors.rereading import is_rereadable
+from belvedere.connectors.run_records import RejectedRow, SourceFile
+from belvedere.connectors.source_readings import OFFSET as READINGS
+from belvedere.connectors.source_readings import Reading, reading_of, with_reading
+from belvedere.engine.change.lost_rows import changed_inputs, refuse
+from belvedere.engine.late_rows import judge
+from belvedere.engine.rows.epoch_rows import Rows
+from belvedere.engine.rows.scratch_rows import scratch_frame
+from belvedere.engine.source_spans import Span
+from belvedere.errors import BelvedereError, fail
+from belvedere.process.activity import NOW
+from belvedere.project.settings import ProjectSettings
+from belvedere.schema import WEIGHT
+from belvedere.store.protocol import EpochRow
+from belvedere.time.arrival_columns import ArrivalTimes, earliest
+from belvedere.time.event_time import Clocks, pass_time
+from belvedere.time.intake import Waiting
+from belvedere.values.decimals import decimals_of
+from belvedere.values.instants import microseconds
+from belvedere.values.time_range import rows_beyond
+
+PATIENCE = 10.0
+"""Seconds after which it is told that a source is still being read."""
+
+
+@dataclass(frozen=True)
+class New:
+    """What is new at a moment: spans of feeds by input id, and what was pushed."""
+
+    spans: Mapping[str, OffsetRange]
+    waiting: Waiting
+    retried: Mapping[str, Arrived] = field(default_factory=dict)
+    """Rejected rows that fit now, by input id."""
+    is_retry: bool = False
+    renames: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """Names of files that the store has noted with those of the same files now, by input id."""
+
+    def __bool__(self) -> bool:
+        """Whether there is anything new."""
+        return bool(self.spans or self.waiting.entries or self.is_retry or self.renames)
+
+
+@dataclass(frozen=True)
+class EpochInput:
+    """Everything an epoch takes: what arrived by input id, what was pushed; the rows to use, and the clocks after all of it."""
+
+    new: New
+    arrived: Mapping[str, Arrived]
+    arrivals: Mapping[str, pa.Table | Rows | DataFrame]
+    clocks: Clocks
+    spans: tuple[Span, ...] = ()
+    """What they are of sources that can be read again."""
+    excluded: tuple[RejectedRow, ...] = ()
+    """Rows that the epoch cannot take, though they fit."""
+    times: Mapping[str, ArrivalTimes] = field(default_factory=dict)
+    """When the rows to use arrived, by input id, where their sources say so."""
+
+    @property
+    def rejected(self) -> list[RejectedRow]:
+        pushed = [
+            RejectedRow(i, "pushed", m.index + 1, m.text, m.reason)
+            for i, found in self.new.waiting.malformed.items()
+            for m in found
+        ]
+        return [r for a in self.arrived.values() for r in a.rejected] + pushed + list(self.excluded)
+
+    @property
+    def refused(self) -> dict[str, int]:
+        """How many rows and files were refused, by input id."""
+        found = Counter({i: a.refused for i, a in self.arrived.items() if a.refused})
+        found.update({i: len(m) for i, m in self.new.waiting.malformed.items()})
+        found.update(r.table for r in self.excluded)
+        return dict(found)
+
+    @property
+    def emptied(self) -> tuple[str, ...]:
+        """The inputs whose rows before these all go."""
+        return tuple(i for i, a in self.arrived.items() if a.is_emptied)
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        return tuple(n for a in self.arrived.values() for n in a.notices)
+
+    @property
+    def files(self) -> list[tuple[str, SourceFile]]:
+        return [(i, f) for i, a in self.arrived.items() for f in a.files]
+
+
+class Sources:
+    """All sources of a script."""
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        feeds: Mapping[str, Feed],
+        pushes: Pushes,
+        offsets: Mapping[str, Any],
+        readings: Mapping[str, Any] | None = None,
+        reads: Mapping[str, Reading] | None = None,
+    ):
+        """`feeds` and the `offsets` from which they go on are by input id.
+
+        `readings` say how sources were read so far, `reads` how they are read now.
+        """
+        self._readings, self._reads = dict(readings or {}), dict(reads or {})
+        self.catalog, self.feeds, self.pushes = catalog, dict(feeds), pushes
+        self._offsets = {i: dict(offsets.get(i, {})) for i in feeds}
+        self._has_idle = any(w.idle_after is not None for t in catalog.inputs.values() for w in t.watermarks)
+        self._told: dict[str, str] = {}
+        self.retried: Mapping[str, Arrived] | None = None
+        """Rejected rows that fit now: the next epoch takes them, and nothing else of its feeds."""
+
+    def look(self, now: datetime, once: bool = False, tell: Callable[[str], None] = lambda text: None) -> New:
+        """What is new; rejected rows that are tried again come first.
+
+        A feed that cannot be looked at ends a run that is to end by itself, or where somebody has to do something; another one tells it
+        and goes on.
+        """
+        if self.retried is not None:
+            return New({}, self.pushes.waiting(microseconds(now)), self.retried, is_retry=True)
+        spans = {}
+        for id_, feed in self.feeds.items():
+            try:
+                found = feed.look(now, once)
+            except BelvedereError as error:
+                if once or is_final(error):
+                    raise
+                self._tell(id_, error, tell)
+                continue
+            self._told.pop(id_, None)
+            if found is not None:
+                spans[id_] = found
+        renaming = {i: f for i, f in self.feeds.items() if isinstance(f, RenamingFeed)}
+        for text in (n for f in renaming.values() for n in f.notices()):
+            tell(text)
+        renames = {i: names for i, f in renaming.items() if (names := f.renames())}
+        return New(spans, self.pushes.waiting(microseconds(now)), renames=renames)
+
+    def _tell(self, id_: str, error: BelvedereError, tell: Callable[[str], None]) -> None:
+        """Once, as long as it is the same."""
+        text, hint = error.diagnostics[0].message, error.diagnostics[0].hint
+        is_new = text not in self._told.values()
+        self._told[id_] = text
+        if is_new:
+            tell(f"{text}; trying again" + (f" ({hint})" if hint else ""))
+
+    def tell_away(self, error: BelvedereError, tell: Callable[[str], None]) -> None:
+        """What was to be read is away."""
+        self._tell("", error, tell)
+
+    def take(self, spark: SparkSession, new: New, now: datetime, since: datetime | None = None) -> EpochInput:
+        """The rows of what is new, judged; `since` is the clock of the epoch before."""
+        arrived: dict[str, Arrived] = dict(new.retried)
+        for id_, span in new.spans.items():
+            (NOW.begin if arrived else NOW.read)(f"reading {self.catalog.inputs[id_].name}", PATIENCE)
+            arrived[id_] = read_span(self.feeds[id_], self.catalog.inputs[id_], spark, span)
+        read = {i: a.rows for i, a in arrived.items() if isinstance(a.rows, DataFrame) or a.rows.num_rows or a.marks}
+        marks, producers = ({i: a.marks for i, a in arrived.items()}, {i: a.producers for i, a in arrived.items()})
+        least = {i: earliest(self.catalog.inputs[i], since, now) for i, a in arrived.items() if a.times}
+        times = {i: arrived[i].times.within(clock, microseconds(now)) for i, clock in least.items()}
+        used, clocks, times = judge(self.catalog, new.waiting.clocks, read, now, marks, producers, times)
+        used = {i: rows for i, rows in used.items() if isinstance(rows, DataFrame) or rows.num_rows}
+        for id_, taken in arrived.items():
+            clocks = clocks.counted(id_, taken.refused, malformed=taken.refused) if taken.refused else clocks
+        spans = tuple(self._spans(new, arrived, used, least))
+        return EpochInput(new, arrived, used | new.waiting.arrivals(self.catalog), clocks, spans, times=times)
+
+    def _spans(
+        self, new: New, arrived: Mapping[str, Arrived], used: Mapping[str, Any], since: Mapping[str, int]
+    ) -> Iterator[Span]:
+        """What is noted, so that the same rows can be read once more."""
+        for id_, taken in arrived.items():
+            if is_rereadable(self.catalog.inputs[id_]):
+                end = None if id_ in new.retried else new.spans[id_].end
+                clocks = Clocks({i: streams for i, streams in new.waiting.clocks.streams.items() if i == id_ and streams})
+                rows = used[id_].num_rows if id_ in used else 0
+                yield Span(id_, self._offsets.get(id_, {}), end, rows, taken.refused, clocks, since.get(id_))
+
+    def idles(self, now: datetime) -> bool:
+        """Whether a bound rises by the time alone: a producer has been silent for too long."""
+        if not self._has_idle:
+            return False
+        clocks = self.pushes.waiting().clocks
+        return pass_time(clocks, self.catalog, microseconds(now)) != clocks
+
+    def offsets(self, new: New, epoch: int = 0) -> dict[str, Any]:
+        """The offsets of all sources by input id, once `new` is committed in an epoch; under names of their own that of the journal, and
+        how sources were read.
+        """
+        offsets: dict[str, Any] = self._offsets | {i: dict(s.end) for i, s in new.spans.items()}
+        journal = self.pushes.offset(new.waiting)
+        for id_ in self._reads.keys() & new.spans.keys():
+            self._readings = with_reading(self._readings, id_, epoch, self._reads[id_])
+        return offsets | ({OFFSET: journal} if journal else {}) | ({READINGS: self._readings} if self._readings else {})
+
+    def committed(self, new: New, clocks: Clocks) -> None:
+        """The epoch that took `new` is in the store, and left the clocks at `clocks`."""
+        for id_, span in new.spans.items():
+            self._offsets[id_] = dict(span.end)
+            self.feeds[id_].committed(span)
+        for feed in (self.feeds[i] for i in new.renames):
+            assert isinstance(feed, RenamingFeed)
+            feed.renamed()
+        if new.is_retry:
+            self.retried = None
+        self.pushes.committed(new.waiting, clocks)
+
+    def close(self) -> None:
+        """Let go of what the feeds have open."""
+        for feed in self.feeds.values():
+            with contextlib.suppress(BelvedereError):
+                feed.close()
+
+
+def read_span(feed: Feed, table: Input, spark: SparkSession, span: OffsetRange) -> Arrived:
+    """A span's rows with the columns of the input, whoever's connector reads them."""
+    return conformed(feed.read(spark, span), table)
+
+
+def conformed(found: Arrived, table: Input) -> Arrived:
+    """What a connector gives, with the columns of the input. Raises B6024."""
+    rows = scratch_frame(found.rows) if isinstance(found.rows, DataFrame) else found.rows
+    if found.times and len(found.times) != rows.num_rows:
+        assert table.source is not None
+        what = f"{len(found.times):,} times of arrival for {rows.num_rows:,} rows"
+        hint = "`Arrived.times` has a time for each row, or none at all"
+        raise fail("B6024", f'the connector "{table.source.connector}" gives "{table.name}" {what}', hint=hint)
+    if not isinstance(rows, pa.Table):
+        return replace(found, rows=rows)
+    return _without_times_beyond(replace(found, rows=_conformed(rows, table)), table)
+
+
+def _without_times_beyond(found: Arrived, table: Input) -> Arrived:
+    """Without the rows that have a time which no column holds, where the connector has not rejected them."""
+    rows = found.rows
+    assert isinstance(rows, pa.Table)
+    bad = rows_beyond(rows, columns_of(table))
+    if not bad:
+        return found
+    rejected = tuple(RejectedRow(table.id, None, None, None, reason) for reason in bad.values())
+    kept = rows.filter(pa.array(np.isin(np.arange(rows.num_rows), list(bad), invert=True)))
+    refused = found.refused + len(bad)
+    times = found.times.without(bad)
+    return replace(found, rows=kept, rejected=(*found.rejected, *rejected), refused=refused, producers=(), times=times)
+
+
+def _cast(values: pa.ChunkedArray, type_: pa.DataType) -> pa.ChunkedArray:
+    if not pa.types.is_decimal(type_) or values.type == type_:
+        return values.cast(type_)
+    return pa.chunked_array([decimals_of(chunk, type_) for chunk in values.chunks], type_)
+
+
+def open_sources(
+    catalog: Catalog,
+    project: ProjectSettings,
+    last: EpochRow | None,
+    read_files: Mapping[str, set[str]],
+    fresh: Iterable[str] = (),
+    desk: Pushes | None = None,
+    misfits: Mapping[str, str] | None = None,
+    former: Callable[[str, pa.Table], pa.Table] | None = None,
+    notes: Notes | None = None,
+    noted: Callable[[str], Sequence[SourceFile]] = lambda id_: (),
+) -> Sources:
+    """The sources of a catalog's imports, as far as the store has read them; from their start for inputs in `fresh`.
+
+    `desk` takes what clients push; `misfits` say why rows of changed inputs have no place any more; `former` finds
+    stored rows of an input by their keys, `notes` are texts that the store keeps for feeds; `noted` gives an input's files as they were
+    when they were read.
+
+    Raises B7031 where an input that they push to has changed: its rows cannot be read again.
+    """
+    renewed = set(fresh)
+    if last is not None:
+        refuse(changed_inputs(catalog, renewed & set(last.extra.get("meanings", {})), misfits or {}))
+    offsets = {} if last is None else {i: o for i, o in last.offsets.items() if i not in renewed}
+    feeds: dict[str, Feed] = {}
+    try:
+        for id_, table in catalog.inputs.items():
+            if table.source is not None:
+                known = set() if id_ in renewed else read_files.get(id_, set())
+                found = None if former is None else partial(former, id_)
+                files = partial(noted, id_)
+                feeds[id_] = open_feed(table, project, offsets.get(id_, {}), frozenset(known), found, notes, files)
+    except BelvedereError:
+        for feed in feeds.values():
+            feed.close()
+        raise
+    clocks = Clocks.of_document(last.bounds) if last else Clocks()
+    reads = {i: reading_of(t, project) for i, t in catalog.inputs.items() if is_rereadable(t)}
+    return Sources(catalog, feeds, desk or Unpushed(catalog, clocks), offsets, offsets.get(READINGS), reads)
+
+
+def _conformed(rows: pa.Table, table: Input) -> pa.Table:
+    """The columns that the input has, in its types; raises B6024 where a connector gives others."""
+    assert table.source is not None
+    columns = {c.name: c for c in columns_of(table)}
+    types = {n: c.type for n, c in columns.items()} | ({} if table.append_only else {WEIGHT: pa.int64()})
+    names = [n for n in rows.schema.names if n in types]
+    try:
+        return pa.table([_cast(rows[n], types[n]) for n in names], schema=pa.schema([pa.field(n, types[n]) for n in names]))
+    except (pa.ArrowException, ValueError) as error:
+        raise fail(
+            "B6024",
+            f'the connector "{table.source.connector}" gives rows that do not fit "{table.name}"',
+            detail=str(error).split("\n")[0],
+            hint="its rows have the names and types of the table's columns",
+        ) from error

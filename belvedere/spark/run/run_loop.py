@@ -1,0 +1,359 @@
+"""The run loop: look at the sources, run an epoch of what is new, wait.
+
+In: an engine over an open store, the sources. Out: epochs in the store, and a `Progress` per epoch for whoever watches. The loop decides
+when an epoch runs, the engine what it does, the sources what it takes. It starts no API and prints nothing.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import closing
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from belvedere.catalog.catalog import Catalog
+from belvedere.connectors.outage_backoff import is_away, is_waiting
+from belvedere.connectors.run_records import (
+    FILES,
+    REJECTED,
+    RETRIED,
+    RejectedRow,
+    record_files,
+    record_rejected,
+    record_retried,
+    renamed_files,
+)
+from belvedere.engine.epoch import Deliveries
+from belvedere.engine.errors.quarantine import told_failure, told_healing
+from belvedere.engine.source_spans import Span
+from belvedere.errors import BelvedereError
+from belvedere.process.tracing import TRACES
+from belvedere.schema import WEIGHT
+from belvedere.spark.run.epoch_sources import EpochInput, New, Sources
+from belvedere.spark.run.row_rejection import OFTEN, Places, as_table, ends_of, excluded_of, sift, sifted, with_excluded
+from belvedere.spark.run.stop_flag import StopFlag
+from belvedere.store.protocol import EpochRow, Store
+from belvedere.time.arrival_columns import ArrivalTimes
+from belvedere.time.event_time import Clocks
+from belvedere.time.machine_clock import NAME as CLOCK
+from belvedere.time.machine_clock import MachineClock
+from belvedere.time.stream_status import StreamStatus, stream_statuses
+from belvedere.values.instants import instant
+
+LEASE_SECONDS = 600.0
+"""Longer than any epoch: the lease is renewed between epochs, and a store knows by itself when a runner's process has ended."""
+PATIENCE = 120.0
+"""Seconds that a run which is to end waits for a source that waits for others."""
+POLL_SECONDS = 0.1
+"""So soon a loop that waits sees that it is to stop."""
+LEAST_WAIT = 0.01
+EARLIEST = datetime.min.replace(tzinfo=UTC)
+MOST_REJECTED = 10_000
+"""So many rejected rows of an epoch are kept in the store; all are counted."""
+
+
+class EpochRunner(Protocol):
+    """What the loop needs of `belvedere.engine.epoch.Engine`."""
+
+    @property
+    def clocks(self) -> Clocks:
+        """The clocks of the inputs after the last epoch."""
+
+    @property
+    def exports(self) -> Deliveries:
+        """What goes on to sinks."""
+
+    def counts(self) -> Mapping[str, int]:
+        """How many rows each stored relation has."""
+
+    def rows(self, relation: str) -> pa.Table:
+        """All rows of a stored relation."""
+
+    def is_due(self, now: datetime) -> bool:
+        """Whether an epoch without rows would do something."""
+
+    def is_to_heal(self, now: datetime) -> bool:
+        """Whether views in quarantine are to be tried again."""
+
+    def try_again(self) -> None:
+        """Let the next epoch try all views in quarantine."""
+
+    def try_epoch(self, arrivals: Mapping[str, pa.Table], clock: datetime, bounds: Mapping[str, Any]) -> None: ...
+
+    def run_epoch(
+        self,
+        arrivals: Mapping[str, pa.Table | DataFrame],
+        clock: datetime,
+        *,
+        offsets: Mapping[str, Any],
+        bounds: Mapping[str, Any],
+        records: Mapping[str, pa.Table],
+        spans: Iterable[Span],
+        times: Mapping[str, ArrivalTimes],
+    ) -> Any: ...
+
+
+@dataclass(frozen=True)
+class Progress:
+    """An epoch that was committed, for people: rows per input, changes per view, rejected rows, seconds."""
+
+    epoch: int
+    clock: datetime
+    rows_in: Mapping[str, int]
+    changes: Mapping[str, int]
+    rejected: Mapping[str, int]
+    examples: tuple[RejectedRow, ...]
+    seconds: float
+    views: Mapping[str, float] = field(default_factory=dict)
+    streams: tuple[StreamStatus, ...] = ()
+    """The status of the streams after it."""
+    notices: tuple[str, ...] = ()
+    """What people should know about what came, and of views that have failed or healed."""
+    held: Mapping[str, int | None] = field(default_factory=dict)
+    """The views in quarantine, each with its last good epoch (None: there is none)."""
+
+
+@dataclass(frozen=True)
+class RunSettings:
+    """How to run: the pause between two looks at the sources in seconds; `once` ends when nothing is left to read."""
+
+    owner: str
+    interval: float = 0.5
+    once: bool = False
+    reads_clock: bool = False
+    clock_interval: float = 1.0
+    """Where views read the clock: the least time between epochs that only time has made, in seconds."""
+
+
+class RunLoop:
+    """Runs epochs until it is stopped, until `once` is done, or until something fails."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        engine: EpochRunner,
+        store: Store,
+        sources: Sources,
+        settings: RunSettings,
+        watch: Callable[[Progress], None] = lambda progress: None,
+        stopped: StopFlag | None = None,
+        clock: MachineClock | None = None,
+        tell: Callable[[str], None] = lambda text: None,
+        beside: Callable[[], bool] | None = None,
+        heals: Callable[[], int] = int,
+        is_gone: Callable[[], bool] = lambda: False,
+    ):
+        """`watch` sees each epoch, `tell` hears of sources that cannot be looked at. Whenever the number of `heals` changes, views in
+        quarantine are tried again at once.
+
+        `is_gone` says whether Spark's process has ended. `beside` does a part of some other work between two epochs, and says when the loop
+        is to end since all of it is done.
+        """
+        self.spark, self.engine, self.store, self.sources = spark, engine, store, sources
+        self.settings, self.watch, self.tell = settings, watch, tell
+        self.last: EpochRow | None = store.last_epoch()
+        self.clock = clock or MachineClock()
+        self._stopped = stopped or StopFlag()
+        self._beside = beside
+        self._heals, self._healed = heals, heals()
+        self._is_gone, self._is_first = is_gone, True
+        self._renewed = time.monotonic()
+        self.leaving: Mapping[str, pa.Table] = {}
+        """Records that leave with the epoch in which rejected rows arrive, with weights."""
+
+    def stop(self) -> None:
+        """Ask the loop to end after the epoch in flight; returns at once, and may be called from a signal handler."""
+        self._stopped.set()
+
+    def run(self) -> None:
+        """Run until the end. Raises BelvedereError for what went wrong, with the store at the last good epoch."""
+        try:
+            if self.settings.once:
+                self._run_once()
+            else:
+                self._run_on()
+        finally:
+            self.sources.close()
+
+    def _run_once(self) -> None:
+        """Epochs until nothing is new; the first one in any case where there is none yet, and where one without rows would do something."""
+        wanted = self.last is None or self.settings.reads_clock or self.engine.is_due(self.clock.now())
+        while not self._stopped.is_set() and self._run_epoch(wanted):
+            wanted = False
+        self._catch_up(wait=not self._stopped.is_set())
+
+    def _run_on(self) -> None:
+        """Look at the sources at every trigger, and as soon as something is pushed: not more often than the interval says."""
+        next_ = 0.0
+        while not self._stopped.is_set():
+            started = time.monotonic()
+            if self._is_to_heal():
+                self.engine.try_again()
+                next_ = started
+            if started >= next_ and self._has_reason():
+                self._renew_lease()
+                next_ = started + self.settings.interval
+                if self._run_epoch(self._is_due()) and self._beside is None:
+                    continue
+            self._catch_up()
+            if self._beside is not None:
+                if self._beside():
+                    return
+                continue
+            left = max(LEAST_WAIT, next_ - time.monotonic()) if self.sources.feeds else POLL_SECONDS
+            self.sources.pushes.wait(min(left, POLL_SECONDS))
+
+    def _catch_up(self, wait: bool = False) -> None:
+        for notice in self.engine.exports.catch_up(wait):
+            self.tell(notice)
+
+    def _is_to_heal(self) -> bool:
+        """Whether somebody has asked since the last time."""
+        before, self._healed = self._healed, self._heals()
+        return self._healed != before
+
+    def _has_reason(self) -> bool:
+        """Whether there may be something to do: without feeds only pushes and time bring epochs."""
+        return bool(self.sources.feeds) or self.sources.pushes.has_waiting or self._is_due()
+
+    def _is_due(self) -> bool:
+        """Whether an epoch without rows is worth its while: the first one, or one that time alone makes."""
+        if self.last is None:
+            return True
+        now = self.clock.now()
+        elapsed = (now - self.last.clock).total_seconds()
+        if self.engine.is_to_heal(now):
+            return True
+        return (elapsed >= self.settings.clock_interval and self.engine.is_due(now)) or self.sources.idles(now)
+
+    def _renew_lease(self) -> None:
+        if time.monotonic() - self._renewed >= LEASE_SECONDS / 10:
+            self._renewed = time.monotonic()
+            self.store.acquire(self.settings.owner, LEASE_SECONDS)
+
+    def _run_epoch(self, wanted: bool) -> bool:
+        """An epoch of what is new; of nothing only if it is `wanted`. Says whether there was one."""
+        TRACES.begin()
+        self.clock.heed(self.store.other_clock)
+        now = max(self.clock.now(), self.last.clock if self.last else EARLIEST)
+        idles = self.sources.idles(now)  # before: what is taken is judged by bounds that have passed over the silent
+        with TRACES.step("look"):
+            new = self._look(now)
+        if new.waiting.latest is not None:
+            now = max(now, instant(new.waiting.latest))  # rows may have come since the clock was read
+        if not (new or wanted or idles):
+            return False
+        started = time.perf_counter()
+        epoch = self.last.epoch + 1 if self.last else 1
+        try:
+            with TRACES.failing(), TRACES.step("read"):
+                batch = self.sources.take(self.spark, new, now, self.last.clock if self.last else None)
+        except BelvedereError as error:
+            if self.settings.once or not is_away(error):
+                raise
+            self.sources.tell_away(error, self.tell)  # nothing was taken: the next look finds the same
+            return False
+        places = self._sift(batch, now) if self._is_first else {}
+        batch = sifted(batch, places) if places else batch
+        offsets = with_excluded(self.sources.offsets(new, epoch), self.last.offsets if self.last else {}, places, epoch)
+        report = self.engine.run_epoch(
+            batch.arrivals if not batch.emptied else _without_those_before(batch, self.sources.catalog, self.engine),
+            now,
+            offsets=offsets | {CLOCK: self.clock.document()},
+            bounds=batch.clocks.as_document(),
+            spans=batch.spans,
+            times={i: times for i, times in batch.times.items() if i not in batch.emptied},
+            records=self._records(batch, epoch) | (self._tried_again(new, epoch) if new.is_retry else {}),
+        )
+        self.sources.committed(new, self.engine.clocks)
+        self.last, self._is_first = EpochRow(report.epoch, report.clock, offsets), False
+        self.watch(_progress(report, batch, self.sources.catalog, self.engine.clocks, time.perf_counter() - started))
+        return True
+
+    def _sift(self, batch: EpochInput, now: datetime) -> Places:
+        """The places of rows that ended the run before, each time that this epoch took them."""
+        known, bounds = self.last.epoch if self.last else 0, batch.clocks.as_document()
+        if ends_of(self.store, known).times < OFTEN:
+            return excluded_of(ends_of(self.store, known))
+        self.tell("the run has ended in this epoch before: parts of it are tried, to find the row at which it ends")
+        tables = {i: as_table(rows) for i, rows in batch.arrivals.items()}
+        return sift(self.store, known, tables, lambda some: self.engine.try_epoch(some, now, bounds), self._is_gone)
+
+    def _look(self, now: datetime) -> New:
+        """What is new. A run that is to end waits a while for a source that waits for others, and says so."""
+        end, said = time.monotonic() + PATIENCE, ""
+        while True:
+            try:
+                return self.sources.look(now, self.settings.once, self.tell)
+            except BelvedereError as error:
+                if not is_waiting(error) or self._stopped.is_set() or time.monotonic() > end:
+                    raise
+                if (text := error.diagnostics[0].message) != said:
+                    self.tell(f"{text}; {error.diagnostics[0].hint}")
+                said = text
+            time.sleep(POLL_SECONDS)
+            now += timedelta(microseconds=1)  # another look
+
+    def _records(self, batch: EpochInput, epoch: int) -> dict[str, pa.Table]:
+        """What the epoch notes down beside the views."""
+        found = _records(batch, epoch)
+        if batch.new.renames:
+            with closing(self.store.reader()) as reader:
+                changes = [renamed_files(reader, i, names) for i, names in batch.new.renames.items()]
+            if FILES.name in found:
+                added = found[FILES.name]
+                changes.append(added.append_column(changes[0].schema.field(WEIGHT), [[1] * added.num_rows]))
+            found[FILES.name] = pa.concat_tables(changes)
+        return found
+
+    def _tried_again(self, new: New, epoch: int) -> dict[str, pa.Table]:
+        """The records that leave, and the rows that arrive instead."""
+        taken = [(i, a.rows) for i, a in new.retried.items() if isinstance(a.rows, pa.Table)]
+        return {**self.leaving, RETRIED.name: record_retried(taken, epoch, self.leaving.get(REJECTED.name))}
+
+
+def _without_those_before(batch: EpochInput, catalog: Catalog, engine: EpochRunner) -> dict[str, Any]:
+    """The arrivals, and before them deletions of all rows that tables had which were emptied."""
+    found: dict[str, Any] = dict(batch.arrivals)
+    for id_ in batch.emptied:
+        if id_ not in engine.counts():  # no view reads it
+            continue
+        rows = engine.rows(id_).select(list(catalog.inputs[id_].primary_key))
+        gone = rows.append_column(WEIGHT, pa.array(np.full(rows.num_rows, -1), pa.int64()))
+        came = found.get(id_)
+        parts = [gone] if came is None else [gone, came if isinstance(came, pa.Table) else came.table]
+        found[id_] = pa.concat_tables(parts, promote_options="default")
+    return found
+
+
+def _records(batch: EpochInput, epoch: int) -> dict[str, pa.Table]:
+    """What the epoch notes down beside the views."""
+    records = {}
+    if batch.files:
+        records[FILES.name] = record_files(batch.files, epoch)
+    if batch.rejected:
+        records[REJECTED.name] = record_rejected(batch.rejected[:MOST_REJECTED], epoch)
+    return records
+
+
+def _progress(report: Any, batch: EpochInput, catalog: Catalog, clocks: Clocks, seconds: float) -> Progress:
+    changes = {n: count for n, count in report.changes.items() if n not in catalog.inputs}
+    return Progress(
+        report.epoch,
+        report.clock,
+        report.rows_in,
+        changes,
+        batch.refused,
+        tuple(batch.rejected[:3]),
+        seconds,
+        report.seconds,
+        stream_statuses(catalog, clocks),
+        (*batch.notices, *map(told_failure, report.failing), *map(told_healing, report.healed)),
+        report.held,
+    )

@@ -1,0 +1,521 @@
+"""Everything that a run owns besides the API: the store and its lease, Spark, the engine, the sources, the loop.
+
+In: a compiled script, its project, a store URL. Out: a `Runner` that opens the store at once, so that a second runner is refused
+before anything starts, and Spark when it runs. Closing it gives the lease back and ends Spark's JVM.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import subprocess
+import time
+import uuid
+from collections.abc import Callable, Collection
+from datetime import timedelta
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from pyspark.sql import SparkSession
+
+from belvedere.catalog.catalog import Catalog, pushed_inputs
+from belvedere.connectors.abandoned_slots import left_slots
+from belvedere.connectors.rereading import Past, past_of, rereadable_inputs
+from belvedere.connectors.run_records import RECORDS, REJECTED, SourceFile, files_of, files_read
+from belvedere.engine.change.planned_tables import plan_tables
+from belvedere.engine.epoch import Engine
+from belvedere.engine.errors.quarantine import told_failure
+from belvedere.engine.measurements import Requests
+from belvedere.engine.pipeline import Pipeline
+from belvedere.engine.store_folders import JOURNAL_ENDING, beside, folder_of, others_of, own_identity, state_root
+from belvedere.errors import BelvedereError, fail
+from belvedere.intake.ingest_service import Desk, open_desk, position_in
+from belvedere.intake.journal_transfer import take_over_unnamed
+from belvedere.intake.wire import DeskServer
+from belvedere.optimize.costs import Coefficients
+from belvedere.pipeline.advice import choose
+from belvedere.pipeline.choose import maintain
+from belvedere.pipeline.placement import DOCUMENT as CHOICE
+from belvedere.pipeline.placement import PlacedViews, with_choice
+from belvedere.pipeline.refill import DOCUMENT as BACKFILL
+from belvedere.pipeline.refill import RunningViews, running_views
+from belvedere.process.activity import NOW
+from belvedere.process.temporary_folders import full_folder
+from belvedere.project.setting_rules import seconds_in
+from belvedere.project.settings import ProjectSettings
+from belvedere.spark.analysis import analyze
+from belvedere.spark.cluster import has_ended, is_cluster, join_cluster, master_of
+from belvedere.spark.jvm.quiet_session import end_spark, jvm_of, last_words, let_spark_go, quiet_session, silence_py4j
+from belvedere.spark.run.backfill import FEW, Backfill, Beside, fill_before
+from belvedere.spark.run.epoch_sources import Sources, open_sources
+from belvedere.spark.run.retried_rows import Retried, going, retry_rejected
+from belvedere.spark.run.row_rejection import RUNNING, Ends, note_end, note_start, says_why
+from belvedere.spark.run.run_loop import LEASE_SECONDS, Progress, RunLoop, RunSettings
+from belvedere.spark.run.stop_flag import StopFlag
+from belvedere.spark.script_engine import open_engine
+from belvedere.store import open_store
+from belvedere.store.dialects.connection_retry import keep_trying
+from belvedere.store.dialects.faults import is_transient
+from belvedere.store.identity import Identity
+from belvedere.store.protocol import EpochRow, Store
+from belvedere.time.machine_clock import JUMP, MachineClock, duration_text
+from belvedere.time.machine_clock import NAME as CLOCK
+
+UNITS = {"ms": 0.001, "millisecond": 0.001, "s": 1.0, "second": 1.0, "m": 60.0, "minute": 60.0}
+UNITS |= {"h": 3600.0, "hour": 3600.0, "d": 86_400.0, "day": 86_400.0}
+WAITING_SHARE = 4
+"""So much of the driver's memory, a quarter, may be rows that were pushed and wait for an epoch."""
+FIRST_PAUSE, LONGEST_PAUSE = 0.5, 10.0
+"""Seconds between two attempts to reach a store that is away."""
+
+
+class Runner:
+    """One run of one script over one store."""
+
+    def __init__(
+        self,
+        script: Path,
+        catalog: Catalog,
+        project: ProjectSettings,
+        url: str,
+        *,
+        once: bool = False,
+        accept_clock: bool = False,
+        costs: Coefficients | None = None,
+    ):
+        """`costs` are this machine's, where they were measured."""
+        self.script, self.catalog, self.project, self.once, self.costs = script, catalog, project, once, costs
+        fresh = seconds_in(project.optimize.get("freshness", ""))
+        self.interval = (
+            fresh / 2 if fresh and "trigger" not in project.spark else seconds_of(project.spark.get("trigger", "500 ms"))
+        )
+        self.retry = seconds_of(project.spark.get("retry", "1 minute"))
+        self.clock_interval = seconds_of(project.spark.get("clock", "1 s"))
+        self.wait = seconds_of(project.spark.get("wait", "2 minutes"))
+        self.ahead = timedelta(seconds=seconds_of(project.ahead))
+        master_of(project.spark)
+        self.owner = f"{os.getpid()}-{uuid.uuid4().hex[:8]}"
+        self.store, self.identity, last = keep_trying(lambda: _opened(url, self.owner))
+        self.store_url = self.store.url
+        try:
+            note_start(self.store)
+            self.clock = MachineClock(last.offsets.get(CLOCK) if last is not None else None, accept=accept_clock)
+            self.accept_clock = accept_clock
+            self.desk = self._open_desk()
+        except BaseException:
+            self.store.close()
+            raise
+        self.server = DeskServer(self.desk) if self.desk is not None else None
+        self.spark: SparkSession | None = None
+        self._failing_since: float | None = None
+        self.phase: Callable[[str], None] = lambda text: None
+        """Hears what is under way."""
+        self.retries = False
+        """Whether rejected rows are tried again, once."""
+        self.retried: Retried | None = None
+        """What came of it."""
+        self.requests: Callable[[], Requests] = dict
+        """What the API has counted so far."""
+        self.heals: Callable[[], int] = int
+        """How often somebody has asked so far for views in quarantine to be tried again."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def run(
+        self,
+        watch: Callable[[Progress], None],
+        stopped: StopFlag,
+        tell: Callable[[str], None] = lambda text: None,
+        phase: Callable[[str], None] = lambda text: None,
+    ) -> None:
+        """Run epochs until `stopped` is set or, with `once`, nothing is left. Raises BelvedereError for what went wrong.
+
+        `tell` hears when the store cannot be reached and is tried again; `phase` what is under way.
+        """
+        silence_py4j()
+        while self._run_until_spark_ends(watch, stopped, tell, phase):
+            assert self.spark is not None
+            end_spark(self.spark)
+            self.spark = None
+
+    def _run_until_spark_ends(
+        self,
+        watch: Callable[[Progress], None],
+        stopped: StopFlag,
+        tell: Callable[[str], None],
+        phase: Callable[[str], None],
+    ) -> bool:
+        """The same, with one process of Spark; whether another one is to go on, since a row is looked for that ends it."""
+        try:
+            self._run(watch, stopped, tell, phase)
+            return False
+        except Exception as error:
+            if self._spark_is_gone():
+                if (
+                    stopped.is_set()
+                ):  # whoever ended this process ended Spark's with it: nothing was committed that is not whole
+                    return False
+                if self._note_end().is_searching:
+                    tell("Spark's process ended in an epoch that has ended it before: it is started anew")
+                    return True
+                hint = 'the store is at its last good epoch; if memory ran out, write `memory = "8g"` under [spark] in belvedere.toml'
+                raise fail("B7022", "Spark's process ended", hint=hint, detail=last_words()) from error
+            if self.spark is not None and has_ended(self.spark):
+                hint = "look into the master's log; the store is at its last good epoch"
+                raise fail(
+                    "B7035", "the Spark cluster has ended the application", hint=hint, detail=str(error)[:200]
+                ) from error
+            if isinstance(error, BelvedereError) and not says_why(error):
+                self._note_end()
+            if isinstance(error, BelvedereError) or os.environ.get("BELVEDERE_TRACEBACK"):
+                raise
+            if full := full_folder(error):
+                raise full from error
+            self._note_end()
+            lines = str(error).strip().splitlines() or [""]
+            raise fail(
+                "B7021",
+                "the run ended by an error that Belvedere did not expect",
+                detail=f"{type(error).__name__}: {lines[0]}",
+                hint="set BELVEDERE_TRACEBACK=1 to see where; the store is at its last good epoch",
+            ) from error
+
+    def _note_end(self) -> Ends:
+        """Note that the run has ended by what is no diagnostic, where the store can be reached."""
+        try:
+            return note_end(self.store)
+        except BelvedereError:
+            return Ends(0)
+
+    def _spark_is_gone(self) -> bool:
+        """Whether Spark's JVM has ended; it may need a moment to do so."""
+        process = jvm_of(self.spark) if self.spark is not None else None
+        if process is None:
+            return False
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(timeout=0.3)
+        return process.poll() is not None
+
+    def _run(
+        self,
+        watch: Callable[[Progress], None],
+        stopped: StopFlag,
+        tell: Callable[[str], None],
+        phase: Callable[[str], None],
+    ) -> None:
+        self.phase = phase
+        # from here on a signal waits: a JVM that is interrupted while it starts would stay behind, an epoch be for nothing
+        stopped.interrupts = False
+        self.clock.tell = tell
+        for notice in self.desk.notices if self.desk is not None else ():
+            tell(notice)
+        self._tried(lambda: self._tell_of_others(tell), stopped, tell)
+        self._tried(lambda: self._wait_for_clock(stopped), stopped, tell)
+        if stopped.is_set():
+            return
+        phase("starting Spark")
+        spark = self.spark = quiet_session(self.project.spark, self.project.driver_memory)
+        if not self._join(spark, stopped) or stopped.is_set():
+            return
+        self._tried(lambda: self._place(tell), stopped, tell)
+        pipeline = maintain(self.catalog)
+        phase("computing the first epoch")
+
+        def progress(found: Progress) -> None:
+            self._failing_since = None
+            watch(found)
+
+        self._tried(lambda: self._run_epochs(spark, pipeline, progress, stopped, tell), stopped, tell)
+
+    def _tried(self, work: Callable[[], None], stopped: StopFlag, tell: Callable[[str], None]) -> None:
+        """Do it, once more each time that the store was away and is back."""
+        while not stopped.is_set():
+            try:
+                work()
+                return
+            except BelvedereError as error:
+                if not is_transient(error):
+                    raise
+                self._come_back(error, stopped, tell)
+
+    def _place(self, tell: Callable[[str], None]) -> None:
+        """Take the choice of what is stored: that which the store keeps, or the best one where the project asks for it."""
+        expected = self.project.optimize
+        advice = choose(self.store, self.catalog, expected, self.costs) if expected.get("at_start") else None
+        if advice is not None:
+            moved = ", ".join(f"{v.name} {v.best}" for v in advice.views if v.today != v.best)
+            saved = (advice.cost_today - advice.cost) * advice.pause
+            tell(
+                f"what is stored changes, to save an estimated {saved:.2g} s an epoch: {moved or 'indexes of query templates'}"
+            )
+        self.catalog = with_choice(self.catalog, PlacedViews.of_text(self.store.document(CHOICE)))
+
+    def _join(self, spark: SparkSession, stopped: StopFlag) -> bool:
+        """Make the executors of a cluster ready; whether it was not stopped meanwhile."""
+        if not is_cluster(spark):
+            return True
+        root = self.project.scratch
+        scratch = (root or folder_of(self.store_url, self.script, ".scratch")) / self.identity.id
+        shutil.rmtree(scratch, ignore_errors=True)  # of a run that was killed: the lease says that there is no other
+        return join_cluster(spark, scratch, self.wait, stopped.is_set)
+
+    def _tell_of_others(self, tell: Callable[[str], None]) -> None:
+        """Report, with the first epoch, what other stores have left in the places of this one: nobody else may delete it."""
+        if self.store.last_epoch() is not None:
+            return
+        root = state_root(self.store_url, self.script, self.project.state)
+        states = root if isinstance(root, Path) else beside(self.store_url)
+        for place in (states, folder_of(self.store_url, self.script, JOURNAL_ENDING)):
+            if others := others_of(place / self.identity.id):
+                tell(f"{place} has folders of other stores: {', '.join(others)}; delete those whose stores are gone")
+
+    def _wait_for_clock(self, stopped: StopFlag) -> None:
+        """Wait while the store's last epoch lies more than an hour in the future: epochs would stand still until then."""
+        last = self.store.last_epoch()
+        told = False
+        while last is not None and not self.accept_clock and not stopped.is_set() and last.clock - self.clock.now() > JUMP:
+            ahead = duration_text((last.clock - self.clock.now()) // timedelta(microseconds=1))
+            text = f"the store's last epoch is {ahead} ahead of the clock of this machine"
+            hint = "set the clock right, or start with --accept-clock: now() then stands still until the clock is there"
+            if self.once:
+                raise fail("B7033", text, hint=hint)
+            if not told:
+                self.clock.tell(f"{text}, which is waited for; {hint}")
+            told = True
+            _wait(1.0, stopped)
+
+    def _run_epochs(
+        self,
+        spark: SparkSession,
+        pipeline: Pipeline,
+        watch: Callable[[Progress], None],
+        stopped: StopFlag,
+        tell: Callable[[str], None],
+    ) -> None:
+        """Go on from the store's last epoch until the end, or until the store cannot be reached."""
+        backfill: Backfill | None = None
+        while not stopped.is_set():
+            engine, past = self._opened(spark, pipeline)
+            try:
+                if backfill is None or not engine.needed <= backfill.ids:
+                    self._check(spark, pipeline, engine)
+                    backfill = Backfill(spark, self.catalog, self.project, past, engine.needed)
+                    at_once = self.once or self.retries or backfill.left <= FEW or engine.plan.continued
+                    running = None if at_once else self._running(pipeline, engine)
+                else:
+                    backfill.go_on(past)
+                    running = None
+                if running is None:
+                    if fill_before(engine, backfill, stopped.is_set, self._renew_lease):
+                        backfill.close()
+                        told = self._forgetting_backfill(watch)
+                        self._loop(spark, self.catalog, pipeline, engine, told, stopped, tell).run()
+                    return
+            finally:
+                engine.discard()
+            self._run_beside(spark, running, backfill, watch, stopped, tell)
+
+    def _opened(self, spark: SparkSession, pipeline: Pipeline) -> tuple[Engine, Past]:
+        """An engine over all of the script, and what can be read again of the inputs that it needs. Raises B7030."""
+        engine = self._engine(spark, self.catalog, pipeline, rereadable_inputs(self.catalog))
+        past = past_of(self.catalog, self.store, engine.needed)
+        if engine.needed <= past.spans.keys():
+            return engine, past
+        engine.discard()
+        return self._engine(spark, self.catalog, pipeline, past.spans.keys()), past
+
+    def _engine(self, spark: SparkSession, catalog: Catalog, pipeline: Pipeline, again: Collection[str]) -> Engine:
+        """An engine over the store as it is now; the rows of inputs in `again` can be read once more."""
+        project = self.project
+        state = state_root(self.store_url, self.script, project.state)
+        settings = (project.sinks, project.driver_memory, state, seconds_of(project.retain), project.state_copies)
+        engine = open_engine(spark, catalog, pipeline, self.store, *settings, again=again)
+        engine.meter.requests = self.requests
+        return engine
+
+    def _check(self, spark: SparkSession, pipeline: Pipeline, engine: Engine) -> None:
+        """Let Spark say what it refuses, before anything changes."""
+        refused = analyze(spark, self.catalog, pipeline, engine.fresh) if engine.fresh else []
+        if refused:
+            raise BelvedereError(refused)
+        self.store.create(RECORDS)
+
+    def _running(self, pipeline: Pipeline, engine: Engine) -> RunningViews | None:
+        """What can run while rows are read again; None where it needs them too."""
+        found = running_views(self.catalog, pipeline, engine.plan)
+        try:
+            plan_tables(found.catalog, maintain(found.catalog), self.store, engine.state)
+        except BelvedereError:
+            return None
+        return found
+
+    def _run_beside(
+        self,
+        spark: SparkSession,
+        running: RunningViews,
+        backfill: Backfill,
+        watch: Callable[[Progress], None],
+        stopped: StopFlag,
+        tell: Callable[[str], None],
+    ) -> None:
+        """Run the views that wait for nothing, until the rows so far are read again for the others."""
+        pipeline = maintain(running.catalog)
+        engine = self._engine(spark, running.catalog, pipeline, ())
+        try:
+            beside = Beside(backfill, running.waiting, self.catalog, self.store, self.phase)
+            self._loop(spark, running.catalog, pipeline, engine, watch, stopped, tell, beside).run()
+        finally:
+            engine.discard()
+
+    def _loop(
+        self,
+        spark: SparkSession,
+        catalog: Catalog,
+        pipeline: Pipeline,
+        engine: Engine,
+        watch: Callable[[Progress], None],
+        stopped: StopFlag,
+        tell: Callable[[str], None],
+        beside: Callable[[], bool] | None = None,
+    ) -> RunLoop:
+        """The loop over the sources as far as the store has read them."""
+        reader = self.store.reader()
+        try:
+            known = files_read(reader)
+        finally:
+            reader.close()
+        last, misfits = self.store.last_epoch(), engine.plan.misfits
+        taken = (last, known, engine.fresh, self.desk, misfits, engine.rows_of, self.store, self._files_of)
+        sources = open_sources(catalog, self.project, *taken)
+        for notice in left_slots(self.catalog, self.project, last.offsets if last is not None else {}):
+            tell(notice)
+        for failed in engine.quarantine.failed:
+            tell(told_failure(failed))
+        run = RunSettings(self.owner, self.interval, self.once, pipeline.reads_clock, self.clock_interval)
+        loop = RunLoop(
+            spark, engine, self.store, sources, run, watch, stopped, self.clock, tell, beside, self.heals, self._spark_is_gone
+        )
+        if self.retries:
+            self._retry(spark, sources, loop)
+        return loop
+
+    def _files_of(self, id_: str) -> list[SourceFile]:
+        """The files of an input that the store has noted."""
+        with contextlib.closing(self.store.reader()) as reader:
+            return files_of(reader, id_)
+
+    def _renew_lease(self) -> None:
+        self.store.acquire(self.owner, LEASE_SECONDS)
+
+    def _forgetting_backfill(self, watch: Callable[[Progress], None]) -> Callable[[Progress], None]:
+        """Nothing waits any more, once the next epoch is committed."""
+        if not self.store.document(BACKFILL):
+            return watch
+
+        def watched(progress: Progress) -> None:
+            if self.store.document(BACKFILL):
+                self.store.set_document(BACKFILL, "")
+            watch(progress)
+
+        return watched
+
+    def _retry(self, spark: SparkSession, sources: Sources, loop: RunLoop) -> None:
+        """Let the first epoch take the rejected rows that fit now."""
+        reader = self.store.reader()
+        try:
+            found = retry_rejected(spark, self.catalog, self.project, reader, self.desk)
+        finally:
+            reader.close()
+        self.retried = self.retried or found
+        sources.retried = found.arrived
+        loop.leaving = {REJECTED.name: going(found.gone)} if found.taken else {}
+
+    def _come_back(self, error: BelvedereError, stopped: StopFlag, tell: Callable[[str], None]) -> None:
+        """Open the store again, with growing pauses; raises the last error where it stays away for longer than `retry`.
+
+        Whether the epoch under way was committed is not known here: the store says it when it is back.
+        """
+        self._failing_since = self._failing_since or time.monotonic()
+        pause = FIRST_PAUSE
+        NOW.begin("waiting for the store", LONGEST_PAUSE)
+        with contextlib.suppress(BelvedereError):
+            self.store.close()
+        while not stopped.is_set():
+            left = self._failing_since + self.retry - time.monotonic()
+            if left <= 0:
+                raise error
+            tell(f"{error.diagnostics[0].message}; trying again for {left:.0f} s")
+            _wait(min(pause, left), stopped)
+            pause = min(2 * pause, LONGEST_PAUSE)
+            try:
+                self.store = open_store(self.store_url)
+                self.store.acquire(self.owner, LEASE_SECONDS)
+                last = self.store.last_epoch()
+            except BelvedereError as found:
+                if not is_transient(found):
+                    raise
+                error = found
+                continue
+            if self.desk is not None:
+                self.desk.resume(last)
+            return
+
+    def _open_desk(self) -> Desk | None:
+        """The desk for pushes, where the script has an input that takes them."""
+        if not pushed_inputs(self.catalog):
+            return None
+        waiting, last = self.project.driver_memory // WAITING_SHARE, self.store.last_epoch()
+        parent, journal = folder_of(self.store_url, self.script, JOURNAL_ENDING), self.identity.journal
+        directory = parent / self.identity.id
+        if journal != self.identity.id:
+            take_over_unnamed(parent, directory, position_in(last, journal))
+        return open_desk(self.catalog, directory, last, waiting, self.clock.now, journal, self.ahead)
+
+    def close(self) -> None:
+        """Take no more pushes, give the lease back, close the store, end Spark."""
+        if self.spark is not None:
+            let_spark_go(self.spark)
+        if self.server is not None and self.desk is not None:
+            self.server.close()
+            self.desk.close()
+        with contextlib.suppress(BelvedereError):
+            self.store.set_document(RUNNING, "")
+            self.store.release(self.owner)
+        with contextlib.suppress(BelvedereError):
+            self.store.close()
+        if self.spark is not None:
+            end_spark(self.spark)
+
+
+def _opened(url: str, owner: str) -> tuple[Store, Identity, EpochRow | None]:
+    """The store, under a lease of this owner, who it is, and its last epoch."""
+    store = open_store(url)
+    try:
+        store.acquire(owner, LEASE_SECONDS)
+        return store, own_identity(store), store.last_epoch()
+    except BaseException:
+        with contextlib.suppress(BelvedereError):
+            store.close()
+        raise
+
+
+def _wait(seconds: float, stopped: StopFlag) -> None:
+    end = time.monotonic() + seconds
+    while not stopped.is_set() and time.monotonic() < end:
+        time.sleep(0.05)
+
+
+def seconds_of(text: str) -> float:
+    """`500 ms`, `2 seconds` as seconds."""
+    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-z]+)\s*", text.lower())
+    unit = UNITS.get(found.group(2), UNITS.get(found.group(2).removesuffix("s"))) if found else None
+    if found is None or unit is None:
+        raise fail("B9111", f'"{text}" is no time between epochs', hint='write [spark] trigger = "500 ms" or "2 seconds"')
+    return float(found.group(1)) * unit

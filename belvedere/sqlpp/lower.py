@@ -1,0 +1,107 @@
+"""A WINDOW BY query as a plan.
+
+In: the query's text with its place, and the relations that it may name. Out: a plan whose visible columns are the results. Raises
+`BelvedereError` for a query with errors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Set
+from dataclasses import replace
+
+from sqlglot import exp
+
+from belvedere.errors import BelvedereError, Diagnostic, Severity, Span, fail
+from belvedere.functions.project_functions import OwnFunction
+from belvedere.plan.operators.nodes import Node, Project, Scan
+from belvedere.plan.operators.predicate_window import PredicateWindow
+from belvedere.plan.operators.window_words import found_by
+from belvedere.plan.rewrites.push_conditions import push_conditions
+from belvedere.schema import Schema
+from belvedere.sqlpp.bindings import Result, output_items
+from belvedere.sqlpp.check import check_query, row_type
+from belvedere.sqlpp.lower_queries import QueryLowering
+from belvedere.sqlpp.parser import parse_window_query
+from belvedere.sqlpp.query_names import free_names
+from belvedere.sqlpp.query_tree import Expr, Query, QueryExpression
+from belvedere.sqlpp.spark_text.sql_values import Untranslatable
+
+
+def lower_window_query(
+    text: str,
+    sources: Mapping[str, Node],
+    file: str = "",
+    start: int = 0,
+    broken: Set[str] = frozenset(),
+    functions: Mapping[str, OwnFunction] | None = None,
+) -> tuple[Node, tuple[Diagnostic, ...]]:
+    """The plan of `text`, which stands at `start` of its file, over those of `sources` that it names; and what is noteworthy.
+
+    `functions` are those of the project, by folded name. `broken` are
+    folded names whose own definitions were refused: a query that names one is wrong for that reason alone.
+    """
+    query = _parsed(text, sources, file, start, functions or {})
+    found = check_query(query, {name: row_type(node.schema) for name, node in sources.items()}, file)
+    if any(d.severity == Severity.ERROR for d in found):
+        hidden = any(n.casefold() in broken for n in free_names(query))
+        raise BelvedereError(() if hidden else tuple(d for d in found if d.severity == Severity.ERROR))
+    if query.order and query.limit is None and query.offset is None:
+        span, hint = _placed(query.order[0].expr.meta.get("span"), file), "order it where it is read, or add LIMIT"
+        message = "a view has no order: ORDER BY without LIMIT is left out"
+        found = (*found, Diagnostic("B3060", message, Severity.NOTICE, span, hint=hint))
+        query = replace(query, order=())
+    result = lowered_query(query, sources, file)
+    try:
+        return push_conditions(Project(result.node, tuple(output_items(result.value)))), found
+    except BelvedereError as error:
+        raise BelvedereError([replace(d, span=_placed(query.span, file)) for d in error.diagnostics]) from None
+
+
+def explain_window_query(text: str, schemas: Mapping[str, Schema], file: str = "") -> str:
+    """How the windows of each clause WINDOW BY of a query will be found, and what that costs. Raises as `lower_window_query`."""
+    plan, _ = lower_window_query(text, {name: Scan(name, schema) for name, schema in schemas.items()}, file)
+    found = [line for node in plan.walk() if isinstance(node, PredicateWindow) for line in found_by(node)]
+    return "\n".join(found) or "no WINDOW BY: Spark SQL"
+
+
+def lowered_query(query: Query, sources: Mapping[str, Node], file: str = "", utc: bool = True) -> Result:
+    """The relation of a query's results over those of `sources` that it names. Raises B3624 for what the plan cannot say."""
+    wanted = {n.casefold() for n in free_names(query)}
+    used = {name: node for name, node in sources.items() if name.casefold() in wanted}
+    try:
+        return QueryLowering(used, utc).query(query, {})
+    except Untranslatable as reason:
+        raise fail("B3624", f"{reason}: not supported in a query with WINDOW BY", span=_placed(query.span, file)) from None
+
+
+def _parsed(text: str, sources: Mapping[str, Node], file: str, start: int, functions: Mapping[str, OwnFunction]) -> Query:
+    """The query, with positions in the file; tables with dotted names are quoted."""
+    query = parse_window_query(" " * start + text, file, functions)
+    places = sorted(_dotted(query, {n.casefold() for n in sources if "." in n}), reverse=True)
+    for begin, end in places:
+        first, last = begin - start, end - start
+        text = f"{text[:first]}`{text[first:last]}`{text[last:]}"
+    return parse_window_query(" " * start + text, file, functions) if places else query
+
+
+def _dotted(query: Query, known: set[str]) -> Iterator[tuple[int, int]]:
+    """The places of FROM's paths that are names of nested tables."""
+    for block in query.blocks:
+        for source in block.sources:
+            if isinstance(source.expr, QueryExpression):
+                yield from _dotted(source.expr.query, known)
+            names = list(_path(source.expr))
+            if len(names) > 1 and ".".join(n.name for n in names).casefold() in known:
+                yield names[0].meta["start"], names[-1].meta["end"] + 1
+
+
+def _path(expr: Expr) -> Iterator[exp.Identifier]:
+    if isinstance(expr, exp.Column):
+        yield expr.this
+    elif isinstance(expr, exp.Dot) and isinstance(expr.expression, exp.Identifier):
+        base = list(_path(expr.this))
+        yield from [*base, expr.expression] if base else []
+
+
+def _placed(span: Span | None, file: str) -> Span | None:
+    return None if span is None else replace(span, file=file)

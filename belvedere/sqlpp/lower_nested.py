@@ -1,0 +1,141 @@
+"""Queries with WINDOW BY within an expression: the array of their results for each binding tuple.
+
+In: `Bindings` and expressions. Out: the tuples with one more column for each such query, and the expressions that read it. The query is
+lowered as any other over the different values of what it reads of a tuple, which are joined to the tuples again: a tuple without results
+has an empty array.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import pyarrow as pa
+from sqlglot import exp
+
+from belvedere.plan.expressions import column, conjunction
+from belvedere.plan.expressions import columns_of as columns_in
+from belvedere.plan.operators.nodes import Aggregate, Distinct, Item, Join, JoinKind, Order, Project
+from belvedere.plan.rewrites.keys import item_of
+from belvedere.spark_sql.dialect import SparkSql
+from belvedere.sqlpp.bindings import Bindings, Result, columns_of, stored_type
+from belvedere.sqlpp.lower_tuples import Tables, TupleLowering, unsortable
+from belvedere.sqlpp.query_names import free_names, queries_of
+from belvedere.sqlpp.query_tree import Block, Expr, FromTerm, Name, Query, QueryExpression, Select
+from belvedere.sqlpp.spark_text.sql_text import parsed
+from belvedere.sqlpp.spark_text.sql_values import Object, SqlValue, Untranslatable, merge, name
+
+Lower = Callable[[Query, Tables, Bindings], Result]
+"""Lowers a query whose FROM begins with given tuples."""
+
+
+def has_windows(query: Query) -> bool:
+    """Whether WINDOW BY stands anywhere in a query."""
+    return any(b.window is not None or any(map(has_windows, _within(b))) for q in queries_of(query) for b in q.blocks)
+
+
+def with_nested(
+    lowering: TupleLowering, lower: Lower, bindings: Bindings, exprs: Sequence[Expr], tables: Tables
+) -> tuple[Bindings, list[Expr]]:
+    """The tuples with the array of each query with windows in the expressions, and the expressions over these."""
+    found: list[Expr] = []
+    for expr in exprs:
+        changed = expr
+        for node in list(expr.find_all(QueryExpression)):
+            if not has_windows(node.query):
+                continue
+            bindings, read = _read(lowering, lower, bindings, node.query, tables)
+            changed = changed.transform(lambda n, node=node, read=read: read if n == node else n)
+        found.append(changed)
+    return bindings, found
+
+
+def _read(lowering: TupleLowering, lower: Lower, bindings: Bindings, query: Query, tables: Tables) -> tuple[Bindings, Expr]:
+    """The tuples with the array of the query's results, and the expression that reads it; of UNION ALL with one for each part."""
+    if len(query.blocks) == 1:
+        label = lowering.names.fresh("$query")
+        return _joined(lowering, lower, bindings, query, tables, label), exp.Column(this=exp.to_identifier(label))
+    blocks = []
+    for block in query.blocks:
+        part = Query(bindings=query.bindings, blocks=(block,))
+        if not has_windows(part):
+            blocks.append(block)
+            continue
+        bindings, read = _read(lowering, lower, bindings, part, tables)
+        blocks.append(_members(read, lowering.names.fresh("v")))
+    return bindings, QueryExpression(query=replace(query, blocks=tuple(blocks)))
+
+
+def _members(array: Expr, variable: str) -> Block:
+    """FROM array AS variable SELECT VALUE variable."""
+    read = exp.Column(this=exp.to_identifier(variable))
+    return Block(Select(read), (FromTerm(Name(variable), array),))
+
+
+def _joined(lowering: TupleLowering, lower: Lower, left: Bindings, query: Query, tables: Tables, label: str) -> Bindings:
+    known = left.environment
+    names = sorted(free_names(query) & set(known))
+    node, pinned = lowering.names.pin(left.node, [known[n] for n in names])
+    read = dict(zip(names, pinned, strict=True))
+    columns = tuple(dict.fromkeys(c for value in pinned for c in columns_of(value)))
+    if any(unsortable(node.schema[c].type) for c in columns):
+        raise Untranslatable("WINDOW BY in a query within an expression that reads a map")
+    if not columns:  # it is the same for each tuple
+        one = Item(lowering.names.fresh(), exp.Literal.number(1), pa.int32(), nullable=False)
+        node, columns = Project(node, (*map(item_of, node.schema), one)), (one.name,)
+    tuples = Distinct(Project(node, tuple(item_of(replace(node.schema[c], hidden=False)) for c in columns)))
+    apart = lowering.names.renamed(Result(tuples, Object(read)))
+    assert isinstance(apart.value, Object)
+    inner = Bindings(apart.node, {}, outside=apart.value.fields, apart=tuple(apart.node.schema.names))
+    arrays, value = _arrays(lowering, lower(query, tables, inner))
+    pairs = zip(columns, arrays.schema.names, strict=False)
+    condition = conjunction([exp.NullSafeEQ(this=column(own), expression=column(other)) for own, other in pairs])
+    text = f"coalesce({value.sql}, array())"
+    made = Item(lowering.names.fresh(), parsed(text), stored_type(value.type), nullable=False)
+    joined = Project(Join(node, arrays, JoinKind.LEFT, condition), (*map(item_of, node.schema), made))
+    array = replace(value, sql=name(made.name))
+    return replace(left, node=joined, sorted=False, outside={**left.outside, label: array})
+
+
+def _arrays(lowering: TupleLowering, result: Result) -> tuple[Project, SqlValue]:
+    """For each tuple that has results, their array, in their order."""
+    node, (pinned,) = lowering.names.pin(result.node, [result.value])
+    whole = merge(pinned)
+    fields = [("v", whole.sql, stored_type(whole.type))]
+    tests = []
+    orders = [o for o in result.order if not columns_in(o.expr) <= set(result.apart)]
+    for number, order in enumerate(orders):
+        text, type_ = order.expr.sql(dialect=SparkSql), pa.int32()
+        if isinstance(order.expr, exp.Column):
+            type_ = node.schema[order.expr.name].type
+        fields.append((f"o{number}", text, type_))
+        tests += _tests(order, f"o{number}")
+    struct = ", ".join(f"'{n}', {text}" for n, text, _ in fields)
+    types = pa.list_(pa.struct([(n, t) for n, _, t in fields]))
+    listed = Item(lowering.names.fresh(), parsed(f"collect_list(named_struct({struct}))"), types)
+    keys = tuple(item_of(node.schema[c]) for c in result.apart)
+    grouped = Aggregate(node, keys, (listed,))
+    cases = " ".join(f"WHEN {one} < {other} THEN -1 WHEN {one} > {other} THEN 1" for one, other in tests)
+    array = f"array_sort({name(listed.name)}, (a, b) -> CASE {cases} ELSE 0 END)" if cases else name(listed.name)
+    if not orders and not unsortable(whole.type):
+        array = f"array_sort({array})"  # groups and different values have no order: one that does not depend on how rows arrive
+    type_ = pa.list_(whole.type)
+    item = Item(lowering.names.fresh(), parsed(f"transform({array}, x -> x.v)"), stored_type(type_), nullable=False)
+    made = Project(grouped, (*(item_of(grouped.schema[c]) for c in result.apart), item))
+    return made, SqlValue(name(item.name), type_)
+
+
+def _tests(order: Order, field: str) -> list[tuple[str, str]]:
+    """What is compared of two results for an order, one after the other."""
+    blank, known = ("0", "1") if order.nulls_come_first else ("1", "0")
+    nulls = tuple(f"IF({x}.{field} IS NULL, {blank}, {known})" for x in "ab")
+    values = tuple(f"{x}.{field}" for x in ("ba" if order.descending else "ab"))
+    return [(nulls[0], nulls[1]), (values[0], values[1])]
+
+
+def _within(block: Block) -> list[Query]:
+    """The queries in a block's expressions."""
+    exprs = [*(let.value for let in (*block.lets, *block.group_lets, *block.window_lets))]
+    exprs += [e for e in (block.where, block.having, block.window_having, block.select.value) if e is not None]
+    exprs += [i.expr for i in block.select.items if i.expr is not None]
+    return [node.query for e in exprs for node in e.find_all(QueryExpression)]

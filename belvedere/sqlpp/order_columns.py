@@ -1,0 +1,46 @@
+"""ORDER BY's keys as columns of the results while they are sorted.
+
+In: a query. Out: the query that gives its keys beside its results, and the results without them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from sqlglot import exp
+
+from belvedere.sqlpp.bindings import Result
+from belvedere.sqlpp.query_names import free_in
+from belvedere.sqlpp.query_tree import Query, Select, Selected
+from belvedere.sqlpp.spark_text.sql_values import Object, Value
+
+HIDDEN, HIDDEN_VALUE = "$order", "$value"
+
+
+def with_order_columns(query: Query) -> tuple[Query, bool]:
+    """The query with ORDER BY's keys as columns of their own where they are not columns of the result."""
+    block = query.blocks[0]
+    if not query.order or len(query.blocks) > 1 or block.select.distinct:
+        return query, False
+    select = block.select
+    columns = {s.name for s in select.items if not s.star}
+    if select.value is None and all(free_in(k.expr) <= columns for k in query.order):
+        return query, False
+    known = {s.name: s.expr for s in select.items if s.name is not None and s.expr is not None}
+    items = select.items if select.value is None else (Selected(select.value, HIDDEN_VALUE),)
+    added, keys = [], []
+    for number, key in enumerate(query.order):
+        label = f"{HIDDEN}{number}"
+        own = key.expr.transform(lambda n: known[n.name].copy() if isinstance(n, exp.Column) and n.name in known else n)
+        added.append(Selected(own, label))
+        keys.append(replace(key, expr=exp.Column(this=exp.to_identifier(label))))
+    block = replace(block, select=Select(items=(*items, *added)))
+    return replace(query, blocks=(block,), order=tuple(keys)), True
+
+
+def without_order_columns(result: Result) -> Result:
+    """The result without the columns that ORDER BY added."""
+    assert isinstance(result.value, Object)
+    fields = {n: v for n, v in result.value.fields.items() if not n.startswith(HIDDEN)}
+    value: Value = fields[HIDDEN_VALUE] if HIDDEN_VALUE in fields else Object(fields)
+    return replace(result, value=value)

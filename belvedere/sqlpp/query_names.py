@@ -1,0 +1,96 @@
+"""Which names a query with WINDOW BY may use, and which of them are tables.
+
+In: syntax trees. Out: names. Nothing is typed or reported here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Set
+from typing import Any
+
+from sqlglot import exp
+
+from belvedere.sqlpp.query_tree import Block, Expr, Query, QueryExpression
+
+
+def free_names(query: Query, known: Set[str] = frozenset()) -> set[str]:
+    """The names that a query may use beside `known` ones and those that it declares itself: those of tables."""
+    found: set[str] = set()
+    for let in query.bindings:
+        found |= free_in(let.value, known)
+        known = known | {let.name.text}
+    for block in query.blocks:
+        found |= _free_of(block, known)
+    rest = [*(k.expr for k in query.order), query.limit, query.offset]
+    return found.union(*(free_in(e, known) for e in rest if e is not None))
+
+
+def free_in(expr: Expr, known: Set[str] = frozenset()) -> set[str]:
+    """The same of an expression."""
+    found = {c.name for c in expr.find_all(exp.Column)} - known
+    return found.union(*(free_names(node.query, known) for node in expr.find_all(QueryExpression)))
+
+
+def _free_of(block: Block, outer: Set[str]) -> set[str]:
+    found: set[str] = set()
+    own = outer
+    for source in block.sources:
+        found |= free_in(source.expr, own)
+        own = own | {n.text for n in (source.variable, source.position) if n is not None}
+    own = own | {let.name.text for let in (*block.lets, *block.group_lets)}
+    if block.group is not None:
+        own = own | {n.text for n in (*(k.name for k in block.group.keys), block.group.group) if n is not None}
+    found = found.union(*(free_in(e, own) for e in before_window(block)))
+    if block.window is not None:
+        own = outer | {block.window.name.text, *block.window.variables}
+    own = own | {let.name.text for let in block.window_lets}
+    return found.union(*(free_in(e, own) for e in after_window(block)))
+
+
+def before_window(block: Block) -> Iterator[Expr]:
+    """The expressions that see the variables of FROM: all but SELECT of a block without WINDOW BY."""
+    exprs: list[Any] = [s.condition for s in block.sources]
+    exprs += [let.value for let in (*block.lets, *block.group_lets)] + [block.where, block.having]
+    exprs += [k.value for k in block.group.keys] if block.group is not None else []
+    if block.window is not None:
+        exprs += [*block.window.partition, *(k.expr for k in block.window.order)]
+    return (e for e in exprs if e is not None)
+
+
+def after_window(block: Block) -> Iterator[Expr]:
+    """Conditions of boundaries and what follows WINDOW BY; SELECT alone in a block without it."""
+    exprs: list[Any] = [let.value for let in block.window_lets] + [block.window_having, block.select.value]
+    exprs += [i.expr for i in block.select.items]
+    exprs += [b.when for _, b in block.window.boundaries] if block.window is not None else []
+    return (e for e in exprs if e is not None)
+
+
+def renamed(expr: Expr, names: Mapping[str, str]) -> Expr:
+    """The expression with new names for variables that have one."""
+
+    def change(node: Any) -> Any:
+        return (
+            exp.Column(this=exp.to_identifier(names[node.name]))
+            if isinstance(node, exp.Column) and node.name in names
+            else node
+        )
+
+    result: Expr = expr.transform(change)
+    return result
+
+
+def declared(block: Block) -> set[str]:
+    """The names that a block declares."""
+    found = {n.text for s in block.sources for n in (s.variable, s.position) if n is not None}
+    found |= {let.name.text for let in (*block.lets, *block.group_lets, *block.window_lets)}
+    if block.group is not None:
+        found |= {n.text for n in (*(k.name for k in block.group.keys), block.group.group) if n is not None}
+    return found if block.window is None else found | {block.window.name.text, *block.window.variables}
+
+
+def queries_of(query: Query) -> Iterator[Query]:
+    """The query and those that its FROM and WITH nest."""
+    yield query
+    for expr in (*(let.value for let in query.bindings), *(s.expr for b in query.blocks for s in b.sources)):
+        if isinstance(expr, QueryExpression):
+            yield from queries_of(expr.query)

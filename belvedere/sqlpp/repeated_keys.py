@@ -1,0 +1,57 @@
+"""GROUP BY's keys where they are repeated: `GROUP BY g.station SELECT g.station` means the key.
+
+In: a block. Out: the block with every expression after GROUP BY that equals a key's expression replaced by the key's
+variable, as SQL++ rewrites it; arguments of aggregates are left alone, for they see the variables before GROUP BY.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from sqlglot import exp
+
+from belvedere.functions.array_aggregates import GROUP_AGGREGATES
+from belvedere.functions.function_table import canonical
+from belvedere.sqlpp.query_tree import Block, Expr
+
+
+def name_group_keys(block: Block) -> Block:
+    """The block with repeated key expressions as variables; unchanged without GROUP BY."""
+    if block.group is None:
+        return block
+    keys = [(k.value, k.name.text) for k in block.group.keys]
+
+    def rewrite(expr: Expr) -> Expr:
+        return _replaced(expr, keys)
+
+    window = block.window
+    if window is not None:
+        order = tuple(replace(k, expr=rewrite(k.expr)) for k in window.order)
+        window = replace(window, partition=tuple(rewrite(p) for p in window.partition), order=order)
+    return replace(behind_group(block, rewrite), window=window)
+
+
+def behind_group(block: Block, change: Callable[[Expr], Expr]) -> Block:
+    """The block with its LETs and HAVING behind GROUP BY changed, and its SELECT where no WINDOW BY comes before that."""
+    lets = tuple(replace(let, value=change(let.value)) for let in block.group_lets)
+    having = None if block.having is None else change(block.having)
+    select = block.select
+    if block.window is None:
+        value = None if select.value is None else change(select.value)
+        items = tuple(replace(s, expr=None if s.expr is None else change(s.expr)) for s in select.items)
+        select = replace(select, value=value, items=items)
+    return replace(block, group_lets=lets, having=having, select=select)
+
+
+def _replaced(expr: Expr, keys: list[tuple[Expr, str]]) -> Expr:
+    def change(node: Any) -> Any:
+        if isinstance(node, exp.Anonymous) and canonical(node.name) in GROUP_AGGREGATES:
+            return node.copy()  # another node: what is in it is left alone
+        return next((exp.Column(this=exp.to_identifier(variable)) for key, variable in keys if node == key), node)
+
+    found: Expr = expr.transform(change)
+    if "span" in expr.meta:
+        found.meta["span"] = expr.meta["span"]
+    return found

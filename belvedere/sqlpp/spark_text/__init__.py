@@ -1,0 +1,1 @@
+"""SQL++ as Spark SQL text, with MISSING kept beside the value."""

@@ -1,0 +1,68 @@
+"""SQL++ expressions as Spark SQL text, with MISSING kept beside the value.
+
+In: an expression and an environment of `Value`s (what Spark columns hold; a table is an array). Out: a `Value`: SQL text with its Arrow
+type and, where the value may be MISSING, SQL text that says so; or an object whose fields are values. Raises `Untranslatable` for what
+Spark SQL cannot say in the same sense. Durations are BIGINT microseconds in this text, and dates become midnight UTC, so that no result
+depends on the session's time zone. The text of an expression is always the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pyarrow as pa
+from sqlglot import exp
+
+from belvedere.sqlpp.query_tree import Expr, Missing, QueryExpression
+from belvedere.sqlpp.spark_text import native_arrays as arrays
+from belvedere.sqlpp.spark_text import native_operators as operators
+from belvedere.sqlpp.spark_text.native_arrays import whole_number
+from belvedere.sqlpp.spark_text.native_casts import cast
+from belvedere.sqlpp.spark_text.native_functions import anonymous, concatenated
+from belvedere.sqlpp.spark_text.native_queries import query_value
+from belvedere.sqlpp.spark_text.native_values import HANDLERS, Environment, value_of
+from belvedere.sqlpp.spark_text.native_values import boolean as boolean_of
+from belvedere.sqlpp.spark_text.sql_values import MISSING_VALUE, NULL, SqlValue, Untranslatable, Value, flat, merge, numbered
+from belvedere.sqlpp.windows.classes import ARITHMETIC, OPERATORS
+
+__all__ = ["boolean", "scalar", "translate", "whole_number"]
+
+
+def translate(node: Expr, env: Mapping[str, Value]) -> Value:
+    """The expression as a value over the environment."""
+    return flat(value_of(node, env))
+
+
+def scalar(node: Expr, env: Mapping[str, Value]) -> SqlValue:
+    """As `translate`, as one SQL text."""
+    return merge(translate(node, env))
+
+
+def boolean(node: Expr, env: Mapping[str, Value]) -> SqlValue:
+    """A condition: other values than booleans are NULL."""
+    found = boolean_of(node, env)
+    return SqlValue(numbered(found.sql), found.type, None if found.missing is None else numbered(found.missing))
+
+
+def _column(node: Expr, env: Environment) -> Value:
+    """A variable: exact name first, then one that differs in case only."""
+    folded = node.name.casefold()
+    name = node.name if node.name in env else next((n for n in env if n.casefold() == folded), None)
+    if name is None:
+        raise Untranslatable(node.name)
+    return env[name]
+
+
+KINDS: dict[type[Any], Callable[[Any, Environment], Value]] = {
+        exp.Column: _column, exp.Dot: arrays.dot, exp.Bracket: arrays.bracket, exp.Literal: operators.literal,
+        exp.Interval: operators.interval, exp.Boolean: lambda n, e: SqlValue("TRUE" if n.this else "FALSE", pa.bool_()),
+        exp.Null: lambda n, e: NULL, Missing: lambda n, e: MISSING_VALUE, exp.And: operators.conjunction, exp.Or: operators.disjunction,
+        exp.Not: operators.negation, exp.Neg: operators.neg, exp.Is: operators.kind_test, exp.Between: operators.between,
+        exp.Like: operators.like, exp.In: arrays.contained, exp.Exists: arrays.exists, exp.Case: operators.case, exp.Cast: cast,
+        exp.TryCast: cast, exp.DPipe: lambda n, e: concatenated([value_of(n.this, e), value_of(n.expression, e)]),
+        exp.Struct: arrays.struct, exp.Array: arrays.array, exp.Anonymous: anonymous, QueryExpression: query_value,
+        **{k: operators.arithmetic(s) for k, s in ARITHMETIC.items()},
+        **{k: operators.comparison(s) for k, s in OPERATORS.items()},
+}  # fmt: skip
+HANDLERS.update(KINDS)

@@ -1,0 +1,146 @@
+"""The types that operators and CAST give, in Arrow types; and types in a user's words.
+
+In: Arrow types. Out: Arrow types, None where an operation is not possible. Nothing is reported here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import pyarrow as pa
+from sqlglot import exp
+
+from belvedere.functions.sqlpp_functions import DURATION, Type, is_number, unify, unify_numbers
+from belvedere.schema import TIMESTAMP
+from belvedere.sqlpp.query_tree import Expr
+
+CASTS: Mapping[str, pa.DataType] = {
+    "TINYINT": pa.int64(), "SMALLINT": pa.int64(), "INT": pa.int64(), "BIGINT": pa.int64(), "FLOAT": pa.float64(),
+    "DOUBLE": pa.float64(), "TEXT": pa.string(), "VARCHAR": pa.string(), "CHAR": pa.string(), "BOOLEAN": pa.bool_(),
+    "DATE": pa.date32(), "TIMESTAMP": TIMESTAMP, "TIMESTAMPTZ": TIMESTAMP, "TIMESTAMPLTZ": TIMESTAMP, "TIMESTAMPNTZ": TIMESTAMP,
+    "DATETIME": TIMESTAMP,
+}  # fmt: skip
+EQUAL_OR_BOTH_UNKNOWN = "write a = b OR (a IS UNKNOWN AND b IS UNKNOWN)"
+SAME_EVERY_TIME = "an answer depends on the rows alone: write the time, DATE('2024-01-31') or DATETIME('2024-01-31T10:00:00')"
+VALUE_ITSELF = "write its value"
+UNSUPPORTED: Mapping[type[exp.Expr], tuple[str, str]] = {
+    exp.ILike: ("ILIKE", "write LOWER(a) LIKE 'pattern'"),
+    exp.RegexpLike: ("RLIKE", "LIKE has % and _; other patterns can be tested in a view of SQL that this query reads"),
+    exp.NullSafeEQ: ("<=>", EQUAL_OR_BOTH_UNKNOWN),
+    exp.NullSafeNEQ: ("IS DISTINCT FROM", "write NOT (a = b OR (a IS UNKNOWN AND b IS UNKNOWN))"),
+    exp.Placeholder: ("a parameter", VALUE_ITSELF),
+    exp.Parameter: ("a parameter", VALUE_ITSELF),
+    exp.Concat: ("a string beside a string", "join them with ||"),
+    exp.Distinct: (
+        "DISTINCT in an aggregate",
+        "write GROUP AS g, and ARRAY_COUNT(ARRAY_DISTINCT((FROM g AS x SELECT VALUE x.t.field)))",
+    ),
+    exp.Extract: ("EXTRACT", "write YEAR(d), MONTH(d), DAY(d), HOUR(d), MINUTE(d) or SECOND(d)"),
+    exp.BitwiseXor: ("^", "write POWER(a, b)"),
+    exp.CurrentDate: ("CURRENT_DATE", SAME_EVERY_TIME),
+    exp.CurrentTimestamp: ("CURRENT_TIMESTAMP", SAME_EVERY_TIME),
+}
+"""What a user may write that is not SQL++ here: its name, and what to write instead."""
+ELSEWHERE: Mapping[str, str] = {
+    **dict.fromkeys(("DATEDIFF", "DATE_DIFF", "TIMESTAMPDIFF"), 'write a - b: a duration, to compare with duration("P7D")'),
+    **dict.fromkeys(("DATE_ADD", "DATEADD"), 'write d + duration("P7D")'),
+    **dict.fromkeys(("IF", "IIF"), "write CASE WHEN a THEN b ELSE c END"),
+    **dict.fromkeys(("NOW", "CURRENT_TIMESTAMP", "CURRENT_DATE"), SAME_EVERY_TIME),
+    **dict.fromkeys(("RAND", "RANDOM", "UUID"), "an answer depends on the rows alone"),
+    **dict.fromkeys(("LAG", "LEAD", "ROW_NUMBER"), "PREV AS, NEXT AS and AT of a boundary give neighbours and positions"),
+}
+"""Functions of other dialects: what to write instead."""
+
+
+def cast_type(node: Expr) -> Type:
+    """The type that CAST names; None for one we do not know."""
+    target = node.args["to"]
+    if target.this == exp.DType.DECIMAL:
+        sizes = [int(e.name) for e in target.expressions]
+        return pa.decimal128(sizes[0] if sizes else 10, sizes[1] if len(sizes) > 1 else 0)
+    return CASTS.get(target.this.name)
+
+
+def field_index(type_: pa.DataType, name: str) -> int:
+    """The field's number: exact match first, then one that differs in case only; -1 for none."""
+    names = [f.name for f in type_]
+    if name in names:
+        return names.index(name)
+    folded = [n.casefold() for n in names]
+    return folded.index(name.casefold()) if folded.count(name.casefold()) == 1 else -1
+
+
+def arithmetic_type(node: Expr, left: pa.DataType, right: pa.DataType) -> Type:
+    """The type of `left op right`; None where it is not possible."""
+    if pa.types.is_null(left) or pa.types.is_null(right):
+        return pa.null()
+    if is_number(left) and is_number(right):
+        if isinstance(node, exp.Div):
+            return pa.float64()
+        if isinstance(node, exp.IntDiv):
+            return pa.int64()
+        if isinstance(node, exp.Mul) and pa.types.is_decimal(left) and pa.types.is_decimal(right):
+            return pa.decimal128(38, min(left.scale + right.scale, 37))
+        return unify_numbers([left, right])
+    times = [pa.types.is_date(t) or pa.types.is_timestamp(t) for t in (left, right)]
+    spans = [pa.types.is_duration(t) for t in (left, right)]
+    if isinstance(node, exp.Sub):
+        if all(times) or all(spans):
+            return DURATION
+        return _shifted(left) if times[0] and spans[1] else None
+    if isinstance(node, exp.Add):
+        if all(spans):
+            return DURATION
+        if times[0] and spans[1]:
+            return _shifted(left)
+        return _shifted(right) if spans[0] and times[1] else None
+    if isinstance(node, exp.Mul) and ((spans[0] and pa.types.is_integer(right)) or (spans[1] and pa.types.is_integer(left))):
+        return DURATION
+    return None
+
+
+def _shifted(type_: pa.DataType) -> Type:
+    return TIMESTAMP  # a duration may hold hours: a date becomes an instant
+
+
+def comparable(left: pa.DataType, right: pa.DataType) -> bool:
+    """Whether values of the two types can compare at all."""
+    return unify([left, right]) is not None
+
+
+def describe(type_: Type) -> str:
+    """A type in a user's words."""
+    if type_ is None:
+        return "a value of several types"
+    if is_number(type_):
+        return "a number"
+    for test, words in (
+        (pa.types.is_string, "a string"), (pa.types.is_boolean, "a boolean"), (pa.types.is_date, "a date"),
+        (pa.types.is_timestamp, "a timestamp"), (pa.types.is_duration, "a duration"), (pa.types.is_list, "an array"),
+        (pa.types.is_struct, "an object"), (pa.types.is_null, "NULL"),
+    ):  # fmt: skip
+        if test(type_):
+            return words
+    return f"a value of type {type_}"
+
+
+def time_hint(left: pa.DataType, right: pa.DataType) -> str | None:
+    if any(pa.types.is_duration(t) for t in (left, right)) and any(is_number(t) for t in (left, right)):
+        return 'compare a duration with a duration: duration("P7D") or INTERVAL 7 DAYS'
+    return None
+
+
+def difference(types: Sequence[Type]) -> str | None:
+    """In which way results of UNION ALL differ, and what to do."""
+    first = types[0]
+    other = next((t for t in types[1:] if unify([first, t]) is None), None)
+    if first is None or other is None:
+        return None
+    if not pa.types.is_struct(first) or not pa.types.is_struct(other):
+        return f"one gives {describe(first)}, another {describe(other)}"
+    if [f.name for f in first] != [f.name for f in other]:
+        one, two = (", ".join(f.name for f in t) for t in (first, other))
+        return f"one gives the columns {one}, another {two}: all need the same names in the same order"
+    found = next(n for n, f in enumerate(first) if unify([f.type, other.field(n).type]) is None)
+    words = f"{describe(first.field(found).type)} in one and {describe(other.field(found).type)} in another"
+    return f'column "{first.field(found).name}" is {words}: write CAST'

@@ -1,0 +1,47 @@
+"""How the windows of one long partition are found: block by block, or by one task, and why.
+
+In: a clause WINDOW BY and its items' type. Out: `Ends`, or why there are none. Blocks are rows that follow each other; a block
+knows some rows before and behind it. That is enough where a window that starts before a cut surely ends soon behind it: END, or an
+alternative of it, must never move back as the start moves on. TUMBLING windows also need a place where none is open whatever came before.
+"""
+
+from __future__ import annotations
+
+from belvedere.plan.operators.window_specs import Ends
+from belvedere.spark_sql.dialect import SparkSql
+from belvedere.sqlpp.query_tree import WindowBy
+from belvedere.sqlpp.windows.classes import ItemFacts, Search, classify
+from belvedere.sqlpp.windows.closing import closing_of, constant_of, frame_closing
+
+
+def ends_of(window: WindowBy, item: ItemFacts, nullable: bool = False) -> Ends | str:
+    """What the few rows around a block tell, or why they are not enough. `nullable`: some tuple may have no order key."""
+    if window.label is not None:
+        start = None if window.start.unbounded else classify(window, "start", item)
+        end = None if window.end is None or window.end.unbounded else classify(window, "end", item)
+        closing = frame_closing(window, item, start, end, nullable)
+        return Ends(closing) if closing else "its windows may reach from anywhere before their labels to anywhere behind them"
+    if window.start.unbounded or (window.end is not None and window.end.unbounded):
+        return "windows reach to its edge"
+    if window.end is None:
+        return Ends()
+    found = classify(window, "end", item)
+    closing = () if found is None else closing_of(found, window, item, nullable)
+    if found is None or not closing:
+        return "the END of a later start may come before that of an earlier one"
+    ends = Ends(closing, tuple(n for n in closing if not found.conjunctions[n].compares), length_of(window, found))
+    if window.tumbling and ends.length is None and not ends.at_once:
+        return "where a window starts depends on all windows before it"
+    return ends
+
+
+def length_of(window: WindowBy, found: Search) -> int | None:
+    """The length of TUMBLING windows where every tuple may start one and END counts from it (`ep - sp = 19`)."""
+    if not window.tumbling or (window.start.when is not None and window.start.when.sql(SparkSql) != "TRUE"):
+        return None
+    if len(found.conjunctions) != 1 or found.conjunctions[0].local or len(found.conjunctions[0].compares) != 1:
+        return None
+    (compare,) = found.conjunctions[0].compares
+    roles = [p.role for p in (*compare.searched, *(p for p in compare.known if p.side))]
+    counted = compare.operator == "=" and roles == ["position", "position"] and constant_of(compare) >= 0
+    return int(constant_of(compare)) + 1 if counted else None

@@ -1,0 +1,250 @@
+"""What a query says about its window as outputs of the kernels: aggregates, members, single tuples.
+
+In: the expressions after WINDOW BY. Out: the same with variables over the kernels' output, or `Untranslatable` with the reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+from sqlglot import exp
+
+from belvedere.functions.function_table import WINDOW_AGGREGATES, canonical
+from belvedere.functions.sqlpp_functions import is_number, unify_numbers
+from belvedere.plan.operators import window_specs as specs
+from belvedere.sqlpp.query_names import free_in
+from belvedere.sqlpp.query_tree import Expr, QueryExpression
+from belvedere.sqlpp.spark_text.native import boolean, translate, whole_number
+from belvedere.sqlpp.spark_text.sql_text import Open, constant_of
+from belvedere.sqlpp.spark_text.sql_values import (
+    MISSING_VALUE,
+    Array,
+    Object,
+    SqlValue,
+    Untranslatable,
+    Value,
+    converted,
+    may_miss,
+    merge,
+    name,
+    with_missing,
+)
+from belvedere.sqlpp.spark_text.sql_values import field as field_of
+from belvedere.sqlpp.windows.plan_columns import PlanColumns
+
+
+class Rewriter:
+    """Replaces what a query says about the window by variables over the kernel's output."""
+
+    def __init__(self, planner: PlanColumns):
+        self.planner = planner
+        self.window = planner.window.name.text
+
+    def rewrite(self, expr: Expr) -> Expr:
+        span = expr.meta.get("span")
+        found: Expr = expr.transform(lambda node: node if (new := self.replaced(node)) is None else new)
+        if self.window in free_in(found):
+            self.planner.after.setdefault(self.window, self.rows())
+        if span is not None:
+            found.meta["span"] = span
+        return found
+
+    def mentions(self, expr: Expr) -> bool:
+        return self.window in free_in(expr)
+
+    def is_window(self, node: Any) -> bool:
+        return isinstance(node, exp.Column) and node.name == self.window
+
+    def starred(self, node: Any) -> str | None:
+        """The field's name of `w[*].field`."""
+        if not isinstance(node, exp.Dot) or not isinstance(node.this, exp.Bracket):
+            return None
+        bracket = node.this
+        return node.expression.name if self.is_window(bracket.this) and isinstance(bracket.expressions[0], exp.Star) else None
+
+    def variable(self, value: Value) -> Expr:
+        label = f"${len(self.planner.after)}"
+        self.planner.after[label] = value
+        return exp.Column(this=exp.to_identifier(label))
+
+    def replaced(self, node: Any) -> Expr | None:
+        if isinstance(node, exp.Anonymous):
+            function = canonical(node.name)
+            if function in ("LEN", "ARRAY_LENGTH") and self.is_window(node.expressions[0]):
+                output = self.planner.output(specs.Length(self.planner.names.fresh("o")), pa.int64())
+                return self.variable(SqlValue(output, pa.int64()))
+            if function in WINDOW_AGGREGATES:
+                value = self.aggregate(function, node)
+                return None if value is None else self.variable(value)
+        if isinstance(node, exp.Bracket) and self.is_window(node.this):
+            place = whole_number(node.expressions[0])
+            if place is not None:
+                return self.variable(self.nth(self.planner.item, place))
+        starred = self.starred(node)
+        if starred is not None:
+            return self.variable(self.members(field_of(self.planner.item, starred)))
+        return None
+
+    def rows(self) -> Value:
+        """The window as an array of items; those that are MISSING, and their fields that are, stay so."""
+        item, window = self.planner.item, self.planner.window
+        closed = window.end is not None and (window.only or window.end.unbounded)
+        exact = closed and (window.label is None or window.start.unbounded)
+        if not may_miss(item) and (exact or isinstance(item, Object)):
+            plain = self.members(item)
+            if exact:
+                return plain
+            return Array(plain.sql, plain.type, None, plain.sql, lambda t: _object(t, item.type))
+        leaves: list[tuple[str, SqlValue]] = []
+        read = _leaves(item, leaves)
+        output = specs.Members(self.planner.names.fresh("o"), tuple((n, self.planner.text(v)) for n, v in leaves), False)
+        array = self.planner.output(output, pa.list_(pa.struct([(n, v.type) for n, v in leaves])))
+        return Array(
+            array, pa.list_(item.type), None, None, lambda t: with_missing(read(t), None if exact else f"({t} IS NULL)")
+        )
+
+    def nth(self, value: Value, place: int) -> Value:
+        """`w[place]`, leaf by leaf."""
+        if isinstance(value, Object):
+            leaves = {n: self.nth(f, place) for n, f in value.fields.items()}
+            if not leaves:
+                raise Untranslatable("an empty object")
+            return Object(leaves, next(iter(leaves.values())).missing)
+        planner = self.planner
+        output = specs.Nth(self.planner.names.fresh("o"), self.planner.names.fresh("f"), place, planner.text(value))
+        text = planner.output(output, value.type)
+        planner.candidates[output.flag] = output
+        planner.types[output.flag] = pa.bool_()
+        return SqlValue(text, value.type, name(output.flag))
+
+    def members(self, value: Value) -> SqlValue:
+        """The window's rows as an array; elements that are MISSING are NULL in it."""
+        if isinstance(value, Object):
+            leaves = [(n, merge(f)) for n, f in value.fields.items()]
+            output = specs.Members(self.planner.names.fresh("o"), tuple((n, self.planner.text(s)) for n, s in leaves), False)
+        else:
+            if pa.types.is_null(value.type):
+                raise Untranslatable("an array of nothing")
+            output = specs.Members(self.planner.names.fresh("o"), (("", self.planner.text(value)),), True)
+        return SqlValue(self.planner.output(output, pa.list_(value.type)), pa.list_(value.type))
+
+    def aggregate(self, function: str, node: Expr) -> Value | None:
+        """An aggregate of the window's rows; None where its argument has another form."""
+        prefix, kind = function.split("_", 1)
+        fraction = 0.5
+        if kind == "PERCENTILE":
+            given = constant_of(self.planner.translated(node.expressions[1]).sql)
+            if isinstance(given, bool) or not isinstance(given, int | float) or not 0 <= given <= 1:
+                return None
+            fraction = float(given)
+        argument = node.expressions[0]
+        if (
+            kind == "COUNT"
+            and prefix == "ARRAY"
+            and isinstance(argument, exp.Anonymous)
+            and canonical(argument.name) == "ARRAY_DISTINCT"
+        ):
+            argument, kind = argument.expressions[0], "DISTINCT"
+        source = self.source(argument)
+        return None if source is None else self.aggregated(kind, prefix == "STRICT", fraction, *source)
+
+    def source(self, argument: Expr) -> tuple[SqlValue, SqlValue | None, bool] | None:
+        """What is aggregated over the item: value, restriction, and whether the MISSING of an unclosed window counts."""
+        planner = self.planner
+        starred = self.starred(argument)
+        if starred is not None:
+            return merge(field_of(planner.item, starred)), None, True
+        if self.is_window(argument):
+            return merge(planner.item), None, True
+        if not isinstance(argument, QueryExpression):
+            return None
+        found = _simple_subquery(argument, self.window)
+        if found is None:
+            return None
+        variable, value, where = found
+        if {c.name for e in (value, where) if e is not None for c in e.find_all(exp.Column)} - {
+            variable,
+            *planner.environment(),
+        }:
+            return None
+        env: dict[str, Value] = {**planner.environment(), variable: planner.item}
+        nowhere: dict[str, Value] = {**env, variable: MISSING_VALUE}
+        kept = True if where is None else constant_of(boolean(where, nowhere).sql)
+        if kept is Open or (kept is True and constant_of(merge(translate(value, nowhere)).sql) is not None):
+            return None
+        condition = None if where is None else boolean(where, env)
+        return merge(translate(value, env)), condition, kept is True
+
+    def aggregated(
+        self, kind: str, strict: bool, fraction: float, value: SqlValue, where: SqlValue | None, extra: bool
+    ) -> Value:
+        numeric = kind not in ("COUNT", "MIN", "MAX", "DISTINCT")
+        kind = {"MEDIAN": "PERCENTILE", "STDDEV": "STDDEV_SAMP", "VARIANCE": "VAR_SAMP"}.get(kind, kind)
+        if numeric and not is_number(value.type):
+            raise Untranslatable(f"{kind} of {value.type}")
+        column = value
+        decimal = pa.types.is_decimal(value.type)
+        if kind == "SUM" and decimal and value.type.precision > specs.LONGEST_DECIMAL:
+            raise Untranslatable(f"SUM of {value.type}")
+        if numeric and decimal and kind != "SUM":
+            column = SqlValue(converted(value, pa.float64()), pa.float64())
+        elif numeric and not decimal:
+            column = SqlValue(converted(value, unify_numbers([value.type])), unify_numbers([value.type]))
+        elif pa.types.is_nested(value.type):
+            if kind != "COUNT":
+                raise Untranslatable(f"{kind} of objects or arrays")
+            column = SqlValue(f"IF({merge(value).sql} IS NULL, NULL, 1L)", pa.int64())
+        type_ = {"COUNT": pa.int64(), "DISTINCT": pa.int64(), "MIN": value.type, "MAX": value.type}.get(kind, pa.float64())
+        if kind == "SUM":
+            type_ = pa.decimal128(38, value.type.scale) if decimal else column.type
+        included = self.planner.text(where) if where is not None else None
+        output = specs.WindowAggregate(
+            self.planner.names.fresh("o"), kind, self.planner.text(column), included, strict, extra, fraction
+        )
+        return SqlValue(self.planner.output(output, type_), type_)
+
+
+def _object(text: str, type_: pa.DataType) -> Object:
+    """An object that is MISSING where its text is NULL."""
+    whole = SqlValue(text, type_)
+    return Object({f.name: field_of(whole, f.name) for f in type_}, f"({text} IS NULL)")
+
+
+def _leaves(value: Value, leaves: list[tuple[str, SqlValue]]) -> Callable[[str], Value]:
+    """Adds the columns of a value and of its flags; gives what reads it from the text of an object of these."""
+
+    def leaf(found: SqlValue) -> str:
+        leaves.append((f"l{len(leaves)}", found))
+        return leaves[-1][0]
+
+    flag = None if value.missing is None else leaf(SqlValue(value.missing, pa.bool_()))
+    if isinstance(value, Object):
+        fields = {n: _leaves(f, leaves) for n, f in value.fields.items()}
+        return lambda t: Object({n: read(t) for n, read in fields.items()}, None if flag is None else f"{t}.`{flag}`")
+    column, type_ = leaf(SqlValue(value.sql, value.type)), value.type
+    return lambda t: SqlValue(f"{t}.`{column}`", type_, None if flag is None else f"{t}.`{flag}`")
+
+
+def _simple_subquery(node: QueryExpression, window: str) -> tuple[str, Expr, Expr | None] | None:
+    """`(SELECT VALUE e FROM w AS x WHERE c)` as (x, e, c)."""
+    query = node.query
+    if len(query.blocks) != 1 or query.bindings or query.order or query.limit is not None or query.offset is not None:
+        return None
+    block = query.blocks[0]
+    simple = (
+        len(block.sources) == 1
+        and not block.lets
+        and block.group is None
+        and block.window is None
+        and not block.select.distinct
+    )
+    if not simple or block.select.value is None:
+        return None
+    source = block.sources[0]
+    if not isinstance(source.expr, exp.Column) or source.expr.name != window or source.position is not None:
+        return None
+    if any(e.find(QueryExpression) for e in (block.select.value, block.where) if e is not None):
+        return None
+    return source.variable.text, block.select.value, block.where

@@ -1,0 +1,279 @@
+"""Conditions on tuples as terms that the kernels evaluate for many tuples at once.
+
+In: WHEN of a boundary, or a part of it. Out: a `Term` whose leaves are columns of the rows: whatever reads one tuple alone is a column that
+Spark computes; arithmetic, comparisons and logic between tuples are left. `Untranslatable` for everything else, which is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property, reduce
+
+import pyarrow as pa
+from sqlglot import exp
+
+from belvedere.functions.function_table import canonical
+from belvedere.functions.sqlpp_functions import DURATION, is_number, unify
+from belvedere.plan.operators import window_specs as specs
+from belvedere.sqlpp.query_names import free_in
+from belvedere.sqlpp.query_tree import Expr
+from belvedere.sqlpp.spark_text.native import boolean, translate
+from belvedere.sqlpp.spark_text.sql_text import Open, constant_of
+from belvedere.sqlpp.spark_text.sql_values import (
+    MISSING_VALUE,
+    Object,
+    SqlValue,
+    Untranslatable,
+    Value,
+    converted,
+    merge,
+    micros,
+    quoted,
+    sql_type,
+)
+from belvedere.sqlpp.substitute import substituted
+from belvedere.sqlpp.type_rules import arithmetic_type
+from belvedere.sqlpp.windows.classes import ARITHMETIC, ITEM, OPERATORS, Summand
+from belvedere.sqlpp.windows.plan_columns import PlanColumns
+
+CHOICES = {"LEAST": "least", "GREATEST": "greatest", "COALESCE": "known", "IF_MISSING_OR_NULL": "known"}
+TypedTerm = tuple[specs.Term, pa.DataType]
+
+
+class TermPlanner(PlanColumns):
+    """Plans conditions on tuples."""
+
+    @cached_property
+    def sides(self) -> dict[str, tuple[str, str]]:
+        """Of which tuple each variable is: label, start or end; item, previous, next or position."""
+        return self.window.variables
+
+    def condition(self, expr: Expr) -> specs.Term:
+        """The condition as a term: TRUE, FALSE or unknown."""
+        leaf = self.leaf(expr)
+        if leaf is not None:
+            return self.column_of(leaf, boolean(leaf.expr, self.over_item()))
+        found, type_ = self.term(expr)
+        if not pa.types.is_boolean(type_):
+            raise Untranslatable("no condition")
+        return found
+
+    def term(self, node: Expr) -> TypedTerm:
+        leaf = self.leaf(node)
+        if leaf is not None:
+            return self.read(leaf)
+        if isinstance(node, exp.Column) and node.name in self.sides:
+            return specs.ColumnTerm(*self.sides[node.name], None), pa.int64()
+        if not free_in(node) & set(self.sides):
+            return self.constant(node)
+        if isinstance(node, (exp.And, exp.Or)):
+            parts = (self.condition(node.left), self.condition(node.right))
+            return specs.OperationTerm("and" if isinstance(node, exp.And) else "or", parts), pa.bool_()
+        if isinstance(node, exp.Not):
+            return specs.OperationTerm("not", (self.condition(node.this),)), pa.bool_()
+        if isinstance(node, exp.Paren):
+            return self.term(node.this)
+        if isinstance(node, exp.Neg):
+            value, type_ = self.term(node.this)
+            return specs.OperationTerm("-", (specs.ConstantTerm(0), value)), type_
+        if type(node) in OPERATORS:
+            return self.compared(OPERATORS[type(node)], node.this, node.expression)
+        if isinstance(node, exp.Between):
+            low, high = (self.compared(o, node.this, node.args[k])[0] for o, k in ((">=", "low"), ("<=", "high")))
+            return specs.OperationTerm("and", (low, high)), pa.bool_()
+        if type(node) in ARITHMETIC:
+            (left, one), (right, other) = self.term(node.this), self.term(node.expression)
+            type_ = arithmetic_type(node, one, other)
+            if type_ is None or kind(type_) == "other":
+                raise Untranslatable("arithmetic between tuples")
+            return specs.OperationTerm(ARITHMETIC[type(node)], (left, right)), type_
+        return self.chosen(node)
+
+    def chosen(self, node: Expr) -> TypedTerm:
+        """What chooses between values of several tuples."""
+        if isinstance(node, exp.In) and node.expressions:
+            tests = [self.compared("=", node.this, e)[0] for e in node.expressions]
+            return reduce(lambda a, b: specs.OperationTerm("or", (a, b)), tests), pa.bool_()
+        if isinstance(node, exp.Is) and node.expression.name.upper() in ("UNKNOWN", "VALUED"):
+            known = specs.OperationTerm("known", (self.term(node.this)[0],))
+            unknown = node.expression.name.upper() == "UNKNOWN"
+            return (specs.OperationTerm("not", (known,)) if unknown else known), pa.bool_()
+        if isinstance(node, exp.Case):
+            return self.case(node)
+        name = canonical(node.name) if isinstance(node, exp.Anonymous) else ""
+        if name in CHOICES:
+            return self.folded(node.expressions, CHOICES[name])
+        if name == "ABS":
+            (value, type_) = self.term(node.expressions[0])
+            return specs.OperationTerm("greatest", (value, specs.OperationTerm("-", (specs.ConstantTerm(0), value)))), type_
+        raise Untranslatable(f"{name or type(node).__name__} between tuples")
+
+    def folded(self, nodes: Sequence[Expr], operator: str) -> TypedTerm:
+        values, type_ = self.alike([self.term(n) for n in nodes])
+
+        def joined(one: specs.Term, other: specs.Term) -> specs.Term:
+            if operator == "known":
+                return specs.OperationTerm("if", (specs.OperationTerm("known", (one,)), one, other))
+            return specs.OperationTerm(operator, (one, other))
+
+        return (reduce(joined, values) if operator != "known" else reduce(lambda b, a: joined(a, b), reversed(values))), type_
+
+    def case(self, node: Expr) -> TypedTerm:
+        tests: list[specs.Term] = []
+        for branch in node.args["ifs"]:
+            test = branch.this if node.this is None else exp.EQ(this=node.this.copy(), expression=branch.this.copy())
+            tests.append(self.condition(test))
+        default = node.args.get("default")
+        given = [self.term(b.args["true"]) for b in node.args["ifs"]]
+        given.append((specs.ConstantTerm(), given[0][1]) if default is None else self.term(default))
+        values, type_ = self.alike(given)
+        found = values[-1]
+        for test, value in zip(reversed(tests), reversed(values[:-1]), strict=True):
+            found = specs.OperationTerm("if", (test, value, found))
+        return found, type_
+
+    @staticmethod
+    def alike(given: Sequence[TypedTerm]) -> tuple[list[specs.Term], pa.DataType]:
+        """Values of one kind."""
+        types = [t for _, t in given if not pa.types.is_null(t)]
+        common = unify(types) if types else pa.null()
+        if common is None or len({kind(t) for t in types}) > 1 or kind(common) == "other":
+            raise Untranslatable("values of several types between tuples")
+        return [v for v, _ in given], common
+
+    def compared(self, operator: str, left: Expr, right: Expr) -> TypedTerm:
+        leaves = self.leaf(left), self.leaf(right)
+        if leaves[0] is not None and leaves[1] is not None:
+            return specs.OperationTerm(operator, self.pair(leaves[0], leaves[1])), pa.bool_()
+        (one, type_), (other, second) = self.term(left), self.term(right)
+        if pa.types.is_null(type_) or pa.types.is_null(second):
+            return specs.ConstantTerm(), pa.bool_()
+        if kind(type_) != kind(second):
+            raise Untranslatable("a comparison of different types")
+        return specs.OperationTerm(operator, (one, other)), pa.bool_()
+
+    def constant(self, node: Expr) -> TypedTerm:
+        value = merge(translate(node, self.environment()))
+        if pa.types.is_null(value.type):
+            return specs.ConstantTerm(), value.type
+        if kind(value.type) == "other":
+            raise Untranslatable("a constant between tuples")
+        return self.constant_term(comparable(value, None)), value.type
+
+    def constant_term(self, value: SqlValue) -> specs.ConstantTerm:
+        """The value that is the same for all rows: a column where Spark must compute it."""
+        known = constant_of(value.sql)
+        return specs.ConstantTerm(column=self.column(value)) if known is Open else specs.ConstantTerm(known)
+
+    # -- what reads one tuple alone: columns of the rows --
+
+    def leaf(self, node: Expr) -> Summand | None:
+        """The expression over `$item`, where it reads one tuple and not its position."""
+        names = free_in(node) & set(self.sides)
+        own = {self.sides[n] for n in names}
+        side, role = next(iter(own), ("", "position"))
+        if len(own) > 1 or role == "position":
+            return None
+        item = exp.Column(this=exp.to_identifier(ITEM))
+        return Summand(side, role, reduce(lambda e, n: substituted(e, n, item), sorted(names), node))
+
+    def over_item(self) -> dict[str, Value]:
+        return {**self.environment(), ITEM: self.item}
+
+    def read(self, leaf: Summand) -> TypedTerm:
+        """A column of numbers, times, spans or booleans."""
+        value = merge(translate(leaf.expr, self.over_item()))
+        if pa.types.is_null(value.type):
+            return specs.ConstantTerm(), value.type
+        if kind(value.type) == "other":
+            raise Untranslatable(f"{value.type} between tuples")
+        return self.column_of(leaf, comparable(value, None)), value.type
+
+    def column_of(self, leaf: Summand, value: SqlValue) -> specs.ColumnTerm:
+        return specs.ColumnTerm(leaf.side, leaf.role, self.column(value), self.where_missing(leaf, value))
+
+    def where_missing(self, leaf: Summand, value: SqlValue) -> specs.ConstantTerm:
+        """The value where the tuple is MISSING."""
+        found = merge(translate(leaf.expr, {**self.environment(), ITEM: MISSING_VALUE}))
+        if pa.types.is_null(found.type) or found.missing == "TRUE":
+            return specs.ConstantTerm()
+        if kind(value.type) == "other" and value.type != pa.int64():
+            raise Untranslatable("a value where a tuple is MISSING")
+        return self.constant_term(comparable(found, None))
+
+    def pair(self, left: Summand, right: Summand) -> tuple[specs.Term, specs.Term]:
+        """Two columns that can be compared."""
+        values = [self.whole(x) for x in (left, right)]
+        if any(pa.types.is_null(v.type) for v in values):
+            return specs.ConstantTerm(), specs.ConstantTerm()
+        kinds = {kind(v.type) for v in values}
+        common = unify([v.type for v in values]) if "other" in kinds else None
+        if ("other" in kinds or len(kinds) > 1) and (common is None or pa.types.is_null(common)):
+            raise Untranslatable("a comparison of different types")
+        one, other = (self.column_of(x, comparable(v, common)) for x, v in zip((left, right), values, strict=True))
+        return one, other
+
+    def whole(self, leaf: Summand) -> SqlValue:
+        """The value as one SQL text; an object as a text that is equal where the object is."""
+        value = translate(leaf.expr, self.over_item())
+        if pa.types.is_map(value.type):
+            raise Untranslatable("a comparison of maps")
+        flat = isinstance(value, Object) and not any(pa.types.is_nested(f.type) for f in value.fields.values())
+        return text_key(value) if flat else merge(value)
+
+    def total(self, parts: Sequence[Summand]) -> specs.Term:
+        """A sum of whole numbers, times and spans."""
+        found: specs.Term | None = None
+        for part in sorted(parts, key=lambda p: -p.sign):
+            one = self.summand(part)
+            if found is None and part.sign > 0:
+                found = one
+            else:
+                found = specs.OperationTerm("+" if part.sign > 0 else "-", (found or specs.ConstantTerm(0), one))
+        return found or specs.ConstantTerm(0)
+
+    def summand(self, part: Summand) -> specs.Term:
+        if part.role == "position":
+            return specs.ColumnTerm(part.side, "position", None)
+        return self.read(part)[0] if part.side else self.constant(part.expr)[0]
+
+
+def kind(type_: pa.DataType) -> str:
+    """What a value may be compared with."""
+    if pa.types.is_integer(type_) or pa.types.is_floating(type_):
+        return "number"
+    if pa.types.is_date(type_) or pa.types.is_timestamp(type_):
+        return "time"
+    return "span" if type_ == DURATION else "boolean" if pa.types.is_boolean(type_) else "other"
+
+
+def comparable(value: SqlValue, common: pa.DataType | None) -> SqlValue:
+    """A value as the kernels compare it."""
+    type_ = value.type
+    if pa.types.is_date(type_) or pa.types.is_timestamp(type_) or type_ == DURATION:
+        return SqlValue(micros(value), pa.int64())
+    if common is not None and is_number(common):
+        if pa.types.is_decimal(common):
+            return SqlValue(f"CAST({value.sql} AS {sql_type(common)})", common)
+        return SqlValue(converted(value, common), common)
+    return SqlValue(converted(value, pa.int64()), pa.int64()) if pa.types.is_integer(type_) else value
+
+
+def text_key(value: Value) -> SqlValue:
+    """An object as text that is equal exactly where the objects are, for deep equality of objects of one type."""
+    if not isinstance(value, Object):
+        raise Untranslatable("a comparison of objects")
+    parts = []
+    for label, inner in value.fields.items():
+        leaf = merge(inner)
+        if pa.types.is_nested(leaf.type):
+            raise Untranslatable("a comparison of nested objects")
+        if pa.types.is_date(leaf.type) or pa.types.is_timestamp(leaf.type) or leaf.type == DURATION:
+            text = micros(leaf)
+        elif pa.types.is_floating(leaf.type):
+            text = f"CAST({leaf.sql} + 0.0D AS STRING)"
+        else:
+            text = leaf.sql
+        parts.append(f"{quoted(label)}, {text}")
+    text = f"to_json(named_struct({', '.join(parts)}))"
+    return SqlValue(text if value.missing is None else f"IF({value.missing}, NULL, {text})", pa.string(), value.missing)

@@ -1,0 +1,81 @@
+"""Whether the windows of a query can be found from the last open one on, once a bound on ORDER BY's key makes those before it final.
+
+In: a clause and its block. Out: a `Resume`, or None where some window may depend on rows of any age. Windows without LABEL end at the
+first END at or after their start, so a window with a settled end never changes, unless it counts from the partition's first tuple (AT), or
+lies at the partition's edge (UNBOUNDED). One that looks back (PREV, LABEL) needs some rows before it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlglot import exp
+
+from belvedere.plan.bounds import is_time
+from belvedere.plan.operators.predicate_window import Ranges, Resume
+from belvedere.schema import Column
+from belvedere.sqlpp.query_names import after_window, free_in
+from belvedere.sqlpp.query_tree import Block, Expr, WindowBy
+from belvedere.sqlpp.windows.classes import ItemFacts, classify
+
+
+def resume_of(window: WindowBy, item: ItemFacts, column: Column | None, ranges: Ranges | None, block: Block) -> Resume | None:
+    """By which column, ORDER BY's first key, and whether windows look beside their tuples. `ranges` are known where windows with LABEL move
+    on with it.
+    """
+    if (window.end is not None and window.end.unbounded) or window.start.unbounded:
+        return None
+    labelled, roles = window.label is not None, {role for _, role in window.variables.values()}
+    before = "previous" in roles
+    if labelled and (ranges is None or not ranges.labelled):
+        return None
+    if "position" in roles and not only_distances(block, window, item):
+        return None
+    if before and window.tumbling and window.end is not None:
+        return None  # what comes before the first row that stays might look like a start
+    if column is None or window.order[0].descending:
+        return None
+    if not is_time(column.type) or (column.nullable and window.order[0].nulls_come_first):
+        return None  # a later NULL would come before all others
+    return Resume(column.name, "next" in roles, window.tumbling, window.end is None, before, labelled)
+
+
+def only_distances(block: Block, window: WindowBy, item: ItemFacts) -> bool:
+    """Whether positions are only subtracted from each other."""
+    places = {name for name, (_, role) in window.variables.items() if role == "position"}
+    searched = {"end": window.end, **({"start": window.start} if window.label is not None else {})}
+    whens = {side: b.when for side, b in searched.items() if b is not None and b.when is not None}
+    others = [e for e in after_window(block) if not any(e is when for when in whens.values())]
+    if any(places & free_in(_without_differences(e, places)) for e in others):
+        return False
+    return all(_is_apart(window, side, item) for side, e in whens.items() if places & free_in(_without_differences(e, places)))
+
+
+def _is_apart(window: WindowBy, side: str, item: ItemFacts) -> bool:
+    """Whether a boundary compares differences of positions alone."""
+    found = classify(window, side, item)
+    if found is None:
+        return False
+    for conjunction in found.conjunctions:
+        read = {c.name for e in (*conjunction.known, *conjunction.local) for c in e.find_all(exp.Column)}
+        if any(name in read for name, (_, role) in window.variables.items() if role == "position"):
+            return False
+        for compare in conjunction.compares:
+            sides = ((compare.searched, 1), (compare.known, -1))
+            if sum(way * p.sign for parts, way in sides for p in parts if p.role == "position"):
+                return False
+    return True
+
+
+def _without_differences(expr: Expr, places: set[str]) -> Expr:
+    """The expression with a number for each difference of two positions."""
+
+    def is_place(node: Expr) -> bool:
+        return isinstance(node, exp.Column) and node.name in places
+
+    def change(node: Any) -> Any:
+        apart = isinstance(node, exp.Sub) and is_place(node.this.unnest()) and is_place(node.expression.unnest())
+        return exp.Literal.number(0) if apart else node
+
+    changed: Expr = expr.transform(change)
+    return changed

@@ -1,0 +1,1 @@
+"""Stores in Postgres. `postgres` is the dialect."""

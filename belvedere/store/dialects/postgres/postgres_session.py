@@ -1,0 +1,314 @@
+"""Postgres through ADBC: the writing connection of a store.
+
+In: flat batches, statements. Out: flat batches. Rows come in by COPY into temporary tables and are merged as sets; new rows
+of a table go into it by COPY directly.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+import uuid
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from functools import partial
+from threading import RLock
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from belvedere.errors import BelvedereError, fail
+from belvedere.store.dialects.faults import is_transient
+from belvedere.store.dialects.postgres.postgres_connect import ERRORS, connect
+from belvedere.store.dialects.postgres.postgres_long_values import is_narrow, narrow_index, too_long
+from belvedere.store.dialects.postgres.postgres_rows import in_array, numbered, selected
+from belvedere.store.dialects.postgres.postgres_settings import ENCODING, refuse_encoding
+from belvedere.store.dialects.postgres.postgres_views import grants_on, place_of_views
+from belvedere.store.dialects.session import KEYS, MARK, Flat, Row, Session, overwriting
+from belvedere.store.identifiers import SYSTEM, quoted
+from belvedere.store.layout import Layout
+from belvedere.store.protocol import Reader
+from belvedere.store.public_views import Grant, Place
+from belvedere.values.pieces import in_pieces
+
+if TYPE_CHECKING:
+    from belvedere.store.dialects.dialect import Dialect
+
+NUMBERS = f"{SYSTEM}numbers"
+"""The temporary table for keys that are whole numbers."""
+COPIES = f"{SYSTEM}copied_"
+"""How the tables begin that other processes fill."""
+FILL_ROWS = 10_000
+"""More rows than these in an empty table change what the planner should do."""
+FEW_KEYS = 1000
+"""So many keys are sent as one array; more go into a temporary table."""
+COPY_BYTES = 16 << 20
+"""So many bytes of new rows are sent at once."""
+LOCK_SECONDS = 30
+MOMENT, PATIENCE = 0.2, 3.0
+"""Seconds: so long what locks readers out waits at a time, for so long it is tried again within one transaction."""
+STAGES = "SELECT tablename FROM pg_tables WHERE schemaname = current_schema() AND tablename LIKE ?"
+HOLDERS = """
+SELECT a.pid, a.usename::text, a.application_name, a.state, date_trunc('second', a.xact_start)::text,
+  string_agg(DISTINCT c.relname::text, ', ')
+FROM pg_locks l JOIN pg_class c ON c.oid = l.relation JOIN pg_stat_activity a ON a.pid = l.pid
+WHERE l.database = (SELECT oid FROM pg_database WHERE datname = current_database()) AND l.granted AND c.relkind IN ('r', 'v')
+AND c.relnamespace IN (
+  SELECT oid FROM pg_namespace
+  WHERE nspname IN (current_schema(), CASE current_schema() WHEN 'public' THEN 'views' ELSE current_schema() || '_views' END)
+)
+AND a.pid NOT IN (SELECT json_array_elements_text(?::json)::int)
+GROUP BY a.pid, a.usename, a.application_name, a.state, a.xact_start ORDER BY a.xact_start LIMIT 1
+"""
+NOW = "SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS bigint)"
+
+_SETTINGS = (
+    "SET client_min_messages = warning",
+    "SET TimeZone = 'UTC'",
+    "SET jit = off",
+    "SET work_mem = '64MB'",
+    "SET statement_timeout = 0",
+    f"SET lock_timeout = '{LOCK_SECONDS}s'",
+)
+
+
+class PostgresSession(Session):
+    """The `Session` of a Postgres database; tables live in the first schema of the connection's search path."""
+
+    writes_late = True
+
+    def __init__(self, dialect: Dialect, url: str, process: str | None = None):
+        self.dialect = dialect
+        self.url = url
+        self._lock = RLock()
+        self._process = process
+        self._alone: PostgresSession | None = None
+        self._filled: set[str] = set()
+        self._swept = False
+        self._connection = self._connect()
+
+    def _connect(self) -> Any:
+        connection = connect(self.dialect, self.url, _SETTINGS)
+        with self._guarded(), connection.cursor() as cursor:
+            cursor.execute(ENCODING)
+            refuse_encoding(str(cursor.fetchall()[0][0]), self.url)
+            for name, type_ in ((KEYS, 'text COLLATE "C"'), (NUMBERS, "bigint")):
+                cursor.execute(f"CREATE TEMP TABLE {name} (k {type_}) ON COMMIT DELETE ROWS")
+        return connection
+
+    def _guarded(self, doing: str = "") -> AbstractContextManager[None]:
+        return self.dialect.guarded(self.url, ERRORS, doing)
+
+    def execute(self, sql: str, parameters: Sequence[Any] = ()) -> list[Row]:
+        with self._lock, self._guarded(), self._connection.cursor() as cursor:
+            cursor.execute(*numbered(sql, parameters))
+            return list(cursor.fetchall()) if cursor.description else []
+
+    def begin(self) -> None:
+        self._filled.clear()
+        try:
+            self.execute("BEGIN")
+        except BelvedereError as error:
+            if not is_transient(error):
+                raise
+            # the server was restarted between two epochs: nothing is lost
+            self._connection = self._connect()
+            self.execute("BEGIN")
+
+    def patiently(self, work: Callable[[], None]) -> None:
+        """Readers queue behind whoever waits for their lock: so it is waited for a moment, given up with all others, and tried again."""
+        end, pause = time.monotonic() + PATIENCE, MOMENT
+        while True:
+            self.execute("SAVEPOINT belvedere_patience")
+            self.execute(f"SET LOCAL lock_timeout = {round(MOMENT * 1000)}")
+            try:
+                work()
+            except BelvedereError as error:
+                if error.diagnostics[0].code != "B7004":
+                    raise
+                self.execute("ROLLBACK TO SAVEPOINT belvedere_patience")
+                if time.monotonic() + pause > end:
+                    raise self._held_up() or error from error
+                time.sleep(pause)
+                pause *= 2
+                continue
+            self.execute(f"SET LOCAL lock_timeout = '{LOCK_SECONDS}s'")
+            self.execute("RELEASE SAVEPOINT belvedere_patience")
+            return
+
+    def _held_up(self) -> BelvedereError | None:
+        """B7004 with the session that has read the store's tables or views for the longest time; None where it is gone."""
+        own = [json.loads(s.process())["backend"] for s in (self, self._alone) if s is not None]
+        found = self.execute(HOLDERS, (json.dumps(own),))
+        if not found:
+            return None
+        process, user, program, state, since, names = found[0]
+        message = f"session {process} of {user}{f' ({program})' if program else ''} keeps the store's views from being changed"
+        detail = f"its transaction is open since {since}, is {state}, and has read {names}"
+        hint = f"end its transaction, or the session: SELECT pg_terminate_backend({process})"
+        return fail("B7004", message, detail=detail, hint=hint)
+
+    def rollback(self) -> None:
+        try:
+            self.execute("ROLLBACK")
+        except BelvedereError as error:
+            if not is_transient(error):  # a lost connection has rolled back
+                raise
+
+    def read(self, layout: Layout, source: str, parameters: Sequence[Any] | pa.Array = ()) -> Flat:
+        sql = f"SELECT {', '.join(f't.{c}' for c in layout.quoted)} FROM {source}"
+        one = isinstance(parameters, pa.Array)
+        asked = (numbered(sql)[0], in_array(parameters)) if one else numbered(sql, parameters)
+        with self._guarded(), self._connection.cursor() as cursor:
+            cursor.execute(*asked)
+            yield from selected(layout, cursor.fetch_record_batch())
+
+    def select(self, layout: Layout, keys: pa.Array) -> Flat:
+        place = f"{layout.name} AS t WHERE t.{quoted(layout.key)}"
+        if len(keys) > FEW_KEYS:
+            return self.read(layout, f"{place} IN (SELECT k FROM {self._held(keys)})")
+        # few keys are always looked up by index: without fresh statistics the planner would read whole tables
+        self.execute("SET LOCAL enable_seqscan = off")
+        found = list(self.read(layout, f"{place} = ANY(?)", keys))
+        self.execute("SET LOCAL enable_seqscan = on")
+        return iter(found)
+
+    def insert(self, layout: Layout, batches: Iterable[pa.RecordBatch]) -> None:
+        self._insert(layout, batches)
+
+    def _insert(self, layout: Layout, batches: Iterable[pa.RecordBatch]) -> int:
+        count = 0
+        for rows in in_pieces(batches, COPY_BYTES, layout.flat):
+            self._narrow(layout, too_long(layout, rows))
+            self._copy(layout.stored_name, rows, doing=f': table "{layout.table.name}"')
+            count += rows.num_rows
+        return count
+
+    def _narrow(self, layout: Layout, indexes: Iterable[tuple[str, ...]]) -> None:
+        """Let indexes that serve reads give way where values are too long for them; once for each index."""
+        for columns in indexes:
+            if not self.execute(is_narrow(layout, columns)):
+                self.patiently(partial(self._run_all, narrow_index(layout, columns)))
+
+    def _run_all(self, statements: Sequence[str]) -> None:
+        for statement in statements:
+            self.execute(statement)
+
+    def fill(self, layout: Layout, batches: Iterable[pa.RecordBatch]) -> None:
+        # to drop its indexes meanwhile would lock the table's readers out
+        if self._insert(layout, batches) > FILL_ROWS:  # else the planner guesses until autovacuum comes by
+            self.execute(f"ANALYZE {layout.name}")
+
+    def upsert(self, layout: Layout, rows: pa.Table) -> None:
+        definition = layout.create().removeprefix(f"CREATE TABLE {layout.name}")
+        stage = f"{SYSTEM}stage_{hashlib.sha256(definition.encode()).hexdigest()[:32]}"
+        self.execute(f"CREATE TEMP TABLE IF NOT EXISTS {stage} {definition} ON COMMIT DELETE ROWS")
+        self._empty(stage)
+        self._copy(stage, rows, temporary=True)
+        self._narrow(layout, too_long(layout, rows))
+        columns = layout.column_list
+        into = f"INSERT INTO {layout.name} ({columns}) SELECT {columns} FROM {stage}"
+        self.execute(into + overwriting(layout))
+
+    def delete(self, layout: Layout, keys: pa.Array) -> None:
+        key = quoted(layout.key)
+        if len(keys) > FEW_KEYS:
+            self.execute(f"DELETE FROM {layout.name} AS t USING {self._held(keys)} AS k WHERE t.{key} = k.k")
+            return
+        with self._lock, self._guarded(), self._connection.cursor() as cursor:
+            cursor.execute(f"DELETE FROM {layout.name} WHERE {key} = ANY($1)", in_array(keys))
+
+    def _held(self, keys: pa.Array) -> str:
+        """Make these keys the only ones of the temporary table of their type, whose name it returns."""
+        name = NUMBERS if pa.types.is_integer(keys.type) else KEYS
+        found = pc.unique(keys)
+        self._empty(name)
+        self._copy(name, pa.table([found.cast(pa.int64()) if name == NUMBERS else found], ["k"]), temporary=True)
+        return name
+
+    def _empty(self, temporary: str) -> None:
+        """A new transaction finds it empty."""
+        if temporary in self._filled:
+            self.execute(f"TRUNCATE {temporary}")
+        self._filled.add(temporary)
+
+    def _copy(self, name: str, rows: pa.Table, temporary: bool = False, doing: str = "") -> None:
+        if rows.num_rows:
+            with self._lock, self._guarded(doing), self._connection.cursor() as cursor:
+                cursor.adbc_ingest(name, rows, mode="append", temporary=temporary)
+
+    def delete_where(self, sql: str, parameters: Sequence[Any]) -> int:
+        return int(self.execute(f"WITH gone AS ({sql} RETURNING 1) SELECT count(*) FROM gone", parameters)[0][0])
+
+    def stage(self, layout: Layout) -> str | None:
+        session = self.alone()
+        if not self._swept:  # what a run left that ended before its commit
+            pattern = f"{COPIES}%".replace("_", r"\_")
+            for (left,) in session.execute(STAGES, (pattern,)):
+                session.execute(f"DROP TABLE IF EXISTS {quoted(left)}")
+            self._swept = True
+        name = f"{COPIES}{uuid.uuid4().hex}"
+        columns = [f"{c} {f.sql}" for c, f in zip(layout.quoted, layout.forms, strict=True)]
+        session.execute(f"CREATE UNLOGGED TABLE {quoted(name)} ({', '.join(columns)}, {quoted(MARK)} text)")
+        return name
+
+    def copy_to_stage(self, layout: Layout, stage: str, rows: pa.RecordBatch) -> set[tuple[str, ...]]:
+        table = pa.Table.from_batches([rows])
+        self._copy(stage, table, doing=f': table "{layout.table.name}"')
+        return too_long(layout, table)
+
+    def take_stage(self, layout: Layout, stage: str, marks: Sequence[str], long: set[tuple[str, ...]]) -> None:
+        self._narrow(layout, long)
+        columns, name = layout.column_list, quoted(stage)
+        self.execute(
+            f"DELETE FROM {name} WHERE {quoted(MARK)} NOT IN (SELECT json_array_elements_text(?::json))", (json.dumps(marks),)
+        )
+        self.execute(f"INSERT INTO {layout.name} ({columns}) SELECT {columns} FROM {name}")
+        self.execute(f"DROP TABLE {name}")
+
+    def place_of_views(self) -> Place | None:
+        return place_of_views(self)
+
+    def grants_on(self, target: str) -> tuple[Grant, ...]:
+        return grants_on(self, target)
+
+    def alone(self) -> PostgresSession:
+        if self._alone is None:
+            self._alone = PostgresSession(self.dialect, self.url, self.process())
+        return self._alone
+
+    def reader(self) -> Reader:
+        return self.dialect.reader(self.url)
+
+    def bytes_of(self, tables: Sequence[str]) -> Mapping[str, int]:
+        sql = "SELECT pg_total_relation_size(CAST(? AS text)::regclass)"
+        return {name: int(self.execute(sql, (quoted(name),))[0][0]) for name in tables}
+
+    def process(self) -> str:
+        if self._process is not None:
+            return self._process
+        sql = "SELECT pid, backend_start::text FROM pg_stat_activity WHERE pid = pg_backend_pid()"
+        pid, started = self.execute(sql)[0]
+        return json.dumps({"backend": pid, "started": started})
+
+    def gone(self, process: str) -> bool:
+        holder = json.loads(process)
+        found = self.execute("SELECT backend_start::text FROM pg_stat_activity WHERE pid = ?", (int(holder["backend"]),))
+        # who may not see other users' sessions gets NULL for their start
+        return not found or (found[0][0] is not None and found[0][0] != holder["started"])
+
+    def now(self) -> int:
+        return int(self.execute(NOW)[0][0])
+
+    def other_clock(self) -> int | None:
+        found = self.execute(f"{NOW} WHERE inet_server_addr() IS DISTINCT FROM inet_client_addr()")  # a socket's file has none
+        return int(found[0][0]) if found else None
+
+    def close(self) -> None:
+        with self._lock:
+            if self._alone is not None:
+                self._alone.close()
+            with self._guarded():
+                self._connection.close()

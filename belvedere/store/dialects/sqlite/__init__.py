@@ -1,0 +1,1 @@
+"""Stores in SQLite. `sqlite` is the dialect."""

@@ -1,0 +1,170 @@
+"""Views that the store computes when they are read: which it says exactly as Spark does, and the relation of the database that says it.
+
+In: a catalog, the id of a view. Out: the view's plan over stored relations, and its SQL in a dialect. What the store cannot say exactly, or
+somebody must see change, is refused with B8024: it is maintained.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Iterator
+
+import pyarrow as pa
+
+from belvedere.catalog.catalog import Catalog, View
+from belvedere.errors import BelvedereError, fail
+from belvedere.plan.operators.historic import HISTORIC
+from belvedere.plan.operators.nodes import Aggregate, Distinct, Node, Scan, SetOperation, TopK, Window
+from belvedere.plan.rewrites.rewrite import inline
+from belvedere.plan.ties import tie_columns
+from belvedere.schema import Column
+from belvedere.store.dialects import DIALECTS
+from belvedere.store.dialects.dialect import Dialect
+from belvedere.store.protocol import StoredTable
+from belvedere.store.read.plans import print_plan
+from belvedere.store.read.query import is_ordered
+from belvedere.store.read.shared_sets import Sets
+from belvedere.store.system import EPOCH
+
+BEYOND = ("B8020", "B7087", "B7088", "B7099")
+"""What the database cannot say, or cannot compute with these values; what is wrong with the database itself Spark's reads will tell."""
+LAST_CLOCK = f"(SELECT clock FROM {EPOCH} ORDER BY epoch DESC LIMIT 1)"
+
+
+def is_said(node: Node) -> bool:
+    """Whether every database says an operator, over whatever it reads, exactly as Spark does."""
+    over = node.with_inputs(tuple(Scan(f"i{n}", i.schema) for n, i in enumerate(node.inputs)))
+    if any(_unlike(node)):
+        return False
+    try:
+        for dialect in DIALECTS.values():
+            print_plan(over, dialect, {}, clock=LAST_CLOCK)
+    except BelvedereError as error:
+        if error.diagnostics[0].code != "B8020":
+            raise
+        return False
+    return True
+
+
+def text_at_read(plan: Node, dialect: str, sets: Sets | None = None) -> str:
+    """A plan over stored relations as SQL of a dialect. Raises B8020 where the database does not say it exactly as Spark does.
+
+    `sets` as those of `print_plan`.
+    """
+    reason = next((r for node in plan.walk() for r in _unlike(node)), None)
+    if reason is not None:
+        raise fail("B8020", reason)
+    return print_plan(plan, DIALECTS[dialect], {}, clock=LAST_CLOCK, sets=sets)
+
+
+def plan_of_unstored(catalog: Catalog, id_: str, stored: Collection[str]) -> Node | None:
+    """The plan of a view that is not stored, where its rows follow from what is stored now."""
+    view = catalog.views.get(id_)
+    if view is None or id_ in stored:
+        return None
+    for node in view.plan.walk():
+        source = catalog.inputs.get(node.relation) if isinstance(node, Scan) else None
+        if isinstance(node, HISTORIC) or (source is not None and source.keep is not None):
+            return None
+    return view.plan
+
+
+def must_be_stored(catalog: Catalog, id_: str) -> bool:
+    """Whether a view must be maintained, whatever its operators are."""
+    return any(_followed(catalog, catalog.views[id_]))
+
+
+def why_maintained(catalog: Catalog, id_: str) -> str | None:
+    """Why a view cannot be computed when it is read; None where it can."""
+    try:
+        plan_at_read(catalog, id_)
+    except BelvedereError as error:
+        return error.diagnostics[0].message.partition(": ")[2]
+    return None
+
+
+def plan_at_read(catalog: Catalog, id_: str) -> Node:
+    """The plan by which the store computes a view. Private views, and others that are computed so, are part of it.
+
+    Raises B8024 with the reason where the view must be maintained.
+    """
+    view = catalog.views[id_]
+    try:
+        plan = inline(view.plan, lambda i: _part(catalog, i))
+        reason = next(_reasons(catalog, view, plan), None)
+        if reason is None:
+            for dialect in DIALECTS.values():
+                print_plan(plan, dialect, {}, clock=LAST_CLOCK)
+            return plan
+        hint = None
+    except BelvedereError as error:
+        if error.diagnostics[0].code != "B8020":
+            raise
+        reason, hint = error.diagnostics[0].message, error.diagnostics[0].hint
+    message = f"`{view.name}` cannot be computed when it is read: {reason}"
+    raise fail("B8024", message, span=view.span, hint=hint or "leave the hint out: then the view is maintained")
+
+
+def computed_table(catalog: Catalog, id_: str, plan: Node, dialect: Dialect) -> StoredTable:
+    """The relation of the database that computes a view by its plan; the meaning is that of its SQL."""
+    view = catalog.views[id_]
+    sql = print_plan(plan, dialect, {}, clock=LAST_CLOCK)
+    meaning = hashlib.sha256(sql.encode()).hexdigest()[:24]
+    order = tuple((o.expr.name, o.descending, o.nulls_come_first) for o in view.order)
+    return StoredTable(id_, view.schema, meaning=meaning, order=order, query=sql)
+
+
+def _part(catalog: Catalog, id_: str) -> Node | None:
+    """The plan of a view that is not stored."""
+    known = catalog.at_read.get(id_)
+    view = catalog.views.get(id_)
+    return known if known is not None or view is None or id_ in catalog.public | catalog.parts else view.plan
+
+
+def _reasons(catalog: Catalog, view: View, plan: Node) -> Iterator[str]:
+    """Why a view must be maintained, beside expressions that have no SQL."""
+    yield from _followed(catalog, view)
+    for node in plan.walk():
+        yield from _unlike(node)
+        if isinstance(node, Scan):
+            yield from _not_there(catalog, node.relation)
+
+
+def _followed(catalog: Catalog, view: View) -> Iterator[str]:
+    """Why the rows of a view must be stored."""
+    if view.id in catalog.histories:
+        yield "its history is retained"
+    if any(s.view == view.id for s in catalog.subscriptions.values()):
+        yield "a subscription tells of its changes"
+    if any(e.relation == view.id for e in catalog.exports):
+        yield "its changes are exported"
+    key = view.schema.key
+    if key is None or not all(is_ordered(view.schema[n].type) for n in key):
+        yield "its rows have no key that can be compared"
+
+
+def _not_there(catalog: Catalog, id_: str) -> Iterator[str]:
+    """Why a relation that it reads is not in the store with all of its rows."""
+    source = catalog.inputs.get(id_)
+    if id_ not in catalog.public | catalog.parts:
+        yield f"it reads `{catalog.name_of(id_)}`, which is not stored"
+    elif source is not None and source.keep is not None:
+        yield f"rows leave `{source.name}` (KEEP), which it reads"
+
+
+def _unlike(node: Node) -> Iterator[str]:
+    """What an operator does otherwise in a database than in Spark: the zeros of doubles are two there, which only DISTINCT shows."""
+    compared: list[Column] = []
+    if isinstance(node, Aggregate):
+        compared = [node.schema[k.name] for k in node.keys]
+    elif isinstance(node, Distinct | SetOperation):
+        compared = list(node.schema)
+    elif isinstance(node, TopK):
+        compared = [node.schema[n] for n in node.partition]
+        if not all(is_ordered(node.input.schema[n].type) for n in tie_columns(node.input.schema)):
+            yield "rows that tie have no order"
+    for c in compared:
+        if pa.types.is_floating(c.type) or not is_ordered(c.type):
+            yield f"rows are compared by `{c.name}`, which is {c.type}"
+    if isinstance(node, Window):
+        yield "window functions cannot be computed when it is read"

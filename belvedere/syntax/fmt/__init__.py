@@ -1,0 +1,1 @@
+"""Statements and queries back as text: `belvedere fmt`, and queries for people."""

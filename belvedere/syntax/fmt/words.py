@@ -1,0 +1,42 @@
+"""The pieces of a statement that `belvedere fmt` lays out: words, comments and bracket groups.
+
+`script_layout` makes them of a statement's tokens, `spacing` and `statement_layout` put them on lines.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sqlglot.tokenizer_core import TokenType as T
+
+
+@dataclass(frozen=True)
+class Word:
+    """A token as it is written. `adjacent`: no space stood before it; `typed`: part of a type."""
+
+    text: str
+    kind: T
+    keyword: bool = False
+    adjacent: bool = False
+    typed: bool = False
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A comment. `own`: on a line of its own; `breaks`: a line ends after it."""
+
+    text: str
+    own: bool
+    breaks: bool
+
+
+@dataclass(frozen=True)
+class Group:
+    """What stands in brackets."""
+
+    opening: Word
+    items: tuple[LayoutItem, ...]
+    closing: Word
+
+
+LayoutItem = Word | Mark | Group

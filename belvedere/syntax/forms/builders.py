@@ -1,0 +1,97 @@
+"""Calls that are read as other nodes: rounding of times, types as functions, today, intervals.
+
+In: arguments of a call. Out: the node that stands for it. `belvedere.syntax.dialect` says under which names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from sqlglot import exp
+
+UNITS = {
+    name: unit
+    for unit in ("MICROSECOND", "MILLISECOND", "SECOND", "MINUTE", "HOUR", "DAY", "WEEK", "MONTH", "QUARTER", "YEAR")
+    for name in (unit, unit + "S")
+}
+CASTING = ("BIGINT", "BINARY", "BOOLEAN", "DECIMAL", "DOUBLE", "FLOAT", "SMALLINT", "TINYINT")
+"""Types that are functions, beside those that the parser below knows as such."""
+CALLED = ("convert_timezone", "parse_json", "to_number", "try_parse_json", "try_to_number", "try_variant_get", "variant_get")
+"""Functions that are called by their names, since the parser's classes are printed otherwise for Spark."""
+ROUNDING = ("SECOND", "MINUTE", "HOUR", "DAY", "WEEK", "MONTH", "QUARTER", "YEAR")
+
+
+def rounding(unit: str) -> Callable[[list[exp.Expr]], exp.Expr]:
+    """Builds `minute(t)` and its like: the timestamp rounded down, not a number as in Spark."""
+
+    def build(arguments: list[exp.Expr]) -> exp.Expr:
+        return exp.TimestampTrunc(this=arguments[0] if arguments else None, unit=exp.var(unit))
+
+    return build
+
+
+OF_ITS_TYPE = "of its type"
+"""In the meta of a time rounded down: it stays a DATE where it is one."""
+
+
+def rounded(time: exp.Expr, unit: str, *, up: bool) -> exp.Expr:
+    """`FLOOR(time TO unit)` and `CEIL(time TO unit)`."""
+    down = exp.TimestampTrunc(this=time, unit=exp.var(unit))
+    down.meta[OF_ITS_TYPE] = True
+    if not up:
+        return down
+    length = make_interval(*LENGTHS.get(unit, ("1", unit)))
+    later = exp.Add(this=down.copy(), expression=length)
+    begun = exp.If(this=exp.LT(this=down.copy(), expression=time.copy()), true=later)
+    return exp.Case(ifs=[begun], default=down)
+
+
+LENGTHS = {"WEEK": ("7", "DAY"), "QUARTER": ("3", "MONTH")}
+"""Units of which Spark has no interval, in others."""
+
+
+def call(name: str, *arguments: exp.Expr) -> exp.Anonymous:
+    """A call by its name."""
+    return exp.Anonymous(this=name, expressions=list(arguments))
+
+
+def called(name: str) -> Callable[[list[exp.Expr]], exp.Expr]:
+    """Builds a call by its name."""
+
+    def build(arguments: list[exp.Expr]) -> exp.Expr:
+        return call(name, *arguments)
+
+    return build
+
+
+def casting(type_: str) -> Callable[[list[exp.Expr]], exp.Expr]:
+    """Builds `smallint(x)` and its like: a CAST."""
+
+    def build(arguments: list[exp.Expr]) -> exp.Expr:
+        return exp.Cast(this=arguments[0], to=exp.DataType.build(type_, dialect="spark"))
+
+    return build
+
+
+def time_difference(arguments: list[exp.Expr]) -> exp.Expr:
+    """Builds `datediff(UNIT, a, b)`, which is `timestampdiff`, and `datediff(a, b)`, which counts days."""
+    if len(arguments) == 3:
+        unit = exp.var(arguments[0].name.upper())
+        return exp.TimestampDiff(this=arguments[2], expression=arguments[1], unit=unit)
+    days = [exp.TsOrDsToDate(this=a) for a in arguments]
+    return exp.DateDiff(this=days[0] if days else None, expression=days[1] if len(days) > 1 else None)
+
+
+def of_now(name: str, type_: str) -> exp.Expr:
+    """Today and the like: there is one clock, that of `now()`. `meta["called"]` is what was written, which names a select item."""
+    node: exp.Expr = exp.cast(exp.CurrentTimestamp(), type_, dialect="spark")
+    node.meta["called"] = name
+    return node
+
+
+def make_interval(count: str, unit: str) -> exp.Interval:
+    """`n UNIT` in its one form; a quarter is three months, since Spark has no such unit."""
+    name = UNITS[unit.upper()]
+    if name == "QUARTER" and count.lstrip("-").isdigit():
+        count, name = str(int(count) * 3), "MONTH"
+    return exp.Interval(this=exp.Literal.string(count), unit=exp.var(name))

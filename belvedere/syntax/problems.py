@@ -1,0 +1,90 @@
+"""Syntax errors at their places, in our words.
+
+In: a token and what is wrong there, or the message of the parser below. Out: `Problem`s, which
+`belvedere.syntax.parse` makes diagnostics.
+"""
+
+from __future__ import annotations
+
+from sqlglot.errors import ParseError
+from sqlglot.tokenizer_core import Token
+
+from belvedere.errors import Severity
+from belvedere.syntax.wording import distance, nearest_name
+
+CLAUSE_WORDS = ("FROM", "WHERE", "GROUP BY", "HAVING", "ORDER BY", "LIMIT", "JOIN", "UNION", "SELECT")
+OTHER_STATEMENTS = {
+    "INSERT": "write `V := SELECT ...` and `EXPORT V TO sink.Name`",
+    "BEGIN": "leave it out: all views of a script change in one transaction",
+    "EXECUTE": "leave it out: all views of a script change in one transaction",
+    "END": "leave it out: all views of a script change in one transaction",
+    "SET": "settings stand in belvedere.toml",
+    "USE": "sources and sinks stand in belvedere.toml, and scripts name them: IMPORT source.Table",
+    "DROP": "leave the definition out of the script",
+    "ALTER": "change the definition, or write `T.column := expression` after it",
+    "UPDATE": "a view follows its inputs: write the change into one of them",
+    "DELETE": "a view follows its inputs: write the change into one of them",
+}
+"""What to write for statements of other systems."""
+
+
+class Problem(ParseError):
+    """A syntax error at a token: raised by the parser, made a diagnostic by `belvedere.syntax.parse`."""
+
+    def __init__(self, code: str, message: str, start: int, end: int, hint: str | None = None, fix: str | None = None):
+        super().__init__(message)
+        self.code, self.message, self.start, self.end, self.hint, self.fix = code, message, start, end, hint, fix
+        self.severity = Severity.ERROR
+
+
+def near_keyword(word: str, keywords: tuple[str, ...] = CLAUSE_WORDS) -> str | None:
+    """The keyword that a misspelt word probably is: one edit away, or two neighbours swapped."""
+    upper = word.upper()
+    if len(upper) < 3 or upper in keywords:
+        return None
+    return next((k for k in keywords if distance(upper, k.split(" ")[0], 1) == 1), None)
+
+
+def shown(token: Token | None) -> str:
+    """A token for people: its text in quotes, or the end of the statement."""
+    return f"`{token.text}`" if token else "the end of the statement"
+
+
+def statement_meant(word: str) -> str:
+    """What to write for a statement that begins with a word which no statement of ours begins with."""
+    other = OTHER_STATEMENTS.get(word.upper())
+    if other is not None:
+        return other
+    nearest = nearest_name(word, ("IMPORT", "EXPORT", "CREATE", "SELECT", "WITH"))
+    return f"did you mean `{nearest}`?" if nearest else "a statement is IMPORT, EXPORT, CREATE, SELECT, or `name := ...`"
+
+
+def describe(message: str, token: Token | None, previous: Token | None) -> Problem:
+    """One of sqlglot's messages in our words, placed at the token where reading stopped."""
+    if token:
+        start, end = token.start, token.end + 1
+    else:
+        start = end = previous.end + 1 if previous else 0
+    found = shown(token)
+    if message.startswith("Expecting "):
+        return Problem("B1001", f"expected `{message.removeprefix('Expecting ').strip()}`, found {found}", start, end)
+    if message.startswith(("Required argument", "Required keyword")):
+        where = f"before {found}" if token else "at the end of the statement"
+        return Problem("B1002", f"an expression is missing {where}", start, end)
+    if message.startswith("Expected ") and " after " in message:
+        return Problem("B1001", f"{lower_first(message)}, found {found}", start, end)
+    if message.startswith("The number of provided arguments"):
+        return Problem("B1014", "too many arguments for this function", start, end)
+    if message.startswith("Found multiple"):
+        return Problem("B1013", lower_first(message).replace("'", "`").removesuffix(" clauses") + " clauses", start, end)
+    if message.startswith("Expected table name"):
+        return Problem("B1002", f"expected the name of a table, found {found}", start, end)
+    if not token:
+        return Problem("B1001", "the statement ends too early", start, end)
+    meant = near_keyword(token.text) or (near_keyword(previous.text) if previous else None)
+    return Problem("B1001", f"unexpected {found}", start, end, f"did you mean `{meant}`?" if meant else None)
+
+
+def lower_first(text: str) -> str:
+    """The text with a small first letter."""
+    return text[:1].lower() + text[1:]

@@ -1,0 +1,1 @@
+"""The window clause of IBM Streams' SPL as text and tree."""

@@ -1,0 +1,191 @@
+"""What people should know of a sample of a table's rows: what an epoch refuses, and what it takes but nobody may have meant.
+
+In: a sample, judged as an epoch judges rows. Out: findings, each with an example and what to do. Nothing is judged here.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from belvedere.catalog.catalog import Input, LatePolicy
+from belvedere.connectors.connector import Sampled
+from belvedere.connectors.feeds import columns_of
+from belvedere.connectors.run_records import RejectedRow
+from belvedere.functions.spark_types import type_text
+from belvedere.functions.widening import is_wider
+from belvedere.schema import WEIGHT
+from belvedere.syntax.wording import counted, nearest_name
+from belvedere.values.instants import microseconds
+from belvedere.values.row_texts import python_rows
+
+FUTURE = timedelta(days=1)
+"""Clocks of senders may be ahead by less."""
+OLD = microseconds(datetime(1971, 1, 1, tzinfo=UTC))
+"""Seconds that were taken for milliseconds are in 1970."""
+SHOWN_NAMES = 10
+LISTED = "such rows are refused, and `belvedere rejected list` shows them"
+_MISFIT = re.compile(r'(column ".*?"): .* (is not of type .*)', re.DOTALL)
+_HINTS = (
+    (r'column ".*?" is not of type', "declare the column with a type that holds it, or mend what is sent"),
+    (r'column ".*?" is NULL', "name columns in `primary_key` that each row has, or mend what is sent"),
+    (r"is not (a )?JSON", "see that `format` of the source is that of its data"),
+    (r"has \d+ fields", "see `delimiter` and `header` of the source"),
+    (r"has no value", "a table with a `primary_key` deletes by the keys of such messages"),
+    (r"has no key|has a key", "`key_format` and `metadata` of the table say what keys are"),
+    (r"which its table has not", 'declare the columns, or write `new_columns = "ignore"`'),
+    (r"is not UTF-8", "write UTF-8"),
+    (r"is not (Avro|Protobuf)|number of a schema", "see `format`, `schema` and `registry` of the source"),
+    (r"cannot be read|is not a whole|is of no known format", "move the file out of the folder, or write it anew"),
+)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something of a table's data: its kind, what it is, in how many rows; of one of them its place, text and reason; what to do."""
+
+    kind: str
+    what: str
+    rows: int | None = None
+    where: str = ""
+    text: str = ""
+    hint: str = ""
+    reason: str = ""
+
+
+def findings_of(table: Input, sampled: Sampled, rows: pa.Table, late: int, late_rows: pa.Table | None) -> list[Finding]:
+    """What is to be told of a sample; `rows` are those that came, of which `late` ones are not used."""
+    arriving = rows.filter(pc.greater(rows[WEIGHT], 0)) if WEIGHT in rows.schema.names else rows
+    return [
+        *_refused(sampled.arrived.rejected, sampled.arrived.refused),
+        *_late(table, late, late_rows),
+        *_columns(table, sampled, arriving),
+        *_types(table, sampled),
+        *_times(table, arriving),
+        *_keys(table, sampled, rows),
+    ]
+
+
+def _refused(rejected: Sequence[RejectedRow], refused: int) -> Iterator[Finding]:
+    """The refused rows by their reasons."""
+    kinds = Counter(_kind(r.reason) for r in rejected)
+    first = {_kind(r.reason): r for r in reversed(rejected)}
+    for kind, count in kinds.most_common():
+        row = first[kind]
+        where = f"{row.file or ''}{'' if row.line is None else f':{row.line}'}"
+        yield Finding("refused", kind, count, where, row.text or "", _hint(kind), row.reason)
+    if refused > len(rejected):
+        yield Finding("refused", "further rows, of which no text is kept", refused - len(rejected), hint=LISTED)
+
+
+def _kind(reason: str) -> str:
+    """The reason without what differs from row to row."""
+    misfit = _MISFIT.fullmatch(reason)
+    if misfit is not None:
+        return f"{misfit[1]} {misfit[2]}"
+    return reason if reason.startswith("column ") else reason.split(": ", 1)[0]
+
+
+def _hint(kind: str) -> str:
+    return next((hint for pattern, hint in _HINTS if re.search(pattern, kind)), LISTED)
+
+
+def _late(table: Input, late: int, rows: pa.Table | None) -> Iterator[Finding]:
+    if late:
+        example = "" if rows is None or not rows.num_rows else _text(rows.slice(0, 1))
+        how = "refused" if table.late is LatePolicy.REJECT else "dropped"
+        hint = "declare a longer delay in WATERMARK FOR, or LATE KEEP"
+        yield Finding("late", f"late: below the bound of the rows before them, and {how}", late, text=example, hint=hint)
+
+
+def _columns(table: Input, sampled: Sampled, rows: pa.Table) -> Iterator[Finding]:
+    """Columns that only the data has, that only the table has, and that hold nothing."""
+    declared = [c.name for c in columns_of(table)]
+    others = [n for n in sampled.names or () if n not in declared]
+    if others:
+        listed = ", ".join(others[:SHOWN_NAMES]) + (f" and {len(others) - SHOWN_NAMES} more" if others[SHOWN_NAMES:] else "")
+        hint = "they are ignored: declare them where they are wanted"
+        yield Finding("unnamed", f"the data has {counted(len(others), 'column')} that the table has not: {listed}", hint=hint)
+    for name in declared:
+        has_values = name in rows.schema.names and rows[name].null_count < rows.num_rows
+        if has_values:
+            continue
+        if sampled.names is not None and name not in sampled.names:
+            near = nearest_name(name, others)
+            hint = "leave it out, or send it" if near is None else f'the data has "{near}": names are compared letter by letter'
+            yield Finding("missing", f'no row has the column "{name}"', hint=hint)
+        elif rows.num_rows:
+            yield Finding(
+                "empty", f'column "{name}" is NULL in all of them', rows.num_rows, hint="see that it is what was meant"
+            )
+
+
+def _types(table: Input, sampled: Sampled) -> Iterator[Finding]:
+    """Columns whose type does not hold all that the source's has."""
+    for column in columns_of(table):
+        there = sampled.types.get(column.name)
+        if there is None or there == column.type or is_wider(column.type, there) or pa.types.is_string(column.type):
+            continue
+        what = f'column "{column.name}" is {type_text(column.type)}, and {type_text(there)} in the source'
+        yield Finding("type", what, hint=f"declare it {type_text(there)}: a value that does not fit is not taken")
+
+
+def _times(table: Input, rows: pa.Table) -> Iterator[Finding]:
+    """Event times that no clock had."""
+    now = microseconds(datetime.now(UTC) + FUTURE)
+    for name in dict.fromkeys(w.column for w in table.watermarks):
+        if name not in rows.schema.names or not pa.types.is_timestamp(rows[name].type):
+            continue
+        times = rows[name].cast(pa.timestamp("us", tz=rows[name].type.tz)).cast(pa.int64())
+        for wrong, what, hint in (
+            (pc.greater(times, now), "in the future", "the bound rises to it, and all rows after it are late: see the unit"),
+            (pc.less(times, OLD), "before 1971", "numbers count as seconds since 1970: see the unit"),
+        ):
+            found = rows.filter(pc.fill_null(wrong, False))
+            if found.num_rows:
+                most = pc.max(times) if what == "in the future" else pc.min(times)
+                shown = str(np.datetime64(most.as_py(), "us"))
+                yield Finding("time", f'column "{name}" is {what}', found.num_rows, text=shown, hint=hint)
+
+
+def _keys(table: Input, sampled: Sampled, rows: pa.Table) -> Iterator[Finding]:
+    """Keys with several rows of which nobody knows the last."""
+    if not table.primary_key or sampled.order == "rows" or not rows.num_rows:
+        return
+    parts = [label for count, label in sampled.arrived.producers for _ in range(count)]
+    if sampled.order == "parts" and len(parts) != rows.num_rows:
+        return
+    keys = rows.select(list(table.primary_key)).append_column("__part", pa.array(parts or [""] * rows.num_rows, pa.string()))
+    groups = keys.group_by(list(table.primary_key)).aggregate([("__part", "count"), ("__part", "count_distinct")])
+    counts = groups["__part_count_distinct" if sampled.order == "parts" else "__part_count"]
+    twice = groups.filter(pc.greater(counts, 1))
+    if not twice.num_rows:
+        return
+    text, keyed = _text(twice.select(list(table.primary_key)).slice(0, 1)), ", ".join(table.primary_key)
+    if sampled.order == "parts":
+        what, hint = (
+            "keys in several partitions, which have no order",
+            f"send with the key of {keyed}, so that one partition has all of a key",
+        )
+    else:
+        what, hint = "keys with several rows, which have no order", f"see that {keyed} tells rows apart"
+    yield Finding("keys", what, twice.num_rows, text=text, hint=hint)
+
+
+def _text(row: pa.Table) -> str:
+    """A row as JSON; a time may be of any year."""
+    row = row.select([n for n in row.schema.names if not n.startswith("_")])
+    times = {f.name: f.type for f in row.schema if pa.types.is_timestamp(f.type)}
+    shown: dict[str, object] = next(iter(python_rows(row.drop_columns(list(times)))), {})
+    for name in times:
+        value = row[name][0]
+        shown[name] = None if not value.is_valid else str(np.datetime64(value.value, "us"))
+    return json.dumps({n: shown[n] for n in row.schema.names}, ensure_ascii=False, default=str)

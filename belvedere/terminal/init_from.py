@@ -1,0 +1,100 @@
+"""A project from what is there: a script that imports each table of a folder, a cluster or a database, and belvedere.toml.
+
+In: the project's directory, a folder or an address. Out: texts by path, and what people are to know. Columns are those that the rows, the
+messages or the database tell; tables that do not tell them are left out, and named. No password goes into a file.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pyarrow as pa
+
+from belvedere.connectors.files import columns, tables
+from belvedere.errors import BelvedereError, fail
+from belvedere.functions.spark_types import type_text
+from belvedere.project.settings import FILE_NAME, Source
+from belvedere.terminal.output import in_quotes
+
+WORD = re.compile(r"[^\W\d]\w*", re.ASCII)
+
+
+@dataclass(frozen=True)
+class NewProject:
+    """What `init` writes, the script first; tables that were left out; what is to be done before the first run."""
+
+    contents: dict[Path, str]
+    left_out: tuple[str, ...] = ()
+    to_do: tuple[str, ...] = ()
+
+
+@dataclass
+class Imports:
+    """The script: imports with a first view of each, whose names differ."""
+
+    statements: list[str] = field(default_factory=list)
+    names: set[str] = field(default_factory=set)
+
+    def add(self, source: str, table: str, found: pa.Schema) -> None:
+        """An import of a table, and a view that counts its rows."""
+        told = ", ".join(f"{f.name} {type_text(f.type)}" for f in found)
+        said = in_words(table)
+        name = table if table.casefold() not in self.names else self.free(f"{source}_{table}")
+        alias = "" if name == table else f" AS {name}"
+        self.names.add(name.casefold())
+        view = f"{re.sub(r'[^0-9A-Za-z_]+', '_', name).strip('_') or 'Table'}Count"
+        view = self.free(view if WORD.fullmatch(view) else f"T{view}")
+        self.names.add(view.casefold())
+        statement = f"IMPORT {source}.{said}{alias};\n{view} := SELECT count(*) AS rows_so_far FROM {in_words(name)};\n"
+        self.statements.append(f"-- {told}\n{statement}")
+
+    def free(self, name: str) -> str:
+        """The name, with a number where it is taken."""
+        found, number = name, 1
+        while found.casefold() in self.names:
+            number += 1
+            found = f"{name}{number}"
+        return found
+
+
+def project_from(directory: Path, data: Path) -> NewProject:
+    """The project over a folder. Raises B9113 where it has no tables."""
+    name = source_name(data.resolve().name, "data")
+    source = Source(name, path=data.resolve())
+    imports, skipped = Imports(), list[str]()
+    for table in tables(source):
+        try:
+            imports.add(name, table, columns(source, table))
+        except BelvedereError as error:
+            skipped.append(left_out(table, error))
+    if not imports.statements:
+        hint = "put files there as Table.json, Table.csv or Table.parquet, or as Table/..."
+        raise no_tables(f"no file of {data} tells a table", hint, skipped)
+    path = os.path.relpath(data.resolve(), directory.resolve()).replace("\\", "/")
+    project = f'[sources.{name}]\nconnector = "files"\npath = {in_quotes(path)}\n'
+    return NewProject({Path(f"{name}.sqrl"): "\n".join(imports.statements), Path(FILE_NAME): project}, tuple(skipped))
+
+
+def left_out(table: str, error: BelvedereError) -> str:
+    """Why a table is not imported."""
+    return f"{table} is left out: {error.diagnostics[0].message}"
+
+
+def no_tables(message: str, hint: str, skipped: Iterable[str]) -> BelvedereError:
+    """The diagnostic B9113."""
+    return fail("B9113", message, hint=hint, detail="; ".join(skipped) or None)
+
+
+def in_words(name: str) -> str:
+    """A name as a script says it."""
+    return name if WORD.fullmatch(name) else f"`{name}`"
+
+
+def source_name(text: str, kind: str) -> str:
+    """The name of a source, made of a name of something else."""
+    name = re.sub(r"\W+", "_", text, flags=re.ASCII).strip("_").lower() or kind
+    return name if WORD.fullmatch(name) else f"{kind}_{name}"

@@ -1,0 +1,136 @@
+"""What a command is doing, from its first second on: a line that is drawn again in a terminal, plain lines elsewhere.
+
+In: what is under way, how much of how much is done. Out: text on stderr; stdout is for results. Elsewhere than in a terminal a line
+comes when something takes longer than a second, then more and more seldom. `BELVEDERE_PROGRESS=off` says nothing, and so does a command
+with `--json`.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from types import TracebackType
+from typing import IO, Any, Self
+
+from belvedere.process.activity import NOW
+
+VARIABLE = "BELVEDERE_PROGRESS"
+TOLD_AT = (10.0, 30.0)
+"""Seconds after which plain lines tell that something is still under way; then each minute."""
+LATER = 60.0
+
+
+def stamped(text: str, level: str = "INFO", now: datetime | None = None) -> str:
+    """A line with the time of this machine and its level."""
+    return f"{now or datetime.now():%Y-%m-%d %H:%M:%S} {level:<7} {text}"
+
+
+class UnderWay:
+    """A context in which what is under way (`belvedere.process.activity`) is told.
+
+    `quiet`: say nothing; `draws`: also in a terminal; `line_of` makes a plain line of a text.
+    """
+
+    def __init__(
+        self,
+        stream: IO[str] | None = None,
+        *,
+        quiet: bool = False,
+        draws: bool = True,
+        line_of: Callable[[str], str] = stamped,
+    ):
+        self._line_of = line_of
+        self._stream = _own(stream or sys.stderr)
+        self._is_off = quiet or os.environ.get(VARIABLE) == "off"
+        self._draws = draws
+        self._done, self._total, self._began = 0, 0, time.monotonic()
+        self._ended = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._live: Any = None
+
+    def __enter__(self) -> Self:
+        if self._is_off:
+            return self
+        NOW.begin("starting")
+        if self._stream.isatty() and not self._draws:
+            return self
+        if self._stream.isatty():
+            from rich.console import Console
+            from rich.live import Live
+
+            console = Console(file=self._stream)
+            self._live = Live(console=console, get_renderable=self._shown, refresh_per_second=4, transient=True)
+            self._live.start()
+        else:
+            self._thread = threading.Thread(target=self._tell, name="under-way", daemon=True)
+            self._thread.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._ended.set()
+        if self._live is not None:
+            self._live.stop()
+        if self._thread is not None:
+            self._thread.join()
+        NOW.rest()
+
+    def say(self, text: str, done: int | None = None, total: int = 0) -> None:
+        """Something else is under way; with `total` the time left is estimated from how much is `done`."""
+        NOW.begin(text)
+        if done is not None:
+            if not self._total:
+                self._began = time.monotonic()
+            self._done, self._total = done, total
+
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        """Results are printed meanwhile."""
+        if self._live is not None:
+            self._live.stop()
+        try:
+            yield
+        finally:
+            if self._live is not None:
+                self._live.start()
+
+    def line(self) -> str:
+        """What is told now."""
+        line = NOW.line()
+        if 0 < self._done < self._total:
+            left = (time.monotonic() - self._began) / self._done * (self._total - self._done)
+            line += f", about {left:.0f} s left"
+        return line
+
+    def _shown(self) -> Any:
+        from rich.text import Text
+
+        return Text(self.line() if NOW.text else "", style="dim")
+
+    def _tell(self) -> None:
+        since, told = 0.0, 0
+        while not self._ended.wait(0.1):
+            if NOW.since != since:
+                since, told = NOW.since, 0
+            if NOW.text and NOW.seconds >= told_at(told, NOW.patience):
+                told += 1
+                self._stream.write(self._line_of(self.line()) + "\n")
+                self._stream.flush()
+
+
+def told_at(told: int, patience: float) -> float:
+    """The seconds after which something is told again that was told so many times."""
+    times = [patience, *(t for t in TOLD_AT if t > patience)]
+    return times[told] if told < len(times) else LATER * (told - len(times) + 1)
+
+
+def _own(stream: IO[str]) -> IO[str]:
+    """The same file under a number of its own: while Spark's process starts, what is written to stderr goes elsewhere."""
+    try:
+        return os.fdopen(os.dup(stream.fileno()), "w", encoding="utf-8", errors="replace")
+    except (OSError, ValueError, AttributeError):  # a stream of a test, or none
+        return stream

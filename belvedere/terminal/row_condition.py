@@ -1,0 +1,68 @@
+"""The condition of `belvedere why` and `why-not` on a command line: what it wants of a view's rows, and what is wrong with it.
+
+In: a view's name, a condition, what the script defines. Out: the rows that are wanted; diagnostics with their places in the condition.
+Reads no rows.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+
+from belvedere.catalog.catalog import QueryTemplate
+from belvedere.editor.quoted_names import written
+from belvedere.errors import BelvedereError, Diagnostic, fail, moved
+from belvedere.plan.expressions import conjuncts
+from belvedere.plan.operators.nodes import Filter, Scan
+from belvedere.plan.rewrites.rewrite import push_down
+from belvedere.provenance.row_predicates import Wanted
+from belvedere.provenance.why_not.impossible_literals import check_literals
+from belvedere.queries.store_queries import QUERY_FILE, Vocabulary, compile_read
+from belvedere.terminal.output import diagnostics_json, print_json, show
+
+FILE = "<condition>"
+ADVICE = "write `column = value`, with AND between them"
+
+
+def wanted_by(view: str, condition: str, known: Vocabulary) -> Wanted:
+    """The rows of a view, named with or without backticks, for which a condition is TRUE. Raises diagnostics with places in it."""
+    if not condition.strip():
+        raise fail("B8114", "the condition names no row by its own columns", hint=ADVICE)
+    name = ".".join(written(part) for part in view.replace("`", "").split("."))
+    begin = f"SELECT * FROM {name} WHERE "
+    _compiled(begin, condition, "", known)
+    try:
+        template = _compiled(f"{begin}(", condition, "\n)", known)
+    except BelvedereError as error:
+        raise fail("B8114", "something follows the condition", span=error.diagnostics[0].span, hint=ADVICE) from error
+    found = next((n for n in template.plan.walk() if isinstance(n, Filter)), None)
+    if found is None or any(not isinstance(n, Scan) and len(n.inputs) != 1 for n in template.plan.walk()):
+        raise fail("B8114", "the condition names no row by its own columns", hint=ADVICE)
+    tests = push_down(found.input, conjuncts(found.condition))
+    check_literals(tests, next(n.schema for n in found.walk() if isinstance(n, Scan)))
+    return Wanted(tests)
+
+
+def _compiled(begin: str, condition: str, end: str, known: Vocabulary) -> QueryTemplate:
+    try:
+        return compile_read(begin + condition + end, known)[1]
+    except BelvedereError as error:
+        raise BelvedereError([_in_condition(d, len(begin), condition) for d in error.diagnostics]) from error
+
+
+def show_refused(error: BelvedereError, condition: str, *, json: bool) -> None:
+    """Print what is wrong: for people on stderr, as JSON on stdout."""
+    texts = {FILE: condition}
+    if json:
+        print_json({"ok": False, "diagnostics": diagnostics_json(error.diagnostics, texts)})
+    else:
+        show(error.diagnostics, texts, stream=sys.stderr)
+
+
+def _in_condition(diagnostic: Diagnostic, by: int, condition: str) -> Diagnostic:
+    """A diagnostic of a query with its places in the condition; a word that is no column may be meant as a text."""
+    found = moved(diagnostic, QUERY_FILE, by, FILE)
+    if found.code == "B2002" and found.span is not None and (found.hint or "").startswith("there is"):
+        word = condition[found.span.start : found.span.end]
+        return replace(found, hint=f"{found.hint}; a text stands in quotes: '{word}'")
+    return found

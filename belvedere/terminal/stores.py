@@ -1,0 +1,76 @@
+"""The store of a script: its URL, and what it knows of the script's sources.
+
+In: what the command line says, the project file, the script's path. Out: a URL; a project with the columns that the store has.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from belvedere.catalog.catalog import Catalog
+from belvedere.errors import BelvedereError, Diagnostic
+from belvedere.project.settings import ProjectSettings, load_project
+from belvedere.terminal.output import has_errors
+
+
+@dataclass(frozen=True)
+class OverStore:
+    """A script compiled over a store: the store's URL, the project with the columns that it has, all that is to be told."""
+
+    url: str
+    project: ProjectSettings
+    catalog: Catalog
+    diagnostics: tuple[Diagnostic, ...]
+
+
+def compile_over_store(
+    script: Path, text: str, given: str | None, project: ProjectSettings, *, starting: bool = False
+) -> OverStore:
+    """Compile a script with the columns of sources that its store knows; `given` is the store of the command line.
+
+    `starting`: with those that were accepted since, or that sources add by themselves, as a start has them.
+    """
+    from belvedere.compiler import compile_script
+    from belvedere.connectors.new_columns import with_starting_columns
+    from belvedere.store.source_columns import with_stored_columns
+
+    url = store_url(given, project, script)
+    project = with_starting_columns(project, url) if starting else with_stored_columns(project, url)
+    compiled = compile_script(text, path=script, project=project)
+    return OverStore(url, project, compiled.catalog, tuple(dict.fromkeys((*project.diagnostics, *compiled.diagnostics))))
+
+
+def sound_project(script: Path) -> ProjectSettings:
+    """The project of a script, for commands that do not compile it. Raises what is wrong in its file: another store might be meant."""
+    project = load_project(script.parent)
+    if has_errors(project.diagnostics):
+        raise BelvedereError(project.diagnostics)
+    return project
+
+
+def store_url(given: str | None, project: ProjectSettings, script: Path) -> str:
+    """The store that was asked for, else the project file's (a relative file lies beside it), else a file beside the script."""
+    from belvedere.store import located
+
+    if given:
+        return given
+    if project.store is None:
+        return f"sqlite:///{script.resolve().with_suffix('.db')}"
+    return located(project.store, project.directory)
+
+
+def with_columns_at_hand(project: ProjectSettings, script: Path) -> ProjectSettings:
+    """The project with the columns that a store in a file has: no server is asked."""
+    from belvedere.store import file_of
+
+    url = store_url(None, project, script)
+    file = file_of(url)
+    if file is None or not file.is_file():
+        return project
+    from belvedere.store.source_columns import with_stored_columns  # a script without a store needs none of it
+
+    try:
+        return with_stored_columns(project, url)
+    except BelvedereError:  # of another version: what it does not say, files do
+        return project

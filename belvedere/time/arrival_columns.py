@@ -1,0 +1,131 @@
+"""What a row gets when it arrives: its `rowtime`, and the columns METADATA FROM 'timestamp' and 'uuid'.
+
+In: rows of an input as they were given, the clock at their arrival. Out: the rows with these columns. They are part of the row from here
+on: of the intake's journal, of every epoch and of every replay, so an identity is made once. `ArrivalTimes` are the clocks at which the
+rows of a source have arrived.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from belvedere.catalog.catalog import Input, MetadataKind
+from belvedere.schema import INGEST_TIME, PLACE, ROWTIME, TIMESTAMP
+from belvedere.values.instants import microseconds
+
+Ints = npt.NDArray[np.int64]
+FIRST = 86_400_000_000
+"""Microseconds before a store's first epoch at which rows may have arrived. Older ones count as that old."""
+
+
+@dataclass(frozen=True)
+class ArrivalTimes:
+    """Runs of rows in order: how many rows, and the clock at their arrival in microseconds. No runs: the epoch's clock counts."""
+
+    counts: Ints
+    clocks: Ints
+
+    @classmethod
+    def of(cls, runs: Iterable[tuple[int, int]] = ()) -> ArrivalTimes:
+        """The times of pairs of a count and a clock."""
+        pairs = np.array([*runs], np.int64).reshape(-1, 2)
+        return cls(pairs[:, 0], pairs[:, 1])
+
+    def __len__(self) -> int:
+        return int(self.counts.sum())
+
+    def __bool__(self) -> bool:
+        return bool(len(self.counts))
+
+    def __iter__(self) -> Iterator[tuple[int, int]]:
+        return zip(self.counts.tolist(), self.clocks.tolist(), strict=True)
+
+    def within(self, since: int, clock: int) -> ArrivalTimes:
+        """The same times, none before `since` or after `clock`; they never fall from one row to the next."""
+        return self._with(np.maximum.accumulate(np.clip(self.clocks, since, max(since, clock))))
+
+    def _with(self, clocks: Ints) -> ArrivalTimes:
+        """Other clocks of these rows; runs of one clock are one."""
+        counts, clocks = self.counts[self.counts > 0], clocks[self.counts > 0]
+        if not len(counts):
+            return ArrivalTimes(counts, clocks)
+        starts = np.concatenate([[0], np.flatnonzero(np.diff(clocks)) + 1])
+        return ArrivalTimes(np.add.reduceat(counts, starts), clocks[starts])
+
+    def without(self, places: Collection[int]) -> ArrivalTimes:
+        """The times of the other rows, where those at some places go."""
+        if not self or not places:
+            return self
+        gone = np.searchsorted(np.cumsum(self.counts), np.array([*places], np.int64), side="right")
+        return ArrivalTimes(self.counts - np.bincount(gone, minlength=len(self.counts)), self.clocks)._with(self.clocks)
+
+    def of_rows(self, start: int, count: int) -> pa.Array:
+        """`_ingest_time` of so many rows from a place on."""
+        run = np.searchsorted(np.cumsum(self.counts), np.arange(start, start + count), side="right")
+        return pa.array(self.clocks[run], pa.int64()).cast(TIMESTAMP)
+
+
+NO_TIMES = ArrivalTimes.of()
+
+
+def at_once(now: int, count: int) -> pa.Array:
+    """One clock, in microseconds, as the time of so many rows."""
+    return pa.array(np.full(count, now), pa.int64()).cast(TIMESTAMP)
+
+
+def earliest(table: Input, since: datetime | None, clock: datetime) -> int:
+    """The least clock, in microseconds, at which rows may have arrived that an epoch takes in: that of the epoch before (`since`).
+
+    What epochs have done by the clock stays true. Rows of the first epoch that are served for a while (KEEP) are served from it on.
+    """
+    if since is not None:
+        return microseconds(since)
+    return microseconds(clock) - (FIRST if table.keep is None else 0)
+
+
+def with_arrival(table: Input, rows: pa.Table, now: int) -> pa.Table:
+    """The rows with what they were not given: the clock at arrival in microseconds (`rowtime`, 'timestamp'), a UUID each ('uuid')."""
+    for name in arrival_times(table):
+        rows = _filled(rows, name, at_once(now, rows.num_rows))
+    for name, found in table.metadata.items():
+        if found.kind is MetadataKind.UUID:
+            rows = _filled(rows, name, pa.array(identities(rows.num_rows), pa.string()))
+    return rows
+
+
+def with_place(rows: pa.Table, now: int, first: int) -> pa.Table:
+    """The rows with the clock at their arrival in microseconds (`_ingest_time`) and their places (`PLACE`), which begin with `first`."""
+    places = pa.array(np.arange(first, first + rows.num_rows), pa.int64())
+    return rows.append_column(INGEST_TIME, at_once(now, rows.num_rows)).append_column(PLACE, places)
+
+
+def arrival_times(table: Input) -> list[str]:
+    """The columns that hold the time of arrival where a row does not bring it."""
+    known = table.schema.find(ROWTIME)
+    implied = [ROWTIME] if known is not None and known.hidden else []
+    return [*implied, *(n for n, found in table.metadata.items() if found.kind is MetadataKind.TIMESTAMP)]
+
+
+def identities(count: int) -> list[str]:
+    """So many random UUIDs (RFC 9562, version 4)."""
+    numbers = np.frombuffer(os.urandom(16 * count), np.uint8).reshape(count, 16).copy()
+    numbers[:, 6] = numbers[:, 6] & 0x0F | 0x40
+    numbers[:, 8] = numbers[:, 8] & 0x3F | 0x80
+    digits = numbers.tobytes().hex()
+    texts = (digits[n : n + 32] for n in range(0, 32 * count, 32))
+    return [f"{t[:8]}-{t[8:12]}-{t[12:16]}-{t[16:20]}-{t[20:]}" for t in texts]
+
+
+def _filled(rows: pa.Table, name: str, made: pa.Array) -> pa.Table:
+    if name not in rows.schema.names:
+        return rows.append_column(name, made)
+    filled = pc.coalesce(rows[name].cast(made.type), made)
+    return rows.set_column(rows.schema.names.index(name), name, filled)

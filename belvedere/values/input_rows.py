@@ -1,0 +1,291 @@
+"""Rows that people and programs hand in -> Arrow rows of a table.
+
+In: dicts with Python or JSON values. Out: an Arrow table in the column types of a schema. A row that does not fit raises a
+diagnostic that names table, row and column; nothing is guessed and nothing is cut off.
+"""
+
+from __future__ import annotations
+
+import base64
+import math
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Context, Decimal, InvalidOperation
+from functools import cache, partial
+from reprlib import Repr
+from typing import Any
+
+import pyarrow as pa
+
+from belvedere.errors import BelvedereError, fail
+from belvedere.schema import MONTHS, Column
+from belvedere.values.instants import EPOCH
+from belvedere.values.intervals import interval_of
+from belvedere.values.json_numbers import decimal_of
+from belvedere.values.months import months_of
+
+NO_DEFAULTS: Mapping[str, Any] = {}
+
+
+def arrow_rows(
+    table: str, columns: Iterable[Column], rows: Iterable[Mapping[str, Any]], defaults: Mapping[str, Any] = NO_DEFAULTS
+) -> pa.Table:
+    """The rows as Arrow; a missing column has its default, or is NULL, an unknown one an error. Names are matched whatever their case.
+
+    Raises BelvedereError B6001 (value), B6002 (unknown column), B6003 (NULL where none may be).
+    """
+    wanted = list(columns)
+    names = names_of(wanted)
+    return arrow_of([converted_row(table, n, row, wanted, names, defaults) for n, row in enumerate(rows)], wanted)
+
+
+def arrow_of(converted: list[dict[str, Any]], columns: Sequence[Column]) -> pa.Table:
+    """Converted rows as Arrow; what a row does not have is NULL."""
+    schema = pa.schema([pa.field(c.name, c.type) for c in columns])
+    return pa.table({c.name: pa.array([r.get(c.name) for r in converted], c.type) for c in columns}, schema=schema)
+
+
+def names_of(columns: Iterable[Column]) -> dict[str, str]:
+    """The columns' names by how they are matched."""
+    return {c.name.casefold(): c.name for c in columns}
+
+
+def converted_row(
+    table: str,
+    number: int,
+    row: Mapping[str, Any],
+    columns: Sequence[Column],
+    names: Mapping[str, str],
+    defaults: Mapping[str, Any] = NO_DEFAULTS,
+) -> dict[str, Any]:
+    """Row `number` (from 0) with values that Arrow takes; raises as `arrow_rows` does. `names` are `names_of(columns)`."""
+    given: dict[str, Any] = dict(defaults)
+    for name, value in row.items():
+        known = names.get(name.casefold())
+        if known is None:
+            raise unknown_column(f'row {number + 1} of "{table}"', name, columns)
+        given[known] = value
+    result: dict[str, Any] = {}
+    for column in columns:
+        value = given.get(column.name)
+        if value is None and not column.nullable and not column.hidden:
+            raise missing_value(table, number, column)
+        try:
+            result[column.name] = convert(value, column.type)
+        except (ValueError, TypeError, InvalidOperation, OverflowError, pa.ArrowException) as error:
+            raise misfit(table, number, column, value, error) from error
+    return result
+
+
+def unknown_column(of: str, name: str, columns: Iterable[Column]) -> BelvedereError:
+    """The diagnostic for a column of `of` that the table does not have."""
+    hint = f"its columns are {', '.join(c.name for c in columns if not c.hidden)}"
+    return fail("B6002", f'{of} has a column "{name}" that the table does not have', hint=hint)
+
+
+def missing_value(table: str, number: int, column: Column) -> BelvedereError:
+    """The diagnostic for row `number` (from 0) without a value that it needs."""
+    return fail("B6003", f'row {number + 1} of "{table}" has no value for "{column.name}", which may not be NULL')
+
+
+def misfit(table: str, number: int, column: Column, value: Any, error: Exception) -> BelvedereError:
+    """The diagnostic for a value of row `number` (from 0) that is none of its column; `error` says why."""
+    return fail(
+        "B6001",
+        f'row {number + 1} of "{table}": {shown(value)} is no {describe(column.type)} for column "{column.name}"',
+        detail=str(error),
+    )
+
+
+_SHORT = Repr()
+_SHORT.maxstring = _SHORT.maxother = _SHORT.maxlong = 200
+_SHORT.maxlist = _SHORT.maxdict = _SHORT.maxtuple = 20
+
+
+def shown(value: Any) -> str:
+    """A value for people, however large or deep it is."""
+    return _SHORT.repr(value)
+
+
+def describe(type_: pa.DataType) -> str:
+    """A type's name for people."""
+    if pa.types.is_timestamp(type_):
+        return "timestamp"
+    if type_ == MONTHS:
+        return "interval of months"
+    if pa.types.is_duration(type_):
+        return "interval"
+    return str(type_).replace("128", "").replace("string", "text")
+
+
+def convert(value: Any, type_: pa.DataType) -> Any:
+    """A Python or JSON value as what Arrow takes for the type; raises ValueError or TypeError where it does not fit."""
+    return None if value is None else converter(type_)(value)
+
+
+@cache
+def converter(type_: pa.DataType) -> Callable[[Any], Any]:
+    """What `convert` does with a value of the type that is not None."""
+    if pa.types.is_timestamp(type_):
+        return as_instant
+    if pa.types.is_date(type_):
+        return _as_date
+    if type_ == MONTHS:
+        return _as_months
+    if pa.types.is_duration(type_):
+        return _as_interval
+    if pa.types.is_decimal(type_):
+        return partial(_as_decimal, type_=type_)
+    if pa.types.is_boolean(type_):
+        return _as_boolean
+    if pa.types.is_integer(type_):
+        return partial(_as_integer, bits=type_.bit_width)
+    if pa.types.is_floating(type_):
+        return _as_float
+    if pa.types.is_string(type_) or pa.types.is_large_string(type_):
+        return _as_text
+    if pa.types.is_binary(type_):
+        return _as_binary
+    return partial(_as_nested, type_=type_)
+
+
+def _as_boolean(value: Any) -> bool:
+    if isinstance(value, bool):
+        return value
+    raise TypeError("true or false is wanted")
+
+
+def _as_text(value: Any) -> str:
+    if isinstance(value, str):
+        value.encode()  # a lone surrogate is no text
+        return value
+    raise TypeError("text is wanted")
+
+
+def _as_binary(value: Any) -> bytes:
+    if isinstance(value, str):
+        return base64.b64decode(value, validate=True)
+    if isinstance(value, bytes | bytearray | memoryview):  # of a number `bytes` would make as many zeros
+        return bytes(value)
+    raise TypeError("bytes, or text in base64, are wanted")
+
+
+def _as_nested(value: Any, type_: pa.DataType) -> Any:
+    if pa.types.is_list(type_) or pa.types.is_large_list(type_):
+        if isinstance(value, str | Mapping) or not isinstance(value, Iterable):
+            raise TypeError("a list is wanted")
+        return [convert(v, type_.value_type) for v in value]
+    if pa.types.is_struct(type_):
+        if not isinstance(value, Mapping):
+            raise TypeError("an object is wanted")
+        unknown = set(value) - {f.name for f in type_}
+        if unknown:
+            raise ValueError(f"unknown field {min(unknown)!r}")
+        return {f.name: convert(value.get(f.name), f.type) for f in type_}
+    if pa.types.is_map(type_):
+        pairs = value.items() if isinstance(value, Mapping) else map(_pair, value)
+        return [(convert(k, type_.key_type), convert(v, type_.item_type)) for k, v in pairs]
+    return value
+
+
+def _pair(entry: Any) -> tuple[Any, Any]:
+    """An entry of a map: a key and a value, in a list or under these names."""
+    if isinstance(entry, Mapping) and entry.keys() == {"key", "value"}:
+        return entry["key"], entry["value"]
+    if isinstance(entry, list | tuple) and len(entry) == 2:
+        return entry[0], entry[1]
+    raise TypeError("an object, or a list of keys with their values, is wanted")
+
+
+_NANOSECONDS = re.compile(r"[.,]\d{6}\d*[1-9]")
+"""Digits of a fraction of a second below a microsecond that are not zero."""
+
+
+def as_instant(value: Any) -> datetime:
+    """A timestamp: a datetime (naive = UTC), ISO 8601 text, or seconds since 1970."""
+    if isinstance(value, datetime):
+        return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+    if isinstance(value, str):
+        parsed = datetime.fromisoformat(value.strip())
+        if _NANOSECONDS.search(value):
+            raise ValueError("a time has microseconds: digits below them would be lost")
+        return parsed.replace(tzinfo=UTC) if parsed.tzinfo is None else parsed.astimezone(UTC)
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return EPOCH + timedelta(seconds=value)
+    if isinstance(value, date):
+        return datetime(value.year, value.month, value.day, tzinfo=UTC)
+    raise TypeError("a time such as 2020-01-01 08:07:00 is wanted")
+
+
+def _as_date(value: Any) -> date:
+    if isinstance(value, datetime):
+        if value.time().replace(tzinfo=None) != time():
+            raise ValueError("a date is wanted: the time of day would be lost")
+        return value.date()
+    if isinstance(value, str) and len(value.strip()) > len("2020-01-31"):
+        return _as_date(datetime.fromisoformat(value.strip()))
+    return value if isinstance(value, date) else date.fromisoformat(value)
+
+
+def _as_interval(value: Any) -> timedelta:
+    if isinstance(value, timedelta):
+        return value
+    if isinstance(value, str):
+        return interval_of(value)
+    raise TypeError("a timedelta, or text such as P1DT2H30M, is wanted")
+
+
+def _as_months(value: Any) -> int:
+    if isinstance(value, str):
+        return months_of(value)
+    raise TypeError("text such as P1Y2M is wanted")
+
+
+_WIDE = Context(prec=100)
+"""More digits than any type has: the usual 28 would refuse numbers that fit."""
+
+
+def _as_decimal(value: Any, type_: pa.DataType) -> Decimal:
+    if isinstance(value, bool):
+        raise TypeError("a number is wanted")
+    number = decimal_of(value) if isinstance(value, float) else Decimal(_digits(value))
+    if not number.is_finite():
+        raise ValueError("a finite number is wanted")
+    scaled = number.quantize(Decimal(1).scaleb(-type_.scale), context=_WIDE)
+    if len(scaled.as_tuple().digits) > type_.precision and scaled != 0:
+        raise ValueError(f"more than {type_.precision} digits")
+    if scaled != number:
+        places = f"at most {type_.scale} digits after the point are" if type_.scale else "a whole number is"
+        raise ValueError(f"{places} wanted: the column is DECIMAL({type_.precision}, {type_.scale})")
+    return scaled
+
+
+def _digits(value: Any) -> Any:
+    """What is to be a number. Of texts Python also reads `1_000`, and digits of other scripts."""
+    if isinstance(value, str) and ("_" in value or not value.isascii()):
+        raise ValueError("a number is wanted")
+    return value
+
+
+def _as_integer(value: Any, bits: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, int | float | Decimal | str):
+        raise TypeError("a whole number is wanted")
+    number = int(_digits(value))
+    if not isinstance(value, str) and number != value:
+        raise ValueError("a whole number is wanted")
+    if not -(1 << (bits - 1)) <= number < 1 << (bits - 1):
+        raise ValueError(f"does not fit in {bits} bits")
+    return number
+
+
+def _as_float(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float | Decimal | str):
+        raise TypeError("a number is wanted")
+    number = float(_digits(value))
+    if isinstance(value, str) and not math.isfinite(number) and value.strip().lower().lstrip("+-") not in _SPECIAL:
+        raise ValueError("a number is wanted")
+    return number
+
+
+_SPECIAL = {"nan", "inf", "infinity"}

@@ -1,0 +1,168 @@
+"""Measure on this machine what the optimizer's formulas cost: epochs on Spark, requests on SQLite.
+
+In: a Spark session, numbers of rows. Out: `Coefficients`, in seconds of processor time. Epochs of a few small scripts are compared, each
+with few rows and with many: what a stage costs beside its rows, a row that an aggregate reads, one that it makes, one that a view
+writes. What is too little to be told apart (a row through a filter, a stored row's upkeep) keeps its ratio to a changed row.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from shutil import rmtree
+from statistics import mean, median
+
+from belvedere.optimize.costs import Coefficients
+from belvedere.process.temporary_folders import temporary_folder
+from belvedere.spark.session import SparkSession
+from belvedere.workbench.workbench import Workbench
+
+TABLE = "CREATE TABLE T (k INT, a INT, d DOUBLE, PRIMARY KEY (k));\n"
+SCRIPTS = {
+    "a table": TABLE,
+    "a filter": TABLE + "V := SELECT k, a + 1 AS a, d * 2 AS d FROM T WHERE a >= 0;",
+    "few groups": TABLE + "V := SELECT k % 100 AS a, count(*) AS n, sum(a) AS s FROM T GROUP BY k % 100;",
+    "a join": TABLE + "V := SELECT t.k, u.d FROM T t JOIN T u ON t.k = u.k;",
+    "an index": TABLE + "By(x INT) := SELECT k, d FROM T WHERE a = :x;",
+    "groups": TABLE + "V := SELECT a, count(*) AS n, sum(k) AS s FROM T GROUP BY a;",
+}
+FEW, MANY = 10, 50_000
+"""Changed rows of an epoch."""
+SMALL_EPOCHS = 4
+"""So many times more epochs of few rows: Spark compiles a query after it has run ten times."""
+ROWS_OF_A_GROUP = 10
+REQUESTS = 5
+LEAST = 0.05
+"""No coefficient is less than this share of the shipped one: differences of noise may be negative."""
+
+
+@dataclass(frozen=True)
+class EpochSeconds:
+    """Seconds of an epoch of few rows and of one of many."""
+
+    few: float
+    many: float
+
+    @property
+    def rows(self) -> float:
+        """What the rows cost beside the epoch itself."""
+        return self.many - self.few
+
+
+def processor_time() -> float:
+    """Seconds that this process and all below it have computed; by the clock where there is no /proc."""
+    known: dict[int, tuple[int, float]] = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            parts = path.read_text().rpartition(")")[2].split()
+        except OSError:  # it has ended
+            continue
+        known[int(path.parent.name)] = int(parts[1]), sum(map(int, parts[11:15])) / os.sysconf("SC_CLK_TCK")
+    if os.getpid() not in known:
+        return time.perf_counter()
+    own = added = {os.getpid()}
+    while added:
+        added = {p for p, (parent, _) in known.items() if parent in own} - own
+        own |= added
+    return sum(known[p][1] for p in own)
+
+
+def calibrate(
+    spark: SparkSession, told: Callable[[str], None] = lambda _: None, many: int = MANY, epochs: int = 7
+) -> Coefficients:
+    """The coefficients of this machine; `told` hears what is measured next."""
+    found: dict[str, EpochSeconds] = {}
+    asked: dict[str, float] = {}
+    folder = temporary_folder("calibrate-")
+    try:
+        told("nothing yet: Spark compiles what epochs run")
+        with closing(Workbench(SCRIPTS["groups"], "sqlite://", spark=spark)) as bench:
+            _epochs(bench, many // 5, epochs)
+        for name, script in SCRIPTS.items():
+            told(f"epochs of a script with {name}")
+            with closing(Workbench(script, f"sqlite:///{folder}/{name}.db", spark=spark)) as bench:
+                found[name] = _epochs(bench, many, epochs)
+                if name == "a table":
+                    told("requests on SQLite")
+                    asked = _requests(bench)
+    finally:
+        rmtree(folder, ignore_errors=True)
+    return coefficients(found, asked, many)
+
+
+def coefficients(found: dict[str, EpochSeconds], asked: dict[str, float], many: int) -> Coefficients:
+    """The coefficients that explain the measured seconds."""
+    shipped = Coefficients()
+    groups = 2 * many / ROWS_OF_A_GROUP
+    base = found["a table"]
+    filtered = (found["a filter"].rows - base.rows) / many
+    changed = max((found["few groups"].rows - base.rows) / many, LEAST * shipped.changed)
+    made_rows = found["groups"].rows - base.rows - changed * many - filtered * groups
+    ratio = changed / shipped.changed
+    made = {
+        "stage": found["groups"].few - base.few,
+        "joined": found["a join"].few - base.few,
+        "changed": changed,
+        "indexed": (found["an index"].rows - base.rows) / many,
+        "made": made_rows / groups,
+        "linear": shipped.linear * ratio,
+        "kept": shipped.kept * ratio,
+        "write": filtered - shipped.linear * ratio,
+        **asked,
+    }
+    return Coefficients(**{name: max(value, LEAST * getattr(shipped, name)) for name, value in made.items()})
+
+
+def _epochs(bench: Workbench, many: int, count: int) -> EpochSeconds:
+    """The median epoch of few new rows, and of many."""
+    last = 0
+
+    def seconds(rows: int, count: int) -> Iterator[float]:
+        nonlocal last
+        for _ in range(count):
+            numbers = range(last, last + rows)
+            last += rows
+            bench.insert("T", [{"k": n, "a": n // ROWS_OF_A_GROUP, "d": float(n % 997)} for n in numbers])
+            begin = processor_time()
+            bench.step()
+            yield processor_time() - begin
+
+    few = sorted(list(seconds(FEW, SMALL_EPOCHS * count))[count * SMALL_EPOCHS // 2 :])  # the first ones compile their code
+    large = list(seconds(many, count))
+    return EpochSeconds(
+        mean(few[: len(few) * 4 // 5]), median(large[count // 3 :])
+    )  # a tick of the clock is a fifth of a small one
+
+
+def _requests(bench: Workbench) -> dict[str, float]:
+    """Seconds of an operator of a request, and of a row that it reads as it is, tests or puts into a group."""
+    reader = bench.store.reader()
+    try:
+        rows = reader.execute("SELECT count(*) FROM T")[0][0]
+
+        def seconds(sql: str, times: int = 1) -> float:
+            taken = []
+            for _ in range(REQUESTS):
+                begin = time.process_time()
+                for _ in range(times):
+                    reader.execute(sql)
+                taken.append((time.process_time() - begin) / times)
+            return min(taken)
+
+        one = seconds("SELECT k, a, d FROM T WHERE k = 17", 200)
+        four = seconds(
+            "SELECT a, count(*) FROM (SELECT k, a + 1 AS a FROM T WHERE k = 17) WHERE a > 0 GROUP BY a ORDER BY a", 200
+        )
+        return {
+            "request": (four - one) / 4,  # a projection, a filter, groups and their order
+            "projected": (seconds("SELECT count(a) FROM T") - one) / rows,
+            "read": (seconds("SELECT count(*) FROM T WHERE d * 2 + a > -1") - one) / rows,
+            "matched": (seconds("SELECT count(u.d) FROM T t JOIN T u ON u.k = t.a") - one) / (2 * rows),
+            "grouped": (seconds("SELECT count(*) FROM (SELECT d, a, count(*) FROM T GROUP BY d, a)") - one) / rows,
+        }
+    finally:
+        reader.close()

@@ -1,0 +1,51 @@
+"""What a notebook shows of a Workbench: its relations with their rows and how they are kept, the epoch, the clock, the store.
+
+In: the engine and the store's URL. Out: HTML in which every text is escaped. Nothing is computed and no row is read.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from html import escape
+
+from belvedere.engine.epoch import Engine
+from belvedere.store.dialects.faults import without_password
+from belvedere.values.row_texts import html_table, value_text
+
+COLUMNS = ("relation", "kind", "rows", "how it is kept", "columns")
+
+
+def workbench_html(engine: Engine, url: str, clock: datetime | None) -> str:
+    """The page of a Workbench; `clock` is the time of the next epoch, None for the real time."""
+    catalog = engine.catalog
+    shown = [i for i in (*catalog.inputs, *catalog.views, *catalog.subscriptions) if i in catalog.public]
+    facts = [f"epoch {engine.epoch}", "real time" if clock is None else f"clock {value_text(clock)}", without_password(url)]
+    facts += [f"in quarantine: {', '.join(engine.held)}"] if engine.held else []
+    table = html_table(COLUMNS, [_line(engine, id_) for id_ in shown], [False, False, True, False, False])
+    return f"<p><b>Workbench</b>: {escape('; '.join(facts))}</p>{table}"
+
+
+def _line(engine: Engine, id_: str) -> tuple[str, ...]:
+    catalog = engine.catalog
+    columns = ", ".join(c.name for c in catalog.schema_of(id_).visible)
+    return catalog.name_of(id_), _kind(engine, id_), _rows(engine, id_), _kept(engine, id_), columns
+
+
+def _kind(engine: Engine, id_: str) -> str:
+    table = engine.catalog.inputs.get(id_)
+    if table is not None:
+        return str(table.kind.value)
+    return "view" if id_ in engine.catalog.views else "subscription"
+
+
+def _rows(engine: Engine, id_: str) -> str:
+    """How many rows the relation has; nothing where they are computed when it is read."""
+    count = engine.row_counts.get(id_)
+    return "" if count is None else f"{count:,}"
+
+
+def _kept(engine: Engine, id_: str) -> str:
+    if id_ in engine.catalog.at_read:
+        return "computed when it is read"
+    rules = dict.fromkeys(s.rule for s in engine.pipeline.stages if s.owner == id_)
+    return ", ".join(rules)

@@ -1,0 +1,390 @@
+"""A script on local Spark, driven step by step with a clock of its own: for notebooks and tests.
+
+In: a script's text and a store URL. Out: the views after each epoch, as the store serves them, and the batch answer beside
+them. The Workbench holds a log of all accepted input; `batch` recomputes from it alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+
+from belvedere.catalog.catalog import Catalog, Input
+from belvedere.compiler import compile_script
+from belvedere.engine.epoch import EpochReport
+from belvedere.engine.store_folders import beside
+from belvedere.errors import BelvedereError, fail
+from belvedere.frames.answer_frames import QueryRows, RowList, row_list
+from belvedere.frames.plain_values import plain
+from belvedere.intake.claims import claimed_columns
+from belvedere.intake.program_rows import handed_deletions, handed_rows
+from belvedere.intake.request_rows import find_input
+from belvedere.pipeline.choose import maintain
+from belvedere.plan.operators.nodes import Order
+from belvedere.plan.operators.time_nodes import SEQUENCE
+from belvedere.plan.sorting import sorted_rows
+from belvedere.process.temporary_folders import is_shared
+from belvedere.provenance.found_rows import SAMPLE
+from belvedere.provenance.plan_queries import Asker
+from belvedere.provenance.why.why import Why, find_row, key_tests, relation_named, why
+from belvedere.provenance.why_not.why_not import WhyNot, why_not
+from belvedere.queries.single_query import compile_over
+from belvedere.rules.options import Options
+from belvedere.schema import WEIGHT
+from belvedere.spark.batch import BatchAnswers, InputLog
+from belvedere.spark.cluster import is_cluster, join_cluster
+from belvedere.spark.compute import DRIVER_MEMORY
+from belvedere.spark.plan_answers import by_spark
+from belvedere.spark.query_files import answer_template
+from belvedere.spark.script_engine import open_engine
+from belvedere.spark.session import SparkSession, local_session
+from belvedere.store import open_store
+from belvedere.store.read.history import AsOf, not_whole, rows_as_of
+from belvedere.time.arrival_columns import arrival_times
+from belvedere.time.intake import Intake
+from belvedere.values.input_rows import as_instant, shown
+from belvedere.values.instants import microseconds
+from belvedere.workbench.notebook_page import workbench_html
+
+
+class Workbench:
+    """One script, one store, one epoch at a time. Many may live side by side on one Spark session.
+
+    Raises BelvedereError with the script's diagnostics where it does not compile.
+    """
+
+    def __init__(
+        self,
+        script: str,
+        store: str = "sqlite://",
+        *,
+        spark: SparkSession | None = None,
+        options: Options | None = None,
+        project: Any = None,
+    ):
+        text = _text(script, "a script", "a file's is Path(...).read_text()")
+        stops = None if project is None else replace(project, on_error=project.on_error or "stop")
+        compiled = compile_script(text, project=stops)
+        if not compiled.ok:
+            raise BelvedereError(compiled.diagnostics)
+        self.diagnostics = compiled.diagnostics
+        self._sinks = project.sinks if project is not None else {}
+        self._driver_memory = project.driver_memory if project is not None else None
+        self._state = project.state if project is not None else None
+        self._scratch = project.scratch if project is not None else None
+        self._project = project
+        self._start(compiled.catalog, store, spark, options)
+
+    @classmethod
+    def of_catalog(
+        cls,
+        catalog: Catalog,
+        store: str = "sqlite://",
+        *,
+        spark: SparkSession | None = None,
+        options: Options | None = None,
+        sinks: Mapping[str, Any] | None = None,
+        driver_memory: int | None = None,
+    ) -> Workbench:
+        """A Workbench over a catalog that was made already; `sinks` and `driver_memory` are those of the project file."""
+        made = cls.__new__(cls)
+        made.diagnostics = ()
+        made._sinks = sinks or {}
+        made._driver_memory, made._state, made._scratch, made._project = driver_memory, None, None, None
+        made._start(catalog, store, spark, options)
+        return made
+
+    def _start(self, catalog: Catalog, store: str, spark: SparkSession | None, options: Options | None) -> None:
+        self.catalog = catalog
+        self.pipeline = maintain(self.catalog, options)
+        self.spark = spark or local_session()
+        self._log = InputLog(self.catalog)
+        self._batch = BatchAnswers(self.spark, self.catalog, self._log)
+        self._intake = Intake(self.catalog)
+        self._early: list[tuple[Input, pa.Table, str | None]] = []
+        self._clock: datetime | None = None
+        self._report: EpochReport | None = None
+        self._open(store)
+
+    def _open(self, url: str) -> None:
+        self.store = open_store(url, migrate=True)
+        if is_cluster(self.spark) and not is_shared():
+            join_cluster(self.spark, self._scratch or beside(self.store.url).with_suffix(".scratch"))
+        memory = DRIVER_MEMORY if self._driver_memory is None else self._driver_memory
+        self.engine = open_engine(self.spark, self.catalog, self.pipeline, self.store, self._sinks, memory, self._state)
+        self.engine.quarantine.pause = 0.0  # a step does what it can, whenever it is taken
+        self.store.acquire("workbench", 86_400.0)
+        self._intake.resume(self.engine.clocks)
+
+    # --- input
+
+    def insert(
+        self,
+        table: str,
+        rows: Any,
+        producer: str | None = None,
+        claims: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Rows of an input, for the next epoch. A row that does not fit raises at once and none of the call is taken.
+
+        `rows` are dicts, or a frame of pandas, Polars, Arrow, Spark, or of what else offers Arrow's PyCapsule interface.
+        `claims` are those of the caller's token. Rows below the stream's bound are late: where it rejects them this raises B5024,
+        and the other rows are taken.
+        """
+        source = find_input(self.catalog, str(table))
+        self._take(source, handed_rows(source, rows), 1, producer, claims)
+
+    def delete(self, table: str, rows: Any, claims: Mapping[str, Any] | None = None) -> None:
+        """A retraction, of dicts or a frame: by key where the table has a primary key, else by equality of all columns, one for one."""
+        source = find_input(self.catalog, str(table))
+        if source.append_only:
+            raise fail("B6011", f'"{source.name}" is a stream: its rows cannot be deleted', hint="declare it with CREATE TABLE")
+        self._take(source, handed_deletions(source, rows), -1, claims=claims)
+
+    def _take(
+        self, source: Input, table: pa.Table, weight: int, producer: str | None = None, claims: Mapping[str, Any] | None = None
+    ) -> None:
+        if not table.num_rows:
+            return
+        if weight > 0 or source.primary_key:
+            for name, value in claimed_columns(source, claims or {}).items():
+                table = table.append_column(name, pa.array([value] * table.num_rows, source.schema[name].type))
+        table = table.append_column(WEIGHT, pa.array([weight] * table.num_rows, pa.int64()))
+        if weight > 0 and self._clock is None and _lacks_time(source, table):
+            self._early.append((source, table, producer))  # the clock at their arrival is not set yet
+        elif weight > 0:
+            self._intake.insert(source, table, self._now(), producer)
+        else:
+            self._intake.delete(source, table)
+
+    def bound(
+        self, table: str, time: Any, producer: str | None = None, strict: bool = False, column: str | None = None
+    ) -> None:
+        """A rowtime bound: no later row of the producer is below `time` (`strict`: nor at it). `column` None: the first."""
+        at = microseconds(_time(time))
+        self._intake.bound(find_input(self.catalog, table), at, self._now(), column=column, producer=producer, strict=strict)
+
+    def open(self, table: str, producer: str | None = None, bound: Any = None) -> None:
+        """A producer comes: until its first row or bound it holds the stream where it is."""
+        least = None if bound is None else microseconds(_time(bound))
+        self._intake.open(find_input(self.catalog, table), producer, least, self._now())
+
+    def close(self, table: str | None = None, producer: str | None = None) -> None:
+        """Close the Workbench; with a table, one of its producers goes."""
+        if table is not None:
+            self._intake.close(find_input(self.catalog, table), producer, self._now())
+            return
+        self._batch.close()
+        self.engine.close()
+        self.store.close()
+
+    # --- epochs
+
+    def clock(self, time: Any) -> None:
+        """Set now(); it never goes back."""
+        instant = _time(time)
+        if self._clock is not None and instant < self._clock:
+            raise fail("B6013", f"the clock cannot go back from {self._clock} to {instant}")
+        self._clock = instant
+        self._take_early()
+
+    def step(self) -> int:
+        """Run one epoch, also without input, and return its number."""
+        now = self._clock or datetime.now(UTC)
+        self._take_early()
+        waiting = self._intake.waiting()
+        bounds = waiting.clocks.as_document()
+        report = self.engine.run_epoch(waiting.arrivals(self.catalog), now, bounds=bounds, keep_deltas=True)
+        self._intake.committed(waiting, self.engine.clocks)
+        self._report = report
+        self._log.add(report)
+        return report.epoch
+
+    def _take_early(self) -> None:
+        """Rows that came before there was a clock arrive now."""
+        early, self._early = self._early, []
+        for source, table, producer in early:
+            self._intake.insert(source, table, self._now(), producer)
+
+    def _now(self) -> int:
+        return microseconds(self._clock or datetime.now(UTC))
+
+    def restart(self) -> None:
+        """Close everything and open again from the store."""
+        url = self.store.url
+        self.engine.close()
+        self.store.close()
+        self._report = None
+        self._open(url)
+
+    # --- answers
+
+    def rows(self, view: str, as_of: int | datetime | str | None = None) -> RowList[dict[str, Any]]:
+        """The view now, as the store serves it; with `as_of` as it was after an epoch, or after the last one at a time."""
+        id_ = self._relation(view)
+        table, arranged = self.engine.tables.get(id_), self.engine.plan.arranged.get(id_)
+        if table is None and arranged is not None:
+            if arranged.final:
+                raise not_whole(view)
+            return row_list(self._shown(id_, sorted_rows(self.engine.rows(id_), self._order(id_))))
+        if table is None:
+            raise fail(
+                "B7050", f'"{view}" is private and not stored', hint="give it a name without the leading underscore to serve it"
+            )
+        then = as_of if as_of is None or isinstance(as_of, int) else _time(as_of)
+        rows = self._stored(id_, then)
+        if table.schema.key == (SEQUENCE,):
+            rows = rows.sort_by(SEQUENCE)
+        return row_list(self._shown(id_, sorted_rows(rows, self._order(id_))))
+
+    def _stored(self, id_: str, then: int | datetime | None = None) -> pa.Table:
+        """The rows of a table of the store; none where no epoch has filled it yet."""
+        if id_ in self.engine.fresh | self.engine.unmade:
+            return self.engine.tables[id_].arrow.empty_table()
+        reader = self.store.reader()
+        try:
+            if then is None:
+                return reader.rows(self.engine.tables[id_])
+            return rows_as_of(reader, self.engine.tables, id_, AsOf.of(then))
+        finally:
+            reader.close()
+
+    def changes(self, view: str) -> RowList[tuple[dict[str, Any], int]]:
+        """What the last epoch changed in the view: rows with weight +1 or -1."""
+        if self._relation(view) in self.catalog.at_read:
+            hint = "write /*+ maintain */ before its definition"
+            raise fail("B7050", f'"{view}" is computed when it is read: nobody notes its changes', hint=hint)
+        delta = self._report.deltas.get(self._relation(view)) if self._report else None
+        if delta is None:
+            fields = [*self.catalog.schema_of(self._relation(view)).arrow, pa.field(WEIGHT, pa.int64())]
+            delta = pa.schema(fields).empty_table()
+        rows = self._shown(self._relation(view), delta)
+        pairs = zip(row_list(rows), delta[WEIGHT].to_pylist(), strict=True)
+        return RowList(pairs, rows.append_column(WEIGHT, delta[WEIGHT]))
+
+    def query(self, sql: str) -> QueryRows:
+        """One query over the tables and views that are served now, in batch by Spark; `now()` is the clock of the last epoch.
+
+        Raises BelvedereError with places in the query where it is wrong.
+        """
+        catalog, template, read = compile_over(
+            _text(sql, "a query", 'write "SELECT ... FROM View"'), self.engine.tables, self._project
+        )
+        now = self.engine.last_clock or self._clock or datetime.now(UTC)
+        rows = {i: self._stored(catalog.inputs[i].name).select(columns) for i, columns in read.items()}
+        return QueryRows(answer_template(self.spark, catalog, template, rows, now))
+
+    def why(self, view: str, key: Mapping[str, Any], *, depth: int = 1, size: int = SAMPLE) -> Why:
+        """What the row of a view with these values was made of: at each view what it read, and the rows of each input.
+
+        `size` rows are shown of each relation, beside their count. `depth` 2 and more: also of what the rows of views below were made.
+        Raises B8111 and B8112 where no row, or more than one, has the values.
+        """
+        id_ = relation_named(self.catalog, str(view))
+        with self._asker() as asker:
+            row, epoch = find_row(asker, id_, key_tests(self.catalog, id_, key))
+            return why(asker, id_, row, epoch, depth=depth, size=size)
+
+    def why_not(self, view: str, key: Mapping[str, Any], *, size: int = SAMPLE) -> WhyNot:
+        """Where the rows vanish that would have made a row of a view with these values, which may be of any of its columns.
+
+        On each way down it is the first operator that has such rows and does not pass them on, with `size` of what nearly matched.
+        """
+        id_ = relation_named(self.catalog, str(view))
+        with self._asker() as asker:
+            return why_not(asker, id_, key_tests(self.catalog, id_, key), size=size)
+
+    @contextmanager
+    def _asker(self) -> Iterator[Asker]:
+        """The store as it can be asked now, with what lies in the state alone."""
+        held = {n: partial(self.engine.rows, n) for n, a in self.engine.plan.arranged.items() if not a.final}
+        reader = self.store.reader()
+        try:
+            spark = by_spark(lambda: self.spark, self.catalog)
+            yield Asker(self.catalog, self.engine.tables, reader, spark, held)
+        finally:
+            reader.close()
+
+    def batch(self, view: str) -> RowList[dict[str, Any]]:
+        """The same view recomputed by Spark from all input so far: the oracle."""
+        return self.batches([view])[view]
+
+    def batches(self, views: Iterable[str]) -> dict[str, RowList[dict[str, Any]]]:
+        """`batch` of several views, in as few queries as they allow."""
+        ids = {view: self._relation(view) for view in views}
+        now = self.engine.last_clock or self._clock or datetime.now(UTC)
+        answers = self._batch.answers(list(dict.fromkeys(ids.values())), now)
+        return {view: row_list(self._shown(id_, sorted_rows(answers[id_], self._order(id_)))) for view, id_ in ids.items()}
+
+    def graphql(
+        self,
+        query: str,
+        variables: Mapping[str, Any] | None = None,
+        claims: Mapping[str, Any] | None = None,
+        role: str | None = None,
+    ) -> dict[str, Any]:
+        """The API's answer to a caller of a role (None: who may see everything) whose token has these claims, as a dict."""
+        text = _text(query, "a request", 'write "{ view { column } }"')
+        from belvedere.api import execute_graphql
+
+        reader = self.store.reader()
+        try:
+            tables = self.engine.tables
+            answer: dict[str, Any] = execute_graphql(self.catalog, tables, reader, text, variables, claims=claims, role=role)
+            return answer
+        finally:
+            reader.close()
+
+    def rest(self, address: str, claims: Mapping[str, Any] | None = None) -> Any:
+        """What `GET /rest/<address>` answers to a caller whose token has these claims: a list of rows, a row, or an error's object."""
+        from belvedere.api import execute_rest
+
+        reader = self.store.reader()
+        try:
+            return execute_rest(self.catalog, self.engine.tables, reader, address, claims)
+        finally:
+            reader.close()
+
+    def _repr_html_(self) -> str:
+        return workbench_html(self.engine, self.store.url, self._clock)
+
+    def _relation(self, name: str) -> str:
+        id_ = self.catalog.find(str(name))
+        if id_ is None:
+            known = ", ".join([*self.catalog.inputs, *self.catalog.views])
+            raise fail("B2001", f'the script defines no "{name}"', hint=f"it defines {known}")
+        return id_
+
+    def _order(self, id_: str) -> tuple[Order, ...]:
+        view = self.catalog.views.get(id_)
+        return () if view is None else view.order
+
+    def _shown(self, id_: str, table: pa.Table) -> pa.Table:
+        return table.select([c.name for c in self.catalog.schema_of(id_).visible])
+
+
+def _lacks_time(source: Input, table: pa.Table) -> bool:
+    """Whether a row gets the clock at its arrival."""
+    return any(n not in table.schema.names or table[n].null_count > 0 for n in arrival_times(source))
+
+
+def _text(value: Any, what: str, hint: str) -> str:
+    """A text as it is. Raises B6017 for anything else."""
+    if isinstance(value, str):
+        return value
+    raise fail("B6017", f"{what} is a text, not {shown(value)}", hint=hint)
+
+
+def _time(value: Any) -> datetime:
+    """A time as `as_instant` takes it, or one of NumPy or pandas. Raises B6016."""
+    try:
+        return as_instant(plain(value))
+    except (ValueError, TypeError, OverflowError) as error:
+        hint = 'write "2020-01-01 08:07:00", a datetime, or seconds since 1970'
+        raise fail("B6016", f"{shown(value)} is no time", hint=hint, detail=str(error)) from None
