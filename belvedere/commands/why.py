@@ -27,7 +27,7 @@ from belvedere.terminal.row_condition import show_refused, wanted_by
 from belvedere.terminal.store_prompt import open_store_tables
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from belvedere.spark.classes import SparkSession
 
 
 def command(

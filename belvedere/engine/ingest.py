@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -20,7 +20,7 @@ from belvedere.catalog.catalog import Input
 from belvedere.engine.arrow_copy import identified, is_identified
 from belvedere.engine.bag_ingest import ingest_bag
 from belvedere.engine.change.table_changes import delta_schema
-from belvedere.engine.rows.epoch_rows import WEIGHT_FIELD, Rows, coming, is_frame, keys_of
+from belvedere.engine.rows.epoch_rows import WEIGHT_FIELD, Rows, SparkFrame, coming, is_frame, keys_of
 from belvedere.engine.rows.ordered_rows import stream
 from belvedere.engine.sql.stage_sql import DELTA
 from belvedere.engine.work import Work, without
@@ -29,9 +29,6 @@ from belvedere.schema import INGEST_TIME, KEY, PLACE, ROWTIME, TIMESTAMP, UID, W
 from belvedere.time.arrival_columns import NO_TIMES, ArrivalTimes, at_once
 from belvedere.values.instants import microseconds
 from belvedere.values.pieces import in_pieces
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 UID_BITS = 33
 """Spark's `monotonically_increasing_id` numbers the rows of a partition in this many bits."""
@@ -65,7 +62,7 @@ def in_order(arrivals: Mapping[str, Any], next_uid: int, since: datetime | None,
 
 
 def receive(
-    given: pa.Table | Rows | DataFrame, table: Input, first_uid: int, work: Work, times: ArrivalTimes = NO_TIMES
+    given: pa.Table | Rows | SparkFrame, table: Input, first_uid: int, work: Work, times: ArrivalTimes = NO_TIMES
 ) -> StampedRows | None:
     """Stamp what arrived, at these times; None where nothing did. Many rows of a data frame stay in Spark, and arrive with the epoch."""
     if is_frame(given):
@@ -102,7 +99,7 @@ def _stamped(given: pa.Table | Rows, table: Input, first_uid: int, work: Work, t
         place += rows.num_rows
 
 
-def stamp_frame(frame: DataFrame, table: Input, first_uid: int, clock: datetime) -> DataFrame:
+def stamp_frame(frame: SparkFrame, table: Input, first_uid: int, clock: datetime) -> SparkFrame:
     """The same as `stamp` without bringing the rows to the driver; numbers grow with the partitions."""
     now = f"timestamp_micros({microseconds(clock)}L)"
     made = {UID: f"monotonically_increasing_id() + {first_uid}L", INGEST_TIME: now, ROWTIME: now, WEIGHT: "1L"}
@@ -113,7 +110,8 @@ def stamp_frame(frame: DataFrame, table: Input, first_uid: int, clock: datetime)
         if known and column.name == ROWTIME:
             value = f"coalesce({value}, {now})"
         items.append(f"CAST({value} AS {type_text(column.type)}) AS {quote(column.name)}")
-    return frame.selectExpr(*items)
+    stamped: SparkFrame = frame.selectExpr(*items)
+    return stamped
 
 
 def stamp(arrivals: pa.Table, table: Input, first_uid: int, clock: datetime, times: pa.Array | None = None) -> pa.Table:

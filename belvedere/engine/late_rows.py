@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, Union
+from typing import Any, NamedTuple, TypeVar, Union
 
 import pyarrow as pa
 
 from belvedere.catalog.catalog import Catalog, Input, LatePolicy
 from belvedere.engine.rows import epoch_rows as held
-from belvedere.engine.rows.epoch_rows import Rows, is_frame
+from belvedere.engine.rows.epoch_rows import Rows, SparkFrame, is_frame
 from belvedere.engine.rows.ordered_rows import stream
 from belvedere.engine.rows.scratch_rows import Scratch, scratch_frame, scratch_rows
 from belvedere.functions.spark_types import quote
@@ -31,10 +31,7 @@ from belvedere.time.intake import tell_late
 from belvedere.time.intake_entries import BoundMark, ProducerAct
 from belvedere.values.instants import microseconds
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
-Arrivals = Mapping[str, Union[pa.Table, Rows, "DataFrame"]]
+Arrivals = Mapping[str, Union[pa.Table, Rows, "SparkFrame"]]
 _Value = TypeVar("_Value")
 
 
@@ -51,7 +48,7 @@ class _Part:
 class Judged(NamedTuple):
     """What is used of the arrivals by input id, the clocks after it, and when the rows arrived, where their source says so."""
 
-    used: dict[str, pa.Table | Rows | DataFrame]
+    used: dict[str, pa.Table | Rows | SparkFrame]
     clocks: Clocks
     times: dict[str, ArrivalTimes]
 
@@ -71,7 +68,7 @@ def judge(
     are those of the rows' arrivals.
     """
     now = microseconds(clock)
-    used: dict[str, pa.Table | Rows | DataFrame] = {}
+    used: dict[str, pa.Table | Rows | SparkFrame] = {}
     arrived = {i: found for i, found in (times or {}).items() if found}
     for id_, given in arrivals.items():
         table = catalog.inputs[id_]
@@ -183,7 +180,7 @@ def _parts(rows: pa.Table | Rows, marks: Iterable[BoundMark]) -> Iterator[_Part]
     yield _Part(rest)
 
 
-def _moved_by_frame(clocks: Clocks, table: Input, frame: DataFrame, now: int) -> Clocks:
+def _moved_by_frame(clocks: Clocks, table: Input, frame: SparkFrame, now: int) -> Clocks:
     """The clocks after rows that are all used: their greatest times say all."""
     greatest = [f"max({quote(w.column)}) AS {quote(w.column)}" for w in table.watermarks]
     found = frame.selectExpr("count(*) AS _rows", *greatest).toArrow()

@@ -23,7 +23,7 @@ from belvedere.store.protocol import StoredTable
 from belvedere.syntax.spl.mentions import mentions_spl_window
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from belvedere.spark.classes import DataFrame, SparkSession
 
 
 def sql(spark: SparkSession, text: str, **tables: Any) -> DataFrame:

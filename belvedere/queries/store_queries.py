@@ -37,7 +37,7 @@ from belvedere.syntax.parse import parse_script
 from belvedere.syntax.statement_tree import DefineTemplate
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from belvedere.spark.classes import SparkSession
 
 QUERY_FILE = "<query>"
 PLACE = "_place~"

@@ -21,7 +21,6 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
-import belvedere
 from belvedere.engine.rows import scratch_rows
 from belvedere.engine.rows.scratch_rows import not_shared
 from belvedere.errors import BelvedereError, fail
@@ -133,7 +132,7 @@ def join_cluster(
 
 def _packed() -> Path:
     """This package as a zip: executors run the driver's version, whatever is installed there."""
-    root = Path(belvedere.__file__).parent
+    root = Path(__file__).parents[1]
     path = temporary_folder("package-") / "belvedere.zip"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as packed:
         for file in sorted(root.rglob("*")):

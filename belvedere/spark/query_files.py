@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -171,7 +171,7 @@ def query_window_by(spark: SparkSession, text: str, paths: Mapping[str, tuple[Pa
 def _frame(spark: SparkSession, rows: Rows) -> DataFrame:
     """Rows that were read as a data frame."""
     if rows.frame is not None and not rows.is_collected:
-        return rows.frame
+        return cast("DataFrame", rows.frame)
     if rows.files is None:
         return into_spark(spark, rows.table)
     return spark.read.parquet(*map(uri, rows.files)).toDF(*rows.schema.names)

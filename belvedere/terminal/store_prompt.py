@@ -25,8 +25,8 @@ from belvedere.terminal.output import has_errors, read_script
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import SparkSession
 
+    from belvedere.spark.classes import SparkSession
     from belvedere.store import Reader, StoredTable
 
 LONGEST = 86_400.0

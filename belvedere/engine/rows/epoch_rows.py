@@ -10,7 +10,7 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeGuard
+from typing import Any, Protocol, TypeGuard
 
 import numpy as np
 import pyarrow as pa
@@ -20,13 +20,16 @@ import pyarrow.parquet as pq
 from belvedere.schema import WEIGHT
 from belvedere.state.hashing import Numbers, distinct
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
 WEIGHT_FIELD = pa.field(WEIGHT, pa.int64(), nullable=False)
 BATCH_ROWS = 16_384
 BATCH_BYTES = 4 << 20
 """Of wide rows a batch has fewer: about so many bytes."""
+
+
+class SparkFrame(Protocol):
+    """A data frame of Spark, which the engine hands on: the packages that run it import PySpark."""
+
+    def __getattr__(self, name: str) -> Any: ...
 
 
 class Memory:
@@ -59,7 +62,7 @@ class Memory:
         self.held -= size
 
 
-def is_frame(rows: pa.Table | Rows | DataFrame) -> TypeGuard[DataFrame]:
+def is_frame(rows: pa.Table | Rows | SparkFrame) -> TypeGuard[SparkFrame]:
     """Whether rows are in Spark, as a data frame."""
     return not isinstance(rows, (pa.Table, Rows))
 
@@ -70,14 +73,14 @@ class Rows:
     def __init__(
         self,
         table: pa.Table | None = None,
-        frame: DataFrame | None = None,
+        frame: Any = None,
         schema: pa.Schema | None = None,
         files: tuple[Path, ...] | None = None,
         count: int | None = None,
         guess: int = 0,
         text: str = "",
     ):
-        """`guess`: about how many rows a frame has that was not counted; `text`: the query that it runs, where that is known."""
+        """`frame`: a DataFrame of Spark. `guess`: about how many rows it has that was not counted; `text`: the query that it runs, where that is known."""
         self._table = table
         self.frame = frame
         self._schema = table.schema if table is not None else schema

@@ -9,23 +9,20 @@ import shutil
 import weakref
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from belvedere.engine.rows import epoch_rows as held
-from belvedere.engine.rows.epoch_rows import Rows, fits_parquet
+from belvedere.engine.rows.epoch_rows import Rows, SparkFrame, fits_parquet
 from belvedere.errors import BelvedereError, fail
 from belvedere.process.temporary_folders import scratch_folder
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 FEW_BYTES = 1 << 20
 """Up to so many bytes are not worth a file."""
 PREFIX = "read-"
-observe: Callable[[DataFrame], tuple[DataFrame, Callable[[], int]]] | None = None
+observe: Callable[[Any], tuple[Any, Callable[[], int]]] | None = None
 """In a cluster: a data frame that counts its rows while it is written. A folder that is not shared would lose them in silence."""
 
 
@@ -91,7 +88,7 @@ def scratch_rows(rows: pa.RecordBatchReader) -> Rows:
     return Rows(found) if isinstance(found, pa.Table) else found
 
 
-def scratch_frame(frame: DataFrame) -> pa.Table | Rows:
+def scratch_frame(frame: SparkFrame) -> pa.Table | Rows:
     """The rows of a data frame in its order; executors write them, where their types go through files."""
     schema = frame.limit(0).toArrow().schema
     if not fits_parquet(schema):
@@ -111,7 +108,7 @@ def uri(path: Path) -> str:
     return f"file://{path}"
 
 
-def write_frame(frame: DataFrame, folder: Path, schema: pa.Schema, block: int = 128 << 20) -> Rows:
+def write_frame(frame: SparkFrame, folder: Path, schema: pa.Schema, block: int = 128 << 20) -> Rows:
     """Let the executors write a data frame, whose columns are called by number; the rows in the order of the partitions.
 
     `block`: the bytes of a row group. Raises B7036 where files that executors wrote are not to be seen here.
