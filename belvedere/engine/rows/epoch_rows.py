@@ -80,7 +80,7 @@ class Rows:
         guess: int = 0,
         text: str = "",
     ):
-        """`frame`: a DataFrame of Spark. `guess`: about how many rows it has that was not counted; `text`: the query that it runs, where that is known."""
+        """`frame`: a DataFrame of Spark; `guess`: about how many rows it has, where they were not counted; `text`: its query, if known."""
         self._table = table
         self.frame = frame
         self._schema = table.schema if table is not None else schema
