@@ -12,7 +12,17 @@ from pathlib import Path
 
 from sqlglot import exp
 
-from belvedere.catalog.catalog import Catalog, Grant, OnError, Placement, Relationship, View, equal_as_they_are, shown_names
+from belvedere.catalog.catalog import (
+    TARGET,
+    Catalog,
+    Grant,
+    OnError,
+    Placement,
+    Relationship,
+    View,
+    equal_as_they_are,
+    shown_names,
+)
 from belvedere.connectors.exporting.export_targets import refused_targets
 from belvedere.connectors.registry import SourceTables
 from belvedere.errors import BelvedereError, Diagnostic, Severity
@@ -117,10 +127,13 @@ def with_kept_links(catalog: Catalog) -> tuple[Catalog, tuple[Diagnostic, ...]]:
     from belvedere.lang.relationships.kept_links import keep_link  # loaded by the few scripts that have such relationships
     from belvedere.store.read.query import link_of
     from belvedere.store.read.statements import check_link
+    from belvedere.store.read.typed_sql import RefusedExpression
 
-    def refusal(r: Relationship) -> Diagnostic | None:
+    def refusal(r: Relationship, target: str = TARGET) -> Diagnostic | None:
         try:
             check_link(link_of(r), catalog.schema_of(r.owner), catalog.schema_of(r.target))
+        except RefusedExpression as error:
+            return error.with_table(TARGET, target)
         except BelvedereError as error:
             return error.diagnostics[0]
         return None
@@ -132,10 +145,11 @@ def with_kept_links(catalog: Catalog) -> tuple[Catalog, tuple[Diagnostic, ...]]:
             message = f"the API leaves `{catalog.name_of(r.owner)}.{r.name}` out: {why.message}"
             found.append(replace(why, message=message, severity=Severity.WARNING, span=r.span))
             continue
-        before = catalog
+        before, named = catalog, refusal(r, r.alias or catalog.name_of(r.target)) or why
         catalog = keep_link(catalog, r)
         tables |= catalog.views.keys() - before.views.keys()
-        found.append(_told(r, why, before) if catalog is not before else replace(why, severity=Severity.WARNING, span=r.span))
+        stored = catalog is not before
+        found.append(_told(r, named, before) if stored else replace(why, severity=Severity.WARNING, span=r.span))
     links = (r for r in catalog.relationships if r.owner not in tables or not _is_computed(r, catalog) or refusal(r) is None)
     return replace(catalog, relationships=tuple(links)), tuple(found)
 
@@ -195,9 +209,8 @@ def _with_old_rows(grant: Grant, id_: str) -> Grant:
 
 def _told(relationship: Relationship, why: Diagnostic, catalog: Catalog) -> Diagnostic:
     name = f"{catalog.name_of(relationship.owner)}.{relationship.name}"
-    text = why.message.replace("target.", f"{relationship.alias or catalog.name_of(relationship.target)}.")
     hint = f"call it `_{relationship.name}` if the API need not show it: then nothing is stored for it"
-    return Diagnostic("B8022", f"the rows of `{name}` are stored: {text}", Severity.NOTICE, relationship.span, hint=hint)
+    return Diagnostic("B8022", f"the rows of `{name}` are stored: {why.message}", Severity.NOTICE, relationship.span, hint=hint)
 
 
 def _is_computed(relationship: Relationship, catalog: Catalog) -> bool:

@@ -59,6 +59,8 @@ class Diagnostic:
     detail: str | None = None
     hint: str | None = None
     fix: Fix | None = None
+    reason: str | None = None
+    """The part of the message that says why, for messages about something else that have the same cause."""
 
 
 class BelvedereError(Exception):
@@ -72,10 +74,16 @@ class BelvedereError(Exception):
 
 
 def fail(
-    code: str, message: str, *, span: Span | None = None, hint: str | None = None, detail: str | None = None
+    code: str,
+    message: str,
+    *,
+    span: Span | None = None,
+    hint: str | None = None,
+    detail: str | None = None,
+    reason: str | None = None,
 ) -> BelvedereError:
     """An error with one diagnostic, ready to raise."""
-    return BelvedereError(Diagnostic(code, message, span=span, hint=hint, detail=detail))
+    return BelvedereError(Diagnostic(code, message, span=span, hint=hint, detail=detail, reason=reason))
 
 
 def moved(diagnostic: Diagnostic, file: str, by: int, to: str) -> Diagnostic:

@@ -89,7 +89,8 @@ def _placed(diagnostic: Diagnostic, prepared: PreparedStage, catalog: Catalog) -
     view = catalog.views.get(owner)
     if view is None:
         return diagnostic
-    return replace(diagnostic, message=f'view "{catalog.name_of(owner)}" failed: {diagnostic.message}', span=view.span)
+    message = f'view "{catalog.name_of(owner)}" failed: {diagnostic.message}'
+    return replace(diagnostic, message=message, reason=diagnostic.message, span=view.span)
 
 
 @contextmanager
@@ -129,6 +130,7 @@ def _diagnose(error: Exception, prepared: PreparedStage, catalog: Catalog, compu
         span=view.span if view is not None else None,
         detail=message + (f"; at {expression.group(1).strip()}" if expression else "") + (f"; {row}" if row else ""),
         hint=hint or "nothing of this epoch was kept: the store is at the last good epoch",
+        reason=condition,
     )
 
 

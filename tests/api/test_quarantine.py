@@ -100,9 +100,8 @@ def test_the_row_of_an_epoch_is_read_once(failed: tuple[Failed, ...]) -> None:
 
 
 def test_people_are_told_what_stands_still_and_what_to_do() -> None:
-    behind = Failed(
-        "Q$2", "m", "Q", 5, 0, "B7040", 'view "Q" failed: divide by zero', "in row 3", "use nullif", {"Q": 4, "R~1": 4}
-    )
+    said = ('view "Q" failed: divide by zero', "in row 3", "use nullif")
+    behind = Failed("Q$2", "m", "Q", 5, 0, "B7040", *said, {"Q": 4, "R~1": 4}, reason="divide by zero")
     assert told_failure(behind) == (
         'B7045: "Q" is in quarantine since epoch 5 and shows epoch 4, and what reads it: R: divide by zero: in row 3; use nullif. '
         "It heals when the row goes or is replaced, or with a corrected script"

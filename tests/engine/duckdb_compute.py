@@ -99,7 +99,7 @@ class DuckDBCompute:
         try:
             yield
         except (duckdb.ConversionException, duckdb.OutOfRangeException) as error:
-            told = Diagnostic("B7040", f'view "{prepared.stage.owner}" failed: {error}')
+            told = Diagnostic("B7040", f'view "{prepared.stage.owner}" failed: {error}', reason=str(error))
             raise StageFailure(prepared.stage.output, told) from error
 
     def take_turns(self, tasks: Sequence[Task]) -> None:

@@ -45,8 +45,9 @@ def lost_rows(
         feeding = _inputs_of(pipeline, relation)
         yield from changed_inputs(catalog, {i for i in feeding if i in fresh and i in known}, why)
         view, read = name_in_script(stage.owner), name_in_script(relation)
-        message = f'view "{view}" is new or changed, but not all rows of "{read}" so far were kept'
-        yield stage.owner, fail("B7030", message, hint=f"{_hint(catalog, feeding)}; {RESUME}")
+        reason = f'not all rows of "{read}" so far were kept'
+        message = f'view "{view}" is new or changed, but {reason}'
+        yield stage.owner, fail("B7030", message, hint=f"{_hint(catalog, feeding)}; {RESUME}", reason=reason)
 
 
 def not_kept(pipeline: Pipeline, fresh: frozenset[str], restored: frozenset[str]) -> Iterator[tuple[Stage, str]]:

@@ -37,6 +37,8 @@ class Failed:
     """The inputs' clocks before that epoch, as their document, of one that resumes."""
     lost: str = ""
     """Why what it has missed is not kept any more; it does not heal then."""
+    reason: str | None = None
+    """The part of the message that says why, without the name of the view."""
 
     def as_document(self) -> dict[str, Any]:
         """As the epoch's row has it."""
@@ -49,7 +51,8 @@ class Failed:
 
     def told(self, diagnostic: Diagnostic) -> Failed:
         """The same with what it says now."""
-        return replace(self, code=diagnostic.code, message=diagnostic.message, detail=diagnostic.detail, hint=diagnostic.hint)
+        said = {name: getattr(diagnostic, name) for name in ("code", "message", "detail", "hint", "reason")}
+        return replace(self, **said)
 
 
 def failures_of(extra: Mapping[str, Any]) -> tuple[Failed, ...]:

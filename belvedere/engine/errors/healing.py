@@ -137,7 +137,7 @@ class Quarantine:
             good[id_] = known[id_] if id_ in known else None if is_empty else epoch - 1
         meaning = isolation.meanings[stage]
         told = (found.code, found.message, found.detail, found.hint)
-        made = Failed(stage, meaning, owner, epoch, microseconds(clock), *told, good)
+        made = Failed(stage, meaning, owner, epoch, microseconds(clock), *told, good, reason=found.reason)
         return replace(made, **self._resuming(stage, made))
 
     def _resuming(self, stage: str, failed: Failed) -> dict[str, Any]:

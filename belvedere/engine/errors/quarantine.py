@@ -136,8 +136,8 @@ class Isolation:
             if name in made and not made[name].rebuilds:
                 return f'"{name_in_script(name)}" depends on when its rows came: it cannot be computed again from stored rows'
         for _, error in lost_rows(self.catalog, self.pipeline, fresh, restored, ()):
-            found = error.diagnostics[0].message
-            return found.partition(", but ")[2] or found
+            found = error.diagnostics[0]
+            return found.reason or found.message
         return None
 
     def held(self, failed: Iterable[Failed]) -> frozenset[str]:
@@ -175,7 +175,7 @@ def told_failure(failed: Failed) -> str:
             f"What it misses is kept. {heals}" if not failed.lost else f"It heals with a corrected script alone: {failed.lost}"
         )
     behind = f", and what reads it: {', '.join(others)}" if others else ""
-    why = ": ".join(filter(None, (failed.message.partition(" failed: ")[2] or failed.message, failed.detail)))
+    why = ": ".join(filter(None, (failed.reason or failed.message, failed.detail)))
     hint = failed.hint or "correct the row or the script"
     state = f"is in quarantine since epoch {failed.since} and {held}{behind}"
     return f'{CODE}: "{name_in_script(failed.owner)}" {state}: {why}; {hint}. {heals}'

@@ -79,7 +79,7 @@ def why_maintained(catalog: Catalog, id_: str) -> str | None:
     try:
         plan_at_read(catalog, id_)
     except BelvedereError as error:
-        return error.diagnostics[0].message.partition(": ")[2]
+        return error.diagnostics[0].reason or error.diagnostics[0].message
     return None
 
 
@@ -102,7 +102,7 @@ def plan_at_read(catalog: Catalog, id_: str) -> Node:
             raise
         reason, hint = error.diagnostics[0].message, error.diagnostics[0].hint
     message = f"`{view.name}` cannot be computed when it is read: {reason}"
-    raise fail("B8024", message, span=view.span, hint=hint or "leave the hint out: then the view is maintained")
+    raise fail("B8024", message, span=view.span, hint=hint or "leave the hint out: then the view is maintained", reason=reason)
 
 
 def computed_table(catalog: Catalog, id_: str, plan: Node, dialect: Dialect) -> StoredTable:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 from sqlglot import exp
 
-from belvedere.errors import BelvedereError, fail
+from belvedere.errors import BelvedereError, Diagnostic, fail
 from belvedere.plan.operators.nodes import Expr
 from belvedere.schema import TIMESTAMP
 from belvedere.spark_sql.dialect import SparkSql
@@ -65,11 +65,30 @@ _FOLDED = (
 _HINTS: dict[type[Expr], str] = {exp.Lower: _FOLDED, exp.Upper: _FOLDED}
 
 
-def refused(tree: Expr, why: str = "") -> BelvedereError:
-    """The diagnostic for an expression that the store cannot say exactly."""
-    text = tree.sql(SparkSql).replace("`", "")
-    hint = _HINTS.get(type(tree), _HINT)
-    return fail("B8020", f"`{text}` cannot be computed when it is read{': ' + why if why else ''}", hint=hint)
+class RefusedExpression(BelvedereError):
+    """An expression that the store cannot compute exactly as Spark does (B8020)."""
+
+    def __init__(self, tree: Expr, why: str):
+        self.tree, self.why = tree, why
+        super().__init__(self._diagnostic(tree))
+
+    def _diagnostic(self, tree: Expr) -> Diagnostic:
+        text = tree.sql(SparkSql).replace("`", "")
+        message = f"`{text}` cannot be computed when it is read{': ' + self.why if self.why else ''}"
+        return Diagnostic("B8020", message, hint=_HINTS.get(type(tree), _HINT))
+
+    def with_table(self, alias: str, name: str) -> Diagnostic:
+        """The diagnostic with the columns of the table `alias` as those of `name`."""
+        tree = self.tree.copy()
+        for column in tree.find_all(exp.Column):
+            if column.table == alias:
+                column.set("table", exp.to_identifier(name))
+        return self._diagnostic(tree)
+
+
+def refused(tree: Expr, why: str = "") -> RefusedExpression:
+    """The error for an expression that the store cannot compute exactly."""
+    return RefusedExpression(tree, why)
 
 
 def alike(tree: Expr, left: TypedSql, right: TypedSql, scope: NameBindings) -> tuple[TypedSql, TypedSql]:
