@@ -52,9 +52,17 @@ class Compiled:
 
 
 def compile_script(
-    text: str, *, path: Path | str | None = None, project: ProjectSettings | None = None, progress: Progress | None = None
+    text: str,
+    *,
+    path: Path | str | None = None,
+    project: ProjectSettings | None = None,
+    progress: Progress | None = None,
+    store: str | None = None,
 ) -> Compiled:
     """Compile a script. `path` names it in diagnostics and says where imported scripts and `belvedere.toml` are.
+
+    `store` is the URL of its store, where another one than the project's is meant: what is computed when it is read has to be what that
+    database can compute. Without either it is what all databases can.
 
     With `progress`, which an editor keeps for each script, it goes on from where the text begins to differ from that of the last compile.
     """
@@ -67,6 +75,7 @@ def compile_script(
     script = parse_script(text, file, progress.script if progress is not None else None)
     catalog, found = lower_script(script, path=Path(path) if path is not None else None, project=project, progress=progress)
     found += unread
+    catalog = replace(catalog, database=database_of(store or (project.store if project is not None else None)))
     catalog = with_policies(catalog, OnError(project.on_error or OnError.QUARANTINE) if project is not None else OnError.STOP)
     if Compiled(catalog, (*script.diagnostics, *found)).ok:
         catalog, kept = with_kept_links(catalog)
@@ -78,6 +87,18 @@ def compile_script(
         found += refused_callers(catalog) if project is not None and "jwt" not in project.api else ()
     diagnostics = sorted(dict.fromkeys((*script.diagnostics, *found)), key=lambda d: d.span.start if d.span is not None else -1)
     return Compiled(catalog, tuple(map(_for_people, diagnostics)))
+
+
+def database_of(url: str | None) -> str | None:
+    """The kind of database of a store's URL; None where there is none, or a wrong one, which is refused where the store is opened."""
+    if url is None:
+        return None
+    from belvedere.store.dialects import dialect_of  # loaded by the projects that name a store
+
+    try:
+        return dialect_of(url).name
+    except BelvedereError:
+        return None
 
 
 def _for_people(diagnostic: Diagnostic) -> Diagnostic:
@@ -131,7 +152,7 @@ def with_kept_links(catalog: Catalog) -> tuple[Catalog, tuple[Diagnostic, ...]]:
 
     def refusal(r: Relationship, target: str = TARGET) -> Diagnostic | None:
         try:
-            check_link(link_of(r), catalog.schema_of(r.owner), catalog.schema_of(r.target))
+            check_link(link_of(r), catalog.schema_of(r.owner), catalog.schema_of(r.target), catalog.database)
         except RefusedExpression as error:
             return error.with_table(TARGET, target)
         except BelvedereError as error:
@@ -181,7 +202,7 @@ def with_grants(catalog: Catalog, project: ProjectSettings | None) -> tuple[Cata
     for name, grant in grants.items():
         for id_ in grant.rows:
             try:
-                grants[name] = _with_old_rows(grants[name], id_)
+                grants[name] = _with_old_rows(grants[name], id_, catalog.database)
             except BelvedereError as error:
                 message = f"role `{name}`, rows of `{catalog.name_of(id_)}`: {error.diagnostics[0].message}"
                 place = project.roles[name].place("rows", catalog.name_of(id_))
@@ -189,7 +210,7 @@ def with_grants(catalog: Catalog, project: ProjectSettings | None) -> tuple[Cata
     return replace(catalog, grants=grants), tuple(refused)
 
 
-def _with_old_rows(grant: Grant, id_: str) -> Grant:
+def _with_old_rows(grant: Grant, id_: str, database: str | None) -> Grant:
     """The grant with its condition on these rows asked of changed rows as they were, too; where a database cannot ask that, nobody of the
     role sees how they were. Raises B8020 where it cannot ask the condition at all.
     """
@@ -198,10 +219,10 @@ def _with_old_rows(grant: Grant, id_: str) -> Grant:
     from belvedere.store.read.statements import check_guard
 
     condition = grant.rows[id_]
-    check_guard(guard_of(condition))
+    check_guard(guard_of(condition), database)
     both = of_both_rows(condition)
     try:
-        check_guard(guard_of(both))
+        check_guard(guard_of(both), database)
     except BelvedereError:
         return without_old(grant, id_)
     return replace(grant, rows={**grant.rows, id_: both})
@@ -288,7 +309,7 @@ def unanswered_templates(catalog: Catalog) -> tuple[Diagnostic, ...]:
     found: list[Diagnostic] = []
     for template in catalog.templates.values():
         try:
-            check_template(template, catalog.public)
+            check_template(template, catalog.public, catalog.database)
         except BelvedereError as error:
             found += (replace(d, severity=Severity.WARNING) for d in error.diagnostics)
     return tuple(found)

@@ -406,6 +406,8 @@ class Catalog:
     """Query templates that have no index of their own: the choice lets them scan."""
     functions: tuple[OwnFunction, ...] = ()
     """The functions of the project, which queries may call."""
+    database: str | None = None
+    """The kind of database of the store (`sqlite`, `postgres`): what it cannot compute is refused. None: not known, any may be meant."""
     grants: Mapping[str, Grant] = field(default_factory=dict)
     """What callers of a role may see, by the role's name."""
     seen_by: Grant | None = None

@@ -164,7 +164,8 @@ def made_operators(catalog: Catalog, workload: Workload, costs: Coefficients | N
     """The operators of a script's public views with their costs."""
     plans = {i: whole_plan(catalog, i) for i in catalog.views if i in catalog.public}
     stored: Callable[[str], bool] = lambda i: must_be_stored(catalog, i)  # noqa: E731
-    return scaled(operators_of(catalog, plans, workload, costs or Coefficients(), is_said, stored))
+    said: Callable[[Node], bool] = lambda n: is_said(n, catalog.database)  # noqa: E731
+    return scaled(operators_of(catalog, plans, workload, costs or Coefficients(), said, stored))
 
 
 def placed_views(catalog: Catalog, made: Operators, choice: Choice) -> PlacedViews:

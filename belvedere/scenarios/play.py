@@ -75,7 +75,8 @@ def _run(scenario: Scenario, file: Path, spark: Callable[[], Any], folder: Path,
     home = _home(scenario, file, folder)
     project = _inside(load_project(home), folder / "sinks")
     name, text = _script(scenario, file)
-    found = compile_script(text, path=home / name if scenario.path else None, project=project)
+    anywhere = replace(project, store=None)  # a test runs on a store of its own, whatever the project's is
+    found = compile_script(text, path=home / name if scenario.path else None, project=anywhere)
     compiled = replace(found, diagnostics=(*project.diagnostics, *found.diagnostics))
     texts = {str(home / s.arguments["name"]): "\n".join(s.section.body) for s in scenario.steps if s.kind == "file"}
     world = World(compiled, {**texts, name: text, str(home / name): text}, folder / "sinks", home)

@@ -32,7 +32,7 @@ def explain_script(path: Path, *, view: str | None, sql: str | None, json: bool,
 
     text = read_script(path)
     project = load_project(path.parent)
-    compiled = compile_script(text, path=path, project=with_columns_at_hand(project, path))
+    compiled = compile_script(text, path=path, project=with_columns_at_hand(project, path), store=state)
     if has_errors(compiled.diagnostics):
         show(compiled.diagnostics, {str(path): text}, stream=sys.stderr)
         return 1

@@ -70,7 +70,7 @@ class Workbench:
     ):
         text = _text(script, "a script", "a file's is Path(...).read_text()")
         stops = None if project is None else replace(project, on_error=project.on_error or "stop")
-        compiled = compile_script(text, project=stops)
+        compiled = compile_script(text, project=stops, store=store)
         if not compiled.ok:
             raise BelvedereError(compiled.diagnostics)
         self.diagnostics = compiled.diagnostics

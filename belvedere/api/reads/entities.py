@@ -262,7 +262,7 @@ def _with_relations(
             continue
         try:
             relation = _from_relationship(catalog, relationship)
-            check_link(relation.link, entity.schema, entities[relation.target].schema)
+            check_link(relation.link, entity.schema, entities[relation.target].schema, catalog.database)
         except BelvedereError as error:
             omitted += [replace(d, span=d.span or relationship.span) for d in error.diagnostics]
             continue
@@ -331,11 +331,11 @@ def _templates(
     for name, root in names.items():
         template = catalog.templates[name]
         try:
-            check_template(template, catalog.public)
+            check_template(template, catalog.public, catalog.database)
         except BelvedereError as error:
             omitted += error.diagnostics
             continue
-        rows = _rows_of(template, entities)
+        rows = _rows_of(catalog, template, entities)
         parameters = _parameters(template.parameters, ("limit", "offset") if rows is None else LIST_ARGUMENTS)
         rows = None if rows is None else replace(rows, parameters=parameters)
         type_name = types.claim(graphql_name(name[:1].upper() + name[1:])) if rows is None else entities[rows.target].type_name
@@ -345,7 +345,7 @@ def _templates(
     return shown
 
 
-def _rows_of(template: QueryTemplate, entities: Mapping[str, Entity]) -> RelationshipField | None:
+def _rows_of(catalog: Catalog, template: QueryTemplate, entities: Mapping[str, Entity]) -> RelationshipField | None:
     """The rows of one entity that a template chooses, where it shows all of its columns."""
     found = None if template.events else chosen_rows(template.plan)
     if found is None or found.relation not in entities:
@@ -356,7 +356,7 @@ def _rows_of(template: QueryTemplate, entities: Mapping[str, Entity]) -> Relatio
     values = tuple((p.name, BoundValue(n, p.type, Role.ARGUMENT)) for n, p in enumerate(template.parameters))
     link = Link((), found.condition, found.order, found.limit, values, found.most)
     try:
-        check_link(link, Schema(()), entity.schema)
+        check_link(link, Schema(()), entity.schema, catalog.database)
     except BelvedereError:
         return None
     return RelationshipField(template.name, entity.id, link, to_one=False, doc=template.doc or template.sql)

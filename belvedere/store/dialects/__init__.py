@@ -5,7 +5,7 @@ To add one: a module with a subclass of `Dialect`, a line in `DIALECTS`, the dri
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from belvedere.errors import fail
 from belvedere.store.dialects.dialect import Dialect
@@ -14,6 +14,12 @@ from belvedere.store.dialects.postgres.postgres import Postgres
 from belvedere.store.dialects.sqlite.sqlite import Sqlite
 
 DIALECTS: Mapping[str, Dialect] = {d.name: d for d in (Sqlite(), Postgres())}
+
+
+def dialects_for(database: str | None) -> Collection[Dialect]:
+    """The dialects that a script's reads are for: that of its store, or all where the store is not known."""
+    return DIALECTS.values() if database is None else (DIALECTS[database],)
+
 
 _HINT = "write sqlite:///file.db, sqlite:// for a temporary file, or postgresql://user@host/database"
 

@@ -18,7 +18,7 @@ from belvedere.plan.operators.nodes import Aggregate, Distinct, Node, Scan, SetO
 from belvedere.plan.rewrites.rewrite import inline
 from belvedere.plan.ties import tie_columns
 from belvedere.schema import Column
-from belvedere.store.dialects import DIALECTS
+from belvedere.store.dialects import DIALECTS, dialects_for
 from belvedere.store.dialects.dialect import Dialect
 from belvedere.store.protocol import StoredTable
 from belvedere.store.read.plans import print_plan
@@ -31,13 +31,13 @@ BEYOND = ("B8020", "B7087", "B7088", "B7099")
 LAST_CLOCK = f"(SELECT clock FROM {EPOCH} ORDER BY epoch DESC LIMIT 1)"
 
 
-def is_said(node: Node) -> bool:
-    """Whether every database says an operator, over whatever it reads, exactly as Spark does."""
+def is_said(node: Node, database: str | None = None) -> bool:
+    """Whether a kind of database (None: every one) computes an operator, over whatever it reads, exactly as Spark does."""
     over = node.with_inputs(tuple(Scan(f"i{n}", i.schema) for n, i in enumerate(node.inputs)))
     if any(_unlike(node)):
         return False
     try:
-        for dialect in DIALECTS.values():
+        for dialect in dialects_for(database):
             print_plan(over, dialect, {}, clock=LAST_CLOCK)
     except BelvedereError as error:
         if error.diagnostics[0].code != "B8020":
@@ -93,7 +93,7 @@ def plan_at_read(catalog: Catalog, id_: str) -> Node:
         plan = inline(view.plan, lambda i: _part(catalog, i))
         reason = next(_reasons(catalog, view, plan), None)
         if reason is None:
-            for dialect in DIALECTS.values():
+            for dialect in dialects_for(catalog.database):
                 print_plan(plan, dialect, {}, clock=LAST_CLOCK)
             return plan
         hint = None

@@ -39,7 +39,7 @@ from belvedere.plan.operators.recursion import Recursion
 from belvedere.plan.ties import tie_order
 from belvedere.schema import Schema
 from belvedere.spark_sql.dialect import SparkSql
-from belvedere.store.dialects import DIALECTS
+from belvedere.store.dialects import dialects_for
 from belvedere.store.dialects.codec import form
 from belvedere.store.dialects.dialect import Dialect, Pair
 from belvedere.store.identifiers import SYSTEM, identifier, quoted
@@ -57,8 +57,8 @@ Rows = Callable[[str], str]
 _JOINS = {JoinKind.INNER: "JOIN", JoinKind.LEFT: "LEFT JOIN", JoinKind.RIGHT: "RIGHT JOIN", JoinKind.FULL: "FULL JOIN"}
 
 
-def check_template(template: QueryTemplate, stored: Collection[str]) -> None:
-    """Raise B8020 or B8021 where a template cannot be answered from the store, in either dialect."""
+def check_template(template: QueryTemplate, stored: Collection[str], database: str | None = None) -> None:
+    """Raise B8020 or B8021 where a template cannot be answered from a store in this kind of database; None: in any."""
     for node in template.plan.walk():
         if isinstance(node, Scan) and node.relation not in stored:
             raise fail(
@@ -67,7 +67,7 @@ def check_template(template: QueryTemplate, stored: Collection[str]) -> None:
                 span=template.span,
                 hint="give the view a name without a leading underscore",
             )
-    for dialect in DIALECTS.values():
+    for dialect in dialects_for(database):
         arguments = {p.name: TypedSql("?", p.type) for p in template.parameters}
         try:
             print_plan(template.plan, dialect, arguments)

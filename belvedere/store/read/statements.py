@@ -15,7 +15,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from belvedere.schema import Schema
-from belvedere.store.dialects import DIALECTS
+from belvedere.store.dialects import DIALECTS, dialects_for
 from belvedere.store.dialects.dialect import concatenation, literal
 from belvedere.store.read.fallible_expressions import expressions_in, may_fail
 from belvedere.store.read.groups import groups_source
@@ -52,18 +52,18 @@ def print_read(read: Read, dialect: str) -> ParameterizedSql:
     return printer.finish(text)
 
 
-def check_link(link: Link, outer: Schema, own: Schema) -> None:
-    """Raise B8020 where a relationship's condition or order cannot be said exactly by every store."""
-    for dialect in DIALECTS.values():
+def check_link(link: Link, outer: Schema, own: Schema, database: str | None = None) -> None:
+    """Raise B8020 where the store's database cannot compute a relationship's condition or order exactly; None: any database."""
+    for dialect in dialects_for(database):
         printer = Sources(dialect)
         rows, theirs = Rows("a", StoreQuery("", own, (), link=link)), Rows("b", StoreQuery("", outer, ()))
         printer.link_conditions(link, rows, theirs)
         printer.order_by(rows.query, rows, theirs)
 
 
-def check_guard(guard: Guard) -> None:
-    """Raise B8020 where a condition on rows cannot be said exactly by every store."""
-    for dialect in DIALECTS.values():
+def check_guard(guard: Guard, database: str | None = None) -> None:
+    """Raise B8020 where the store's database cannot compute a condition on rows exactly; None: any database."""
+    for dialect in dialects_for(database):
         _Answers(dialect).guarded(guard)
 
 
