@@ -30,11 +30,11 @@ from belvedere.state.manifest import read_manifest
 from belvedere.state.remote_files import Remote
 from belvedere.state.sorted_run import Place
 from belvedere.store import open_reader
-from belvedere.store.copies import Snapshot, snapshot
+from belvedere.store.copies import snapshot
 from belvedere.store.dialects import dialect_of
 from belvedere.store.identity import identity_of
 from belvedere.store.migrations import refuse_other_format
-from belvedere.store.protocol import EpochRow
+from belvedere.store.protocol import EpochRow, Snapshot
 from belvedere.store.system import FORMAT_OF, WRITTEN_BY
 
 TRIES = 50

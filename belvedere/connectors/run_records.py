@@ -24,7 +24,8 @@ from belvedere.engine.source_spans import SPANS, of_input
 from belvedere.errors import BelvedereError, fail
 from belvedere.schema import CONTROL, KEY, TIMESTAMP, WEIGHT, Column, Schema
 from belvedere.store import identifiers
-from belvedere.store.protocol import Reader, StoredTable
+from belvedere.store.protocol import Reader
+from belvedere.store.stored_table import StoredTable
 
 FILES = StoredTable(
     "_belvedere_files",

@@ -20,7 +20,8 @@ from belvedere.schema import TIMESTAMP, Column, Schema
 from belvedere.store.dialects import DIALECTS
 from belvedere.store.dialects.dialect import literal
 from belvedere.store.identifiers import identifier
-from belvedere.store.protocol import Reader, StoredTable
+from belvedere.store.protocol import Reader
+from belvedere.store.stored_table import StoredTable
 from belvedere.time.event_time import Clocks
 
 if TYPE_CHECKING:

@@ -29,7 +29,7 @@ from belvedere.pipeline.placement import whole_plan
 from belvedere.plan.operators.nodes import Scan
 from belvedere.rules.events import EventsStage
 from belvedere.schema import HISTORY, Schema
-from belvedere.store.protocol import StoredTable
+from belvedere.store.stored_table import StoredTable
 
 NO_ROWS: Mapping[str, int] = {}
 NOTHING_BROKEN: Mapping[str, BelvedereError] = {}

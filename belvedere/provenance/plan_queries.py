@@ -20,9 +20,10 @@ from belvedere.plan.operators.nodes import Node, Scan
 from belvedere.plan.rewrites.prune_columns import prune
 from belvedere.provenance.why.covering_views import carried_by, why_not_stored
 from belvedere.schema import Schema
-from belvedere.store.protocol import EpochRow, Reader, StoredTable, Take
+from belvedere.store.protocol import EpochRow, Reader, Take
 from belvedere.store.read.computed_views import BEYOND, plan_of_unstored, text_at_read
 from belvedere.store.read.shared_sets import KeptSet, Sets
+from belvedere.store.stored_table import StoredTable
 
 BySpark = Callable[[Sequence[Node], Mapping[str, pa.Table | Rows], datetime], list[pa.Table]]
 """What computes plans from the rows of the relations that they scan, at a time; many rows lie in files."""

@@ -19,7 +19,7 @@ from belvedere.plan.rewrites.rewrite import inline
 from belvedere.project.settings import ProjectSettings
 from belvedere.queries.store_queries import QUERY_FILE, one_template
 from belvedere.schema import OWN_TABLES, TIMESTAMP, Column
-from belvedere.store.protocol import StoredTable
+from belvedere.store.stored_table import StoredTable
 from belvedere.syntax.spl.mentions import mentions_spl_window
 
 if TYPE_CHECKING:

@@ -31,8 +31,9 @@ from belvedere.plan.operators.nodes import Item, Node, Order, Project, Scan, Top
 from belvedere.plan.rewrites.rewrite import inline
 from belvedere.project.settings import ProjectSettings
 from belvedere.schema import KEY, Column, Schema
-from belvedere.store.protocol import EpochRow, Reader, StoredTable
+from belvedere.store.protocol import EpochRow, Reader
 from belvedere.store.read.computed_views import BEYOND, plan_of_unstored, text_at_read
+from belvedere.store.stored_table import StoredTable
 from belvedere.syntax.parse import parse_script
 from belvedere.syntax.statement_tree import DefineTemplate
 

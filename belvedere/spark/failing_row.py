@@ -8,19 +8,17 @@ for few rows; what cannot be found is left out.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import pyarrow as pa
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
 
 from belvedere.engine.relation import Relation, name_in_script
 from belvedere.engine.rows.epoch_rows import Rows
 from belvedere.engine.sql.stage_sql import PreparedStage, view_name
 from belvedere.schema import WEIGHT
-
-if TYPE_CHECKING:
-    from belvedere.spark.compute import SparkCompute
 
 MOST = 100_000
 """Among more rows than these none is looked for."""
@@ -28,13 +26,26 @@ LONGEST = 60
 """Characters of a value that are shown."""
 
 
-def describe_failing_row(prepared: PreparedStage, compute: SparkCompute) -> str | None:
+class QueriedViews(Protocol):
+    """The views of an epoch in Spark, and the query over them that failed."""
+
+    spark: SparkSession
+    last_query: str
+
+    def view_name(self, name: str) -> str:
+        """The temporary view's name in the session."""
+
+    def put(self, name: str, rows: Rows) -> None:
+        """Make the view `name` of these rows."""
+
+
+def describe_failing_row(prepared: PreparedStage, views: QueriedViews) -> str | None:
     """The row as text, with the name of the relation that it came from; None where it cannot be told."""
-    sql = _from_changes(prepared, compute.last_query)
+    sql = _from_changes(prepared, views.last_query)
     try:
-        for relation, name in _views(prepared, compute, sql):
-            rows = compute.spark.table(compute.view_name(name)).limit(MOST + 1).toArrow()
-            found = _last_needed(rows, _probe(sql, name, compute)) if rows.num_rows <= MOST else None
+        for relation, name in _views(prepared, views, sql):
+            rows = views.spark.table(views.view_name(name)).limit(MOST + 1).toArrow()
+            found = _last_needed(rows, _probe(sql, name, views)) if rows.num_rows <= MOST else None
             if found is not None:
                 return _described(rows, found, relation)
     except (PySparkException, Py4JJavaError, pa.ArrowException):
@@ -50,20 +61,20 @@ def _from_changes(prepared: PreparedStage, sql: str) -> str:
     return f"{before}, {sql.removeprefix('WITH ')}" if sql.startswith("WITH ") else f"{before} {sql}"
 
 
-def _views(prepared: PreparedStage, compute: SparkCompute, sql: str) -> Iterator[tuple[Relation, str]]:
+def _views(prepared: PreparedStage, views: QueriedViews, sql: str) -> Iterator[tuple[Relation, str]]:
     """The views of slots in the query, those of changes first."""
     for kind in ("delta", "rows", "following"):
         for slot, relation in prepared.slots:
             name = view_name(prepared.number, slot.name, kind)
-            if f"`{compute.view_name(name)}`" in sql:
+            if f"`{views.view_name(name)}`" in sql:
                 yield relation, name
 
 
-def _probe(sql: str, name: str, compute: SparkCompute) -> Callable[[pa.Table], bool]:
+def _probe(sql: str, name: str, views: QueriedViews) -> Callable[[pa.Table], bool]:
     def fails(rows: pa.Table) -> bool:
-        compute.put(name, Rows(rows))
+        views.put(name, Rows(rows))
         try:
-            compute.spark.sql(sql).toArrow()
+            views.spark.sql(sql).toArrow()
         except (PySparkException, Py4JJavaError):
             return True
         return False

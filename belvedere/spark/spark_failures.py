@@ -9,7 +9,6 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
@@ -21,10 +20,7 @@ from belvedere.engine.relation import name_in_script
 from belvedere.engine.sql.stage_sql import PreparedStage
 from belvedere.errors import BelvedereError, Diagnostic
 from belvedere.process.temporary_folders import full_folder
-from belvedere.spark.failing_row import describe_failing_row
-
-if TYPE_CHECKING:
-    from belvedere.spark.compute import SparkCompute
+from belvedere.spark.failing_row import QueriedViews, describe_failing_row
 
 CONDITION = re.compile(r"\[([A-Z_]+)(?:\.[A-Z_]+)*\]\s*(.*?)(?:\s*SQLSTATE: \w+|$)", re.S)
 HINTS = {
@@ -67,14 +63,14 @@ ROOT = re.compile(r"^(?:Caused by)?: (?:[\w$]+\.)+([A-Z]\w*Exception)(?:: (.*))?
 
 
 @contextmanager
-def explain_failure(prepared: PreparedStage, catalog: Catalog, compute: SparkCompute) -> Iterator[None]:
+def explain_failure(prepared: PreparedStage, catalog: Catalog, views: QueriedViews) -> Iterator[None]:
     """Run a stage; what Spark raises comes out as a diagnostic about the stage's view, with the row where one is to blame."""
     try:
         yield
     except (PySparkException, Py4JJavaError) as error:
         if full := full_folder(error):
             raise full from error
-        found = _diagnose(error, prepared, catalog, compute)
+        found = _diagnose(error, prepared, catalog, views)
         lasts = _lasts(str(error))
         raise (StageFailure(prepared.stage.output, found) if lasts else BelvedereError(found)) from error
     except BelvedereError as error:
@@ -116,14 +112,14 @@ def _lasts(text: str) -> bool:
     return any(r.group(1) in ROOTS for r in ROOT.finditer(text))
 
 
-def _diagnose(error: Exception, prepared: PreparedStage, catalog: Catalog, compute: SparkCompute) -> Diagnostic:
+def _diagnose(error: Exception, prepared: PreparedStage, catalog: Catalog, views: QueriedViews) -> Diagnostic:
     owner = prepared.stage.owner
     view = catalog.views.get(owner)
     kind = "view" if view is not None else "input"
     text = str(error)
     condition, message, hint = _named(text, type(error).__name__)
     expression = re.search(r"^(?:== SQL|.*fragment:).*?\n(.*?)\n\s*\^+", text, re.S | re.M)
-    row = describe_failing_row(prepared, compute) if hint is not None else None
+    row = describe_failing_row(prepared, views) if hint is not None else None
     return Diagnostic(
         "B7040",
         f'{kind} "{name_in_script(owner)}" failed: {condition}',

@@ -11,7 +11,8 @@ from pathlib import Path
 from belvedere.errors import BelvedereError
 from belvedere.store.dialects import dialect_of
 from belvedere.store.migrations import Migration, refuse_other_format
-from belvedere.store.protocol import AnsweringReader, EpochRow, Lease, LoopReader, Reader, Store, StoredTable, Transaction
+from belvedere.store.protocol import AnsweringReader, EpochRow, Lease, LoopReader, Reader, Store, Transaction
+from belvedere.store.stored_table import StoredTable
 from belvedere.store.system import FORMAT_OF, WRITTEN_BY
 
 __all__ = [

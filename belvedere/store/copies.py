@@ -8,28 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Protocol
 
-from belvedere.store.protocol import EpochRow
-
-
-class Snapshot(Protocol):
-    """A store as of one epoch, whatever others commit meanwhile. To be used in a process that does not write the store."""
-
-    def last_epoch(self) -> EpochRow | None: ...
-
-    def document(self, name: str) -> str | None: ...
-
-    def write(self, folder: Path) -> None:
-        """Write the database into files of an empty folder; they are synced by whoever asked."""
-
-    def close(self) -> None: ...
+from belvedere.store.dialects import dialect_of
+from belvedere.store.protocol import Snapshot
 
 
 def snapshot(url: str) -> Snapshot:
     """The store now. Raises B7001 and B7005 where it is not there, B7014 where it has no tables yet."""
-    from belvedere.store.dialects import dialect_of
-
     return dialect_of(url).snapshot(url)
 
 
@@ -38,13 +23,9 @@ def put_back(url: str, folder: Path, documents: Mapping[str, str]) -> None:
 
     Raises B7101 where a store is there already.
     """
-    from belvedere.store.dialects import dialect_of
-
     dialect_of(url).put_back(url, folder, documents)
 
 
 def check_free(url: str) -> None:
     """Raises B7101 where a store is there already."""
-    from belvedere.store.dialects import dialect_of
-
     dialect_of(url).check_free(url)

@@ -16,7 +16,8 @@ import pyarrow as pa
 
 from belvedere.errors import fail
 from belvedere.schema import Column, Schema
-from belvedere.store.protocol import EpochRow, StoredTable
+from belvedere.store.protocol import EpochRow
+from belvedere.store.stored_table import StoredTable
 from belvedere.values.instants import instant, microseconds
 
 

@@ -9,19 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from belvedere.errors import fail
 from belvedere.schema import KEY
-from belvedere.store.dialects.codec import Form, form
+from belvedere.store.dialects.codec import form
+from belvedere.store.dialects.dialect import Dialect
+from belvedere.store.dialects.stored_form import Form
 from belvedere.store.identifiers import identifier, index_name, quoted, stored_name
-from belvedere.store.protocol import StoredTable
-
-if TYPE_CHECKING:
-    from belvedere.store.dialects.dialect import Dialect
-
+from belvedere.store.stored_table import StoredTable
 
 ASIDE = "aside"
 """What names of tables are made of that are to replace others."""

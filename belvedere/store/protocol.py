@@ -13,59 +13,21 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
 
 import pyarrow as pa
 
-from belvedere.schema import KEY, WEIGHT, Schema
-
-if TYPE_CHECKING:
-    from belvedere.store.public_views import ShownView
-    from belvedere.store.read.as_of import AsOf
-    from belvedere.store.read.shared_sets import KeptSet
+from belvedere.schema import KEY, WEIGHT
+from belvedere.store.public_views import ShownView
+from belvedere.store.read.as_of import AsOf
+from belvedere.store.read.shared_sets import KeptSet
+from belvedere.store.stored_table import StoredTable
 
 CHUNK_BYTES = 64 << 20
 """So much of a table is held in memory at once where nothing else is said."""
 
-__all__ = ["CHUNK_BYTES", "KEY", "WEIGHT", "EpochRow", "Lease", "Reader", "Store", "StoredTable", "Transaction"]
-
-
-@dataclass(frozen=True)
-class StoredTable:
-    """How a relation is stored: `schema.columns`, then `_key`, unless a whole number alone identifies a row.
-
-    `ranges` are columns of the schema indexed for `lookup_range`; `indexes` serve API reads (column names of the schema, in order).
-    """
-
-    name: str
-    schema: Schema
-    ranges: tuple[str, ...] = ()
-    indexes: tuple[tuple[str, ...], ...] = ()
-    meaning: str = ""
-    """A fingerprint of the plan behind the table: another meaning under the same name is another table."""
-    order: tuple[tuple[str, bool, bool], ...] = ()
-    """A view's own order: (column, descending, NULLs first)."""
-    query: str = ""
-    """The SQL, in the store's dialect, of a relation that is computed when it is read: it holds no rows, and has no `_key`.
-
-    Without a name it is a query, which a reader answers and nobody makes."""
-
-    @property
-    def arrow(self) -> pa.Schema:
-        """The Arrow schema of the rows that go in and come out."""
-        fields = [pa.field(c.name, c.type, c.nullable) for c in self.schema.columns]
-        if self.query:
-            return pa.schema(fields)
-        fields.append(pa.field(KEY, pa.string(), nullable=False))
-        return pa.schema(fields)
-
-    @property
-    def identity(self) -> str:
-        """The column by which a stored row is found: its own key where that is one whole number, else `_key`."""
-        key = self.schema.key or ()
-        if len(key) == 1 and not self.schema[key[0]].nullable and pa.types.is_signed_integer(self.schema[key[0]].type):
-            return key[0]
-        return KEY
+__all__ = ["CHUNK_BYTES", "KEY", "WEIGHT", "EpochRow", "Lease", "Reader", "Snapshot", "Store", "Transaction"]
 
 
 @dataclass(frozen=True)
@@ -222,5 +184,18 @@ class Store(Protocol):
 
     def size(self) -> Mapping[str, tuple[int, int]]:
         """Rows and bytes per table, for `explain --state`."""
+
+    def close(self) -> None: ...
+
+
+class Snapshot(Protocol):
+    """A store as of one epoch, whatever others commit meanwhile. To be used in a process that does not write the store."""
+
+    def last_epoch(self) -> EpochRow | None: ...
+
+    def document(self, name: str) -> str | None: ...
+
+    def write(self, folder: Path) -> None:
+        """Write the database into files of an empty folder; they are synced by whoever asked."""
 
     def close(self) -> None: ...

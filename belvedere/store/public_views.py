@@ -7,16 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from belvedere.schema import TIMESTAMP, Schema
-from belvedere.store.dialects.dialect import literal
+from belvedere.store.dialects.dialect import Dialect, literal
 from belvedere.store.identifiers import identifier, quoted, stored_name
-from belvedere.store.protocol import StoredTable
+from belvedere.store.stored_table import StoredTable
 from belvedere.store.system import EPOCH
-
-if TYPE_CHECKING:
-    from belvedere.store.dialects.dialect import Dialect
 
 EPOCH_VIEW = "_epoch"
 """The view that says which epoch all others show: no public relation begins with `_`."""

@@ -14,7 +14,7 @@ from belvedere.catalog.catalog import Catalog, Input, InputKind, Parameter, Quer
 from belvedere.plan.expressions import column
 from belvedere.plan.operators.nodes import Filter, Item, Order, Project, Scan
 from belvedere.schema import INGEST_TIME, TIMESTAMP, UID, Column, Schema
-from belvedere.store.protocol import StoredTable
+from belvedere.store.stored_table import StoredTable
 
 HIDDEN = (Column(UID, pa.int64(), False, hidden=True), Column(INGEST_TIME, TIMESTAMP, False, hidden=True))
 

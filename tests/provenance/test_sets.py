@@ -16,9 +16,10 @@ from belvedere.provenance.constants import is_impossible
 from belvedere.schema import Schema
 from belvedere.store import open_reader
 from belvedere.store.dialects.sqlite.sqlite_reader import SqliteReader
-from belvedere.store.protocol import Reader, StoredTable
+from belvedere.store.protocol import Reader
 from belvedere.store.read.computed_views import text_at_read
 from belvedere.store.read.shared_sets import KeptSet, Sets
+from belvedere.store.stored_table import StoredTable
 
 SCRIPT = """
 CREATE TABLE A (k INT, s STRING, n INT, PRIMARY KEY (k));

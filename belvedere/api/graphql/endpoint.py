@@ -38,8 +38,9 @@ from belvedere.api.reads.role_catalog import seen_catalog
 from belvedere.catalog.catalog import Catalog, Grant
 from belvedere.errors import BelvedereError
 from belvedere.intake.claims import Claims
-from belvedere.store.protocol import AnsweringReader, Reader, StoredTable
+from belvedere.store.protocol import AnsweringReader, Reader
 from belvedere.store.read.history import AsOf, check_known
+from belvedere.store.stored_table import StoredTable
 from belvedere.values.instants import instant
 
 Fetch = Callable[[str, Sequence[Any]], Awaitable[list[tuple[Any, ...]]]]

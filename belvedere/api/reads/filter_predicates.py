@@ -23,7 +23,7 @@ from belvedere.provenance.constants import constant
 from belvedere.provenance.row_predicates import Wanted
 from belvedere.provenance.why.why import typed_value
 from belvedere.schema import Column
-from belvedere.store.dialects.codec import is_text
+from belvedere.store.dialects.stored_form import is_text
 from belvedere.store.read.query import LIMIT_MOST, Operator, is_ordered
 from belvedere.syntax.wording import did_you_mean
 

@@ -19,7 +19,7 @@ from belvedere.api.reads.entities import Entity
 from belvedere.api.rest.grammar import Group, Test, unreadable
 from belvedere.api.rest.query_values import number_of_rows, value_of
 from belvedere.schema import Column
-from belvedere.store.dialects.codec import is_text
+from belvedere.store.dialects.stored_form import is_text
 from belvedere.store.read.query import is_ordered
 from belvedere.syntax.wording import did_you_mean
 

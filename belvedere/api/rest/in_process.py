@@ -19,7 +19,8 @@ from belvedere.api.rest.requests import Requests
 from belvedere.catalog.catalog import Catalog
 from belvedere.intake.claims import Claims
 from belvedere.intake.ingest_service import problem
-from belvedere.store.protocol import Reader, StoredTable
+from belvedere.store.protocol import Reader
+from belvedere.store.stored_table import StoredTable
 
 
 def execute_rest(

@@ -30,9 +30,10 @@ from belvedere.schema import INGEST_TIME, KEY, Column, Schema, is_engine_column
 from belvedere.state.sorted_run import Arranged
 from belvedere.state.state import State
 from belvedere.store.dialects import DIALECTS
-from belvedere.store.protocol import EpochRow, Reader, Store, StoredTable, Transaction
+from belvedere.store.protocol import EpochRow, Reader, Store, Transaction
 from belvedere.store.public_views import ShownView
 from belvedere.store.read.computed_views import computed_table
+from belvedere.store.stored_table import StoredTable
 from belvedere.time.event_time import Clocks
 
 COPIED = "copied"

@@ -44,7 +44,7 @@ from belvedere.rules.emit.group_parts import EmitPart, emit_parts
 from belvedere.rules.events import next_numbers
 from belvedere.rules.rule import Maintain, Rule, Site
 from belvedere.schema import KEY, TIMESTAMP, WEIGHT
-from belvedere.store.protocol import StoredTable
+from belvedere.store.stored_table import StoredTable
 from belvedere.values.instants import microseconds
 
 GROUPS = "$groups"

@@ -1,6 +1,6 @@
 """The databases that a store can lie in: one object each, found by its name or by a store's URL.
 
-To add one: a module with a subclass of `Dialect`, a line in `DIALECTS`, the driver among the dependencies. `tests/store` then runs on it.
+To add one: a module with a subclass of `Database`, a line in `DIALECTS`, the driver among the dependencies. `tests/store` then runs on it.
 """
 
 from __future__ import annotations
@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from belvedere.errors import fail
-from belvedere.store.dialects.dialect import Dialect
+from belvedere.store.dialects.database import Database
 from belvedere.store.dialects.faults import without_password
 from belvedere.store.dialects.postgres.postgres import Postgres
 from belvedere.store.dialects.sqlite.sqlite import Sqlite
 
-DIALECTS: Mapping[str, Dialect] = {d.name: d for d in (Sqlite(), Postgres())}
+DIALECTS: Mapping[str, Database] = {d.name: d for d in (Sqlite(), Postgres())}
 
 
 def dialects_for(database: str | None) -> Collection[Dialect]:
@@ -24,8 +24,8 @@ def dialects_for(database: str | None) -> Collection[Dialect]:
 _HINT = "write sqlite:///file.db, sqlite:// for a temporary file, or postgresql://user@host/database"
 
 
-def dialect_of(url: str) -> Dialect:
-    """The dialect of a store's URL; raises B7019 for any other."""
+def dialect_of(url: str) -> Database:
+    """The database of a store's URL; raises B7019 for any other."""
     for dialect in DIALECTS.values():
         if url.startswith(dialect.urls):
             return dialect

@@ -24,43 +24,19 @@ It does not know tables, connections or SQL statements.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from belvedere.errors import fail
 from belvedere.schema import PACKED
+from belvedere.store.dialects.dialect import Dialect
 from belvedere.store.dialects.nested_json import from_json, is_bytes, is_list, to_json
+from belvedere.store.dialects.stored_form import Form, TypeNames, casting, is_text
 
-if TYPE_CHECKING:
-    from belvedere.store.dialects.dialect import Dialect
-
-Encode = Callable[[pa.Array], pa.Array]
 _TYPES = pa.types
-
-
-@dataclass(frozen=True)
-class Form:
-    """How one type is stored. `encode` gives an array of the type `flat`; `decode` takes it back."""
-
-    sql: str
-    flat: pa.DataType
-    encode: Encode
-    decode: Encode
-
-
-@dataclass(frozen=True)
-class TypeNames:
-    """What a dialect calls the types that every database has."""
-
-    integer: str
-    double: str
-    text: str
-    blob: str
 
 
 @lru_cache(maxsize=4096)
@@ -79,18 +55,6 @@ def scalar(dialect: Dialect, type_: pa.DataType, value: Any) -> Any:
         return form(dialect, type_).encode(pa.array([value], type_))[0].as_py()
     except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as error:
         raise fail("B7012", f"the value {value!r} does not have the type {type_}", detail=str(error)) from error
-
-
-def casting(sql: str, type_: pa.DataType, *through: pa.DataType) -> Form:
-    """A form by Arrow's casts: through these types to the last of them, and back."""
-    there, back = through, (*reversed(through[:-1]), type_)
-    return Form(sql, through[-1], lambda a: _cast(a, there), lambda a: _cast(a, back))
-
-
-def _cast(values: pa.Array, types: tuple[pa.DataType, ...]) -> pa.Array:
-    for type_ in types:
-        values = values if values.type == type_ else values.cast(type_)
-    return values
 
 
 def _general(names: TypeNames, type_: pa.DataType) -> Form | None:
@@ -115,11 +79,6 @@ def _general(names: TypeNames, type_: pa.DataType) -> Form | None:
     if _TYPES.is_struct(type_) or _TYPES.is_map(type_) or is_list(type_) or _TYPES.is_interval(type_):
         return Form(names.text, text, to_json, lambda a: from_json(a, type_))
     return None
-
-
-def is_text(type_: pa.DataType) -> bool:
-    """Whether the type is any of Arrow's strings."""
-    return bool(_TYPES.is_string(type_) or _TYPES.is_large_string(type_) or _TYPES.is_string_view(type_))
 
 
 def _bytes_of(lists: pa.Array) -> pa.Array:

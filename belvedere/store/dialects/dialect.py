@@ -1,9 +1,9 @@
 """What Belvedere must know of a database to keep a store in it: the one place where databases differ.
 
-In: Arrow types, SQL of stored values, URLs. Out: stored forms, SQL, connections. One object of a subclass is one dialect
-(`belvedere.store.dialects.DIALECTS`); all else in Belvedere asks it and never for its name. What is SQL of every database stays outside:
-quoted names, CREATE TABLE, joins. JSON is built as text by concatenation: it has no limit on the number of fields, loses no JSON
-subtype through subqueries, and was measured a third faster than SQLite's JSON functions.
+In: Arrow types, SQL of stored values, errors of drivers. Out: stored forms, SQL, diagnostics. One object of a subclass is one dialect
+(`belvedere.store.dialects.DIALECTS`); all else in Belvedere asks it and never for its name. Its `Database` makes connections. What is
+SQL of every database stays outside: quoted names, CREATE TABLE, joins. JSON is built as text by concatenation: it has no limit on the
+number of fields, loses no JSON subtype through subqueries, and was measured a third faster than SQLite's JSON functions.
 """
 
 from __future__ import annotations
@@ -12,18 +12,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, ClassVar
 
 import pyarrow as pa
 
 from belvedere.errors import BelvedereError
 from belvedere.schema import MONTHS
-from belvedere.store.copies import Snapshot
-from belvedere.store.dialects.codec import Form, TypeNames, is_text
 from belvedere.store.dialects.faults import FaultRule, fault
-from belvedere.store.dialects.session import Session
-from belvedere.store.protocol import AnsweringReader, Reader
+from belvedere.store.dialects.stored_form import Form, TypeNames, is_text
 from belvedere.store.read.query import Operator, Role, Sort
 from belvedere.store.read.shared_sets import Sets
 
@@ -62,8 +58,6 @@ class Dialect(ABC):
     """A database's ways. SQL texts are of values in their stored form, see `belvedere.store.dialects.codec`."""
 
     name: ClassVar[str]
-    urls: ClassVar[tuple[str, ...]]
-    """How the URLs of its stores begin."""
     names: ClassVar[TypeNames]
     patterns: ClassVar[Patterns]
     comparisons: ClassVar[Mapping[Operator, str]]
@@ -273,45 +267,7 @@ class Dialect(ABC):
     def decimal_mean(self, sql: str, type_: pa.DataType) -> Made:
         """The average of decimals of any number of digits, as `mean` has it, with 38 digits at most."""
 
-    # connections
-
-    @abstractmethod
-    def session(self, url: str) -> Session:
-        """The writing connection of the store, which is made where it is missing."""
-
-    @abstractmethod
-    def reader(self, url: str, seconds: float | None = None) -> Reader:
-        """A reader of a store that is there."""
-
-    def served_reader(self, url: str, seconds: float | None, connections: int) -> AnsweringReader:
-        """A reader for a process of the API, on so many connections at most where its reads are on the loop."""
-        return self.reader(url, seconds)
-
-    # copies
-
-    @abstractmethod
-    def snapshot(self, url: str) -> Snapshot:
-        """The store of one moment, to be copied (`belvedere.store.copies`)."""
-
-    @abstractmethod
-    def put_back(self, url: str, folder: Path, documents: Mapping[str, str]) -> None:
-        """Make the store from a snapshot's files, with other documents."""
-
-    @abstractmethod
-    def check_free(self, url: str) -> None:
-        """Raises B7101 where a store is there."""
-
-    def file(self, url: str) -> Path | None:
-        """The file that a URL names, absolute; None for a server."""
-        return None
-
-    def located(self, url: str, folder: Path) -> str:
-        """The URL, in which a relative file is one in the folder."""
-        return url
-
-    def files(self, url: str) -> tuple[Path, ...]:
-        """The files of a closed store; none for a server."""
-        return ()
+    # failures
 
     def fault(self, error: Exception, url: str, doing: str = "") -> BelvedereError:
         """The diagnostic for a driver's error."""

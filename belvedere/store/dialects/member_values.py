@@ -10,9 +10,9 @@ from collections.abc import Callable
 
 import pyarrow as pa
 
-from belvedere.store.dialects.codec import is_text
 from belvedere.store.dialects.dialect import literal
 from belvedere.store.dialects.sqlite.sqlite_decimals import DIGITS_OF_INTEGERS
+from belvedere.store.dialects.stored_form import is_text
 
 types = pa.types
 Say = Callable[[str], str]

@@ -8,21 +8,20 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from threading import Lock
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
 from belvedere.errors import BelvedereError, fail
 from belvedere.store.definitions import epoch_from_values
+from belvedere.store.dialects.dialect import Dialect
 from belvedere.store.dialects.faults import is_transient
 from belvedere.store.layout import Layout
-from belvedere.store.protocol import EpochRow, StoredTable, Take
+from belvedere.store.protocol import EpochRow, Take
 from belvedere.store.read.as_of import AsOf
 from belvedere.store.read.shared_sets import KeptSet
+from belvedere.store.stored_table import StoredTable
 from belvedere.store.system import DOCUMENT, LAST_EPOCH
-
-if TYPE_CHECKING:
-    from belvedere.store.dialects.dialect import Dialect
 
 Result = TypeVar("Result")
 

@@ -8,17 +8,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 
+from belvedere.store.dialects.dialect import Dialect
 from belvedere.store.identifiers import SYSTEM, quoted
 from belvedere.store.layout import Layout
-from belvedere.store.protocol import Reader
-
-if TYPE_CHECKING:
-    from belvedere.store.dialects.dialect import Dialect
-    from belvedere.store.public_views import Grant, Place
+from belvedere.store.public_views import Grant, Place
 
 Row = tuple[Any, ...]
 Flat = Iterator[pa.RecordBatch]
@@ -127,10 +124,6 @@ class Session(ABC):
     @abstractmethod
     def alone(self) -> Session:
         """The session for what must not wait for a running transaction: itself where the database has one writer."""
-
-    @abstractmethod
-    def reader(self) -> Reader:
-        """A reader that is safe in this process."""
 
     @abstractmethod
     def bytes_of(self, tables: Sequence[str]) -> Mapping[str, int]:

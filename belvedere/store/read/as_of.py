@@ -7,14 +7,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING
 
 from belvedere.schema import SINCE_EPOCH, SINCE_TIME, UNTIL_EPOCH, UNTIL_TIME
+from belvedere.store.dialects.dialect import Dialect
 from belvedere.store.identifiers import identifier
 from belvedere.values.instants import instant, microseconds
-
-if TYPE_CHECKING:
-    from belvedere.store.dialects.dialect import Dialect
 
 
 @dataclass(frozen=True)

@@ -20,10 +20,10 @@ from belvedere.plan.ties import tie_columns
 from belvedere.schema import Column
 from belvedere.store.dialects import DIALECTS, dialects_for
 from belvedere.store.dialects.dialect import Dialect
-from belvedere.store.protocol import StoredTable
 from belvedere.store.read.plans import print_plan
 from belvedere.store.read.query import is_ordered
 from belvedere.store.read.shared_sets import Sets
+from belvedere.store.stored_table import StoredTable
 from belvedere.store.system import EPOCH
 
 BEYOND = ("B8020", "B7087", "B7088", "B7099")

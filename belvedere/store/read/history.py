@@ -15,8 +15,9 @@ from belvedere.errors import BelvedereError, fail
 from belvedere.schema import HISTORY
 from belvedere.store.definitions import table_from_text
 from belvedere.store.identifiers import SYSTEM
-from belvedere.store.protocol import EpochRow, Reader, StoredTable
+from belvedere.store.protocol import EpochRow, Reader
 from belvedere.store.read.as_of import AsOf
+from belvedere.store.stored_table import StoredTable
 from belvedere.store.system import TABLE
 from belvedere.values.instants import instant, microseconds
 

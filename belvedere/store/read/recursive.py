@@ -12,7 +12,6 @@ import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import count
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -23,9 +22,7 @@ from belvedere.plan.rewrites.rewrite import replace_scans
 from belvedere.schema import Column, Schema
 from belvedere.store.dialects.codec import form
 from belvedere.store.identifiers import SYSTEM, identifier, quoted
-
-if TYPE_CHECKING:
-    from belvedere.store.read.plans import Plans
+from belvedere.store.read.operators import Plans, beyond_store
 
 MARK = f"{SYSTEM}last"
 """The scan of the rows that a step reads: no relation is called so."""
@@ -34,7 +31,12 @@ Columns = Mapping[str, tuple[str, pa.DataType]]
 
 
 def recursive_select(plans: Plans, node: Recursion) -> str:
-    """All rows of a recursion; at most as many as Spark makes, so that one that would not end does. Raises B8020."""
+    """All rows of a recursion; at most as many as Spark makes, so that one that would not end does. Raises B8020.
+
+    Only with `sets`, as for rows that a view's epochs have made: otherwise Spark's bounds on its levels and rows count, too.
+    """
+    if plans.sets is None:
+        raise beyond_store(node)
     if not node.distinct:
         raise _refused("with UNION ALL")
     for column in node.columns:

@@ -16,10 +16,10 @@ from typing import Any
 import pyarrow as pa
 
 from belvedere.schema import MONTHS
-from belvedere.store.dialects.codec import is_text
 from belvedere.store.dialects.dialect import Dialect, is_binary
 from belvedere.store.dialects.float32 import single
 from belvedere.store.dialects.nested_json import member_text
+from belvedere.store.dialects.stored_form import is_text
 from belvedere.store.read.query import BoundValue, Role
 from belvedere.values import instants
 from belvedere.values.intervals import interval_of

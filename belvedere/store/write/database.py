@@ -13,12 +13,14 @@ from uuid import uuid4
 
 from belvedere.errors import fail
 from belvedere.store.definitions import epoch_from_values, epoch_to_values
+from belvedere.store.dialects import dialect_of
 from belvedere.store.dialects.session import Session
 from belvedere.store.identity import IDENTITY, new_identity
 from belvedere.store.layout import Layout
 from belvedere.store.migrations import Migration, pending, refuse_other_format
-from belvedere.store.protocol import CHUNK_BYTES, EpochRow, Lease, Reader, StoredTable, Transaction
+from belvedere.store.protocol import CHUNK_BYTES, EpochRow, Lease, Reader, Transaction
 from belvedere.store.public_views import ShownView
+from belvedere.store.stored_table import StoredTable
 from belvedere.store.system import (
     DOCUMENT,
     EPOCH,
@@ -287,7 +289,7 @@ class DatabaseStore:
         return self._session.dialect.unescape(str(rows[0][0])) if rows else None
 
     def reader(self) -> Reader:
-        return self._session.reader()
+        return dialect_of(self.url).reader(self.url)
 
     def size(self) -> Mapping[str, tuple[int, int]]:
         return self._tables.sizes()

@@ -12,8 +12,8 @@ from dataclasses import replace
 from belvedere.store.dialects.session import Session
 from belvedere.store.identifiers import quoted, stored_name
 from belvedere.store.layout import Layout
-from belvedere.store.protocol import StoredTable
 from belvedere.store.public_views import ShownView, granting
+from belvedere.store.stored_table import StoredTable
 from belvedere.store.write.tables import Tables
 from belvedere.store.write.views import Views
 

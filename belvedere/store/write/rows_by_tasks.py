@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from belvedere.store.dialects.session import MARK
 from belvedere.store.layout import Layout, flat_batches
-from belvedere.store.protocol import StoredTable
+from belvedere.store.stored_table import StoredTable
 
 COPIED = pa.schema([("mark", pa.string()), ("rows", pa.int64()), ("long", pa.string())])
 CopyTask = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]

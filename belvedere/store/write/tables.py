@@ -12,7 +12,7 @@ from belvedere.store.definitions import same_meaning, table_from_text, table_to_
 from belvedere.store.dialects.session import Session
 from belvedere.store.identifiers import quoted, stored_name
 from belvedere.store.layout import Layout
-from belvedere.store.protocol import StoredTable
+from belvedere.store.stored_table import StoredTable
 from belvedere.store.system import TABLE
 
 

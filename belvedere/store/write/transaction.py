@@ -18,7 +18,8 @@ from belvedere.store.dialects.codec import scalar
 from belvedere.store.dialects.session import Session
 from belvedere.store.identifiers import identifier
 from belvedere.store.layout import Layout, flat_batches
-from belvedere.store.protocol import CHUNK_BYTES, EpochRow, StoredTable
+from belvedere.store.protocol import CHUNK_BYTES, EpochRow
+from belvedere.store.stored_table import StoredTable
 from belvedere.store.write.rows_by_tasks import Put, copying, marks_of
 from belvedere.values.pieces import in_pieces
 

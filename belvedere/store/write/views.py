@@ -14,8 +14,8 @@ from itertools import chain
 from belvedere.schema import Schema
 from belvedere.store.dialects.session import Session
 from belvedere.store.identifiers import stored_name
-from belvedere.store.protocol import StoredTable
 from belvedere.store.public_views import EPOCH_VIEW, Grant, Place, ShownView, dropping, granting, making, making_epoch
+from belvedere.store.stored_table import StoredTable
 from belvedere.store.system import DOCUMENT, SET_DOCUMENT, SHOWN
 
 Made = dict[str, tuple[str, list[str]]]

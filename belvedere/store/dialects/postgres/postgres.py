@@ -15,13 +15,12 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from belvedere.schema import MONTHS
-from belvedere.store.copies import Snapshot
 from belvedere.store.dialects import cursor_codec as taken_back
-from belvedere.store.dialects.codec import Form, TypeNames, casting, form, is_text
+from belvedere.store.dialects.codec import form
+from belvedere.store.dialects.database import Database
 from belvedere.store.dialects.dialect import (
     DIGITS_MOST,
     MEAN_DIGITS,
-    Dialect,
     Made,
     Pair,
     Patterns,
@@ -32,7 +31,8 @@ from belvedere.store.dialects.dialect import (
 from belvedere.store.dialects.faults import FaultRule
 from belvedere.store.dialects.member_values import postgres_member
 from belvedere.store.dialects.postgres.postgres_rows import escaped, unescaped
-from belvedere.store.protocol import AnsweringReader, Reader
+from belvedere.store.dialects.stored_form import Form, TypeNames, casting, is_text
+from belvedere.store.protocol import AnsweringReader, Reader, Snapshot
 from belvedere.store.read.query import Operator, Role, Sort
 from belvedere.store.system import LEASE
 
@@ -82,7 +82,7 @@ _CHARACTER = "(?:[^\x01]|\x01.)"
 """Any character as it is stored: U+0000 and U+0001 are pairs."""
 
 
-class Postgres(Dialect):
+class Postgres(Database):
     """The dialect of Postgres."""
 
     name = "postgres"

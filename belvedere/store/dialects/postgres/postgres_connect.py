@@ -6,16 +6,14 @@ In: a URL, settings. Out: connections. Rows cross as `belvedere.store.dialects.p
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import adbc_driver_manager as manager
 import adbc_driver_postgresql.dbapi as adbc
 
 from belvedere.store.dialects.connection_retry import keep_trying
+from belvedere.store.dialects.dialect import Dialect
 from belvedere.store.dialects.postgres.postgres_settings import OWN_SCHEMA, UNHURRIED
-
-if TYPE_CHECKING:
-    from belvedere.store.dialects.dialect import Dialect
 
 ERRORS = (manager.Error, OSError)
 

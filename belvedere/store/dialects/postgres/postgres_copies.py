@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import psycopg
 from psycopg import errors, sql
@@ -18,6 +18,7 @@ from psycopg import errors, sql
 from belvedere.errors import BelvedereError, fail
 from belvedere.store.definitions import epoch_from_values, table_from_text
 from belvedere.store.dialects.connection_retry import keep_trying
+from belvedere.store.dialects.dialect import Dialect
 from belvedere.store.dialects.faults import without_password
 from belvedere.store.dialects.postgres.postgres_long_values import narrow_index
 from belvedere.store.dialects.postgres.postgres_settings import ENCODING, OWN_SCHEMA, UNHURRIED, holding, refuse_encoding
@@ -25,9 +26,6 @@ from belvedere.store.identifiers import index_name
 from belvedere.store.layout import Layout
 from belvedere.store.protocol import EpochRow
 from belvedere.store.system import DOCUMENT, EPOCH, LAST_EPOCH, SHOWN, STATEMENTS, TABLE
-
-if TYPE_CHECKING:
-    from belvedere.store.dialects.dialect import Dialect
 
 ERRORS = (psycopg.Error, OSError)
 OWN = (EPOCH, TABLE, DOCUMENT)

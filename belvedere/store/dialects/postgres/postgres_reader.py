@@ -6,18 +6,16 @@ In: SELECTs of one statement each, so that each sees one epoch. Out: Python rows
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 
+from belvedere.store.dialects.dialect import Dialect
 from belvedere.store.dialects.postgres.postgres_connect import ERRORS, connect
 from belvedere.store.dialects.postgres.postgres_rows import python_rows, selected
 from belvedere.store.dialects.postgres.postgres_settings import holding
 from belvedere.store.dialects.reader import PooledReader
 from belvedere.store.layout import Layout
-
-if TYPE_CHECKING:
-    from belvedere.store.dialects.dialect import Dialect
 
 
 class PostgresReader(PooledReader):

@@ -7,20 +7,18 @@ In: SELECTs of one statement each, so that each sees one epoch. Out: Python rows
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from psycopg import Error
 
 from belvedere.errors import BelvedereError
 from belvedere.store.dialects.connection_retry import keep_trying
+from belvedere.store.dialects.dialect import Dialect
 from belvedere.store.dialects.faults import is_transient
 from belvedere.store.dialects.postgres.postgres_loop import LoopConnections
 from belvedere.store.dialects.postgres.postgres_settings import OWN_SCHEMA, UNHURRIED
 from belvedere.store.dialects.postgres.postgres_statements import Row, StatementConnection, StatementError
 from belvedere.store.dialects.reader import StatementReader
-
-if TYPE_CHECKING:
-    from belvedere.store.dialects.dialect import Dialect
 
 ERRORS = (StatementError, Error, OSError)
 

@@ -14,12 +14,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from threading import RLock
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from belvedere.errors import BelvedereError, fail
+from belvedere.store.dialects.dialect import Dialect
 from belvedere.store.dialects.faults import is_transient
 from belvedere.store.dialects.postgres.postgres_connect import ERRORS, connect
 from belvedere.store.dialects.postgres.postgres_long_values import is_narrow, narrow_index, too_long
@@ -29,12 +30,8 @@ from belvedere.store.dialects.postgres.postgres_views import grants_on, place_of
 from belvedere.store.dialects.session import KEYS, MARK, Flat, Row, Session, overwriting
 from belvedere.store.identifiers import SYSTEM, quoted
 from belvedere.store.layout import Layout
-from belvedere.store.protocol import Reader
 from belvedere.store.public_views import Grant, Place
 from belvedere.values.pieces import in_pieces
-
-if TYPE_CHECKING:
-    from belvedere.store.dialects.dialect import Dialect
 
 NUMBERS = f"{SYSTEM}numbers"
 """The temporary table for keys that are whole numbers."""
@@ -278,9 +275,6 @@ class PostgresSession(Session):
         if self._alone is None:
             self._alone = PostgresSession(self.dialect, self.url, self.process())
         return self._alone
-
-    def reader(self) -> Reader:
-        return self.dialect.reader(self.url)
 
     def bytes_of(self, tables: Sequence[str]) -> Mapping[str, int]:
         sql = "SELECT pg_total_relation_size(CAST(? AS text)::regclass)"

@@ -19,10 +19,9 @@ import pyarrow as pa
 
 from belvedere.errors import fail
 from belvedere.process.temporary_folders import temporary_folder
-from belvedere.store.copies import Snapshot
 from belvedere.store.dialects import cursor_codec as taken_back
-from belvedere.store.dialects.codec import Form, TypeNames, casting, is_text
-from belvedere.store.dialects.dialect import MEAN_DIGITS, Dialect, Made, Pair, Patterns, is_binary, literal, null_order
+from belvedere.store.dialects.database import Database
+from belvedere.store.dialects.dialect import MEAN_DIGITS, Made, Pair, Patterns, is_binary, literal, null_order
 from belvedere.store.dialects.faults import FaultRule
 from belvedere.store.dialects.member_values import sqlite_member
 from belvedere.store.dialects.sqlite.python_sqlite import IS_EXACT
@@ -36,7 +35,8 @@ from belvedere.store.dialects.sqlite.sqlite_decimals import (
     stored_decimals,
 )
 from belvedere.store.dialects.sqlite.sqlite_libraries import ADBC, is_open
-from belvedere.store.protocol import Reader
+from belvedere.store.dialects.stored_form import Form, TypeNames, casting, is_text
+from belvedere.store.protocol import Reader, Snapshot
 from belvedere.store.read.query import Operator, Role, Sort
 from belvedere.store.read.shared_sets import Sets
 from belvedere.values.instants import microseconds
@@ -87,7 +87,7 @@ EXACT_DIGITS = 15
 """A double says each decimal of so many digits so that it reads the same."""
 
 
-class Sqlite(Dialect):
+class Sqlite(Database):
     """The dialect of SQLite."""
 
     name = "sqlite"

@@ -7,18 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import adbc_driver_sqlite.dbapi as adbc
 import pyarrow as pa
 
+from belvedere.store.dialects.dialect import Dialect
 from belvedere.store.dialects.sqlite.sqlite_libraries import ADBC
 from belvedere.store.dialects.sqlite.sqlite_reader import BUSY_MILLISECONDS, SqliteReader
 from belvedere.store.dialects.sqlite.sqlite_rows import BATCH_ROWS, select_statement, selected
 from belvedere.store.layout import Layout
-
-if TYPE_CHECKING:
-    from belvedere.store.dialects.dialect import Dialect
 
 
 class AdbcReader(SqliteReader):

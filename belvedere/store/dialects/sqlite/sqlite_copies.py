@@ -11,19 +11,17 @@ import os
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import quote
 
 from belvedere.errors import fail
 from belvedere.process.durable_files import sync_folder
 from belvedere.store.definitions import epoch_from_values
+from belvedere.store.dialects.dialect import Dialect
 from belvedere.store.dialects.sqlite.python_sqlite import library as sqlite
 from belvedere.store.dialects.sqlite.sqlite_libraries import PYTHON, closed, opened
 from belvedere.store.protocol import EpochRow
 from belvedere.store.system import DOCUMENT, LAST_EPOCH, LEASE, SET_DOCUMENT
-
-if TYPE_CHECKING:
-    from belvedere.store.dialects.dialect import Dialect
 
 NAME = "store.db"
 ERRORS = (sqlite.Error, OSError)

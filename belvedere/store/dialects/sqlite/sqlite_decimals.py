@@ -12,7 +12,7 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from belvedere.store.dialects.codec import Form
+from belvedere.store.dialects.stored_form import Form
 from belvedere.store.read.query import Role
 
 DIGITS = 38

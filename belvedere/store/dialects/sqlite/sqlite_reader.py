@@ -8,13 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import quote
 
 import adbc_driver_manager as manager
 import pyarrow as pa
 
 from belvedere.errors import fail
+from belvedere.store.dialects.dialect import Dialect
 from belvedere.store.dialects.float32 import SINGLE_DIGITS, shortest_single
 from belvedere.store.dialects.reader import PooledReader
 from belvedere.store.dialects.sqlite.python_sqlite import library as sqlite
@@ -22,9 +23,6 @@ from belvedere.store.dialects.sqlite.sqlite_libraries import PYTHON, closed, ope
 from belvedere.store.dialects.sqlite.sqlite_rows import BATCH_ROWS
 from belvedere.store.layout import Layout
 from belvedere.store.read.shared_sets import KeptSet
-
-if TYPE_CHECKING:
-    from belvedere.store.dialects.dialect import Dialect
 
 BUSY_MILLISECONDS = 5_000
 _STEPS = 100_000

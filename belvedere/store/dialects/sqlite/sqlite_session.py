@@ -17,23 +17,20 @@ from contextlib import AbstractContextManager
 from itertools import chain
 from pathlib import Path
 from threading import RLock
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import adbc_driver_manager as manager
 import adbc_driver_sqlite.dbapi as adbc
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from belvedere.store.dialects.dialect import Dialect
 from belvedere.store.dialects.session import KEYS, Flat, Row, Session, overwriting
 from belvedere.store.dialects.sqlite.sqlite_libraries import ADBC, closed, opened
 from belvedere.store.dialects.sqlite.sqlite_rows import BATCH_ROWS, insert_statement, select_statement, selected
 from belvedere.store.identifiers import quoted
 from belvedere.store.layout import Layout
-from belvedere.store.protocol import Reader
 from belvedere.store.public_views import Place
-
-if TYPE_CHECKING:
-    from belvedere.store.dialects.dialect import Dialect
 
 FILL_ROWS = 50_000
 """More rows than these are put into an empty table without its indexes."""
@@ -160,9 +157,6 @@ class SqliteSession(Session):
 
     def alone(self) -> SqliteSession:
         return self
-
-    def reader(self) -> Reader:
-        return self.dialect.reader(self.url)
 
     def bytes_of(self, tables: Sequence[str]) -> Mapping[str, int]:
         pages = "SELECT name, pgsize FROM dbstat WHERE aggregate = TRUE"

@@ -1,0 +1,289 @@
+"""The operators of a plan as SQL over stored relations.
+
+In: a plan over stored relations, with placeholders. Out: a SELECT whose columns are those of the plan's schema, in stored forms. An
+operator that has no printer is refused (B8020).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+import pyarrow as pa
+from sqlglot import exp
+
+from belvedere.errors import BelvedereError, fail
+from belvedere.plan.expressions import conjuncts
+from belvedere.plan.facts import equalities
+from belvedere.plan.operators.nodes import (
+    Aggregate,
+    Distinct,
+    Expr,
+    Filter,
+    Join,
+    JoinKind,
+    Node,
+    Order,
+    Project,
+    Scan,
+    SetKind,
+    SetOperation,
+    TopK,
+    Union,
+    Unnest,
+    Values,
+)
+from belvedere.plan.ties import tie_order
+from belvedere.schema import Schema
+from belvedere.store.dialects.codec import form
+from belvedere.store.dialects.dialect import Dialect, Pair
+from belvedere.store.identifiers import SYSTEM, identifier, quoted
+from belvedere.store.read.expressions import print_expression
+from belvedere.store.read.query import BoundValue, Role, Sort
+from belvedere.store.read.shared_sets import Sets
+from belvedere.store.read.typed_sql import CLOCK, NameBindings, TypedSql
+
+ROW = quoted(f"{SYSTEM}row")
+"""The number of a row in its partition: no stored column has this name."""
+Bind = Callable[[BoundValue], str]
+Rows = Callable[[str], str]
+"""How a relation stands in FROM."""
+Printer = Callable[["Plans", Any], str]
+"""An operator as one SELECT."""
+
+_JOINS = {JoinKind.INNER: "JOIN", JoinKind.LEFT: "LEFT JOIN", JoinKind.RIGHT: "RIGHT JOIN", JoinKind.FULL: "FULL JOIN"}
+
+
+_SHOWN = {
+    "Unnest": "UNNEST",
+    "Emit": "EMIT",
+    "InOrder": "SELECT STREAM",
+    "SplAggregate": "a window of SPL",
+    "Recursion": "WITH RECURSIVE",
+}
+
+
+@dataclass(frozen=True)
+class Plans:
+    """Prints the operators of a plan."""
+
+    dialect: Dialect
+    arguments: Mapping[str, TypedSql]
+    bind: Bind | None = None
+    clock: str = CLOCK
+    rows: Rows = identifier
+    sets: Sets | None = None
+    others: Mapping[type[Node], Printer] = MappingProxyType({})
+    """Printers of operators that are not printed here."""
+
+    def select(self, node: Node) -> str:
+        printer = _NODES.get(type(node)) or self.others.get(type(node))
+        if printer is None:
+            raise beyond_store(node)
+        return printer(self, node)
+
+    def source(self, node: Node, alias: str = "i") -> str:
+        """A node to stand in FROM."""
+        if isinstance(node, Scan):
+            return f"{self.rows(node.relation)} AS {alias}"
+        return f"({self.select(node)}) AS {alias}"
+
+    def scope(self, schema: Schema, aggregates: bool = False) -> NameBindings:
+        def column(found: exp.Column) -> tuple[str, pa.DataType]:
+            known = schema[found.name]
+            return identifier(known.name), known.type
+
+        return self.bindings(column, aggregates)
+
+    def bindings(self, column: Callable[[exp.Column], tuple[str, pa.DataType]], aggregates: bool = False) -> NameBindings:
+        """What names mean where this says the SQL of columns."""
+        return NameBindings(self.dialect, column, self.arguments, aggregates, self.bind, self.clock)
+
+    def expression(self, expr: Expr, schema: Schema, expected: pa.DataType | None = None, aggregates: bool = False) -> str:
+        """An expression's SQL over the columns of a schema."""
+        return self.printed(expr, self.scope(schema, aggregates), expected)
+
+    def printed(self, expr: Expr, scope: NameBindings, expected: pa.DataType | None = None) -> str:
+        """An expression's SQL. Where its type is told, the stored form must be that type's."""
+        typed = print_expression(expr, scope)
+        if expected is not None and typed.type is not None and not _same_form(typed.type, expected):
+            raise fail("B8020", f"`{expr.sql('spark')}` is {typed.type} in the store, and {expected} in the query")
+        if expected is not None and typed.type is None and isinstance(expr, exp.Null):  # else Postgres takes it for a text
+            return f"CAST(NULL AS {form(self.dialect, expected).sql.partition(' COLLATE ')[0]})"
+        return typed.sql
+
+    def scan(self, node: Scan) -> str:
+        columns = ",".join(identifier(n) for n in node.schema.names)
+        return f"SELECT {columns} FROM {self.rows(node.relation)} AS i"
+
+    def values(self, node: Values) -> str:
+        rows = []
+        for row in node.rows:
+            pairs = zip(row, node.columns, strict=True)
+            rows.append(
+                "SELECT " + ",".join(f"{self.expression(e, Schema(()), c.type)} AS {identifier(c.name)}" for e, c in pairs)
+            )
+        if not rows:
+            return f"SELECT {','.join(f'NULL AS {identifier(c.name)}' for c in node.columns)} WHERE 1=0"
+        return " UNION ALL ".join(rows)
+
+    def project(self, node: Project) -> str:
+        schema = node.input.schema
+        items = ",".join(f"{self.expression(i.expr, schema, i.type)} AS {identifier(i.name)}" for i in node.items)
+        return f"SELECT {items} FROM {self.source(node.input)}"
+
+    def filter(self, node: Filter) -> str:
+        columns = ",".join(identifier(n) for n in node.schema.names)
+        condition = self.expression(node.condition, node.input.schema)
+        return f"SELECT {columns} FROM {self.source(node.input)} WHERE {condition}"
+
+    def join(self, node: Join) -> str:
+        both = Schema(node.left.schema.columns + node.right.schema.columns)
+        condition = "1=1" if node.condition is None else self.expression(node.condition, both)
+        left, right = self.source(node.left, "l"), self.source(node.right, "r")
+        columns = ",".join(identifier(n) for n in node.schema.names)
+        if node.there is not None:
+            left = f"(SELECT l.*,1=1 AS {identifier(node.there)} FROM {left}) AS l"
+        if node.kind in _JOINS:
+            return f"SELECT {columns} FROM {left} {_JOINS[node.kind]} {right} ON {condition}"
+        negated, pairs = node.kind is JoinKind.ANTI, self.pairs(node) if self.sets is not None else ()
+        if self.sets is not None and pairs:
+            found = self.dialect.is_among(pairs, right, self.sets, negated)
+        else:
+            found = f"{'NOT ' if negated else ''}EXISTS (SELECT 1 FROM {right} WHERE {condition})"
+        return f"SELECT {columns} FROM {left} WHERE {found}"
+
+    def pairs(self, node: Join, column: Callable[[str, Schema], str] | None = None) -> tuple[Pair, ...]:
+        """The columns that a match has equal, if the condition says no more, and databases compare them as they are; else none.
+
+        `column`: the SQL of a column of a side, where it is not called by its name alone.
+        """
+        parts, found, said = conjuncts(node.condition), equalities(node), column or self.column
+        if len(parts) != len(found) or not all(self.is_plain(type_) for *_, type_ in found):
+            return ()
+        return tuple(
+            Pair(
+                said(a.name, node.left.schema),
+                said(b.name, node.right.schema),
+                isinstance(p, exp.NullSafeEQ) and node.left.schema[a.name].nullable and node.right.schema[b.name].nullable,
+                form(self.dialect, type_).sql,
+            )
+            for p, (a, b, type_) in zip(parts, found, strict=True)
+        )
+
+    def column(self, name: str, schema: Schema) -> str:
+        return self.dialect.column(identifier(name), schema[name].type)
+
+    @staticmethod
+    def is_plain(type_: pa.DataType) -> bool:
+        """Whether values of a type are equal where their stored forms are."""
+        types = pa.types
+        return bool(types.is_integer(type_) or types.is_string(type_) or types.is_timestamp(type_) or types.is_boolean(type_))
+
+    def aggregate(self, node: Aggregate) -> str:
+        if node.grouping_sets is not None:
+            raise fail("B8020", "GROUPING SETS cannot be computed when they are read", hint="compute them in a view")
+        schema = node.input.schema
+        if any(not isinstance(k.expr, exp.Column) for k in node.keys):
+            raise fail("B8020", "groups are made by columns when they are read", hint="compute the key in a view")
+        keys = [self.expression(k.expr, schema, k.type) for k in node.keys]
+        items = [f"{sql} AS {identifier(k.name)}" for sql, k in zip(keys, node.keys, strict=True)]
+        items += [
+            f"{self.expression(a.expr, schema, a.type, aggregates=True)} AS {identifier(a.name)}" for a in node.aggregates
+        ]
+        group = f" GROUP BY {','.join(keys)}" if keys else ""
+        return f"SELECT {','.join(items)} FROM {self.source(node.input)}{group}"
+
+    def distinct(self, node: Distinct) -> str:
+        columns = ",".join(identifier(n) for n in node.schema.names)
+        return f"SELECT DISTINCT {columns} FROM {self.source(node.input)}"
+
+    def union(self, node: Union) -> str:
+        return " UNION ALL ".join(self.branch(b, node, number) for number, b in enumerate(node.branches))
+
+    def branch(self, branch: Node, node: Union, number: int) -> str:
+        """One branch with the columns' names of the first."""
+        names = node.branches[0].schema.columns
+        items = []
+        for own, first in zip(branch.schema.columns, names, strict=True):
+            if not _same_form(own.type, first.type):
+                raise fail("B8020", f"the branches of UNION ALL have {first.type} and {own.type} as `{first.name}`")
+            items.append(f"{identifier(own.name)} AS {identifier(first.name)}")
+        if node.branch is not None:
+            items.append(f"{number} AS {identifier(node.branch)}")
+        return f"SELECT {','.join(items)} FROM {self.source(branch)}"
+
+    def set_operation(self, node: SetOperation) -> str:
+        word = "INTERSECT" if node.kind is SetKind.INTERSECT else "EXCEPT"
+        sides = []
+        for side in (node.left, node.right):
+            for own, first in zip(side.schema.columns, node.left.schema.columns, strict=True):
+                if not _same_form(own.type, first.type):
+                    raise fail("B8020", f"the sides of {word} have {first.type} and {own.type} as `{first.name}`")
+            sides.append(f"SELECT {','.join(identifier(n) for n in side.schema.names)} FROM {self.source(side)}")
+        return f" {word} ".join(sides)
+
+    def top(self, node: TopK) -> str:
+        keys = [self.order(o, node.input.schema) for o in (*node.order, *tie_order(node))]
+        order = f" ORDER BY {','.join(keys)}" if keys else ""
+        columns = ",".join(identifier(n) for n in node.input.schema.names)
+        if not node.partition and node.number is None:
+            most = self.most(node)
+            limit = f" LIMIT {most} OFFSET {node.offset}" if most else ""
+            if not limit and node.offset:
+                limit = f" LIMIT {2**62} OFFSET {node.offset}"
+            return f"SELECT {columns} FROM {self.source(node.input)}{order if limit else ''}{limit}"
+        partition = f"PARTITION BY {','.join(identifier(n) for n in node.partition)}" if node.partition else ""
+        numbered = f"SELECT {columns},row_number() OVER ({partition}{order}) AS {ROW} FROM {self.source(node.input)}"
+        place = "" if node.number is None else f",{ROW} AS {identifier(node.number.name)}"
+        most = self.most(node)
+        bounds = [f"{ROW}>{node.offset}"] + ([f"{ROW}<={most}+{node.offset}"] if most else [])
+        return f"SELECT {columns}{place} FROM ({numbered}) AS j WHERE {' AND '.join(bounds)}"
+
+    def most(self, node: TopK) -> str:
+        """How many rows a TopK has; nothing for all."""
+        if node.most:
+            return self.scope(node.schema).in_role(self.arguments[node.most], Role.LIMIT)
+        return "" if node.limit is None else str(node.limit)
+
+    def order(self, order: Order, schema: Schema) -> str:
+        typed = print_expression(order.expr, self.scope(schema))
+        sql = typed.sql if typed.type is None else self.dialect.column(typed.sql, typed.type)
+        return self.dialect.order(sql, Sort("", order.descending, order.nulls_come_first))
+
+
+def beyond_store(node: Node) -> BelvedereError:
+    """The diagnostic for an operator that has no SQL here."""
+    what = type(node).__name__
+    what = _SHOWN.get(what, f"{'an' if what[0] in 'AEIOU' else 'a'} {what.lower()}")
+    hint = "compute it in a view, and query the view"
+    if isinstance(node, Unnest):
+        hint = "write `JOIN t.items i` for an array of objects; elements of another array are computed in a view"
+    return fail("B8020", f"{what} cannot be computed when it is read", hint=hint)
+
+
+def _same_form(one: pa.DataType, other: pa.DataType) -> bool:
+    """Whether two types have one stored form, so that a value of one is read as one of the other."""
+    kinds: tuple[Callable[[pa.DataType], bool], ...] = (
+        pa.types.is_integer,
+        pa.types.is_floating,
+        pa.types.is_string,
+        pa.types.is_timestamp,
+    )
+    return one == other or any(kind(one) and kind(other) for kind in kinds)
+
+
+_NODES: Mapping[type[Node], Printer] = {
+    Scan: Plans.scan,
+    Values: Plans.values,
+    Project: Plans.project,
+    Filter: Plans.filter,
+    Join: Plans.join,
+    Aggregate: Plans.aggregate,
+    Distinct: Plans.distinct,
+    Union: Plans.union,
+    SetOperation: Plans.set_operation,
+    TopK: Plans.top,
+}
