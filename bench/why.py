@@ -20,7 +20,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from belvedere.commands.why import open_asker
-from belvedere.provenance.why.why import find_row, key_tests, why
+from belvedere.provenance.key_tests import key_tests
+from belvedere.provenance.why.why import find_row, why
 from bench.sizing import store_of
 
 SCRIPT = """

@@ -13,7 +13,7 @@ from sqlglot import exp
 from belvedere.plan.expressions import replace_columns
 from belvedere.plan.operators.nodes import Aggregate, Distinct, Expr, Filter, Node, Project, TopK, Window
 from belvedere.plan.plan_text import expression_text
-from belvedere.provenance.found_rows import Read
+from belvedere.provenance.findings import Read
 from belvedere.provenance.row_predicates import Wanted
 
 

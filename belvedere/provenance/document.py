@@ -11,11 +11,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from belvedere.catalog.catalog import Catalog
-from belvedere.provenance.found_rows import Read
-from belvedere.provenance.why.since import Moment, Since, since_text
-from belvedere.provenance.why.why import Why
-from belvedere.provenance.why_not.pruning import Lost
-from belvedere.provenance.why_not.why_not import WhyNot
+from belvedere.provenance.findings import Lost, Read, Since, Why, WhyNot, since_text
+from belvedere.provenance.moments import Moment
 from belvedere.values.row_texts import value_text
 
 Row = Mapping[str, Any]

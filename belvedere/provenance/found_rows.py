@@ -5,9 +5,8 @@ In: plans of rows. Out: counts and samples, all of one epoch.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from sqlglot import exp
@@ -15,39 +14,16 @@ from sqlglot import exp
 from belvedere.errors import Diagnostic
 from belvedere.plan.expressions import column
 from belvedere.plan.operators.nodes import Aggregate, Item, Join, JoinKind, Node, Order, Scan, TopK
+from belvedere.provenance.findings import Read
 from belvedere.provenance.plan_queries import Asker
 from belvedere.provenance.why.covering_views import why_not_stored
 from belvedere.schema import INGEST_TIME, UID, Schema
 from belvedere.store.protocol import EpochRow
 
-if TYPE_CHECKING:
-    from belvedere.provenance.why.why import Why
-
 SAMPLE = 5
 """How many rows are shown of each relation."""
 COUNT = "n"
 LAST = (Order(column(INGEST_TIME), descending=True), Order(column(UID), descending=True))
-
-
-@dataclass(frozen=True)
-class Read:
-    """Rows of one relation that a row was made of: how many, and the first of them by key."""
-
-    relation: str
-    """The relation's id; of what was dropped on the way, that of the operator's first input."""
-    words: str
-    count: int = 0
-    rows: tuple[Mapping[str, Any], ...] = ()
-    order: tuple[str, ...] = ()
-    """The columns by which the sample is the first rows."""
-    untold: str = ""
-    """Why its rows cannot be told."""
-    below: tuple[Why, ...] = ()
-    """For rows of views that were followed: what they were made of."""
-    between: tuple[str, ...] = ()
-    """Of rows between operators, which are no rows of `relation`: all relations whose columns they may have, by their ids."""
-    last: Mapping[str, Any] | None = None
-    """Of an input's rows the one that arrived last, where that was asked."""
 
 
 def counted(rows: Node) -> Node:

@@ -16,8 +16,9 @@ from belvedere.errors import Diagnostic
 from belvedere.plan.expressions import column
 from belvedere.plan.operators.nodes import Order, Scan, TopK
 from belvedere.provenance.constants import constant
+from belvedere.provenance.narrowing import restricted
 from belvedere.provenance.plan_queries import Asker
-from belvedere.provenance.row_predicates import Wanted, restricted
+from belvedere.provenance.row_predicates import Wanted
 from belvedere.schema import INGEST_TIME, TIMESTAMP, UID
 from belvedere.store.definitions import epoch_from_values
 from belvedere.store.protocol import EpochRow

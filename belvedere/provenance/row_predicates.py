@@ -1,25 +1,21 @@
 """Which rows of a relation are wanted: tests of its columns, and other rows that must, or must not, match.
 
-In: an operator and what is wanted of its rows. Out: a plan that gives these rows, with each test as low as it may stand, so that a
-database finds them by its indexes and a group is computed without the others.
+In: conditions over columns, plans of other rows. Out: what is wanted of an operator's rows; `narrowing` makes a plan of it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
 from belvedere.plan.expressions import column, columns_of, conjunction, map_columns, replace_columns
-from belvedere.plan.operators.nodes import Expr, Filter, Join, JoinKind, Node, Project, Scan
+from belvedere.plan.operators.nodes import Expr, Node, Project
 from belvedere.plan.rewrites.keys import item_of
-from belvedere.plan.rewrites.rewrite import inline
 
 MARK = "~wanted"
 """Behind the names of the columns of the rows that must match, so that they are disjoint from the relation's own."""
-Definition = Callable[[str], Node | None]
-"""The plan of a relation that is not stored."""
 
 
 @dataclass(frozen=True)
@@ -94,25 +90,3 @@ def matching(rows: Node, *conditions: Expr, negated: bool = False) -> Wanted:
     """Rows that one of the others matches by conditions over own columns and `other` ones."""
     condition = conjunction(conditions) or exp.true()
     return Wanted((), (Match(marked(rows), condition, negated),))
-
-
-def restricted(node: Node, wanted: Wanted) -> Node:
-    """The wanted rows of an operator, computed over all of its rows."""
-    condition = conjunction(wanted.tests)
-    rows = node if condition is None else Filter(node, condition)
-    for match in wanted.matches:
-        rows = Join(rows, match.rows, JoinKind.ANTI if match.negated else JoinKind.SEMI, match.condition)
-    return rows
-
-
-def narrowed(node: Node, wanted: Wanted, definition: Definition) -> Node:
-    """The wanted rows of an operator, each test as low as it may stand; scans of what is not stored are replaced by its plan."""
-    from belvedere.provenance.why_not.pushed_tests import passing
-
-    if isinstance(node, Scan):
-        plan = inline(node, lambda i: definition(i) if i == node.relation else None)
-        return restricted(node, wanted) if plan == node else narrowed(plan, wanted, definition)
-    below, left = passing(node, wanted)
-    return restricted(
-        node.with_inputs(tuple(narrowed(i, w, definition) for i, w in zip(node.inputs, below, strict=True))), left
-    )

@@ -15,10 +15,7 @@ from rich.tree import Tree
 
 from belvedere.catalog.catalog import Catalog, shown_names
 from belvedere.provenance.document import relation_name, rows_of, visible
-from belvedere.provenance.found_rows import Read
-from belvedere.provenance.why.since import Since, since_text
-from belvedere.provenance.why.why import Why
-from belvedere.provenance.why_not.why_not import WhyNot
+from belvedere.provenance.findings import Read, Since, Why, WhyNot, since_text
 from belvedere.schema import UID
 from belvedere.syntax.wording import counted
 
@@ -119,3 +116,13 @@ def order_names(order: Sequence[str]) -> list[str]:
 def row_text(row: Mapping[str, Any]) -> str:
     """A row in one line."""
     return ", ".join(f"{n} = {'NULL' if v is None else v}" for n, v in row.items())
+
+
+def why_text(answer: Why) -> str:
+    """What a row was made of, as text."""
+    return tree_text(why_tree(answer))
+
+
+def why_not_text(answer: WhyNot) -> str:
+    """Where the rows vanish of a row that is missing, as text."""
+    return tree_text(why_not_tree(answer))

@@ -30,10 +30,12 @@ from belvedere.plan.operators.nodes import Order
 from belvedere.plan.operators.time_nodes import SEQUENCE
 from belvedere.plan.sorting import sorted_rows
 from belvedere.process.temporary_folders import is_shared
+from belvedere.provenance.findings import Why, WhyNot
 from belvedere.provenance.found_rows import SAMPLE
+from belvedere.provenance.key_tests import key_tests
 from belvedere.provenance.plan_queries import Asker
-from belvedere.provenance.why.why import Why, find_row, key_tests, relation_named, why
-from belvedere.provenance.why_not.why_not import WhyNot, why_not
+from belvedere.provenance.why.why import find_row, relation_named, why
+from belvedere.provenance.why_not.why_not import why_not
 from belvedere.queries.single_query import compile_over
 from belvedere.rules.options import Options
 from belvedere.schema import WEIGHT

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from belvedere import Workbench
-from belvedere.provenance.why_not.pruning import Where
+from belvedere.provenance.findings import Where
 from tests.provenance.test_why_not import near
 
 SCRIPT = """

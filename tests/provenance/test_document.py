@@ -9,7 +9,7 @@ from rich.tree import Tree
 
 from belvedere.compiler import compile_script
 from belvedere.provenance.document import rows_of
-from belvedere.provenance.found_rows import Read
+from belvedere.provenance.findings import Read
 from belvedere.provenance.plan_queries import Asker
 from belvedere.provenance.trees import add_read
 from belvedere.provenance.why.since import since

@@ -23,9 +23,8 @@ from belvedere.plan.operators.nodes import (
 )
 from belvedere.plan.operators.time_nodes import TimeWindow, TimeWindowKind
 from belvedere.plan.plan_text import plan_text
-from belvedere.provenance.found_rows import Read
+from belvedere.provenance.findings import Read, Why
 from belvedere.provenance.why.input_rows import root_wanted
-from belvedere.provenance.why.why import Why
 from belvedere.workbench.workbench import Workbench
 from tests import depth
 from tests.provenance.worlds import Row, World, computed, filled, inlined, is_among

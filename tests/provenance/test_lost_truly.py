@@ -18,12 +18,13 @@ from belvedere.plan.operators.nodes import Aggregate, Filter, Join, JoinKind, No
 from belvedere.plan.operators.time_nodes import TimeWindow
 from belvedere.plan.plan_text import plan_text
 from belvedere.plan.rewrites.rewrite import inline
+from belvedere.provenance.findings import Lost, Where, WhyNot
 from belvedere.provenance.found_rows import COUNT, counted
-from belvedere.provenance.row_predicates import Wanted, restricted
-from belvedere.provenance.why.why import key_tests
+from belvedere.provenance.key_tests import key_tests
+from belvedere.provenance.narrowing import restricted
+from belvedere.provenance.row_predicates import Wanted
 from belvedere.provenance.why_not import why_not as asking
-from belvedere.provenance.why_not.pruning import Descent, Losses, Lost, Way, Where, condition_text
-from belvedere.provenance.why_not.why_not import WhyNot
+from belvedere.provenance.why_not.pruning import Descent, Losses, Way, condition_text
 from belvedere.schema import TIMESTAMP
 from belvedere.spark.plan_answers import by_spark
 from belvedere.workbench.workbench import Workbench

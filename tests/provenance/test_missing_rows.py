@@ -13,7 +13,7 @@ from belvedere import Workbench
 from belvedere.cli import run
 from belvedere.errors import BelvedereError
 from belvedere.provenance.document import document
-from belvedere.provenance.why_not.pruning import Where
+from belvedere.provenance.findings import Where
 from tests.provenance.test_why_not import near, places
 from tests.run.loops import Loop
 

@@ -13,9 +13,10 @@ from belvedere import Workbench
 from belvedere.errors import fail
 from belvedere.plan.operators.nodes import Node
 from belvedere.plan.operators.recursion import Recursion
+from belvedere.provenance.findings import Lost, Where, Why
+from belvedere.provenance.key_tests import key_tests
 from belvedere.provenance.why.input_rows import root_wanted
-from belvedere.provenance.why.why import Why, find_row, key_tests, why
-from belvedere.provenance.why_not.pruning import Lost, Where
+from belvedere.provenance.why.why import find_row, why
 from belvedere.store.read.computed_views import text_at_read
 from belvedere.store.read.shared_sets import Sets
 from tests.depth import at_night

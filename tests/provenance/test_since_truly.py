@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from belvedere import Workbench
-from belvedere.provenance.why.since import Since
+from belvedere.provenance.findings import Since
 from tests import depth
 from tests.depth import stores_by_turns
 

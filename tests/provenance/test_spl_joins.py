@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from belvedere import Workbench
-from belvedere.provenance.why.why import Why
-from belvedere.provenance.why_not.pruning import Where
+from belvedere.provenance.findings import Where, Why
 from tests.depth import at_night, quick
 from tests.spl.clauses import micros
 from tests.spl.simulator import Tuple

@@ -10,7 +10,7 @@ import pytest
 
 from belvedere import Workbench
 from belvedere.cli import run
-from belvedere.provenance.why_not.pruning import Lost, Where
+from belvedere.provenance.findings import Lost, Where
 from tests.provenance.test_why import SCRIPT, TIMES, filled
 
 MORE = """

@@ -15,7 +15,8 @@ import pyarrow as pa
 
 from belvedere.plan.operators.nodes import Node, Scan
 from belvedere.plan.rewrites.rewrite import inline, replace_scans
-from belvedere.provenance.row_predicates import Wanted, narrowed
+from belvedere.provenance.narrowing import narrowed
+from belvedere.provenance.row_predicates import Wanted
 from belvedere.spark.plan_answers import by_spark
 from belvedere.workbench.workbench import Workbench
 from tests.rules.random_plans import catalog_of

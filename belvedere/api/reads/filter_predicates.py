@@ -20,8 +20,8 @@ from belvedere.api.reads.entities import Entity
 from belvedere.plan.expressions import column, conjunction
 from belvedere.plan.operators.nodes import Expr
 from belvedere.provenance.constants import constant
+from belvedere.provenance.key_tests import typed_value
 from belvedere.provenance.row_predicates import Wanted
-from belvedere.provenance.why.why import typed_value
 from belvedere.schema import Column
 from belvedere.store.dialects.stored_form import is_text
 from belvedere.store.read.query import LIMIT_MOST, Operator, is_ordered

@@ -106,7 +106,8 @@ class Provenance:
 
     def _why(self, asker: Asker, asked: WhyAsked) -> dict[str, Any]:
         from belvedere.provenance.document import document
-        from belvedere.provenance.why.why import find_row, key_tests, why
+        from belvedere.provenance.key_tests import key_tests
+        from belvedere.provenance.why.why import find_row, why
 
         id_ = asked.entity.id
         key = {asked.entity.columns[n].name: v for n, v in asked.key.items()}

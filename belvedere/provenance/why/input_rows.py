@@ -13,8 +13,9 @@ from belvedere.plan.operators.historic import HISTORIC
 from belvedere.plan.operators.nodes import Filter, Node, Project, Scan, TopK, Union
 from belvedere.plan.rewrites.keys import keep_columns
 from belvedere.provenance.constants import row_tests
+from belvedere.provenance.narrowing import narrowed
 from belvedere.provenance.plan_queries import Asker
-from belvedere.provenance.row_predicates import Wanted, matching, narrowed, same
+from belvedere.provenance.row_predicates import Wanted, matching, same
 from belvedere.provenance.why.backward import trace
 from belvedere.provenance.why.traces import Backward, Traced, Trail
 

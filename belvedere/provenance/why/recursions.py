@@ -17,7 +17,8 @@ from belvedere.plan.operators.nodes import Node, Project, Scan, Union
 from belvedere.plan.operators.recursion import LAST, Last, Recursion, parted, side_name
 from belvedere.plan.rewrites.keys import item_of, keep_columns
 from belvedere.plan.rewrites.rewrite import replace_scans
-from belvedere.provenance.row_predicates import Wanted, matching, narrowed, same
+from belvedere.provenance.narrowing import narrowed
+from belvedere.provenance.row_predicates import Wanted, matching, same
 from belvedere.provenance.why.traces import Backward, Below, Found, Traced, Trail
 from belvedere.schema import Schema
 

@@ -8,7 +8,7 @@ in words. Nothing is stored for it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -18,36 +18,16 @@ from belvedere.engine.source_spans import SPANS
 from belvedere.plan.facts import needs_clock
 from belvedere.plan.operators.nodes import Scan
 from belvedere.plan.operators.time_nodes import PTIME, Emit
-from belvedere.provenance.found_rows import SAMPLE, Read, told
+from belvedere.provenance.findings import Read, Since
+from belvedere.provenance.found_rows import SAMPLE, told
 from belvedere.provenance.moments import Moment, arrival, emitted_in
 from belvedere.provenance.plan_queries import Asker
 from belvedere.provenance.why.covering_views import kept_text, why_not_stored
 from belvedere.provenance.why.traces import Traced
-from belvedere.provenance.why.versions import Version, questions, rows_of_inputs, versions_of
+from belvedere.provenance.why.versions import questions, rows_of_inputs, versions_of
 from belvedere.schema import HISTORY, INGEST_TIME, UID
 from belvedere.store.read.history import stored_tables
 from belvedere.values.row_texts import value_text
-
-__all__ = ["Moment", "Since", "Version", "since", "since_text"]
-
-
-@dataclass(frozen=True)
-class Since:
-    """Since when a row is there."""
-
-    appeared: Moment | None
-    """Since when there is a row of its key; None: not known."""
-    changed: Moment | None
-    """When it last changed; where that is not `exact`, when the last of the rows arrived that it is made of. None: not known."""
-    exact: bool
-    versions: tuple[Version, ...] = ()
-    """Of a relation WITH HISTORY the newest versions of the row, the newest first."""
-    count: int = 0
-    """How many versions its history has."""
-    made_by: tuple[Read, ...] = ()
-    """Of a view without a history: the rows of the inputs that arrived in the epoch of `changed`."""
-    unknown: tuple[str, ...] = ()
-    """What cannot be told."""
 
 
 def with_histories(asker: Asker) -> Asker:
@@ -81,17 +61,6 @@ def since(past: Asker, id_: str, row: Mapping[str, Any], inputs: Sequence[Read],
         found = _of_emitted(past, row) if _is_emitted(view) else _of_view(past, view, row, inputs, size)
     moments = (found.appeared, found.changed, *(v.since for v in found.versions))
     return replace(found, unknown=(*found.unknown, *_forgotten(m for m in moments if m is not None)))
-
-
-def since_text(found: Since) -> str:
-    """The answer in a line; "" where nothing is known."""
-    if found.changed is None:
-        return ""
-    if not found.exact:
-        return f"last arrival: {found.changed}"
-    if found.appeared == found.changed:
-        return f"there since {found.appeared}"
-    return f"last changed in {found.changed}" + (f"; there since {found.appeared}" if found.appeared is not None else "")
 
 
 def _forgotten(moments: Iterable[Moment]) -> Iterator[str]:

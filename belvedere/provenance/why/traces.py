@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 from belvedere.plan.operators.nodes import Node, Scan
 from belvedere.provenance.constants import fixed_columns
-from belvedere.provenance.row_predicates import Definition, Wanted, matching, narrowed, same
+from belvedere.provenance.narrowing import Definition, narrowed
+from belvedere.provenance.row_predicates import Wanted, matching, same
 from belvedere.provenance.why_not.pushed_tests import passing
 
 

@@ -17,10 +17,12 @@ from belvedere.errors import Diagnostic
 from belvedere.plan.expressions import column
 from belvedere.plan.operators.nodes import Node, Order, Scan, TopK
 from belvedere.provenance.constants import row_tests
-from belvedere.provenance.found_rows import COUNT, Question, Read, counted, not_stored, sample_order, told
+from belvedere.provenance.findings import Read, Version
+from belvedere.provenance.found_rows import COUNT, Question, counted, not_stored, sample_order, told
 from belvedere.provenance.moments import Moment, arrived_in
+from belvedere.provenance.narrowing import restricted
 from belvedere.provenance.plan_queries import Asker
-from belvedere.provenance.row_predicates import Wanted, matching, other, restricted, same, test
+from belvedere.provenance.row_predicates import Wanted, matching, other, same, test
 from belvedere.provenance.why.backward import trace
 from belvedere.provenance.why.input_rows import grouped, is_chosen, root_wanted, rows_named, to_inputs
 from belvedere.provenance.why.traces import Backward, Traced, Trail
@@ -31,18 +33,6 @@ from belvedere.store.read.query import is_ordered
 
 NEWEST = (Order(column(SINCE_EPOCH), descending=True),)
 ARRIVED, WENT = "arrived", "went, or were replaced"
-
-
-@dataclass(frozen=True)
-class Version:
-    """A row as it was from one epoch to another."""
-
-    row: Mapping[str, Any]
-    since: Moment
-    until: Moment | None
-    """None: it holds."""
-    made_by: tuple[Read, ...] = ()
-    """Rows of the inputs that came or went in the epoch in which it began, and that the row was made of."""
 
 
 @dataclass(frozen=True)

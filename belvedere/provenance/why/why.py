@@ -7,7 +7,7 @@ it read, with a count and a sample, and what was dropped on the way. Computed wh
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -15,54 +15,24 @@ import pyarrow as pa
 
 from belvedere.catalog.catalog import Catalog
 from belvedere.errors import Diagnostic, fail
-from belvedere.functions.spark_types import type_text
 from belvedere.plan.operators.nodes import Node, Scan, TopK
 from belvedere.plan.rewrites.rewrite import replace_scans
 from belvedere.provenance.column_labels import shown
-from belvedere.provenance.constants import row_tests
-from belvedere.provenance.found_rows import SAMPLE, Question, Read, not_stored, sample_order, told
+from belvedere.provenance.findings import Read, Why
+from belvedere.provenance.found_rows import SAMPLE, Question, not_stored, sample_order, told
+from belvedere.provenance.narrowing import narrowed
 from belvedere.provenance.plan_queries import Asker
-from belvedere.provenance.row_predicates import Wanted, narrowed
+from belvedere.provenance.row_predicates import Wanted
+from belvedere.provenance.trees import why_text
 from belvedere.provenance.why.backward import trace
 from belvedere.provenance.why.input_rows import grouped, root_wanted, rows_named
-from belvedere.provenance.why.since import Since, goes_by_arrival, since, with_histories
+from belvedere.provenance.why.since import goes_by_arrival, since, with_histories
 from belvedere.provenance.why.traces import Backward, Dropped, Traced
 from belvedere.provenance.why.versions import rows_of_inputs
 from belvedere.provenance.why_not.pruned_inputs import late_rows
 from belvedere.provenance.why_not.pruning import condition_text
-from belvedere.schema import TIMESTAMP, Column, Schema
+from belvedere.schema import Schema
 from belvedere.syntax.wording import did_you_mean
-from belvedere.values.decimals import decimals_of
-from belvedere.values.input_rows import as_instant
-
-
-@dataclass(frozen=True)
-class Why:
-    """A row of a view, and what it was made of; as text it is a tree."""
-
-    catalog: Catalog = field(repr=False, compare=False)
-    view: str
-    sql: str
-    row: Mapping[str, Any]
-    epoch: int | None
-    """That in which the rows were read; of a relation that is no view the one in which it was found."""
-    reads: tuple[Read, ...] = ()
-    dropped: tuple[Read, ...] = ()
-    late: tuple[Read, ...] = ()
-    """Rows of `LATE(T)`, which are for who may read it."""
-    inputs: tuple[Read, ...] = ()
-    """The rows of each input that it comes from, through all views between; of rows that were followed it is left out."""
-    since: Since | None = None
-    """Since when the row is there; of rows that were followed it is left out."""
-
-    def __str__(self) -> str:
-        from belvedere.provenance.trees import tree_text, why_tree
-
-        return tree_text(why_tree(self))
-
-    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
-        """What a notebook shows."""
-        printer.text(str(self))
 
 
 def find_row(asker: Asker, id_: str, wanted: Wanted) -> tuple[Mapping[str, Any], int | None]:
@@ -109,36 +79,6 @@ def relation_named(catalog: Catalog, name: str) -> str:
     raise fail("B2001", f'the script defines no "{name}"', hint=did_you_mean(name, names))
 
 
-def key_tests(catalog: Catalog, id_: str, key: Mapping[str, Any]) -> Wanted:
-    """That a row has these values, by its columns' names. Raises B2002 for a column that there is not, B8114 for no such mapping."""
-    if not isinstance(key, Mapping):
-        hint = 'write {"column": value}; conditions are for `belvedere why`'
-        raise fail("B8114", f"a row is named by a dict of its columns' values, not by {key!r}", hint=hint)
-    schema, name = catalog.schema_of(id_), catalog.name_of(id_)
-    found: dict[str, Any] = {}
-    for given, value in key.items():
-        known = schema.find(given)
-        if known is None:
-            hint = f"it has {', '.join(c.name for c in schema.visible)}"
-            raise fail("B2002", f'"{name}" has no column "{given}"', hint=hint)
-        found[known.name] = typed_value(known, value)
-    return Wanted(row_tests(found, {n: schema[n].type for n in found}))
-
-
-def typed_value(known: Column, value: Any) -> Any:
-    """A value as its column has it. Raises B8113 where it does not fit."""
-    try:
-        if isinstance(value, str) and known.type == TIMESTAMP:
-            return as_instant(value)
-        if isinstance(value, str) and pa.types.is_decimal(known.type):
-            return decimals_of(pa.array([value]), known.type)[0].as_py()
-        if isinstance(value, str) and not pa.types.is_string(known.type):
-            return pa.array([value]).cast(known.type)[0].as_py()
-        return pa.array([value], known.type)[0].as_py()
-    except (ValueError, TypeError, NotImplementedError, OverflowError) as error:  # those of Arrow are such, too
-        raise fail("B8113", f"`{known.name}` is {type_text(known.type)}, not {value!r}", detail=str(error)) from None
-
-
 def _told(answer: pa.Table | Diagnostic) -> pa.Table:
     """The rows. Raises B8110 where nobody can tell them."""
     if isinstance(answer, Diagnostic):
@@ -163,7 +103,7 @@ def _level(
     """What one row was made of, and the levels below; the rows of the inputs are told once, for all levels: of the row that is asked."""
     view = asker.catalog.views.get(id_)
     if view is None:
-        return Why(asker.catalog, id_, "", row, epoch)
+        return Why(asker.catalog, why_text, id_, "", row, epoch)
     back = Backward(asker.definition)
     ways = list(trace(back, view.plan, root_wanted(view.plan, row)))
     traces = [w for w in ways if isinstance(w, Traced)]
@@ -181,6 +121,7 @@ def _level(
     reads, dropped, late, of_inputs = (tuple(next(answers) for _ in part) for part in questions)
     return Why(
         asker.catalog,
+        why_text,
         id_,
         view.sql,
         row,

@@ -19,9 +19,10 @@ from belvedere.plan.operators.nodes import Expr, Item, Node, Project, Scan
 from belvedere.plan.plan_text import expression_text
 from belvedere.plan.rewrites.keys import item_of, keep_columns
 from belvedere.provenance.constants import fixed_columns
+from belvedere.provenance.findings import Lost, Where
 from belvedere.provenance.row_predicates import Wanted, test
 from belvedere.provenance.why.covering_views import kept_text, why_not_stored
-from belvedere.provenance.why_not.pruning import Descent, Look, Lost, Way, Where, condition_text, lost, untold
+from belvedere.provenance.why_not.pruning import Descent, Look, Way, condition_text, lost, untold
 from belvedere.schema import Schema
 from belvedere.store.identifiers import SYSTEM
 from belvedere.store.read.history import stored_tables

@@ -15,10 +15,12 @@ from belvedere.plan.expressions import columns_of, conjuncts, replace_columns
 from belvedere.plan.operators.nodes import Expr, Join, JoinKind
 from belvedere.plan.plan_text import expression_text
 from belvedere.provenance.constants import constant, fixed_columns, is_impossible
-from belvedere.provenance.found_rows import Read, relations_of
-from belvedere.provenance.row_predicates import Wanted, matching, narrowed
+from belvedere.provenance.findings import Lost, Read, Where
+from belvedere.provenance.found_rows import relations_of
+from belvedere.provenance.narrowing import narrowed
+from belvedere.provenance.row_predicates import Wanted, matching
 from belvedere.provenance.why.join_traces import partner_condition
-from belvedere.provenance.why_not.pruning import Descent, Look, Lost, Way, Where, condition_text, lost, untold
+from belvedere.provenance.why_not.pruning import Descent, Look, Way, condition_text, lost, untold
 from belvedere.syntax.wording import counted
 
 Sides = tuple[Wanted, Wanted]

@@ -18,11 +18,12 @@ from belvedere.plan.operators.predicate_window import PredicateWindow
 from belvedere.plan.operators.spl_aggregate import SplAggregate
 from belvedere.plan.operators.spl_join import SplJoin
 from belvedere.plan.operators.time_nodes import Emit, InOrder, TimeWindow
-from belvedere.provenance.found_rows import Read, relations_of
+from belvedere.provenance.findings import Lost, Read, Where
+from belvedere.provenance.found_rows import relations_of
 from belvedere.provenance.row_predicates import Wanted
 from belvedere.provenance.why.historic import emitted, has_row_of, in_order, spl_sides
 from belvedere.provenance.why.time_windows import in_window
-from belvedere.provenance.why_not.pruning import Descent, Look, Lost, Way, Where, lost, untold
+from belvedere.provenance.why_not.pruning import Descent, Look, Way, lost, untold
 from belvedere.time.event_time import Clocks, bounds_by_input
 from belvedere.values.instants import instant, microseconds
 

@@ -9,60 +9,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
 from typing import Any
 
 from belvedere.plan.operators.nodes import Node, Scan
 from belvedere.plan.operators.recursion import Recursion
 from belvedere.plan.plan_text import expression_text
 from belvedere.provenance.column_labels import shown
-from belvedere.provenance.found_rows import Question, Read, relations_of, sample_order, told
+from belvedere.provenance.findings import Lost, Read, Where
+from belvedere.provenance.found_rows import Question, relations_of, sample_order, told
+from belvedere.provenance.narrowing import narrowed
 from belvedere.provenance.plan_queries import Asker
-from belvedere.provenance.row_predicates import Wanted, narrowed
+from belvedere.provenance.row_predicates import Wanted
 from belvedere.store.protocol import EpochRow
 
 MOST_WAYS = 20
 """So many ways are told."""
-
-
-class Where(StrEnum):
-    """What kind of operator the rows vanish at."""
-
-    FILTER = "filter"
-    HAVING = "having"
-    JOIN = "join"
-    EXISTS = "exists"
-    EXCEPT = "except"
-    INTERSECT = "intersect"
-    GROUP = "group"
-    TOP = "top"
-    UNNEST = "unnest"
-    WINDOW = "window"
-    EMIT = "emit"
-    RECURSION = "recursion"
-    VALUES = "values"
-    INPUT = "input"
-    VIEW = "view"
-    UNTOLD = "untold"
-
-
-@dataclass(frozen=True)
-class Lost:
-    """The first operator on one way at which the wanted rows vanish, with the rows that nearly made them."""
-
-    view: str
-    """The view whose query has the operator; of an input that has no such rows the input itself."""
-    at: Where
-    words: str
-    near: tuple[Read, ...] = ()
-    condition: str = ""
-    """What was wanted there."""
-    through: tuple[str, ...] = ()
-    """The ids of the views on the way, from the one that was asked for."""
-    steps: tuple[str, ...] = ()
-    """The operators on the way that say by what rows were looked for."""
-    unfollowed: tuple[str, ...] = ()
-    """Tests that could not be followed below an operator, each with its name."""
 
 
 @dataclass(frozen=True)

@@ -39,13 +39,14 @@ from belvedere.plan.plan_text import expression_text
 from belvedere.plan.rewrites.keys import item_of
 from belvedere.provenance.column_labels import group_text, text_over, wanted_over
 from belvedere.provenance.constants import fixed_columns, is_impossible
-from belvedere.provenance.found_rows import Read
-from belvedere.provenance.row_predicates import Wanted, matching, narrowed, same, test
+from belvedere.provenance.findings import Lost, Read, Where
+from belvedere.provenance.narrowing import narrowed
+from belvedere.provenance.row_predicates import Wanted, matching, same, test
 from belvedere.provenance.why.recursions import names_of, step_over
 from belvedere.provenance.why_not.pruned_inputs import lost_scan
 from belvedere.provenance.why_not.pruned_joins import lost_join
 from belvedere.provenance.why_not.pruned_times import lost_emit, lost_in_order, lost_sequence, lost_spl_join, lost_time_window
-from belvedere.provenance.why_not.pruning import Descent, Look, Losses, Lost, Way, Where, condition_text, lost, untold
+from belvedere.provenance.why_not.pruning import Descent, Look, Losses, Way, condition_text, lost, untold
 from belvedere.provenance.why_not.pushed_tests import branch_wanted, passing, set_columns
 from belvedere.syntax.wording import counted
 

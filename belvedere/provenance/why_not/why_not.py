@@ -9,42 +9,19 @@ Source: Chapman, Jagadish, "Why not?" (SIGMOD 2009): the operator that picks the
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import islice
-from typing import Any
 
-from belvedere.catalog.catalog import Catalog
 from belvedere.plan.operators.nodes import Scan
+from belvedere.provenance.findings import Lost, WhyNot
 from belvedere.provenance.found_rows import SAMPLE
 from belvedere.provenance.plan_queries import Asker
 from belvedere.provenance.row_predicates import Wanted
-from belvedere.provenance.why_not.pruning import MOST_WAYS, Descent, Look, Lost, Way, condition_text
+from belvedere.provenance.trees import why_not_text
+from belvedere.provenance.why_not.pruning import MOST_WAYS, Descent, Look, Way, condition_text
 from belvedere.provenance.why_not.pruning_operators import LOSSES
 
 ATTEMPTS = 3
-
-
-@dataclass(frozen=True)
-class WhyNot:
-    """Where the rows of a relation with a condition vanish; as text it is a tree."""
-
-    catalog: Catalog = field(repr=False, compare=False)
-    view: str
-    sql: str
-    condition: str
-    epoch: int | None
-    there: int
-    """How many rows have it: where there are any, nothing is lost."""
-    lost: tuple[Lost, ...] = ()
-
-    def __str__(self) -> str:
-        from belvedere.provenance.trees import tree_text, why_not_tree
-
-        return tree_text(why_not_tree(self))
-
-    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
-        """What a notebook shows."""
-        printer.text(str(self))
 
 
 def why_not(
@@ -66,7 +43,9 @@ def why_not(
 def _asked(descent: Descent, id_: str, wanted: Wanted) -> WhyNot:
     view = descent.asker.catalog.views.get(id_)
     scan = Scan(id_, descent.asker.catalog.schema_of(id_))
-    answer = WhyNot(descent.asker.catalog, id_, view.sql if view is not None else "", condition_text(wanted), None, 0)
+    answer = WhyNot(
+        descent.asker.catalog, why_not_text, id_, view.sql if view is not None else "", condition_text(wanted), None, 0
+    )
     if descent.asker.is_there(id_):
         (there,) = descent.look(Look(scan, wanted))
         answer = replace(answer, there=there.count)

@@ -7,8 +7,7 @@ operator that has no printer is refused (B8020).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from types import MappingProxyType
+from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
@@ -75,7 +74,7 @@ class Plans:
     clock: str = CLOCK
     rows: Rows = identifier
     sets: Sets | None = None
-    others: Mapping[type[Node], Printer] = MappingProxyType({})
+    others: Mapping[type[Node], Printer] = field(default_factory=dict)
     """Printers of operators that are not printed here."""
 
     def select(self, node: Node) -> str:
