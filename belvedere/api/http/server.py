@@ -202,7 +202,7 @@ class Application:
 
     async def why(self, seen: Seen, asked: Question) -> dict[str, Any]:
         """What a row was made of, or where it was lost."""
-        check_may_ask(seen)
+        check_may_ask(seen.catalog)
         if self._whole is None:
             raise RequestError(NOT_FOUND, "this server does not say where rows come from", status=404)
         provenance = Provenance(self._catalog, self.api.model, self._whole)

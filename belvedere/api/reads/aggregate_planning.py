@@ -7,7 +7,6 @@ that are asked for make the groups.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
 
 from belvedere.api.failures import BAD_VALUE, RequestError
 from belvedere.api.graphql.selections import Selection
@@ -15,6 +14,7 @@ from belvedere.api.reads.argument_values import Given
 from belvedere.api.reads.conditions import as_list
 from belvedere.api.reads.costs import Cost, asked_costs
 from belvedere.api.reads.entities import Entity, RelationshipField
+from belvedere.api.reads.request_values import RequestValues
 from belvedere.store.read.aggregates import has_aggregation
 from belvedere.store.read.query import (
     Aggregated,
@@ -28,9 +28,6 @@ from belvedere.store.read.query import (
     Shape,
     StoreQuery,
 )
-
-if TYPE_CHECKING:
-    from belvedere.api.reads.planning import ReadPlanner
 
 BY = "by"
 """The field whose columns make the groups."""
@@ -47,15 +44,15 @@ TYPE_OF = {
 
 
 def groups_of(
-    planner: ReadPlanner, entity: Entity, asked: Selection, depth: int, relation: RelationshipField | None = None
+    request: RequestValues, entity: Entity, asked: Selection, depth: int, relation: RelationshipField | None = None
 ) -> tuple[StoreQuery, Cost]:
     """The groups of an entity's rows, or of related ones."""
     arguments = {n: a for n, a in asked.arguments.items() if relation is None or n not in relation.parameters}
-    planner.check_depth(depth, asked.node)
-    as_of = planner.then(entity, asked.node, arguments, relation)
-    condition = planner.condition(entity, arguments, depth)
+    request.check_depth(depth, asked.node)
+    as_of = request.then(entity, asked.node, arguments, relation)
+    condition = request.condition(entity, arguments, depth)
     by = _grouped(entity, asked)
-    limit, source = planner.values.limit(arguments.get("limit"), "limit")
+    limit, source = request.values.limit(arguments.get("limit"), "limit")
     query = StoreQuery(
         entity.id,
         entity.schema,
@@ -63,14 +60,14 @@ def groups_of(
         Shape.GROUPS,
         where=condition,
         limit=limit,
-        offset=planner.values.offset(arguments.get("offset")),
+        offset=request.values.offset(arguments.get("offset")),
         link=None if relation is None else relation.link,
         by=by,
-        group_order=tuple(_order(planner, entity, arguments.get("order"), by, asked)),
+        group_order=tuple(_order(request, entity, arguments.get("order"), by, asked)),
         as_of=as_of,
     )
     values = sum(max(1, len(f.fields)) for f in asked.fields)
-    read = Cost(values, planner.limits.aggregated_rows, asked_costs(condition, planner.limits))
+    read = Cost(values, request.limits.aggregated_rows, asked_costs(condition, request.limits))
     return query, Cost(0, 1, (read, Cost(values, source if by else 1)))
 
 
@@ -101,13 +98,13 @@ def _part(entity: Entity, name: str, asked: Selection) -> Field:
 
 
 def _order(
-    planner: ReadPlanner, entity: Entity, given: Given | None, by: tuple[str, ...], asked: Selection
+    request: RequestValues, entity: Entity, given: Given | None, by: tuple[str, ...], asked: Selection
 ) -> Iterator[GroupSort]:
     """`[{count: DESC}, {sum: {a: DESC}}, {by: {b: ASC}}]`; the first mention of a key counts."""
     said: set[str | Aggregated] = set()
     for name, value in (pair for part in as_list(given) if isinstance(part, dict) for pair in part.items()):
         for key, direction in _keys(entity, name, value):
-            found = planner.direction(direction)
+            found = request.direction(direction)
             if found is None or key in said:
                 continue
             if isinstance(key, str) and key not in by:

@@ -5,8 +5,8 @@ In: what a field asks for, its arguments. Out: a query of the shape PAGE and its
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
@@ -15,17 +15,22 @@ from belvedere.api.graphql.selections import Selection
 from belvedere.api.reads.argument_values import Fixed
 from belvedere.api.reads.costs import Cost, asked_costs
 from belvedere.api.reads.entities import Entity, RelationshipField
+from belvedere.api.reads.request_values import RequestValues
 from belvedere.store.read.query import ConstantField, Field, Link, PageNames, Shape, Sort, StoreQuery, is_ordered
-
-if TYPE_CHECKING:
-    from belvedere.api.reads.planning import ReadPlanner
 
 FIELDS_OF_A_PAGE = 3
 """What a row costs for its cursor and its place."""
+SelectFields = Callable[[Entity, Selection, int], tuple[tuple[Field, ...], list[Cost]]]
+"""The selected fields of an entity's rows, and what related rows among them cost."""
 
 
 def page_of(
-    planner: ReadPlanner, entity: Entity, asked: Selection, depth: int, relation: RelationshipField | None = None
+    request: RequestValues,
+    fields_of: SelectFields,
+    entity: Entity,
+    asked: Selection,
+    depth: int,
+    relation: RelationshipField | None = None,
 ) -> tuple[StoreQuery, Cost]:
     """One page of an entity's rows, or of related ones, in a total order."""
     arguments = {n: a for n, a in asked.arguments.items() if a != Fixed(None)}
@@ -33,18 +38,18 @@ def page_of(
     if "first" in arguments and "last" in arguments:
         raise RequestError(BAD_VALUE, "a page has `first` or `last`, not both", "ask for two pages", node=asked.node)
     backward = "last" in arguments or ("before" in arguments and not arguments.keys() & {"first", "after"})
-    as_of = planner.then(entity, asked.node, arguments, relation)
-    names, costs = _names(planner, entity, asked, depth)
+    as_of = request.then(entity, asked.node, arguments, relation)
+    names, costs = _names(request, fields_of, entity, asked, depth)
     size = "last" if backward else "first"
-    limit, source = planner.values.limit(arguments.get(size), size)
-    condition = planner.condition(entity, arguments, depth)
+    limit, source = request.values.limit(arguments.get(size), size)
+    condition = request.condition(entity, arguments, depth)
     query = StoreQuery(
         entity.id,
         entity.schema,
         (),
         Shape.PAGE,
         where=condition,
-        order=planner.order(entity, arguments.get("order")) or _order(entity, relation),
+        order=request.order(entity, arguments.get("order")) or _order(entity, relation),
         limit=limit,
         link=None if relation is None else relation.link,
         page=names,
@@ -53,14 +58,14 @@ def page_of(
     )
     query = replace(
         query,
-        after=planner.values.cursor(query, arguments.get("after"), "after"),
-        before=planner.values.cursor(query, arguments.get("before"), "before"),
+        after=request.values.cursor(query, arguments.get("after"), "after"),
+        before=request.values.cursor(query, arguments.get("before"), "before"),
     )
-    asked_of_rows = asked_costs(condition, planner.limits)
+    asked_of_rows = asked_costs(condition, request.limits)
     shown = Cost(FIELDS_OF_A_PAGE + sum(len(f) for _, f in names.nodes), source, (*costs, *asked_of_rows))
     if not names.total_count:
         return query, shown
-    return query, Cost(0, 1, (shown, Cost(1, planner.limits.aggregated_rows, asked_of_rows)))
+    return query, Cost(0, 1, (shown, Cost(1, request.limits.aggregated_rows, asked_of_rows)))
 
 
 def _order(entity: Entity, relation: RelationshipField | None) -> tuple[Sort, ...]:
@@ -81,15 +86,17 @@ def link_sorts(link: Link, entity: Entity) -> tuple[Sort, ...] | None:
     return tuple(found)
 
 
-def _names(planner: ReadPlanner, entity: Entity, asked: Selection, depth: int) -> tuple[PageNames, list[Cost]]:
-    planner.check_depth(depth, asked.node)
+def _names(
+    request: RequestValues, fields_of: SelectFields, entity: Entity, asked: Selection, depth: int
+) -> tuple[PageNames, list[Cost]]:
+    request.check_depth(depth, asked.node)
     lists: list[tuple[str, tuple[Field, ...]]] = []
     costs: list[Cost] = []
     by_name: dict[str, list[str]] = {}
     for found in asked.fields:
         by_name.setdefault(found.name, []).append(found.alias)
         if found.name == "nodes":
-            fields, nested = planner.fields_of(entity, found, depth)
+            fields, nested = fields_of(entity, found, depth)
             lists.append((found.alias, fields))
             costs += nested
     parts = {part: tuple(by_name.get(name, ())) for part, name in PARTS.items()}

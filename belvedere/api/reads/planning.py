@@ -6,45 +6,40 @@ Everything that a client names is looked up in the model here; nothing it wrote 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-import pyarrow as pa
-
-from belvedere.api.failures import BAD_VALUE, LIMIT_EXCEEDED, RequestError
-from belvedere.api.graphql.scalars import SORT_ORDERS
+from belvedere.api.failures import BAD_VALUE, RequestError
 from belvedere.api.graphql.selections import Selection
-from belvedere.api.limits import Limits
 from belvedere.api.reads.aggregate_planning import groups_of
-from belvedere.api.reads.argument_values import Fixed, Given, Scalar, ValueSource
-from belvedere.api.reads.bound_values import AskedCursor, BoundValues
-from belvedere.api.reads.conditions import FilterReader, as_list, is_keyed
+from belvedere.api.reads.argument_values import Given, ValueSource
+from belvedere.api.reads.bound_values import AskedCursor
+from belvedere.api.reads.conditions import is_keyed
 from belvedere.api.reads.costs import Cost, asked_costs
-from belvedere.api.reads.entities import Entity, Model, RelationshipField, Template
+from belvedere.api.reads.entities import Entity, RelationshipField, Template
 from belvedere.api.reads.page_planning import page_of
+from belvedere.api.reads.request_values import RequestValues
 from belvedere.api.reads.structs import StructType
-from belvedere.schema import TIMESTAMP, Column
+from belvedere.schema import Column
 from belvedere.store.read.plans import plan_order
 from belvedere.store.read.query import (
-    BoundValue,
     ColumnField,
     Comparison,
-    Condition,
     ConstantField,
     Every,
     Field,
-    Instant,
     MemberField,
     Nested,
     Operator,
     Read,
     Role,
     Shape,
-    Sort,
     StoreQuery,
 )
+
+MakeQuery = Callable[[Entity, Selection, int, RelationshipField | None], tuple[StoreQuery, Cost]]
 
 
 @dataclass(frozen=True)
@@ -63,20 +58,8 @@ class PlannedRead:
     """The former states that are read: relation, value, whether it is a time."""
 
 
-@dataclass
-class ReadPlanner:
-    """Turns the selections of one request into queries. `scalar` gives the value of a scalar that is part of the plan."""
-
-    model: Model
-    limits: Limits
-    scalar: Callable[[Scalar], Any]
-    values: BoundValues = field(init=False)
-    instants: list[tuple[str, int, bool]] = field(default_factory=list)
-    as_of: Instant | None = None
-    """The former state that the present root field asks for; related rows are those of the same state."""
-
-    def __post_init__(self) -> None:
-        self.values = BoundValues(self.limits)
+class ReadPlanner(RequestValues):
+    """Turns the selections of one request into queries."""
 
     def plan(self, selections: Iterable[Selection]) -> PlannedRead:
         """The read for a request's root selections (introspection aside)."""
@@ -115,9 +98,9 @@ class ReadPlanner:
             if entity.by_key is not None:
                 found[entity.by_key] = partial(self.by_key, entity)
             if entity.page is not None:
-                found[entity.page] = partial(page_of, self, entity, depth=1)
+                found[entity.page] = partial(self.page, entity, depth=1)
             if entity.aggregate is not None:
-                found[entity.aggregate] = partial(groups_of, self, entity, depth=1)
+                found[entity.aggregate] = partial(self.groups, entity, depth=1)
         for name, template in self.model.templates.items():
             found[name] = partial(self.template, template)
         return found
@@ -161,24 +144,30 @@ class ReadPlanner:
                 fields.append(MemberField(found.alias, column.name, inner, member.type))
         return MemberField(asked.alias, column.name, path, column.type, tuple(fields))
 
-    def check_depth(self, depth: int, node: Any) -> None:
-        """Raise where a request is nested too deeply."""
-        if depth > self.limits.depth:
-            hint = f"at most {self.limits.depth} levels may be nested in each other"
-            raise RequestError(LIMIT_EXCEEDED, f"the request is nested {depth} levels deep", hint, node=node)
-
     def _related_field(self, entity: Entity, name: str) -> Callable[[Selection, int], tuple[StoreQuery, Cost]] | None:
         """What a field that shows related rows asks for."""
         if name in entity.relations:
             return partial(self.relation, entity.relations[name])
         if name in entity.pages:
-            return partial(self._of_many, page_of, entity.pages[name])
-        return partial(self._of_many, groups_of, entity.aggregates[name]) if name in entity.aggregates else None
+            return partial(self._of_many, self.page, entity.pages[name])
+        return partial(self._of_many, self.groups, entity.aggregates[name]) if name in entity.aggregates else None
 
     def _of_many(self, make: MakeQuery, relation: RelationshipField, asked: Selection, depth: int) -> tuple[StoreQuery, Cost]:
-        return make(self, self.model.entities[relation.target], asked, depth, self.given(relation, asked.arguments))
+        return make(self.model.entities[relation.target], asked, depth, self.given(relation, asked.arguments))
 
     # queries
+
+    def page(
+        self, entity: Entity, asked: Selection, depth: int, relation: RelationshipField | None = None
+    ) -> tuple[StoreQuery, Cost]:
+        """One page of an entity's rows, or of related ones."""
+        return page_of(self, self.fields_of, entity, asked, depth, relation)
+
+    def groups(
+        self, entity: Entity, asked: Selection, depth: int, relation: RelationshipField | None = None
+    ) -> tuple[StoreQuery, Cost]:
+        """The groups of an entity's rows, or of related ones."""
+        return groups_of(self, entity, asked, depth, relation)
 
     def list_of(
         self, entity: Entity, asked: Selection, depth: int, relation: RelationshipField | None = None
@@ -203,13 +192,6 @@ class ReadPlanner:
         )
         rows = 1 if is_keyed(entity, condition) else source
         return query, Cost(len(fields), rows, (*costs, *asked_costs(condition, self.limits)))
-
-    def given(self, relation: RelationshipField, arguments: Mapping[str, Given]) -> RelationshipField:
-        """The relationship with the values of its parameters."""
-        if not relation.parameters:
-            return relation
-        bound = self.values.arguments(relation.name, relation.parameters, arguments)
-        return replace(relation, link=replace(relation.link, arguments=bound))
 
     def relation(self, relation: RelationshipField, asked: Selection, depth: int) -> tuple[StoreQuery, Cost]:
         """Related rows, or the one related row."""
@@ -260,79 +242,6 @@ class ReadPlanner:
             arguments=self.values.arguments(template.template.name, template.parameters, arguments),
         )
         return query, Cost(len(fields), source)
-
-    def then(
-        self, entity: Entity, node: Any, arguments: Mapping[str, Given], relation: RelationshipField | None = None
-    ) -> Instant | None:
-        """The state of which a field's rows are read: a root field says it, related rows follow theirs."""
-        if relation is None:
-            self.as_of = self.instant(arguments.get("asOf"), node)
-        if self.as_of is not None:
-            if not entity.history:
-                hint = "end its definition in the script by WITH HISTORY, or leave it out of what is asked"
-                raise RequestError(BAD_VALUE, f"`{entity.name}` has no history", hint, node=node)
-            self.instants.append((entity.id, self.as_of.value.number, self.as_of.by_time))
-        return self.as_of
-
-    def instant(self, given: Given | None, node: Any) -> Instant | None:
-        """`{epoch: 5}` or `{time: "..."}`."""
-        if not isinstance(given, dict):
-            return None
-        said = {n: v for n, v in given.items() if isinstance(v, Scalar)}
-        if len(said) != 1 or len(given) != 1:
-            raise RequestError(BAD_VALUE, "`asOf` takes an epoch or a time", "write `asOf: {epoch: 5}`", node=node)
-        ((name, value),) = said.items()
-        by_time = name == "time"
-        type_ = TIMESTAMP if by_time else pa.int64()
-        return Instant(BoundValue(self.values.register(value.source, f"asOf.{name}"), type_), by_time)
-
-    # arguments
-
-    def condition(self, entity: Entity, arguments: Mapping[str, Given], depth: int) -> Condition | None:
-        """What a field's arguments ask of its rows: those that hints gave it, and `filter`."""
-        given = {n: arguments[n] for n in entity.arguments if n in arguments and arguments[n] != Fixed(None)}
-        equal = [
-            Comparison(column.name, Operator.EQ, self.values.parameter(given[n], column, Role.EXACT, n))
-            for n, (column, _) in entity.arguments.items()
-            if n in given
-        ]
-        asked = self._filters.read(entity, arguments.get("filter"), depth)
-        if not equal:
-            return asked
-        return Every((*equal, *(asked.parts if isinstance(asked, Every) else [asked] if asked is not None else [])))
-
-    @property
-    def _filters(self) -> FilterReader:
-        return FilterReader(self.values.parameter, self._asked_rows)
-
-    def _asked_rows(self, relation: RelationshipField, arguments: Mapping[str, Given], given: Given, depth: int) -> StoreQuery:
-        """The related rows that a filter asks about."""
-        self.check_depth(depth, None)
-        entity = self.model.entities[relation.target]
-        link = self.given(relation, arguments).link
-        as_of = self.then(entity, None, {}, relation)
-        where = self._filters.read(entity, given, depth)
-        most = 1 if relation.to_one else self.limits.rows
-        return StoreQuery(entity.id, entity.schema, (), Shape.ANY, where=where, limit=most, link=link, as_of=as_of)
-
-    def order(self, entity: Entity, given: Given | None) -> tuple[Sort, ...]:
-        """`[{a: DESC}, {b: ASC}]`; the first mention of a column counts."""
-        result: dict[str, Sort] = {}
-        for name, given_direction in (pair for part in as_list(given) if isinstance(part, dict) for pair in part.items()):
-            found = self.direction(given_direction)
-            if found is not None:
-                column = entity.columns[name].name
-                result.setdefault(column, Sort(column, *found))
-        return tuple(result.values())
-
-    def direction(self, given: Given) -> tuple[bool, bool] | None:
-        """A direction of an order: whether it is descending, and whether NULLs come first; None for null."""
-        # an enum that came in a variable is a string there, and part of the plan's shape
-        value = self.scalar(given) if isinstance(given, Scalar) else getattr(given, "value", None)
-        return None if value is None else SORT_ORDERS[str(value)]
-
-
-MakeQuery = Callable[[ReadPlanner, Entity, Selection, int, RelationshipField | None], tuple[StoreQuery, Cost]]
 
 
 def _others(asked: Selection, relation: RelationshipField | None) -> dict[str, Given]:

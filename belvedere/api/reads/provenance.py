@@ -19,7 +19,6 @@ from belvedere.errors import BelvedereError, Diagnostic
 from belvedere.store.protocol import Reader
 
 if TYPE_CHECKING:
-    from belvedere.api.reads.role_view import Seen
     from belvedere.provenance.plan_queries import Asker
 
 MOST_DEPTH, MOST_ROWS = 5, 100
@@ -133,9 +132,9 @@ class Provenance:
         return {n: row[c.name] for n, c in entity.columns.items() if c.name in row}
 
 
-def check_may_ask(seen: Seen) -> None:
-    """Raise where a caller sees a part of the views or of their rows alone."""
-    if seen.catalog.seen_by is not None:
+def check_may_ask(seen: Catalog) -> None:
+    """Raise where a caller sees a part of the views or of their rows alone; `seen` is the catalog as the caller sees it."""
+    if seen.seen_by is not None:
         hint = "ask with a token that has no role"
         raise RequestError(NOT_ALLOWED, "a role is not told where rows come from: they may be of others", hint, status=403)
 
