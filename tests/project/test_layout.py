@@ -73,15 +73,31 @@ def imported(path: Path) -> Iterator[str]:
             yield from (name if name in modules() else node.module for name in inside)
 
 
-@pytest.mark.xfail(
-    strict=True, reason="some types of the engine, the store and provenance are still declared beside their makers"
-)
-def test_modules_do_not_import_each_other_in_circles() -> None:
+WITH_CIRCLES = {"api", "engine", "rules"}
+"""Packages of which some modules still import each other: their types are declared beside their makers."""
+
+
+def in_circles() -> Iterator[str]:
+    """The modules that import themselves by way of others."""
     left = {name: {i for i in imported(path) if i in modules()} - {name, "belvedere"} for name, path in modules().items()}
     left.pop("belvedere")  # loads what users ask it for, when they do
     while ends := {n for n, needs in left.items() if not needs} | (left.keys() - set().union(*left.values())):
         left = {name: needs - ends for name, needs in left.items() if name not in ends}
-    assert left == {}, "a circle"
+    return (name for name in left if name in reached(left, name))
+
+
+def reached(needs: Mapping[str, set[str]], name: str) -> set[str]:
+    """What a module imports, and what that imports."""
+    found, rest = set[str](), [name]
+    while rest:
+        new = needs[rest.pop()] - found
+        found |= new
+        rest += new
+    return found
+
+
+def test_modules_do_not_import_each_other_in_circles() -> None:
+    assert {name.split(".")[1] for name in in_circles()} == WITH_CIRCLES, "a circle"
 
 
 def test_a_package_that_imports_itself_is_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -16,8 +16,8 @@ from belvedere.store.dialects.sqlite.sqlite import Sqlite
 DIALECTS: Mapping[str, Database] = {d.name: d for d in (Sqlite(), Postgres())}
 
 
-def dialects_for(database: str | None) -> Collection[Dialect]:
-    """The dialects that a script's reads are for: that of its store, or all where the store is not known."""
+def dialects_for(database: str | None) -> Collection[Database]:
+    """The databases that a script's reads are for: that of its store, or all where the store is not known."""
     return DIALECTS.values() if database is None else (DIALECTS[database],)
 
 
