@@ -71,7 +71,7 @@ def deployment_of(
     """
     from belvedere.connectors.abandoned_slots import left_slots
     from belvedere.connectors.rereading import broken_inputs, past_of, rereadable_inputs
-    from belvedere.engine.change.table_changes import StoredRelations, stored_now
+    from belvedere.engine.change.stored_relations import StoredRelations, stored_now
     from belvedere.engine.store_folders import read_state
     from belvedere.pipeline.placement import DOCUMENT, PlacedViews, with_choice
     from belvedere.store import open_store

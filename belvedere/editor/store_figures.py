@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from belvedere.catalog.catalog import Catalog
 from belvedere.editor.pipelines import pipeline_of
 from belvedere.engine.change.fingerprints import meanings
-from belvedere.engine.change.table_changes import filled_tables
+from belvedere.engine.change.stored_relations import filled_tables
 from belvedere.engine.measurements import DOCUMENT as MEASURED
 from belvedere.engine.measurements import Measured
 from belvedere.engine.row_counts import DOCUMENT as ROWS

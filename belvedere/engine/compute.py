@@ -7,18 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import pyarrow as pa
 
+from belvedere.catalog.catalog import Catalog
 from belvedere.engine.query_batching import Task
 from belvedere.engine.rows.epoch_rows import Memory, Rows
+from belvedere.engine.sql.stage_sql import PreparedStage
 from belvedere.engine.sql.staged_operators import WindowOperator
 from belvedere.state.runs_by_tasks import RunTask
-
-if TYPE_CHECKING:
-    from belvedere.catalog.catalog import Catalog
-    from belvedere.engine.sql.stage_sql import PreparedStage
 
 
 class Compute(Protocol):

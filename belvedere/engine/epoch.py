@@ -22,7 +22,8 @@ from belvedere.engine.change.complete_inputs import held_rows
 from belvedere.engine.change.continued_events import DOCUMENT as TELLING
 from belvedere.engine.change.continued_events import Former, former_results
 from belvedere.engine.change.planned_tables import plan_tables
-from belvedere.engine.change.table_changes import UNFILLED, make_tables, rows_of_today, unread_inputs
+from belvedere.engine.change.stored_relations import UNFILLED
+from belvedere.engine.change.table_changes import make_tables, rows_of_today, unread_inputs
 from belvedere.engine.compute import Compute
 from belvedere.engine.costs import Costs
 from belvedere.engine.errors.failed_stages import Failed, failures_document, quarantined
@@ -38,6 +39,7 @@ from belvedere.engine.measurements import DOCUMENT as MEASURED
 from belvedere.engine.measurements import Measured, Meter
 from belvedere.engine.pipeline import Pipeline
 from belvedere.engine.query_batching import Task
+from belvedere.engine.ready_stages import ReadyStage, prepare
 from belvedere.engine.relation import name_in_script
 from belvedere.engine.row_counts import DOCUMENT as ROWS
 from belvedere.engine.row_counts import count_rows
@@ -46,7 +48,6 @@ from belvedere.engine.rows.rows_by_key import rows_of_keys
 from belvedere.engine.served_names import SERVED, served_names
 from belvedere.engine.source_spans import SPANS, Span, record_spans
 from belvedere.engine.sql.plan_sql import CLOCK_COLUMN
-from belvedere.engine.sql.stage_sql import PreparedStage, prepare
 from belvedere.engine.storage import Storage
 from belvedere.engine.work import EpochContext, Work
 from belvedere.plan.clock_steps import clock_step, next_step
@@ -254,7 +255,7 @@ class Engine:
         self.state.begin()
         transaction = self.store.begin(self.compute.memory.chunk)
         try:
-            with closing(Storage(self.state, transaction, self.plan, self.compute)) as storage:
+            with closing(Storage(self.state, transaction, self.plan.tables, self.compute)) as storage:
                 context, taken, next_uid, seconds = self._compute(attempt, storage, arrivals, clock, bounds, times)
                 attempt = self._note_missed(attempt, context)
                 with TRACES.step("sync"):
@@ -365,7 +366,7 @@ class Engine:
             if name in attempt.cordon.fresh or (name in context.fresh and any(f.since < context.epoch for f in readers)):
                 why = f'"{name_in_script(name)}" was computed anew meanwhile'
             else:
-                with self.compute.explaining(producers[name], self.catalog):
+                with self.compute.explaining(producers[name].prepared, self.catalog):
                     if self.missed.note(name, context.deltas.get(name), context.epoch):
                         continue
                 why = f'it has missed more than {self.missed.most:,} changes of "{name_in_script(name)}", and no more are kept'
@@ -438,10 +439,10 @@ class Engine:
         """Take all inputs' rows in; the next free `_uid` comes back with them."""
         taken: dict[str, StampedRows] = {}
         arrivals, next_uid = in_order(arrivals, self.next_uid, self.last_clock, context.clock)
-        for prepared in self.stages:
-            id_ = prepared.stage.output
+        for stage, prepared in self.stages:
+            id_ = stage.output
             given, past = arrivals.get(id_), self.past.get(id_)
-            if not prepared.stage.is_input or (given is None and past is None):
+            if not stage.is_input or (given is None and past is None):
                 continue
             source, work = self.catalog.inputs[id_], Work(prepared, context)
             with self.compute.explaining(prepared, self.catalog):
@@ -470,15 +471,15 @@ class Engine:
         NOW.at("writing", len(tasks), len(tasks))
         return {t.name: t.seconds for t in tasks if t.name in context.deltas}
 
-    def _run_stage(self, prepared: PreparedStage, context: EpochContext, healing: Healing) -> None:
-        stage = prepared.stage
+    def _run_stage(self, ready: ReadyStage, context: EpochContext, healing: Healing) -> None:
+        stage, prepared = ready
         traced = TRACES.step(
             name_in_script(stage.output), output=stage.output, rule=stage.rule, level=self._levels[stage.output]
         )
         with traced, self.compute.explaining(prepared, self.catalog):
-            delta = prepared.stage.run(Work(prepared, healing.seen_by(prepared.stage, context)))
+            delta = stage.run(Work(prepared, healing.seen_by(stage, context)))
         if delta is not None:
-            context.deltas[prepared.stage.output] = delta
+            context.deltas[stage.output] = delta
 
     @property
     def held(self) -> dict[str, int | None]:

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from belvedere.catalog.catalog import Input
 from belvedere.engine.arrow_copy import identified, is_identified
 from belvedere.engine.bag_ingest import ingest_bag
-from belvedere.engine.change.table_changes import delta_schema
+from belvedere.engine.relation import delta_schema
 from belvedere.engine.rows.epoch_rows import WEIGHT_FIELD, Rows, SparkFrame, coming, is_frame, keys_of
 from belvedere.engine.rows.ordered_rows import stream
 from belvedere.engine.sql.stage_sql import DELTA

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from belvedere.catalog.catalog import shown_names
 from belvedere.plan.operators.nodes import Expr
-from belvedere.schema import Schema
+from belvedere.schema import KEY, Schema
 
 
 def name_in_script(relation: str) -> str:
@@ -85,3 +85,20 @@ class Slot:
     name: str
     relation: str
     path: str | None = None
+
+
+def arranged_schema(relation: Relation) -> pa.Schema:
+    """The Arrow schema of a relation's rows with `_key` and the hashes by which they are found."""
+    return _schema(relation, relation.stored_paths)
+
+
+def delta_schema(relation: Relation) -> pa.Schema:
+    """The Arrow schema of a relation's changes but for `_weight`: with `_key` and all hashes."""
+    return _schema(relation, tuple(p.name for p in relation.paths))
+
+
+def _schema(relation: Relation, paths: tuple[str, ...]) -> pa.Schema:
+    fields = [pa.field(c.name, c.type, c.nullable) for c in relation.schema.columns]
+    hashes = [pa.field(p, pa.int64(), nullable=False) for p in paths]
+    key = [] if relation.by_path else [pa.field(KEY, pa.string(), nullable=False)]
+    return pa.schema([*fields, *key, *hashes])

@@ -8,20 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from belvedere.engine.relation import Relation, Slot
+from belvedere.engine.rows.epoch_rows import Rows
+from belvedere.engine.sql.stage_sql import Texts
 from belvedere.engine.sql.staged_operators import print_plan
+from belvedere.engine.work import Work
 from belvedere.plan.bounds import Bounds, Known, bounds_of
 from belvedere.plan.facts import needs_clock
 from belvedere.plan.monotone import FOREVER, NEVER
 from belvedere.plan.operators.nodes import Node
-
-if TYPE_CHECKING:
-    from belvedere.engine.pipeline import Pipeline
-    from belvedere.engine.rows.epoch_rows import Rows
-    from belvedere.engine.sql.stage_sql import Texts
-    from belvedere.engine.work import Work
 
 
 @dataclass(frozen=True)
@@ -157,11 +154,11 @@ class Stage:
 
     # --- explaining
 
-    def explain(self, pipeline: Pipeline) -> str:
-        """The reason, and when all rows are computed all the same."""
-        relations = [pipeline.relations[n] for n in (self.output, *(s.relation for s in self.slots))]
-        plain = not (relations[0].append_only or any(r.loses_rows for r in relations))
-        if self.by_cost and pipeline.by_cost and plain:
+    def explain(self, relations: Mapping[str, Relation], by_cost: bool) -> str:
+        """The reason, and when all rows are computed all the same; `by_cost`: where that is cheaper."""
+        own = [relations[n] for n in (self.output, *(s.relation for s in self.slots))]
+        plain = not (own[0].append_only or any(r.loses_rows for r in own))
+        if self.by_cost and by_cost and plain:
             return f"{self.reason}; whole in epochs that change a third of the rows or more"
         return self.reason
 

@@ -1,18 +1,17 @@
 """Where relations are stored, in one epoch: arrangements, which stages look up, and tables of the database, which people read.
 
-In: the state, the epoch's transaction, which relations lie where. Out: one set of calls for both. A relation that is looked up and read
+In: the state, the epoch's transaction, the tables of the database. Out: one set of calls for both. A relation that is looked up and read
 lies in both: what changes in its arrangement is applied to its table.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
 import pyarrow as pa
 
-from belvedere.engine.change.table_changes import TablePlan
 from belvedere.engine.compute import Compute
 from belvedere.engine.rows.epoch_rows import Rows, coming, going, weighted_stream
 from belvedere.engine.write_behind import WritesBehind
@@ -22,14 +21,15 @@ from belvedere.state.hashing import number
 from belvedere.state.runs_by_tasks import PLACES
 from belvedere.state.state import State
 from belvedere.store.protocol import Transaction
+from belvedere.store.stored_table import StoredTable
 from belvedere.store.write.rows_by_tasks import COPIED
 
 
 class Storage:
     """Look-ups and changes of stored relations."""
 
-    def __init__(self, state: State, transaction: Transaction, plan: TablePlan, compute: Compute):
-        self.state, self.plan, self.compute = state, plan, compute
+    def __init__(self, state: State, transaction: Transaction, tables: Mapping[str, StoredTable], compute: Compute):
+        self.state, self.tables, self.compute = state, tables, compute
         self._transaction = transaction
         self._is_late = transaction.is_late
         self._behind = WritesBehind(late=self._is_late)
@@ -81,7 +81,7 @@ class Storage:
 
     def is_served(self, name: str) -> bool:
         """Whether the relation is a table of the database."""
-        return name in self.plan.tables
+        return name in self.tables
 
     # --- look-ups
 
@@ -136,7 +136,7 @@ class Storage:
             if isinstance(rows, Rows) and self._copied_apart(name, rows):
                 return
             if isinstance(rows, Rows):
-                self._write(name, self._transaction.append, rows, self.plan.tables[name].arrow.names)
+                self._write(name, self._transaction.append, rows, self.tables[name].arrow.names)
             else:
                 self.transaction.append(name, rows)
 
@@ -144,7 +144,7 @@ class Storage:
         """Many rows in files are copied into the database by executors, where they reach it."""
         if not self.compute.spreads(rows):
             return False
-        table, run = self.plan.tables[name], self.compute.run_apart
+        table, run = self.tables[name], self.compute.run_apart
         take = self._transaction.append_apart(table, lambda task: run(rows, task, COPIED), rows.num_rows)
         if take is not None:
             self._do(name, take)
@@ -161,7 +161,7 @@ class Storage:
         found = self.state.arrangements[name]
         delta = self.compute.keep(weighted_stream(found.arranged.schema, found.replace(by, keys, rows)))
         if self.is_served(name) and not delta.is_empty:
-            self._write(name, self._transaction.apply, delta, [*self.plan.tables[name].arrow.names, WEIGHT])
+            self._write(name, self._transaction.apply, delta, [*self.tables[name].arrow.names, WEIGHT])
         return delta
 
     def overwrite(self, name: str, by: str | None, keys: Keys, rows: pa.RecordBatchReader) -> None:
@@ -180,7 +180,7 @@ class Storage:
 
     def change(self, name: str, rows: Rows) -> None:
         """The same with rows in any order."""
-        columns = [*self.plan.tables[name].arrow.names, WEIGHT]
+        columns = [*self.tables[name].arrow.names, WEIGHT]
         parts = [self.compute.keep(rows.where(test)) for test in (going, coming)]
         if all(p.is_collected for p in parts):  # what goes and comes back is then overwritten in place
             parts = [Rows(pa.concat_tables([p.table for p in parts]))]

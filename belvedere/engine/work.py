@@ -14,11 +14,10 @@ import numpy as np
 import pyarrow as pa
 
 from belvedere.engine.arrow_copy import identified
-from belvedere.engine.change.table_changes import arranged_schema, delta_schema
 from belvedere.engine.compute import Compute
 from belvedere.engine.costs import Costs
 from belvedere.engine.fixpoint import all_levels
-from belvedere.engine.relation import Relation, Slot
+from belvedere.engine.relation import Relation, Slot, arranged_schema, delta_schema
 from belvedere.engine.rows.epoch_rows import WEIGHT_FIELD, Keys, Rows, combined, coming, keys_of, weighted_stream
 from belvedere.engine.rows.ordered_rows import stream
 from belvedere.engine.sql.recursion_sql import RecursionOperator

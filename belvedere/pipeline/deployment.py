@@ -14,7 +14,8 @@ from typing import Any
 from belvedere.catalog.catalog import Catalog, ChangeKind
 from belvedere.engine.change.lost_rows import changed_inputs, lost_rows, not_kept
 from belvedere.engine.change.planned_tables import planned
-from belvedere.engine.change.table_changes import StoredRelations, TablePlan
+from belvedere.engine.change.stored_relations import StoredRelations
+from belvedere.engine.change.table_plan import TablePlan
 from belvedere.engine.errors.failed_stages import Failed, failures_of
 from belvedere.engine.errors.quarantine import Isolation
 from belvedere.engine.pipeline import Pipeline

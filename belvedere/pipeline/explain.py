@@ -85,7 +85,8 @@ def _relations(stage: Stage, pipeline: Pipeline) -> list[Relation]:
 
 
 def _stage(stage: Stage, pipeline: Pipeline) -> StageExplanation:
-    return StageExplanation(stage.output, stage.rule, stage.explain(pipeline), tuple(s.relation for s in stage.slots))
+    reason = stage.explain(pipeline.relations, pipeline.by_cost)
+    return StageExplanation(stage.output, stage.rule, reason, tuple(s.relation for s in stage.slots))
 
 
 def _timed_inputs(name: str, catalog: Catalog, pipeline: Pipeline) -> list[Input]:

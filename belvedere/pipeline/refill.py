@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from belvedere.catalog.catalog import Catalog
-from belvedere.engine.change.table_changes import TablePlan
+from belvedere.engine.change.table_plan import TablePlan
 from belvedere.engine.pipeline import Pipeline
 from belvedere.plan.operators.nodes import Node, Scan
 

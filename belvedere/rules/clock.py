@@ -15,8 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from sqlglot import exp
 
-from belvedere.engine.change.table_changes import delta_schema
-from belvedere.engine.relation import Relation
+from belvedere.engine.relation import Relation, delta_schema
 from belvedere.engine.rows.epoch_rows import WEIGHT_FIELD, Rows, coming, keys_of
 from belvedere.engine.sql.stage_sql import Texts
 from belvedere.engine.stage import Stage

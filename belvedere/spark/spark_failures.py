@@ -72,16 +72,16 @@ def explain_failure(prepared: PreparedStage, catalog: Catalog, views: QueriedVie
             raise full from error
         found = _diagnose(error, prepared, catalog, views)
         lasts = _lasts(str(error))
-        raise (StageFailure(prepared.stage.output, found) if lasts else BelvedereError(found)) from error
+        raise (StageFailure(prepared.output.name, found) if lasts else BelvedereError(found)) from error
     except BelvedereError as error:
         if error.diagnostics[0].code != ENDLESS:
             raise
-        raise StageFailure(prepared.stage.output, _placed(error.diagnostics[0], prepared, catalog)) from error
+        raise StageFailure(prepared.output.name, _placed(error.diagnostics[0], prepared, catalog)) from error
 
 
 def _placed(diagnostic: Diagnostic, prepared: PreparedStage, catalog: Catalog) -> Diagnostic:
     """A recursion that does not end, with its view."""
-    owner = prepared.stage.owner
+    owner = prepared.owner
     view = catalog.views.get(owner)
     if view is None:
         return diagnostic
@@ -113,7 +113,7 @@ def _lasts(text: str) -> bool:
 
 
 def _diagnose(error: Exception, prepared: PreparedStage, catalog: Catalog, views: QueriedViews) -> Diagnostic:
-    owner = prepared.stage.owner
+    owner = prepared.owner
     view = catalog.views.get(owner)
     kind = "view" if view is not None else "input"
     text = str(error)

@@ -99,8 +99,8 @@ class DuckDBCompute:
         try:
             yield
         except (duckdb.ConversionException, duckdb.OutOfRangeException) as error:
-            told = Diagnostic("B7040", f'view "{prepared.stage.owner}" failed: {error}', reason=str(error))
-            raise StageFailure(prepared.stage.output, told) from error
+            told = Diagnostic("B7040", f'view "{prepared.owner}" failed: {error}', reason=str(error))
+            raise StageFailure(prepared.output.name, told) from error
 
     def take_turns(self, tasks: Sequence[Task]) -> None:
         self._turns.run(tasks)

@@ -66,10 +66,10 @@ def failing(monkeypatch: pytest.MonkeyPatch) -> Iterator[set[str]]:
     found: set[str] = set()
     run = Engine._run_stage
 
-    def _run_stage(self: Engine, prepared: Any, context: Any, healing: Any) -> None:
-        if prepared.stage.output in found:
-            raise StageFailure(prepared.stage.output, Diagnostic("B7040", f'view "{prepared.stage.output}" failed: poison'))
-        run(self, prepared, context, healing)
+    def _run_stage(self: Engine, ready: Any, context: Any, healing: Any) -> None:
+        if ready.stage.output in found:
+            raise StageFailure(ready.stage.output, Diagnostic("B7040", f'view "{ready.stage.output}" failed: poison'))
+        run(self, ready, context, healing)
 
     monkeypatch.setattr(Engine, "_run_stage", _run_stage)
     yield found

@@ -15,11 +15,10 @@ import pytest
 
 from belvedere.compiler import compile_script
 from belvedere.engine.arrow_copy import hashes
-from belvedere.engine.change.table_changes import arranged_schema
-from belvedere.engine.relation import Relation
+from belvedere.engine.relation import Relation, arranged_schema
 from belvedere.engine.rows.epoch_rows import Rows
 from belvedere.pipeline.choose import maintain
-from belvedere.rules.spl import buffered_rows, window_epoch
+from belvedere.rules.spl import block_columns, buffered_rows, window_epoch
 from belvedere.rules.spl.window_rule import SplStage
 from belvedere.rules.spl.window_state import BLOCK, PART, TIME, UNDER
 from belvedere.schema import KEY, TIMESTAMP
@@ -90,8 +89,8 @@ def arrived(stage: SplStage, rows: list[dict[str, Any]], now: datetime, schema: 
     """Rows as the stage's query gives them: under the names of its input, with the key and the hash of their partition."""
     given: dict[str, list[Any]] = {n: [r[n] for r in rows] for n in rows[0]}
     keys = pa.array(given["k"], pa.int32())
-    made: dict[str, Any] = {PART: keys.cast(pa.string()), buffered_rows.PATH: pa.array(hashes([keys], len(rows)))}
-    made |= {name: pa.array([0] * len(rows)) for name in (UNDER, TIME, BLOCK, buffered_rows.BLOCK_PATH)}
+    made: dict[str, Any] = {PART: keys.cast(pa.string()), block_columns.PATH: pa.array(hashes([keys], len(rows)))}
+    made |= {name: pa.array([0] * len(rows)) for name in (UNDER, TIME, BLOCK, block_columns.BLOCK_PATH)}
     made[KEY] = pa.array([str(n) for n in given["number"]])
     made[stage.node.order] = pa.array(given["number"])
     made[stage.node.clock] = pa.array([microseconds(now)] * len(rows), pa.int64()).cast(TIMESTAMP)
@@ -142,7 +141,8 @@ def test_blocks_are_rows(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     pick = random.Random(seed)
     window, given, answers = clause(pick), list(epochs(pick)), []
     for size in (2, 1 << 40):
-        monkeypatch.setattr(buffered_rows, "BLOCK_ROWS", size)
+        for module in (block_columns, buffered_rows):
+            monkeypatch.setattr(module, "BLOCK_ROWS", size)
         found = Epochs(window)
         monkeypatch.setattr(window_epoch, "_written", lambda _s, _w, made, _h, of=found: of.made.extend(made.to_pylist()))
         for rows, now in given:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from belvedere import Workbench
-from belvedere.rules.spl import buffered_rows
+from belvedere.rules.spl import block_columns, buffered_rows
 from tests.depth import at_night
 
 pytestmark = pytest.mark.spark
@@ -121,7 +121,8 @@ def test_maintained_is_batch_often(seed: int, spark: Any) -> None:
 @pytest.mark.parametrize("seed", [11, *at_night(range(200, 230))])
 def test_blocks_are_batch(seed: int, spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks of two rows: much is read as blocks, and many of them are made and go."""
-    monkeypatch.setattr(buffered_rows, "BLOCK_ROWS", 2)
+    for module in (block_columns, buffered_rows):
+        monkeypatch.setattr(module, "BLOCK_ROWS", 2)
     check(seed, spark, LONG)
 
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from belvedere.engine.change.stored_relations import StoredRelations
+from belvedere.engine.change.table_plan import TablePlan
 from belvedere.engine.compute import Compute
 from belvedere.engine.pipeline import Pipeline
 from belvedere.engine.rows.epoch_rows import Rows
@@ -24,9 +25,6 @@ from belvedere.store.protocol import Transaction
 DOCUMENT = "telling"
 """In the epoch row's `extra`: of relations that are still to be filled, by name, those that then tell what differs from former rows."""
 SUFFIX = "~former"
-
-if TYPE_CHECKING:
-    from belvedere.engine.change.table_changes import StoredRelations, TablePlan
 
 
 def continued_tellers(pipeline: Pipeline, now: StoredRelations, tellers: frozenset[str]) -> frozenset[str]:

@@ -9,7 +9,6 @@ until the new ones are filled.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field
 
 import pyarrow as pa
 
@@ -18,109 +17,27 @@ from belvedere.engine.change.continued_events import continued_tellers
 from belvedere.engine.change.fingerprints import meaning_parts, meanings, path_print
 from belvedere.engine.change.lost_rows import not_kept
 from belvedere.engine.change.schema_growth import Growth, grown_rows, growth_of
+from belvedere.engine.change.stored_relations import StoredRelations
+from belvedere.engine.change.table_plan import TablePlan
 from belvedere.engine.compute import Compute
 from belvedere.engine.pipeline import Pipeline
-from belvedere.engine.relation import Relation, Slot
+from belvedere.engine.relation import Relation, Slot, arranged_schema
 from belvedere.engine.rows.epoch_rows import Rows
 from belvedere.engine.sql.row_identity import identity_columns
 from belvedere.engine.stage import Stage
 from belvedere.functions.spark_types import quote
 from belvedere.optimize.indexes import read_indexes
-from belvedere.schema import INGEST_TIME, KEY, Column, Schema, is_engine_column
+from belvedere.schema import INGEST_TIME, KEY
 from belvedere.state.sorted_run import Arranged
 from belvedere.state.state import State
 from belvedere.store.dialects import DIALECTS
-from belvedere.store.protocol import EpochRow, Reader, Store, Transaction
+from belvedere.store.protocol import EpochRow, Store, Transaction
 from belvedere.store.public_views import ShownView
 from belvedere.store.read.computed_views import computed_table
 from belvedere.store.stored_table import StoredTable
 from belvedere.time.event_time import Clocks
 
 COPIED = "copied"
-UNFILLED = "unfilled"
-"""In the epoch row's `extra`: the relations that no epoch could fill yet."""
-
-
-@dataclass(frozen=True)
-class TablePlan:
-    """Tables of the database and arrangements; `fresh` relations are filled from their inputs, `copied` ones from their own rows.
-
-    `copied` says where the rows of a relation go: to its table, to its arrangement. Of the fresh ones, `restored` are filled from the state
-    of their own stage.
-    """
-
-    tables: Mapping[str, StoredTable]
-    arranged: Mapping[str, Arranged]
-    fresh: frozenset[str]
-    copied: Mapping[str, tuple[bool, bool]] = field(default_factory=dict)
-    outdated: tuple[str, ...] = ()
-    computed: Mapping[str, StoredTable] = field(default_factory=dict)
-    """Views of the database: relations without rows, which are computed when they are read."""
-    unmade: frozenset[str] = frozenset()
-    """Those of them that the first epoch makes."""
-    restored: frozenset[str] = frozenset()
-    grown: Mapping[str, Schema] = field(default_factory=dict)
-    """The inputs whose columns have only grown, with those of before: copied too."""
-    misfits: Mapping[str, str] = field(default_factory=dict)
-    """Why the rows of other changed inputs have no place any more."""
-    refilled: frozenset[str] = frozenset()
-    """The inputs that are stored from now on: their rows so far are read again, and put in without a change for anybody."""
-    changed: frozenset[str] = frozenset()
-    """Of the fresh ones those that are new or have changed themselves; others are rebuilt for these."""
-    again: frozenset[str] = frozenset()
-    """All inputs whose rows so far are read again: those, and what fresh relations need of inputs that are not stored."""
-    held: frozenset[str] = frozenset()
-    """Of `again` the inputs with KEEP of which no row has left yet: their rows so far are in their own tables."""
-    continued: frozenset[str] = frozenset()
-    """Relations that tell of changes of relations that have changed: their rows stay, and they tell what differs."""
-    resent: frozenset[str] = frozenset()
-    """Those that cannot: all rows of what they tell of are told again."""
-    resumed: frozenset[str] = frozenset()
-    """Relations of corrected views that go on from the rows of their former definition, as the script says."""
-    waiting: frozenset[str] = frozenset()
-    """Of the fresh ones those in quarantine for which all that they have missed is kept."""
-
-
-@dataclass(frozen=True)
-class StoredRelations:
-    """What is stored now: the last epoch's row, the tables, the meanings and columns of the arrangements, the name of the dialect."""
-
-    last: EpochRow | None
-    tables: tuple[StoredTable, ...]
-    in_state: Mapping[str, str]
-    dialect: str
-    arranged: Mapping[str, pa.Schema] = field(default_factory=dict)
-
-    @property
-    def filled_tables(self) -> Mapping[str, str]:
-        """Meanings by table."""
-        return filled_tables(self.last, self.tables)
-
-    @property
-    def filled(self) -> Mapping[str, str]:
-        """Meanings by relation, wherever its rows are."""
-        unfilled = self.last.extra.get(UNFILLED, ()) if self.last else ()
-        return {**self.filled_tables, **{n: meaning_parts(m)[0] for n, m in self.in_state.items() if n not in unfilled}}
-
-    @property
-    def schemas(self) -> Mapping[str, Schema]:
-        """The columns of what is stored, those of arrangements without keys."""
-        found = {t.name: t.schema for t in self.tables if t.meaning}
-        fields = ((n, (f for f in s if not is_engine_column(f.name))) for n, s in self.arranged.items())
-        return {n: Schema(tuple(Column(f.name, f.type, f.nullable) for f in columns)) for n, columns in fields} | found
-
-
-def filled_tables(last: EpochRow | None, tables: Iterable[StoredTable]) -> Mapping[str, str]:
-    """Meanings by table. One counts as filled when an epoch that knew its meaning was committed: one that was only made does not."""
-    committed: Mapping[str, str] = last.extra.get("meanings", {}) if last else {}
-    return {t.name: t.meaning for t in tables if t.meaning and committed.get(t.name) == t.meaning}
-
-
-def stored_now(store: Store | Reader, tables: Iterable[StoredTable], state: State | None) -> StoredRelations:
-    """What a store and its state hold now."""
-    arranged = {} if state is None else {n: a for n, (a, _) in state.manifest.relations.items()}
-    in_state, schemas = {n: a.meaning for n, a in arranged.items()}, {n: a.schema for n, a in arranged.items()}
-    return StoredRelations(store.last_epoch(), tuple(tables), in_state, store.dialect, schemas)
 
 
 def unread_inputs(catalog: Catalog, last: EpochRow) -> frozenset[str]:
@@ -356,20 +273,3 @@ def _arranged(relation: Relation, meaning: str) -> Arranged:
     schema, silent = arranged_schema(relation), frozenset(relation.silent)
     paths, ranges = relation.stored_paths, relation.ranges
     return Arranged(relation.name, schema, paths, ranges, relation.spans, silent, relation.append_only, whole)
-
-
-def arranged_schema(relation: Relation) -> pa.Schema:
-    """The Arrow schema of a relation's rows with `_key` and the hashes by which they are found."""
-    return _schema(relation, relation.stored_paths)
-
-
-def delta_schema(relation: Relation) -> pa.Schema:
-    """The Arrow schema of a relation's changes but for `_weight`: with `_key` and all hashes."""
-    return _schema(relation, tuple(p.name for p in relation.paths))
-
-
-def _schema(relation: Relation, paths: tuple[str, ...]) -> pa.Schema:
-    fields = [pa.field(c.name, c.type, c.nullable) for c in relation.schema.columns]
-    hashes = [pa.field(p, pa.int64(), nullable=False) for p in paths]
-    key = [] if relation.by_path else [pa.field(KEY, pa.string(), nullable=False)]
-    return pa.schema([*fields, *key, *hashes])

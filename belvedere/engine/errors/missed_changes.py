@@ -15,9 +15,8 @@ import numpy as np
 import pyarrow as pa
 
 from belvedere.engine.change.schema_growth import grown_rows
-from belvedere.engine.change.table_changes import delta_schema
 from belvedere.engine.compute import Compute
-from belvedere.engine.relation import Relation
+from belvedere.engine.relation import Relation, delta_schema
 from belvedere.engine.rows.epoch_rows import WEIGHT_FIELD, Rows
 from belvedere.engine.sql.row_identity import identity_columns
 from belvedere.functions.spark_types import quote

@@ -1,7 +1,7 @@
 """Print a stage's plans as Spark SQL over its temporary views.
 
-In: a stage and the relations. Out: texts that stay the same from epoch to epoch: rows and the clock come through views. What
-is printed, and under which names, a rule says in `Stage.texts`.
+In: the relations that a stage reads and writes. Out: texts that stay the same from epoch to epoch: rows and the clock come
+through views. What is printed, and under which names, a rule says in `Stage.texts`.
 """
 
 from __future__ import annotations
@@ -11,12 +11,10 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from belvedere.engine.arrow_copy import is_identified, moved_columns
 from belvedere.engine.relation import Relation, Slot
 from belvedere.engine.sql.plan_sql import render
 from belvedere.engine.sql.row_identity import identity_columns, path_hash
 from belvedere.engine.sql.staged_operators import Apart, split_windows
-from belvedere.engine.stage import Stage
 from belvedere.functions.spark_types import quote
 from belvedere.plan.operators.nodes import Node, Scan
 from belvedere.plan.rewrites.rewrite import with_column
@@ -39,20 +37,17 @@ class Texts:
     """What the texts of one stage are made of; `qualify` makes a temporary view's full name."""
 
     number: int
-    stage: Stage
+    output: Relation
+    slots: tuple[Slot, ...]
     relations: Mapping[str, Relation]
     qualify: Callable[[str], str]
     windows: list[Apart] = field(default_factory=list)
     """The operators that are no SQL in the plans printed so far: their rows must be views before the SQL is run."""
 
     @property
-    def output(self) -> Relation:
-        return self.relations[self.stage.output]
-
-    @property
     def names(self) -> frozenset[str]:
         """The scans that the slots feed."""
-        return frozenset(s.name for s in self.stage.slots)
+        return frozenset(s.name for s in self.slots)
 
     def view(self, scan: str, kind: str) -> str:
         """The full name of a view."""
@@ -104,36 +99,17 @@ class Texts:
 
 @dataclass(frozen=True)
 class PreparedStage:
-    """A stage with its SQL by name, ready to run in every epoch."""
+    """What a stage runs with in every epoch: its SQL by name, the relations that it reads and writes."""
 
     number: int
-    stage: Stage
     output: Relation
+    owner: str
+    """The id of the view that the stage is a part of."""
     sql: Mapping[str, str]
     slots: tuple[tuple[Slot, Relation], ...]
     states: Mapping[str, Relation]
     windows: tuple[Apart, ...] = ()
     moved: Mapping[str, str] | None = None
     """Of a stage that only chooses and renames columns, the column behind each, where Arrow alone can make its rows."""
-
-    @property
-    def is_fused(self) -> bool:
-        """Whether its change is computed within the query of the one stage that reads it."""
-        return self.stage.defers and not self.output.stored
-
-
-def prepare(
-    stages: tuple[Stage, ...], relations: Mapping[str, Relation], qualify: Callable[[str], str]
-) -> tuple[PreparedStage, ...]:
-    """All stages with their SQL."""
-    return tuple(_prepare(n, s, relations, qualify) for n, s in enumerate(stages))
-
-
-def _prepare(number: int, stage: Stage, relations: Mapping[str, Relation], qualify: Callable[[str], str]) -> PreparedStage:
-    texts = Texts(number, stage, relations, qualify)
-    sql = stage.texts(texts)
-    slots = tuple((s, relations[s.relation]) for s in stage.slots)
-    states = {n: relations[n] for n in stage.states}
-    output = relations[stage.output]
-    moved = moved_columns(stage.plan) if len(slots) == 1 and is_identified(output) else None
-    return PreparedStage(number, stage, output, sql, slots, states, tuple(texts.windows), moved)
+    is_fused: bool = False
+    """Whether its change is computed within the query of the one stage that reads it."""

@@ -14,8 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from belvedere.engine.change.table_changes import delta_schema
-from belvedere.engine.relation import Relation, Slot
+from belvedere.engine.relation import Relation, Slot, delta_schema
 from belvedere.engine.rows.epoch_rows import WEIGHT_FIELD, Rows, combined
 from belvedere.engine.rows.ordered_rows import stream
 from belvedere.engine.sql.stage_sql import ROWS, Texts

@@ -12,8 +12,7 @@ from functools import partial
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from belvedere.engine.change.table_changes import delta_schema
-from belvedere.engine.relation import Relation, Slot
+from belvedere.engine.relation import Relation, Slot, delta_schema
 from belvedere.engine.rows.epoch_rows import Rows, keys_of
 from belvedere.engine.sql.stage_sql import DELTA, ROWS, WEIGHT_COLUMN, Texts
 from belvedere.engine.stage import BoundsNow, Stage

@@ -14,8 +14,7 @@ from itertools import chain
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from belvedere.engine.change.table_changes import delta_schema
-from belvedere.engine.relation import Path, Relation
+from belvedere.engine.relation import Path, Relation, delta_schema
 from belvedere.engine.rows.epoch_rows import Keys, Rows, hashes_in, keys_of, named_as, weighted_stream, with_hash
 from belvedere.engine.sql.plan_sql import print_expression
 from belvedere.engine.sql.stage_sql import ROWS, Texts

@@ -8,7 +8,6 @@ block. Where aggregates are not kept, or rows leave in another order than they c
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -18,42 +17,16 @@ from belvedere.engine.arrow_copy import hashes_behind
 from belvedere.engine.rows.epoch_rows import Rows, combined, conform
 from belvedere.engine.work import Work
 from belvedere.kernels.search import Bools, Ints
-from belvedere.kernels.spl.blocks import Blocks, can_hold_blocks, closed, cut, taken, together
+from belvedere.kernels.spl.blocks import Blocks, closed, cut, taken, together
 from belvedere.kernels.spl.sliding import falls
 from belvedere.kernels.spl.window_rows import Partitions, Steps, WindowRows
-from belvedere.plan.operators.spl_windows import Count, Delta, Sliding, Tumbling
-from belvedere.rules.spl.accumulated import accumulated, accumulated_columns, accumulators_of, folded, not_kept
+from belvedere.plan.operators.spl_windows import Delta, Sliding
+from belvedere.rules.spl.accumulated import accumulated, accumulators_of, folded
+from belvedere.rules.spl.block_columns import BLOCK_PATH, BLOCK_ROWS, PATH, PLACED, STEPS
 from belvedere.rules.spl.kernel_rows import ArrivedRows, sorted_rows, whole, window_rows
+from belvedere.rules.spl.window_stage import SplWindows
 from belvedere.rules.spl.window_state import BLOCK, CAME, LEFT, PART, of_parts, partitions_of
-from belvedere.schema import KEY, Column, Schema
-
-if TYPE_CHECKING:
-    from belvedere.plan.operators.spl_aggregate import SplAggregate
-    from belvedere.rules.spl.window_rule import SplStage
-
-BLOCK_ROWS = 256
-"""The rows of a block. A window of n rows is read as n / 256 blocks, and up to 256 rows at either end."""
-PATH, BLOCK_PATH = "_h0", "_h1"
-"""The access paths of held rows: by their partition, and by their block."""
-STEPS = ("evicting", "triggering")
-"""Of the columns of `delta` the code of a block's last row and the limit of its first."""
-PLACED = ("number", "begun", "ended", *(f"{s}.{what}" for s in STEPS for what in ("code", "limit")))
-
-
-def has_blocks(node: SplAggregate) -> bool:
-    """Whether aggregates are kept by blocks: they can be, and a window may hold some."""
-    kind = node.window.kind
-    if isinstance(kind, Tumbling | Sliding) and isinstance(kind.eviction, Count) and kind.eviction.rows < 2 * BLOCK_ROWS:
-        return False
-    return can_hold_blocks(node.window) and not not_kept(node)
-
-
-def block_schema(node: SplAggregate) -> Schema:
-    """The columns of blocks."""
-    kept = accumulators_of(node)
-    assert kept is not None
-    numbers = tuple(Column(n, pa.int64(), nullable=False) for n in ("block", *PLACED))
-    return Schema((Column("part", pa.string(), nullable=False), *numbers, *accumulated_columns(kept)), ("part", "block"))
+from belvedere.schema import KEY
 
 
 @dataclass
@@ -142,7 +115,7 @@ class Contents:
         return found[: len(self.rows.is_new)], found[len(self.rows.is_new) :]
 
 
-def placed(stage: SplStage, arrived: pa.Table, touched: Touched) -> pa.Table:
+def placed(stage: SplWindows, arrived: pa.Table, touched: Touched) -> pa.Table:
     """The new rows with their blocks."""
     if not stage.in_blocks or not arrived.num_rows:
         return arrived
@@ -158,11 +131,11 @@ def placed(stage: SplStage, arrived: pa.Table, touched: Touched) -> pa.Table:
     return arrived
 
 
-def _block_hashes(stage: SplStage, touched: Touched, partition: Ints, block: Ints) -> Ints:
+def _block_hashes(stage: SplWindows, touched: Touched, partition: Ints, block: Ints) -> Ints:
     return hashes_behind(touched.hashes[partition], block, not stage.node.partition)
 
 
-def read(stage: SplStage, work: Work, arrived: pa.Table, touched: Touched, now: int, all_rows: bool) -> Contents:
+def read(stage: SplWindows, work: Work, arrived: pa.Table, touched: Touched, now: int, all_rows: bool) -> Contents:
     """What the windows of these partitions hold, and what arrived (`placed`); `all_rows`: without blocks."""
     known = _stored_blocks(stage, work, touched) if stage.in_blocks else None
     stands, loose, order = np.zeros(0, np.bool_), None, None
@@ -179,7 +152,7 @@ def read(stage: SplStage, work: Work, arrived: pa.Table, touched: Touched, now: 
     return Contents(rows, given, None if kept is None else accumulated(kept, rows.table), known, stands, order)
 
 
-def _stored_blocks(stage: SplStage, work: Work, touched: Touched) -> pa.Table:
+def _stored_blocks(stage: SplWindows, work: Work, touched: Touched) -> pa.Table:
     """The blocks of these partitions."""
     first, end = -(-touched.since // BLOCK_ROWS), touched.until // BLOCK_ROWS
     partition, block = _counted(first, end)
@@ -197,7 +170,7 @@ def _counted(first: Ints, end: Ints) -> tuple[Ints, Ints]:
     return place, np.arange(len(place)) - np.repeat(np.cumsum(counts) - counts - first, counts)
 
 
-def _loose(stage: SplStage, touched: Touched, blocks: Blocks) -> Ints:
+def _loose(stage: SplWindows, touched: Touched, blocks: Blocks) -> Ints:
     """The hashes of all blocks of rows but these."""
     partition, block = _counted(touched.since // BLOCK_ROWS, -(-touched.until // BLOCK_ROWS))
     width = int(block.max(initial=0)) + 1
@@ -206,7 +179,7 @@ def _loose(stage: SplStage, touched: Touched, blocks: Blocks) -> Ints:
     return _block_hashes(stage, touched, partition[loose], block[loose])
 
 
-def _with_rows(stage: SplStage, work: Work, arrived: pa.Table, touched: Touched, blocks: Ints | None) -> ArrivedRows:
+def _with_rows(stage: SplWindows, work: Work, arrived: pa.Table, touched: Touched, blocks: Ints | None) -> ArrivedRows:
     """The new rows and the held ones of these blocks (None: of all)."""
     by, hashes = (PATH, touched.hashes) if blocks is None else (BLOCK_PATH, blocks)
     held = work.look_up(stage.held, by, pa.array(np.unique(hashes))).table
@@ -214,7 +187,7 @@ def _with_rows(stage: SplStage, work: Work, arrived: pa.Table, touched: Touched,
     return _sorted(stage, both, touched, held.num_rows)
 
 
-def _sorted(stage: SplStage, table: pa.Table, touched: Touched, held: int) -> ArrivedRows:
+def _sorted(stage: SplWindows, table: pa.Table, touched: Touched, held: int) -> ArrivedRows:
     code = touched.code(table[PART])
     is_new = np.arange(table.num_rows) >= held
     mine = pc.is_valid(code)  # rows of other partitions may have the same hash
@@ -222,7 +195,7 @@ def _sorted(stage: SplStage, table: pa.Table, touched: Touched, held: int) -> Ar
     return sorted_rows(stage.node, table, whole(code.drop_null()), is_new)
 
 
-def _as_kernels_take_them(stage: SplStage, known: pa.Table, touched: Touched) -> Blocks:
+def _as_kernels_take_them(stage: SplWindows, known: pa.Table, touched: Touched) -> Blocks:
     columns = {n: whole(known[n]) for n in ("block", *PLACED)}
     window = stage.window
     policies = window.policies if isinstance(window.kind, Sliding) else (None, *window.policies)
@@ -237,7 +210,7 @@ def _as_kernels_take_them(stage: SplStage, known: pa.Table, touched: Touched) ->
 # --- the state afterwards
 
 
-def store(stage: SplStage, work: Work, contents: Contents, touched: Touched, kept: Bools) -> None:
+def store(stage: SplWindows, work: Work, contents: Contents, touched: Touched, kept: Bools) -> None:
     """New rows that stay come into the state, held ones that do not leave it; blocks are made and go."""
     rows, blocks = contents.apart(kept)
     new = contents.rows.is_new
@@ -253,7 +226,7 @@ def store(stage: SplStage, work: Work, contents: Contents, touched: Touched, kep
         _make_blocks(stage, work, contents, touched, rows)
 
 
-def _drop_blocks(stage: SplStage, work: Work, contents: Contents, touched: Touched, gone: pa.Table, stay: Bools) -> None:
+def _drop_blocks(stage: SplWindows, work: Work, contents: Contents, touched: Touched, gone: pa.Table, stay: Bools) -> None:
     """Blocks that leave, with their rows, and those of which rows left."""
     known = contents.known
     if known is None or not known.num_rows:
@@ -274,7 +247,7 @@ def _drop_blocks(stage: SplStage, work: Work, contents: Contents, touched: Touch
     work.overwrite(stage.blocks, KEY, pa.concat_arrays(keys), work.stored_schema(stage.blocks).empty_table().to_reader())
 
 
-def _make_blocks(stage: SplStage, work: Work, contents: Contents, touched: Touched, stay: Bools) -> None:
+def _make_blocks(stage: SplWindows, work: Work, contents: Contents, touched: Touched, stay: Bools) -> None:
     """Blocks of the rows that are there one by one."""
     kept = accumulators_of(stage.node)
     assert kept is not None

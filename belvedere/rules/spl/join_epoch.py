@@ -5,32 +5,25 @@ In: a stage, the rows that arrived at both sides, the clock. Out: the new result
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import pyarrow as pa
 
-from belvedere.engine.change.table_changes import delta_schema
+from belvedere.engine.relation import delta_schema
 from belvedere.engine.rows.epoch_rows import Rows, combined, conform
 from belvedere.engine.sql.stage_sql import ROWS as VIEW
 from belvedere.engine.work import Work
 from belvedere.kernels.search import Bools, Ints
 from belvedere.kernels.spl.join import places
 from belvedere.rules.events import next_numbers
+from belvedere.rules.spl.join_stage import AT, MATCHED, PART, SplJoins
 from belvedere.rules.spl.kernel_rows import whole, with_values
 from belvedere.rules.spl.output_rows import identified_rows, numbered
 from belvedere.rules.spl.pairs import SIDES, Side, given, pair_rows, result_rows, results_of, side_of
 from belvedere.schema import KEY
 from belvedere.values.instants import microseconds
 
-if TYPE_CHECKING:
-    from belvedere.rules.spl.join_rule import SplJoinStage
 
-PART, AT, MATCHED = "$part", "$at", "$matched"
-"""Columns of the held rows: the text of the partition's values, the clock at the arrival in microseconds, whether there was a match."""
-
-
-def run_join(stage: SplJoinStage, work: Work) -> Rows | None:
+def run_join(stage: SplJoins, work: Work) -> Rows | None:
     """The results of what arrived and of what has become too old."""
     if work.is_fresh:
         work.sequences.pop(f"{stage.output} firings", None)
@@ -55,7 +48,7 @@ def run_join(stage: SplJoinStage, work: Work) -> Rows | None:
     return work.added(identified_rows(work, numbered(work, rows)))
 
 
-def _arrived(stage: SplJoinStage, work: Work, side: int, has_rows: bool) -> pa.Table:
+def _arrived(stage: SplJoins, work: Work, side: int, has_rows: bool) -> pa.Table:
     """The new rows of a side as the state has them."""
     schema = delta_schema(work.prepared.states[stage.held[side]])
     if not has_rows or work.deltas[side] is None:
@@ -64,7 +57,7 @@ def _arrived(stage: SplJoinStage, work: Work, side: int, has_rows: bool) -> pa.T
     return with_values(found, stage.node.windows[side].window.columns)
 
 
-def _held(stage: SplJoinStage, work: Work, side: int, arrived: tuple[pa.Table, pa.Table], now: int) -> pa.Table:
+def _held(stage: SplJoins, work: Work, side: int, arrived: tuple[pa.Table, pa.Table], now: int) -> pa.Table:
     """The held rows that matter: of the partitions that get rows, those that new rows of the other side meet, those that are too old."""
     name, age, own, other = stage.held[side], stage.ages[side], arrived[side], arrived[1 - side]
     found = [work.stored_schema(name).empty_table()]
@@ -81,7 +74,7 @@ def _held(stage: SplJoinStage, work: Work, side: int, arrived: tuple[pa.Table, p
     return table if len(first) == table.num_rows else table.take(pa.array(first))
 
 
-def _places(stage: SplJoinStage, arrived: tuple[pa.Table, pa.Table]) -> tuple[Ints, Ints, Ints]:
+def _places(stage: SplJoins, arrived: tuple[pa.Table, pa.Table]) -> tuple[Ints, Ints, Ints]:
     left, right = stage.node.windows
     at = (whole(arrived[0][AT]), whole(arrived[1][AT]))
     number = (whole(arrived[0][left.order]), whole(arrived[1][right.order]))
@@ -89,14 +82,14 @@ def _places(stage: SplJoinStage, arrived: tuple[pa.Table, pa.Table]) -> tuple[In
     return places(at, number, None if stage.node.one_order else one_epoch)
 
 
-def _side(stage: SplJoinStage, side: int, held: pa.Table, arrived: pa.Table, place: Ints, clocks: Ints, now: int) -> Side:
+def _side(stage: SplJoins, side: int, held: pa.Table, arrived: pa.Table, place: Ints, clocks: Ints, now: int) -> Side:
     names = held.schema.names
     both = pa.concat_tables([held, arrived.select(names).cast(held.schema)])
     codes = combined(both[PART]).dictionary_encode().indices.to_numpy(zero_copy_only=False).astype(np.int64)
     return side_of(stage.node, side, both, codes, np.concatenate([np.zeros(held.num_rows, np.int64), place]), clocks, now)
 
 
-def _pairs(stage: SplJoinStage, work: Work, sides: tuple[Side, Side]) -> tuple[Ints, Ints]:
+def _pairs(stage: SplJoins, work: Work, sides: tuple[Side, Side]) -> tuple[Ints, Ints]:
     tables = [given(stage.node, n, side) for n, side in enumerate(sides)]
     if not all(t.num_rows for t in tables) or not any(bool(s.rows.place.any()) for s in sides):
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
@@ -112,7 +105,7 @@ def _matched(side: Side, pairs: Ints) -> Bools:
     return found
 
 
-def _store(stage: SplJoinStage, work: Work, n: int, side: Side, matched: Bools, now: int) -> None:
+def _store(stage: SplJoins, work: Work, n: int, side: Side, matched: Bools, now: int) -> None:
     """New rows that stay come into the state; held ones leave it, or have had a match."""
     name, age, is_outer = stage.held[n], stage.ages[n], stage.node.outer[n]
     is_new, gone = side.rows.place > 0, side.stays.gone

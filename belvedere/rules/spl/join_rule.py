@@ -10,8 +10,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 
-import pyarrow as pa
-
 from belvedere.engine.relation import Relation
 from belvedere.engine.rows.epoch_rows import Rows
 from belvedere.engine.sql.row_identity import key_text
@@ -24,47 +22,18 @@ from belvedere.plan.operators.nodes import Join, JoinKind, Scan
 from belvedere.plan.operators.spl_join import SplJoin
 from belvedere.plan.operators.spl_windows import Time
 from belvedere.rules.rule import Maintain, Rule, Site
-from belvedere.rules.spl.arriving_rows import ArrivingStage, check_that_rows_arrive
-from belvedere.rules.spl.join_epoch import AT, MATCHED, PART, run_join
+from belvedere.rules.spl.arriving_rows import check_that_rows_arrive
+from belvedere.rules.spl.join_epoch import run_join
+from belvedere.rules.spl.join_stage import AT, HELD_COLUMNS, MATCHED, PART, SplJoins
 from belvedere.rules.spl.pairs import SIDES, pairs_plan
-from belvedere.schema import Column, Schema
-
-HELD_COLUMNS = (
-    Column(PART, pa.string(), nullable=False),
-    Column(AT, pa.int64(), nullable=False),
-    Column(MATCHED, pa.bool_(), nullable=False),
-)
+from belvedere.schema import Schema
 
 
 @dataclass(frozen=True)
-class SplJoinStage(ArrivingStage):
-    """`node` is the operator; `partitions` and `keys` are by side the access paths of the held rows: by their partition (None where no row
-    takes the place of another), and by what both sides are joined by (None where that is no equality)."""
-
-    node: SplJoin
-    partitions: tuple[str | None, str | None]
-    keys: tuple[str | None, str | None]
+class SplJoinStage(SplJoins):
+    """Rows that arrive joined with what the other side's window holds."""
 
     rule = "spl join"
-
-    @property
-    def held(self) -> tuple[str, str]:
-        """The relations of the rows that the windows hold."""
-        return (f"{self.output}${SIDES[0]}", f"{self.output}${SIDES[1]}")
-
-    @property
-    def ages(self) -> tuple[int | None, int | None]:
-        """Of windows by time, their microseconds."""
-        left, right = (w.eviction for w in self.node.windows)
-        return left.micros if isinstance(left, Time) else None, right.micros if isinstance(right, Time) else None
-
-    @property
-    def reads_clock(self) -> bool:
-        return any(outer and age is not None for outer, age in zip(self.node.outer, self.ages, strict=True))
-
-    @property
-    def states(self) -> tuple[str, ...]:
-        return self.held
 
     def texts(self, texts: Texts) -> Mapping[str, str]:
         found = {

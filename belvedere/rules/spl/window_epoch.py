@@ -5,13 +5,11 @@ In: a stage, the rows that arrived, the clock and the bounds. Out: the change of
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from belvedere.engine.change.table_changes import delta_schema
+from belvedere.engine.relation import delta_schema
 from belvedere.engine.rows.epoch_rows import Rows, combined, conform
 from belvedere.engine.sql.stage_sql import ROWS as VIEW
 from belvedere.engine.work import Work
@@ -22,20 +20,19 @@ from belvedere.kernels.spl.window_rows import NEVER, Firings, Found
 from belvedere.plan.bounds import bounds_of
 from belvedere.plan.operators.spl_windows import Interval
 from belvedere.rules.spl.accumulated import accumulated, accumulators_of, firing_rows
-from belvedere.rules.spl.buffered_rows import PATH, Contents, Touched, placed, read, store
+from belvedere.rules.spl.block_columns import PATH
+from belvedere.rules.spl.buffered_rows import Contents, Touched, placed, read, store
 from belvedere.rules.spl.contents import CONTENTS, contents, last_firings, ordered
 from belvedere.rules.spl.kernel_rows import micros, present, sorted_rows, whole
 from belvedere.rules.spl.output_rows import identified_rows, numbered
 from belvedere.rules.spl.sorting import RANKED, ranks
+from belvedere.rules.spl.window_stage import SplWindows
 from belvedere.rules.spl.window_state import DUE, HASH, PART, TIME, UNDER, next_due, partition_rows
 from belvedere.schema import KEY
 from belvedere.values.instants import microseconds
 
-if TYPE_CHECKING:
-    from belvedere.rules.spl.window_rule import SplStage
 
-
-def run_windows(stage: SplStage, work: Work) -> Rows | None:
+def run_windows(stage: SplWindows, work: Work) -> Rows | None:
     """Tumbling and sliding windows."""
     now, clock = microseconds(work.clock), f"{stage.output} ticked"
     _begin(stage, work)
@@ -64,13 +61,13 @@ def run_windows(stage: SplStage, work: Work) -> Rows | None:
     return _written(stage, work, made, pa.array(hashes[shown[0].partition]))
 
 
-def _ranks(stage: SplStage, work: Work, contents: Contents) -> Ints:
+def _ranks(stage: SplWindows, work: Work, contents: Contents) -> Ints:
     """The places of rows in the order of a sort."""
     work.put(RANKED, VIEW, Rows(contents.rows.table.select(stage.node.input.schema.names)))
     return ranks(work.compute.compute(work.sql[RANKED]).table, contents.given.number)
 
 
-def _store(stage: SplStage, work: Work, contents: Contents, touched: Touched, found: Found, now: int) -> None:
+def _store(stage: SplWindows, work: Work, contents: Contents, touched: Touched, found: Found, now: int) -> None:
     """The rows that windows hold afterwards, and what is known of the partitions."""
     store(stage, work, contents, touched, found.kept)
     due = next_due(stage.window, contents.given, found.kept, found.partitions, now)
@@ -79,14 +76,14 @@ def _store(stage: SplStage, work: Work, contents: Contents, touched: Touched, fo
     work.overwrite(stage.partitions, KEY, touched.parts, coming.to_reader())
 
 
-def _begin(stage: SplStage, work: Work) -> None:
+def _begin(stage: SplWindows, work: Work) -> None:
     """What is made anew remembers nothing."""
     if work.is_fresh:
         for what in ("ticked", "watermark", "late", "firings"):
             work.sequences.pop(f"{stage.output} {what}", None)
 
 
-def _arrived(stage: SplStage, work: Work) -> pa.Table:
+def _arrived(stage: SplWindows, work: Work) -> pa.Table:
     """The new rows as the state has them."""
     schema = delta_schema(work.prepared.states[stage.held])
     if not work.put_deltas():
@@ -94,7 +91,7 @@ def _arrived(stage: SplStage, work: Work) -> pa.Table:
     return work.compute.compute(work.sql["input"], schema).table
 
 
-def _touched(stage: SplStage, work: Work, arrived: pa.Table, now: int) -> tuple[pa.Array, Ints]:
+def _touched(stage: SplWindows, work: Work, arrived: pa.Table, now: int) -> tuple[pa.Array, Ints]:
     """The partitions that have something to do, by their texts, and the hashes of their values."""
     texts, hashes = combined(arrived[PART]), combined(arrived[PATH])
     if stage.takes_all:
@@ -111,7 +108,7 @@ def _touched(stage: SplStage, work: Work, arrived: pa.Table, now: int) -> tuple[
 # --- panes
 
 
-def run_panes(stage: SplStage, work: Work) -> Rows | None:
+def run_panes(stage: SplWindows, work: Work) -> Rows | None:
     """Windows of event time."""
     node, kind = stage.node, stage.window.kind
     assert isinstance(kind, Interval)
@@ -150,7 +147,7 @@ def run_panes(stage: SplStage, work: Work) -> Rows | None:
     return _written(stage, work, made, hashes)
 
 
-def _in_time(stage: SplStage, arrived: pa.Table, watermark: int) -> pa.Table:
+def _in_time(stage: SplWindows, arrived: pa.Table, watermark: int) -> pa.Table:
     """The new rows that are in time, with the watermark under which they came and their time."""
     kind = stage.window.kind
     assert isinstance(kind, Interval)
@@ -165,12 +162,12 @@ def _in_time(stage: SplStage, arrived: pa.Table, watermark: int) -> pa.Table:
 # --- the output
 
 
-def _next(stage: SplStage, work: Work) -> int:
+def _next(stage: SplWindows, work: Work) -> int:
     """The number of the next firing."""
     return work.sequences.get(f"{stage.output} firings", 1)
 
 
-def _shown(stage: SplStage, work: Work, firings: Firings) -> tuple[Firings, Ints]:
+def _shown(stage: SplWindows, work: Work, firings: Firings) -> tuple[Firings, Ints]:
     """The firings that the output shows, and their numbers."""
     numbers = np.arange(len(firings)) + _next(stage, work)
     if stage.node.every:
@@ -179,7 +176,7 @@ def _shown(stage: SplStage, work: Work, firings: Firings) -> tuple[Firings, Ints
     return firings.take(chosen), numbers[chosen]
 
 
-def _made(stage: SplStage, sums: pa.Table | None, members: Ints | None, firings: Firings, numbers: Ints) -> pa.Table | None:
+def _made(stage: SplWindows, sums: pa.Table | None, members: Ints | None, firings: Firings, numbers: Ints) -> pa.Table | None:
     """The rows of firings by accumulators; None where they cannot be found so."""
     if not len(firings):
         return stage.node.schema.arrow.empty_table()
@@ -188,7 +185,7 @@ def _made(stage: SplStage, sums: pa.Table | None, members: Ints | None, firings:
     return firing_rows(stage.node, sums if members is None else sums.take(pa.array(members)), firings, numbers)
 
 
-def _written(stage: SplStage, work: Work, made: pa.Table, hashes: pa.Array | None) -> Rows | None:
+def _written(stage: SplWindows, work: Work, made: pa.Table, hashes: pa.Array | None) -> Rows | None:
     """The change of the output by the rows of firings, whose access path has these hashes (None: each pane has its row)."""
     if not made.num_rows:
         return None
@@ -202,7 +199,7 @@ def _written(stage: SplStage, work: Work, made: pa.Table, hashes: pa.Array | Non
 
 
 def _queried(
-    stage: SplStage, work: Work, rows: pa.Table, firings: Firings, numbers: Ints, members: Ints | None
+    stage: SplWindows, work: Work, rows: pa.Table, firings: Firings, numbers: Ints, members: Ints | None
 ) -> tuple[pa.Table, pa.Array | None]:
     """The rows of firings by the query over their contents, and the hashes of their panes."""
     tables, hashes = [], []

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 
 import pyarrow as pa
 
@@ -21,73 +21,25 @@ from belvedere.kernels.spl.blocks import can_hold_blocks
 from belvedere.plan.expressions import column
 from belvedere.plan.operators.nodes import Item, Node, Project, Scan
 from belvedere.plan.operators.spl_aggregate import FiringReading, SplAggregate
-from belvedere.plan.operators.spl_windows import Interval, PartitionCount, Sliding, SplWindow, TupleCount
+from belvedere.plan.operators.spl_windows import Interval, Sliding
 from belvedere.plan.rewrites.rewrite import inline
 from belvedere.rules.rule import Maintain, Rule, Site
 from belvedere.rules.spl import window_state
 from belvedere.rules.spl.accumulated import not_kept
-from belvedere.rules.spl.arriving_rows import ArrivingStage, check_that_rows_arrive
-from belvedere.rules.spl.buffered_rows import BLOCK_ROWS, block_schema, has_blocks
+from belvedere.rules.spl.arriving_rows import check_that_rows_arrive
+from belvedere.rules.spl.block_columns import BLOCK_ROWS, block_schema, has_blocks
 from belvedere.rules.spl.contents import CONTENTS, contents_plan, contents_schema, name_of
 from belvedere.rules.spl.sorting import RANKED, ranks_plan
 from belvedere.rules.spl.window_epoch import run_panes, run_windows
+from belvedere.rules.spl.window_stage import SplWindows
 from belvedere.schema import Schema
 
 
 @dataclass(frozen=True)
-class SplStage(ArrivingStage):
-    """`node` is the operator; `source` its input's plan down to the catalog's inputs, for bounds; `path` the output's access path."""
-
-    node: SplAggregate
-    source: Node
-    path: str | None
+class SplStage(SplWindows):
+    """Aggregates over windows."""
 
     rule = "spl"
-
-    @property
-    def window(self) -> SplWindow:
-        """The clause."""
-        return self.node.window
-
-    @property
-    def has_panes(self) -> bool:
-        """Whether event time ends the windows."""
-        return isinstance(self.window.kind, Interval)
-
-    @property
-    def held(self) -> str:
-        """The relation of the rows that windows hold."""
-        return self.output + window_state.ROWS
-
-    @property
-    def partitions(self) -> str:
-        """The relation with a row for each partition."""
-        return self.output + window_state.PARTITIONS
-
-    @property
-    def blocks(self) -> str:
-        """The relation of blocks of these rows."""
-        return self.output + window_state.BLOCKS
-
-    @cached_property
-    def in_blocks(self) -> bool:
-        """Whether blocks stand for rows."""
-        return has_blocks(self.node)
-
-    @property
-    def reads_clock(self) -> bool:
-        return True
-
-    @property
-    def takes_all(self) -> bool:
-        """Whether a row may bear on any partition."""
-        return isinstance(self.window.forgetting, PartitionCount | TupleCount) or self.window.evicted
-
-    @property
-    def states(self) -> tuple[str, ...]:
-        if self.has_panes:
-            return (self.held,)
-        return (self.held, self.partitions, *([self.blocks] if self.in_blocks else []))
 
     def texts(self, texts: Texts) -> Mapping[str, str]:
         held = texts.relations[self.held]

@@ -16,8 +16,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from belvedere.engine.change.table_changes import delta_schema
-from belvedere.engine.relation import Relation
+from belvedere.engine.relation import Relation, delta_schema
 from belvedere.engine.rows.epoch_rows import Rows, combined, keys_of
 from belvedere.engine.rows.ordered_rows import stream
 from belvedere.engine.sql.row_identity import key_text

@@ -1,0 +1,53 @@
+"""What becomes of stored relations in the first epoch of a script.
+
+In: nothing. Out: a `TablePlan`, which `table_changes` makes and the engine carries out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from belvedere.schema import Schema
+from belvedere.state.sorted_run import Arranged
+from belvedere.store.stored_table import StoredTable
+
+
+@dataclass(frozen=True)
+class TablePlan:
+    """Tables of the database and arrangements; `fresh` relations are filled from their inputs, `copied` ones from their own rows.
+
+    `copied` says where the rows of a relation go: to its table, to its arrangement. Of the fresh ones, `restored` are filled from the state
+    of their own stage.
+    """
+
+    tables: Mapping[str, StoredTable]
+    arranged: Mapping[str, Arranged]
+    fresh: frozenset[str]
+    copied: Mapping[str, tuple[bool, bool]] = field(default_factory=dict)
+    outdated: tuple[str, ...] = ()
+    computed: Mapping[str, StoredTable] = field(default_factory=dict)
+    """Views of the database: relations without rows, which are computed when they are read."""
+    unmade: frozenset[str] = frozenset()
+    """Those of them that the first epoch makes."""
+    restored: frozenset[str] = frozenset()
+    grown: Mapping[str, Schema] = field(default_factory=dict)
+    """The inputs whose columns have only grown, with those of before: copied too."""
+    misfits: Mapping[str, str] = field(default_factory=dict)
+    """Why the rows of other changed inputs have no place any more."""
+    refilled: frozenset[str] = frozenset()
+    """The inputs that are stored from now on: their rows so far are read again, and put in without a change for anybody."""
+    changed: frozenset[str] = frozenset()
+    """Of the fresh ones those that are new or have changed themselves; others are rebuilt for these."""
+    again: frozenset[str] = frozenset()
+    """All inputs whose rows so far are read again: those, and what fresh relations need of inputs that are not stored."""
+    held: frozenset[str] = frozenset()
+    """Of `again` the inputs with KEEP of which no row has left yet: their rows so far are in their own tables."""
+    continued: frozenset[str] = frozenset()
+    """Relations that tell of changes of relations that have changed: their rows stay, and they tell what differs."""
+    resent: frozenset[str] = frozenset()
+    """Those that cannot: all rows of what they tell of are told again."""
+    resumed: frozenset[str] = frozenset()
+    """Relations of corrected views that go on from the rows of their former definition, as the script says."""
+    waiting: frozenset[str] = frozenset()
+    """Of the fresh ones those in quarantine for which all that they have missed is kept."""

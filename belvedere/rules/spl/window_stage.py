@@ -1,0 +1,70 @@
+"""A stage of SPL windows as its epochs read it: the operator and the relations of its state.
+
+In: nothing. Out: the base of the stage that `window_rule` makes, without what it computes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from belvedere.plan.operators.nodes import Node
+from belvedere.plan.operators.spl_aggregate import SplAggregate
+from belvedere.plan.operators.spl_windows import Interval, PartitionCount, SplWindow, TupleCount
+from belvedere.rules.spl import window_state
+from belvedere.rules.spl.arriving_rows import ArrivingStage
+from belvedere.rules.spl.block_columns import has_blocks
+
+
+@dataclass(frozen=True)
+class SplWindows(ArrivingStage):
+    """`node` is the operator; `source` its input's plan down to the catalog's inputs, for bounds; `path` the output's access path."""
+
+    node: SplAggregate
+    source: Node
+    path: str | None
+
+    @property
+    def window(self) -> SplWindow:
+        """The clause."""
+        return self.node.window
+
+    @property
+    def has_panes(self) -> bool:
+        """Whether event time ends the windows."""
+        return isinstance(self.window.kind, Interval)
+
+    @property
+    def held(self) -> str:
+        """The relation of the rows that windows hold."""
+        return self.output + window_state.ROWS
+
+    @property
+    def partitions(self) -> str:
+        """The relation with a row for each partition."""
+        return self.output + window_state.PARTITIONS
+
+    @property
+    def blocks(self) -> str:
+        """The relation of blocks of these rows."""
+        return self.output + window_state.BLOCKS
+
+    @cached_property
+    def in_blocks(self) -> bool:
+        """Whether blocks stand for rows."""
+        return has_blocks(self.node)
+
+    @property
+    def reads_clock(self) -> bool:
+        return True
+
+    @property
+    def takes_all(self) -> bool:
+        """Whether a row may bear on any partition."""
+        return isinstance(self.window.forgetting, PartitionCount | TupleCount) or self.window.evicted
+
+    @property
+    def states(self) -> tuple[str, ...]:
+        if self.has_panes:
+            return (self.held,)
+        return (self.held, self.partitions, *([self.blocks] if self.in_blocks else []))
