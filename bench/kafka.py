@@ -23,7 +23,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from belvedere.compiler import compile_script
-from belvedere.connectors.connector import Wanted
+from belvedere.connectors.connector import FeedRequest
 from belvedere.connectors.kafka import feed as kafka_feed
 from belvedere.connectors.kafka.feed import KafkaFeed
 from belvedere.project.settings import Source
@@ -76,7 +76,7 @@ def feed_of(address: str, topic: str) -> KafkaFeed:
     table = next(iter(compile_script(SCRIPT).catalog.inputs.values()))
     columns = tuple(c for c in table.schema if not c.hidden)
     source = Source("bus", "kafka", options={"servers": address}, tables={"Orders": {"topic": topic}})
-    return KafkaFeed(Wanted(table, source, "Orders", columns, source.options))
+    return KafkaFeed(FeedRequest(table, source, "Orders", columns, source.options))
 
 
 def measure(spark: Any, address: str, topic: str, most: int, in_driver: bool) -> tuple[int, float]:

@@ -1,6 +1,6 @@
 """What a backup says of itself: `backup.json`, which is written last, so that a backup that was not finished has none.
 
-In: a folder. Out: `Contents`. The files are in the folders `database`, `state` and `intake`.
+In: a folder. Out: `BackupContents`. The files are in the folders `database`, `state` and `intake`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ CHUNK = 1 << 20
 
 
 @dataclass(frozen=True)
-class Contents:
+class BackupContents:
     """What a backup holds. `files` are path, bytes and SHA-256 of each file; times are ISO 8601, in UTC."""
 
     version: int
@@ -47,7 +47,7 @@ class Contents:
         return sum(size for size, _ in self.files.values())
 
 
-def write_contents(folder: Path, contents: Contents) -> None:
+def write_contents(folder: Path, contents: BackupContents) -> None:
     """Say that the backup is complete."""
     path = folder / NAME
     with path.open("x", encoding="utf-8") as file:
@@ -58,7 +58,7 @@ def write_contents(folder: Path, contents: Contents) -> None:
     sync_folder(folder)
 
 
-def read_contents(folder: Path) -> Contents:
+def read_contents(folder: Path) -> BackupContents:
     """What a backup holds. Raises B7102 where there is none, or not all of one, B7103 where another version took it."""
     try:
         found = json.loads((folder / NAME).read_text(encoding="utf-8"))
@@ -70,12 +70,12 @@ def read_contents(folder: Path) -> Contents:
     if not isinstance(found, dict) or found.get("version") != VERSION:
         raise fail("B7103", f"{folder} is a backup of another version of Belvedere", hint="restore it with that version")
     try:
-        return Contents(**{**found, "files": {name: (size, check) for name, (size, check) in found["files"].items()}})
+        return BackupContents(**{**found, "files": {name: (size, check) for name, (size, check) in found["files"].items()}})
     except (KeyError, TypeError, ValueError) as error:
         raise damaged(folder, f"{NAME} is not as it was written", str(error)) from error
 
 
-def check_files(folder: Path, contents: Contents) -> None:
+def check_files(folder: Path, contents: BackupContents) -> None:
     """Compare each file with what it was. Raises B7102."""
     for name, (size, check) in contents.files.items():
         path = folder / name

@@ -10,10 +10,10 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from belvedere.backups.contents import DATABASE, INTAKE, STATE, Contents, check_files, copied, damaged, read_contents
+from belvedere.backups.contents import DATABASE, INTAKE, STATE, BackupContents, check_files, copied, damaged, read_contents
 from belvedere.engine.store_folders import DOCUMENT, beside, state_document
 from belvedere.errors import fail
-from belvedere.intake.journal import Position
+from belvedere.intake.journal import JournalPosition
 from belvedere.intake.journal_transfer import read_kept, write_kept
 from belvedere.process.durable_files import sync_folder
 from belvedere.state.files import unwritable
@@ -24,7 +24,7 @@ from belvedere.store.identity import IDENTITY, new_identity
 from belvedere.store.system import FORMAT
 
 
-def restore_backup(source: Path, url: str, intake: Path, state: Path | str | None) -> tuple[Contents, int]:
+def restore_backup(source: Path, url: str, intake: Path, state: Path | str | None) -> tuple[BackupContents, int]:
     """The contents of the backup, and how many records of pushes the journal of the old store in `intake` had beyond the backup's.
 
     `state` is the folder or address for the state of operators, None for beside the store. Raises B7101 where a store is there, B7102 where
@@ -52,7 +52,7 @@ def restore_backup(source: Path, url: str, intake: Path, state: Path | str | Non
     return contents, more
 
 
-def _check_kind(contents: Contents, url: str) -> None:
+def _check_kind(contents: BackupContents, url: str) -> None:
     if contents.dialect != (wanted := dialect_of(url).name):
         hint = f"name a store of {contents.dialect} with --store"
         raise fail("B7103", f"the backup is of a store in {contents.dialect}, not in {wanted}", hint=hint)
@@ -77,9 +77,9 @@ def _put_state_back(source: Path, folder: Path, remote: Remote | None) -> None:
         raise unwritable(folder / "state", error) from error
 
 
-def _put_journal_back(source: Path, contents: Contents, intake: Path, target: Path) -> int:
+def _put_journal_back(source: Path, contents: BackupContents, intake: Path, target: Path) -> int:
     """Put the journal back, from where it has more: the backup, or the folder of the backup's store, if no run has that open."""
-    position = Position(contents.journal, contents.sequence)
+    position = JournalPosition(contents.journal, contents.sequence)
     backup, old = read_kept(source / INTAKE, position), read_kept(intake / contents.store, position)
     if backup is None:
         raise damaged(source, f"its journal does not go on behind epoch {contents.epoch}")

@@ -18,7 +18,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import BinaryIO
 
-from belvedere.backups.contents import DATABASE, INTAKE, STATE, VERSION, Contents, copied, digest, write_contents
+from belvedere.backups.contents import DATABASE, INTAKE, STATE, VERSION, BackupContents, copied, digest, write_contents
 from belvedere.engine.epoch import STATE as PLACE
 from belvedere.engine.store_folders import DOCUMENT, state_place
 from belvedere.errors import BelvedereError, fail
@@ -28,7 +28,7 @@ from belvedere.process.durable_files import sync_folder
 from belvedere.state.files import Files, damaged
 from belvedere.state.manifest import read_manifest
 from belvedere.state.remote_files import Remote
-from belvedere.state.sorted_run import Place
+from belvedere.state.sorted_run import FileRange
 from belvedere.store import open_reader
 from belvedere.store.copies import snapshot
 from belvedere.store.dialects import dialect_of
@@ -50,7 +50,7 @@ class _Origin:
     root: Path | str | None
 
 
-def take_backup(url: str, intake: Path, target: Path, root: Path | str | None = None) -> Contents:
+def take_backup(url: str, intake: Path, target: Path, root: Path | str | None = None) -> BackupContents:
     """Copy the store into a folder that is empty, or not there yet; `intake` is the folder in which its journal lies, by its id.
 
     `root` is the place of its state where one is named.
@@ -176,11 +176,11 @@ def _named(row: EpochRow, files: Files) -> list[str]:
     at = row.extra.get(PLACE)
     if at is None:
         return []
-    place = Place(*(at[f.name] for f in fields(Place)))
+    place = FileRange(*(at[f.name] for f in fields(FileRange)))
     return sorted({place.file, *read_manifest(files.read(place)).files})
 
 
-def _finished(url: str, taken: Snapshot, row: EpochRow, target: Path) -> Contents:
+def _finished(url: str, taken: Snapshot, row: EpochRow, target: Path) -> BackupContents:
     """Let everything reach the disk, and say what there is."""
     files = {}
     for path in sorted(p for p in target.glob("*/*") if p.is_file()):
@@ -191,7 +191,7 @@ def _finished(url: str, taken: Snapshot, row: EpochRow, target: Path) -> Content
         sync_folder(folder)
     identity = identity_of(taken)
     position = position_in(row, identity.journal)
-    contents = Contents(
+    contents = BackupContents(
         VERSION,
         version("belvedere"),
         dialect_of(url).name,

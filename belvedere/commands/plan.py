@@ -19,7 +19,7 @@ from rich.table import Table
 
 from belvedere.catalog.catalog import Catalog
 from belvedere.errors import fail
-from belvedere.pipeline.deployment import Change, Deployment, plan_deployment
+from belvedere.pipeline.deployment import ChangeEffect, Deployment, plan_deployment
 from belvedere.project.settings import ProjectSettings, load_project
 from belvedere.terminal.addresses import StoreOption
 from belvedere.terminal.output import has_errors, print_json, print_table, read_script, show
@@ -59,7 +59,7 @@ def command(
         )
     else:
         show_deployment(deployment, sys.stdout)
-    return 1 if deployment.of(Change.REFUSED) else 0
+    return 1 if deployment.of(ChangeEffect.REFUSED) else 0
 
 
 def deployment_of(
@@ -145,7 +145,7 @@ def confirm_deployment(deployment: Deployment, shown: Callable[[str], None] | No
 
     Raises B7069 where there is no terminal to ask at.
     """
-    if deployment.is_new or (not deployment.gone and len(deployment.of(Change.KEPT)) == len(deployment.changes)):
+    if deployment.is_new or (not deployment.gone and len(deployment.of(ChangeEffect.KEPT)) == len(deployment.changes)):
         return True
     if shown is None:
         show_deployment(deployment, sys.stderr)
@@ -172,26 +172,26 @@ def _table(deployment: Deployment) -> Table:
     table.add_column("why")
     for change in deployment.changes:
         seconds = f"{change.seconds:.2g}" if change.seconds else ""
-        rows = f"{change.rows:,}" if change.change is not Change.ADDED else ""
+        rows = f"{change.rows:,}" if change.change is not ChangeEffect.ADDED else ""
         table.add_row(change.name, change.change.value, rows, seconds, change.reason)
     return table
 
 
 def _lines(deployment: Deployment) -> Iterator[str]:
     """What comes of it, and what to do."""
-    for change in deployment.of(Change.REFUSED):
+    for change in deployment.of(ChangeEffect.REFUSED):
         yield f"{change.name} is refused: {change.hint}"
     for change in deployment.changes:
         if change.missed:
             yield f"clients of {change.name} will miss {', '.join(change.missed)}"
-    if gone := ", ".join((*(c.name for c in deployment.of(Change.DROPPED)), *deployment.gone)):
+    if gone := ", ".join((*(c.name for c in deployment.of(ChangeEffect.DROPPED)), *deployment.gone)):
         yield f"clients will miss {gone}"
     yield from deployment.notices
     for name, rows in deployment.resent.items():
         yield f"{name} tells all of its {rows:,} rows again, each as an event"
     for name, (count, whole) in deployment.lost.items():
         yield f"{name} is read again, and {count:,} of its {whole:,} files are gone: their rows would be lost"
-    counts = ((kind, len(deployment.of(kind))) for kind in Change)
+    counts = ((kind, len(deployment.of(kind))) for kind in ChangeEffect)
     counted = ", ".join(f"{count} {kind}" for kind, count in counts if count)
     seconds = sum(c.seconds for c in deployment.changes)
     yield f"{counted or 'nothing is served'}; about {seconds:.2g} s of processor time to fill, besides the start of Spark"

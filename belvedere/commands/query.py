@@ -27,12 +27,12 @@ from belvedere.terminal.progress_line import UnderWay
 from belvedere.terminal.store_prompt import query_store, state_rows
 
 if TYPE_CHECKING:
-    from belvedere.spark.query_files import Answer
+    from belvedere.spark.query_files import QueryAnswer
 
 SHOWN_REJECTED = 5
 
 
-class Format(StrEnum):
+class OutputFormat(StrEnum):
     TABLE = "table"
     JSON = "json"
     CSV = "csv"
@@ -51,7 +51,7 @@ def command(
     state: Annotated[
         str | None, typer.Option("--state", help="instead of a query: a relation of the store's state", metavar="RELATION")
     ] = None,
-    format: Annotated[Format, typer.Option("--format", help="how to print the answer")] = Format.TABLE,
+    format: Annotated[OutputFormat, typer.Option("--format", help="how to print the answer")] = OutputFormat.TABLE,
     json: Annotated[bool, typer.Option("--json", help="the same as --format json")] = False,
     explain: Annotated[bool, typer.Option("--explain", help="say how WINDOW BY is evaluated, and do not run it")] = False,
 ) -> int:
@@ -69,12 +69,12 @@ def command(
         raise typer.BadParameter("give a query, or --state RELATION and --store URL", param_hint="SQL")
     try:
         if state is not None and store is not None:
-            sys.stdout.write(FORMATS[Format.JSON if json else format](state_rows(state, store)))
+            sys.stdout.write(FORMATS[OutputFormat.JSON if json else format](state_rows(state, store)))
             return 0
         if sql is None:
             from belvedere.terminal.shell import run_shell
 
-            return run_shell(store, script, Format.JSON if json else format)
+            return run_shell(store, script, OutputFormat.JSON if json else format)
         if explain:
             sys.stdout.write(explained(sql, paths) + "\n")
             return 0
@@ -88,13 +88,13 @@ def command(
     except BelvedereError as error:
         show(error.diagnostics, {FILE: sql or ""}, stream=sys.stderr)
         return 1
-    sys.stdout.write(FORMATS[Format.JSON if json else format](rows))
+    sys.stdout.write(FORMATS[OutputFormat.JSON if json else format](rows))
     sys.stdout.flush()
     sys.stderr.write(warnings)
     return 0
 
 
-def told_of_rejected(answer: Answer) -> str:
+def told_of_rejected(answer: QueryAnswer) -> str:
     """The first rows of the files that no table could take, a line each."""
     text = ""
     for row in answer.rejected[:SHOWN_REJECTED]:
@@ -120,7 +120,7 @@ def table_paths(given: Sequence[str]) -> dict[str, Path]:
     return paths
 
 
-def query(sql: str, paths: Mapping[str, Path]) -> Answer:
+def query(sql: str, paths: Mapping[str, Path]) -> QueryAnswer:
     """The answer of one query over tables in files. Raises BelvedereError where it is wrong, before Spark is started."""
     from belvedere.sqlpp.check import check_window_query
     from belvedere.sqlpp.parser import mentions_window_by

@@ -25,12 +25,12 @@ from belvedere.terminal.output import has_errors, print_json, print_table, read_
 
 if TYPE_CHECKING:
     from belvedere.catalog.catalog import Catalog
-    from belvedere.connectors.exporting.exports import Waiting
+    from belvedere.connectors.exporting.exports import ExportBacklog
     from belvedere.store.protocol import Reader
 
 
 @dataclass(frozen=True)
-class Told:
+class SourceReport:
     """A source with what it has, or with why it does not tell."""
 
     source: str
@@ -106,15 +106,15 @@ def _files(reader: Reader) -> dict[str, dict[str, int]]:
         return {}
 
 
-def _told(name: str, project: ProjectSettings, finder: SourceTables, imports: Sequence[Imported]) -> Told:
+def _told(name: str, project: ProjectSettings, finder: SourceTables, imports: Sequence[Imported]) -> SourceReport:
     source = project.sources[name]
     try:
-        return Told(name, source.connector, finder.parts(source, imports))
+        return SourceReport(name, source.connector, finder.parts(source, imports))
     except BelvedereError as error:
-        return Told(name, source.connector, failure=error.diagnostics[0])
+        return SourceReport(name, source.connector, failure=error.diagnostics[0])
 
 
-def _exports(catalog: Catalog, project: ProjectSettings, reader: Reader | None) -> dict[tuple[str, str], Waiting]:
+def _exports(catalog: Catalog, project: ProjectSettings, reader: Reader | None) -> dict[tuple[str, str], ExportBacklog]:
     """What waits, by sink and target; nothing where there is no store."""
     from belvedere.connectors.exporting.exports import waiting_exports
 
@@ -126,7 +126,7 @@ def _exports(catalog: Catalog, project: ProjectSettings, reader: Reader | None) 
 
 
 def _exported(
-    project: ProjectSettings, catalog: Catalog, exports: Mapping[tuple[str, str], Waiting]
+    project: ProjectSettings, catalog: Catalog, exports: Mapping[tuple[str, str], ExportBacklog]
 ) -> Iterator[dict[str, Any]]:
     """What is told of each sink and export."""
     for name, sink in project.sinks.items():
@@ -140,7 +140,7 @@ def _exported(
 
 
 def _as_json(
-    told: Sequence[Told], project: ProjectSettings, catalog: Catalog, exports: Mapping[tuple[str, str], Waiting]
+    told: Sequence[SourceReport], project: ProjectSettings, catalog: Catalog, exports: Mapping[tuple[str, str], ExportBacklog]
 ) -> dict[str, Any]:
     sources: list[dict[str, Any]] = []
     for source in told:
@@ -153,7 +153,9 @@ def _as_json(
     return {"sources": sources, "sinks": list(_exported(project, catalog, exports))}
 
 
-def _show(told: Sequence[Told], project: ProjectSettings, catalog: Catalog, exports: Mapping[tuple[str, str], Waiting]) -> None:
+def _show(
+    told: Sequence[SourceReport], project: ProjectSettings, catalog: Catalog, exports: Mapping[tuple[str, str], ExportBacklog]
+) -> None:
     if not told and not project.sinks:
         typer.echo("belvedere.toml names no sources and no sinks")
     if told:
@@ -163,7 +165,7 @@ def _show(told: Sequence[Told], project: ProjectSettings, catalog: Catalog, expo
         print_table(_sink_table(_exported(project, catalog, exports)))
 
 
-def _source_table(told: Sequence[Told]) -> Table:
+def _source_table(told: Sequence[SourceReport]) -> Table:
     table = Table(box=None, pad_edge=False)
     for name in ("source", "table", "input", "has"):
         table.add_column(name, overflow="fold")

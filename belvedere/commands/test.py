@@ -21,7 +21,7 @@ from belvedere.errors import Diagnostic
 from belvedere.scenarios import Outcome, Scenario, read_scenarios, run_scenario, updated
 from belvedere.scenarios.differences import TABLES, marked
 from belvedere.scenarios.junit import junit_errors, junit_text
-from belvedere.scenarios.play import Check
+from belvedere.scenarios.play import Expectation
 from belvedere.terminal.output import coloured, diagnostics_json, print_json, read_script, show
 from belvedere.terminal.progress_line import UnderWay
 
@@ -50,7 +50,7 @@ def command(
     }
     results: dict[Path, list[Outcome]] = {}
     with UnderWay(quiet=json) as way, shared_session(way) as session:
-        run = Run(way, session, sum(map(len, wanted.values())), batch=batch, quiet=json, update=update)
+        run = TestRun(way, session, sum(map(len, wanted.values())), batch=batch, quiet=json, update=update)
         for path, scenarios in wanted.items():
             if scenarios:
                 results[path] = run_file(path, scenarios, run)
@@ -109,7 +109,7 @@ def shared_session(way: UnderWay) -> Iterator[Callable[[], Any]]:
 
 
 @dataclass
-class Run:
+class TestRun:
     """What the files of a run share: `scenarios` are how many there are, `done` those that have been run."""
 
     way: UnderWay
@@ -121,7 +121,7 @@ class Run:
     done: int = 0
 
 
-def run_file(path: Path, scenarios: list[Scenario], run: Run) -> list[Outcome]:
+def run_file(path: Path, scenarios: list[Scenario], run: TestRun) -> list[Outcome]:
     """Run the scenarios of one file and print the results; with `update`, only failures that cannot be updated are printed whole."""
     outcomes = []
     for scenario in scenarios:
@@ -157,7 +157,7 @@ def failure_text(path: Path, outcome: Outcome) -> str:
     return "\n".join(parts) + "\n"
 
 
-def difference(check: Check) -> list[str]:
+def difference(check: Expectation) -> list[str]:
     """`-` what was expected, `+` what is; of a table `^` under the cells that differ."""
     if check.actual is None:
         return check.message.split("\n")
@@ -169,7 +169,7 @@ def difference(check: Check) -> list[str]:
     return _coloured(lines)
 
 
-def _as_table(check: Check) -> list[str] | None:
+def _as_table(check: Expectation) -> list[str] | None:
     step = check.step
     if step.kind not in TABLES or check.actual is None:
         return None

@@ -32,7 +32,7 @@ FormerRows: TypeAlias = Callable[[pa.Table], pa.Table]
 """The stored rows whose primary keys a table has."""
 
 
-class Notes(Protocol):
+class NoteStore(Protocol):
     """Texts that the store keeps by name, beside its epochs."""
 
     def document(self, name: str) -> str | None:
@@ -79,7 +79,7 @@ class Arrived:
 
 
 @dataclass(frozen=True)
-class Wanted:
+class FeedRequest:
     """What a feed is opened for: an input of a script, fed by `table` of `source`."""
 
     input: Input
@@ -96,7 +96,7 @@ class Wanted:
     """So many bytes of an epoch's rows the process holds at most."""
     former: FormerRows | None = None
     """How the input's rows as of the last epoch are found; None where nobody stores them."""
-    notes: Notes | None = None
+    notes: NoteStore | None = None
     """What the store keeps for feeds; None where there is no store."""
     noted: Callable[[], Sequence[SourceFile]] = tuple
     """The files that the store has noted, each as it was when it was read."""
@@ -210,7 +210,7 @@ class Connector(Protocol):
     def columns(self, source: Source, table: str) -> pa.Schema:
         """The columns of a table where the project file declares none. Raises BelvedereError where they cannot be found."""
 
-    def open_feed(self, wanted: Wanted) -> Feed:
+    def open_feed(self, wanted: FeedRequest) -> Feed:
         """Go on with an input from its offset."""
 
 
@@ -228,7 +228,7 @@ class Outgoing:
     """What has the events: one relation may be exported to several targets."""
     again: int = 0
     """How often somebody has asked for all events to be sent again."""
-    notes: Notes | None = None
+    notes: NoteStore | None = None
     """What the store keeps for outlets; None where there is no store."""
 
     @property

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from belvedere.connectors.addresses import same_address
 from belvedere.connectors.connector import Outgoing
-from belvedere.connectors.exporting.sink_values import Misfit, with_types
+from belvedere.connectors.exporting.sink_values import UnfittingValue, with_types
 from belvedere.errors import BelvedereError, fail
 from belvedere.project.settings import Sink
 from belvedere.rules.events import SEQUENCE
@@ -84,7 +84,7 @@ class DeltaOutlet:
         """The events in the types of the table. Raises B6241 for a value that its column does not hold."""
         shown = _as_delta_has_it(events)
         found = shown if table is None else with_types(shown, pa.schema(table.schema()))
-        if isinstance(found, Misfit):
+        if isinstance(found, UnfittingValue):
             raise found.refusal("B6241", self.sink, self.target)
         return found
 

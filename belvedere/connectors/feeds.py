@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from belvedere.catalog.catalog import Input
-from belvedere.connectors.connector import Feed, FormerRows, Notes, Wanted
+from belvedere.connectors.connector import Feed, FeedRequest, FormerRows, NoteStore
 from belvedere.connectors.registry import reading_connector
 from belvedere.connectors.run_records import SourceFile
 from belvedere.errors import fail
@@ -24,7 +24,7 @@ def open_feed(
     offset: Mapping[str, Any],
     files: frozenset[str] = frozenset(),
     former: FormerRows | None = None,
-    notes: Notes | None = None,
+    notes: NoteStore | None = None,
     noted: Callable[[], Sequence[SourceFile]] = tuple,
 ) -> Feed:
     """The feed of an import, which goes on from an offset; `files` are those that it has read, `noted` gives them as they were then.
@@ -41,8 +41,8 @@ def wanted_of(
     offset: Mapping[str, Any] | None = None,
     files: frozenset[str] = frozenset(),
     former: FormerRows | None = None,
-    notes: Notes | None = None,
-) -> Wanted:
+    notes: NoteStore | None = None,
+) -> FeedRequest:
     """What the connector of an import is told. Raises B6020."""
     assert table.source is not None
     source = project.source(table.source.source)
@@ -55,7 +55,7 @@ def wanted_of(
         )
     options = {**source.options, **table.source.options}
     name, columns = table.source.table, columns_of(table)
-    return Wanted(table, source, name, columns, options, offset or {}, files, project.driver_memory, former, notes)
+    return FeedRequest(table, source, name, columns, options, offset or {}, files, project.driver_memory, former, notes)
 
 
 def columns_of(table: Input) -> tuple[Any, ...]:

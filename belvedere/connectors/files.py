@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from belvedere.connectors.addresses import same_address
 from belvedere.connectors.appended_files import GROWN, REPLACED, Watch, as_files, in_their_files
-from belvedere.connectors.connector import Arrived, Imported, OffsetRange, Sampled, SourcePart, Wanted
+from belvedere.connectors.connector import Arrived, FeedRequest, Imported, OffsetRange, Sampled, SourcePart
 from belvedere.connectors.exporting.event_files import SUFFIXES, WRITERS
 from belvedere.connectors.file_listing import Listing
 from belvedere.connectors.file_names import name_below, place_of, recognised, renamed_below
@@ -87,14 +87,14 @@ def changed_files(found: Iterable[SourceFile], known: Mapping[str | None, int | 
     return {how: count for how, count in counts.items() if count}
 
 
-def open_feed(wanted: Wanted) -> FileFeed:
+def open_feed(wanted: FeedRequest) -> FileFeed:
     """The files of one table, and which of them were read."""
     if wanted.source.path is None:
         raise fail("B6020", f'source "{wanted.source.name}" has no path', hint='write `path = "data/..."`')
     return FileFeed(wanted)
 
 
-def sample(wanted: Wanted, rows: int, spark: Callable[[], SparkSession]) -> Sampled:
+def sample(wanted: FeedRequest, rows: int, spark: Callable[[], SparkSession]) -> Sampled:
     """The first and last rows of the first and last files. Raises B6020, B6022, B6023."""
     return open_feed(wanted).sample(rows, spark)
 
@@ -121,7 +121,7 @@ class NewFiles:
 class FileFeed:
     """The files of one table. Its offset is their number; their names are in the store, which knows each that was read."""
 
-    def __init__(self, wanted: Wanted):
+    def __init__(self, wanted: FeedRequest):
         source, table = wanted.source, wanted.input
         assert source.path is not None
         self.id, self.table = table.id, wanted.table

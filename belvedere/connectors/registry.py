@@ -19,13 +19,13 @@ import pyarrow as pa
 
 from belvedere.connectors.connector import (
     Connector,
+    FeedRequest,
     Imported,
     Outgoing,
     Outlet,
     Sampled,
     SharedOutlet,
     SourcePart,
-    Wanted,
     WritingConnector,
 )
 from belvedere.connectors.outage_backoff import is_away
@@ -111,7 +111,7 @@ class SourceTables:
         """What a source has, and how far a store has it. Raises what the connector raises."""
         return self._asked(source, lambda c: tuple(getattr(c, "parts", partial(_parts_of_any, c))(source, imports)))
 
-    def sample(self, wanted: Wanted, rows: int, spark: Callable[[], Any]) -> Sampled | None:
+    def sample(self, wanted: FeedRequest, rows: int, spark: Callable[[], Any]) -> Sampled | None:
         """About so many rows of a table; None where its connector gives none. Raises what the connector raises."""
         return self._asked(wanted.source, lambda c: getattr(c, "sample", _no_sample)(wanted, rows, spark))
 

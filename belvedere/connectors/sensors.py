@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from belvedere.connectors.connector import Arrived, Offset, OffsetRange, Wanted
+from belvedere.connectors.connector import Arrived, FeedRequest, Offset, OffsetRange
 from belvedere.connectors.sensor_data import (
     SensorOptions,
     placements_due,
@@ -46,7 +46,7 @@ def columns(source: Source, table: str) -> pa.Schema:
     return pa.schema([pa.field(c.name, c.type, c.nullable) for c in sensor_tables(source.options)[table]])
 
 
-def open_feed(wanted: Wanted) -> SensorFeed:
+def open_feed(wanted: FeedRequest) -> SensorFeed:
     """The table as far as the offset says it was read."""
     return SensorFeed(wanted.table, wanted.options, wanted.offset)
 

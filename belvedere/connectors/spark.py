@@ -22,7 +22,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.pandas.types import to_arrow_type
 
-from belvedere.connectors.connector import Arrived, Imported, OffsetRange, Sampled, SourcePart, Wanted
+from belvedere.connectors.connector import Arrived, FeedRequest, Imported, OffsetRange, Sampled, SourcePart
 from belvedere.connectors.outage_backoff import Away
 from belvedere.connectors.reading.file_rows import LONGEST_TEXT, REASON, null_reasons
 from belvedere.connectors.reading.formats import MOST_REJECTED
@@ -75,18 +75,18 @@ def parts(source: Source, imports: Sequence[Imported]) -> Iterator[SourcePart]:
         yield SourcePart(table, imported=name, facts={"format": source.format, **by}, taken=taken, note=note)
 
 
-def sample(wanted: Wanted, rows: int, spark: Callable[[], SparkSession]) -> Sampled:
+def sample(wanted: FeedRequest, rows: int, spark: Callable[[], SparkSession]) -> Sampled:
     """The first and last rows by the column that grows; of a table with a version whatever Spark reads first. Raises B6250, B6251."""
     return SparkFeed(wanted).sample(rows, spark())
 
 
-def open_feed(wanted: Wanted) -> SparkFeed:
+def open_feed(wanted: FeedRequest) -> SparkFeed:
     """A table from its offset on."""
     return SparkFeed(wanted)
 
 
 @dataclass(frozen=True)
-class Reading:
+class SparkTable:
     """How Spark reads a table."""
 
     source: str
@@ -117,7 +117,7 @@ class Reading:
         return text
 
 
-def reading_of(source: Source, table: str) -> Reading:
+def reading_of(source: Source, table: str) -> SparkTable:
     """The reader's format and options: those of the source, then those of the table. Raises B6250."""
     declared = source.declared(table)
     if not source.format:
@@ -127,7 +127,7 @@ def reading_of(source: Source, table: str) -> Reading:
     given = {k: v for k, v in source.options.items() if k != "every_seconds"} | dict(declared.get("options", {}))
     if "path" in declared:
         given["path"] = declared["path"]
-    return Reading(source.name, table, source.format, {str(k): _text(v) for k, v in given.items()})
+    return SparkTable(source.name, table, source.format, {str(k): _text(v) for k, v in given.items()})
 
 
 def _text(value: Any) -> str:
@@ -137,7 +137,7 @@ def _text(value: Any) -> str:
 class SparkFeed:
     """A table, and how far it was read."""
 
-    def __init__(self, wanted: Wanted):
+    def __init__(self, wanted: FeedRequest):
         source, table, declared = wanted.source, wanted.table, wanted.source.declared(wanted.table)
         self.id, self.columns, self.key = wanted.input.id, tuple(wanted.columns), wanted.input.primary_key
         self.reading = reading_of(source, table)

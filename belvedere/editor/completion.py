@@ -15,8 +15,8 @@ from sqlglot.tokenizer_core import TokenType as T
 from belvedere.editor.document import Document, Revision
 from belvedere.editor.function_help import function_names, signature_of
 from belvedere.editor.quoted_names import written
-from belvedere.editor.statement_heads import Form
-from belvedere.editor.statements import OWNER, Statement
+from belvedere.editor.statement_heads import StatementForm
+from belvedere.editor.statements import OWNER, ScopedStatement
 from belvedere.editor.symbols import KnownColumn, columns, fields
 from belvedere.errors import BelvedereError
 from belvedere.functions.spark_types import type_text
@@ -163,19 +163,19 @@ def _relations(now: Revision) -> Iterator[Proposal]:
             yield Proposal(r.name, "relation", r.kind, r.doc or "")
 
 
-def _within(document: Document, statement: Statement, before: int, start: int) -> Iterator[Proposal]:
+def _within(document: Document, statement: ScopedStatement, before: int, start: int) -> Iterator[Proposal]:
     token = statement.read.tokens[before]
     head = statement.head
     if token.token_type == T.DOT:
         yield from _after_dot(document, statement, before)
-    elif head.form is Form.IMPORT:
+    elif head.form is StatementForm.IMPORT:
         yield from _of_import(document, statement, before)
-    elif head.form is Form.EXPORT:
+    elif head.form is StatementForm.EXPORT:
         known = _relations(document.now) if before == statement.range.lo else iter(())
         yield from known
         yield from (Proposal("TO", "keyword"),) if head.path and before == head.path[-1] else ()
         yield from (Proposal(s, "source", "sink") for s in document.project.sinks) if token.text.upper() == "TO" else ()
-    elif head.form is Form.INPUT and before < head.body:
+    elif head.form is StatementForm.INPUT and before < head.body:
         yield from _of_input(statement, before)
     elif _wants_type(statement, before):
         yield from (Proposal(t, "type") for t in TYPES)
@@ -183,7 +183,7 @@ def _within(document: Document, statement: Statement, before: int, start: int) -
         yield from _of_query(document, statement, before)
 
 
-def _wants_type(statement: Statement, before: int) -> bool:
+def _wants_type(statement: ScopedStatement, before: int) -> bool:
     """Whether a type follows: behind `::`, and behind AS in CAST."""
     tokens = statement.read.tokens
     if tokens[before].token_type == T.DCOLON:
@@ -197,7 +197,7 @@ def _wants_type(statement: Statement, before: int) -> bool:
     return depth < 0 and tokens[i].text.upper() in ("CAST", "TRY_CAST")
 
 
-def _of_input(statement: Statement, before: int) -> Iterator[Proposal]:
+def _of_input(statement: ScopedStatement, before: int) -> Iterator[Proposal]:
     if any(before == name for name, _ in statement.head.columns):
         yield from (Proposal(t, "type") for t in TYPES)
         return
@@ -207,7 +207,7 @@ def _of_input(statement: Statement, before: int) -> Iterator[Proposal]:
     yield from _columns(columns(statement.base))
 
 
-def _of_import(document: Document, statement: Statement, before: int) -> Iterator[Proposal]:
+def _of_import(document: Document, statement: ScopedStatement, before: int) -> Iterator[Proposal]:
     if before == statement.range.lo:
         yield from (Proposal(s.name, "source", s.connector) for s in document.project.sources.values())
         yield from (
@@ -218,16 +218,16 @@ def _of_import(document: Document, statement: Statement, before: int) -> Iterato
     yield from _columns(columns(statement.base))
 
 
-def _after_dot(document: Document, statement: Statement, dot: int) -> Iterator[Proposal]:
+def _after_dot(document: Document, statement: ScopedStatement, dot: int) -> Iterator[Proposal]:
     tokens = statement.read.tokens
     first = dot - 1
     while first >= statement.range.lo + 2 and tokens[first - 1].token_type == T.DOT:
         first -= 2
     path = list(range(first, dot, 2))
-    if statement.head.form is Form.IMPORT:
+    if statement.head.form is StatementForm.IMPORT:
         yield from _tables(document, [statement.text_of(i) for i in path])
         return
-    if statement.head.form is Form.EXPORT:
+    if statement.head.form is StatementForm.EXPORT:
         return
     block = statement.block.innermost(dot)
     name = statement.text_of(path[0])
@@ -295,7 +295,7 @@ def _tables(document: Document, path: list[str]) -> Iterator[Proposal]:
         yield from (Proposal(n, "relation", f"of {file.name}") for n in names)
 
 
-def _of_query(document: Document, statement: Statement, before: int) -> Iterator[Proposal]:
+def _of_query(document: Document, statement: ScopedStatement, before: int) -> Iterator[Proposal]:
     token, block = statement.read.tokens[before], statement.block.innermost(before + 1)
     block = block if block.lo <= before else (block.parent or block)
     clause = block.clause_at(before + 1)
@@ -328,7 +328,7 @@ def _of_query(document: Document, statement: Statement, before: int) -> Iterator
         yield from _relations(document.now)
 
 
-def _path(statement: Statement, path: Iterable[int]) -> str:
+def _path(statement: ScopedStatement, path: Iterable[int]) -> str:
     return ".".join(statement.text_of(i) for i in path)
 
 

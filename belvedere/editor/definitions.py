@@ -1,7 +1,7 @@
 """Where a name is defined, and where it is used: in the document, in the scripts that it imports, and in those that import it.
 
-In: a document, an offset, the other scripts. Out: `Place`s. A column that a view takes as it is has two meanings at one place: the column
-that is read is meant first.
+In: a document, an offset, the other scripts. Out: `NamePlace`s. A column that a view takes as it is has two meanings at one
+place: the column that is read is meant first.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from belvedere.errors import Span
 
 
 @dataclass(frozen=True)
-class Place:
+class NamePlace:
     """A name's place in a file, and whether it defines the name."""
 
     span: Span
@@ -33,7 +33,7 @@ def symbols_at(document: Document, offset: int) -> list[Symbol]:
     return list(dict.fromkeys(u.symbol for u in found if u.symbol.kind not in UNPLACED))
 
 
-def definitions(document: Document, offset: int, others: Iterable[Document]) -> list[Place]:
+def definitions(document: Document, offset: int, others: Iterable[Document]) -> list[NamePlace]:
     """Where the name at an offset is defined; that itself where it stands there."""
     known = linked(document, others)
     for symbol in symbols_at(document, offset):
@@ -45,16 +45,16 @@ def definitions(document: Document, offset: int, others: Iterable[Document]) -> 
     return []
 
 
-def references(document: Document, offset: int, others: Iterable[Document]) -> list[Place]:
+def references(document: Document, offset: int, others: Iterable[Document]) -> list[NamePlace]:
     """All places of the name at an offset."""
     found = symbols_at(document, offset)
     return places(found[0], linked(document, others)) if found else []
 
 
-def places(symbol: Symbol, documents: Iterable[Document]) -> list[Place]:
+def places(symbol: Symbol, documents: Iterable[Document]) -> list[NamePlace]:
     """All places of a symbol."""
     return [
-        Place(Span(d.file, u.start, u.end), u)
+        NamePlace(Span(d.file, u.start, u.end), u)
         for d in documents
         for u in sorted(set(d.ready().uses), key=_order)
         if u.symbol == symbol
@@ -65,7 +65,7 @@ def _order(use: Use) -> tuple[int, bool]:
     return use.start, use.defines
 
 
-def _through(document: Document, symbol: Symbol, documents: list[Document]) -> list[Place]:
+def _through(document: Document, symbol: Symbol, documents: list[Document]) -> list[NamePlace]:
     """For a column of an imported table: its import; for one that a view has from `*`: the view."""
     relation = Symbol("relation", symbol.file, "", symbol.of)
     return [p for p in places(relation, documents) if p.use.defines]

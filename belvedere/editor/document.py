@@ -16,10 +16,10 @@ from belvedere.catalog.catalog import Catalog
 from belvedere.compiler import Compiled, compile_script
 from belvedere.editor.known_relations import Known
 from belvedere.editor.name_uses import uses_of
-from belvedere.editor.positions import Lines
+from belvedere.editor.positions import LineIndex
 from belvedere.editor.source_tables import CachedTables
-from belvedere.editor.statement_heads import Form, read_head
-from belvedere.editor.statements import Statement, statement_of
+from belvedere.editor.statement_heads import StatementForm, read_head
+from belvedere.editor.statements import ScopedStatement, statement_of
 from belvedere.editor.symbols import Use
 from belvedere.editor.tolerant_reading import ReadText, read
 from belvedere.errors import BelvedereError, Diagnostic, Severity
@@ -41,9 +41,9 @@ class Revision:
     known: Known
 
     @cached_property
-    def lines(self) -> Lines:
+    def lines(self) -> LineIndex:
         """Where its lines are."""
-        return Lines(self.text)
+        return LineIndex(self.text)
 
     @cached_property
     def read(self) -> ReadText:
@@ -51,7 +51,7 @@ class Revision:
         return read(self.text, self.known.file)
 
     @cached_property
-    def statements(self) -> list[Statement]:
+    def statements(self) -> list[ScopedStatement]:
         """Its statements, ready to be asked."""
         return [statement_of(self.read, s, self.known) for s in self.read.statements]
 
@@ -64,10 +64,10 @@ class Revision:
     def imported_words(self) -> frozenset[str]:
         """The folded words of its imports."""
         heads = ((s, read_head(self.read, s.lo, s.hi)) for s in self.read.statements)
-        imports = (s for s, head in heads if head.form is Form.IMPORT)
+        imports = (s for s, head in heads if head.form is StatementForm.IMPORT)
         return frozenset(t.text.casefold() for s in imports for t in self.read.tokens[s.lo : s.hi])
 
-    def statement_at(self, offset: int) -> Statement | None:
+    def statement_at(self, offset: int) -> ScopedStatement | None:
         """The statement at an offset."""
         found = self.read.statement_at(offset)
         return next((s for s in self.statements if s.range is found), None)
@@ -189,7 +189,7 @@ class Document:
 def _imported(read_text: ReadText) -> dict[str, str]:
     """What imports with a name of their own import, by this name, folded."""
     heads = (read_head(read_text, s.lo, s.hi) for s in read_text.statements)
-    named = ((h.alias, h.path) for h in heads if h.form is Form.IMPORT and h.alias is not None and h.path)
+    named = ((h.alias, h.path) for h in heads if h.form is StatementForm.IMPORT and h.alias is not None and h.path)
     return {read_text.tokens[alias].text.casefold(): read_text.tokens[path[-1]].text for alias, path in named}
 
 

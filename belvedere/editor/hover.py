@@ -15,7 +15,7 @@ from belvedere.editor.document import Document, Revision
 from belvedere.editor.function_help import Signature, signature_of
 from belvedere.editor.known_relations import KnownRelation
 from belvedere.editor.pipelines import explanations
-from belvedere.editor.statements import Statement
+from belvedere.editor.statements import ScopedStatement
 from belvedere.editor.symbols import KnownColumn, Use, columns
 from belvedere.functions.spark_types import type_text
 from belvedere.pipeline.explain import ViewExplanation
@@ -59,7 +59,7 @@ def _of_name(document: Document, now: Revision, offset: int) -> Hover | None:
     return None
 
 
-def _text(document: Document, now: Revision, statement: Statement, use: Use) -> str | None:
+def _text(document: Document, now: Revision, statement: ScopedStatement, use: Use) -> str | None:
     name, kind = now.text[use.start : use.end].strip("`"), use.symbol.kind
     if kind == "function":
         found = signature_of(name, now.known.functions)
@@ -86,7 +86,7 @@ def signature_text(found: Signature) -> str:
     return f"```sqrl\n{found.label}\n```\n{kind}{found.text}".strip()
 
 
-def relation_at(statement: Statement, use: Use) -> KnownRelation | None:
+def relation_at(statement: ScopedStatement, use: Use) -> KnownRelation | None:
     """The relation that a name stands for, by itself or as an alias."""
     place = statement.read.token_at(use.start)
     if use.symbol.kind == "relation":
@@ -141,7 +141,7 @@ def explained(document: Document) -> tuple[ViewExplanation, ...]:
     return explanations(document.fine) if document.fine is not None else ()
 
 
-def _query_text(statement: Statement, name: str, use: Use) -> str | None:
+def _query_text(statement: ScopedStatement, name: str, use: Use) -> str | None:
     """A query with a name: of WITH, or in brackets in FROM."""
     for block in statement.block.walk():
         inner = [(i, b) for i, b in block.ctes if b is not None]
@@ -164,7 +164,7 @@ def _relationship_text(now: Revision, use: Use, name: str) -> str | None:
     return f"```sqrl\n{owner.name}.{link[0].name} → {link[1]}\n```\n*relationship*, leads to {'one row' if one else 'many rows'}{doc}"
 
 
-def _column_text(statement: Statement, use: Use, name: str) -> str | None:
+def _column_text(statement: ScopedStatement, use: Use, name: str) -> str | None:
     found = column_at(statement, use)
     if found is None:
         return None
@@ -174,7 +174,7 @@ def _column_text(statement: Statement, use: Use, name: str) -> str | None:
     return "\n\n".join([text, *(s for s in said if s)])
 
 
-def column_at(statement: Statement, use: Use) -> KnownColumn | None:
+def column_at(statement: ScopedStatement, use: Use) -> KnownColumn | None:
     """The column that a name of the statement means."""
     relation = next((r for r in statement.known if (r.home[0], r.home[1].casefold()) == (use.symbol.file, use.symbol.of)), None)
     of_relation = columns(relation)
@@ -187,7 +187,7 @@ def column_at(statement: Statement, use: Use) -> KnownColumn | None:
     return found[0] if found else None
 
 
-def _field(statement: Statement, place: int) -> KnownColumn | None:
+def _field(statement: ScopedStatement, place: int) -> KnownColumn | None:
     first = place
     while first >= 2 and statement.text_of(first - 1) == ".":
         first -= 2

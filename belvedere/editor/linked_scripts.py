@@ -1,7 +1,7 @@
 """The scripts whose names an edit may touch: those that import each other.
 
-In: folders, a document. Out: paths of scripts; `Beside`: the documents of the scripts beside one; of these those that are linked with it by
-imports. Imports are read from tokens, so a broken script is linked too, and nothing is compiled.
+In: folders, a document. Out: paths of scripts; `LinkedScripts`: the documents of the scripts beside one; of these those that
+are linked with it by imports. Imports are read from tokens, so a broken script is linked too, and nothing is compiled.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ MOST_SCRIPTS, MOST_FOLDERS = 2_000, 20_000
 
 
 @dataclass(frozen=True)
-class Beside:
+class LinkedScripts:
     """The scripts beside one. `unread` are those whose files cannot be read; not `whole`: there were too many folders to look through."""
 
     documents: Sequence[Document] = ()
@@ -26,7 +26,7 @@ class Beside:
     whole: bool = True
 
 
-ALONE = Beside()
+ALONE = LinkedScripts()
 
 
 def scripts_in(folders: Iterable[Path]) -> tuple[list[Path], bool]:

@@ -9,20 +9,20 @@ from collections.abc import Generator, Iterator, Mapping
 
 from sqlglot.tokenizer_core import TokenType as T
 
-from belvedere.editor.query_blocks import Block, Source
-from belvedere.editor.statement_heads import Form
-from belvedere.editor.statements import Statement
+from belvedere.editor.query_blocks import QuerySource, QueryTokens
+from belvedere.editor.statement_heads import StatementForm
+from belvedere.editor.statements import ScopedStatement
 from belvedere.editor.symbols import Symbol, Use, folded_home, member, relation_symbol
 from belvedere.editor.tolerant_reading import is_called, is_name, is_word
 
 
-def uses_of(statement: Statement) -> Iterator[Use]:
+def uses_of(statement: ScopedStatement) -> Iterator[Use]:
     """All names of a statement that mean something."""
     return _Uses(statement).all()
 
 
 class _Uses:
-    def __init__(self, statement: Statement):
+    def __init__(self, statement: ScopedStatement):
         self.statement, self.read, self.head = statement, statement.read, statement.head
         self.block, self.known = statement.block, statement.known
 
@@ -56,7 +56,7 @@ class _Uses:
     def _use(self, i: int, symbol: Symbol, defines: bool = False, bare: bool = False) -> Use:
         return Use(self.read.tokens[i].start, self.read.tokens[i].end + 1, symbol, defines, bare)
 
-    def _from_uses(self, source: Source) -> Iterator[Use]:
+    def _from_uses(self, source: QuerySource) -> Iterator[Use]:
         cte = self.statement.cte_symbol(source)
         found = [cte] if cte is not None else [symbol for symbol, _ in self.statement.steps(source)]
         for i, symbol in zip(source.path, found, strict=False):
@@ -81,15 +81,15 @@ class _Uses:
         name = self.statement.text_of(i).casefold()
         return Symbol("parameter", self.known.file, f"@{self.statement.range.start}", name) if name in names else None
 
-    def _item_uses(self, block: Block) -> Iterator[Use]:
+    def _item_uses(self, block: QueryTokens) -> Iterator[Use]:
         """The names that a query's items give to its columns; those of a view are columns of the view."""
         top = self.block.giving is block
         unknown = (
-            self.head.form is Form.VIEW
+            self.head.form is StatementForm.VIEW
             and self.head.path
             and self.known.find(self.statement.text_of(self.head.path[0])) is None
         )
-        if top and (self.head.form is Form.MEMBER or unknown):
+        if top and (self.head.form is StatementForm.MEMBER or unknown):
             return
         for item in block.items:
             if item.name is not None and not item.star:
@@ -100,11 +100,16 @@ class _Uses:
         for i, _ in head.parameters:
             if (symbol := self._parameter(i)) is not None:
                 yield self._use(i, symbol, True)
-        if head.form in (Form.INPUT, Form.VIEW, Form.SUBSCRIPTION, Form.TEMPLATE) and head.path:
+        if (
+            head.form in (StatementForm.INPUT, StatementForm.VIEW, StatementForm.SUBSCRIPTION, StatementForm.TEMPLATE)
+            and head.path
+        ):
             made = self.known.find(self.statement.text_of(head.path[0]), self.statement.range.end + 1)
             own = Symbol("relation", self.known.file, "", self.statement.text_of(head.path[0]).casefold())
             yield self._use(
-                head.path[0], relation_symbol(made) if made is not None and head.form is not Form.TEMPLATE else own, True
+                head.path[0],
+                relation_symbol(made) if made is not None and head.form is not StatementForm.TEMPLATE else own,
+                True,
             )
             for i, _ in head.columns:
                 yield self._use(
@@ -117,15 +122,15 @@ class _Uses:
                     ),
                     True,
                 )
-        elif head.form is Form.MEMBER and self.statement.owner is not None:
-            source = Source(head.path[0], list(head.path[:-1]))
+        elif head.form is StatementForm.MEMBER and self.statement.owner is not None:
+            source = QuerySource(head.path[0], list(head.path[:-1]))
             yield from (self._use(i, symbol) for i, (symbol, _) in zip(source.path, self.statement.steps(source), strict=False))
             name = self.statement.text_of(head.path[-1])
             kind = "relationship" if self.statement.owner.link(name) is not None else "column"
             yield self._use(head.path[-1], member(self.statement.owner, name, kind), True)
-        elif head.form is Form.EXPORT and head.path:
-            yield from self._from_uses(Source(head.path[0], list(head.path)))
-        elif head.form is Form.IMPORT and head.path and relation is not None:
+        elif head.form is StatementForm.EXPORT and head.path:
+            yield from self._from_uses(QuerySource(head.path[0], list(head.path)))
+        elif head.form is StatementForm.IMPORT and head.path and relation is not None:
             symbol = relation_symbol(relation)
             foreign = relation.home[0] != self.known.file
             if head.alias is not None and foreign:  # the name here is one of its own; so is that of the table
@@ -136,7 +141,7 @@ class _Uses:
 
     def _input_uses(self) -> Iterator[Use]:
         """Columns that the clauses among the columns of CREATE STREAM and TABLE name."""
-        if self.head.form is not Form.INPUT or not self.head.path or self.statement.base is None:
+        if self.head.form is not StatementForm.INPUT or not self.head.path or self.statement.base is None:
             return
         names = {i for i, _ in self.head.columns}
         for i in range(self.head.path[-1] + 1, self.head.body):

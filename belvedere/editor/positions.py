@@ -23,7 +23,7 @@ def units(text: str, encoding: str) -> int:
     return len(text.encode(codec, "surrogatepass")) // size
 
 
-class Lines:
+class LineIndex:
     """A text that knows where its lines are."""
 
     def __init__(self, text: str):

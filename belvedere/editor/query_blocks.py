@@ -1,7 +1,7 @@
 """The queries of a statement as blocks: what each reads, what it gives, which names it makes.
 
-In: the tokens of a statement. Out: `Block`s within each other. Names are not resolved here: a block says where they stand. It never fails:
-what is not there yet is left out.
+In: the tokens of a statement. Out: `QueryTokens`s within each other. Names are not resolved here: a block says where they
+stand. It never fails: what is not there yet is left out.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ QUERY = (T.SELECT, T.FROM, T.WITH, T.L_PAREN, T.VALUES)
 
 
 @dataclass
-class Source:
+class QuerySource:
     """An item of FROM: a path, or a query; its alias; the function of windows around it, in capitals."""
 
     at: int
     path: list[int] = field(default_factory=list)
     alias: int | None = None
-    inner: Block | None = None
+    inner: QueryTokens | None = None
     function: str = ""
 
 
@@ -55,55 +55,55 @@ class SelectItem:
 
 
 @dataclass
-class Block:
+class QueryTokens:
     """A query, the tokens `[lo, hi)`. `ctes` are the names of WITH, with their queries."""
 
     lo: int
     hi: int
-    parent: Block | None = None
-    sources: list[Source] = field(default_factory=list)
+    parent: QueryTokens | None = None
+    sources: list[QuerySource] = field(default_factory=list)
     items: list[SelectItem] = field(default_factory=list)
-    ctes: list[tuple[int, Block | None]] = field(default_factory=list)
+    ctes: list[tuple[int, QueryTokens | None]] = field(default_factory=list)
     clauses: list[tuple[int, str]] = field(default_factory=list)
-    children: list[Block] = field(default_factory=list)
+    children: list[QueryTokens] = field(default_factory=list)
 
     def clause_at(self, i: int) -> str:
         """The clause in which a token is."""
         return next((word for at, word in reversed(self.clauses) if at < i), "")
 
-    def innermost(self, i: int) -> Block:
+    def innermost(self, i: int) -> QueryTokens:
         """The block within this one in which a token, or the place before it, is."""
         found = next((c for c in self.children if c.lo <= i <= c.hi), None)
         return found.innermost(i) if found is not None else self
 
-    def walk(self) -> Iterator[Block]:
+    def walk(self) -> Iterator[QueryTokens]:
         """This block and those within it."""
         yield self
         for child in self.children:
             yield from child.walk()
 
     @property
-    def giving(self) -> Block:
+    def giving(self) -> QueryTokens:
         """The block whose items are the columns: the first query of those under a WITH."""
         bare = not self.items and not self.sources and self.children
         own = [c for c in self.children if all(c is not cte for _, cte in self.ctes)] if bare else []
         return own[0].giving if own else self
 
 
-def read_block(read: ReadText, lo: int, hi: int) -> Block:
+def read_block(read: ReadText, lo: int, hi: int) -> QueryTokens:
     """The block of a statement's body, the tokens `[lo, hi)`."""
-    whole = Block(lo, hi)
-    _Reader(read).region(lo, hi, whole)
+    whole = QueryTokens(lo, hi)
+    _BlockReader(read).region(lo, hi, whole)
     return whole
 
 
-class _Reader:
+class _BlockReader:
     def __init__(self, read: ReadText):
         self.read, self.tokens = read, read.tokens
 
-    def region(self, lo: int, hi: int, parent: Block) -> Block:
+    def region(self, lo: int, hi: int, parent: QueryTokens) -> QueryTokens:
         """A query, perhaps with WITH and set operators, within `parent`."""
-        made = Block(lo, hi, parent)
+        made = QueryTokens(lo, hi, parent)
         parent.children.append(made)
         i = self._ctes(lo, hi, made) if lo < hi and self.tokens[lo].token_type == T.WITH else lo
         ends = [*self._operators(i, hi), hi]
@@ -111,7 +111,7 @@ class _Reader:
             self._query(i, hi, made)
             return made
         for end in ends:
-            arm = Block(i, end, made)
+            arm = QueryTokens(i, end, made)
             made.children.append(arm)
             self._query(i, end, arm)
             i = end + 1
@@ -127,7 +127,7 @@ class _Reader:
                 yield i
             i += 1
 
-    def _ctes(self, lo: int, hi: int, block: Block) -> int:
+    def _ctes(self, lo: int, hi: int, block: QueryTokens) -> int:
         """`WITH [RECURSIVE] name [(columns)] AS (query), ...`; where the query after it begins."""
         i = lo + 1 + (lo + 1 < hi and self.tokens[lo + 1].text.upper() == "RECURSIVE")
         while i < hi and is_word(self.tokens[i]) and self.tokens[i].token_type not in CLAUSES:
@@ -148,7 +148,7 @@ class _Reader:
                 break
         return i
 
-    def _query(self, lo: int, hi: int, block: Block) -> None:
+    def _query(self, lo: int, hi: int, block: QueryTokens) -> None:
         i, begin = lo, None
         if lo < hi and self.tokens[lo].token_type == T.DISTINCT:  # DISTINCT table ON keys ORDER BY ...
             block.clauses.append((lo, "FROM"))
@@ -172,7 +172,7 @@ class _Reader:
                 i = self._any(i, hi, block)
         self._item(begin, hi, block)
 
-    def _any(self, i: int, hi: int, block: Block) -> int:
+    def _any(self, i: int, hi: int, block: QueryTokens) -> int:
         """One token, or what stands in brackets."""
         if self.tokens[i].token_type not in (T.L_PAREN, T.L_BRACKET):
             return i + 1
@@ -180,7 +180,7 @@ class _Reader:
         self._inside(i + 1, end, block)
         return end + 1
 
-    def _inside(self, lo: int, hi: int, block: Block) -> Block | None:
+    def _inside(self, lo: int, hi: int, block: QueryTokens) -> QueryTokens | None:
         """What stands in brackets: a query, or expressions in which queries may stand."""
         if lo < hi and self.tokens[lo].token_type in QUERY and self._is_query(lo, hi):
             return self.region(lo, hi, block)
@@ -194,7 +194,7 @@ class _Reader:
             lo += 1
         return lo < hi and self.tokens[lo].token_type in (T.SELECT, T.FROM, T.WITH, T.VALUES)
 
-    def _after_select(self, i: int, hi: int, block: Block) -> int:
+    def _after_select(self, i: int, hi: int, block: QueryTokens) -> int:
         while i < hi and (self.tokens[i].token_type in (T.DISTINCT, T.ALL) or self._is_stream(i, hi)):
             i += 1
             if i < hi and self.tokens[i].token_type == T.ON and is_called(self.read, i, hi):  # DISTINCT ON (...)
@@ -207,13 +207,13 @@ class _Reader:
 
     # -- FROM ---------------------------------------------------------------------------------------------------------
 
-    def _source(self, i: int, hi: int, block: Block) -> int:
+    def _source(self, i: int, hi: int, block: QueryTokens) -> int:
         """An item of FROM; where the text after it begins."""
         while i < hi and self.tokens[i].token_type == T.LATERAL:
             i += 1
         if i >= hi:
             return i
-        source = Source(i)
+        source = QuerySource(i)
         if self.tokens[i].token_type == T.L_PAREN:
             end = self.read.close(i, hi)
             source.inner = self._inside(i + 1, end, block) if self._is_query(i + 1, end) else None
@@ -228,13 +228,13 @@ class _Reader:
         block.sources.append(source)
         return self._alias(self._as_of(i, hi), hi, source)
 
-    def _query_items(self, lo: int, hi: int, block: Block) -> None:
+    def _query_items(self, lo: int, hi: int, block: QueryTokens) -> None:
         i = self._source(lo, hi, block)
         while i < hi:
             kind = self.tokens[i].token_type
             i = self._source(i + 1, hi, block) if kind in (T.JOIN, T.COMMA) else self._any(i, hi, block)
 
-    def _named(self, i: int, hi: int, source: Source, block: Block) -> int:
+    def _named(self, i: int, hi: int, source: QuerySource, block: QueryTokens) -> int:
         path = self.read.path_from(i, hi)
         after = path[-1] + 1
         if not is_called(self.read, path[-1], hi):
@@ -249,7 +249,7 @@ class _Reader:
             self._inside(after + 1, end, block)
         return end + 1
 
-    def _windowed(self, lo: int, hi: int, source: Source, block: Block) -> None:
+    def _windowed(self, lo: int, hi: int, source: QuerySource, block: QueryTokens) -> None:
         """The relation in `TABLE(T)`, `LATE(T)`, `Tumble(data => TABLE(T), ...)`, `TABLE(TUMBLE(TABLE T, ...))`, or its query."""
         i = lo
         while i < hi:
@@ -286,7 +286,7 @@ class _Reader:
             i += 1 + (i + 1 < hi and self.tokens[i + 1].token_type == T.INTERVAL)
         return i
 
-    def _alias(self, i: int, hi: int, source: Source) -> int:
+    def _alias(self, i: int, hi: int, source: QuerySource) -> int:
         if i < hi and self.tokens[i].token_type == T.ALIAS:
             i += 1
         if i < hi and may_be_alias(self.tokens[i]) and not self._is_definition(i, hi):
@@ -301,7 +301,7 @@ class _Reader:
 
     # -- SELECT -------------------------------------------------------------------------------------------------------
 
-    def _item(self, begin: int | None, end: int, block: Block) -> None:
+    def _item(self, begin: int | None, end: int, block: QueryTokens) -> None:
         if begin is None or begin >= end:
             return
         item = SelectItem(begin, end, star=self.tokens[end - 1].token_type == T.STAR)

@@ -13,11 +13,11 @@ from pathlib import Path
 
 from belvedere.catalog.catalog import Catalog, Input, QueryTemplate, Subscription, View
 from belvedere.compiler import compile_script
-from belvedere.editor.definitions import Place, places, symbols_at
+from belvedere.editor.definitions import NamePlace, places, symbols_at
 from belvedere.editor.document import COMPILING, Document
-from belvedere.editor.linked_scripts import ALONE, Beside, linked
+from belvedere.editor.linked_scripts import ALONE, LinkedScripts, linked
 from belvedere.editor.quoted_names import bare, is_plain, is_reserved, written
-from belvedere.editor.statement_heads import Form
+from belvedere.editor.statement_heads import StatementForm
 from belvedere.editor.symbols import Symbol, Use, member
 from belvedere.errors import BelvedereError, Severity, fail
 from belvedere.plan.plan_text import plan_text
@@ -45,7 +45,7 @@ def renamable(document: Document, offset: int) -> Use | None:
     return found[0] if found else None
 
 
-def rename(document: Document, offset: int, name: str, beside: Beside = ALONE) -> list[Edit]:
+def rename(document: Document, offset: int, name: str, beside: LinkedScripts = ALONE) -> list[Edit]:
     """The edits of documents that give the name at an offset another one. Raises B9155 where that cannot be."""
     new = _written(name)
     if not document.compile().ok:
@@ -71,7 +71,7 @@ class _Renaming:
     written: str
 
 
-def _knowing(symbol: Symbol, document: Document, beside: Beside) -> list[Document]:
+def _knowing(symbol: Symbol, document: Document, beside: LinkedScripts) -> list[Document]:
     """The documents that may know a symbol, this one first."""
     if symbol.kind in ("alias", "parameter"):
         return [document]
@@ -83,7 +83,7 @@ def _knowing(symbol: Symbol, document: Document, beside: Beside) -> list[Documen
     return linked(document, beside.documents)
 
 
-def _named(symbol: Symbol, name: str, documents: Sequence[Document]) -> list[Place]:
+def _named(symbol: Symbol, name: str, documents: Sequence[Document]) -> list[NamePlace]:
     """The places at which a symbol has a name. An import's own name for a relation is known in its script alone."""
     if symbol.kind != "relation":
         return [p for s in _taken(symbol, documents) for p in places(s, documents)]
@@ -94,7 +94,7 @@ def _named(symbol: Symbol, name: str, documents: Sequence[Document]) -> list[Pla
 def _taken(symbol: Symbol, documents: Sequence[Document]) -> list[Symbol]:
     """A symbol; with a column those that views take in under its name by `*`, or as DISTINCT takes in all: from it, and it from them."""
     found = [symbol]
-    views = [s for d in documents for s in d.ready().statements if s.head.form is Form.VIEW and s.head.path]
+    views = [s for d in documents for s in d.ready().statements if s.head.form is StatementForm.VIEW and s.head.path]
     made = [(s, s.known.find(s.text_of(s.head.path[0]))) for s in views if symbol.kind == "column"]
     pairs = [(member(v, c.name, "column"), c.symbol) for s, v in made if v is not None for c in s.given(s.block)]
     for known in found:  # grows
@@ -118,7 +118,7 @@ def _written(name: str) -> str:
     return f"`{word}`" if word.upper() in KEYWORDS else written(word)
 
 
-def _renamed(renaming: _Renaming, found: list[Place], documents: list[Document]) -> list[Edit]:
+def _renamed(renaming: _Renaming, found: list[NamePlace], documents: list[Document]) -> list[Edit]:
     """The edits at these places, once every document that they touch means the same with them."""
     edits = list(dict.fromkeys(_edit(p, renaming) for p in found))
     texts = {Path(d.file): apply(d.text, own) for d in documents if (own := [e for e in edits if e.file == d.file])}
@@ -135,7 +135,7 @@ def _renamed(renaming: _Renaming, found: list[Place], documents: list[Document])
     return edits
 
 
-def _edit(place: Place, renaming: _Renaming) -> Edit:
+def _edit(place: NamePlace, renaming: _Renaming) -> Edit:
     span, new = place.span, renaming.written
     if not place.use.bare:
         return Edit(span.file, span.start, span.end, new)

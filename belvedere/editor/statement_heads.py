@@ -15,7 +15,7 @@ from belvedere.editor.tolerant_reading import ReadText, is_word
 NO_COLUMN = frozenset(("PRIMARY", "PRIMARY KEY", "WATERMARK", "CONSTRAINT", "CHECK", "UNIQUE", "FOREIGN", "KEY", "NOT"))
 
 
-class Form(StrEnum):
+class StatementForm(StrEnum):
     """The forms of statements that an editor tells apart."""
 
     IMPORT = "import"
@@ -34,7 +34,7 @@ class Head:
     """All numbers are of tokens. `body` is where the query or expression begins; `columns` and `parameters` are names with the ends of
     their declarations. Of an import `path` is what it names, `alias` its own name for it."""
 
-    form: Form
+    form: StatementForm
     path: tuple[int, ...] = ()
     body: int = 0
     parameters: tuple[tuple[int, int], ...] = ()
@@ -51,18 +51,18 @@ def read_head(read: ReadText, lo: int, hi: int) -> Head:
     """The head of the statement with the tokens `[lo, hi)`."""
     word = read.tokens[lo].text.upper()
     if word in ("IMPORT", "EXPORT") and (lo + 1 == hi or is_word(read.tokens[lo + 1]) or _is_variable(read, lo + 1)):
-        return _moved(read, lo, hi, Form(word.lower()))
+        return _moved(read, lo, hi, StatementForm(word.lower()))
     if read.tokens[lo].token_type == T.CREATE:
         return _created(read, lo, hi)
     return _defined(read, lo, hi)
 
 
-def _moved(read: ReadText, lo: int, hi: int, form: Form) -> Head:
+def _moved(read: ReadText, lo: int, hi: int, form: StatementForm) -> Head:
     path, end = _origin(read, lo + 1, hi)
     star = end + 1 < hi and read.tokens[end].token_type == T.DOT and read.tokens[end + 1].token_type == T.STAR
     end += 2 if star else 0
     aliased = end + 1 < hi and read.tokens[end].token_type == T.ALIAS and is_word(read.tokens[end + 1])
-    if form is Form.EXPORT or not aliased:
+    if form is StatementForm.EXPORT or not aliased:
         return Head(form, tuple(path), end)
     return Head(form, tuple(path), end + 2, alias=end + 1)
 
@@ -104,14 +104,14 @@ def _created(read: ReadText, lo: int, hi: int) -> Head:
         words.append(w)
         i += 1
     if i >= hi or not is_word(read.tokens[i]):
-        return Head(Form.VIEW, (), i)
+        return Head(StatementForm.VIEW, (), i)
     path = tuple(read.path_from(i, hi))
     i = path[-1] + 1
     if "STREAM" in words or "TABLE" in words:
         closed = i < hi and read.tokens[i].token_type == T.L_PAREN
         end = read.close(i, hi) if closed else i
-        return Head(Form.INPUT, path, end, columns=tuple(_declared(read, i + 1, end)) if closed else ())
-    form = Form.SUBSCRIPTION if "SUBSCRIPTION" in words else Form.VIEW
+        return Head(StatementForm.INPUT, path, end, columns=tuple(_declared(read, i + 1, end)) if closed else ())
+    form = StatementForm.SUBSCRIPTION if "SUBSCRIPTION" in words else StatementForm.VIEW
     parameters: tuple[tuple[int, int], ...] = ()
     if i < hi and read.tokens[i].token_type == T.L_PAREN:
         end = read.close(i, hi)
@@ -154,7 +154,7 @@ def _is_type(read: ReadText, begin: int) -> bool:
 
 def _defined(read: ReadText, lo: int, hi: int) -> Head:
     if not is_word(read.tokens[lo]):
-        return Head(Form.QUERY, (), lo)
+        return Head(StatementForm.QUERY, (), lo)
     path = tuple(read.path_from(lo, hi))
     i = path[-1] + 1
     parameters: tuple[tuple[int, int], ...] = ()
@@ -163,6 +163,6 @@ def _defined(read: ReadText, lo: int, hi: int) -> Head:
         end = read.close(i, hi)
         parameters, i = tuple(_declared(read, i + 1, end)), end + 1
     if i >= hi or read.tokens[i].token_type != T.COLON_EQ:
-        return Head(Form.QUERY, (), lo)
-    form = Form.MEMBER if len(path) > 1 else Form.TEMPLATE if bracket else Form.VIEW
+        return Head(StatementForm.QUERY, (), lo)
+    form = StatementForm.MEMBER if len(path) > 1 else StatementForm.TEMPLATE if bracket else StatementForm.VIEW
     return Head(form, path, i + 1, parameters)

@@ -36,7 +36,7 @@ STOPS = frozenset(
 
 
 @dataclass(frozen=True)
-class Range:
+class StatementRange:
     """A statement: its tokens `[lo, hi)`, and where the text that belongs to it ends."""
 
     lo: int
@@ -52,11 +52,11 @@ class ReadText:
     text: str
     tokens: list[Token]
     comments: list[list[Comment]]
-    statements: list[Range]
+    statements: list[StatementRange]
     closes: dict[int, int] = field(default_factory=dict)
     """The closing bracket of each opening one that has one in its statement."""
 
-    def statement_at(self, offset: int) -> Range | None:
+    def statement_at(self, offset: int) -> StatementRange | None:
         """The statement at an offset: the last one that begins before it, unless a semicolon ends it before."""
         found = [s for s in self.statements if s.start <= offset]
         return found[-1] if found and offset <= found[-1].end else None
@@ -105,14 +105,14 @@ def read(text: str, file: str = "") -> ReadText:
         following = found.tokens[ranges[n + 1][0]].start if n + 1 < len(ranges) else len(text) + 1
         semicolon = hi < len(found.tokens) and found.tokens[hi].token_type == T.SEMICOLON
         end = found.tokens[hi].start if semicolon else following - 1
-        statements.append(Range(lo, hi, found.tokens[lo].start, max(end, found.tokens[hi - 1].end + 1)))
+        statements.append(StatementRange(lo, hi, found.tokens[lo].start, max(end, found.tokens[hi - 1].end + 1)))
     made = ReadText(text, found.tokens, found.comments, statements)
     for statement in statements:
         made.closes.update(_closes(found.tokens, statement))
     return made
 
 
-def _closes(tokens: list[Token], statement: Range) -> dict[int, int]:
+def _closes(tokens: list[Token], statement: StatementRange) -> dict[int, int]:
     found, opened = dict[int, int](), list[int]()
     for i in range(statement.lo, statement.hi):
         kind = tokens[i].token_type

@@ -20,14 +20,14 @@ import pyarrow as pa
 from belvedere.catalog.catalog import Catalog
 from belvedere.engine.change.complete_inputs import held_rows
 from belvedere.engine.change.continued_events import DOCUMENT as TELLING
-from belvedere.engine.change.continued_events import Former, former_results
+from belvedere.engine.change.continued_events import ReportedRows, former_results
 from belvedere.engine.change.planned_tables import plan_tables
 from belvedere.engine.change.stored_relations import UNFILLED
 from belvedere.engine.change.table_changes import make_tables, rows_of_today, unread_inputs
 from belvedere.engine.compute import Compute
 from belvedere.engine.costs import Costs
 from belvedere.engine.errors.failed_stages import Failed, failures_document, quarantined
-from belvedere.engine.errors.healing import Attempt, Healing, Quarantine, Touched
+from belvedere.engine.errors.healing import Attempt, Healing, Quarantine, RowsTouched
 from belvedere.engine.errors.missed_changes import Missed
 from belvedere.engine.errors.quarantine import Cordon, Isolation, StageFailure
 from belvedere.engine.expiry import expire, final_results_below
@@ -46,7 +46,7 @@ from belvedere.engine.row_counts import count_rows
 from belvedere.engine.rows.epoch_rows import Rows
 from belvedere.engine.rows.rows_by_key import rows_of_keys
 from belvedere.engine.served_names import SERVED, served_names
-from belvedere.engine.source_spans import SPANS, Span, record_spans
+from belvedere.engine.source_spans import SPANS, SourceSpan, record_spans
 from belvedere.engine.sql.plan_sql import CLOCK_COLUMN
 from belvedere.engine.storage import Storage
 from belvedere.engine.work import EpochContext, Work
@@ -170,7 +170,7 @@ class Engine:
         filled = self.fresh - self.plan.waiting  # of all rows, which are read again where they are not stored
         still = tuple(replace(f, resumes=False, lost="") if f.stage in filled else f for f in still)
         self.quarantine = Quarantine(isolation, still, clocks=self.clocks)
-        self.former = Former(state, compute)
+        self.former = ReportedRows(state, compute)
         self.former.open(last.extra.get(TELLING, {}) if last else {}, self.fresh)
         self._forgotten: dict[tuple[str, str], int] = {}
         self.costs = Costs(pipeline.by_cost)
@@ -186,7 +186,7 @@ class Engine:
         offsets: Mapping[str, Any] | None = None,
         bounds: Mapping[str, Any] | None = None,
         records: Mapping[str, pa.Table] | None = None,
-        spans: Iterable[Span] = (),
+        spans: Iterable[SourceSpan] = (),
         times: Mapping[str, ArrivalTimes] | None = None,
         keep_deltas: bool = False,
         trial: bool = False,
@@ -220,7 +220,7 @@ class Engine:
                         keep_deltas,
                         trial,
                     )
-            except (StageFailure, Touched) as error:
+            except (StageFailure, RowsTouched) as error:
                 attempt = self.quarantine.after(error, attempt, self.epoch + 1, clock, self.fresh)
                 continue
             NOW.rest()
@@ -246,7 +246,7 @@ class Engine:
         offsets: Mapping[str, Any],
         bounds: Mapping[str, Any] | None,
         records: Mapping[str, pa.Table],
-        spans: tuple[Span, ...],
+        spans: tuple[SourceSpan, ...],
         times: Mapping[str, ArrivalTimes],
         keep_deltas: bool,
         trial: bool,

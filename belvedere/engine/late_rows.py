@@ -36,7 +36,7 @@ _Value = TypeVar("_Value")
 
 
 @dataclass(frozen=True)
-class _Part:
+class _ProducerRows:
     """Rows of one producer that arrived at one clock, and a bound behind them."""
 
     rows: pa.Table
@@ -113,7 +113,7 @@ class _Judging:
         """How many rows are used that arrived at a clock, in order; and how many of them are late."""
         self.late_times: list[tuple[int, int]] = []
 
-    def admitted(self, parts: Iterable[_Part]) -> Iterator[pa.Table]:
+    def admitted(self, parts: Iterable[_ProducerRows]) -> Iterator[pa.Table]:
         """What is used of each part; behind each there may be a bound."""
         for given in parts:
             at = self.now if given.clock is None else given.clock
@@ -131,17 +131,17 @@ class _Judging:
             yield admission.taken
 
 
-def _by_sender(parts: Iterable[_Part], senders: Sequence[tuple[int, str]]) -> Iterator[_Part]:
+def _by_sender(parts: Iterable[_ProducerRows], senders: Sequence[tuple[int, str]]) -> Iterator[_ProducerRows]:
     """The parts, cut where the producer changes."""
     return (replace(part, sender=sender) for part, sender in _cut(parts, senders)) if senders else iter(parts)
 
 
-def _by_clock(parts: Iterable[_Part], times: ArrivalTimes) -> Iterator[_Part]:
+def _by_clock(parts: Iterable[_ProducerRows], times: ArrivalTimes) -> Iterator[_ProducerRows]:
     """The parts, cut where the clock at their arrival changes."""
     return (replace(part, clock=clock) for part, clock in _cut(parts, times)) if times else iter(parts)
 
 
-def _cut(parts: Iterable[_Part], runs: Iterable[tuple[int, _Value]]) -> Iterator[tuple[_Part, _Value | None]]:
+def _cut(parts: Iterable[_ProducerRows], runs: Iterable[tuple[int, _Value]]) -> Iterator[tuple[_ProducerRows, _Value | None]]:
     """The parts, cut where the value changes that so many rows have, with it."""
     coming = iter(runs)
     left, value = 0, None
@@ -159,7 +159,7 @@ def _cut(parts: Iterable[_Part], runs: Iterable[tuple[int, _Value]]) -> Iterator
         yield replace(part, rows=rest), value
 
 
-def _parts(rows: pa.Table | Rows, marks: Iterable[BoundMark]) -> Iterator[_Part]:
+def _parts(rows: pa.Table | Rows, marks: Iterable[BoundMark]) -> Iterator[_ProducerRows]:
     """The rows up to each mark with what it says, then the rest; a few at a time."""
     coming = iter(marks)
     mark = next(coming, None)
@@ -169,15 +169,15 @@ def _parts(rows: pa.Table | Rows, marks: Iterable[BoundMark]) -> Iterator[_Part]
         end = place + table.num_rows
         while mark is not None and mark.position < end:
             size = mark.position - place
-            yield _Part(table.slice(0, size), mark.act)
+            yield _ProducerRows(table.slice(0, size), mark.act)
             table, place, mark = table.slice(size), mark.position, next(coming, None)
-        yield _Part(table)
+        yield _ProducerRows(table)
         place = end
     rest = rows.schema.empty_table()
     while mark is not None:
-        yield _Part(rest, mark.act)
+        yield _ProducerRows(rest, mark.act)
         mark = next(coming, None)
-    yield _Part(rest)
+    yield _ProducerRows(rest)
 
 
 def _moved_by_frame(clocks: Clocks, table: Input, frame: SparkFrame, now: int) -> Clocks:

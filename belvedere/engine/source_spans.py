@@ -53,7 +53,7 @@ OBJECTS = 1_000
 
 
 @dataclass(frozen=True)
-class Span:
+class SourceSpan:
     """What an epoch takes of one input's source: from an offset to another (None: rejected rows that were tried again)."""
 
     input: str
@@ -73,7 +73,7 @@ class Span:
 class PastSpan:
     """The same once it was committed: in which epoch, at which clock, from which `_uid` on."""
 
-    span: Span
+    span: SourceSpan
     epoch: int
     clock: datetime
     first_uid: int
@@ -82,7 +82,7 @@ class PastSpan:
 
 
 def record_spans(
-    spans: Iterable[Span], taken: Mapping[str, StampedRows], epoch: int, clock: datetime, next_uid: int
+    spans: Iterable[SourceSpan], taken: Mapping[str, StampedRows], epoch: int, clock: datetime, next_uid: int
 ) -> tuple[pa.Table, int]:
     """Rows of `SPANS`, and the number that is free after them; `taken` are the rows that the epoch made of the inputs.
 
@@ -120,7 +120,7 @@ class PastSpans:
                 end, streams = json.loads(row["end_offset"] or "null"), json.loads(row["clocks"])
                 since = streams.pop(SINCE, None)
                 clocks = Clocks.of_document({"streams": streams})
-                span = Span(row["input"], begin, end, row["used"], row["refused"], clocks, since)
+                span = SourceSpan(row["input"], begin, end, row["used"], row["refused"], clocks, since)
                 yield PastSpan(span, row["epoch"], row["clock"], row["first_uid"])
                 begin = begin if end is None else end
 

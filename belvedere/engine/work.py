@@ -18,7 +18,7 @@ from belvedere.engine.compute import Compute
 from belvedere.engine.costs import Costs
 from belvedere.engine.fixpoint import all_levels
 from belvedere.engine.relation import Relation, Slot, arranged_schema, delta_schema
-from belvedere.engine.rows.epoch_rows import WEIGHT_FIELD, Keys, Rows, combined, coming, keys_of, weighted_stream
+from belvedere.engine.rows.epoch_rows import WEIGHT_FIELD, ColumnValues, Rows, combined, coming, keys_of, weighted_stream
 from belvedere.engine.rows.ordered_rows import stream
 from belvedere.engine.sql.recursion_sql import RecursionOperator
 from belvedere.engine.sql.stage_sql import DELTA, ROWS, PreparedStage, view_name
@@ -111,11 +111,11 @@ class Work:
 
     # --- the store
 
-    def look_up(self, relation: str, by: str | None, keys: Keys | pa.Array | None) -> Rows:
+    def look_up(self, relation: str, by: str | None, keys: ColumnValues | pa.Array | None) -> Rows:
         """The stored rows with these keys of an access path, or by `_key`; all of them for None."""
         return self.compute.keep(self.storage.look_up(relation, by, given(keys)))
 
-    def look_up_before(self, relation: str, by: str, keys: Keys) -> Rows:
+    def look_up_before(self, relation: str, by: str, keys: ColumnValues) -> Rows:
         """The same as they were before this epoch."""
         return self.compute.keep(self.storage.look_up_before(relation, by, given(keys)))
 
@@ -137,12 +137,14 @@ class Work:
         return self.compute.keep(weighted_stream(rows.schema, self.append(rows).weighted(1)))
 
     def replace(
-        self, by: str | None, keys: Keys | pa.Array | None, rows: pa.RecordBatchReader, relation: str | None = None
+        self, by: str | None, keys: ColumnValues | pa.Array | None, rows: pa.RecordBatchReader, relation: str | None = None
     ) -> Rows:
         """What differs, once the output's rows of these keys are `rows`."""
         return self.storage.replace(relation or self.output.name, by, given(keys), rows)
 
-    def overwrite(self, relation: str, by: str | None, keys: Keys | pa.Array | None, rows: pa.RecordBatchReader) -> None:
+    def overwrite(
+        self, relation: str, by: str | None, keys: ColumnValues | pa.Array | None, rows: pa.RecordBatchReader
+    ) -> None:
         """The same of another relation where nobody wants to know what differs."""
         self.storage.overwrite(relation, by, given(keys), rows)
 
@@ -180,7 +182,7 @@ class Work:
             self.put(slot.name, DELTA, delta or Rows(empty))
         return any(d is not None for d in self.deltas)
 
-    def put_rows(self, keys: Keys | None) -> None:
+    def put_rows(self, keys: ColumnValues | None) -> None:
         """Make the views of the slots' rows that have these keys (None: of all), and of operators over them that are no SQL."""
         count = 0
         for slot, _ in self.slots:
@@ -256,9 +258,9 @@ class Work:
         return True
 
 
-def given(keys: Keys | pa.Array | None) -> pa.Array | pa.RecordBatchReader | None:
+def given(keys: ColumnValues | pa.Array | None) -> pa.Array | pa.RecordBatchReader | None:
     """Keys as the store takes them."""
-    return keys.given() if isinstance(keys, Keys) else keys
+    return keys.given() if isinstance(keys, ColumnValues) else keys
 
 
 def without(rows: Rows, *names: str) -> list[str]:

@@ -20,7 +20,7 @@ import pyarrow as pa
 from belvedere.catalog.catalog import Catalog, Input, LatePolicy, MetadataKind
 from belvedere.errors import BelvedereError, Diagnostic, fail
 from belvedere.intake.entry_bytes import Record, decode_record, encode_record
-from belvedere.intake.journal import Journal, Position
+from belvedere.intake.journal import Journal, JournalPosition
 from belvedere.intake.request_rows import Pushed, changed_column, rows_of_today
 from belvedere.process.temporary_folders import FULL
 from belvedere.schema import WEIGHT
@@ -102,7 +102,7 @@ class Desk:
         catalog: Catalog,
         directory: Path,
         clocks: Clocks,
-        position: Position,
+        position: JournalPosition,
         since: datetime | None = None,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
         waiting_bytes: int = WAITING_BYTES,
@@ -385,10 +385,10 @@ def _not_written(error: OSError) -> Reply:
     return Reply(503, problem(503, "B8031", "the intake's journal cannot be written", hint))
 
 
-def position_in(last: EpochRow | None, journal: str = "") -> Position:
+def position_in(last: EpochRow | None, journal: str = "") -> JournalPosition:
     """How far a store at epoch `last` has taken the journal in; `journal` is the id that the store says, if it does."""
     known = last.offsets.get(OFFSET, {}) if last is not None else {}
-    return Position(journal or known.get("journal", ""), known.get("sequence", 0))
+    return JournalPosition(journal or known.get("journal", ""), known.get("sequence", 0))
 
 
 def open_desk(

@@ -42,7 +42,7 @@ class _Segment:
 
 
 @dataclass(frozen=True)
-class Position:
+class JournalPosition:
     """How far a store has taken a journal in: the journal's id and the number of the last record."""
 
     journal: str = ""
@@ -52,7 +52,7 @@ class Position:
 class Journal:
     """An open journal; one process has it at a time. Not thread-safe."""
 
-    def __init__(self, directory: Path, committed: Position, snapshot: Callable[[], Mapping[str, Any]] = dict):
+    def __init__(self, directory: Path, committed: JournalPosition, snapshot: Callable[[], Mapping[str, Any]] = dict):
         """Open or make the journal in `directory`, for a store that has `committed`. `snapshot` is what a new segment's header holds.
 
         Raises B6141 (it belongs to another store, or lacks records that the store wants), B6142 (damaged), B6143 (in use), B6140
@@ -129,7 +129,7 @@ class Journal:
 
     # --- segments
 
-    def _load(self, committed: Position) -> None:
+    def _load(self, committed: JournalPosition) -> None:
         for path in sorted(self.directory.glob(f"*{ENDING}")):
             self._add(path)
         found = {str(h["journal"]) for h in self.headers}

@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from belvedere.errors import fail
-from belvedere.intake.journal import ENDING, LOCK, Position
-from belvedere.intake.segments import VERSION, Frames, frame, read_frames, seed_of
+from belvedere.intake.journal import ENDING, LOCK, JournalPosition
+from belvedere.intake.segments import VERSION, SegmentFrames, frame, read_frames, seed_of
 from belvedere.process.durable_files import sync_folder
 
 
-def take_over_unnamed(parent: Path, directory: Path, position: Position) -> None:
+def take_over_unnamed(parent: Path, directory: Path, position: JournalPosition) -> None:
     """Move the journal that a store had before format 7 from the folder of its place into the store's own.
 
     Raises B6141 where nothing says whose it is.
@@ -38,14 +38,14 @@ def take_over_unnamed(parent: Path, directory: Path, position: Position) -> None
 
 
 @dataclass(frozen=True)
-class Kept:
+class JournalContents:
     """What a journal holds: its segments, and the number of its last record."""
 
-    segments: tuple[Frames, ...] = ()
+    segments: tuple[SegmentFrames, ...] = ()
     last: int = 0
 
 
-def read_kept(directory: Path, position: Position) -> Kept | None:
+def read_kept(directory: Path, position: JournalPosition) -> JournalContents | None:
     """The journal in a folder, of a store that has `position`; nothing where it has no records that the store lacks.
 
     None where a run has it open, or its records are not whole from the position on.
@@ -54,7 +54,7 @@ def read_kept(directory: Path, position: Position) -> Kept | None:
         paths = sorted(directory.glob(f"*{ENDING}")) if is_unused else []
         segments = tuple(read_frames(p) for p in paths)
     if not segments:
-        return Kept() if is_unused else None
+        return JournalContents() if is_unused else None
     last: int | None = None
     for segment in segments:
         header, is_whole = segment.header, segment.end == segment.size or segment is segments[-1]
@@ -64,10 +64,10 @@ def read_kept(directory: Path, position: Position) -> Kept | None:
             return None
         last = int(header["first"]) + len(segment.payloads) - 2
     assert last is not None
-    return Kept() if last < position.sequence else Kept(segments, last)
+    return JournalContents() if last < position.sequence else JournalContents(segments, last)
 
 
-def write_kept(kept: Kept, directory: Path, id_: str) -> None:
+def write_kept(kept: JournalContents, directory: Path, id_: str) -> None:
     """Write a journal into a folder that is not there yet, under an id of its own."""
     for segment in kept.segments:
         directory.mkdir(parents=True, exist_ok=True)

@@ -30,7 +30,7 @@ TORN = ".torn"
 
 
 @dataclass(frozen=True)
-class Frames:
+class SegmentFrames:
     """The whole frames of a segment from its start: payloads, and the place where the last one ends. `header` is that of the first one."""
 
     payloads: tuple[bytes, ...]
@@ -51,18 +51,18 @@ def seed_of(header: Mapping[str, Any]) -> int | None:
     return None if header["version"] == SEEDLESS else zlib.crc32(f"{header['journal']} {header['first']}".encode())
 
 
-def read_frames(path: Path) -> Frames:
+def read_frames(path: Path) -> SegmentFrames:
     """The frames of a segment. A broken header leaves nothing to read."""
     data = path.read_bytes()
     first = _payload(data, 0, None)
     header = None if first is None else read_header(first)
     if first is None or header is None:
-        return Frames((), 0, len(data), None)
+        return SegmentFrames((), 0, len(data), None)
     seed, payloads, place = seed_of(header), [first], FRAME.size + len(first)
     while (payload := _payload(data, place, seed)) is not None:
         payloads.append(payload)
         place += FRAME.size + len(payload)
-    return Frames(tuple(payloads), place, len(data), header, _next_whole(data, place, seed))
+    return SegmentFrames(tuple(payloads), place, len(data), header, _next_whole(data, place, seed))
 
 
 def read_header(payload: bytes) -> Mapping[str, Any] | None:
@@ -74,7 +74,7 @@ def read_header(payload: bytes) -> Mapping[str, Any] | None:
     return header if isinstance(header, dict) and header.get("version") in (SEEDLESS, VERSION) else None
 
 
-def cut_torn_end(path: Path, frames: Frames) -> str:
+def cut_torn_end(path: Path, frames: SegmentFrames) -> str:
     """Cut what is behind the last whole frame, keep it beside the segment, and return a sentence that reports it."""
     kept = path.with_name(f"{path.name}-{frames.end}{TORN}")
     with path.open("rb") as segment, kept.open("wb") as file:

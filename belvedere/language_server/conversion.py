@@ -10,8 +10,8 @@ from pathlib import Path
 from lsprotocol import types as lsp
 
 from belvedere.editor.completion import Proposal, Proposals
-from belvedere.editor.outline import Entry
-from belvedere.editor.positions import Lines
+from belvedere.editor.outline import OutlineEntry
+from belvedere.editor.positions import LineIndex
 from belvedere.errors import Diagnostic, Severity
 
 SEVERITIES = {
@@ -43,12 +43,12 @@ SYMBOLS = {
 }
 
 
-def to_range(lines: Lines, start: int, end: int, encoding: str) -> lsp.Range:
+def to_range(lines: LineIndex, start: int, end: int, encoding: str) -> lsp.Range:
     """A span."""
     return lsp.Range(lsp.Position(*lines.position(start, encoding)), lsp.Position(*lines.position(end, encoding)))
 
 
-def to_diagnostic(found: Diagnostic, lines: Lines, encoding: str) -> lsp.Diagnostic:
+def to_diagnostic(found: Diagnostic, lines: LineIndex, encoding: str) -> lsp.Diagnostic:
     """A diagnostic; its hint and detail are lines of the message. What has no place stands at the beginning."""
     start, end = (found.span.start, found.span.end) if found.span is not None else (0, 0)
     said = [found.message, *(f"{w}: {t}" for w, t in (("detail", found.detail), ("hint", found.hint)) if t)]
@@ -65,7 +65,7 @@ def to_diagnostic(found: Diagnostic, lines: Lines, encoding: str) -> lsp.Diagnos
     )
 
 
-def to_completion(found: Proposals, lines: Lines, encoding: str) -> list[lsp.CompletionItem]:
+def to_completion(found: Proposals, lines: LineIndex, encoding: str) -> list[lsp.CompletionItem]:
     """Words to choose from, names before keywords."""
     where = to_range(lines, found.start, found.end, encoding)
     return [_item(p, where) for p in found.found]
@@ -84,7 +84,7 @@ def _item(found: Proposal, where: lsp.Range) -> lsp.CompletionItem:
     )
 
 
-def to_symbol(entry: Entry, lines: Lines, encoding: str) -> lsp.DocumentSymbol:
+def to_symbol(entry: OutlineEntry, lines: LineIndex, encoding: str) -> lsp.DocumentSymbol:
     """An entry of the outline."""
     return lsp.DocumentSymbol(
         name=entry.name,

@@ -10,7 +10,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from belvedere.editor.document import Document, Opened
-from belvedere.editor.linked_scripts import Beside, scripts_in
+from belvedere.editor.linked_scripts import LinkedScripts, scripts_in
 from belvedere.editor.source_tables import CachedTables
 from belvedere.project.settings import read_file
 
@@ -25,7 +25,7 @@ def path_of(uri: str) -> Path:
     return Path(drive).resolve()
 
 
-class Documents:
+class OpenDocuments:
     """Documents by path."""
 
     def __init__(self, open_project: Opened):
@@ -52,14 +52,14 @@ class Documents:
         opened = self.opened.get(path)
         return opened.text if opened is not None else read_file(path)
 
-    def beside(self, document: Document, folders: Iterable[Path]) -> Beside:
+    def beside(self, document: Document, folders: Iterable[Path]) -> LinkedScripts:
         """The scripts that a document may import, or that may import it: in its folder, the editor's and the search path."""
         inside = (f for f in folders if document.path.is_relative_to(f))
         paths, whole = scripts_in((*inside, document.path.parent, *document.project.script_path))
         paths = [p for p in dict.fromkeys((*self.opened, *paths)) if p != document.path]
         found = {p: self.opened.get(p) or self._from_file(p) for p in paths}
         unread = [p for p, d in found.items() if d is None]
-        return Beside([d for d in found.values() if d is not None], unread, whole)
+        return LinkedScripts([d for d in found.values() if d is not None], unread, whole)
 
     def _from_file(self, path: Path) -> Document | None:
         try:

@@ -20,21 +20,21 @@ from pygls.lsp.server import LanguageServer
 
 from belvedere.catalog.catalog import Catalog
 from belvedere.editor.completion import complete
-from belvedere.editor.definitions import Place, definitions, references
+from belvedere.editor.definitions import NamePlace, definitions, references
 from belvedere.editor.document import Document, Opened
 from belvedere.editor.function_help import signature_of
 from belvedere.editor.garbage import collect
 from belvedere.editor.hover import explained, hover, signature_text
-from belvedere.editor.linked_scripts import Beside
+from belvedere.editor.linked_scripts import LinkedScripts
 from belvedere.editor.outline import outline
-from belvedere.editor.positions import Lines
+from belvedere.editor.positions import LineIndex
 from belvedere.editor.problems import diagnostics, formatted, remedies
 from belvedere.editor.renaming import renamable, rename
 from belvedere.editor.signatures import signature_at
 from belvedere.editor.store_figures import stored_figures
 from belvedere.errors import BelvedereError, Diagnostic
 from belvedere.language_server.conversion import to_completion, to_diagnostic, to_range, to_symbol
-from belvedere.language_server.documents import Documents, path_of
+from belvedere.language_server.documents import OpenDocuments, path_of
 from belvedere.project.settings import read_file
 
 FAILED = "B9156"
@@ -58,7 +58,7 @@ class ScriptServer(LanguageServer):
 
     def __init__(self, open_project: Opened, find_store: FindStore | None = None):
         super().__init__("belvedere", version("belvedere"), text_document_sync_kind=lsp.TextDocumentSyncKind.Incremental)
-        self.documents = Documents(open_project)
+        self.documents = OpenDocuments(open_project)
         self.find_store = find_store
         self.store: str | None = None
         self.looking = threading.Lock()
@@ -81,7 +81,7 @@ class ScriptServer(LanguageServer):
         opened = (d.uri for d in self.workspace.text_documents.values() if path_of(d.uri) == path)
         return next(opened, path.as_uri())
 
-    def scripts_beside(self, document: Document) -> Beside:
+    def scripts_beside(self, document: Document) -> LinkedScripts:
         """The scripts beside a document: those of the editor's folders too, where it has any."""
         addresses = [f.uri for f in self.workspace.folders.values()] or [u for u in (self.workspace.root_uri,) if u]
         return self.documents.beside(document, [path_of(u) for u in addresses])
@@ -122,7 +122,7 @@ class ScriptServer(LanguageServer):
             self.looking.release()
 
     def _publish(self, uri: str, text: str, found: Iterable[Diagnostic]) -> None:
-        lines = Lines(text)
+        lines = LineIndex(text)
         told = [to_diagnostic(d, lines, self.encoding) for d in found]
         self.text_document_publish_diagnostics(lsp.PublishDiagnosticsParams(uri, told))
 
@@ -140,12 +140,12 @@ class ScriptServer(LanguageServer):
         text = f"{FAILED}: this request failed inside Belvedere: {type(error).__name__}: {error}"
         self.window_log_message(lsp.LogMessageParams(lsp.MessageType.Error, text))
 
-    def locations(self, places: list[Place]) -> list[lsp.Location]:
+    def locations(self, places: list[NamePlace]) -> list[lsp.Location]:
         """Places with the lines of their files."""
         known = {str(d.path): d for d in self.documents.opened.values()}
         found = []
         for place in places:
-            lines = known[place.span.file].now.lines if place.span.file in known else Lines(_text(place.span.file))
+            lines = known[place.span.file].now.lines if place.span.file in known else LineIndex(_text(place.span.file))
             found.append(
                 lsp.Location(
                     self.uri_of(Path(place.span.file)), to_range(lines, place.span.start, place.span.end, self.encoding)

@@ -23,7 +23,7 @@ GAIN = 0.2
 
 
 @dataclass(frozen=True)
-class Operator:
+class CostedOperator:
     """An operator of a view's plan. Costs are in seconds of processor time a second."""
 
     name: str
@@ -49,7 +49,7 @@ class Choice:
     cost: float
 
 
-def cost_of(operators: Mapping[str, Operator], maintained: Collection[str]) -> float:
+def cost_of(operators: Mapping[str, CostedOperator], maintained: Collection[str]) -> float:
     """What a choice costs; infinite where it is none, as a maintained operator would read one that is not."""
     total = 0.0
     for name, operator in operators.items():
@@ -66,7 +66,7 @@ def cost_of(operators: Mapping[str, Operator], maintained: Collection[str]) -> f
     return total
 
 
-def cheapest(operators: Mapping[str, Operator]) -> Choice:
+def cheapest(operators: Mapping[str, CostedOperator]) -> Choice:
     """The choice of the least cost. Raises ValueError where what is fixed contradicts itself."""
     import networkx as nx  # a start that asks for no choice does without
 
@@ -91,7 +91,7 @@ def cheapest(operators: Mapping[str, Operator]) -> Choice:
     return Choice(chosen, cost_of(operators, chosen))
 
 
-def weighed(operators: Mapping[str, Operator], most: float) -> Mapping[str, Operator]:
+def weighed(operators: Mapping[str, CostedOperator], most: float) -> Mapping[str, CostedOperator]:
     """The operators with what epochs do made so dear that the cheapest choice has them do at most `most` seconds a second.
 
     Where no choice does, they are as dear as can be (a Lagrangian relaxation; the weights are powers of two).
@@ -103,12 +103,12 @@ def weighed(operators: Mapping[str, Operator], most: float) -> Mapping[str, Oper
     return found
 
 
-def epoch_seconds(operators: Mapping[str, Operator], maintained: Collection[str]) -> float:
+def epoch_seconds(operators: Mapping[str, CostedOperator], maintained: Collection[str]) -> float:
     """What epochs do for a choice, in seconds a second."""
     return sum(operators[n].maintain + operators[n].store for n in maintained)
 
 
-def next_choice(operators: Mapping[str, Operator], today: Collection[str]) -> Choice:
+def next_choice(operators: Mapping[str, CostedOperator], today: Collection[str]) -> Choice:
     """The cheapest choice for each group of connected operators, where it saves more than `GAIN` of what can be saved; else today's."""
     maintained: set[str] = set()
     for group in _groups(operators):
@@ -119,7 +119,7 @@ def next_choice(operators: Mapping[str, Operator], today: Collection[str]) -> Ch
     return Choice(frozenset(maintained), cost_of(operators, maintained))
 
 
-def _groups(operators: Mapping[str, Operator]) -> Iterable[dict[str, Operator]]:
+def _groups(operators: Mapping[str, CostedOperator]) -> Iterable[dict[str, CostedOperator]]:
     import networkx as nx  # as in `cheapest`
 
     graph = nx.Graph()

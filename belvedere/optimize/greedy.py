@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from belvedere.catalog.catalog import Catalog, Placement
-from belvedere.optimize.choice import Operator
+from belvedere.optimize.choice import CostedOperator
 from belvedere.plan.facts import equalities, is_linear
 from belvedere.plan.operators.nodes import Aggregate, Distinct, Join, Node, Scan, SetOperation, TopK, Values
 
@@ -18,7 +18,7 @@ STREAM, RELATION, STATE, STATIC = 100.0, 20.0, 10.0, 1.0
 NO_EQUALITY = 100.0
 
 
-def greedy(catalog: Catalog, operators: Mapping[str, Operator], nodes: Mapping[str, Node]) -> frozenset[str]:
+def greedy(catalog: Catalog, operators: Mapping[str, CostedOperator], nodes: Mapping[str, Node]) -> frozenset[str]:
     """The operators that the rule maintains, as far as what is fixed allows."""
     feeding: dict[str, list[str]] = {n: [] for n in operators}
     for name, operator in operators.items():

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from belvedere.catalog.catalog import Catalog, Placement
-from belvedere.optimize.choice import Operator
+from belvedere.optimize.choice import CostedOperator
 from belvedere.optimize.costs import Coefficients, Sizes, Workload, computing, first_share, maintaining, passed_share, storing
 from belvedere.plan.facts import is_linear
 from belvedere.plan.operators.nodes import Node, Scan
@@ -27,7 +27,7 @@ class Operators:
     workload: Workload
     costs: Coefficients
     sizes: Sizes
-    found: dict[str, Operator] = field(default_factory=dict)
+    found: dict[str, CostedOperator] = field(default_factory=dict)
     places: dict[str, dict[Path, str]] = field(default_factory=dict)
     nodes: dict[str, Node] = field(default_factory=dict)
     """The operators' nodes, by name."""
@@ -86,7 +86,7 @@ def _add(made: Operators, id_: str, node: Node, path: Path, is_said: Callable[[N
         pause = max(made.workload.pause, 1e-3)
         fixed = None if is_said(node) and not _is_not_there(made.catalog, node) else Placement.MAINTAIN
         maintain, store = maintaining(node, made.sizes, made.costs), storing(node, made.sizes, made.costs)
-        made.found[name] = Operator(
+        made.found[name] = CostedOperator(
             name, maintain / pause, store / pause + made.costs.kept * made.sizes.rows(node), fixed=fixed
         )
         made.nodes[name] = node

@@ -36,7 +36,7 @@ NO_ROWS: Mapping[str, int] = {}
 NOTHING_BROKEN: Mapping[str, BelvedereError] = {}
 
 
-class Change(StrEnum):
+class ChangeEffect(StrEnum):
     """What becomes of a public relation."""
 
     KEPT = "kept"
@@ -51,7 +51,7 @@ class RelationChange:
     """What becomes of a public input, view or subscription, by its name."""
 
     name: str
-    change: Change
+    change: ChangeEffect
     reason: str
     rows: int = 0
     """Those that are served now."""
@@ -85,14 +85,14 @@ class Deployment:
     refusals: tuple[BelvedereError, ...] = ()
     """Why a start would be refused."""
 
-    def of(self, *kinds: Change) -> tuple[RelationChange, ...]:
+    def of(self, *kinds: ChangeEffect) -> tuple[RelationChange, ...]:
         """Those of which one of these things becomes."""
         return tuple(c for c in self.changes if c.change in kinds)
 
     @property
     def takes_away(self) -> bool:
         """Whether clients will miss something that is served now."""
-        return bool(self.gone or self.lost) or any(c.missed or c.change is Change.DROPPED for c in self.changes)
+        return bool(self.gone or self.lost) or any(c.missed or c.change is ChangeEffect.DROPPED for c in self.changes)
 
 
 READING = 0.000_015
@@ -156,12 +156,12 @@ class _Comparison:
             table = self.before.get(name)
             if id_ in refused:
                 error = refused[id_].diagnostics[0]
-                found = RelationChange(id_, Change.REFUSED, error.message, hint=error.hint or "")
+                found = RelationChange(id_, ChangeEffect.REFUSED, error.message, hint=error.hint or "")
             elif id_ in self.catalog.at_read:
                 found = self._at_read(id_)
             else:
                 found = self._filled(id_)
-            if id_ in held and found.change is not Change.REFUSED:
+            if id_ in held and found.change is not ChangeEffect.REFUSED:
                 found = replace(found, reason="; ".join(filter(None, (held[id_], found.reason))))
             missed = () if table is None else _missed(table.schema, self.catalog.schema_of(id_))
             yield replace(found, name=self.catalog.name_of(id_), rows=self.rows.get(name, 0), missed=missed)
@@ -186,7 +186,9 @@ class _Comparison:
             base = name.removesuffix(HISTORY)
             is_shown = not name.startswith("_") and "@" not in name and not (base != name and base in self.before)
             if is_shown and name not in there:
-                yield RelationChange(base, Change.DROPPED, "the script does not define it any more", self.rows.get(name, 0))
+                yield RelationChange(
+                    base, ChangeEffect.DROPPED, "the script does not define it any more", self.rows.get(name, 0)
+                )
 
     def read_again(self) -> Iterator[str]:
         """The imports that are read anew from their beginning: since their rows have no place any more, or were not stored."""
@@ -224,37 +226,39 @@ class _Comparison:
     def _at_read(self, id_: str) -> RelationChange:
         before = self.before.get(id_)
         if before is None:
-            return RelationChange(id_, Change.ADDED, "the database computes it when it is read")
+            return RelationChange(id_, ChangeEffect.ADDED, "the database computes it when it is read")
         if id_ in self.plan.unmade and before.query != self.plan.computed[id_].query:
-            return RelationChange(id_, Change.CHANGED, "the database computes it when it is read, by another query from now on")
-        return RelationChange(id_, Change.KEPT, "the database computes it when it is read")
+            return RelationChange(
+                id_, ChangeEffect.CHANGED, "the database computes it when it is read, by another query from now on"
+            )
+        return RelationChange(id_, ChangeEffect.KEPT, "the database computes it when it is read")
 
     def _filled(self, id_: str) -> RelationChange:
         relation = self.pipeline.served[id_]
         if relation in self.plan.grown:
             grown = growth(self.plan.grown[relation], self.pipeline.relations[relation].schema)
-            return RelationChange(id_, Change.CHANGED, "; ".join(grown))
+            return RelationChange(id_, ChangeEffect.CHANGED, "; ".join(grown))
         if relation in self.plan.refilled:
             seconds = READING * self.again.get(relation, 0)
-            return RelationChange(id_, Change.ADDED, self._read_again([relation]), seconds=seconds)
+            return RelationChange(id_, ChangeEffect.ADDED, self._read_again([relation]), seconds=seconds)
         if relation in self.plan.continued:
-            return RelationChange(id_, Change.CHANGED, "what it tells of has changed: it goes on with what differs")
+            return RelationChange(id_, ChangeEffect.CHANGED, "what it tells of has changed: it goes on with what differs")
         if relation in self.plan.resumed:
             lost = next((f for f in failures_of(self._extra) if f.lost and id_ in f.good), None)
             gap = "" if lost is None else f", without what has come since epoch {lost.since}: {lost.lost}"
             reason = f"its definition has changed: its rows so far stay, and it goes on from them (`resume`){gap}"
-            return RelationChange(id_, Change.CHANGED, reason)
+            return RelationChange(id_, ChangeEffect.CHANGED, reason)
         if relation not in self.plan.fresh:
             moved = relation in self.plan.copied
-            return RelationChange(id_, Change.KEPT, "its rows are copied for other ways to find them" if moved else "")
+            return RelationChange(id_, ChangeEffect.KEPT, "its rows are copied for other ways to find them" if moved else "")
         source = self._source_of(relation)
         if relation not in self.before:
-            return RelationChange(id_, Change.ADDED, source, seconds=self._seconds(id_))
+            return RelationChange(id_, ChangeEffect.ADDED, source, seconds=self._seconds(id_))
         if self.before[relation].query:
-            return RelationChange(id_, Change.KEPT, f"it is maintained from now on: {source}", seconds=self._seconds(id_))
+            return RelationChange(id_, ChangeEffect.KEPT, f"it is maintained from now on: {source}", seconds=self._seconds(id_))
         waits = any(n in self.again for n in self._walk(relation, self._is_there))
         reason = f"{self._cause(relation)}; {source}{'; not served until then' if waits else ''}"
-        return RelationChange(id_, Change.CHANGED, reason, seconds=self._seconds(id_))
+        return RelationChange(id_, ChangeEffect.CHANGED, reason, seconds=self._seconds(id_))
 
     def _cause(self, relation: str) -> str:
         """Its own definition, or what it reads."""

@@ -25,7 +25,7 @@ MISSING = "B9142"
 
 
 @dataclass
-class Step:
+class TracedStep:
     """A part of an epoch, in nanoseconds since 1970."""
 
     name: str
@@ -41,7 +41,7 @@ class Traces:
         self._tracer: Any = None
         self._provider: Any = None
         self._began = 0
-        self._steps: list[Step] = []
+        self._steps: list[TracedStep] = []
 
     @property
     def is_on(self) -> bool:
@@ -76,7 +76,7 @@ class Traces:
         if self._tracer is None:
             yield
             return
-        step = Step(name, time.time_ns(), attributes=attributes)
+        step = TracedStep(name, time.time_ns(), attributes=attributes)
         self._steps.append(step)
         try:
             yield

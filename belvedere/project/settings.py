@@ -231,7 +231,7 @@ def load_project(directory: Path | str, environ: Mapping[str, str] | None = None
 
 def read_project(text: str, directory: Path, file: Path, environ: Mapping[str, str]) -> ProjectSettings:
     """A project from the text of its file."""
-    reader = _Reader(text, file, directory, environ)
+    reader = _ProjectReader(text, file, directory, environ)
     try:
         raw = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -244,7 +244,7 @@ def _first_lower(text: str) -> str:
     return text[:1].lower() + text[1:]
 
 
-class _Reader(ApiReader):
+class _ProjectReader(ApiReader):
     """Walks the parsed file."""
 
     def project(self, raw: Mapping[str, Any]) -> ProjectSettings:

@@ -13,8 +13,8 @@ from sqlglot import exp
 from belvedere.plan.expressions import replace_columns
 from belvedere.plan.operators.nodes import Aggregate, Distinct, Expr, Filter, Node, Project, TopK, Window
 from belvedere.plan.plan_text import expression_text
-from belvedere.provenance.findings import Read
-from belvedere.provenance.row_predicates import Wanted
+from belvedere.provenance.findings import FoundRows
+from belvedere.provenance.row_predicates import RowPredicate
 
 
 def computed(node: Node) -> dict[str, Expr]:
@@ -40,7 +40,7 @@ def text_over(node: Node, expr: Expr) -> str:
     return expression_text(replace_columns(expr, computed(node)))
 
 
-def wanted_over(node: Node, wanted: Wanted) -> Wanted:
+def wanted_over(node: Node, wanted: RowPredicate) -> RowPredicate:
     """What is wanted of an operator's rows, to be told."""
     made = computed(node)
     return replace(wanted, tests=tuple(replace_columns(t, made) for t in wanted.tests))
@@ -52,7 +52,7 @@ def group_text(node: Aggregate, members: Iterable[str] | None = None) -> str:
     return ", ".join(k.name.rpartition(".")[2] if isinstance(k.expr, exp.Column) else expression_text(k.expr) for k in chosen)
 
 
-def shown(node: Node, read: Read) -> Read:
+def shown(node: Node, read: FoundRows) -> FoundRows:
     """A sample of an operator's rows without hidden columns, each column by what it is."""
     names = {c.name: c.name for c in node.schema.visible or node.schema}
     names |= {n: expression_text(e) for n, e in computed(node).items() if n in names}

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from belvedere.catalog.catalog import Catalog
-from belvedere.provenance.findings import Lost, Read, Since, Why, WhyNot, since_text
+from belvedere.provenance.findings import FoundRows, Lost, Since, Why, WhyNot, since_text
 from belvedere.provenance.moments import Moment
 from belvedere.values.row_texts import value_text
 
@@ -60,7 +60,7 @@ def _moment(moment: Moment | None) -> dict[str, Any] | None:
     return None if moment is None else {"epoch": moment.epoch, "time": _plain(moment.time)}
 
 
-def read_document(catalog: Catalog, read: Read, show: Show) -> dict[str, Any]:
+def read_document(catalog: Catalog, read: FoundRows, show: Show) -> dict[str, Any]:
     """Rows that were found."""
     return {
         "relation": relation_name(catalog, read.relation),
@@ -73,7 +73,7 @@ def read_document(catalog: Catalog, read: Read, show: Show) -> dict[str, Any]:
     }
 
 
-def rows_of(read: Read, show: Show) -> list[Row]:
+def rows_of(read: FoundRows, show: Show) -> list[Row]:
     """The rows of a sample that may be seen: those between operators only where all relations may be that they are made of.
 
     Their columns are named by expressions: one with a private column is seen by who sees that column.

@@ -15,7 +15,7 @@ from belvedere.provenance.moments import Moment
 
 
 @dataclass(frozen=True)
-class Read:
+class FoundRows:
     """Rows of one relation that a row was made of: how many, and the first of them by key."""
 
     relation: str
@@ -43,7 +43,7 @@ class Version:
     since: Moment
     until: Moment | None
     """None: it holds."""
-    made_by: tuple[Read, ...] = ()
+    made_by: tuple[FoundRows, ...] = ()
     """Rows of the inputs that came or went in the epoch in which it began, and that the row was made of."""
 
 
@@ -60,7 +60,7 @@ class Since:
     """Of a relation WITH HISTORY the newest versions of the row, the newest first."""
     count: int = 0
     """How many versions its history has."""
-    made_by: tuple[Read, ...] = ()
+    made_by: tuple[FoundRows, ...] = ()
     """Of a view without a history: the rows of the inputs that arrived in the epoch of `changed`."""
     unknown: tuple[str, ...] = ()
     """What cannot be told."""
@@ -89,11 +89,11 @@ class Why:
     row: Mapping[str, Any]
     epoch: int | None
     """That in which the rows were read; of a relation that is no view the one in which it was found."""
-    reads: tuple[Read, ...] = ()
-    dropped: tuple[Read, ...] = ()
-    late: tuple[Read, ...] = ()
+    reads: tuple[FoundRows, ...] = ()
+    dropped: tuple[FoundRows, ...] = ()
+    late: tuple[FoundRows, ...] = ()
     """Rows of `LATE(T)`, which are for who may read it."""
-    inputs: tuple[Read, ...] = ()
+    inputs: tuple[FoundRows, ...] = ()
     """The rows of each input that it comes from, through all views between; of rows that were followed it is left out."""
     since: Since | None = None
     """Since when the row is there; of rows that were followed it is left out."""
@@ -135,7 +135,7 @@ class Lost:
     """The view whose query has the operator; of an input that has no such rows the input itself."""
     at: Where
     words: str
-    near: tuple[Read, ...] = ()
+    near: tuple[FoundRows, ...] = ()
     condition: str = ""
     """What was wanted there."""
     through: tuple[str, ...] = ()

@@ -14,7 +14,7 @@ from sqlglot import exp
 from belvedere.errors import Diagnostic
 from belvedere.plan.expressions import column
 from belvedere.plan.operators.nodes import Aggregate, Item, Join, JoinKind, Node, Order, Scan, TopK
-from belvedere.provenance.findings import Read
+from belvedere.provenance.findings import FoundRows
 from belvedere.provenance.plan_queries import Asker
 from belvedere.provenance.why.covering_views import why_not_stored
 from belvedere.schema import INGEST_TIME, UID, Schema
@@ -54,7 +54,7 @@ def _scanned(node: Node) -> Iterator[str]:
         yield from _scanned(below)
 
 
-def not_stored(asker: Asker, read: Read) -> Read:
+def not_stored(asker: Asker, read: FoundRows) -> FoundRows:
     """That the rows of a relation are nowhere."""
     return replace(read, untold=why_not_stored(asker.catalog, read.relation))
 
@@ -63,13 +63,13 @@ def not_stored(asker: Asker, read: Read) -> Read:
 class Question:
     """Rows that are to be counted and sampled."""
 
-    read: Read
+    read: FoundRows
     rows: Node | None
     with_last: bool = False
     """Of an input's rows: whether the one that arrived last is told, too."""
 
 
-def told(asker: Asker, questions: Sequence[Question], size: int) -> tuple[EpochRow | None, list[Read]]:
+def told(asker: Asker, questions: Sequence[Question], size: int) -> tuple[EpochRow | None, list[FoundRows]]:
     """Count and sample the rows of each question, all of one epoch, which is given too."""
     parts = [_plans(q, size) for q in questions]
     plans = list(dict.fromkeys(p for part in parts for p in part))  # the rows that a view read may be those of the inputs, too
@@ -85,7 +85,7 @@ def _plans(question: Question, size: int) -> tuple[Node, ...]:
     return (counted(question.rows), sampled(question.rows, question.read.order, size), *last)
 
 
-def _read(read: Read, answers: Sequence[pa.Table | Diagnostic]) -> Read:
+def _read(read: FoundRows, answers: Sequence[pa.Table | Diagnostic]) -> FoundRows:
     problem = next((a for a in answers if isinstance(a, Diagnostic)), None)
     if problem is not None:
         return replace(read, untold=problem.message)

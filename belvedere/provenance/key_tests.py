@@ -14,13 +14,13 @@ from belvedere.catalog.catalog import Catalog
 from belvedere.errors import fail
 from belvedere.functions.spark_types import type_text
 from belvedere.provenance.constants import row_tests
-from belvedere.provenance.row_predicates import Wanted
+from belvedere.provenance.row_predicates import RowPredicate
 from belvedere.schema import TIMESTAMP, Column
 from belvedere.values.decimals import decimals_of
 from belvedere.values.input_rows import as_instant
 
 
-def key_tests(catalog: Catalog, id_: str, key: Mapping[str, Any]) -> Wanted:
+def key_tests(catalog: Catalog, id_: str, key: Mapping[str, Any]) -> RowPredicate:
     """That a row has these values, by its columns' names. Raises B2002 for a column that there is not, B8114 for no such mapping."""
     if not isinstance(key, Mapping):
         hint = 'write {"column": value}; conditions are for `belvedere why`'
@@ -33,7 +33,7 @@ def key_tests(catalog: Catalog, id_: str, key: Mapping[str, Any]) -> Wanted:
             hint = f"it has {', '.join(c.name for c in schema.visible)}"
             raise fail("B2002", f'"{name}" has no column "{given}"', hint=hint)
         found[known.name] = typed_value(known, value)
-    return Wanted(row_tests(found, {n: schema[n].type for n in found}))
+    return RowPredicate(row_tests(found, {n: schema[n].type for n in found}))
 
 
 def typed_value(known: Column, value: Any) -> Any:

@@ -18,7 +18,7 @@ from belvedere.plan.operators.nodes import Order, Scan, TopK
 from belvedere.provenance.constants import constant
 from belvedere.provenance.narrowing import restricted
 from belvedere.provenance.plan_queries import Asker
-from belvedere.provenance.row_predicates import Wanted
+from belvedere.provenance.row_predicates import RowPredicate
 from belvedere.schema import INGEST_TIME, TIMESTAMP, UID
 from belvedere.store.definitions import epoch_from_values
 from belvedere.store.protocol import EpochRow
@@ -60,16 +60,16 @@ def emitted_in(asker: Asker, time: datetime) -> Moment:
     return Moment(None if found is None else int(found), time)
 
 
-def arrived_in(asker: Asker, moment: Moment) -> Wanted:
+def arrived_in(asker: Asker, moment: Moment) -> RowPredicate:
     """What rows of an input have in common that an epoch took in: the numbers that it gave; where it is forgotten, their time."""
     last = None if moment.epoch is None else _row(asker, moment.epoch)
     before = None if moment.epoch is None else _row(asker, moment.epoch - 1)
     if last is None or (before is None and moment.epoch != 1):
-        return Wanted((exp.EQ(this=column(INGEST_TIME), expression=constant(moment.time, TIMESTAMP)),))
+        return RowPredicate((exp.EQ(this=column(INGEST_TIME), expression=constant(moment.time, TIMESTAMP)),))
     tests: list[exp.Expr] = [exp.LT(this=column(UID), expression=exp.Literal.number(_next_uid(last)))]
     if before is not None:
         tests.append(exp.GTE(this=column(UID), expression=exp.Literal.number(_next_uid(before))))
-    return Wanted(tuple(tests))
+    return RowPredicate(tuple(tests))
 
 
 def _epochs(asker: Asker, time: datetime) -> list[int]:
@@ -96,7 +96,7 @@ def _spanned(asker: Asker, input_: str, uid: int) -> Moment | None:
         exp.LTE(this=column("first_uid"), expression=exp.Literal.number(uid)),
         exp.GT(this=exp.Add(this=column("first_uid"), expression=column("used")), expression=exp.Literal.number(uid)),
     )
-    spans = restricted(Scan(SPANS.name, SPANS.schema), Wanted(tests))
+    spans = restricted(Scan(SPANS.name, SPANS.schema), RowPredicate(tests))
     (found,) = asker.ask([TopK(spans, (Order(column("epoch"), descending=True),), 1)]).rows
     epochs = [] if isinstance(found, Diagnostic) else found.select(["epoch", "clock"]).to_pylist()
     return Moment(epochs[0]["epoch"], epochs[0]["clock"]) if epochs else None

@@ -11,14 +11,14 @@ from collections.abc import Callable
 from belvedere.plan.expressions import conjunction
 from belvedere.plan.operators.nodes import Filter, Join, JoinKind, Node, Scan
 from belvedere.plan.rewrites.rewrite import inline
-from belvedere.provenance.row_predicates import Wanted
+from belvedere.provenance.row_predicates import RowPredicate
 from belvedere.provenance.why_not.pushed_tests import passing
 
 Definition = Callable[[str], Node | None]
 """The plan of a relation that is not stored."""
 
 
-def restricted(node: Node, wanted: Wanted) -> Node:
+def restricted(node: Node, wanted: RowPredicate) -> Node:
     """The wanted rows of an operator, computed over all of its rows."""
     condition = conjunction(wanted.tests)
     rows = node if condition is None else Filter(node, condition)
@@ -27,7 +27,7 @@ def restricted(node: Node, wanted: Wanted) -> Node:
     return rows
 
 
-def narrowed(node: Node, wanted: Wanted, definition: Definition) -> Node:
+def narrowed(node: Node, wanted: RowPredicate, definition: Definition) -> Node:
     """The wanted rows of an operator, each test as low as it may stand; scans of what is not stored are replaced by its plan."""
     if isinstance(node, Scan):
         plan = inline(node, lambda i: definition(i) if i == node.relation else None)

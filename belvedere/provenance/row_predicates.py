@@ -33,7 +33,7 @@ class Match:
 
 
 @dataclass(frozen=True)
-class Wanted:
+class RowPredicate:
     """Rows for which all tests hold and all matches are there; without any all rows."""
 
     tests: tuple[Expr, ...] = ()
@@ -42,27 +42,27 @@ class Wanted:
     def __bool__(self) -> bool:
         return bool(self.tests or self.matches)
 
-    def __add__(self, other: Wanted) -> Wanted:
+    def __add__(self, other: RowPredicate) -> RowPredicate:
         tests = (*self.tests, *(t for t in other.tests if t not in self.tests))
-        return Wanted(tests, (*self.matches, *other.matches))
+        return RowPredicate(tests, (*self.matches, *other.matches))
 
-    def over(self, mapping: Mapping[str, Expr]) -> Wanted:
+    def over(self, mapping: Mapping[str, Expr]) -> RowPredicate:
         """The same over the columns of which these expressions make the relation's."""
         tests = tuple(replace_columns(t, mapping) for t in self.tests)
-        return Wanted(tests, tuple(replace(m, condition=replace_columns(m.condition, mapping)) for m in self.matches))
+        return RowPredicate(tests, tuple(replace(m, condition=replace_columns(m.condition, mapping)) for m in self.matches))
 
-    def split(self, names: Collection[str]) -> tuple[Wanted, Wanted]:
+    def split(self, names: Collection[str]) -> tuple[RowPredicate, RowPredicate]:
         """What reads only these columns, and the rest."""
         known = frozenset(names)
         tests = [t for t in self.tests if columns_of(t) <= known]
         matches = [m for m in self.matches if m.reads <= known]
-        left = Wanted(tuple(t for t in self.tests if t not in tests), tuple(m for m in self.matches if m not in matches))
-        return Wanted(tuple(tests), tuple(matches)), left
+        left = RowPredicate(tuple(t for t in self.tests if t not in tests), tuple(m for m in self.matches if m not in matches))
+        return RowPredicate(tuple(tests), tuple(matches)), left
 
 
-def test(*conditions: Expr) -> Wanted:
+def test(*conditions: Expr) -> RowPredicate:
     """Rows for which these conditions are TRUE."""
-    return Wanted(conditions)
+    return RowPredicate(conditions)
 
 
 def marked(rows: Node) -> Node:
@@ -86,7 +86,7 @@ def same(pairs: Mapping[str, Expr] | None, names: Collection[str] = ()) -> tuple
     return tuple(exp.NullSafeEQ(this=e.copy(), expression=other(n)) for n, e in found.items())
 
 
-def matching(rows: Node, *conditions: Expr, negated: bool = False) -> Wanted:
+def matching(rows: Node, *conditions: Expr, negated: bool = False) -> RowPredicate:
     """Rows that one of the others matches by conditions over own columns and `other` ones."""
     condition = conjunction(conditions) or exp.true()
-    return Wanted((), (Match(marked(rows), condition, negated),))
+    return RowPredicate((), (Match(marked(rows), condition, negated),))

@@ -15,7 +15,7 @@ from rich.tree import Tree
 
 from belvedere.catalog.catalog import Catalog, shown_names
 from belvedere.provenance.document import relation_name, rows_of, visible
-from belvedere.provenance.findings import Read, Since, Why, WhyNot, since_text
+from belvedere.provenance.findings import FoundRows, Since, Why, WhyNot, since_text
 from belvedere.schema import UID
 from belvedere.syntax.wording import counted
 
@@ -92,7 +92,7 @@ def tree_text(tree: Tree) -> str:
     return text.getvalue().rstrip("\n")
 
 
-def add_read(catalog: Catalog, tree: Tree, read: Read, name: str) -> None:
+def add_read(catalog: Catalog, tree: Tree, read: FoundRows, name: str) -> None:
     """Rows of a relation below a tree."""
     words = f", {read.words}" if read.words else ""
     title = f"{name}{relation_name(catalog, read.relation)}"

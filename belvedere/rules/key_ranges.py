@@ -25,7 +25,7 @@ class TooMuch(Exception):
 
 
 @dataclass(frozen=True)
-class Change:
+class KeyRange:
     """The changes of a key are from the place `low` to the place `high`."""
 
     key: int
@@ -33,7 +33,7 @@ class Change:
     high: int
 
 
-def changes_of(delta: pa.Table, path: str, column: str) -> list[Change] | None:
+def changes_of(delta: pa.Table, path: str, column: str) -> list[KeyRange] | None:
     """Where the keys changed; None where all rows of the keys are to be read: a change has no place, or the keys are many."""
     if delta[column].null_count:
         return None
@@ -41,7 +41,7 @@ def changes_of(delta: pa.Table, path: str, column: str) -> list[Change] | None:
     found = places.group_by("key").aggregate([("at", "min"), ("at", "max")])
     if found.num_rows > MOST_KEYS:
         return None
-    return [Change(r["key"], r["at_min"], r["at_max"]) for r in found.to_pylist()]
+    return [KeyRange(r["key"], r["at_min"], r["at_max"]) for r in found.to_pylist()]
 
 
 class Spans:

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from belvedere.scenarios.outline import Case, Section, read_outline
 from belvedere.scenarios.parse import Scenario, Step, read_scenarios
-from belvedere.scenarios.play import Check, Outcome, run_scenario
+from belvedere.scenarios.play import Expectation, Outcome, run_scenario
 from belvedere.scenarios.update import updated
 
 __all__ = [
     "Case",
-    "Check",
+    "Expectation",
     "Outcome",
     "Scenario",
     "Section",

@@ -23,7 +23,7 @@ from belvedere.values.months import months_text
 BAR = "|"
 
 
-class Misfit(ValueError):
+class BadLine(ValueError):
     """A line that is no row; `line` counts from 0 within the lines given."""
 
     def __init__(self, line: int, message: str):
@@ -32,7 +32,7 @@ class Misfit(ValueError):
 
 
 def read_rows(lines: Sequence[str]) -> tuple[list[str], list[dict[str, Any]]]:
-    """The columns of the header (none for JSON lines) and the rows. Comment lines and blank ones do not count. Raises Misfit."""
+    """The columns of the header (none for JSON lines) and the rows. Comment lines and blank ones do not count. Raises BadLine."""
     wanted = [(n, line) for n, line in enumerate(lines) if line.strip() and not line.startswith("#")]
     if wanted and wanted[0][1].lstrip().startswith("{"):
         return [], [_json_line(n, line) for n, line in wanted]
@@ -46,16 +46,16 @@ def _json_line(number: int, line: str) -> dict[str, Any]:
     try:
         row = json.loads(line, parse_float=Decimal)
     except ValueError as error:
-        raise Misfit(number, f"this line is no JSON: {error}") from error
+        raise BadLine(number, f"this line is no JSON: {error}") from error
     if not isinstance(row, dict):
-        raise Misfit(number, "a row is a JSON object")
+        raise BadLine(number, "a row is a JSON object")
     return row
 
 
 def _row(number: int, line: str, names: list[str]) -> dict[str, Any]:
     cells = line.split(BAR)
     if len(cells) != len(names):
-        raise Misfit(number, f"the row has {len(cells)} cells and the header {len(names)} columns")
+        raise BadLine(number, f"the row has {len(cells)} cells and the header {len(names)} columns")
     return {name: read_cell(cell.strip()) for name, cell in zip(names, cells, strict=True)}
 
 

@@ -1,6 +1,6 @@
 """What the expectations of a scenario look at, as lines of text.
 
-In: the world of a running scenario and an expectation. Out: `Observed`: the lines as they are now, in the form in which they are
+In: the world of a running scenario and an expectation. Out: `Observation`: the lines as they are now, in the form in which they are
 written into a file, and whether the file says the same. Changes nothing.
 """
 
@@ -27,20 +27,20 @@ SEQUENCE = "_seq"
 
 
 @dataclass(frozen=True)
-class Observed:
+class Observation:
     """The lines as they are, and whether they are as expected."""
 
     lines: Sequence[str]
     same: bool
 
 
-def text_of(lines: Sequence[str], step: Step) -> Observed:
+def text_of(lines: Sequence[str], step: Step) -> Observation:
     """Text that must be there line by line; blanks at the ends of lines do not count."""
     wanted = [line.rstrip() for line in step.section.text.split("\n") if line.strip()]
-    return Observed(lines, wanted == [line.rstrip() for line in lines if line.strip()])
+    return Observation(lines, wanted == [line.rstrip() for line in lines if line.strip()])
 
 
-def _table(world: World, step: Step, rows: list[dict[str, Any]], *, ordered: bool, signs: Sequence[str] = ()) -> Observed:
+def _table(world: World, step: Step, rows: list[dict[str, Any]], *, ordered: bool, signs: Sequence[str] = ()) -> Observation:
     """Rows as a table of the columns that the expectation names, or of all."""
     catalog = world.workbench.catalog
     named, expected = read_rows(step.section.body)
@@ -55,7 +55,7 @@ def _table(world: World, step: Step, rows: list[dict[str, Any]], *, ordered: boo
     wanted = [{folded.get(k.casefold(), k): v for k, v in row.items()} for row in expected]
     unknown = [k for row in wanted for k in row if k not in folded.values()]
     spelled = not named or named == [c.name for c in shown]
-    return Observed(lines, not unknown and spelled and same_rows(wanted, rows, shown, ordered=ordered))
+    return Observation(lines, not unknown and spelled and same_rows(wanted, rows, shown, ordered=ordered))
 
 
 def _columns(catalog: Catalog, name: str, named: list[str]) -> list[Column]:
@@ -72,32 +72,32 @@ def _columns(catalog: Catalog, name: str, named: list[str]) -> list[Column]:
     return [known_names[n.casefold()] for n in named] or columns
 
 
-def _rows(world: World, step: Step) -> Observed:
+def _rows(world: World, step: Step) -> Observation:
     relation = step.arguments["relation"]
     return _table(world, step, world.workbench.rows(relation), ordered="ordered" in step.arguments)
 
 
-def _changes(world: World, step: Step) -> Observed:
+def _changes(world: World, step: Step) -> Observation:
     changes = world.workbench.changes(step.arguments["relation"])
     signs = ["+" if weight > 0 else "-" for _, weight in changes for _ in range(abs(weight))]
     rows = [row for row, weight in changes for _ in range(abs(weight))]
     return _table(world, step, rows, ordered=False, signs=signs)
 
 
-def _events(world: World, step: Step) -> Observed:
+def _events(world: World, step: Step) -> Observation:
     rows = list(world.workbench.rows(step.arguments["relation"]))
     if rows and SEQUENCE in rows[0]:
         rows = sorted(rows, key=lambda row: row[SEQUENCE])
     return _table(world, step, rows, ordered=True)
 
 
-def _answer(world: World, step: Step) -> Observed:
+def _answer(world: World, step: Step) -> Observation:
     answer = {k: v for k, v in world.answer.items() if k != "extensions"}
     try:
         same = json.loads(step.section.text) == answer
     except ValueError:
         same = False
-    return Observed(write_json(answer).split("\n"), same)
+    return Observation(write_json(answer).split("\n"), same)
 
 
 def write_json(value: Any, indent: str = "") -> str:
@@ -112,22 +112,22 @@ def write_json(value: Any, indent: str = "") -> str:
     return "[\n" + ",\n".join(deeper + write_json(v, deeper) for v in value) + f"\n{indent}]"
 
 
-def _error(world: World, step: Step) -> Observed:
+def _error(world: World, step: Step) -> Observation:
     """Code and message per line; a line with the code alone leaves the message open."""
     lines = [f"{d.code}: {d.message}" for d in world.errors]
     wanted = [line.strip() for line in step.section.text.split("\n") if line.strip()]
     same = len(wanted) == len(lines) and all(
         line == wish or line.split(":")[0] == wish for line, wish in zip(lines, wanted, strict=True)
     )
-    return Observed(lines, same and bool(lines))
+    return Observation(lines, same and bool(lines))
 
 
-def _diagnostics(world: World, step: Step) -> Observed:
+def _diagnostics(world: World, step: Step) -> Observation:
     text = render(world.compiled.diagnostics, world.texts).replace(f"{world.home}/", "")
     return text_of(text.rstrip("\n").split("\n"), step)
 
 
-def _exported(world: World, step: Step) -> Observed:
+def _exported(world: World, step: Step) -> Observation:
     sink, target = step.arguments["sink"], step.arguments["target"]
     files: list[Path] = sorted((world.sinks / sink / target).glob("*")) if (world.sinks / sink / target).is_dir() else []
     lines = [line for file in files for line in (file.name, *(f"  {row}" for row in _delivered(file)))]
@@ -146,7 +146,7 @@ def _delivered(file: Path) -> list[str]:
     return json_lines(pq.read_table(file, partitioning=None))
 
 
-def _explain(world: World, step: Step) -> Observed:
+def _explain(world: World, step: Step) -> Observation:
     from belvedere.pipeline.choose import maintain
     from belvedere.pipeline.explain import explain, explanation_text
 
@@ -156,14 +156,14 @@ def _explain(world: World, step: Step) -> Observed:
     return text_of([line for e in found for line in explanation_text(e).split("\n")], step)
 
 
-def _plan(world: World, step: Step) -> Observed:
+def _plan(world: World, step: Step) -> Observation:
     from belvedere.plan.plan_text import plan_text
 
     catalog, id_ = _view(world, step)
     return text_of(plan_text(catalog.views[id_].plan).split("\n"), step)
 
 
-def _sql(world: World, step: Step) -> Observed:
+def _sql(world: World, step: Step) -> Observation:
     from belvedere.lang.select.standard_sql import expand
 
     catalog, id_ = _view(world, step)
@@ -188,7 +188,7 @@ def _compiled(world: World) -> Catalog:
 
 _SIGNS = Column(SIGN, pa.string())
 
-OBSERVE: dict[str, Callable[[World, Step], Observed]] = {
+OBSERVE: dict[str, Callable[[World, Step], Observation]] = {
     "rows": _rows,
     "changes": _changes,
     "events": _events,

@@ -13,7 +13,7 @@ from itertools import takewhile
 from typing import Any
 
 from belvedere.errors import Diagnostic, Span
-from belvedere.scenarios.cells import Misfit, read_rows
+from belvedere.scenarios.cells import BadLine, read_rows
 from belvedere.scenarios.outline import CASE, Case, Section, read_outline
 
 RELATION = r"(?P<relation>\S+)"
@@ -86,7 +86,7 @@ class Scenario:
 
 def read_scenarios(text: str, file: str) -> tuple[list[Scenario], list[Diagnostic]]:
     """All scenarios of a file, and what is wrong with it."""
-    reader = _Reader(text, file)
+    reader = _CaseReader(text, file)
     cases = read_outline(text)
     if not cases:
         reader.found.append(
@@ -95,7 +95,7 @@ def read_scenarios(text: str, file: str) -> tuple[list[Scenario], list[Diagnosti
     return [reader.scenario(case) for case in cases], reader.found
 
 
-class _Reader:
+class _CaseReader:
     """Reads the cases of one file and collects what is wrong."""
 
     def __init__(self, text: str, file: str):
@@ -149,7 +149,7 @@ class _Reader:
         if step.kind in WITH_ROWS:
             try:
                 read_rows(section.body)
-            except Misfit as misfit:
+            except BadLine as misfit:
                 hint = 'write rows as `a | b` under a header, or as JSON lines; a bar in a text is "\\u007c"'
                 self.wrong("B9405", section.line + 1 + misfit.line, str(misfit), hint)
 

@@ -23,7 +23,7 @@ from belvedere.errors import BelvedereError, Diagnostic, fail
 from belvedere.process.temporary_folders import process_folder
 from belvedere.project.settings import ProjectSettings, Sink, load_project
 from belvedere.scenarios.cells import read_rows, same_rows
-from belvedere.scenarios.observe import OBSERVE, Observed
+from belvedere.scenarios.observe import OBSERVE, Observation
 from belvedere.scenarios.parse import Scenario, Step
 from belvedere.scenarios.scenario_state import World
 from belvedere.terminal.diagnostics import render
@@ -34,7 +34,7 @@ FIRST_CLOCK = "2020-01-01 00:00:00"
 
 
 @dataclass(frozen=True)
-class Check:
+class Expectation:
     """One expectation, or one step that went wrong: what was to be and what was; `actual` is None where nothing can be shown."""
 
     step: Step
@@ -49,7 +49,7 @@ class Outcome:
     """What running a scenario showed; `trouble` are mistakes that ended it and `seconds` what it took."""
 
     scenario: Scenario
-    checks: list[Check] = field(default_factory=list)
+    checks: list[Expectation] = field(default_factory=list)
     trouble: list[str] = field(default_factory=list)
     seconds: float = 0.0
 
@@ -171,18 +171,18 @@ def _take(step: Step, scenario: Scenario, world: World, outcome: Outcome) -> boo
     following = next((s for s in steps[steps.index(step) + 1 :] if not s.expects or s.kind == "error"), None)
     if world.errors and (following is None or following.kind != "error"):
         message = "\n".join(_told(d) for d in world.errors)
-        outcome.checks.append(Check(step, False, message=message))
+        outcome.checks.append(Expectation(step, False, message=message))
         return False
     return True
 
 
-def _check(step: Step, world: World) -> Check:
+def _check(step: Step, world: World) -> Expectation:
     expected = tuple(line for line in step.section.body if not line.startswith("#"))
     try:
-        observed: Observed = OBSERVE[step.kind](world, step)
+        observed: Observation = OBSERVE[step.kind](world, step)
     except BelvedereError as error:
-        return Check(step, False, expected, None, "\n".join(_told(d) for d in error.diagnostics))
-    return Check(step, observed.same, expected, tuple(observed.lines))
+        return Expectation(step, False, expected, None, "\n".join(_told(d) for d in error.diagnostics))
+    return Expectation(step, observed.same, expected, tuple(observed.lines))
 
 
 def _told(diagnostic: Diagnostic) -> str:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from belvedere.scenarios.play import Check
+from belvedere.scenarios.play import Expectation
 
 
-def updated(text: str, checks: Iterable[Check]) -> str:
+def updated(text: str, checks: Iterable[Expectation]) -> str:
     """The text with what each failed check found in place of what it expected."""
     lines = text.split("\n")
     failed = [c for c in checks if not c.ok and c.actual is not None]

@@ -41,14 +41,14 @@ POSITION = "_position~"
 
 
 @dataclass(frozen=True)
-class Answer:
+class QueryAnswer:
     """The rows of a query in its order, and what was rejected while its tables were read."""
 
     rows: pa.Table
     rejected: tuple[RejectedRow, ...] = ()
 
 
-def query_template(spark: SparkSession, catalog: Catalog, template: QueryTemplate, paths: Mapping[str, Path]) -> Answer:
+def query_template(spark: SparkSession, catalog: Catalog, template: QueryTemplate, paths: Mapping[str, Path]) -> QueryAnswer:
     """Answer a template without parameters over the files of the catalog's inputs (`paths` by input id)."""
     tables = {i: (t.name, paths[i], [c for c in t.schema if not c.hidden]) for i, t in catalog.inputs.items()}
     ordered = any(t.kind is InputKind.STREAM for t in catalog.inputs.values())  # windows of SPL: rows come in their order
@@ -69,7 +69,7 @@ def _over_files(
     tables: Mapping[str, tuple[str, Path, Sequence[Column]]],
     answer: Callable[[Mapping[str, Taken]], pa.Table],
     may_scan: bool = True,
-) -> Answer:
+) -> QueryAnswer:
     """The answer over tables in files by their ids: of Parquet files whose types fit by Spark's own scan, as long as it can read them."""
     for scans in (True, False) if may_scan else (False,):
         taken = {}
@@ -78,7 +78,7 @@ def _over_files(
             taken[id_] = read_table(spark, id_, path, columns, scans)
         NOW.begin("computing")
         try:
-            return Answer(answer(taken), tuple(r for t in taken.values() for r in t.rejected))
+            return QueryAnswer(answer(taken), tuple(r for t in taken.values() for r in t.rejected))
         except BelvedereError as error:
             if not scans or UNREAD not in str(error.__cause__):
                 raise
@@ -157,7 +157,7 @@ def answer_plans(
     return [found[v] for v in views]
 
 
-def query_window_by(spark: SparkSession, text: str, paths: Mapping[str, tuple[Path, Sequence[Column]]]) -> Answer:
+def query_window_by(spark: SparkSession, text: str, paths: Mapping[str, tuple[Path, Sequence[Column]]]) -> QueryAnswer:
     """Answer a WINDOW BY query over files: a path and its columns per table."""
 
     def answer(taken: Mapping[str, Taken]) -> pa.Table:

@@ -24,7 +24,7 @@ SHORT = 16
 """Conditions in a chain that stays as it is."""
 
 
-class Operator(NamedTuple):
+class BinaryOperator(NamedTuple):
     """A binary operator: of how many tokens it is, its level, and the node of two operands."""
 
     tokens: int
@@ -40,29 +40,29 @@ def _unsigned_shift(left: exp.Expr, right: exp.Expr) -> exp.Expr:
     return exp.Anonymous(this="shiftrightunsigned", expressions=[left, right])
 
 
-OPERATORS: dict[TokenType, Operator] = {
-    TokenType.EQ: Operator(1, COMPARISON, _binary(exp.EQ)),
-    TokenType.NEQ: Operator(1, COMPARISON, _binary(exp.NEQ)),
-    TokenType.NULLSAFE_EQ: Operator(1, COMPARISON, _binary(exp.NullSafeEQ)),
-    TokenType.GT: Operator(1, COMPARISON, _binary(exp.GT)),
-    TokenType.GTE: Operator(1, COMPARISON, _binary(exp.GTE)),
-    TokenType.LT: Operator(1, COMPARISON, _binary(exp.LT)),
-    TokenType.LTE: Operator(1, COMPARISON, _binary(exp.LTE)),
-    TokenType.PIPE: Operator(1, BIT_OR, _binary(exp.BitwiseOr)),
-    TokenType.CARET: Operator(1, BIT_XOR, _binary(exp.BitwiseXor)),
-    TokenType.AMP: Operator(1, BIT_AND, _binary(exp.BitwiseAnd)),
-    TokenType.PLUS: Operator(1, SUM, _binary(exp.Add)),
-    TokenType.DASH: Operator(1, SUM, _binary(exp.Sub)),
-    TokenType.DPIPE: Operator(1, SUM, _binary(exp.DPipe, safe=False)),
-    TokenType.STAR: Operator(1, PRODUCT, _binary(exp.Mul)),
-    TokenType.SLASH: Operator(1, PRODUCT, _binary(exp.Div, typed=False, safe=True)),
-    TokenType.MOD: Operator(1, PRODUCT, _binary(exp.Mod)),
-    TokenType.DIV: Operator(1, PRODUCT, _binary(exp.IntDiv)),
+OPERATORS: dict[TokenType, BinaryOperator] = {
+    TokenType.EQ: BinaryOperator(1, COMPARISON, _binary(exp.EQ)),
+    TokenType.NEQ: BinaryOperator(1, COMPARISON, _binary(exp.NEQ)),
+    TokenType.NULLSAFE_EQ: BinaryOperator(1, COMPARISON, _binary(exp.NullSafeEQ)),
+    TokenType.GT: BinaryOperator(1, COMPARISON, _binary(exp.GT)),
+    TokenType.GTE: BinaryOperator(1, COMPARISON, _binary(exp.GTE)),
+    TokenType.LT: BinaryOperator(1, COMPARISON, _binary(exp.LT)),
+    TokenType.LTE: BinaryOperator(1, COMPARISON, _binary(exp.LTE)),
+    TokenType.PIPE: BinaryOperator(1, BIT_OR, _binary(exp.BitwiseOr)),
+    TokenType.CARET: BinaryOperator(1, BIT_XOR, _binary(exp.BitwiseXor)),
+    TokenType.AMP: BinaryOperator(1, BIT_AND, _binary(exp.BitwiseAnd)),
+    TokenType.PLUS: BinaryOperator(1, SUM, _binary(exp.Add)),
+    TokenType.DASH: BinaryOperator(1, SUM, _binary(exp.Sub)),
+    TokenType.DPIPE: BinaryOperator(1, SUM, _binary(exp.DPipe, safe=False)),
+    TokenType.STAR: BinaryOperator(1, PRODUCT, _binary(exp.Mul)),
+    TokenType.SLASH: BinaryOperator(1, PRODUCT, _binary(exp.Div, typed=False, safe=True)),
+    TokenType.MOD: BinaryOperator(1, PRODUCT, _binary(exp.Mod)),
+    TokenType.DIV: BinaryOperator(1, PRODUCT, _binary(exp.IntDiv)),
 }
 SHIFTS = {
-    (TokenType.LT, 2): Operator(2, SHIFT, _binary(exp.BitwiseLeftShift)),
-    (TokenType.GT, 2): Operator(2, SHIFT, _binary(exp.BitwiseRightShift)),
-    (TokenType.GT, 3): Operator(3, SHIFT, _unsigned_shift),
+    (TokenType.LT, 2): BinaryOperator(2, SHIFT, _binary(exp.BitwiseLeftShift)),
+    (TokenType.GT, 2): BinaryOperator(2, SHIFT, _binary(exp.BitwiseRightShift)),
+    (TokenType.GT, 3): BinaryOperator(3, SHIFT, _unsigned_shift),
 }
 PREDICATES = frozenset(
     (
@@ -189,7 +189,7 @@ class OperatorParser(SparkParser):
 
     # -- values -------------------------------------------------------------------------------------------------------
 
-    def _operator(self) -> Operator | None:
+    def _operator(self) -> BinaryOperator | None:
         """The binary operator that begins here. The signs of a shift touch: `a < <b` is none."""
         kind = self._curr.token_type if self._curr else None
         if kind not in (TokenType.LT, TokenType.GT):

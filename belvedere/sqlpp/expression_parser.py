@@ -18,7 +18,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from belvedere.errors import Span
 from belvedere.functions.project_functions import OWN, OwnFunction
-from belvedere.sqlpp.query_tree import Block, Expr, FromTerm, Missing, Name, Query, QueryExpression, Select
+from belvedere.sqlpp.query_tree import Expr, FromTerm, Missing, Name, Query, QueryBlock, QueryExpression, Select
 
 T = TypeVar("T")
 TYPED_CALLS = frozenset({"CAST", "TRY_CAST", "EXTRACT"})
@@ -123,7 +123,7 @@ class ExpressionParser(Spark.Parser):  # type: ignore[misc, valid-type]
         condition = self.value()
         if quantifier == "EVERY":
             condition = exp.Not(this=exp.Is(this=condition, expression=exp.true()))
-        block = Block(Select(value=exp.true()), sources=(FromTerm(variable, collection),), where=condition)
+        block = QueryBlock(Select(value=exp.true()), sources=(FromTerm(variable, collection),), where=condition)
         found = exp.Exists(this=QueryExpression(query=Query((block,))))
         return exp.Not(this=found) if quantifier == "EVERY" else found
 

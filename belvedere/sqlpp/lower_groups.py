@@ -18,7 +18,7 @@ from belvedere.plan.expressions import column
 from belvedere.plan.operators.nodes import Aggregate, Item
 from belvedere.sqlpp.bindings import Bindings, columns_of, stored_type
 from belvedere.sqlpp.lower_tuples import Tables, TupleLowering, collected_text
-from belvedere.sqlpp.query_tree import Block, Expr
+from belvedere.sqlpp.query_tree import Expr, QueryBlock
 from belvedere.sqlpp.repeated_keys import behind_group
 from belvedere.sqlpp.spark_text.sql_text import parsed
 from belvedere.sqlpp.spark_text.sql_values import Object, SqlValue, Value, converted, merge, name
@@ -31,7 +31,7 @@ SIMPLE: Mapping[str, type[Any]] = {"COUNT": exp.Count, "MIN": exp.Min, "MAX": ex
 """Aggregates that rules know by their class."""
 
 
-def grouped(lowering: TupleLowering, bindings: Bindings, block: Block, tables: Tables) -> tuple[Bindings, Block]:
+def grouped(lowering: TupleLowering, bindings: Bindings, block: QueryBlock, tables: Tables) -> tuple[Bindings, QueryBlock]:
     """One tuple for each group; aggregates in the rest of the block become variables `$n`."""
     assert block.group is not None
     names = lowering.names

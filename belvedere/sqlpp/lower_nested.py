@@ -21,7 +21,7 @@ from belvedere.spark_sql.dialect import SparkSql
 from belvedere.sqlpp.bindings import Bindings, Result, columns_of, stored_type
 from belvedere.sqlpp.lower_tuples import Tables, TupleLowering, unsortable
 from belvedere.sqlpp.query_names import free_names, queries_of
-from belvedere.sqlpp.query_tree import Block, Expr, FromTerm, Name, Query, QueryExpression, Select
+from belvedere.sqlpp.query_tree import Expr, FromTerm, Name, Query, QueryBlock, QueryExpression, Select
 from belvedere.sqlpp.spark_text.sql_text import parsed
 from belvedere.sqlpp.spark_text.sql_values import Object, SqlValue, Untranslatable, merge, name
 
@@ -66,10 +66,10 @@ def _read(lowering: TupleLowering, lower: Lower, bindings: Bindings, query: Quer
     return bindings, QueryExpression(query=replace(query, blocks=tuple(blocks)))
 
 
-def _members(array: Expr, variable: str) -> Block:
+def _members(array: Expr, variable: str) -> QueryBlock:
     """FROM array AS variable SELECT VALUE variable."""
     read = exp.Column(this=exp.to_identifier(variable))
-    return Block(Select(read), (FromTerm(Name(variable), array),))
+    return QueryBlock(Select(read), (FromTerm(Name(variable), array),))
 
 
 def _joined(lowering: TupleLowering, lower: Lower, left: Bindings, query: Query, tables: Tables, label: str) -> Bindings:
@@ -133,7 +133,7 @@ def _tests(order: Order, field: str) -> list[tuple[str, str]]:
     return [(nulls[0], nulls[1]), (values[0], values[1])]
 
 
-def _within(block: Block) -> list[Query]:
+def _within(block: QueryBlock) -> list[Query]:
     """The queries in a block's expressions."""
     exprs = [*(let.value for let in (*block.lets, *block.group_lets, *block.window_lets))]
     exprs += [e for e in (block.where, block.having, block.window_having, block.select.value) if e is not None]

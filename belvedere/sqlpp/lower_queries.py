@@ -38,7 +38,7 @@ from belvedere.sqlpp.lower_tuples import Tables, TupleLowering, plain_equalities
 from belvedere.sqlpp.lower_windows import windowed
 from belvedere.sqlpp.order_columns import with_order_columns, without_order_columns
 from belvedere.sqlpp.query_names import free_names
-from belvedere.sqlpp.query_tree import Block, FromTerm, OrderKey, Query, QueryExpression, SourceKind
+from belvedere.sqlpp.query_tree import FromTerm, OrderKey, Query, QueryBlock, QueryExpression, SourceKind
 from belvedere.sqlpp.spark_text.native import boolean, whole_number
 from belvedere.sqlpp.spark_text.sql_text import parsed
 from belvedere.sqlpp.spark_text.sql_values import Object, SqlValue, Untranslatable, Value, converted, merge, name, with_missing
@@ -106,7 +106,7 @@ class QueryLowering(TupleLowering):
 
     # -- blocks --
 
-    def block(self, block: Block, tables: Tables, around: Bindings | None = None) -> Result:
+    def block(self, block: QueryBlock, tables: Tables, around: Bindings | None = None) -> Result:
         """A block's results."""
         bindings = self.sources(block.sources, tables, around)
         bindings = self.lets(bindings, block.lets, tables)

@@ -23,7 +23,7 @@ from belvedere.schema import Column
 from belvedere.spark_sql.dialect import SparkSql
 from belvedere.sqlpp.bindings import Bindings, columns_of, stored_type, with_columns
 from belvedere.sqlpp.lower_tuples import Tables, TupleLowering
-from belvedere.sqlpp.query_tree import Block, Expr, Missing, QueryExpression, Selected, WindowBy
+from belvedere.sqlpp.query_tree import Expr, Missing, QueryBlock, QueryExpression, Selected, WindowBy
 from belvedere.sqlpp.spark_text.sql_text import is_column, parsed
 from belvedere.sqlpp.spark_text.sql_values import SqlValue, Value, merge, name
 from belvedere.sqlpp.windows.blocks import ends_of
@@ -32,7 +32,7 @@ from belvedere.sqlpp.windows.ranges import closing_end, ranges_of
 from belvedere.sqlpp.windows.resume import resume_of
 
 
-def windowed(lowering: TupleLowering, bindings: Bindings, block: Block, tables: Tables) -> tuple[Bindings, Block]:
+def windowed(lowering: TupleLowering, bindings: Bindings, block: QueryBlock, tables: Tables) -> tuple[Bindings, QueryBlock]:
     """The operator, and the block over its results."""
     window = block.window
     assert window is not None
@@ -65,7 +65,7 @@ def _comparable(key: SqlValue) -> SqlValue:
     return SqlValue(f"to_json(named_struct('k', {key.sql}))", pa.string(), key.missing)
 
 
-def _without_star(block: Block, window: WindowBy) -> Block:
+def _without_star(block: QueryBlock, window: WindowBy) -> QueryBlock:
     """The block whose SELECT names the variables that `*` stands for."""
     names = [*window.variables, window.name.text, *(let.name.text for let in block.window_lets)]
     every = tuple(Selected(exp.Column(this=exp.to_identifier(n)), n) for n in names)
@@ -85,7 +85,7 @@ class _Windows:
         self.gathers: dict[str, specs.Gather] = {}
         """By column of the input what gives it at each window's label or start."""
 
-    def lowered(self) -> tuple[Bindings, Block]:
+    def lowered(self) -> tuple[Bindings, QueryBlock]:
         planner, window = self.planner, self.window
         label, start, end = planner.boundaries(self.item)
         block = planner.results()

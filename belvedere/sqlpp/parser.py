@@ -18,7 +18,6 @@ from belvedere.errors import BelvedereError, Span, fail
 from belvedere.functions.project_functions import OwnFunction
 from belvedere.sqlpp.expression_parser import RESERVED, ExpressionParser, SqlPlusPlus, UnexpectedToken, implied_name
 from belvedere.sqlpp.query_tree import (
-    Block,
     Boundary,
     Expr,
     FromTerm,
@@ -27,6 +26,7 @@ from belvedere.sqlpp.query_tree import (
     Name,
     OrderKey,
     Query,
+    QueryBlock,
     QueryExpression,
     Select,
     Selected,
@@ -97,7 +97,7 @@ class WindowByParser(ExpressionParser):
         self._expect(TokenType.ALIAS, "AS")
         return Let(name, self.value())
 
-    def _block(self) -> Block:
+    def _block(self) -> QueryBlock:
         start = self._curr
         if start and start.token_type == TokenType.L_PAREN:
             self._advance()
@@ -112,7 +112,7 @@ class WindowByParser(ExpressionParser):
             if not self._curr or self._curr.token_type != TokenType.SELECT:
                 self.raise_error("expected SELECT")
             select = self._select()
-        return name_group_keys(Block(select, **parts, span=self._span(start)))
+        return name_group_keys(QueryBlock(select, **parts, span=self._span(start)))
 
     def _generator(self) -> dict[str, Any]:
         self._expect(TokenType.FROM, "FROM or SELECT")

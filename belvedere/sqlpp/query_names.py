@@ -10,7 +10,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from belvedere.sqlpp.query_tree import Block, Expr, Query, QueryExpression
+from belvedere.sqlpp.query_tree import Expr, Query, QueryBlock, QueryExpression
 
 
 def free_names(query: Query, known: Set[str] = frozenset()) -> set[str]:
@@ -31,7 +31,7 @@ def free_in(expr: Expr, known: Set[str] = frozenset()) -> set[str]:
     return found.union(*(free_names(node.query, known) for node in expr.find_all(QueryExpression)))
 
 
-def _free_of(block: Block, outer: Set[str]) -> set[str]:
+def _free_of(block: QueryBlock, outer: Set[str]) -> set[str]:
     found: set[str] = set()
     own = outer
     for source in block.sources:
@@ -47,7 +47,7 @@ def _free_of(block: Block, outer: Set[str]) -> set[str]:
     return found.union(*(free_in(e, own) for e in after_window(block)))
 
 
-def before_window(block: Block) -> Iterator[Expr]:
+def before_window(block: QueryBlock) -> Iterator[Expr]:
     """The expressions that see the variables of FROM: all but SELECT of a block without WINDOW BY."""
     exprs: list[Any] = [s.condition for s in block.sources]
     exprs += [let.value for let in (*block.lets, *block.group_lets)] + [block.where, block.having]
@@ -57,7 +57,7 @@ def before_window(block: Block) -> Iterator[Expr]:
     return (e for e in exprs if e is not None)
 
 
-def after_window(block: Block) -> Iterator[Expr]:
+def after_window(block: QueryBlock) -> Iterator[Expr]:
     """Conditions of boundaries and what follows WINDOW BY; SELECT alone in a block without it."""
     exprs: list[Any] = [let.value for let in block.window_lets] + [block.window_having, block.select.value]
     exprs += [i.expr for i in block.select.items]
@@ -79,7 +79,7 @@ def renamed(expr: Expr, names: Mapping[str, str]) -> Expr:
     return result
 
 
-def declared(block: Block) -> set[str]:
+def declared(block: QueryBlock) -> set[str]:
     """The names that a block declares."""
     found = {n.text for s in block.sources for n in (s.variable, s.position) if n is not None}
     found |= {let.name.text for let in (*block.lets, *block.group_lets, *block.window_lets)}

@@ -168,7 +168,7 @@ class Select:
 
 
 @dataclass(frozen=True)
-class Block:
+class QueryBlock:
     """One query block: its clauses in the order in which they act."""
 
     select: Select
@@ -188,7 +188,7 @@ class Block:
 class Query:
     """Blocks joined by UNION ALL, with the clauses around them."""
 
-    blocks: tuple[Block, ...]
+    blocks: tuple[QueryBlock, ...]
     bindings: tuple[Let, ...] = ()
     order: tuple[OrderKey, ...] = ()
     limit: Expr | None = None

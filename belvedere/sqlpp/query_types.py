@@ -15,7 +15,7 @@ from sqlglot import exp
 from belvedere.functions.sqlpp_functions import Type, element, unify
 from belvedere.sqlpp.expression_types import ExpressionTyping, VariableScope
 from belvedere.sqlpp.query_names import free_in
-from belvedere.sqlpp.query_tree import Block, Expr, FromTerm, Name, Query, QueryExpression, Select, Selected, WindowBy
+from belvedere.sqlpp.query_tree import Expr, FromTerm, Name, Query, QueryBlock, QueryExpression, Select, Selected, WindowBy
 from belvedere.sqlpp.type_rules import describe, difference
 
 
@@ -92,7 +92,7 @@ class Typing(ExpressionTyping):
         if source.position is not None and (table or isinstance(expr, QueryExpression)):
             self.report("B3622", "AT needs an array: the rows of a table have no position", source.position.span)
 
-    def block(self, block: Block, outer: VariableScope) -> BlockTypes:
+    def block(self, block: QueryBlock, outer: VariableScope) -> BlockTypes:
         """Types of a block's stages; reports what it finds."""
         local: dict[str, Type] = {}
         scope = replace(outer, group=None)
@@ -130,7 +130,7 @@ class Typing(ExpressionTyping):
         return scope
 
     def _group(
-        self, block: Block, local: dict[str, Type], scope: VariableScope, outer: VariableScope
+        self, block: QueryBlock, local: dict[str, Type], scope: VariableScope, outer: VariableScope
     ) -> tuple[VariableScope, dict[str, Type]]:
         if block.group is None:
             return scope, local
@@ -172,7 +172,7 @@ class Typing(ExpressionTyping):
         declared[window.name.text] = None if item is None else pa.list_(item)
         return inner.bind(declared), declared
 
-    def after_window(self, block: Block, outer: VariableScope, variables: Mapping[str, Type]) -> Type:
+    def after_window(self, block: QueryBlock, outer: VariableScope, variables: Mapping[str, Type]) -> Type:
         """The type of a window block's results, from the types of its binding variables."""
         assert block.window is not None
         scope, local = self._window(block.window, outer.bind(variables), outer, item_type(variables))

@@ -14,10 +14,10 @@ from sqlglot import exp
 
 from belvedere.functions.array_aggregates import GROUP_AGGREGATES
 from belvedere.functions.function_table import canonical
-from belvedere.sqlpp.query_tree import Block, Expr
+from belvedere.sqlpp.query_tree import Expr, QueryBlock
 
 
-def name_group_keys(block: Block) -> Block:
+def name_group_keys(block: QueryBlock) -> QueryBlock:
     """The block with repeated key expressions as variables; unchanged without GROUP BY."""
     if block.group is None:
         return block
@@ -33,7 +33,7 @@ def name_group_keys(block: Block) -> Block:
     return replace(behind_group(block, rewrite), window=window)
 
 
-def behind_group(block: Block, change: Callable[[Expr], Expr]) -> Block:
+def behind_group(block: QueryBlock, change: Callable[[Expr], Expr]) -> QueryBlock:
     """The block with its LETs and HAVING behind GROUP BY changed, and its SELECT where no WINDOW BY comes before that."""
     lets = tuple(replace(let, value=change(let.value)) for let in block.group_lets)
     having = None if block.having is None else change(block.having)

@@ -12,7 +12,7 @@ from sqlglot import exp
 
 from belvedere.errors import Span
 from belvedere.sqlpp.query_names import declared
-from belvedere.sqlpp.query_tree import Block, Expr, Name, Query, QueryExpression
+from belvedere.sqlpp.query_tree import Expr, Name, Query, QueryBlock, QueryExpression
 
 T = TypeVar("T")
 
@@ -30,7 +30,7 @@ def _changed(value: Any, name: str, by: Expr) -> Any:
         return tuple(_changed(v, name, by) for v in value)
     if not is_dataclass(value) or isinstance(value, type | Name | Span):
         return value
-    if isinstance(value, Block) and name in declared(value):
+    if isinstance(value, QueryBlock) and name in declared(value):
         return value
     if isinstance(value, Query) and any(let.name.text == name for let in value.bindings):
         return value

@@ -1,9 +1,9 @@
 """The files of state: pieces of Arrow data, each with its checksum, in files that are written once and never changed.
 
-In: record batches. Out: `Place`s, and the batches again, memory-mapped. A file is made whole under a new name and synced once; nothing is
-renamed, appended to later, or updated. What is not there, is too short, or has another checksum is told by name, never read as it is.
-Where the state lies elsewhere (`Remote`), the folder has copies of its files: a file is written there first, and fetched where its copy is
-missing or damaged.
+In: record batches. Out: `FileRange`s, and the batches again, memory-mapped. A file is made whole under a new name and synced
+once; nothing is renamed, appended to later, or updated. What is not there, is too short, or has another checksum is told by
+name, never read as it is. Where the state lies elsewhere (`Remote`), the folder has copies of its files: a file is written
+there first, and fetched where its copy is missing or damaged.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from belvedere.errors import BelvedereError, fail
 from belvedere.process.durable_files import sync_folder
 from belvedere.process.temporary_folders import FULL
 from belvedere.state.remote_files import PART, Remote
-from belvedere.state.sorted_run import Place
+from belvedere.state.sorted_run import FileRange
 
 ENDING = ".run"
 _ALIGNED = 64
@@ -41,7 +41,7 @@ class Writer:
         self._is_safe = False
         self._file: BinaryIO | None = None
 
-    def add(self, batch: pa.RecordBatch) -> Place:
+    def add(self, batch: pa.RecordBatch) -> FileRange:
         """Write a piece; it can be read at once, and is safe once the file is `finish`ed."""
         try:
             if self._file is None:
@@ -54,7 +54,7 @@ class Writer:
             with ipc.new_file(sink, batch.schema) as writer:
                 writer.write_batch(batch)
             content = sink.getvalue()
-            place = Place(self.name, self._size, content.size, zlib.crc32(content))
+            place = FileRange(self.name, self._size, content.size, zlib.crc32(content))
             self._file.write(content)
             self._file.write(b"\0" * (-content.size % _ALIGNED))
             self._file.flush()
@@ -99,13 +99,13 @@ class Files:
         """A new file."""
         return Writer(self.folder, self.remote)
 
-    def read(self, place: Place) -> pa.RecordBatch:
+    def read(self, place: FileRange) -> pa.RecordBatch:
         """One piece, in the memory of the file. Raises B7061 where the file is not there or too short, B7064."""
         content = self._content(place) if self.remote is None else self._copied(place, self.remote)
         with ipc.open_file(pa.BufferReader(content)) as reader:
             return reader.get_batch(0)
 
-    def _copied(self, place: Place, remote: Remote) -> pa.Buffer:
+    def _copied(self, place: FileRange, remote: Remote) -> pa.Buffer:
         """The same of a copy, which is fetched again where it is not what it should be."""
         with contextlib.suppress(BelvedereError):
             if _fits(content := self._content(place), place):
@@ -120,7 +120,7 @@ class Files:
             raise self._differs(place)
         return content
 
-    def _content(self, place: Place) -> pa.Buffer:
+    def _content(self, place: FileRange) -> pa.Buffer:
         known = self._mapped.get(place.file)
         if known is None or known.size < place.offset + place.length:
             path = self.folder / place.file
@@ -134,7 +134,7 @@ class Files:
             self._mapped[place.file] = known
         return known.slice(place.offset, place.length)
 
-    def _differs(self, place: Place) -> BelvedereError:
+    def _differs(self, place: FileRange) -> BelvedereError:
         return damaged(self.folder / place.file, f"the bytes from {place.offset:,} on have another checksum")
 
     def copies(self) -> dict[str, int]:
@@ -154,7 +154,7 @@ class Files:
         there = set(self.remote.names()) if self.remote is not None else set()
         return min(set(names) - there, default=None) if there else None
 
-    def check(self, places: Iterable[Place]) -> None:
+    def check(self, places: Iterable[FileRange]) -> None:
         """Compare all checksums. Raises B7061 for the first that differs."""
         with ThreadPoolExecutor(2) as threads:
             for place, same in threads.map(lambda p: (p, _fits(self._content(p), p)), places):
@@ -177,7 +177,7 @@ class Files:
             self.let_go(name)
 
 
-def _fits(content: pa.Buffer, place: Place) -> bool:
+def _fits(content: pa.Buffer, place: FileRange) -> bool:
     return zlib.crc32(content) == place.checksum
 
 

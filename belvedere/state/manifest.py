@@ -16,17 +16,17 @@ import pyarrow as pa
 
 from belvedere.state.files import Files
 from belvedere.state.hashing import distinct
-from belvedere.state.sorted_run import Arranged, Place, Run, read_run
+from belvedere.state.sorted_run import Arranged, FileRange, Run, read_run
 
 _TEXT = "manifest"
 
 
 @dataclass(frozen=True)
-class Entry:
+class ManifestEntry:
     """A run by its place, the positions that are dead in it, and how many rows count."""
 
-    place: Place
-    dead: tuple[Place, ...]
+    place: FileRange
+    dead: tuple[FileRange, ...]
     alive: int
 
 
@@ -34,11 +34,11 @@ class Entry:
 class Manifest:
     """The relations with their runs; `retired` are files that are not named any more, and since when (microseconds since 1970)."""
 
-    relations: Mapping[str, tuple[Arranged, tuple[Entry, ...]]] = field(default_factory=dict)
+    relations: Mapping[str, tuple[Arranged, tuple[ManifestEntry, ...]]] = field(default_factory=dict)
     retired: Mapping[str, int] = field(default_factory=dict)
 
     @property
-    def places(self) -> list[Place]:
+    def places(self) -> list[FileRange]:
         """All pieces."""
         return [p for _, entries in self.relations.values() for e in entries for p in (e.place, *e.dead)]
 
@@ -69,7 +69,7 @@ def read_manifest(batch: pa.RecordBatch) -> Manifest:
     return Manifest(relations, content["retired"])
 
 
-def runs_of(arranged: Arranged, entries: Iterable[Entry], files: Files) -> list[Run]:
+def runs_of(arranged: Arranged, entries: Iterable[ManifestEntry], files: Files) -> list[Run]:
     """The runs, memory-mapped, with their dead rows marked; those of a state elsewhere are read when they are used."""
     found = []
     for entry in entries:
@@ -91,8 +91,8 @@ def dead_batch(positions: np.ndarray) -> pa.RecordBatch:
     return pa.record_batch([pa.array(np.sort(positions).astype(np.int32))], ["dead"])
 
 
-def _entry(place: list[Any], dead: list[list[Any]], alive: int) -> Entry:
-    return Entry(Place(*place), tuple(Place(*d) for d in dead), alive)
+def _entry(place: list[Any], dead: list[list[Any]], alive: int) -> ManifestEntry:
+    return ManifestEntry(FileRange(*place), tuple(FileRange(*d) for d in dead), alive)
 
 
 def _definition(a: Arranged) -> dict[str, Any]:

@@ -16,7 +16,7 @@ import pyarrow as pa
 from belvedere.state.arrangement import pieces
 from belvedere.state.files import Writer
 from belvedere.state.remote_files import Remote
-from belvedere.state.sorted_run import Arranged, Place, make_run, with_indexes
+from belvedere.state.sorted_run import Arranged, FileRange, make_run, with_indexes
 
 PLACES = pa.schema(
     [("file", pa.string()), ("offset", pa.int64()), ("length", pa.int64()), ("checksum", pa.int64()), ("rows", pa.int64())]
@@ -48,8 +48,8 @@ def writing(arranged: Arranged, folder: Path, mark: str, run_bytes: int, remote:
     return write
 
 
-def places_of(written: pa.Table) -> list[Place] | None:
+def places_of(written: pa.Table) -> list[FileRange] | None:
     """The places that tasks gave; None where one of them does not see the folder."""
     if UNSEEN in written["file"].to_pylist():
         return None
-    return [Place(*row) for row in zip(*(written[n].to_pylist() for n in PLACES.names[:4]), strict=True)]
+    return [FileRange(*row) for row in zip(*(written[n].to_pylist() for n in PLACES.names[:4]), strict=True)]

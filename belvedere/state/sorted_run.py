@@ -61,7 +61,7 @@ def span_name(path: str, column: str) -> str:
 
 
 @dataclass(frozen=True)
-class Place:
+class FileRange:
     """Where a piece of state lies: a file, the bytes in it, and their checksum."""
 
     file: str
@@ -71,7 +71,7 @@ class Place:
 
 
 @dataclass(frozen=True)
-class Index:
+class RunIndex:
     """Sorted numbers, and the positions of the rows that have them; None = the rows lie in this order.
 
     In an index of a span rows of one number are sorted by `seconds`; NULLs are the least there.
@@ -105,21 +105,21 @@ class Run:
 
     held: pa.RecordBatch | None
     arranged: Arranged
-    place: Place | None = None
+    place: FileRange | None = None
     dead: npt.NDArray[np.bool_] | None = None
-    dead_places: tuple[Place, ...] = ()
+    dead_places: tuple[FileRange, ...] = ()
     """Where the positions lie that were dead when the last epoch was committed."""
     carried: Positions = field(default_factory=lambda: np.zeros(0, np.int64))
     """Dead positions of a merged run that no epoch has written yet."""
     alive: int = -1
     in_order: bool = False
     """Whether the rows lie in the order of the first index."""
-    read: Callable[[Place], pa.RecordBatch] | None = None
+    read: Callable[[FileRange], pa.RecordBatch] | None = None
     size: int = -1
     """How many rows there are."""
     is_used: bool = False
     """Whether rows were read since somebody last looked."""
-    _made: dict[str, Index] = field(default_factory=dict)
+    _made: dict[str, RunIndex] = field(default_factory=dict)
     _freed: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -161,17 +161,17 @@ class Run:
         """The rows without the indexes."""
         return self.batch.select(self.arranged.schema.names).cast(self.arranged.schema)
 
-    def index(self, name: str) -> Index:
+    def index(self, name: str) -> RunIndex:
         """The index of a path, of `_key`, or of a range column; made where the run has none."""
         self.is_used = True
         if name not in self._made:
             self._made[name] = self._stored_index(name) or make_index(self.rows, name)
         return self._made[name]
 
-    def _stored_index(self, name: str) -> Index | None:
+    def _stored_index(self, name: str) -> RunIndex | None:
         names = self.batch.schema.names
         if self.in_order and name == self.arranged.indexes[0] and name in self.arranged.paths:
-            return Index(numbers(self.rows.column(name)), None)
+            return RunIndex(numbers(self.rows.column(name)), None)
         if _NUMBERS + name not in names:
             return None
         values = self.batch.column(_NUMBERS + name).to_numpy()
@@ -180,7 +180,7 @@ class Run:
             self.batch.column(prefix + name).to_numpy()[:count] if prefix + name in names else None
             for prefix in (_POSITIONS, _SECONDS)
         )
-        return Index(values[:count], positions, seconds)
+        return RunIndex(values[:count], positions, seconds)
 
     def living(self, positions: Positions) -> Positions:
         """Those of the positions that are not dead."""
@@ -225,7 +225,7 @@ class Run:
         return self.living(index.at(np.arange(first, max(first, last))))
 
 
-def make_index(rows: pa.RecordBatch, name: str) -> Index:
+def make_index(rows: pa.RecordBatch, name: str) -> RunIndex:
     """The index of a column of some rows, or of a path and a column."""
     if "\0" in name:
         return _span_index(rows, *name.split("\0"))
@@ -235,17 +235,17 @@ def make_index(rows: pa.RecordBatch, name: str) -> Index:
     kept = values if valid is None else values[valid]
     order = np.argsort(kept, kind="stable")
     positions = order if valid is None else valid[order]
-    return Index(kept[order], positions.astype(np.int32))
+    return RunIndex(kept[order], positions.astype(np.int32))
 
 
-def _span_index(rows: pa.RecordBatch, path: str, column: str) -> Index:
+def _span_index(rows: pa.RecordBatch, path: str, column: str) -> RunIndex:
     hashes, held = numbers(rows.column(path)), rows.column(column)
     values = np.where(held.is_valid().to_numpy(zero_copy_only=False), numbers(held), LEAST)
     order = np.lexsort((values, hashes))
-    return Index(hashes[order], order.astype(np.int32), values[order])
+    return RunIndex(hashes[order], order.astype(np.int32), values[order])
 
 
-def order_of(rows: pa.RecordBatch, arranged: Arranged) -> Index | None:
+def order_of(rows: pa.RecordBatch, arranged: Arranged) -> RunIndex | None:
     """The first index of rows that are not in its order; None where none is of all rows."""
     if not arranged.indexes:
         return None
@@ -253,14 +253,14 @@ def order_of(rows: pa.RecordBatch, arranged: Arranged) -> Index | None:
     return first if first.positions is not None and len(first.positions) == len(rows) else None
 
 
-def make_run(rows: pa.RecordBatch, arranged: Arranged, order: Index | None = None) -> Run:
+def make_run(rows: pa.RecordBatch, arranged: Arranged, order: RunIndex | None = None) -> Run:
     """Sort rows by their first index, which may be known."""
     order = order or order_of(rows, arranged)
     if order is None:
         return Run(rows, arranged)
     run = Run(rows.take(pa.array(order.positions)), arranged, in_order=True)
     if order.seconds is None:
-        run._made[arranged.indexes[0]] = Index(order.values, None)
+        run._made[arranged.indexes[0]] = RunIndex(order.values, None)
     return run
 
 
@@ -281,7 +281,7 @@ def with_indexes(run: Run) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields, metadata))
 
 
-def read_run(batch: pa.RecordBatch, arranged: Arranged, place: Place) -> Run:
+def read_run(batch: pa.RecordBatch, arranged: Arranged, place: FileRange) -> Run:
     """The inverse."""
     return Run(batch, arranged, place, in_order=is_in_order(batch))
 

@@ -20,11 +20,11 @@ import pyarrow as pa
 
 from belvedere.state.arrangement import Arrangement
 from belvedere.state.files import Files, Writer, damaged
-from belvedere.state.manifest import Entry, Manifest, dead_batch, read_manifest, runs_of
+from belvedere.state.manifest import Manifest, ManifestEntry, dead_batch, read_manifest, runs_of
 from belvedere.state.merge import LEAST_ROWS, WIDTH, Merge, decided, to_merge
 from belvedere.state.remote_files import Remote
 from belvedere.state.runs_by_tasks import UNSEEN, RunTask, places_of, writing
-from belvedere.state.sorted_run import Arranged, Place, Positions, Run, read_run, with_indexes
+from belvedere.state.sorted_run import Arranged, FileRange, Positions, Run, read_run, with_indexes
 
 RUN_BYTES = 64 << 20
 DEAD_PLACES = 8
@@ -79,9 +79,9 @@ class State:
         """
         self.folder, self.run_bytes, self.retain, self.copies = folder, run_bytes, retain, copies
         self.files = Files(folder, remote)
-        self._before: Place | None = None
+        self._before: FileRange | None = None
         self._look_ups: Mapping[str, tuple[int, int]] = (at or {}).get("look_ups", {})
-        self._at = Place(*(at[f.name] for f in fields(Place))) if at else None
+        self._at = FileRange(*(at[f.name] for f in fields(FileRange))) if at else None
         self.manifest = read_manifest(self.files.read(self._at)) if self._at else Manifest()
         self.arrangements: dict[str, Arrangement] = {}
         self._writer = self.files.writer()
@@ -186,7 +186,7 @@ class State:
             self._checking.result()  # no epoch is committed on damaged state
         started = time.perf_counter()
         self._next = {}
-        relations: dict[str, tuple[Arranged, tuple[Entry, ...]]] = {}
+        relations: dict[str, tuple[Arranged, tuple[ManifestEntry, ...]]] = {}
         for name, arrangement in self.arrangements.items():
             self._next[name], entries = self._next_runs(arrangement)
             relations[name] = (arrangement.arranged, entries)
@@ -214,7 +214,7 @@ class State:
             "look_ups": {n: (a.asked, a.found) for n, a in self.arrangements.items() if a.asked or a.found},
         }
 
-    def _next_runs(self, arrangement: Arrangement) -> tuple[list[Run], tuple[Entry, ...]]:
+    def _next_runs(self, arrangement: Arrangement) -> tuple[list[Run], tuple[ManifestEntry, ...]]:
         """The runs after this epoch, all written, and their entries."""
         small = [r for r in arrangement.new if r.place is None and r.alive]
         written = [r for r in arrangement.new if r.place is not None and r.alive]
@@ -231,7 +231,7 @@ class State:
     def _is_merging(self, runs: Iterable[Run]) -> bool:
         return self._merging is not None and any(r in self._merging.merge.runs for r in runs)
 
-    def _entry(self, run: Run, arrangement: Arrangement) -> Entry:
+    def _entry(self, run: Run, arrangement: Arrangement) -> ManifestEntry:
         assert run.place is not None
         died = [p for r, p in arrangement.killed if r is run] + ([run.carried] if len(run.carried) else [])
         places = run.dead_places
@@ -239,7 +239,7 @@ class State:
             if len(places) >= DEAD_PLACES:
                 places, died = (), [np.flatnonzero(run.dead)]
             places = (*places, self._writer.add(dead_batch(np.concatenate(died))))
-        return Entry(run.place, places, run.alive)
+        return ManifestEntry(run.place, places, run.alive)
 
     def _with_retired(self, manifest: Manifest) -> Manifest:
         now, since = time.time_ns() // 1000, self.manifest.files | ({self._at.file} if self._at else set())

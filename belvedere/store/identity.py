@@ -15,7 +15,7 @@ IDENTITY = "_identity"
 """The document with the store's identity."""
 
 
-class Documents(Protocol):
+class DocumentStore(Protocol):
     """What has a store's documents: a store, a reader, a snapshot."""
 
     def document(self, name: str) -> str | None: ...
@@ -49,7 +49,7 @@ def new_identity() -> Identity:
     return Identity(id_, id_, id_)
 
 
-def identity_of(documents: Documents) -> Identity:
+def identity_of(documents: DocumentStore) -> Identity:
     """The identity of a store of the present format."""
     text = documents.document(IDENTITY)
     assert text is not None, "a store gets its identity with its format"

@@ -16,7 +16,7 @@ from belvedere.errors import fail
 from belvedere.schema import KEY
 from belvedere.store.dialects.codec import form
 from belvedere.store.dialects.dialect import Dialect
-from belvedere.store.dialects.stored_form import Form
+from belvedere.store.dialects.stored_form import StoredForm
 from belvedere.store.identifiers import identifier, index_name, quoted, stored_name
 from belvedere.store.stored_table import StoredTable
 
@@ -56,7 +56,7 @@ class Layout:
         return pa.schema([f for f in self.arrow if f.name != KEY or self.table.identity == KEY])
 
     @cached_property
-    def forms(self) -> tuple[Form, ...]:
+    def forms(self) -> tuple[StoredForm, ...]:
         return tuple(form(self.dialect, f.type) for f in self.stored)
 
     @cached_property
@@ -87,7 +87,7 @@ class Layout:
         """What the driver moves."""
         return pa.schema([pa.field(c, f.flat) for c, f in zip(self.columns, self.forms, strict=True)])
 
-    def form_of(self, column: str) -> Form:
+    def form_of(self, column: str) -> StoredForm:
         """The form of a column by its name in the catalog."""
         place: int = self.stored.get_field_index(column)
         return self.forms[place]
@@ -138,7 +138,7 @@ class Layout:
             arrays.append(self._flat_array(batch.column(place), field, how))
         return pa.RecordBatch.from_arrays(arrays, schema=self.flat)
 
-    def _flat_array(self, values: pa.Array, field: pa.Field, how: Form) -> pa.Array:
+    def _flat_array(self, values: pa.Array, field: pa.Field, how: StoredForm) -> pa.Array:
         try:
             return how.encode(values if values.type == field.type else values.cast(field.type))
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OverflowError, ValueError) as error:

@@ -29,7 +29,7 @@ class ShownView:
 
 
 @dataclass(frozen=True)
-class Place:
+class ViewSchema:
     """Where a database has these views. `taken` are names of things there that are not Belvedere's, in small letters."""
 
     schema: str = ""
@@ -55,7 +55,7 @@ class Place:
 
 
 @dataclass(frozen=True)
-class Grant:
+class ViewGrant:
     """A right on a view, or on one column of it; `role` is None for all roles."""
 
     role: str | None
@@ -64,7 +64,7 @@ class Grant:
     may_pass_on: bool = False
 
 
-def granting(grants: Iterable[Grant], columns: Collection[str], target: str) -> Iterator[str]:
+def granting(grants: Iterable[ViewGrant], columns: Collection[str], target: str) -> Iterator[str]:
     """The statements that give rights on a table or a view that was made anew, as far as it has the stored `columns`."""
     for grant in grants:
         if grant.column is None or grant.column in columns:
@@ -74,7 +74,7 @@ def granting(grants: Iterable[Grant], columns: Collection[str], target: str) -> 
             yield f"GRANT {grant.right}{column} ON {target} TO {role}{more}"
 
 
-def making(view: ShownView, place: Place, dialect: Dialect) -> tuple[str, ...]:
+def making(view: ShownView, place: ViewSchema, dialect: Dialect) -> tuple[str, ...]:
     """The statements that make a view, with its comments and the right to read it."""
     columns = view.table.schema.visible
     names = ", ".join(identifier(c.name) for c in columns)
@@ -83,7 +83,7 @@ def making(view: ShownView, place: Place, dialect: Dialect) -> tuple[str, ...]:
     return _statements(view, f"({names}) AS SELECT {values} FROM {identifier(view.table.name)}", docs, place)
 
 
-def making_epoch(place: Place, dialect: Dialect) -> tuple[str, ...]:
+def making_epoch(place: ViewSchema, dialect: Dialect) -> tuple[str, ...]:
     """The statements that make the view of the last epoch."""
     clock, committed = (dialect.readable(dialect.clock.format(n), TIMESTAMP) for n in ("clock", "committed_at"))
     last = f"SELECT epoch, {clock}, {committed} FROM {EPOCH} ORDER BY {EPOCH}.epoch DESC LIMIT 1"
@@ -91,12 +91,12 @@ def making_epoch(place: Place, dialect: Dialect) -> tuple[str, ...]:
     return _statements(view, f"(epoch, clock, committed_at) AS {last}", {}, place)
 
 
-def dropping(name: str, place: Place) -> str:
+def dropping(name: str, place: ViewSchema) -> str:
     """The statement that takes a view out."""
     return f"DROP VIEW IF EXISTS {place.target(name)}"
 
 
-def _statements(view: ShownView, body: str, docs: dict[str, str], place: Place) -> tuple[str, ...]:
+def _statements(view: ShownView, body: str, docs: dict[str, str], place: ViewSchema) -> tuple[str, ...]:
     target = place.target(view.name)
     if not place.has_comments:  # the text of a view is kept as it is written
         said = [view.doc, *(f"{c}: {d}" for c, d in docs.items())]

@@ -27,7 +27,7 @@ class LinePlace:
     text: str
 
 
-class Lines:
+class LineLookup:
     """A text that can say where an offset is."""
 
     def __init__(self, text: str):
@@ -45,11 +45,11 @@ class Lines:
 
 def render(diagnostics: Iterable[Diagnostic], texts: Mapping[str, str], *, colour: bool = False) -> str:
     """All diagnostics, one after the other, with the source lines they point at."""
-    lines = {file: Lines(text) for file, text in texts.items()}
+    lines = {file: LineLookup(text) for file, text in texts.items()}
     return "\n".join(render_one(d, lines, colour=colour) for d in diagnostics)
 
 
-def render_one(diagnostic: Diagnostic, lines: Mapping[str, Lines], *, colour: bool = False) -> str:
+def render_one(diagnostic: Diagnostic, lines: Mapping[str, LineLookup], *, colour: bool = False) -> str:
     """One diagnostic as several lines of text, ending with a line break."""
     paint = _painter(colour, COLOURS[diagnostic.severity])
     out = [paint(f"{diagnostic.severity}[{diagnostic.code}]", bold=True) + f": {diagnostic.message}"]
@@ -96,7 +96,7 @@ def _carets(span: Span, place: LinePlace) -> str:
 
 def as_json(diagnostic: Diagnostic, texts: Mapping[str, str]) -> dict[str, Any]:
     """A diagnostic as plain values: offsets from 0, lines and columns from 1."""
-    lines = {file: Lines(text) for file, text in texts.items()}
+    lines = {file: LineLookup(text) for file, text in texts.items()}
     result: dict[str, Any] = {
         "code": diagnostic.code,
         "severity": str(diagnostic.severity),
@@ -111,7 +111,7 @@ def as_json(diagnostic: Diagnostic, texts: Mapping[str, str]) -> dict[str, Any]:
     return result
 
 
-def _span_json(span: Span | None, lines: Mapping[str, Lines]) -> dict[str, Any] | None:
+def _span_json(span: Span | None, lines: Mapping[str, LineLookup]) -> dict[str, Any] | None:
     if span is None:
         return None
     result: dict[str, Any] = {"file": span.file, "start": span.start, "end": span.end}

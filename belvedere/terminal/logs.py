@@ -22,7 +22,7 @@ from belvedere.terminal.diagnostics import as_json
 from belvedere.terminal.output import show, with_texts
 
 if TYPE_CHECKING:
-    from belvedere.spark.run.run_loop import Progress
+    from belvedere.spark.run.run_loop import EpochProgress
 
 LEVELS = {Severity.ERROR: "ERROR", Severity.WARNING: "WARNING", Severity.NOTICE: "INFO"}
 
@@ -93,7 +93,7 @@ class LogLines:
     def phase(self, text: str) -> None:
         tell(text)
 
-    def progress(self, progress: Progress) -> None:
+    def progress(self, progress: EpochProgress) -> None:
         from belvedere.terminal.run_display import by_name, epoch_line, rejected_lines
 
         rejected = sum(progress.rejected.values())

@@ -15,7 +15,7 @@ from belvedere.errors import BelvedereError, Diagnostic, fail, moved
 from belvedere.plan.expressions import conjuncts
 from belvedere.plan.operators.nodes import Filter, Scan
 from belvedere.plan.rewrites.rewrite import push_down
-from belvedere.provenance.row_predicates import Wanted
+from belvedere.provenance.row_predicates import RowPredicate
 from belvedere.provenance.why_not.impossible_literals import check_literals
 from belvedere.queries.store_queries import QUERY_FILE, Vocabulary, compile_read
 from belvedere.terminal.output import diagnostics_json, print_json, show
@@ -24,7 +24,7 @@ FILE = "<condition>"
 ADVICE = "write `column = value`, with AND between them"
 
 
-def wanted_by(view: str, condition: str, known: Vocabulary) -> Wanted:
+def wanted_by(view: str, condition: str, known: Vocabulary) -> RowPredicate:
     """The rows of a view, named with or without backticks, for which a condition is TRUE. Raises diagnostics with places in it."""
     if not condition.strip():
         raise fail("B8114", "the condition names no row by its own columns", hint=ADVICE)
@@ -40,7 +40,7 @@ def wanted_by(view: str, condition: str, known: Vocabulary) -> Wanted:
         raise fail("B8114", "the condition names no row by its own columns", hint=ADVICE)
     tests = push_down(found.input, conjuncts(found.condition))
     check_literals(tests, next(n.schema for n in found.walk() if isinstance(n, Scan)))
-    return Wanted(tests)
+    return RowPredicate(tests)
 
 
 def _compiled(begin: str, condition: str, end: str, known: Vocabulary) -> QueryTemplate:

@@ -1,6 +1,6 @@
 """What a run shows: a live table in a terminal, plain lines elsewhere, JSON lines where asked for.
 
-In: the API's address, then a `Progress` per epoch. Out: text on stdout, whose first line is the address. Decides nothing.
+In: the API's address, then a `EpochProgress` per epoch. Out: text on stdout, whose first line is the address. Decides nothing.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import IO, Any, Protocol
 
 from belvedere.engine.relation import name_in_script
 from belvedere.process.activity import NOW
-from belvedere.spark.run.run_loop import Progress
+from belvedere.spark.run.run_loop import EpochProgress
 from belvedere.terminal.progress_line import stamped
 from belvedere.time.event_time import time_text
 from belvedere.time.stream_status import StreamStatus
@@ -30,7 +30,7 @@ class Display(Protocol):
     def phase(self, text: str) -> None:
         """What is under way before the first epoch is there."""
 
-    def progress(self, progress: Progress) -> None: ...
+    def progress(self, progress: EpochProgress) -> None: ...
 
     def notice(self, text: str) -> None: ...
 
@@ -57,7 +57,7 @@ class PlainLines:
     def phase(self, text: str) -> None:
         self._write(stamped(text))
 
-    def progress(self, progress: Progress) -> None:
+    def progress(self, progress: EpochProgress) -> None:
         self._write(stamped(epoch_line(progress), "WARNING" if progress.rejected or progress.held else "INFO"))
         for text in (*progress.notices, *rejected_lines(progress)):
             self._write(stamped(text, "WARNING"))
@@ -82,7 +82,7 @@ class JsonLines(PlainLines):
     def phase(self, text: str) -> None:
         self._object({"event": "phase", "text": text})
 
-    def progress(self, progress: Progress) -> None:
+    def progress(self, progress: EpochProgress) -> None:
         rejected = [
             {"table": r.table, "file": r.file, "line": r.line, "text": r.text, "reason": r.reason} for r in progress.examples
         ]
@@ -119,7 +119,7 @@ class LiveTable:
         from rich.console import Console
         from rich.live import Live
 
-        self.last: Progress | None = None
+        self.last: EpochProgress | None = None
         self.under_way = "starting"
         self.rows = 0
         self.rejected = 0
@@ -136,7 +136,7 @@ class LiveTable:
     def phase(self, text: str) -> None:
         self.under_way = text
 
-    def progress(self, progress: Progress) -> None:
+    def progress(self, progress: EpochProgress) -> None:
         now = time.monotonic()
         count = sum(progress.rows_in.values())
         if count:
@@ -205,7 +205,7 @@ def _stream(stream: StreamStatus) -> dict[str, Any]:
     }
 
 
-def epoch_line(progress: Progress) -> str:
+def epoch_line(progress: EpochProgress) -> str:
     """An epoch in one line."""
     rows = ", ".join(f"{name} {count:,}" for name, count in by_name(progress.rows_in).items()) or "no rows"
     changed = sum(1 for count in by_name(progress.changes).values() if count)
@@ -217,7 +217,7 @@ def epoch_line(progress: Progress) -> str:
     return line + "".join(f"; {s.stream} waits for {_names(s)}" for s in progress.streams if s.held_back_by)
 
 
-def rows_a_second(progress: Progress) -> float:
+def rows_a_second(progress: EpochProgress) -> float:
     """The rows that an epoch has taken in by its seconds."""
     return sum(progress.rows_in.values()) / max(progress.seconds, 1e-3)
 
@@ -232,7 +232,7 @@ def by_name(counts: Mapping[str, int]) -> dict[str, int]:
     return shown
 
 
-def rejected_lines(progress: Progress) -> list[str]:
+def rejected_lines(progress: EpochProgress) -> list[str]:
     """Up to three rejected rows, and how many more there are."""
     lines = []
     for row in progress.examples:

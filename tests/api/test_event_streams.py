@@ -14,7 +14,7 @@ from starlette.testclient import TestClient
 
 from belvedere.api.failures import RequestError
 from belvedere.api.http.server import Application, ServerSettings
-from belvedere.api.live.event_streams import QUIET, Told
+from belvedere.api.live.event_streams import QUIET, StreamMessage
 from belvedere.api.serving.processes import start_api
 from belvedere.compiler import compile_script
 from belvedere.store import StoredTable, open_reader
@@ -52,7 +52,7 @@ class Subscriber:
 
     def __init__(self, application: Application, text: str, claims: Any = None, **variables: Any):
         self.application, self.text, self.claims, self.variables = application, text, claims or {}, variables
-        self.events: AsyncIterator[Told] | None = None
+        self.events: AsyncIterator[StreamMessage] | None = None
 
     async def next(self) -> Any:
         """The next answer; None where none comes within a moment."""

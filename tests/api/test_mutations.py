@@ -20,7 +20,7 @@ from belvedere.api.http.push_bodies import rows_of
 from belvedere.api.http.server import Application, ServerSettings
 from belvedere.compiler import compile_script
 from belvedere.intake.ingest_service import OFFSET, Desk
-from belvedere.intake.journal import Position
+from belvedere.intake.journal import JournalPosition
 from belvedere.intake.wire import DeskClient, DeskServer
 from belvedere.store import EpochRow, open_reader, open_store
 from belvedere.time.event_time import Clocks
@@ -46,7 +46,7 @@ class Service:
 
     def __init__(self, folder: Path, **settings: Any):
         self.url = f"sqlite:///{folder / 'store.db'}"
-        self.desk = Desk(CATALOG, folder / "journal", Clocks(), Position())
+        self.desk = Desk(CATALOG, folder / "journal", Clocks(), JournalPosition())
         self.server = DeskServer(self.desk)
         made = ServerSettings(**settings)
         self.application = Application(CATALOG, lambda: open_reader(self.url), made, desk=DeskClient(self.server.connect()))

@@ -22,7 +22,7 @@ from belvedere.api.serving.processes import start_api
 from belvedere.compiler import compile_script
 from belvedere.errors import fail
 from belvedere.intake.ingest_service import Desk
-from belvedere.intake.journal import Position
+from belvedere.intake.journal import JournalPosition
 from belvedere.intake.wire import DeskServer
 from belvedere.store.protocol import EpochRow
 from belvedere.time.event_time import Clocks
@@ -43,7 +43,7 @@ class Service:
 
     def __init__(self, folder: Path, script: str, processes: int = 2):
         self.catalog = compile_script(script).catalog
-        self.desk = Desk(self.catalog, folder / "j", Clocks(), Position())
+        self.desk = Desk(self.catalog, folder / "j", Clocks(), JournalPosition())
         self.server = DeskServer(self.desk)
         self.api = start_api(self.catalog, f"sqlite:///{folder / 'none.db'}", processes=processes, desk=self.server)
         self.api.wait_until_listening()

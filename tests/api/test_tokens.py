@@ -28,7 +28,7 @@ from belvedere.catalog.catalog import Right
 from belvedere.compiler import compile_script
 from belvedere.errors import BelvedereError
 from belvedere.intake.ingest_service import Desk
-from belvedere.intake.journal import Position
+from belvedere.intake.journal import JournalPosition
 from belvedere.intake.wire import DeskServer
 from belvedere.project.settings import load_project
 from belvedere.time.event_time import Clocks
@@ -252,7 +252,7 @@ def test_the_project_file_says_which_tokens_count(tmp_path: Path) -> None:
 
 def test_pushes_take_the_claim_and_nothing_else_does(tmp_path: Path) -> None:
     catalog = compile_script(SCRIPT).catalog
-    desk = Desk(catalog, tmp_path / "j", Clocks(), Position())
+    desk = Desk(catalog, tmp_path / "j", Clocks(), JournalPosition())
     server = DeskServer(desk)
     settings = {"jwt": {"key": SECRET}, "token": "monitoring"}
     api = start_api(catalog, f"sqlite:///{tmp_path / 'none.db'}", processes=1, settings=settings, desk=server)

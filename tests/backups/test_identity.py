@@ -15,7 +15,7 @@ from belvedere.compiler import compile_script
 from belvedere.engine.store_folders import DOCUMENT, open_state, others_of, own_identity, read_state
 from belvedere.errors import BelvedereError
 from belvedere.intake.ingest_service import OFFSET
-from belvedere.intake.journal import Journal, Position
+from belvedere.intake.journal import Journal, JournalPosition
 from belvedere.project.settings import load_project
 from belvedere.spark.run.runner import Runner
 from belvedere.store import migrate_store, open_reader, open_store
@@ -166,7 +166,7 @@ def backed_up(tmp_path: Path) -> tuple[str, Path, str]:
     url, intake = f"sqlite:///{tmp_path}/shop.db", tmp_path / "shop.intake"
     with closing(open_store(url)) as store:
         id_ = identity_of(store).id
-    with closing(Journal(intake / id_, Position(id_))) as journal:
+    with closing(Journal(intake / id_, JournalPosition(id_))) as journal:
         journal.append([b"one"])
         committed(url, 1, {OFFSET: {"journal": id_, "sequence": 1}})
         journal.append([b"two"])
@@ -178,7 +178,7 @@ def backed_up(tmp_path: Path) -> tuple[str, Path, str]:
 def journal_of(intake: Path, url: str, sequence: int) -> list[bytes]:
     with closing(open_store(url)) as store:
         identity = identity_of(store)
-    with closing(Journal(intake / identity.id, Position(identity.journal, sequence))) as journal:
+    with closing(Journal(intake / identity.id, JournalPosition(identity.journal, sequence))) as journal:
         return [payload for _, payload in journal.records()]
 
 
@@ -186,7 +186,7 @@ def test_a_copy_has_an_id_and_a_journal_of_its_own(tmp_path: Path, backed_up: tu
     """While a run has the journal open the copy gets what the backup has; else what was pushed since, too. Neither takes from the other."""
     first, backup, id_ = backed_up
     intake, second, third = tmp_path / "shop.intake", f"sqlite:///{tmp_path}/shop.two", f"sqlite:///{tmp_path}/shop.three"
-    with closing(Journal(intake / id_, Position(id_, 1))) as open_journal:
+    with closing(Journal(intake / id_, JournalPosition(id_, 1))) as open_journal:
         assert restore_backup(backup, second, intake, None)[1] == 0
         open_journal.append([b"four"])
     assert restore_backup(backup, third, intake, None)[1] == 2
@@ -197,7 +197,7 @@ def test_a_copy_has_an_id_and_a_journal_of_its_own(tmp_path: Path, backed_up: tu
         assert len({i.id for i in identities}) == len({i.sinks for i in identities}) == 3
         assert [json.loads(s.document(DOCUMENT) or "")["id"] for s in (two, three)] == [i.id for i in identities[1:]]
     # the position of the epoch counts on
-    with closing(Journal(intake / identities[1].id, Position(identities[1].journal, 1))) as journal:
+    with closing(Journal(intake / identities[1].id, JournalPosition(identities[1].journal, 1))) as journal:
         journal.append([b"of the copy"])
         assert journal.last == 3
     assert journal_of(intake, first, 1)[-1] == b"four"
@@ -227,7 +227,7 @@ def test_a_journal_that_does_not_reach_back_is_left_alone(tmp_path: Path, backed
     _, backup, id_ = backed_up
     intake, target = tmp_path / "shop.intake", f"sqlite:///{tmp_path}/again.db"
     shutil.rmtree(intake / id_)
-    with closing(Journal(intake / id_, Position(id_, 7))) as journal:
+    with closing(Journal(intake / id_, JournalPosition(id_, 7))) as journal:
         journal.append([b"eight"])
     assert restore_backup(backup, target, intake, None)[1] == 0
     assert journal_of(intake, target, 1) == [b"one", b"two"]
@@ -251,7 +251,7 @@ def test_a_store_of_before_keeps_its_state_its_journal_and_its_sinks(
     monkeypatch.setattr("belvedere.intake.ingest_service.Desk._replay", lambda self, sequence: None)
     url, old = f"sqlite:///{tmp_path}/shop.db", "0123456789abcdef0123456789abcdef"
     committed(url, 1, {OFFSET: {"journal": old, "sequence": 1}} if is_named else {})
-    with closing(Journal(tmp_path / "shop.intake", Position(old))) as journal:
+    with closing(Journal(tmp_path / "shop.intake", JournalPosition(old))) as journal:
         journal.append([b"one", b"two"])
     older(url, {DOCUMENT: json.dumps({"id": "abc", "folder": str(tmp_path / "shop.state" / "abc")}), "identity": "to sinks"})
     assert [m.format for m in migrate_store(url)][-1:] == [7]

@@ -16,7 +16,7 @@ from belvedere.cli import app, run
 from belvedere.commands.plan import confirm_deployment, deployment_of
 from belvedere.compiler import compile_script
 from belvedere.errors import BelvedereError
-from belvedere.pipeline.deployment import Change, Deployment
+from belvedere.pipeline.deployment import ChangeEffect, Deployment
 from belvedere.store import open_reader
 from belvedere.workbench.workbench import Workbench
 
@@ -114,7 +114,7 @@ def test_the_command_and_run(
     assert run(["plan", str(script), "--store", url]) == 1
     assert "Clicks is refused: leave the view as it was" in capsys.readouterr().out
     gone: Deployment = deployment_of(compile_script(SCRIPT.replace(BUSY, "")).catalog, url)
-    assert [c.name for c in gone.of(Change.DROPPED)] == ["Busy"]
+    assert [c.name for c in gone.of(ChangeEffect.DROPPED)] == ["Busy"]
     for said, goes in (("y\n", True), ("n\n", False)):
         terminal = io.StringIO(said)
         monkeypatch.setattr(terminal, "isatty", lambda: True)

@@ -20,7 +20,7 @@ import pytest
 from belvedere.api.http.push_bodies import rows_of as pushed_rows
 from belvedere.catalog.catalog import Input
 from belvedere.compiler import compile_script
-from belvedere.connectors.connector import Outgoing, Wanted
+from belvedere.connectors.connector import FeedRequest, Outgoing
 from belvedere.connectors.delta import open_outlet
 from belvedere.connectors.exporting.event_files import WRITERS, json_lines
 from belvedere.connectors.kafka.formats import payload_values
@@ -104,7 +104,7 @@ def test_files_and_tables_that_spark_reads(spark: Any, tmp_path: Path, names: tu
     # Spark reads no file that has such columns
     odd = {what for what, pair in pairs.items() if pair.kind in (pa.timestamp("ns", "UTC"), pa.decimal256(50, 0))}
     feed = SparkFeed(
-        Wanted(
+        FeedRequest(
             table,
             Source("lake", "spark", format="parquet", tables={"T": {"increasing": "k"}}),
             "T",

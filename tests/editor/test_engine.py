@@ -14,7 +14,7 @@ from belvedere.editor.definitions import definitions, references
 from belvedere.editor.document import Document
 from belvedere.editor.hover import hover
 from belvedere.editor.outline import outline
-from belvedere.editor.positions import ENCODINGS, Lines
+from belvedere.editor.positions import ENCODINGS, LineIndex
 from belvedere.editor.problems import diagnostics, formatted, remedies
 from belvedere.editor.renaming import apply, rename
 from belvedere.editor.signatures import signature_at
@@ -241,7 +241,7 @@ def test_outline_and_layout() -> None:
 
 @given(st.text(alphabet="ab\n\r\t😀é𝄞", max_size=30), st.sampled_from(ENCODINGS), st.data())
 def test_positions_come_back(text: str, encoding: str, data: st.DataObject) -> None:
-    lines = Lines(text)
+    lines = LineIndex(text)
     offset = data.draw(st.integers(0, len(text)))
     line, character = lines.position(offset, encoding)
     back = lines.offset(line, character, encoding)

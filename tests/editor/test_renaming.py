@@ -9,7 +9,7 @@ import pytest
 from belvedere.compiler import compile_script
 from belvedere.editor.definitions import references
 from belvedere.editor.document import Document
-from belvedere.editor.linked_scripts import Beside, linked, scripts_in
+from belvedere.editor.linked_scripts import LinkedScripts, linked, scripts_in
 from belvedere.editor.renaming import RENAMED, apply, rename
 from belvedere.errors import BelvedereError
 from belvedere.project.settings import load_project
@@ -32,7 +32,7 @@ def renamed(scripts: dict[str, Document], at: str, where: str, name: str, unread
     """The scripts whose texts change with a name, each of them compiled over the others."""
     document = scripts[at]
     others = [d for d in scripts.values() if d is not document]
-    edits = rename(document, document.text.index(where), name, Beside(others, unread))
+    edits = rename(document, document.text.index(where), name, LinkedScripts(others, unread))
     made = {n: apply(d.text, [e for e in edits if e.file == d.file]) for n, d in scripts.items()}
     for n, text in made.items():
         scripts[n].path.write_text(text, encoding="utf-8")

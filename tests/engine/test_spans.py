@@ -12,7 +12,7 @@ import pytest
 
 from belvedere.engine.ingest import StampedRows
 from belvedere.engine.rows.epoch_rows import Rows
-from belvedere.engine.source_spans import SPANS, Span, past_spans, record_spans
+from belvedere.engine.source_spans import SPANS, SourceSpan, past_spans, record_spans
 from belvedere.store import open_store
 from belvedere.store.protocol import EpochRow
 from belvedere.time.event_time import Clocks
@@ -52,7 +52,7 @@ def test_each_part_has_to_be_known(url: str) -> None:
     for epoch in range(1, 13):
         at = NOW + timedelta(seconds=epoch)
         spans = [
-            Span(name, *steps[epoch - 1], epoch, Clocks({name: {"at": clock}} if epoch % 2 else {}))
+            SourceSpan(name, *steps[epoch - 1], epoch, Clocks({name: {"at": clock}} if epoch % 2 else {}))
             for name, (steps, _, _) in zip(names, CASES, strict=True)
             if epoch <= len(steps)
         ]
@@ -74,13 +74,13 @@ def test_each_part_has_to_be_known(url: str) -> None:
     for past in many:
         begin = {} if past.epoch == 1 else {"files": past.epoch - 2}
         clocks = Clocks({names[8]: {"at": clock}} if past.epoch % 2 else {})
-        assert past.span == Span(names[8], begin, {"files": past.epoch - 1}, 1, past.epoch, clocks)
+        assert past.span == SourceSpan(names[8], begin, {"files": past.epoch - 1}, 1, past.epoch, clocks)
         assert past.clock == NOW + timedelta(seconds=past.epoch)
 
 
 def test_rows_that_no_view_reads_have_numbers_too() -> None:
     taken = {"A": StampedRows(Rows(pa.table({})), 3, 10)}
-    spans = [Span(name, {}, AT[1], used, 0, Clocks()) for name, used in (("A", 3), ("B", 2), ("C", 4))]
+    spans = [SourceSpan(name, {}, AT[1], used, 0, Clocks()) for name, used in (("A", 3), ("B", 2), ("C", 4))]
     noted, free = record_spans(spans, taken, 1, NOW, 10)
     assert noted["first_uid"].to_pylist() == [7, 10, 12]
     assert free == 16

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from belvedere.connectors.kafka.ranges import Range, lost_offsets
+from belvedere.connectors.kafka.ranges import MessageRange, lost_offsets
 from belvedere.connectors.kafka.topics import Place, Topic
 
 KEPT = 60_000
@@ -140,7 +140,7 @@ class Broker:
     def deletions_kept(self, topic: str) -> int:
         return KEPT
 
-    def read(self, ranges: Iterable[Range], patience: float = 0) -> Iterator[tuple[Range, list[Any]]]:
+    def read(self, ranges: Iterable[MessageRange], patience: float = 0) -> Iterator[tuple[MessageRange, list[Any]]]:
         for range_ in ranges:
             log = self.logs[range_.topic][range_.partition]
             if range_.start < log.first:

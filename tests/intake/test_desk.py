@@ -17,7 +17,7 @@ from belvedere.errors import BelvedereError
 from belvedere.intake import ingest_service as module
 from belvedere.intake import journal as journal_module
 from belvedere.intake.ingest_service import Desk, Reply, Request
-from belvedere.intake.journal import Position
+from belvedere.intake.journal import JournalPosition
 from belvedere.intake.request_rows import find_input, read_rows
 from belvedere.store.protocol import EpochRow
 from belvedere.time.event_time import Clocks, pass_time
@@ -56,7 +56,7 @@ class Counter:
     def __init__(self, directory: Path):
         self.directory = directory
         self.now = DAY + timedelta(hours=12)
-        self.position, self.clocks = Position(), Clocks()
+        self.position, self.clocks = JournalPosition(), Clocks()
         self.stored: list[tuple[str, Any]] = []
         self.desk = self.open()
 
@@ -78,7 +78,7 @@ class Counter:
         for id_, rows in waiting.arrivals(CATALOG).items():
             self.stored += [(id_, tuple(r.values())) for r in rows.to_pylist()]
         self.clocks = waiting.clocks
-        self.position = Position(self.desk.offset(waiting)["journal"], waiting.sequence)
+        self.position = JournalPosition(self.desk.offset(waiting)["journal"], waiting.sequence)
         if desk_hears:
             self.desk.committed(waiting, self.clocks)
 
@@ -115,7 +115,7 @@ def test_times_far_ahead_of_the_clock_move_no_bound(tmp_path: Path, caplog: pyte
     far, now = "9999-12-31T23:59:59.999999+00:00", DAY + timedelta(hours=12)
 
     def opened() -> Desk:
-        return Desk(CATALOG, tmp_path / "j", Clocks(), Position(), now=lambda: now, ahead=timedelta(days=1))
+        return Desk(CATALOG, tmp_path / "j", Clocks(), JournalPosition(), now=lambda: now, ahead=timedelta(days=1))
 
     desk = opened()
     (first,) = desk.take([push("Idling", {"bidtime": far, "price": 1}, {"bidtime": at("8:07")}, {"bidtime": at("8:06")})])
@@ -346,7 +346,7 @@ def test_rows_of_an_input_that_is_gone_are_told(counter: Counter, monkeypatch: p
     counter.desk.close()
     changed = compile_script(SCRIPT.replace("CREATE STREAM Orders (ticker STRING);", "")).catalog
     with pytest.raises(BelvedereError, match="B6144"):
-        Desk(changed, counter.directory, Clocks(), Position())
+        Desk(changed, counter.directory, Clocks(), JournalPosition())
     counter.open()
     assert module.OFFSET.startswith("~")
 
@@ -357,8 +357,8 @@ def test_rows_of_an_input_whose_columns_were_changed_are_told(counter: Counter, 
     counter.desk.close()
     changed = SCRIPT.replace("(ticker STRING)", f"({columns})")
     with pytest.raises(BelvedereError, match=r"B6144.*Orders"):
-        Desk(compile_script(changed).catalog, counter.directory, Clocks(), Position())
+        Desk(compile_script(changed).catalog, counter.directory, Clocks(), JournalPosition())
     wider = compile_script(SCRIPT.replace("(ticker STRING)", "(ticker STRING, n INT)")).catalog
-    desk = Desk(wider, counter.directory, Clocks(), Position())
+    desk = Desk(wider, counter.directory, Clocks(), JournalPosition())
     assert [r["ticker"] for r in desk.waiting().arrivals(wider)["Orders"].to_pylist()] == ["a"]
     desk.close()

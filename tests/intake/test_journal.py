@@ -12,7 +12,7 @@ import pytest
 
 from belvedere.errors import BelvedereError
 from belvedere.intake import journal as module
-from belvedere.intake.journal import Journal, Position
+from belvedere.intake.journal import Journal, JournalPosition
 from belvedere.intake.segments import SEEDLESS
 
 
@@ -20,13 +20,13 @@ def payload(number: int) -> bytes:
     return f"record {number} ".encode() * (number % 7 + 1)
 
 
-def open_again(journal: Journal, position: Position | None = None) -> Journal:
+def open_again(journal: Journal, position: JournalPosition | None = None) -> Journal:
     journal.close()
-    return Journal(journal.directory, position or Position(journal.id))
+    return Journal(journal.directory, position or JournalPosition(journal.id))
 
 
 def test_records_come_back_in_order(tmp_path: Path) -> None:
-    journal = Journal(tmp_path / "j", Position())
+    journal = Journal(tmp_path / "j", JournalPosition())
     journal.append([payload(1), payload(2)])
     journal.append([payload(3)])
     again = open_again(journal)
@@ -36,7 +36,7 @@ def test_records_come_back_in_order(tmp_path: Path) -> None:
 
 
 def test_a_torn_end_is_cut_at_any_byte(tmp_path: Path) -> None:
-    journal = Journal(tmp_path / "j", Position())
+    journal = Journal(tmp_path / "j", JournalPosition())
     sizes = [0]
     path = None
     for number in range(1, 6):
@@ -48,7 +48,7 @@ def test_a_torn_end_is_cut_at_any_byte(tmp_path: Path) -> None:
     journal.close()
     for end in range(sizes[1], len(data) + 1):
         path.write_bytes(data[:end])
-        again = Journal(journal.directory, Position(journal.id))
+        again = Journal(journal.directory, JournalPosition(journal.id))
         whole = sum(size <= end for size in sizes[1:])
         assert [n for n, _ in again.records()] == list(range(1, whole + 1))
         again.append([b"next"])
@@ -67,7 +67,7 @@ def written(
     folder: Path, records: int, since: int = 0, id_: str = "mine", is_other: bool = False
 ) -> tuple[str, Path, list[int]]:
     """A journal of one segment behind record `since`: its id, its file, and where each record ends (the header first)."""
-    journal = Journal(folder, Position(id_, since))
+    journal = Journal(folder, JournalPosition(id_, since))
     ends = []
     for number in range(1, records + 1):
         journal.append([bytes(255 - b for b in payload(number)) if is_other else payload(number)])
@@ -87,13 +87,13 @@ def test_a_flip_of_each_byte_is_damage_or_a_torn_end(tmp_path: Path) -> None:
         path.write_bytes(broken)
         if place < ends[-2]:
             with pytest.raises(BelvedereError, match="B6142") as told:
-                Journal(path.parent, Position(id_))
+                Journal(path.parent, JournalPosition(id_))
             first = max(end for end in [0, *ends] if end <= place)
             assert f"damaged at byte {first}" in told.value.diagnostics[0].message
             assert path.read_bytes() == broken
             assert not list(path.parent.glob("*.torn"))
             continue
-        journal = Journal(path.parent, Position(id_))
+        journal = Journal(path.parent, JournalPosition(id_))
         assert [p for _, p in journal.records()] == [payload(n) for n in (1, 2, 3)]
         (torn,) = path.parent.glob("*.torn")
         assert torn.read_bytes() == broken[ends[-2] :]
@@ -115,7 +115,7 @@ def test_what_a_crash_leaves_behind_the_end_is_no_record(tmp_path: Path, behind:
         for rest in (tail, tail[cut:]) if behind != "own bytes" else (tail, tail[cut % 40 :]):
             path.write_bytes(data[:cut] + rest)
             whole = sum(end <= cut for end in ends[1:])
-            journal = Journal(path.parent, Position(id_, 20))
+            journal = Journal(path.parent, JournalPosition(id_, 20))
             assert [p for _, p in journal.records()] == [payload(n) for n in range(1, whole + 1)], cut
             assert bool(journal.notices) == (path.stat().st_size < cut + len(rest)), cut
             journal.append([b"next"])
@@ -128,19 +128,19 @@ def test_zeros_in_the_middle_are_damage(tmp_path: Path) -> None:
     data = path.read_bytes()
     path.write_bytes(data[: ends[1]] + bytes(ends[2] - ends[1]) + data[ends[2] :])
     with pytest.raises(BelvedereError, match=f"damaged at byte {ends[1]}; whole records follow from byte {ends[2]} on"):
-        Journal(path.parent, Position(id_))
+        Journal(path.parent, JournalPosition(id_))
 
 
 def test_committed_segments_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "SEGMENT_BYTES", 200)
-    journal = Journal(tmp_path / "j", Position(), lambda: {"keys": ["kept"]})
+    journal = Journal(tmp_path / "j", JournalPosition(), lambda: {"keys": ["kept"]})
     for number in range(1, 41):
         journal.append([payload(number)])
     files = len(list(journal.directory.glob("*.journal")))
     assert files > 5
     journal.committed(30)
     assert len(list(journal.directory.glob("*.journal"))) < files
-    again = open_again(journal, Position(journal.id, 30))
+    again = open_again(journal, JournalPosition(journal.id, 30))
     found = list(again.records())
     assert found[-1] == (40, payload(40))
     assert found[0][0] <= 31
@@ -150,30 +150,30 @@ def test_committed_segments_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 def test_a_store_that_lacks_records_which_are_gone_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "SEGMENT_BYTES", 100)
-    journal = Journal(tmp_path / "j", Position())
+    journal = Journal(tmp_path / "j", JournalPosition())
     for number in range(1, 21):
         journal.append([payload(number)])
     journal.committed(20)
     journal.append([payload(21)])
     with pytest.raises(BelvedereError, match="B6141"):
-        open_again(journal, Position(journal.id, 3))  # a backup of the store
+        open_again(journal, JournalPosition(journal.id, 3))  # a backup of the store
     with pytest.raises(BelvedereError, match="another store"):
-        Journal(journal.directory, Position("another", 20))
-    Journal(journal.directory, Position(journal.id, 20)).close()
+        Journal(journal.directory, JournalPosition("another", 20))
+    Journal(journal.directory, JournalPosition(journal.id, 20)).close()
 
 
 def test_a_journal_that_was_moved_away_starts_anew_where_the_store_is(tmp_path: Path) -> None:
-    journal = Journal(tmp_path / "j", Position("id", 7))
+    journal = Journal(tmp_path / "j", JournalPosition("id", 7))
     journal.append([b"eight"])
-    again = open_again(journal, Position("id", 7))
+    again = open_again(journal, JournalPosition("id", 7))
     assert list(again.records()) == [(8, b"eight")]
     again.close()
 
 
 def test_an_old_copy_of_the_journal_does_not_number_anew(tmp_path: Path) -> None:
-    journal = Journal(tmp_path / "j", Position())
+    journal = Journal(tmp_path / "j", JournalPosition())
     journal.append([b"one"])
-    again = open_again(journal, Position(journal.id, 9))
+    again = open_again(journal, JournalPosition(journal.id, 9))
     again.append([b"ten"])
     assert list(again.records()) == [(10, b"ten")]
     again.close()
@@ -181,7 +181,7 @@ def test_an_old_copy_of_the_journal_does_not_number_anew(tmp_path: Path) -> None
 
 def test_a_damaged_middle_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "SEGMENT_BYTES", 100)
-    journal = Journal(tmp_path / "j", Position())
+    journal = Journal(tmp_path / "j", JournalPosition())
     for number in range(1, 21):
         journal.append([payload(number)])
     first = min(journal.directory.glob("*.journal"))
@@ -193,23 +193,23 @@ def test_a_damaged_middle_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_two_processes_do_not_share_it(tmp_path: Path) -> None:
-    journal = Journal(tmp_path / "j", Position())
+    journal = Journal(tmp_path / "j", JournalPosition())
     with pytest.raises(BelvedereError, match="B6143"):
-        Journal(tmp_path / "j", Position())
+        Journal(tmp_path / "j", JournalPosition())
     journal.close()
 
 
 def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(BelvedereError, match="B6140"):
-        Journal(tmp_path / "file" / "j", Position())
+        Journal(tmp_path / "file" / "j", JournalPosition())
 
 
 def test_failed_writes_leave_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Writes and syncs fail at random; what `append` returned for is there, and nothing else."""
     dice = random.Random(1)
     write, sync = os.write, os.fdatasync
-    journal = Journal(tmp_path / "j", Position())
+    journal = Journal(tmp_path / "j", JournalPosition())
     failing: list[bool] = [False]
 
     def torn(file: int, data: Any) -> int:
@@ -247,7 +247,7 @@ def test_a_journal_of_an_earlier_version_goes_on(tmp_path: Path, monkeypatch: py
     """Its checks cover payloads alone: it is read, and appended to, as it was begun; the next file is one of today."""
     with monkeypatch.context() as earlier:
         earlier.setattr(module, "VERSION", SEEDLESS)
-        journal = Journal(tmp_path / "j", Position())
+        journal = Journal(tmp_path / "j", JournalPosition())
         journal.append([payload(1), payload(2)])
     again = open_again(journal)
     again.append([payload(3)])

@@ -12,7 +12,7 @@ import pytest
 from belvedere.compiler import compile_script
 from belvedere.errors import BelvedereError
 from belvedere.intake.ingest_service import Desk, Request
-from belvedere.intake.journal import Position
+from belvedere.intake.journal import JournalPosition
 from belvedere.intake.request_rows import find_input, read_rows
 from belvedere.time.event_time import Clocks
 from belvedere.time.intake_entries import TakenRows
@@ -60,13 +60,13 @@ def test_a_replay_gives_the_same_times_and_identities(tmp_path: Path) -> None:
         entries = [e for e in desk.waiting().entries if isinstance(e, TakenRows)]
         return [r for e in entries for r in e.rows.select(["at", "id", "customer"]).to_pylist()]
 
-    desk = Desk(CATALOG, tmp_path, Clocks(), Position(), now=lambda: NOW)
+    desk = Desk(CATALOG, tmp_path, Clocks(), JournalPosition(), now=lambda: NOW)
     pushed = read_rows(ORDERS, [{"item": str(n)} for n in range(500)], {"app": {"user": 7}})
     reply = desk.take([Request(ORDERS.id, pushed), Request(ORDERS.id, pushed)])
     assert [r.status for r in reply] == [200, 200]
     first = taken(desk)
     desk.close()
-    again = Desk(CATALOG, tmp_path, Clocks(), Position(), now=lambda: NOW.replace(year=2025))
+    again = Desk(CATALOG, tmp_path, Clocks(), JournalPosition(), now=lambda: NOW.replace(year=2025))
     assert taken(again) == first
     again.close()
     assert {(r["at"], r["customer"]) for r in first} == {(NOW, 7)}

@@ -19,7 +19,7 @@ from belvedere.connectors.feeds import wanted_of
 from belvedere.connectors.kafka import feed, sink
 from belvedere.connectors.kafka.formats import avro as avro_format
 from belvedere.connectors.kafka.formats import registry
-from belvedere.connectors.kafka.message_rows import BAD_KEY, NO_KEY, Shape
+from belvedere.connectors.kafka.message_rows import BAD_KEY, NO_KEY, MessageShape
 from belvedere.connectors.kafka.topics import Place, Topic
 from belvedere.connectors.outage_backoff import AwayError
 from belvedere.errors import BelvedereError
@@ -31,7 +31,7 @@ from tests.kafka.test_avro import avro
 
 @dataclass(frozen=True)
 class Message:
-    """What `Shape` asks a message."""
+    """What `MessageShape` asks a message."""
 
     its_key: bytes | None
     its_value: bytes | None
@@ -50,7 +50,7 @@ class Message:
         return 1, self.at
 
 
-def taken(shape: Shape, *messages: Message) -> tuple[list[dict[str, Any]], dict[int, str]]:
+def taken(shape: MessageShape, *messages: Message) -> tuple[list[dict[str, Any]], dict[int, str]]:
     found = shape.chunk("T[0]", messages)  # type: ignore[arg-type]
     return found.rows.to_pylist(), {r.place: r.reason for r in found.refused}
 
@@ -60,7 +60,7 @@ def taken(shape: Shape, *messages: Message) -> tuple[list[dict[str, Any]], dict[
 
 def test_times_that_no_column_holds() -> None:
     columns = (Column("id", pa.int64()), Column("at", TIMESTAMP), Column("sent", TIMESTAMP))
-    shape = Shape("json", columns, {"sent": "timestamp"})
+    shape = MessageShape("json", columns, {"sent": "timestamp"})
     rows, refused = taken(
         shape,
         Message(None, b'{"id": 1, "at": "2026-01-01T00:00:00Z"}', 1_700_000_000_000),
@@ -86,7 +86,7 @@ def test_times_of_decoders() -> None:
         "fields": [{"name": "at", "type": "long"}, {"name": "days", "type": {"type": "array", "items": "int"}}],
     }
     columns = (Column("at", TIMESTAMP), Column("days", pa.list_(pa.date32())))
-    shape = Shape("avro", columns, options={"schema": json.dumps(schema)})
+    shape = MessageShape("avro", columns, options={"schema": json.dumps(schema)})
     values = [{"at": 0, "days": [0]}, {"at": 253_402_300_800_000_000, "days": []}, {"at": 1, "days": [0, 3_000_000]}]
     rows, refused = taken(shape, *(Message(None, avro(v, plain)) for v in values))
     assert rows[0] == {"at": datetime(1970, 1, 1, tzinfo=UTC), "days": [date(1970, 1, 1)]}
@@ -118,7 +118,7 @@ def test_keys_are_one_to_one(type_: pa.DataType, values: list[Any], more: bool) 
     keys = sink._keys(table)
     assert len(set(keys)) == len(values)
     key = tuple(columns)
-    shape = Shape("json", tuple(Column(n, table.schema.field(n).type) for n in key), primary_key=key)
+    shape = MessageShape("json", tuple(Column(n, table.schema.field(n).type) for n in key), primary_key=key)
     for value, line in zip(values, keys, strict=True):
         deletion = shape._deletion(line)
         assert deletion is not None
@@ -132,14 +132,14 @@ def test_keys_are_one_to_one(type_: pa.DataType, values: list[Any], more: bool) 
 def test_keys_that_are_no_text() -> None:
     columns = (Column("id", pa.string(), nullable=False), Column("n", pa.int64()))
     rows, refused = taken(
-        Shape("json", columns, primary_key=("id",)),
+        MessageShape("json", columns, primary_key=("id",)),
         Message(b"\xff", None),
         Message(b"\\xff", None),
         Message(b"\xff", b'{"id": "a", "n": 1}'),
     )
     assert refused == {0: NO_KEY}
     assert [(r["id"], r[WEIGHT]) for r in rows[1:]] == [("\\xff", -1), ("a", 1)]
-    shape = Shape("json", columns, {"id": "key"}, ("id",))
+    shape = MessageShape("json", columns, {"id": "key"}, ("id",))
     _, refused = taken(shape, Message(b"\xff", b'{"n": 1}'), Message(b"\\xff", b'{"n": 1}'))
     assert refused == {0: BAD_KEY}
 
@@ -163,7 +163,7 @@ def test_a_schema_that_the_registry_has_not_is_the_message_s_fault(monkeypatch: 
     good = framed(1, {"id": 1}, schema)
     columns = (Column("id", pa.int64()),)
     with serving(answers) as address:
-        shape = Shape("avro", columns, options={"registry": address})
+        shape = MessageShape("avro", columns, options={"registry": address})
         numbered = [b"\0\0\0\0" + bytes([n]) + b"x" for n in (2, 3, 9)]
         rows, refused = taken(shape, *(Message(None, v) for v in (good, *numbered, good)))
         assert [r["id"] for r in rows] == [1, None, None, None, 1]
@@ -185,7 +185,7 @@ def test_the_reader_s_schema_counts() -> None:
     with serving({"/base/schemas/ids/1": {"schema": json.dumps(written)}}) as address:
         options = {"registry": address, "schema": json.dumps(own)}
         assert avro_format.columns("T", list, options).names == ["number", "city"]
-        shape = Shape("avro", (Column("number", pa.int64()), Column("city", pa.string())), options=options)
+        shape = MessageShape("avro", (Column("number", pa.int64()), Column("city", pa.string())), options=options)
         assert taken(shape, Message(None, framed(1, {"id": 5}, written))) == ([{"number": 5, "city": "Ulm"}], {})
 
 

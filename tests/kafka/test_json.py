@@ -73,10 +73,10 @@ TEXTS = [
 def in_spark(spark: Any) -> Any:
     """Rows of texts by Spark's reader; None for those that it refuses."""
     from belvedere.connectors.kafka.message_chunks import Gathering
-    from belvedere.connectors.kafka.message_rows import Chunk, Shape, Undecided
+    from belvedere.connectors.kafka.message_rows import Chunk, MessageShape, Undecided
 
     def read(texts: list[bytes]) -> list[Any]:
-        shape = Shape("json", (*COLUMNS, Column("n", pa.int32())), {"n": "partition"})
+        shape = MessageShape("json", (*COLUMNS, Column("n", pa.int32())), {"n": "partition"})
         empty = pa.table([pa.nulls(len(texts), f.type) for f in shape.schema], schema=shape.schema)
         empty = empty.set_column(len(COLUMNS), "n", pa.array(range(len(texts)), pa.int32()))
         chunk = Chunk("T[0]", empty, tuple(Undecided(n, n, t) for n, t in enumerate(texts)))

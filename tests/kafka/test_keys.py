@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from belvedere.connectors.kafka.keys import KeyFormat, key_format
-from belvedere.connectors.kafka.message_rows import HEADERS, Shape
+from belvedere.connectors.kafka.message_rows import HEADERS, MessageShape
 from belvedere.connectors.reading.long_lines import SHOWN
 from belvedere.errors import BelvedereError
 from belvedere.schema import TIMESTAMP, WEIGHT, Column
@@ -31,7 +31,7 @@ KEY_SCHEMA: dict[str, Any] = {
 
 
 class Message:
-    """What `Shape` asks a message."""
+    """What `MessageShape` asks a message."""
 
     def __init__(self, key: bytes | None, value: bytes | None):
         self._key, self._value = key, value
@@ -46,7 +46,7 @@ class Message:
         return 7
 
 
-def chunk(shape: Shape, *messages: tuple[bytes | None, bytes | None]) -> tuple[list[dict[str, Any]], dict[int, str]]:
+def chunk(shape: MessageShape, *messages: tuple[bytes | None, bytes | None]) -> tuple[list[dict[str, Any]], dict[int, str]]:
     found = shape.chunk("T[0]", [Message(*m) for m in messages])  # type: ignore[arg-type]
     return found.rows.to_pylist(), {r.place: r.reason for r in found.refused}
 
@@ -57,12 +57,12 @@ def test_all_formats_of_keys_delete(name: str) -> None:
     key = {"json": b"5", "avro": b"\x0a", "protobuf": b"\x08\x05", "text": b"5"}[name]
     bad = {"json": b"{", "avro": b"", "protobuf": b"\xff", "text": b"x"}[name]
     columns = (ID, CITY, Column("counts", pa.map_(pa.int32(), pa.int64())))
-    shape = Shape("json", columns, {}, ("id",), keys=KeyFormat(name, told))
+    shape = MessageShape("json", columns, {}, ("id",), keys=KeyFormat(name, told))
     rows, refused = chunk(shape, (key, None), (bad, None), (None, None))
     assert rows[0] == {"id": 5, "city": None, "counts": None, WEIGHT: -1}
     assert refused[1].startswith("has a key that does not fit: ")
     assert refused[2] == "has no value, and no key that tells which row goes"
-    taken = Shape("json", (ID, CITY), {"id": "key"}, ("id",), keys=KeyFormat(name, told))
+    taken = MessageShape("json", (ID, CITY), {"id": "key"}, ("id",), keys=KeyFormat(name, told))
     rows, refused = chunk(taken, (key, b'{"city": "a"}'), (bad, b"{}"), (key, None), (None, b'{"city": "b"}'))
     assert [rows[n] for n in (0, 2)] == [{"id": 5, "city": "a", WEIGHT: 1}, {"id": 5, "city": None, WEIGHT: -1}]
     assert sorted(refused) == [1, 3]
@@ -118,8 +118,8 @@ def test_types_of_keys() -> None:
     with pytest.raises(BelvedereError, match='B6206: keys of table "T" of source "s" cannot be "xml"'):
         key_format("s", "T", "xml", {})
     with pytest.raises(BelvedereError, match="B6206"):
-        Shape("json", (Column("k", pa.int64()),), {"k": "key"})
-    assert Shape("json", (Column("h", HEADERS),), {"h": "headers"}).schema.field("h").type == HEADERS
+        MessageShape("json", (Column("k", pa.int64()),), {"k": "key"})
+    assert MessageShape("json", (Column("h", HEADERS),), {"h": "headers"}).schema.field("h").type == HEADERS
 
 
 @pytest.mark.spark
@@ -166,7 +166,7 @@ def test_a_stream_with_columns_of_its_keys(bus: Bus, spark: Any, tmp_path: Path)
 
 def test_a_message_that_is_too_long_is_refused_with_its_beginning() -> None:
     """It is not read: what it says does not matter, and it deletes nothing."""
-    shape = Shape("json", (ID, CITY), {}, ("id",), options={"max_line_mb": 0.001})
+    shape = MessageShape("json", (ID, CITY), {}, ("id",), options={"max_line_mb": 0.001})
     long = b'{"id": 2, "city": "' + b"x" * 2000 + b'"}'
     found = shape.chunk("T[0]", [Message(b"1", b'{"id": 1, "city": "a"}'), Message(b"2", long), Message(b"3", b"\xff" * 2000)])
     assert [r["id"] for r in found.rows.to_pylist()] == [1, None, None]
@@ -174,5 +174,5 @@ def test_a_message_that_is_too_long_is_refused_with_its_beginning() -> None:
     assert [len(r.text or "") for r in found.refused] == [SHOWN, SHOWN]
     assert (found.refused[0].text or "").startswith('{"id": 2, "city": "xxx')
     assert not found.undecided
-    whole = Shape("json", (ID, CITY), {}, ("id",)).chunk("T[0]", [Message(b"2", long)])
+    whole = MessageShape("json", (ID, CITY), {}, ("id",)).chunk("T[0]", [Message(b"2", long)])
     assert [r["id"] for r in whole.rows.to_pylist()] == [2]

@@ -11,7 +11,7 @@ import pytest
 
 from belvedere.compiler import compile_script
 from belvedere.connectors.kafka.client import client_settings
-from belvedere.connectors.kafka.ranges import Range, RangeReader
+from belvedere.connectors.kafka.ranges import MessageRange, RangeReader
 from belvedere.connectors.kafka.topics import Cluster
 from belvedere.errors import BelvedereError
 from belvedere.project.settings import load_project
@@ -253,7 +253,7 @@ def test_a_compacted_topic(bus: Bus, spark: Any, tmp_path: Path) -> None:
     bus.send(topic, order(3), key="3")  # the segments before it may be compacted
     deadline = time.monotonic() + 60
     reader = RangeReader(client_settings("source", "bus", {"servers": bus.address}))
-    while (left := sum(len(m) for _, m in reader.read([Range(topic, 0, 0, 8)]))) > 6:
+    while (left := sum(len(m) for _, m in reader.read([MessageRange(topic, 0, 0, 8)]))) > 6:
         assert time.monotonic() < deadline, left
         time.sleep(0.2)
     reader.close()

@@ -50,6 +50,16 @@ def test_a_folder_is_not_too_long_to_look_over() -> None:
     assert [f for f in sizes if not (PACKAGE / f / "__init__.py").is_file() and sizes[f]] == []
 
 
+def test_a_class_name_means_one_thing() -> None:
+    """Classes within others are not counted: sqlglot finds a dialect's `Tokenizer` and `Generator` by their names."""
+    places: dict[str, list[str]] = {}
+    for name, path in modules().items():
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.ClassDef):
+                places.setdefault(node.name, []).append(name)
+    assert {name: found for name, found in places.items() if len(found) > 1} == {}
+
+
 def folders() -> Iterator[Path]:
     return (f for f in (PACKAGE, *PACKAGE.rglob("*")) if f.is_dir() and any(f.glob("*.py")))
 

@@ -9,7 +9,7 @@ from rich.tree import Tree
 
 from belvedere.compiler import compile_script
 from belvedere.provenance.document import rows_of
-from belvedere.provenance.findings import Read
+from belvedere.provenance.findings import FoundRows
 from belvedere.provenance.plan_queries import Asker
 from belvedere.provenance.trees import add_read
 from belvedere.provenance.why.since import since
@@ -27,10 +27,10 @@ def whole(id_: str, row: Any) -> Any:
 
 
 def test_private_columns_between_operators_are_for_who_sees_them() -> None:
-    read = Read("", "reached it", 1, (ROW,), between=("T", "U"))
+    read = FoundRows("", "reached it", 1, (ROW,), between=("T", "U"))
     assert rows_of(read, whole) == [ROW]
     assert rows_of(read, served) == [{"T.k": 1, "T.k_2": 3}]
-    assert rows_of(Read("", "reached it", 1, (ROW,), between=("T", "P")), served) == []
+    assert rows_of(FoundRows("", "reached it", 1, (ROW,), between=("T", "P")), served) == []
 
 
 def test_a_sample_without_an_order_names_none() -> None:
@@ -41,7 +41,7 @@ def test_a_sample_without_an_order_names_none() -> None:
         ((), "... 1,233 more"),
     ):
         tree = Tree("")
-        add_read(catalog, tree, Read("T", "", 1234, ({"k": 1},), order=order), "")
+        add_read(catalog, tree, FoundRows("T", "", 1234, ({"k": 1},), order=order), "")
         assert [c.label for c in tree.children[0].children] == ["k = 1", last]
 
 

@@ -23,7 +23,7 @@ from belvedere.plan.operators.nodes import (
 )
 from belvedere.plan.operators.time_nodes import TimeWindow, TimeWindowKind
 from belvedere.plan.plan_text import plan_text
-from belvedere.provenance.findings import Read, Why
+from belvedere.provenance.findings import FoundRows, Why
 from belvedere.provenance.why.input_rows import root_wanted
 from belvedere.workbench.workbench import Workbench
 from tests import depth
@@ -67,7 +67,7 @@ def is_sure(plan: Node) -> bool:
     return True
 
 
-def assert_no_more(plan: Node, read: Read) -> None:
+def assert_no_more(plan: Node, read: FoundRows) -> None:
     """Where no row is made of several, each scan of an input gives one row at most."""
     if not any(merges(n) for n in plan.walk()):
         scans = [n for n in plan.walk() if isinstance(n, Scan) and n.relation == read.relation]
@@ -93,7 +93,7 @@ def worlds_of(wb: Workbench, plan: Node, found: Why, everything: Mapping[str, li
     return [alone, *(World({**everything, r.relation: left_by(wb, r, everything)}, wanted) for r in found.inputs)]
 
 
-def left_by(wb: Workbench, read: Read, everything: Mapping[str, list[Row]]) -> list[Row]:
+def left_by(wb: Workbench, read: FoundRows, everything: Mapping[str, list[Row]]) -> list[Row]:
     """The rows of an input that are not named."""
     return without(everything[read.relation], read.rows, wb.catalog.inputs[read.relation].schema.key or ())
 

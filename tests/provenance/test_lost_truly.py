@@ -22,9 +22,9 @@ from belvedere.provenance.findings import Lost, Where, WhyNot
 from belvedere.provenance.found_rows import COUNT, counted
 from belvedere.provenance.key_tests import key_tests
 from belvedere.provenance.narrowing import restricted
-from belvedere.provenance.row_predicates import Wanted
+from belvedere.provenance.row_predicates import RowPredicate
 from belvedere.provenance.why_not import why_not as asking
-from belvedere.provenance.why_not.pruning import Descent, Losses, Way, condition_text
+from belvedere.provenance.why_not.pruning import Descent, DescentPath, Losses, condition_text
 from belvedere.schema import TIMESTAMP
 from belvedere.spark.plan_answers import by_spark
 from belvedere.workbench.workbench import Workbench
@@ -48,15 +48,15 @@ CLAIMED = frozenset((*REACHED, "on the left", "on the right"))
 class Descents:
     """Which operators a question passed with which tests, and where each finding was made."""
 
-    passed: list[tuple[Node, Wanted]] = field(default_factory=list)
-    places: list[tuple[Lost, Node, Wanted]] = field(default_factory=list)
+    passed: list[tuple[Node, RowPredicate]] = field(default_factory=list)
+    places: list[tuple[Lost, Node, RowPredicate]] = field(default_factory=list)
 
     def watching(self, losses: Losses) -> Losses:
         """The same table of operators, which notes what is asked of them."""
         return {kind: self._watched(step) for kind, step in losses.items()}
 
     def _watched(self, step: Any) -> Any:
-        def watched(descent: Descent, node: Node, wanted: Wanted, way: Way) -> Iterator[Lost]:
+        def watched(descent: Descent, node: Node, wanted: RowPredicate, way: DescentPath) -> Iterator[Lost]:
             self.passed.append((node, wanted))
             for lost in step(descent, node, wanted, way):
                 if all(lost is not known for known, *_ in self.places):
@@ -65,7 +65,7 @@ class Descents:
 
         return watched
 
-    def place(self, lost: Lost) -> tuple[Node, Wanted]:
+    def place(self, lost: Lost) -> tuple[Node, RowPredicate]:
         """The operator at which a finding was made, and what was wanted of it."""
         return next((node, wanted) for known, node, wanted in self.places if known is lost)
 
@@ -93,12 +93,12 @@ class Claim:
     """That an operator has so many rows that are wanted; None: some."""
 
     node: Node
-    wanted: Wanted
+    wanted: RowPredicate
     count: int | None
     of: Asked
 
 
-def claims(asked: Asked, scan: Scan, wanted: Wanted) -> Iterator[Claim]:
+def claims(asked: Asked, scan: Scan, wanted: RowPredicate) -> Iterator[Claim]:
     """All that follows from an answer."""
     yield Claim(scan, wanted, asked.answer.there, asked)
     for node, tests in asked.descents.passed:
@@ -110,7 +110,7 @@ def claims(asked: Asked, scan: Scan, wanted: Wanted) -> Iterator[Claim]:
             yield Claim(node, tests, known[0] if known else None, asked)
 
 
-def had(node: Node, wanted: Wanted) -> Iterator[tuple[set[str], Node, Wanted]]:
+def had(node: Node, wanted: RowPredicate) -> Iterator[tuple[set[str], Node, RowPredicate]]:
     """The rows that an operator must have if wanted ones vanish there, with the words that tell of them."""
     if isinstance(node, Filter):
         yield {"reached it", "came after them"}, node.input, wanted

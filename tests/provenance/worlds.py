@@ -16,7 +16,7 @@ import pyarrow as pa
 from belvedere.plan.operators.nodes import Node, Scan
 from belvedere.plan.rewrites.rewrite import inline, replace_scans
 from belvedere.provenance.narrowing import narrowed
-from belvedere.provenance.row_predicates import Wanted
+from belvedere.provenance.row_predicates import RowPredicate
 from belvedere.spark.plan_answers import by_spark
 from belvedere.workbench.workbench import Workbench
 from tests.rules.random_plans import catalog_of
@@ -57,7 +57,7 @@ class World:
     """The rows of the inputs, by their ids, and the rows of a view that are looked for."""
 
     inputs: Mapping[str, Sequence[Row]]
-    wanted: Wanted
+    wanted: RowPredicate
 
 
 def computed(wb: Workbench, plan: Node, worlds: Sequence[World]) -> list[list[Row]]:

@@ -17,11 +17,11 @@ from pyarrow import parquet
 
 from belvedere.catalog.catalog import SourceTable
 from belvedere.compiler import compile_script
-from belvedere.connectors.connector import Wanted
+from belvedere.connectors.connector import FeedRequest
 from belvedere.connectors.files import open_feed
 from belvedere.connectors.kafka.feed import seconds_of
 from belvedere.connectors.kafka.message_chunks import gathered
-from belvedere.connectors.kafka.message_rows import Chunk, Shape
+from belvedere.connectors.kafka.message_rows import Chunk, MessageShape
 from belvedere.engine.late_rows import judge
 from belvedere.engine.rows.epoch_rows import Rows
 from belvedere.engine.rows.scratch_rows import scratch_rows
@@ -138,7 +138,7 @@ def test_each_file_has_its_time(form: str, tmp_path: Path) -> None:
     table = next(t for t in catalog.inputs.values() if t.name == "T")
     columns = tuple(c for c in table.schema if not c.hidden)
     source = Source("files", path=tmp_path)
-    feed = open_feed(Wanted(_imported(table), source, "T", columns))
+    feed = open_feed(FeedRequest(_imported(table), source, "T", columns))
     span = feed.look(datetime.now(UTC), once=True)
     assert span is not None
     arrived = feed.read(None, span)  # type: ignore[arg-type]
@@ -162,7 +162,7 @@ def test_messages_have_their_times_to_the_second() -> None:
 @pytest.mark.parametrize("by_time", [True, False])
 def test_messages_of_several_partitions_arrive_in_the_order_in_which_they_were_sent(by_time: bool) -> None:
     """Where partitions stand for producers their rows stay together; the times then never fall."""
-    shape = Shape("json", (Column("id", pa.int64()),))
+    shape = MessageShape("json", (Column("id", pa.int64()),))
     chunks = [
         Chunk(label, pa.table({"id": pa.array(ids, pa.int64())}, schema=shape.schema), times=np.array(times))
         for label, ids, times in (("T[0]", [1, 2], [1_000, 5_000]), ("T[1]", [3], [3_000]))

@@ -21,18 +21,18 @@ from belvedere.api.filling_views import filling_text
 from belvedere.catalog.catalog import Input, InputKind
 from belvedere.commands.plan import deployment_of
 from belvedere.connectors import files as connectors_files
-from belvedere.connectors.connector import Wanted
+from belvedere.connectors.connector import FeedRequest
 from belvedere.connectors.reading import row_frames
 from belvedere.connectors.run_records import RejectedRow
 from belvedere.engine.epoch import Engine
-from belvedere.engine.source_spans import PastSpan, Span
+from belvedere.engine.source_spans import PastSpan, SourceSpan
 from belvedere.errors import BelvedereError
 from belvedere.pipeline.choose import maintain
 from belvedere.pipeline.deployment import Deployment
 from belvedere.project.settings import Source
 from belvedere.schema import Column, Schema
 from belvedere.spark.run import backfill, runner
-from belvedere.spark.run.run_loop import Progress
+from belvedere.spark.run.run_loop import EpochProgress
 from belvedere.spark.run.stop_flag import StopFlag
 from belvedere.store import open_reader
 from belvedere.time.arrival_columns import NO_TIMES
@@ -233,8 +233,8 @@ def test_a_file_that_changes_just_before_it_is_read_again(tmp_path: Path) -> Non
     path = tmp_path / "T.json"
     path.write_text('{"k": 1}\n')
     table = Input("T", "T", InputKind.IMPORT, Schema((Column("k", pa.int32()),)))
-    feed = connectors_files.open_feed(Wanted(table, Source("s", path=tmp_path), "T", tuple(table.schema)))
-    past = PastSpan(Span("T", {}, {"files": 1}, 1, 0, Clocks()), 7, datetime.now(UTC), 1)
+    feed = connectors_files.open_feed(FeedRequest(table, Source("s", path=tmp_path), "T", tuple(table.schema)))
+    past = PastSpan(SourceSpan("T", {}, {"files": 1}, 1, 0, Clocks()), 7, datetime.now(UTC), 1)
     (part,) = feed.past(past, feed.listing.new_files())
     path.write_text('{"k": 2}\n')
     os.utime(path, (1, 1))
@@ -365,9 +365,9 @@ def test_other_views_go_on_while_one_is_filled(spark: Any, tmp_path: Path, url: 
     monkeypatch.setattr(runner, "FEW", 0)
     monkeypatch.setattr(connectors_files, "PART_BYTES", 1)  # each file is a part
     steps: list[str | None] = []
-    beside = backfill.Beside.__call__
+    beside = backfill.ConcurrentBackfill.__call__
 
-    def step(self: backfill.Beside) -> bool:
+    def step(self: backfill.ConcurrentBackfill) -> bool:
         if len(steps) in (1, 4):
             files.more(9)
             files.put("Rides", f"new {len(steps)}.json", '{"k": "a", "fare": 7, "at": "2024-01-01 00:10:00"}\n')
@@ -378,7 +378,7 @@ def test_other_views_go_on_while_one_is_filled(spark: Any, tmp_path: Path, url: 
             steps.append(filling_text(loop.compiled().catalog, reader))
         return beside(self)
 
-    monkeypatch.setattr(backfill.Beside, "__call__", step)
+    monkeypatch.setattr(backfill.ConcurrentBackfill, "__call__", step)
     told: list[str] = []
     with pytest.raises(Crash):
         run_until(loop, "Best", told)
@@ -396,11 +396,11 @@ def test_other_views_go_on_while_one_is_filled(spark: Any, tmp_path: Path, url: 
         assert filling_text(loop.compiled().catalog, reader) is None
 
 
-def run_until(loop: Loop, view: str, told: list[str]) -> list[Progress]:
+def run_until(loop: Loop, view: str, told: list[str]) -> list[EpochProgress]:
     """Run the script until an epoch has changed a view; all epochs up to it."""
-    stopped, seen = StopFlag(), list[Progress]()
+    stopped, seen = StopFlag(), list[EpochProgress]()
 
-    def watch(progress: Progress) -> None:
+    def watch(progress: EpochProgress) -> None:
         seen.append(progress)
         if view in progress.changes:
             stopped.set()

@@ -10,11 +10,11 @@ from datetime import UTC, datetime
 
 from belvedere.connectors.run_records import RejectedRow
 from belvedere.process.activity import NOW
-from belvedere.spark.run.run_loop import Progress
+from belvedere.spark.run.run_loop import EpochProgress
 from belvedere.terminal.run_display import JsonLines, LiveTable, PlainLines, display_for, epoch_line
 from belvedere.time.stream_status import StreamStatus
 
-PROGRESS = Progress(
+PROGRESS = EpochProgress(
     7,
     datetime(2024, 3, 1, tzinfo=UTC),
     {"Orders": 1200},
@@ -123,5 +123,5 @@ def test_the_live_table_shows_address_views_and_rejected_rows() -> None:
 
 def test_operators_state_does_not_show_and_earlier_definitions_go_under_their_name() -> None:
     counts = {"Customers~1": 3, "Customers": 2, "Customers$1": 9, "Revenue": 1}
-    progress = Progress(8, PROGRESS.clock, {"Customers~1": 3}, counts, {}, (), 0.5)
+    progress = EpochProgress(8, PROGRESS.clock, {"Customers~1": 3}, counts, {}, (), 0.5)
     assert epoch_line(progress) == "epoch 8: Customers 3; 2 views changed; 0.50 s, 6 rows/s"

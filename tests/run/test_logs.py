@@ -14,7 +14,7 @@ import typer
 
 from belvedere import cli
 from belvedere.errors import fail
-from belvedere.spark.run.run_loop import Progress
+from belvedere.spark.run.run_loop import EpochProgress
 from belvedere.terminal.logs import LogFormat, LogLines, log_line, logged
 
 CLOCK = datetime(2024, 1, 1, tzinfo=UTC)
@@ -32,7 +32,7 @@ def test_an_epoch_and_its_views(capsys: pytest.CaptureFixture[str]) -> None:
     lines.start("http://127.0.0.1:1", "sqlite:///s.db")
     lines.phase("starting Spark")
     counts = {"Größe": 2, "Größe$1": 5, "Still": 0}
-    lines.progress(Progress(7, CLOCK, {"T": 3}, counts, {"T": 1}, (), 0.25, notices=("a new\ncolumn",), held={"Sum": 4}))
+    lines.progress(EpochProgress(7, CLOCK, {"T": 3}, counts, {"T": 1}, (), 0.25, notices=("a new\ncolumn",), held={"Sum": 4}))
     lines.end()
     found = objects(capsys.readouterr().err)
     assert out.getvalue() == "http://127.0.0.1:1\n", "stdout has the address alone"

@@ -19,7 +19,17 @@ from belvedere.engine.epoch import Engine
 from belvedere.engine.errors.quarantine import StageFailure
 from belvedere.errors import BelvedereError, Diagnostic
 from belvedere.project.settings import ProjectSettings
-from belvedere.spark.run.row_rejection import OFTEN, RUNNING, Ends, ends_of, note_end, rejected_at, says_why, sift, without
+from belvedere.spark.run.row_rejection import (
+    OFTEN,
+    RUNNING,
+    AttemptEnds,
+    ends_of,
+    note_end,
+    rejected_at,
+    says_why,
+    sift,
+    without,
+)
 from belvedere.spark.run.runner import Runner
 from belvedere.store import open_reader, open_store
 from tests.run.loops import Loop
@@ -87,7 +97,7 @@ def test_rows_that_end_it_only_together_are_not_rejected() -> None:
         if sum(t.num_rows for t in some.values()) > 7:
             raise ProcessEnded
 
-    ends = Ends(7)
+    ends = AttemptEnds(7)
     for _ in range(OFTEN + 1):
         try:
             places = sift(store, 7, arrivals, take, lambda: True)
@@ -118,7 +128,7 @@ def test_another_epoch_knows_nothing_of_it() -> None:
     assert note_end(store).times == 1
     assert note_end(store).times == 2
     assert ends_of(store, 7).times == 2
-    assert ends_of(store, 8) == Ends(8)
+    assert ends_of(store, 8) == AttemptEnds(8)
 
 
 @pytest.mark.spark

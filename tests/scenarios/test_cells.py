@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from belvedere.scenarios.cells import BAR, Misfit, read_cell, read_rows, same_cell, same_rows, write_cell, write_table
+from belvedere.scenarios.cells import BAR, BadLine, read_cell, read_rows, same_cell, same_rows, write_cell, write_table
 from belvedere.schema import TIMESTAMP, Column
 
 VALUES: list[tuple[Any, pa.DataType]] = [
@@ -70,9 +70,9 @@ def test_rows_count_each_as_often() -> None:
 
 
 def test_lines_that_are_no_rows() -> None:
-    with pytest.raises(Misfit, match="1 cells and the header 2"):
+    with pytest.raises(BadLine, match="1 cells and the header 2"):
         read_rows(["a | b", "# fine", "1"])
-    with pytest.raises(Misfit, match="JSON object"):
+    with pytest.raises(BadLine, match="JSON object"):
         read_rows(["{}", "[]"])
     assert read_rows(["a | b"]) == (["a", "b"], [])
     assert read_rows([]) == ([], [])

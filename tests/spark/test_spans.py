@@ -11,7 +11,7 @@ import pytest
 
 from belvedere.engine.relation import Relation
 from belvedere.engine.rows.epoch_rows import Memory
-from belvedere.rules.key_ranges import Change, Spans, TooMuch, changes_of, is_mixed
+from belvedere.rules.key_ranges import KeyRange, Spans, TooMuch, changes_of, is_mixed
 from belvedere.schema import TIMESTAMP, Column, Schema
 
 DAY = date(1970, 1, 4)
@@ -60,7 +60,7 @@ def test_places_are_numbers_of_the_columns_type() -> None:
 
 def test_changes_are_told_by_key_unless_one_has_no_place() -> None:
     delta = pa.table({"_h0": pa.array([1, 2, 1], pa.int64()), "at": pa.array([5, 7, 3], pa.int32())})
-    assert changes_of(delta, "_h0", "at") == [Change(1, 3, 5), Change(2, 7, 7)]
+    assert changes_of(delta, "_h0", "at") == [KeyRange(1, 3, 5), KeyRange(2, 7, 7)]
     assert changes_of(delta.set_column(1, "at", pa.array([5, None, 3], pa.int32())), "_h0", "at") is None
     many = pa.table({"_h0": pa.array(range(2_000), pa.int64()), "at": pa.array(range(2_000), pa.int64())})
     assert changes_of(many, "_h0", "at") is None

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from belvedere.schema import KEY
 from belvedere.state.runs_by_tasks import PLACES, RunTask, writing
-from belvedere.state.sorted_run import Place
+from belvedere.state.sorted_run import FileRange
 from belvedere.state.state import State
 from tests.state.test_files import ARRANGED, opened, rows
 
@@ -53,7 +53,7 @@ def test_runs_of_tasks_are_found_and_survive(tmp_path: Path) -> None:
 def test_nothing_is_left_of_an_epoch_that_failed(tmp_path: Path) -> None:
     state = opened(tmp_path)
     assert state.append_apart("R", tasks(), 900)
-    named = {r.place.file for r in state.arrangements["R"].new if isinstance(r.place, Place)}
+    named = {r.place.file for r in state.arrangements["R"].new if isinstance(r.place, FileRange)}
     state.rollback()
     assert numbers(state) == []
     assert not named & {p.name for p in tmp_path.iterdir()}

@@ -21,7 +21,7 @@ from belvedere.api.access.rates import Rates
 from belvedere.api.access.tokens import TokenRules, TokenVerifier, role_named
 from belvedere.api.failures import BAD_REQUEST, KEYS_AWAY, LIMIT_EXCEEDED, NOT_ALLOWED, RequestError
 from belvedere.api.http.pushes import CLAIMS
-from belvedere.api.http.route_rights import Needed, Way
+from belvedere.api.http.route_rights import Needed, RouteNeed
 from belvedere.api.limits import Limits
 from belvedere.catalog.catalog import ALL_RIGHTS, Grant, Right
 
@@ -101,7 +101,7 @@ class Gate:
 
     def enter(self, scope: Scope, headers: Headers, needed: Needed) -> RequestError | None:
         """Why a request is refused whose route takes `needed`, or None. What the caller's token says is then in its scope (`CLAIMS`)."""
-        method, is_open = scope.get("method", "GET"), needed in (Way.OPEN, Way.WATCHED)
+        method, is_open = scope.get("method", "GET"), needed in (RouteNeed.OPEN, RouteNeed.WATCHED)
         scope[CLAIMS] = None
         refused = self._wrong_host(scope, headers)
         if refused is not None or method == "OPTIONS":
@@ -112,7 +112,7 @@ class Gate:
                 self.refuse_foreign(method, headers, allowed)
             except RequestError as error:
                 return error
-        crowded = None if needed is Way.WATCHED else self._counted(self._addresses, _address(scope))
+        crowded = None if needed is RouteNeed.WATCHED else self._counted(self._addresses, _address(scope))
         if crowded is not None:  # before the token: a guess counts, too
             return crowded
         given = _bearer(headers)
@@ -126,7 +126,7 @@ class Gate:
                 check_right(caller, needed)
         except RequestError as error:
             return None if is_open else error
-        return None if caller is None or given is None or needed is Way.WATCHED else self._counted(self._tokens, given)
+        return None if caller is None or given is None or needed is RouteNeed.WATCHED else self._counted(self._tokens, given)
 
     def _wrong_host(self, scope: Scope, headers: Headers) -> RequestError | None:
         """Why the server that the request names is not this one."""

@@ -30,7 +30,7 @@ PAUSE = 10.0
 """Seconds between two looks for a key that is not known: tokens are made up easily."""
 
 
-class Keys(ABC):
+class TokenKeys(ABC):
     """Keys by `kid` and algorithm. `version` is another number where they have changed."""
 
     version = 0
@@ -48,7 +48,7 @@ class Keys(ABC):
         """Read the keys again."""
 
 
-class FixedKeys(Keys):
+class FixedKeys(TokenKeys):
     """The key, or set of keys, of the project file. Raises ValueError, or what the library raises, where it is none."""
 
     def __init__(self, text: str, algorithms: Sequence[str]):
@@ -118,7 +118,7 @@ def _of_jwk(jwk: Mapping[str, Any], algorithms: Sequence[str]) -> Iterator[tuple
         yield jwk.get("kid"), name, key
 
 
-class FetchedKeys(Keys):
+class FetchedKeys(TokenKeys):
     """A JWK set in a file or at an address. While it cannot be read, the keys that were read last count."""
 
     def __init__(self, where: str, algorithms: Sequence[str], seconds: float):

@@ -15,7 +15,7 @@ from typing import Any
 import jwt
 from jwt.exceptions import PyJWTError
 
-from belvedere.api.access.token_keys import FetchedKeys, FixedKeys, Keys
+from belvedere.api.access.token_keys import FetchedKeys, FixedKeys, TokenKeys
 from belvedere.errors import fail
 
 LEEWAY = 30.0
@@ -59,7 +59,7 @@ class TokenVerifier:
 
     def __init__(self, rules: TokenRules):
         self.rules = rules
-        self._keys: Keys = _keys(rules)
+        self._keys: TokenKeys = _keys(rules)
         self._known: dict[str, Mapping[str, Any]] = {}
         self._version = -1
 
@@ -122,7 +122,7 @@ def _header(token: str) -> Mapping[str, Any]:
         return {}
 
 
-def _keys(rules: TokenRules) -> Keys:
+def _keys(rules: TokenRules) -> TokenKeys:
     if rules.jwks is not None:
         keys = FetchedKeys(rules.jwks, rules.algorithms, rules.jwks_seconds)
         if "://" not in rules.jwks and not keys.is_ready:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from starlette.types import Message, Receive, Scope, Send
 
-from belvedere.api.agents.mcp_tools import Reading, call, tools_of
+from belvedere.api.agents.mcp_tools import ReadCall, call, tools_of
 from belvedere.api.failures import BAD_REQUEST, INTERNAL, LIMIT_EXCEEDED, NOT_FOUND, RequestError
 from belvedere.api.http.graphql_requests import Asked
 from belvedere.api.http.pushes import CLAIMS, check_encoding, problem_answer, read_body
@@ -131,10 +131,10 @@ class ModelContext:
 
     async def _told(self, name: str, given: dict[str, Any], claims: Claims, longs: bool) -> dict[str, Any]:
         seen = await self._see(claims)
-        found: Reading | Question | dict[str, Any] = await self._in_planner(lambda: call(seen.api, name, given))
+        found: ReadCall | Question | dict[str, Any] = await self._in_planner(lambda: call(seen.api, name, given))
         if isinstance(found, WhyAsked | WhyNotAsked):
             return await self._why(seen, found)
-        if not isinstance(found, Reading):
+        if not isinstance(found, ReadCall):
             return found
         body = await self._answer(replace(found.asked, longs=longs), claims)
         if len(body) > MOST_BYTES:

@@ -67,7 +67,7 @@ class Tool:
 
 
 @dataclass(frozen=True)
-class Reading:
+class ReadCall:
     """A call that reads the store: a GraphQL request and the field with its rows."""
 
     asked: Asked
@@ -87,7 +87,7 @@ def tools_of(api: Api) -> tuple[Tool, ...]:
     )
 
 
-def call(api: Api, name: str, given: Mapping[str, Any]) -> Reading | Question | dict[str, Any]:
+def call(api: Api, name: str, given: Mapping[str, Any]) -> ReadCall | Question | dict[str, Any]:
     """What a call of a tool asks for; raises `RequestError` where it makes no sense."""
     tool = next((t for t in tools_of(api) if t.name == name), None)
     if tool is None:
@@ -265,7 +265,7 @@ def _ordered(field: GraphQLField) -> Iterable[str]:
 # what is read
 
 
-def _reading_of_view(api: Api, entity: Entity, given: Mapping[str, Any]) -> Reading:
+def _reading_of_view(api: Api, entity: Entity, given: Mapping[str, Any]) -> ReadCall:
     field = _roots(api)[entity.field]
     further = given.get("arguments") or {}
     if not isinstance(further, dict):
@@ -274,7 +274,7 @@ def _reading_of_view(api: Api, entity: Entity, given: Mapping[str, Any]) -> Read
     return _reading(entity.field, field, passed, given.get("columns"))
 
 
-def _reading(name: str, field: GraphQLField, given: Mapping[str, Any], columns: Any) -> Reading:
+def _reading(name: str, field: GraphQLField, given: Mapping[str, Any], columns: Any) -> ReadCall:
     """The GraphQL request for a field: the arguments are its variables."""
     for unknown in [n for n in given if n not in field.args]:
         known = ", ".join(field.args) or "none"
@@ -283,7 +283,7 @@ def _reading(name: str, field: GraphQLField, given: Mapping[str, Any], columns: 
     passed = ", ".join(f"{n}: ${n}" for n in given)
     selected = _selection(_row(field), columns_of(_row(field)) if columns is None else columns)
     text = f"query{f'({declared})' if declared else ''} {{ {name}{f'({passed})' if passed else ''} {selected} }}"
-    return Reading(Asked(text, dict(given), None), name)
+    return ReadCall(Asked(text, dict(given), None), name)
 
 
 def _selection(row: GraphQLObjectType, paths: Any) -> str:

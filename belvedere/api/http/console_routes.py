@@ -20,7 +20,7 @@ import belvedere.console
 from belvedere.api.failures import RequestError
 from belvedere.api.http.lineage import definition_of, explanations_of, lineage_of
 from belvedere.api.http.pushes import CLAIMS
-from belvedere.api.http.route_rights import Mount, Route, Way
+from belvedere.api.http.route_rights import Mount, Route, RouteNeed
 from belvedere.api.live.status_events import status_events
 from belvedere.catalog.catalog import Catalog, Right
 from belvedere.intake.claims import Claims
@@ -80,11 +80,11 @@ def console_routes(application: Application, catalog: Catalog) -> list[Route | M
         return status_events(application.streams, application.last_epoch, status, claims)
 
     return [
-        Route("/", page, right=Way.OPEN),
+        Route("/", page, right=RouteNeed.OPEN),
         Route("/lineage", lineage, right=Right.READ),
         Route("/lineage/{id:path}", definition, right=Right.READ),
         Route("/status/events", events, right=Right.STATUS, methods=["GET"]),
-        Mount("/console", _Files(directory=folder), right=Way.OPEN),
+        Mount("/console", _Files(directory=folder), right=RouteNeed.OPEN),
     ]
 
 

@@ -17,7 +17,7 @@ from starlette.types import ASGIApp, Scope
 from belvedere.catalog.catalog import Right
 
 
-class Way(StrEnum):
+class RouteNeed(StrEnum):
     """What callers need where that is no right of their own."""
 
     OPEN = "open"
@@ -28,7 +28,7 @@ class Way(StrEnum):
     """A token, where the server has one; the right follows from what is asked."""
 
 
-Needed = Right | Way
+Needed = Right | RouteNeed
 
 
 class Route(routing.Route):
@@ -77,4 +77,4 @@ class Ways:
                 return route.right
             if match is Match.PARTIAL and found is None:
                 found = route.right
-        return Way.ASKED if found is None else found
+        return RouteNeed.ASKED if found is None else found

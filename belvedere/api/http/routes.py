@@ -21,7 +21,7 @@ from belvedere.api.failures import AGAIN, BAD_REQUEST, NOT_ALLOWED, NOT_FOUND, R
 from belvedere.api.http.console_routes import console_routes
 from belvedere.api.http.pushes import CLAIMS, problem_answer, push_routes
 from belvedere.api.http.quarantine_retry import healing_routes
-from belvedere.api.http.route_rights import Mount, Route, Way
+from belvedere.api.http.route_rights import Mount, Route, RouteNeed
 from belvedere.api.http.status import STATE_FIGURES, state_figures
 from belvedere.api.http.unexpected_errors import handled
 from belvedere.api.http.view_metrics import view_metrics
@@ -39,7 +39,7 @@ def routes(application: Application, catalog: Catalog, graphql: ASGIApp, mcp: AS
     """The routes of an application; `graphql` and `mcp` answer what is asked there by any method."""
     limits = application.settings.limits
     return [
-        Route("/graphql", graphql, right=Way.ASKED, methods=None),
+        Route("/graphql", graphql, right=RouteNeed.ASKED, methods=None),
         Mount("/rest", application.rest, right=Right.READ),
         Route("/mcp", mcp, right=Right.READ, methods=None),
         *_watched(application),
@@ -115,8 +115,8 @@ def _watched(application: Application) -> list[Route]:
         return JSONResponse(await application.in_planner(lambda: application.status(row, seen.catalog)))
 
     return [
-        Route("/healthz", health, right=Way.WATCHED),
-        Route("/readyz", ready, right=Way.WATCHED),
+        Route("/healthz", health, right=RouteNeed.WATCHED),
+        Route("/readyz", ready, right=RouteNeed.WATCHED),
         Route("/metrics", metrics, right=Right.STATUS),
         Route("/status", status, right=Right.STATUS),
     ]

@@ -35,9 +35,9 @@ from belvedere.api.http.route_rights import Needed, Ways
 from belvedere.api.http.routes import routed, routes
 from belvedere.api.http.status import seen_status, status_of
 from belvedere.api.http.unexpected_errors import guarded
-from belvedere.api.live.event_streams import EventStreams, How, Told
+from belvedere.api.live.event_streams import EventStreams, How, StreamMessage
 from belvedere.api.live.sse import EVENTS, graphql_events, is_passing, no_events_yet, takes_events_alone
-from belvedere.api.live.websockets import Session
+from belvedere.api.live.websockets import WebSocketSession
 from belvedere.api.reads.long_texts import longs_asked
 from belvedere.api.reads.provenance import Provenance, Question, check_may_ask
 from belvedere.api.reads.role_catalog import seen_catalog
@@ -103,7 +103,7 @@ class Application:
         self._direct = Compressed(guarded(self._respond))
         self._ending = False
         self._under_way = 0
-        self._sessions: set[Session] = set()
+        self._sessions: set[WebSocketSession] = set()
 
     def _outer(self, origins: tuple[str, ...]) -> ASGIApp:
         return Compressed(CrossOrigin(guarded(self._respond), origins, self.settings.headers))
@@ -164,20 +164,20 @@ class Application:
             await send({"type": "websocket.close", "code": 1008})  # before it was accepted: answered with 403
             return
 
-        async def serve(asked: Asked, claims: Claims) -> AsyncIterator[Told]:
+        async def serve(asked: Asked, claims: Claims) -> AsyncIterator[StreamMessage]:
             self._gate.count_operation(scope)
             asked = replace(asked, longs=longs if asked.longs is None else asked.longs)
             return await self.told(asked, claims, lambda: self._check_push({**scope, "method": "POST"}, headers))
 
         longs = self.longs(headers) if b"prefer" in headers else None
-        session = Session(scope, receive, send, lambda given: self._gate.admitted(scope, given), serve)
+        session = WebSocketSession(scope, receive, send, lambda given: self._gate.admitted(scope, given), serve)
         self._sessions.add(session)
         try:
             await session.run()
         finally:
             self._sessions.discard(session)
 
-    async def told(self, asked: Asked, claims: Claims, may_push: Callable[[], None]) -> AsyncIterator[Told]:
+    async def told(self, asked: Asked, claims: Claims, may_push: Callable[[], None]) -> AsyncIterator[StreamMessage]:
         """What any operation answers, one by one: a query and a mutation once."""
         seen = await self.seen(claims)
         operation, literals = await self._found(asked, seen)
@@ -422,8 +422,8 @@ class Application:
             return None
 
 
-async def _once(body: bytes) -> AsyncIterator[Told]:
-    yield Told(body)
+async def _once(body: bytes) -> AsyncIterator[StreamMessage]:
+    yield StreamMessage(body)
 
 
 def _ends() -> RequestError:

@@ -1,8 +1,9 @@
 """GraphQL subscriptions: what a stream tells, whatever carries it.
 
-In: a valid operation, its variables, and how the store is read. Out: `Told`s: each event of a subscription of the script after the epoch
-that wrote it, or the answer of a live query, at once and after each epoch that changed it. A stream is a loop that an epoch wakes. It has
-no queue: who is slow meets the newest epoch next. A subscriber of events goes on `after` the last `_seq` that it has, on any server.
+In: a valid operation, its variables, and how the store is read. Out: `StreamMessage`s: each event of a subscription of the
+script after the epoch that wrote it, or the answer of a live query, at once and after each epoch that changed it. A stream is
+a loop that an epoch wakes. It has no queue: who is slow meets the newest epoch next. A subscriber of events goes on `after`
+the last `_seq` that it has, on any server.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ MOST = 1_500
 """So many streams a process serves at a time."""
 
 
-class Told(NamedTuple):
+class StreamMessage(NamedTuple):
     """What a stream tells: a GraphQL result as JSON, empty where there is no news; and the number of an event."""
 
     body: bytes
@@ -58,9 +59,9 @@ class How(NamedTuple):
 
 
 PLAIN = How()
-QUIET = Told(b"")
-UNCHANGED = Told(b"", -1)
-INTERRUPTED = Told(b"", -2)
+QUIET = StreamMessage(b"")
+UNCHANGED = StreamMessage(b"", -1)
+INTERRUPTED = StreamMessage(b"", -2)
 """The last that a stream tells where the server ends: it is not complete, and goes on on another server."""
 LONG = 200_000
 """Bytes: what is made of a longer answer is made in a thread."""
@@ -97,7 +98,7 @@ class EventStreams:
         variables: Mapping[str, Any],
         claims: Claims = NOBODY,
         how: How = PLAIN,
-    ) -> AsyncIterator[Told]:
+    ) -> AsyncIterator[StreamMessage]:
         """A stream of what `api` has to a caller with these claims; raises `RequestError` before it begins where the request is wrong.
         `how` values are told.
         """
@@ -147,7 +148,7 @@ class EventStreams:
         relation = source.id if isinstance(source, Entity) else source.template.name
         return int(last.extra.get("sequences", {}).get(relation, 1)) - 1 if last is not None else 0
 
-    async def guarded(self, told: AsyncIterator[Told], claims: Claims) -> AsyncIterator[Told]:
+    async def guarded(self, told: AsyncIterator[StreamMessage], claims: Claims) -> AsyncIterator[StreamMessage]:
         """The stream until the server or the caller's token ends; an error is the last that it tells."""
         self._open += 1
         expires = claims.get("exp")
@@ -164,7 +165,7 @@ class EventStreams:
                 if each is not UNCHANGED:
                     yield each
         except RequestError as error:
-            yield Told(json.dumps({"errors": error.formatted()}).encode())
+            yield StreamMessage(json.dumps({"errors": error.formatted()}).encode())
         finally:
             self._open -= 1
 
@@ -172,12 +173,12 @@ class EventStreams:
         """The next epoch; None after a moment in which a stream looks whether it ends."""
         return None if self._ending else await self._epochs.next(known)
 
-    async def _events(self, asked: Prepared, alias: str, after: int) -> AsyncIterator[Told]:
+    async def _events(self, asked: Prepared, alias: str, after: int) -> AsyncIterator[StreamMessage]:
         known, told, question = -1, time.monotonic(), EventsAfter(asked)
         made = partial(_each_event, alias)
         while True:
             last = await self.woken(known)
-            found: list[Told] | None = []
+            found: list[StreamMessage] | None = []
             if last is not None:
                 found = await self._read(last, question.number(after), made)
                 known = last.epoch if found is not None and len(found) < AT_ONCE else known
@@ -189,7 +190,7 @@ class EventStreams:
                 told = time.monotonic() if quiet else told
                 yield QUIET if quiet else UNCHANGED
 
-    async def _answers(self, asked: Prepared) -> AsyncIterator[Told]:
+    async def _answers(self, asked: Prepared) -> AsyncIterator[StreamMessage]:
         known, told, shown = -1, time.monotonic(), b""
         while True:
             last = await self.woken(known)
@@ -259,17 +260,17 @@ class SharedReads:
         return found
 
 
-def _each_event(alias: str, answer: bytes) -> list[Told]:
+def _each_event(alias: str, answer: bytes) -> list[StreamMessage]:
     """The events of an answer, each as a result of its own."""
     found = json.loads(answer)["data"][alias]
     numbers = [event.pop(MARK) for event in found]
     texts = (json.dumps({"data": {alias: event}}, ensure_ascii=False) for event in found)
-    return [Told(text.encode(), number) for text, number in zip(texts, numbers, strict=True)]
+    return [StreamMessage(text.encode(), number) for text, number in zip(texts, numbers, strict=True)]
 
 
-def _with_data(answer: bytes) -> tuple[Told, bytes]:
+def _with_data(answer: bytes) -> tuple[StreamMessage, bytes]:
     """An answer, and what of it an epoch may change: not the epoch itself."""
-    return Told(answer), answer.rpartition(b',"extensions":')[0]
+    return StreamMessage(answer), answer.rpartition(b',"extensions":')[0]
 
 
 def _later(query: StoreQuery, after: BoundValue) -> StoreQuery:

@@ -24,7 +24,7 @@ from starlette.responses import Response, StreamingResponse
 from belvedere.api.failures import BAD_VALUE, RequestError
 from belvedere.api.graphql.event_fields import AFTER, event_fields
 from belvedere.api.http.graphql_requests import Asked
-from belvedere.api.live.event_streams import INTERRUPTED, Told
+from belvedere.api.live.event_streams import INTERRUPTED, StreamMessage
 from belvedere.api.reads.entities import Entity, Model
 from belvedere.syntax.wording import did_you_mean
 
@@ -34,7 +34,7 @@ COME_AGAIN = b"retry: 1000\n\n"
 _HEADERS = {"cache-control": "no-store", "x-accel-buffering": "no"}  # the latter: proxies pass each event on at once
 
 
-def graphql_events(told: AsyncIterator[Told]) -> StreamingResponse:
+def graphql_events(told: AsyncIterator[StreamMessage]) -> StreamingResponse:
     """The answer of a GraphQL subscription."""
 
     async def texts() -> AsyncIterator[bytes]:
@@ -47,7 +47,7 @@ def graphql_events(told: AsyncIterator[Told]) -> StreamingResponse:
     return _response(texts())
 
 
-def plain_events(told: AsyncIterator[Told], field: str) -> StreamingResponse:
+def plain_events(told: AsyncIterator[StreamMessage], field: str) -> StreamingResponse:
     """The answer of `/streams/<name>/events`: an event a row, its `id` what a client goes on from (`Last-Event-ID`)."""
 
     before = json.dumps({"data": {field: 0}}, ensure_ascii=False).encode()[:-3]

@@ -15,7 +15,7 @@ from typing import Any
 from starlette.responses import StreamingResponse
 
 from belvedere.api.failures import RequestError
-from belvedere.api.live.event_streams import UNCHANGED, EventStreams, Told
+from belvedere.api.live.event_streams import UNCHANGED, EventStreams, StreamMessage
 from belvedere.api.live.sse import EVENTS
 from belvedere.intake.claims import Claims
 from belvedere.store.protocol import EpochRow
@@ -38,13 +38,13 @@ def status_events(streams: EventStreams, last_epoch: LastEpoch, status: Status, 
     return StreamingResponse(texts(), media_type=EVENTS, headers={"cache-control": "no-store", "x-accel-buffering": "no"})
 
 
-async def _statuses(streams: EventStreams, last_epoch: LastEpoch, status: Status) -> AsyncIterator[Told]:
+async def _statuses(streams: EventStreams, last_epoch: LastEpoch, status: Status) -> AsyncIterator[StreamMessage]:
     clock = asyncio.get_running_loop().time
     last: EpochRow | None = None
     with contextlib.suppress(RequestError):  # the store is away: it comes back
         last = await last_epoch()
     while True:
-        yield Told(json.dumps(await status(last), ensure_ascii=False).encode())
+        yield StreamMessage(json.dumps(await status(last), ensure_ascii=False).encode())
         until = clock() + MOST_SECONDS
         await asyncio.sleep(LEAST_SECONDS)
         while clock() < until:

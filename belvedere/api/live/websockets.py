@@ -19,7 +19,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from belvedere.api.failures import BAD_REQUEST, INTERNAL, NOT_ALLOWED, RequestError
 from belvedere.api.http.graphql_requests import Asked, checked
-from belvedere.api.live.event_streams import INTERRUPTED, Told
+from belvedere.api.live.event_streams import INTERRUPTED, StreamMessage
 from belvedere.api.reads.long_texts import NUMBER, TEXT
 from belvedere.intake.claims import Claims
 from belvedere.values.json_numbers import loads
@@ -35,7 +35,7 @@ INVALID, NO_TOKEN, OVER, NO_PROTOCOL, LATE, TAKEN, TWICE, GOING = 4400, 4401, 44
 
 Admit = Callable[[str | None], Claims | None]
 """What a token says; None for one that does not count. Without one: what the handshake's says."""
-Serve = Callable[[Asked, Claims], Awaitable[AsyncIterator[Told]]]
+Serve = Callable[[Asked, Claims], Awaitable[AsyncIterator[StreamMessage]]]
 
 
 class _Closed(Exception):
@@ -46,7 +46,7 @@ class _Closed(Exception):
         self.code, self.reason = code, reason
 
 
-class Session:
+class WebSocketSession:
     """One connection."""
 
     def __init__(self, scope: Scope, receive: Receive, send: Send, admit: Admit, serve: Serve):

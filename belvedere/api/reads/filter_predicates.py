@@ -21,7 +21,7 @@ from belvedere.plan.expressions import column, conjunction
 from belvedere.plan.operators.nodes import Expr
 from belvedere.provenance.constants import constant
 from belvedere.provenance.key_tests import typed_value
-from belvedere.provenance.row_predicates import Wanted
+from belvedere.provenance.row_predicates import RowPredicate
 from belvedere.schema import Column
 from belvedere.store.dialects.stored_form import is_text
 from belvedere.store.read.query import LIMIT_MOST, Operator, is_ordered
@@ -53,12 +53,12 @@ def with_values(given: Given | None, literals: list[Any]) -> Any:
     return given.value if isinstance(given, Fixed) else given
 
 
-def wanted_of(entity: Entity, asked: Mapping[str, Any]) -> Wanted:
+def wanted_of(entity: Entity, asked: Mapping[str, Any]) -> RowPredicate:
     """The rows for which a filter holds."""
     tests = tuple(_tests(entity, asked, 1))
     if sum(1 for t in tests for _ in t.find_all(exp.Column)) > MOST_TESTS:
         raise RequestError(LIMIT_EXCEEDED, f"more than {MOST_TESTS} comparisons in one question", "ask for less at once")
-    return Wanted(tests)
+    return RowPredicate(tests)
 
 
 def _tests(entity: Entity, asked: Any, depth: int) -> Iterator[Expr]:

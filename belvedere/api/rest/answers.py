@@ -26,7 +26,7 @@ _PAGE = re.compile(rf'\{{"{ROWS}":\{{{_BESIDE}"{ROWS}":'.encode())
 
 
 @dataclass(frozen=True)
-class Rows:
+class AnswerRows:
     """The rows of an answer as JSON; the cursor of the last one, whether there are more, and how many in all where that was asked."""
 
     body: bytes
@@ -35,14 +35,14 @@ class Rows:
     total: int | None = None
 
 
-def rows_of(data: bytes) -> Rows:
+def rows_of(data: bytes) -> AnswerRows:
     """The parts of what the store answered; the rows are not read."""
     found = _PAGE.match(data)
     if found is None:
-        return Rows(data[len(_ONE) : -1])
+        return AnswerRows(data[len(_ONE) : -1])
     cursor, more, total = found.groups()
     text = None if cursor is None else cursor.decode()
-    return Rows(data[found.end() : -2], text, more == b"true", None if total is None else int(total))
+    return AnswerRows(data[found.end() : -2], text, more == b"true", None if total is None else int(total))
 
 
 def media_of(accept: str) -> str:
@@ -66,7 +66,7 @@ def _quality(parameters: list[str]) -> float:
         return 0.0
 
 
-def body_of(request: RestRequest, rows: Rows, media: str) -> bytes:
+def body_of(request: RestRequest, rows: AnswerRows, media: str) -> bytes:
     """The body in a media type. Raises where one object is asked for and there is none, or more."""
     if request.one and rows.body == b"null":
         raise RequestError(NOT_FOUND, f"{name_of(request.source)} has no row with this key", status=404)
@@ -115,7 +115,7 @@ def _plain(value: Any) -> Any:
     return [_plain(v) for v in value] if isinstance(value, list) else value
 
 
-def headers_of(path: str, request: RestRequest, rows: Rows) -> dict[str, str]:
+def headers_of(path: str, request: RestRequest, rows: AnswerRows) -> dict[str, str]:
     """Where the next page is, and which rows these are of how many."""
     headers: dict[str, str] = {}
     following = _next(request, rows)
@@ -130,13 +130,13 @@ def headers_of(path: str, request: RestRequest, rows: Rows) -> dict[str, str]:
     return headers
 
 
-def status_of(request: RestRequest, rows: Rows) -> int:
+def status_of(request: RestRequest, rows: AnswerRows) -> int:
     """206 where the rows are known to be a part."""
     partial = rows.total is not None and (rows.more or bool(request.offset) or request.after is not None)
     return 206 if partial else 200
 
 
-def _next(request: RestRequest, rows: Rows) -> tuple[str, str] | None:
+def _next(request: RestRequest, rows: AnswerRows) -> tuple[str, str] | None:
     if not rows.more or not request.limit:
         return None
     if request.offset is not None:
@@ -144,7 +144,7 @@ def _next(request: RestRequest, rows: Rows) -> tuple[str, str] | None:
     return None if rows.cursor is None else ("after", rows.cursor)
 
 
-def _range(request: RestRequest, rows: Rows, total: int) -> str:
+def _range(request: RestRequest, rows: AnswerRows, total: int) -> str:
     """The places of the first and the last row; `*` where a cursor hides them, or there is no row."""
     start = 0 if request.offset is None and request.after is None else request.offset
     if start is None:

@@ -1,7 +1,7 @@
 """Tests of PostgREST's dialect as the filter that GraphQL's `filter` would be, so that both become the same conditions.
 
-In: `Test`s and `Group`s about an entity. Out: a `Given` tree whose values are numbers of literals. Columns and operators are looked up
-here; raises `RequestError` for one that is not there.
+In: `Test`s and `ConditionGroup`s about an entity. Out: a `Given` tree whose values are numbers of literals. Columns and
+operators are looked up here; raises `RequestError` for one that is not there.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from belvedere.api.limits import Limits
 from belvedere.api.reads.argument_values import Fixed, Given, Scalar
 from belvedere.api.reads.conditions import FILTER_OPERATORS, Compared
 from belvedere.api.reads.entities import Entity
-from belvedere.api.rest.grammar import Group, Test, unreadable
+from belvedere.api.rest.grammar import ConditionGroup, Test, unreadable
 from belvedere.api.rest.query_values import number_of_rows, value_of
 from belvedere.schema import Column
 from belvedere.store.dialects.stored_form import is_text
@@ -29,7 +29,7 @@ OPERATORS = (*COMPARING, *MATCHING, "in", "is", "isdistinct")
 IS = ("null", "not_null", "true", "false", "unknown")
 
 
-class Literals:
+class FilterValues:
     """The values of one request, in the order in which they are read; the request's plan knows their numbers alone."""
 
     def __init__(self, limits: Limits):
@@ -69,7 +69,7 @@ def find_column(entity: Entity, name: str, what: str) -> Column:
     return column
 
 
-def filter_of(entity: Entity, terms: Iterable[Test | Group], literals: Literals) -> Given | None:
+def filter_of(entity: Entity, terms: Iterable[Test | ConditionGroup], literals: FilterValues) -> Given | None:
     """All terms as one filter; None for no terms."""
     merged: dict[str, Any] = {}
     others: list[Given] = []
@@ -88,8 +88,8 @@ def filter_of(entity: Entity, terms: Iterable[Test | Group], literals: Literals)
     return _combined(entity, "and", [*([merged] if merged else []), *others])
 
 
-def _term(entity: Entity, term: Test | Group, literals: Literals) -> dict[str, Any]:
-    if isinstance(term, Group):
+def _term(entity: Entity, term: Test | ConditionGroup, literals: FilterValues) -> dict[str, Any]:
+    if isinstance(term, ConditionGroup):
         found = _combined(entity, term.word, [_term(entity, p, literals) for p in term.parts])
     else:
         found = _test(entity, term, literals)
@@ -102,7 +102,7 @@ def _combined(entity: Entity, word: str, parts: Any) -> dict[str, Any]:
     return {word: parts}
 
 
-def _test(entity: Entity, test: Test, literals: Literals) -> dict[str, Any]:
+def _test(entity: Entity, test: Test, literals: FilterValues) -> dict[str, Any]:
     column, name = find_column(entity, test.column, test.column), f"{test.column}={test.operator}"
     if test.operator == "is":
         return _is(entity, test, column)

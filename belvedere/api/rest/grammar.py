@@ -31,11 +31,11 @@ class Test:
 
 
 @dataclass(frozen=True)
-class Group:
+class ConditionGroup:
     """Tests that must all hold (`and`), or one of them (`or`)."""
 
     word: str
-    parts: tuple[Test | Group, ...]
+    parts: tuple[Test | ConditionGroup, ...]
     negated: bool = False
 
 
@@ -62,7 +62,7 @@ def _others(ends: str) -> re.Pattern[str]:
     return re.compile(f"[^{re.escape(ends)}]*")
 
 
-class _Text:
+class _TextCursor:
     """A text that is read from left to right. `what` names it in messages."""
 
     def __init__(self, what: str, text: str):
@@ -127,7 +127,7 @@ def unreadable(what: str, why: str, hint: str | None = None) -> RequestError:
 @_remembered
 def read_path(key: str) -> tuple[tuple[str, ...], bool]:
     """A parameter's name: `hours.temp` are a relationship and its column. And whether its last name is quoted, so that it is a column."""
-    text = _Text(key, key)
+    text = _TextCursor(key, key)
     names: list[str] = []
     while True:
         quoted = text.starts('"')
@@ -140,7 +140,7 @@ def read_path(key: str) -> tuple[tuple[str, ...], bool]:
 
 def read_test(what: str, column: str, said: str) -> Test:
     """`eq.5`, `not.in.(1,2)`: what the value of a parameter says of a column. The value is all that is left, quotes too."""
-    text = _Text(what, said)
+    text = _TextCursor(what, said)
     negated, operator = _operator(text)
     if operator == "in":
         test = Test(column, operator, _list(text), negated)
@@ -150,26 +150,26 @@ def read_test(what: str, column: str, said: str) -> Test:
     return Test(column, operator, text.text[text.place :], negated)
 
 
-def read_group(what: str, word: str, said: str, negated: bool) -> Group:
+def read_group(what: str, word: str, said: str, negated: bool) -> ConditionGroup:
     """`(a.eq.1,or(b.lt.2,not.and(...)))`: the value of the parameter `and`, `or`, `not.and` or `not.or`."""
-    text = _Text(what, said)
+    text = _TextCursor(what, said)
     group = _group(text, word, negated, 1)
     if not text.ended:
         raise text.unreadable("its end")
     return group
 
 
-def _group(text: _Text, word: str, negated: bool, depth: int) -> Group:
+def _group(text: _TextCursor, word: str, negated: bool, depth: int) -> ConditionGroup:
     _check_depth(text.what, depth)
     text.expect("(")
     parts = [_term(text, depth)]
     while text.take(","):
         parts.append(_term(text, depth))
     text.expect(")")
-    return Group(word, tuple(parts), negated)
+    return ConditionGroup(word, tuple(parts), negated)
 
 
-def _term(text: _Text, depth: int) -> Test | Group:
+def _term(text: _TextCursor, depth: int) -> Test | ConditionGroup:
     for negated in (False, True):
         for word in WORDS:
             opened = f"{'not.' if negated else ''}{word}"
@@ -183,7 +183,7 @@ def _term(text: _Text, depth: int) -> Test | Group:
     return Test(column, operator, value, negated)
 
 
-def _operator(text: _Text) -> tuple[bool, str]:
+def _operator(text: _TextCursor) -> tuple[bool, str]:
     negated = text.take("not.")
     operator = text.until(".,()")
     if not operator or not text.take("."):
@@ -193,7 +193,7 @@ def _operator(text: _Text) -> tuple[bool, str]:
     return negated, operator
 
 
-def _list(text: _Text) -> tuple[str, ...]:
+def _list(text: _TextCursor) -> tuple[str, ...]:
     """`(1,2,"a,b")`."""
     text.expect("(")
     if text.take(")"):
@@ -207,7 +207,7 @@ def _list(text: _Text) -> tuple[str, ...]:
 
 def read_key(what: str, said: str, width: int) -> tuple[str, ...]:
     """The values of a key in a path: one is all of the text, several have commas between them; each may be in double quotes."""
-    text = _Text(what, said)
+    text = _TextCursor(what, said)
     if width == 1 and not text.starts('"'):
         return (said,)
     values = [text.value(",")]
@@ -225,14 +225,14 @@ def read_select(what: str, said: str) -> tuple[Chosen, ...]:
     """`a,total:b,hours(temp)`; of nothing: all columns."""
     if not said.strip():
         return (Chosen("*"),)
-    text = _Text(what, said)
+    text = _TextCursor(what, said)
     chosen = _chosen_list(text, 1)
     if not text.ended:
         raise text.unreadable("`,`")
     return chosen
 
 
-def _chosen_list(text: _Text, depth: int) -> tuple[Chosen, ...]:
+def _chosen_list(text: _TextCursor, depth: int) -> tuple[Chosen, ...]:
     _check_depth(text.what, depth)
     chosen = [_chosen(text, depth)]
     while text.take(","):
@@ -240,7 +240,7 @@ def _chosen_list(text: _Text, depth: int) -> tuple[Chosen, ...]:
     return tuple(chosen)
 
 
-def _chosen(text: _Text, depth: int) -> Chosen:
+def _chosen(text: _TextCursor, depth: int) -> Chosen:
     name, alias = text.name(), None
     if text.starts("::"):
         raise unreadable(text.what, "columns are not cast here", "cast in a view of the script")
@@ -263,7 +263,7 @@ def _chosen(text: _Text, depth: int) -> Chosen:
 @_remembered
 def read_order(what: str, said: str) -> tuple[Ordered, ...]:
     """`a.desc.nullslast,b`."""
-    text = _Text(what, said)
+    text = _TextCursor(what, said)
     found = [_ordered(text)]
     while text.take(","):
         found.append(_ordered(text))
@@ -272,7 +272,7 @@ def read_order(what: str, said: str) -> tuple[Ordered, ...]:
     return tuple(found)
 
 
-def _ordered(text: _Text) -> Ordered:
+def _ordered(text: _TextCursor) -> Ordered:
     column, words = text.name(), []
     while text.take("."):
         words.append(text.until(".,"))

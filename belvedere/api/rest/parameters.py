@@ -19,7 +19,7 @@ _RANGE = re.compile(r"(?:items=)?(\d{1,18})-(\d{0,18})", re.ASCII)
 
 
 @dataclass(frozen=True)
-class Parameter:
+class UrlParameter:
     """One parameter. `key` is how it was written; a `quoted` name is one of a column, whatever it is; `negated` is `not.and`."""
 
     key: str
@@ -40,7 +40,7 @@ class Parameter:
 class Said:
     """What is said of one list, and of the relationships that are selected in it, by their names in the answer."""
 
-    own: list[Parameter] = field(default_factory=list)
+    own: list[UrlParameter] = field(default_factory=list)
     inner: dict[str, Said] = field(default_factory=dict)
 
 
@@ -79,11 +79,11 @@ def sorted_parameters(pairs: Pairs) -> Said:
         said = root
         for name in names[: -2 if negated else -1]:
             said = said.inner.setdefault(name, Said())
-        said.own.append(Parameter(key, names[-1], value, quoted, negated))
+        said.own.append(UrlParameter(key, names[-1], value, quoted, negated))
     return root
 
 
-def words_of(parameters: list[Parameter]) -> dict[str, str]:
+def words_of(parameters: list[UrlParameter]) -> dict[str, str]:
     """The values of words such as `limit`, each of which is said once."""
     found: dict[str, str] = {}
     for each in parameters:

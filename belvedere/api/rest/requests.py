@@ -19,8 +19,18 @@ from belvedere.api.limits import Limits
 from belvedere.api.reads.argument_values import Fixed, Given, Scalar
 from belvedere.api.reads.entities import Entity, Model, RelationshipField, Template
 from belvedere.api.reads.provenance import WhyAsked, WhyNotAsked, asked_of, why_not_of
-from belvedere.api.rest.filters import Literals, filter_of, find_column
-from belvedere.api.rest.grammar import Chosen, Group, Test, read_group, read_key, read_order, read_select, read_test, unreadable
+from belvedere.api.rest.filters import FilterValues, filter_of, find_column
+from belvedere.api.rest.grammar import (
+    Chosen,
+    ConditionGroup,
+    Test,
+    read_group,
+    read_key,
+    read_order,
+    read_select,
+    read_test,
+    unreadable,
+)
 from belvedere.api.rest.parameters import Pairs, Said, pairs_of, sorted_parameters, words_of
 from belvedere.catalog.catalog import Parameter
 from belvedere.plan.operators.nodes import Scan
@@ -117,7 +127,7 @@ class Requests:
         source = self.source(name)
         if isinstance(source, Template):
             raise self._of_template(source)
-        reading = _Reading(self._model, self._limits, Literals(self._limits), pairs_of(query, self._limits))
+        reading = _RequestReader(self._model, self._limits, FilterValues(self._limits), pairs_of(query, self._limits))
         return reading.missing(source)
 
     def why_not_of_row(self, name: str, key: str) -> RequestError:
@@ -143,7 +153,7 @@ class Requests:
     def read(self, name: str, key: str | None, pairs: Pairs) -> RestRequest:
         """The request for `/rest/<name>`, or `/rest/<name>/<key>`."""
         source = self.source(name)
-        reading = _Reading(self._model, self._limits, Literals(self._limits), pairs)
+        reading = _RequestReader(self._model, self._limits, FilterValues(self._limits), pairs)
         if isinstance(source, Entity):
             return reading.entity(source) if key is None else reading.row(source, key)
         if key is not None:
@@ -157,10 +167,10 @@ def name_of(source: Source) -> str:
 
 
 @dataclass
-class _Reading:
+class _RequestReader:
     model: Model
     limits: Limits
-    literals: Literals
+    literals: FilterValues
     pairs: Pairs
     fields: int = 0
     aliases: int = 0
@@ -307,7 +317,7 @@ class _Reading:
     def _list_arguments(self, entity: Entity, said: Said, path: str, required: bool = False) -> dict[str, Given]:
         """Filter, order and bounds of a list."""
         words = words_of([p for p in said.own if p.is_word(OF_LISTS)])
-        terms: list[Test | Group] = []
+        terms: list[Test | ConditionGroup] = []
         for each in said.own:
             if each.is_word(OF_LISTS):
                 continue
@@ -359,7 +369,7 @@ def _given(of: str, pairs: Pairs, known: tuple[str, ...]) -> dict[str, str]:
     return given
 
 
-def _check_required(entity: Entity, terms: list[Test | Group]) -> None:
+def _check_required(entity: Entity, terms: list[Test | ConditionGroup]) -> None:
     """Raise where a column that a hint of the script asks for has no value."""
     equal = {t.column for t in terms if isinstance(t, Test) and t.operator == "eq" and not t.negated}
     shown = {column.name: name for name, column in entity.columns.items()}

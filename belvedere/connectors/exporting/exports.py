@@ -260,7 +260,7 @@ def _pending(store: Store, delivery: Delivery, done: int, last: int) -> Iterator
 
 
 @dataclass(frozen=True)
-class Waiting:
+class ExportBacklog:
     """How an export stands: the number of the last event that its sink has, and how many wait for it."""
 
     export: Export
@@ -268,14 +268,14 @@ class Waiting:
     waiting: int
 
 
-def waiting_exports(catalog: Catalog, sinks: Mapping[str, Sink], reader: Reader) -> tuple[Waiting, ...]:
+def waiting_exports(catalog: Catalog, sinks: Mapping[str, Sink], reader: Reader) -> tuple[ExportBacklog, ...]:
     """All exports of a script over a store, as its documents say; the sinks are not asked. Raises B6110."""
     last = reader.last_epoch()
     sequences: Mapping[str, int] = last.extra.get("sequences", {}) if last is not None else {}
     found = []
     for delivery in (_delivery(e, catalog, sinks) for e in catalog.exports):
         done = Cursor.of_document(reader.document(delivery.cursor)).done
-        found.append(Waiting(delivery.export, done, max(0, sequences.get(delivery.relation, 1) - 1 - done)))
+        found.append(ExportBacklog(delivery.export, done, max(0, sequences.get(delivery.relation, 1) - 1 - done)))
     return tuple(found)
 
 

@@ -20,7 +20,7 @@ INTEGER_DIGITS = 19
 
 
 @dataclass(frozen=True)
-class Misfit:
+class UnfittingValue:
     """A value that a table's column cannot hold: the column, the number of its event, the value and both types."""
 
     column: str
@@ -39,7 +39,7 @@ class Misfit:
         return fail(code, message, hint=hint)
 
 
-def with_types(events: pa.Table, types: pa.Schema) -> pa.Table | Misfit:
+def with_types(events: pa.Table, types: pa.Schema) -> pa.Table | UnfittingValue:
     """Events with the types of those columns that a table has; the first value that one does not hold."""
     for place, field in enumerate(events.schema):
         wanted = types.field(field.name).type if field.name in types.names else field.type
@@ -48,7 +48,7 @@ def with_types(events: pa.Table, types: pa.Schema) -> pa.Table | Misfit:
         found = in_type(events[field.name], wanted)
         if isinstance(found, int):
             number, value = events[SEQUENCE][found].as_py(), events[field.name][found].as_py()
-            return Misfit(field.name, number, str(value), type_text(field.type), type_text(wanted))
+            return UnfittingValue(field.name, number, str(value), type_text(field.type), type_text(wanted))
         events = events.set_column(place, field.name, found)
     return events
 

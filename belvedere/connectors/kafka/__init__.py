@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from belvedere.connectors.connector import Imported, Outgoing, Sampled, SourcePart, Wanted
+from belvedere.connectors.connector import FeedRequest, Imported, Outgoing, Sampled, SourcePart
 from belvedere.connectors.kafka.feed import KafkaFeed
 from belvedere.connectors.kafka.report import topic_parts
 from belvedere.connectors.kafka.sample import sampled, sampled_columns, table_names
@@ -41,12 +41,12 @@ def parts(source: Source, imports: Sequence[Imported]) -> Sequence[SourcePart]:
     return topic_parts(source, imports)
 
 
-def sample(wanted: Wanted, rows: int, spark: Callable[[], SparkSession]) -> Sampled:
+def sample(wanted: FeedRequest, rows: int, spark: Callable[[], SparkSession]) -> Sampled:
     """The first and last messages of each partition; no offset is committed. Raises B6200 to B6206."""
     return sampled(wanted, rows, spark)
 
 
-def open_feed(wanted: Wanted) -> KafkaFeed:
+def open_feed(wanted: FeedRequest) -> KafkaFeed:
     """The topics of a table, from its offset on."""
     return KafkaFeed(wanted)
 

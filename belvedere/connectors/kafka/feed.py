@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from belvedere.connectors.connector import Arrived, OffsetRange, Wanted
+from belvedere.connectors.connector import Arrived, FeedRequest, OffsetRange
 from belvedere.connectors.kafka.client import client_settings
 from belvedere.connectors.kafka.keys import KeyFormat, key_format
 from belvedere.connectors.kafka.message_chunks import Gathered, gathered
-from belvedere.connectors.kafka.message_rows import METADATA, Chunk, Shape
-from belvedere.connectors.kafka.ranges import Range, RangeReader, lost_offsets
+from belvedere.connectors.kafka.message_rows import METADATA, Chunk, MessageShape
+from belvedere.connectors.kafka.ranges import MessageRange, RangeReader, lost_offsets
 from belvedere.connectors.kafka.read_tasks import read_by_tasks
 from belvedere.connectors.kafka.topics import Cluster, Place, Topic, no_topic
 from belvedere.connectors.outage_backoff import Away
@@ -93,7 +93,7 @@ def keys_of(source: Source, table: str, options: Mapping[str, Any]) -> KeyFormat
 class KafkaFeed:
     """The topics of one table, and how far each partition was read."""
 
-    def __init__(self, wanted: Wanted):
+    def __init__(self, wanted: FeedRequest):
         source, table = wanted.source, wanted.input
         self.source, self.input, self.topic = source.name, table, topic_of(source, wanted.table)
         self.settings = client_settings("source", source.name, wanted.options)
@@ -101,7 +101,7 @@ class KafkaFeed:
         self.starting, self.skips = starting_of(source.name, wanted.options), wanted.options.get("on_lost") == "skip"
         self.most = int(wanted.options.get("max_rows", MOST_ROWS))
         options = format_options(source, wanted.table, wanted.options)
-        self.shape = Shape(
+        self.shape = MessageShape(
             source.format or "json",
             tuple(wanted.columns),
             metadata_of(source, wanted.table),
@@ -155,7 +155,7 @@ class KafkaFeed:
         at = self._positions(topics, ends, fresh)
         new = {p: end - at[p] for p, end in ends.items() if end > at[p]}
         shares = shared_out(new, self.most)
-        ranges = tuple(Range(*p, at[p], at[p] + n) for p, n in shares.items())
+        ranges = tuple(MessageRange(*p, at[p], at[p] + n) for p, n in shares.items())
         unlisted = self.offset.without(t.name for t in topics)
         begun = at | {p: o for p, o in self.offset.begun.items() if self.offset.topics[p[0]] in {t.id for t in topics}}
         reached = at | {r.place: r.end for r in ranges}
@@ -209,7 +209,7 @@ class KafkaFeed:
 
     def read(self, spark: SparkSession, span: OffsetRange) -> Arrived:
         """The rows of these offsets: of few in the driver, of many by Spark's tasks."""
-        ranges: Sequence[Range] = cast(tuple[Range, ...], span.content)
+        ranges: Sequence[MessageRange] = cast(tuple[MessageRange, ...], span.content)
         try:
             found = self._found_in(spark, ranges)
         except BelvedereError as error:
@@ -222,7 +222,7 @@ class KafkaFeed:
         new = _Offset.of_document(span.end).places.keys() - self.offset.places.keys()
         return self._arrived(found, new, notices)
 
-    def _found_in(self, spark: SparkSession, ranges: Sequence[Range]) -> Gathered:
+    def _found_in(self, spark: SparkSession, ranges: Sequence[MessageRange]) -> Gathered:
         count = sum(r.end - r.start for r in ranges)
         if count > FEW_MESSAGES and self.goes_through_files:
             return read_by_tasks(spark, self.input.id, self.settings, ranges, self.shape)
@@ -230,9 +230,9 @@ class KafkaFeed:
         chunks = self._chunks(self._reader.read(ranges))
         return gathered(spark, self.input.id, self.shape, chunks, by_time=not self.input.watermarks)
 
-    def _still_there(self, ranges: Sequence[Range]) -> list[Range]:
+    def _still_there(self, ranges: Sequence[MessageRange]) -> list[MessageRange]:
         """What is left of ranges of which messages have gone since they were looked for."""
-        starts, left = self.cluster.starts([r.place for r in ranges]), list[Range]()
+        starts, left = self.cluster.starts([r.place for r in ranges]), list[MessageRange]()
         for range_ in ranges:
             start = min(max(range_.start, starts[range_.place]), range_.end)
             left.append(replace(range_, start=start))
@@ -241,7 +241,7 @@ class KafkaFeed:
                 self._notices.append(f"{range_.label} goes on at offset {start:,}: {why}")
         return left
 
-    def _chunks(self, read: Iterable[tuple[Range, list[Message]]]) -> Iterator[Chunk]:
+    def _chunks(self, read: Iterable[tuple[MessageRange, list[Message]]]) -> Iterator[Chunk]:
         latest: dict[str, int] = {}
         for range_, messages in read:
             chunk = self.shape.chunk(range_.label, messages)
@@ -250,7 +250,7 @@ class KafkaFeed:
             latest[range_.label] = int(times[-1]) if len(times) else latest.get(range_.label, 0)
             yield replace(chunk, times=times)
 
-    def _compacted(self, ranges: Sequence[Range], found: Gathered) -> list[str]:
+    def _compacted(self, ranges: Sequence[MessageRange], found: Gathered) -> list[str]:
         """What people should know where a run goes on behind messages that compaction may have taken away, deletions among them."""
         known = [r for r in ranges if r.place in self.offset.places]
         came = found.rows.num_rows + found.refused
@@ -283,7 +283,7 @@ class KafkaFeed:
             found.rows, found.rejected, found.refused, marks=marks, notices=notices, producers=found.producers, times=times
         )
 
-    def sample(self, rows: int) -> list[tuple[Range, list[Message]]]:
+    def sample(self, rows: int) -> list[tuple[MessageRange, list[Message]]]:
         """The first and last messages of each partition, those from `starting` on; the last ones where it is "latest". Raises B6201."""
         topics = self._known_topics(anew=True)
         places = [(t.name, p) for t in topics for p in t.partitions]
@@ -298,7 +298,7 @@ class KafkaFeed:
         finally:
             reader.close()
 
-    def rows_of(self, found: Iterable[tuple[Range, list[Message]]], spark: Callable[[], SparkSession]) -> Arrived:
+    def rows_of(self, found: Iterable[tuple[MessageRange, list[Message]]], spark: Callable[[], SparkSession]) -> Arrived:
         """Messages of a sample as an epoch that begins with them takes them."""
         chunks = [self.shape.chunk(r.label, messages) for r, messages in found]
         session = spark() if any(c.undecided for c in chunks) else None
@@ -310,7 +310,7 @@ class KafkaFeed:
         """The offsets that an epoch took. Raises B7070 where some are gone, or the topic is another one."""
         begin, end = _Offset.of_document(past.span.begin), _Offset.of_document(past.span.end or {})
         now, starts = self._there(end.places)
-        ranges = [Range(*p, begin.places.get(p, end.begun[p]), o) for p, o in sorted(end.places.items())]
+        ranges = [MessageRange(*p, begin.places.get(p, end.begun[p]), o) for p, o in sorted(end.places.items())]
         ranges = [r for r in ranges if r.start < r.end]
         for name in dict.fromkeys(r.topic for r in ranges):
             if name not in now or now[name].id != end.topics[name]:
@@ -421,11 +421,11 @@ def starting_of(source: str, options: Mapping[str, Any]) -> str | datetime:
     return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
 
 
-def _end_ranges(place: Place, start: int, end: int, first: int, most: int) -> list[Range]:
+def _end_ranges(place: Place, start: int, end: int, first: int, most: int) -> list[MessageRange]:
     """The first and last offsets of a partition, `most` in all."""
     if end - start <= most:
-        return [Range(*place, start, end)] if start < end else []
-    halves = [Range(*place, start, start + first), Range(*place, end - (most - first), end)]
+        return [MessageRange(*place, start, end)] if start < end else []
+    halves = [MessageRange(*place, start, start + first), MessageRange(*place, end - (most - first), end)]
     return [r for r in halves if r.start < r.end]
 
 

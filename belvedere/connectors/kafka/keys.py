@@ -17,7 +17,7 @@ import pyarrow as pa
 from belvedere.connectors.kafka.formats import format_named
 from belvedere.connectors.kafka.formats import json as json_format
 from belvedere.connectors.kafka.formats.decoded_rows import COLUMN, Decoded, Sample
-from belvedere.connectors.kafka.formats.payload_values import MISFITS, Refusal, rows_of
+from belvedere.connectors.kafka.formats.payload_values import MISFITS, RefusedMessage, rows_of
 from belvedere.errors import fail
 from belvedere.lang.types.samples import arrow_type, kind_of_value, merge
 from belvedere.schema import Column
@@ -90,7 +90,7 @@ def _reader(columns: Sequence[Column], read: Callable[[str], Any]) -> Callable[[
         try:
             text = key.decode()
         except UnicodeDecodeError:
-            raise Refusal("is not UTF-8") from None
+            raise RefusedMessage("is not UTF-8") from None
         value = read(text)
         if not isinstance(value, dict) and len(columns) == 1:
             of_text = T.is_string(columns[0].type) and read is _any
@@ -98,7 +98,7 @@ def _reader(columns: Sequence[Column], read: Callable[[str], Any]) -> Callable[[
         elif isinstance(value, dict) and read is _any and len(columns) == 1 and columns[0].name not in value:
             value = {columns[0].name: text} if T.is_string(columns[0].type) else value
         if not isinstance(value, dict):
-            raise Refusal(f"is not an object with {', '.join(c.name for c in columns)}")
+            raise RefusedMessage(f"is not an object with {', '.join(c.name for c in columns)}")
         return {c.name: _typed(value.get(c.name), c) for c in columns}
 
     return record
@@ -112,7 +112,7 @@ def _json(key: str) -> Any:
     try:
         return json.loads(key, parse_float=Decimal)
     except RecursionError:
-        raise Refusal("is nested too deeply") from None
+        raise RefusedMessage("is nested too deeply") from None
 
 
 def _any(key: str) -> Any:

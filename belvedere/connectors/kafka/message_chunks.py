@@ -14,7 +14,7 @@ import pyarrow as pa
 from pyspark.sql import functions as F
 
 from belvedere.connectors.into_spark import FEW_BYTES, into_spark
-from belvedere.connectors.kafka.message_rows import Chunk, Refused, Shape, Undecided
+from belvedere.connectors.kafka.message_rows import Chunk, MessageShape, Refused, Undecided
 from belvedere.connectors.reading.file_rows import NOT_JSON, REASON, collectable, json_rows
 from belvedere.connectors.reading.formats import MOST_REJECTED
 from belvedere.connectors.reading.json_reasons import explain_json
@@ -43,7 +43,7 @@ class Gathered:
 class Gathering:
     """Takes chunks in."""
 
-    def __init__(self, spark: SparkSession | None, table: str, shape: Shape):
+    def __init__(self, spark: SparkSession | None, table: str, shape: MessageShape):
         self.spark, self.table, self.shape = spark, table, shape
         self.rejected: list[RejectedRow] = []
         self.refused = 0
@@ -99,7 +99,9 @@ class Gathering:
         self.rejected += [RejectedRow(self.table, label, r.offset, r.text, r.reason) for r in refused[:room]]
 
 
-def gathered(spark: SparkSession | None, table: str, shape: Shape, chunks: Iterable[Chunk], by_time: bool = False) -> Gathered:
+def gathered(
+    spark: SparkSession | None, table: str, shape: MessageShape, chunks: Iterable[Chunk], by_time: bool = False
+) -> Gathered:
     """All chunks; many rows of them in a scratch file. Nobody asks for a session where nothing is undecided.
 
     `by_time`: rows of all partitions in the order in which they were sent, as those of a table with a key are.
@@ -112,7 +114,7 @@ def gathered(spark: SparkSession | None, table: str, shape: Shape, chunks: Itera
     return Gathered(ordered, tuple(into.rejected), into.refused, tuple(into.producers), into.sent)
 
 
-def _decided(spark: SparkSession, shape: Shape, chunk: Chunk) -> tuple[pa.Table, list[Refused]]:
+def _decided(spark: SparkSession, shape: MessageShape, chunk: Chunk) -> tuple[pa.Table, list[Refused]]:
     """The chunk's rows with those that Spark reads, and the messages that it refuses."""
     frame = into_spark(spark, _records(chunk.label, chunk.undecided), FEW_BYTES)
     found = collectable(json_rows(frame, shape.payload, shape.options)).orderBy(F.col(LINE)).toArrow()
@@ -139,7 +141,7 @@ def _records(label: str, undecided: Sequence[Undecided]) -> pa.Table:
     return pa.table([*columns, *(pa.nulls(size, f.type) for f in list(RECORDS)[4:])], schema=RECORDS)
 
 
-def _refused(message: Undecided, reason: str, shape: Shape) -> Refused:
+def _refused(message: Undecided, reason: str, shape: MessageShape) -> Refused:
     text = message.text.decode("utf-8", "backslashreplace")
     said = explain_json(text, shape.payload) if reason == NOT_JSON else reason
     return Refused(message.place, message.offset, text, said)

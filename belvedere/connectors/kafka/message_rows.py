@@ -108,7 +108,7 @@ class Chunk:
 
 
 @dataclass(frozen=True)
-class Shape:
+class MessageShape:
     """What rows of a table are made of. Raises B6206 where a column of metadata cannot be what it is to be."""
 
     format: str

@@ -52,7 +52,7 @@ _AWAY = (KafkaError._ALL_BROKERS_DOWN, KafkaError._TRANSPORT, KafkaError._TIMED_
 
 
 @dataclass(frozen=True)
-class Range:
+class MessageRange:
     """The messages of a partition from offset `start` up to, not with, `end`."""
 
     topic: str
@@ -117,7 +117,7 @@ class RangeReader:
         """Let go of the cluster."""
         self.consumer.close()
 
-    def read(self, ranges: Iterable[Range], patience: float = PATIENCE) -> Iterator[tuple[Range, list[Message]]]:
+    def read(self, ranges: Iterable[MessageRange], patience: float = PATIENCE) -> Iterator[tuple[MessageRange, list[Message]]]:
         """The messages, range by range, so that the same ranges give the same order.
 
         Raises B6203 (offsets that are not there), B6201 (nothing came for `patience` seconds).
@@ -133,7 +133,7 @@ class RangeReader:
             if not together:
                 self._leave(range_.place)  # what is behind it is not read ahead
 
-    def _range(self, range_: Range, patience: float) -> Iterator[list[Message]]:
+    def _range(self, range_: MessageRange, patience: float) -> Iterator[list[Message]]:
         held, standing = _Held(), self._standing[range_.place]
         heard = asked = time.monotonic()
         while True:

@@ -21,8 +21,8 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from belvedere.connectors.kafka.client import Settings
 from belvedere.connectors.kafka.message_chunks import Gathered, Gathering, gathered
-from belvedere.connectors.kafka.message_rows import Chunk, Refused, Shape, Undecided
-from belvedere.connectors.kafka.ranges import Range, reader_of
+from belvedere.connectors.kafka.message_rows import Chunk, MessageShape, Refused, Undecided
+from belvedere.connectors.kafka.ranges import MessageRange, reader_of
 from belvedere.engine.rows.epoch_rows import Rows
 from belvedere.engine.rows.scratch_rows import PREFIX, not_shared, write_frame
 from belvedere.errors import fail
@@ -45,7 +45,9 @@ TOLD = pa.schema(
 """What a task tells: a chunk is a row with the file of its rows, which is one row group; messages of it that are no rows follow."""
 
 
-def read_by_tasks(spark: SparkSession, table: str, settings: Settings, ranges: Sequence[Range], shape: Shape) -> Gathered:
+def read_by_tasks(
+    spark: SparkSession, table: str, settings: Settings, ranges: Sequence[MessageRange], shape: MessageShape
+) -> Gathered:
     """The rows, in the order of the ranges within each partition. Raises B7036 where executors have another scratch folder."""
     folder = scratch_folder(PREFIX)
     try:
@@ -67,7 +69,7 @@ def read_by_tasks(spark: SparkSession, table: str, settings: Settings, ranges: S
         raise
 
 
-def _as_written(spark: SparkSession, table: str, told: Rows, shape: Shape, folder: Path) -> Gathered:
+def _as_written(spark: SparkSession, table: str, told: Rows, shape: MessageShape, folder: Path) -> Gathered:
     """All messages are rows: they stay in the files that the tasks wrote."""
     into, files = Gathering(spark, table, shape), dict[str, None]()
     for file, label, count in (
@@ -87,16 +89,16 @@ def _seen(file: Path) -> Path:
     return file
 
 
-def cut(ranges: Sequence[Range], parts: int) -> list[tuple[Range, ...]]:
+def cut(ranges: Sequence[MessageRange], parts: int) -> list[tuple[MessageRange, ...]]:
     """The ranges in so many parts of the same length, in their order."""
     size = -(-sum(r.end - r.start for r in ranges) // parts)
-    found: list[list[Range]] = [[]]
+    found: list[list[MessageRange]] = [[]]
     room = size
     for range_ in ranges:
         start = range_.start
         while start < range_.end:
             end = min(range_.end, start + room)
-            found[-1].append(Range(range_.topic, range_.partition, start, end))
+            found[-1].append(MessageRange(range_.topic, range_.partition, start, end))
             room -= end - start
             start = end
             if not room:
@@ -106,7 +108,7 @@ def cut(ranges: Sequence[Range], parts: int) -> list[tuple[Range, ...]]:
 
 
 def _task(
-    settings: Settings, parts: Sequence[Sequence[Range]], shape: Shape, folder: Path
+    settings: Settings, parts: Sequence[Sequence[MessageRange]], shape: MessageShape, folder: Path
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     schema = pa.schema([f.with_name(f"c{n}") for n, f in enumerate(shape.schema)])
 
@@ -134,7 +136,7 @@ def _told(file: str, chunk: Chunk) -> pa.RecordBatch:
     )
 
 
-def _chunks(told: Iterator[pa.RecordBatch], shape: Shape, folder: Path) -> Iterator[Chunk]:
+def _chunks(told: Iterator[pa.RecordBatch], shape: MessageShape, folder: Path) -> Iterator[Chunk]:
     """The chunks that tasks told of, a row group each."""
     groups: dict[str, int] = {}
     begun: tuple[str, str] | None = None

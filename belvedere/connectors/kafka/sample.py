@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from confluent_kafka import Message
 
-from belvedere.connectors.connector import Sampled, Wanted
+from belvedere.connectors.connector import FeedRequest, Sampled
 from belvedere.connectors.kafka.client import client_settings
 from belvedere.connectors.kafka.feed import KafkaFeed, format_options, keys_of, metadata_of, topic_of
 from belvedere.connectors.kafka.formats import format_named
 from belvedere.connectors.kafka.message_rows import METADATA
-from belvedere.connectors.kafka.ranges import Range, RangeReader
+from belvedere.connectors.kafka.ranges import MessageRange, RangeReader
 from belvedere.connectors.kafka.topics import Cluster, no_topic
 from belvedere.errors import BelvedereError
 from belvedere.project.settings import Source
@@ -55,7 +55,7 @@ def _columns(source: Source, table: str, newest: Callable[[], Sequence[Message]]
     return pa.schema([*(f for f in found if f.name not in metadata), *(pa.field(n, t) for n, t in types.items())])
 
 
-def sampled(wanted: Wanted, rows: int, spark: Callable[[], SparkSession]) -> Sampled:
+def sampled(wanted: FeedRequest, rows: int, spark: Callable[[], SparkSession]) -> Sampled:
     """Messages as rows, and what the schema or they say of their columns."""
     feed = KafkaFeed(wanted)
     read = feed.sample(rows)
@@ -80,7 +80,7 @@ def newest_messages(source: Source, table: str) -> list[Message]:
     most = max(1, MOST_MESSAGES // len(places))
     reader = RangeReader(settings)
     try:
-        ranges = [Range(*p, max(starts[p], ends[p] - most), ends[p]) for p in places]
+        ranges = [MessageRange(*p, max(starts[p], ends[p] - most), ends[p]) for p in places]
         return [m for _, some in reader.read(ranges, SECONDS) for m in some]
     finally:
         reader.close()

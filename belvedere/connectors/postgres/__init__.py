@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 
 import pyarrow as pa
 
-from belvedere.connectors.connector import Imported, Outgoing, Sampled, SourcePart, Wanted
+from belvedere.connectors.connector import FeedRequest, Imported, Outgoing, Sampled, SourcePart
 from belvedere.connectors.postgres.feed import TableFeed, open_table, sampled_table
 from belvedere.connectors.postgres.report import table_parts
 from belvedere.connectors.postgres.server import Server
@@ -37,12 +37,12 @@ def parts(source: Source, imports: Sequence[Imported]) -> Sequence[SourcePart]:
     return table_parts(source, imports)
 
 
-def sample(wanted: Wanted, rows: int, spark: Callable[[], object]) -> Sampled:
+def sample(wanted: FeedRequest, rows: int, spark: Callable[[], object]) -> Sampled:
     """The first and last rows by the key, and whether the log can be read; no slot is made. Raises B6101, B6220, B6222, B6223, B6226."""
     return sampled_table(wanted, rows)
 
 
-def open_feed(wanted: Wanted) -> TableFeed:
+def open_feed(wanted: FeedRequest) -> TableFeed:
     """A table from its offset on."""
     return open_table(wanted)
 

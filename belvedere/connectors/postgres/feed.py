@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 import pyarrow as pa
 
-from belvedere.connectors.connector import Arrived, OffsetRange, Sampled, Wanted
+from belvedere.connectors.connector import Arrived, FeedRequest, OffsetRange, Sampled
 from belvedere.connectors.postgres.copy_rows import Block, rows_of_block
 from belvedere.connectors.postgres.followed_table import Followed
-from belvedere.connectors.postgres.position import Position
+from belvedere.connectors.postgres.position import LogPosition
 from belvedere.connectors.postgres.publication import published
 from belvedere.connectors.postgres.server import Server, next_slot
 from belvedere.connectors.postgres.slot import SlotReader
 from belvedere.connectors.postgres.tables import Table
 from belvedere.connectors.postgres.text_values import column_of
-from belvedere.connectors.postgres.transaction_changes import Batch, Former, Taken
+from belvedere.connectors.postgres.transaction_changes import Batch, StoredValue, Taken
 from belvedere.connectors.postgres.unchanged_values import FormerValues
 from belvedere.connectors.postgres.wal import Value
 from belvedere.connectors.reading.formats import MOST_REJECTED
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 _readers: dict[tuple[str, str], SlotReader] = {}
 
 
-def open_table(wanted: Wanted) -> TableFeed:
+def open_table(wanted: FeedRequest) -> TableFeed:
     """A table of a source, and its part in the source's slot. Raises B6222 where another source of the script reads the slot."""
     server = Server(wanted.source)
     key = (server.url, server.slot)
@@ -58,7 +58,7 @@ def open_table(wanted: Wanted) -> TableFeed:
         raise
 
 
-def sampled_table(wanted: Wanted, rows: int) -> Sampled:
+def sampled_table(wanted: FeedRequest, rows: int) -> Sampled:
     """Some rows of a table as a first read would take them."""
     with Server(wanted.source) as server:
         feed = TableFeed(wanted, SlotReader(server, lambda: None))
@@ -81,10 +81,10 @@ def _obstacles(server: Server, feed: TableFeed) -> Iterator[Diagnostic]:
 class TableFeed:
     """A table, and how far it was read."""
 
-    def __init__(self, wanted: Wanted, reader: SlotReader):
+    def __init__(self, wanted: FeedRequest, reader: SlotReader):
         self.id, self.columns, self.reader, self.former = wanted.input.id, wanted.columns, reader, wanted.former
         self.table = reader.server.table(wanted.table)
-        key, position = tuple(wanted.input.primary_key), Position.of_document(wanted.offset)
+        key, position = tuple(wanted.input.primary_key), LogPosition.of_document(wanted.offset)
         types = {c.name: type_text(c.type) for c in wanted.columns}
         self.followed = Followed(reader.server.source, self.table.name, self.table.quoted, types, key, position)
         self.names = self._names_of(self.table)
@@ -168,7 +168,7 @@ class _Taken:
         self.refused += len(misfits)
         names = [c.name for c in self.feed.columns]
         for place in sorted(misfits)[: max(0, MOST_REJECTED - len(self.rejected))]:
-            shown = {n: _shown(v) for n, v in zip(names, rows[place][1], strict=True) if not isinstance(v, Former)}
+            shown = {n: _shown(v) for n, v in zip(names, rows[place][1], strict=True) if not isinstance(v, StoredValue)}
             text = json.dumps(shown, ensure_ascii=False)
             where = f"{self.feed.reader.server.schema}.{self.feed.table.name}"
             self.rejected.append(RejectedRow(self.feed.id, where, None, text, misfits[place]))

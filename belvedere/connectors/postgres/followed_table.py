@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from belvedere.connectors.postgres.position import Position
+from belvedere.connectors.postgres.position import LogPosition
 from belvedere.connectors.postgres.tables import SAME_TEXTS, Table, TableState, in_quotes, other_key
-from belvedere.connectors.postgres.wal import Change, Relation, Row, Unchanged
+from belvedere.connectors.postgres.wal import LoggedTable, Row, RowChange, Unchanged
 from belvedere.errors import BelvedereError, fail
 
 _Places = tuple[int | None, ...]
@@ -29,7 +29,7 @@ class Followed:
     types: Mapping[str, str]
     """Of the columns, in their order."""
     key: tuple[str, ...]
-    position: Position | None
+    position: LogPosition | None
     whole: str | None = None
     """Why it is read whole though the store has rows of it."""
     is_partitioned: bool = False
@@ -90,7 +90,7 @@ class Followed:
         self._states = (now.state,) if self.position is None else (self.position.table, now.state)
         self._known, self.is_partitioned = {}, now.is_partitioned
 
-    def unknown(self, change: Change) -> str | None:
+    def unknown(self, change: RowChange) -> str | None:
         """Why the log does not say what a change has done to the input's rows; None where it does."""
         places = self._places(change.relation)
         if places is None:
@@ -103,7 +103,7 @@ class Followed:
         is_found = is_found and (old is None or all(old[n] is not None for n in self.key_places))
         return None if is_found else "its replica identity was another one for a while"
 
-    def rows_of(self, change: Change) -> tuple[Row | None, Row | None]:
+    def rows_of(self, change: RowChange) -> tuple[Row | None, Row | None]:
         """The old and the new row of a change, by the input's columns."""
         places = self._places(change.relation)
         assert places is not None
@@ -112,7 +112,7 @@ class Followed:
             old = tuple(v if n in self.key_places else Unchanged.VALUE for n, v in enumerate(old))
         return old, _row(change.new, places)
 
-    def _places(self, relation: Relation) -> _Places | None:
+    def _places(self, relation: LoggedTable) -> _Places | None:
         """Where the columns are in rows of the log; None where these rows are of a time that nobody knows."""
         if id(relation) not in self._known:  # the rows of a look have it: it lives as long
             assert self.position is not None
@@ -128,7 +128,7 @@ class Followed:
         return [c.name for c in now.columns if c.number not in before]
 
 
-def _places_of(relation: Relation, states: tuple[TableState, ...], attnums: list[int]) -> _Places | None:
+def _places_of(relation: LoggedTable, states: tuple[TableState, ...], attnums: list[int]) -> _Places | None:
     """Where columns are in rows of the log; None where these rows are of a time that nobody knows."""
     for state in states:
         numbers = _numbers_of(relation, state)
@@ -137,7 +137,7 @@ def _places_of(relation: Relation, states: tuple[TableState, ...], attnums: list
     return None
 
 
-def _numbers_of(relation: Relation, state: TableState) -> list[int] | None:
+def _numbers_of(relation: LoggedTable, state: TableState) -> list[int] | None:
     """The numbers of the columns of rows of the log, which may be without generated ones; None where a table had other columns."""
     found, left = list[int](), list(relation.columns)
     for column in state.columns:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 
-from belvedere.connectors.connector import Notes
+from belvedere.connectors.connector import NoteStore
 from belvedere.connectors.postgres.server import Server, drop_statement, next_slot
 from belvedere.connectors.postgres.slot_making import SlotMaking
 from belvedere.errors import BelvedereError, fail
@@ -20,7 +20,7 @@ SLOTS = "postgres_slots"
 class OwnedSlot:
     """A slot, and whether it is the store's."""
 
-    def __init__(self, server: Server, notes: Notes | None):
+    def __init__(self, server: Server, notes: NoteStore | None):
         self.server, self.notes = server, notes
         self._making: SlotMaking | None = None
         self._made: set[str] = set()

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from belvedere.connectors.postgres.tables import TableState
-from belvedere.connectors.postgres.wal import Transaction
+from belvedere.connectors.postgres.wal import LoggedTransaction
 
 
 @dataclass(frozen=True)
-class Snapshot:
+class TransactionSnapshot:
     """What a first read has seen: transactions below `xmin`, and below `xmax` those that had ended. `position`: the log's end then."""
 
     xmin: int
@@ -24,7 +24,7 @@ class Snapshot:
     position: int
 
     @classmethod
-    def of_text(cls, text: str, position: int) -> Snapshot:
+    def of_text(cls, text: str, position: int) -> TransactionSnapshot:
         """`xmin:xmax:running,...` as Postgres writes it."""
         xmin, xmax, running = text.split(":")
         return cls(int(xmin), int(xmax), frozenset(map(int, running.split(","))) if running else frozenset(), position)
@@ -34,7 +34,7 @@ class Snapshot:
         """As `of_text` takes it."""
         return f"{self.xmin}:{self.xmax}:{','.join(map(str, sorted(self.running)))}"
 
-    def saw(self, transaction: Transaction) -> bool:
+    def saw(self, transaction: LoggedTransaction) -> bool:
         """Whether the first read has what the transaction did. (The log has the lower 32 bits of its number.)"""
         if transaction.end > self.position:
             return False
@@ -69,7 +69,7 @@ class LogState:
 
 
 @dataclass(frozen=True)
-class Position:
+class LogPosition:
     """How far a table was read; `snapshot` until the log is past its first read.
 
     `attnums` are the numbers of the input's columns in the table, by their names in the script, `types` their types in it, and
@@ -82,7 +82,7 @@ class Position:
     attnums: Mapping[str, int]
     types: Mapping[str, str]
     key: tuple[str, ...]
-    snapshot: Snapshot | None = None
+    snapshot: TransactionSnapshot | None = None
     last: tuple[int, int] | None = None
 
     def as_document(self) -> dict[str, Any]:
@@ -96,12 +96,12 @@ class Position:
         return found
 
     @classmethod
-    def of_document(cls, document: Mapping[str, Any]) -> Position | None:
+    def of_document(cls, document: Mapping[str, Any]) -> LogPosition | None:
         """The position that `as_document` wrote; None for an empty document."""
         if "lsn" not in document:
             return None
         first = document.get("snapshot")
-        snapshot = None if first is None else Snapshot.of_text(first["text"], int(first["lsn"]))
+        snapshot = None if first is None else TransactionSnapshot.of_text(first["text"], int(first["lsn"]))
         log, table = LogState.of_document(document), TableState.of_document(document["table"])
         last = None if document["last"] is None else (document["last"][0], document["last"][1])
         key = tuple(document["key"])

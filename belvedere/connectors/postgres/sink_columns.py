@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import psycopg
 from psycopg import sql
 
-from belvedere.connectors.exporting.sink_values import Misfit
+from belvedere.connectors.exporting.sink_values import UnfittingValue
 
 Connection: TypeAlias = psycopg.Connection[Any]
 _LONG_NAMES = {"timestamptz": "timestamp with time zone", "timestamp": "timestamp without time zone"}
@@ -86,13 +86,13 @@ def _is_castable(connection: Connection, own: str, theirs: str) -> bool:
 
 def misfit_of(
     connection: Connection, stage: sql.Identifier, fits: Iterable[Fit], where: sql.Composable, number: str
-) -> Misfit | None:
+) -> UnfittingValue | None:
     """The first staged value that its column there would change or refuse; `number` is the column with the numbers of events."""
     for fit in fits:
         lost = _Lost(connection, stage, fit, where, number)
         found = lost.first()
         if found is not None:
-            return Misfit(fit.name, found[0], str(found[1]), fit.own, fit.theirs)
+            return UnfittingValue(fit.name, found[0], str(found[1]), fit.own, fit.theirs)
     return None
 
 

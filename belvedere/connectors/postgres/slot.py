@@ -14,15 +14,15 @@ from typing import Any
 
 import psycopg
 
-from belvedere.connectors.connector import Notes
+from belvedere.connectors.connector import NoteStore
 from belvedere.connectors.postgres.followed_table import Followed
 from belvedere.connectors.postgres.owned_slot import OwnedSlot
-from belvedere.connectors.postgres.position import LogState, Position, Snapshot
+from belvedere.connectors.postgres.position import LogPosition, LogState, TransactionSnapshot
 from belvedere.connectors.postgres.publication import left_publication, published, with_place
 from belvedere.connectors.postgres.server import Server
 from belvedere.connectors.postgres.tables import Table, in_quotes, keyless
 from belvedere.connectors.postgres.transaction_changes import Batch, TableChanges
-from belvedere.connectors.postgres.wal import Transaction, transactions
+from belvedere.connectors.postgres.wal import LoggedTransaction, transactions
 from belvedere.errors import BelvedereError
 
 MOST_CHANGES = 100_000
@@ -34,7 +34,7 @@ IDLE_BYTES = 16 << 20
 class SlotReader:
     """The slot of a source, for the tables of one run."""
 
-    def __init__(self, server: Server, let_go: Callable[[], None], notes: Notes | None = None):
+    def __init__(self, server: Server, let_go: Callable[[], None], notes: NoteStore | None = None):
         self.server, self._let_go = server, let_go
         self.tables: dict[str, Followed] = {}
         self.slot = OwnedSlot(server, notes)
@@ -152,7 +152,7 @@ class SlotReader:
         if self.server.last_transaction(start) != read:
             raise self.server.lost("its log is not the one that the store has read: the server was put back from a copy")
 
-    def _transactions(self, start: int, once: bool) -> tuple[list[Transaction], int, bool]:
+    def _transactions(self, start: int, once: bool) -> tuple[list[LoggedTransaction], int, bool]:
         """The transactions behind a position, how far they reach, and whether there are more."""
         to = self.server.flushed()
         if once:
@@ -175,7 +175,7 @@ class SlotReader:
 
     # -- what the log does not say ------------------------------------------------------------------------------------
 
-    def _find_whole(self, found: list[Transaction]) -> None:
+    def _find_whole(self, found: list[LoggedTransaction]) -> None:
         """Note the tables that have to be read whole, since they or their log are not what the store's rows are of."""
         for table in self.tables.values():
             now = self._now[table.name]
@@ -198,13 +198,13 @@ class SlotReader:
         return {t.position.table.oid: t for t in self.tables.values() if t.position is not None and not t.whole}
 
     @staticmethod
-    def _is_new(table: Followed, transaction: Transaction) -> bool:
+    def _is_new(table: Followed, transaction: LoggedTransaction) -> bool:
         """Whether the store does not have what a transaction did to a table."""
         position = table.position
         assert position is not None
         return transaction.end > position.lsn and not (position.snapshot is not None and position.snapshot.saw(transaction))
 
-    def _by_table(self, found: list[Transaction]) -> dict[str, TableChanges]:
+    def _by_table(self, found: list[LoggedTransaction]) -> dict[str, TableChanges]:
         changes, followed = {name: TableChanges() for name in self.tables}, self._followed()
         for transaction in found:
             for change in transaction.changes:
@@ -221,7 +221,7 @@ class SlotReader:
 
     # -- the first read -----------------------------------------------------------------------------------------------
 
-    def _begin_first(self) -> Snapshot:
+    def _begin_first(self) -> TransactionSnapshot:
         """Begin the transaction in which tables are read: all as of one moment, under locks, for a table that is rewritten looks empty
         to a transaction that has begun before."""
         self.end_first()
@@ -238,7 +238,7 @@ class SlotReader:
             seen = self._now[name].state
             self._now[name] = with_place(table, seen.published, seen.moved)
             self.tables[name].attnums(self._now[name])
-        return Snapshot.of_text(snapshot, int(position))
+        return TransactionSnapshot.of_text(snapshot, int(position))
 
     @property
     def first(self) -> psycopg.Connection[Any]:
@@ -258,13 +258,13 @@ class SlotReader:
 
     # -- commits ------------------------------------------------------------------------------------------------------
 
-    def after(self, name: str, batch: Batch) -> Position:
+    def after(self, name: str, batch: Batch) -> LogPosition:
         """How far the table is read with a batch."""
         table, now = self.tables[name], self._now[name]
         assert self._log is not None
         known = None if name in batch.whole else table.position
         snapshot = batch.snapshot if known is None else known.snapshot
-        return Position(batch.to, self._log, now.state, table.attnums(now), table.types, table.key, snapshot, batch.last)
+        return LogPosition(batch.to, self._log, now.state, table.attnums(now), table.types, table.key, snapshot, batch.last)
 
     def committed(self, name: str, batch: Batch) -> None:
         """A table's rows are in the store; after all of them the slot lets go of what is before."""
@@ -290,7 +290,9 @@ class SlotReader:
         self._let_go()
 
 
-def _below_first(found: list[Transaction], start: int, to: int, snapshot: Snapshot) -> tuple[list[Transaction], int]:
+def _below_first(
+    found: list[LoggedTransaction], start: int, to: int, snapshot: TransactionSnapshot
+) -> tuple[list[LoggedTransaction], int]:
     """The transactions before the first that a first read has not seen: the next epoch takes those, over rows that are stored."""
     for place, transaction in enumerate(found):
         if not snapshot.saw(transaction):

@@ -91,7 +91,7 @@ class TableState:
 
 
 @dataclass(frozen=True)
-class Index:
+class UniqueIndex:
     """A unique index of columns; `is_immediate` where it is not deferrable. INCLUDE adds none to `columns`."""
 
     is_primary: bool
@@ -102,7 +102,7 @@ class Index:
 
 
 @dataclass(frozen=True)
-class Partition:
+class TablePartition:
     """A partition, and the columns by which its own log finds rows, None for all: its table's replica identity is not its own."""
 
     space: str
@@ -126,14 +126,14 @@ class Table:
     """Of the columns that are not generated."""
     keys: tuple[tuple[str, ...], ...]
     """The first one is the table's key."""
-    indexes: tuple[Index, ...] = ()
+    indexes: tuple[UniqueIndex, ...] = ()
     is_partitioned: bool = False
     is_secured: bool = False
     """Whether a policy hides rows from this role."""
     row_type: str = ""
     """Who has written the row of the table's own type."""
     is_logged: bool = True
-    partitions: tuple[Partition, ...] = ()
+    partitions: tuple[TablePartition, ...] = ()
     """Those of which the log does not have whole rows."""
     space: str = "public"
     """The name of its schema in the database."""
@@ -143,7 +143,7 @@ class Table:
         """The table as statements name it."""
         return f"{in_quotes(self.space)}.{in_quotes(self.name)}"
 
-    def is_required(self, index: Index) -> bool:
+    def is_required(self, index: UniqueIndex) -> bool:
         """Whether the columns of an index have a value in all rows, which the log has."""
         return {self.state.names[n] for n in index.columns} <= {f.name for f in self.fields if not f.nullable}
 
@@ -163,7 +163,7 @@ def table_of_row(row: Sequence[Any]) -> Table:
     """A row of `STATES`; without keys where its log cannot find rows."""
     name, oid, kind, identity, file, columns, indexes, partitions, is_secured, meanings, row_type, persistence, leaves = row
     states = tuple(ColumnState(*c[:5]) for c in columns or ())
-    known = tuple(Index(p, r, i, tuple(numbers), index) for p, r, i, numbers, index in indexes or ())
+    known = tuple(UniqueIndex(p, r, i, tuple(numbers), index) for p, r, i, numbers, index in indexes or ())
     required = {c[0] for c in columns or () if c[5]}
     keys = tuple(_keys(identity, known, required, {c.number for c in states if c.is_generated}))
     written = tuple((number, meaning) for number, meaning in meanings or ())
@@ -174,12 +174,12 @@ def table_of_row(row: Sequence[Any]) -> Table:
     return Table(name, state, fields, named, known, kind == "p", is_secured, row_type, persistence == "p", logged)
 
 
-def _partition(space: str, name: str, identity: str, is_logged: bool, columns: Sequence[str] | None) -> Partition:
+def _partition(space: str, name: str, identity: str, is_logged: bool, columns: Sequence[str] | None) -> TablePartition:
     found = {"f": None, "n": frozenset[str]()}.get(identity, frozenset(columns or ()))
-    return Partition(space, name, found, is_logged)
+    return TablePartition(space, name, found, is_logged)
 
 
-def _keys(identity: str, indexes: Sequence[Index], required: set[int], generated: set[int]) -> Iterator[tuple[int, ...]]:
+def _keys(identity: str, indexes: Sequence[UniqueIndex], required: set[int], generated: set[int]) -> Iterator[tuple[int, ...]]:
     """The keys whose values the log has of rows that change or go."""
     for index in indexes:
         is_logged = {"d": index.is_primary, "i": index.is_identity, "f": required >= set(index.columns)}.get(identity, False)

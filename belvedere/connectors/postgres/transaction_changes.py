@@ -1,7 +1,7 @@
 """What becomes of a table by transactions.
 
 In: rows of the log that came, went, or both. Out: rows by weight in their order; a large value that an update has left as it was is that
-of the row before, or a `Former` where the store has it.
+of the row before, or a `StoredValue` where the store has it.
 """
 
 from __future__ import annotations
@@ -9,20 +9,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from belvedere.connectors.postgres.position import Snapshot
+from belvedere.connectors.postgres.position import TransactionSnapshot
 from belvedere.connectors.postgres.wal import Row, Unchanged, Value
 
 Key = tuple[Value, ...]
 
 
 @dataclass(frozen=True)
-class Former:
+class StoredValue:
     """A value that the store has: that of the same column in the row that had a key before all these changes."""
 
     key: Key
 
 
-Taken = tuple[Value | Former, ...]
+Taken = tuple[Value | StoredValue, ...]
 """A row of a table. Of one that goes only the key counts."""
 
 
@@ -61,12 +61,12 @@ def _key(places: Sequence[int], row: Row | None) -> Key:
     return tuple([row[k] for k in places])
 
 
-def _value(new: Value, old: Row | None, known: Taken | None, place: int, key: Key) -> Value | Former:
+def _value(new: Value, old: Row | None, known: Taken | None, place: int, key: Key) -> Value | StoredValue:
     if new is not Unchanged.VALUE:
         return new
     if old is not None and old[place] is not Unchanged.VALUE:
         return old[place]
-    return Former(key) if known is None else known[place]
+    return StoredValue(key) if known is None else known[place]
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class Batch:
 
     to: int
     changes: Mapping[str, TableChanges]
-    snapshot: Snapshot | None = None
+    snapshot: TransactionSnapshot | None = None
     whole: Mapping[str, str] = field(default_factory=dict)
     """A table that is read for the first time has no reason."""
     notices: Mapping[str, tuple[str, ...]] = field(default_factory=dict)

@@ -1,7 +1,7 @@
 """Large values that updates have left as they were: the log does not have them, the store's row does.
 
-In: rows of texts, some of which are a `Former`; how stored rows are found. Out: their columns, with the values of the store's rows as of
-the last epoch. Where there is none (the row was rejected), a row has no value, and why.
+In: rows of texts, some of which are a `StoredValue`; how stored rows are found. Out: their columns, with the values of the
+store's rows as of the last epoch. Where there is none (the row was rejected), a row has no value, and why.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from belvedere.connectors.connector import FormerRows
 from belvedere.connectors.postgres.followed_table import Followed
 from belvedere.connectors.postgres.tables import in_quotes
 from belvedere.connectors.postgres.text_values import column_of
-from belvedere.connectors.postgres.transaction_changes import Former, Key, Taken
+from belvedere.connectors.postgres.transaction_changes import Key, StoredValue, Taken
 from belvedere.schema import Column
 
 
@@ -36,7 +36,7 @@ class FormerValues:
     def column_of(self, place: int, column: Column) -> tuple[pa.Array, dict[int, str]]:
         """The values of a column, NULL where one has no place; and by row why not."""
         values = [row[place] for row in self.rows]
-        lent = {n: v for n, v in enumerate(values) if isinstance(v, Former)}
+        lent = {n: v for n, v in enumerate(values) if isinstance(v, StoredValue)}
         array, misfits = column_of([v if isinstance(v, bytes) else None for v in values], column)
         if not lent:
             return array, misfits
@@ -54,7 +54,7 @@ class FormerValues:
         """The stored rows that are asked for, and where the row of each key is."""
         fields = [self.columns[p] for p in self.table.key_places]
         schema = pa.schema([pa.field(c.name, c.type) for c in self.columns])
-        keys = list(dict.fromkeys(v.key for row in self.rows for v in row if isinstance(v, Former)))
+        keys = list(dict.fromkeys(v.key for row in self.rows for v in row if isinstance(v, StoredValue)))
         arrays = [column_of([v if isinstance(v := k[n], bytes) else None for k in keys], c)[0] for n, c in enumerate(fields)]
         if self.find is None:
             return schema.empty_table(), {}

@@ -25,7 +25,7 @@ Row = tuple[Value, ...]
 
 
 @dataclass(frozen=True)
-class Relation:
+class LoggedTable:
     """A table as the log describes it: names and types of its columns, and which of them identify a row."""
 
     oid: int
@@ -41,25 +41,25 @@ class Relation:
         return tuple(v if is_key else Unchanged.VALUE for v, is_key in zip(row, self.keys, strict=True))
 
 
-class Change(NamedTuple):
+class RowChange(NamedTuple):
     """A row that came (`new`), went (`old`), or both; with neither the table was emptied. `old` may have its key alone."""
 
-    relation: Relation
+    relation: LoggedTable
     old: Row | None = None
     new: Row | None = None
     is_insert: bool = False
 
 
 @dataclass
-class Transaction:
+class LoggedTransaction:
     """What a transaction has done; `end` is the position behind it."""
 
     xid: int
     end: int = 0
-    changes: list[Change] = field(default_factory=list)
+    changes: list[RowChange] = field(default_factory=list)
 
 
-class _Bytes:
+class _MessageBytes:
     def __init__(self, data: bytes):
         self.data, self.at = data, 1
 
@@ -95,16 +95,16 @@ class _Bytes:
         return self.data[self.at - 1 : self.at]
 
 
-def transactions(messages: Iterable[bytes]) -> Iterator[Transaction]:
+def transactions(messages: Iterable[bytes]) -> Iterator[LoggedTransaction]:
     """The transactions of messages."""
-    relations: dict[int, Relation] = {}
-    begun = Transaction(0)
+    relations: dict[int, LoggedTable] = {}
+    begun = LoggedTransaction(0)
     for data in messages:
-        part = _Bytes(data)
+        part = _MessageBytes(data)
         match data[:1]:
             case b"B":
                 _, _, xid = part.take(">QQI")
-                begun = Transaction(xid)
+                begun = LoggedTransaction(xid)
             case b"C":
                 _, _, begun.end, _ = part.take(">BQQQ")
                 yield begun
@@ -113,25 +113,25 @@ def transactions(messages: Iterable[bytes]) -> Iterator[Transaction]:
                 relations[relation.oid] = relation
             case b"I":
                 part.at = 6
-                begun.changes.append(Change(relations[int.from_bytes(data[1:5])], None, part.row(), True))
+                begun.changes.append(RowChange(relations[int.from_bytes(data[1:5])], None, part.row(), True))
             case b"U":
                 (oid,) = part.take(">I")
                 old, kind = None, part.kind()
                 if kind in (b"K", b"O"):
                     old = part.row() if kind == b"O" else relations[oid].key_of(part.row())
                     part.kind()
-                begun.changes.append(Change(relations[oid], old, part.row()))
+                begun.changes.append(RowChange(relations[oid], old, part.row()))
             case b"D":
                 (oid,) = part.take(">I")
                 kind = part.kind()
                 row = part.row() if kind == b"O" else relations[oid].key_of(part.row())
-                begun.changes.append(Change(relations[oid], old=row))
+                begun.changes.append(RowChange(relations[oid], old=row))
             case b"T":
                 count, _ = part.take(">IB")
-                begun.changes += [Change(relations[oid]) for oid in part.take(f">{count}I")]
+                begun.changes += [RowChange(relations[oid]) for oid in part.take(f">{count}I")]
 
 
-def _relation(part: _Bytes) -> Relation:
+def _relation(part: _MessageBytes) -> LoggedTable:
     (oid,) = part.take(">I")
     schema, name = part.text(), part.text()
     identity, count = part.take(">BH")
@@ -142,4 +142,4 @@ def _relation(part: _Bytes) -> Relation:
         column = part.text()
         type_, _ = part.take(">Ii")
         columns.append((column, type_))
-    return Relation(oid, schema, name, tuple(columns), tuple(keys), chr(identity))
+    return LoggedTable(oid, schema, name, tuple(columns), tuple(keys), chr(identity))

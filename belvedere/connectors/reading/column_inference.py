@@ -17,7 +17,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from belvedere.connectors.reading.column_notes import Notes
+from belvedere.connectors.reading.column_notes import ColumnNotes
 from belvedere.connectors.reading.csv_text import DELIMITERS, csv_records_of, delimiter_that_fits, repeated_names
 from belvedere.connectors.reading.formats import delimiter_of, format_of, time_formats
 from belvedere.connectors.reading.json_arrays import read_documents
@@ -86,7 +86,7 @@ def schema_of_files(table: str, files: Sequence[Path], options: Mapping[str, Any
     """The columns of a sample of the files; a file that cannot be read matters only if no other file has columns."""
     kinds: dict[str, Any] = {}
     failure: BelvedereError | None = None
-    sampled, notes = _sampled(files), Notes()
+    sampled, notes = _sampled(files), ColumnNotes()
     for file in sampled:
         try:
             found = list(_columns_of(file, options, SAMPLED_ROWS // len(sampled), notes))
@@ -112,7 +112,7 @@ def schema_of_files(table: str, files: Sequence[Path], options: Mapping[str, Any
 
 
 def _other_delimiter(
-    file: Path, options: Mapping[str, Any], found: Sequence[tuple[str, Any]], known: Mapping[str, Any], notes: Notes
+    file: Path, options: Mapping[str, Any], found: Sequence[tuple[str, Any]], known: Mapping[str, Any], notes: ColumnNotes
 ) -> str | None:
     """The delimiter that fits a CSV file whose header is one name, as the columns of the files before it say."""
     names, own = dict.fromkeys(name for name, _ in found), delimiter_of(str(file), options)
@@ -126,7 +126,7 @@ def _other_delimiter(
     return None
 
 
-def _distinct_fields(kind: Any, place: str, notes: Notes) -> Any:
+def _distinct_fields(kind: Any, place: str, notes: ColumnNotes) -> Any:
     """A kind without fields of objects whose names differ in case alone from one before."""
     if isinstance(kind, tuple):
         return ("list", _distinct_fields(kind[1], place, notes))
@@ -146,7 +146,7 @@ def _sampled(files: Sequence[Path]) -> list[Path]:
     return [*first, *reversed(last)]
 
 
-def _columns_of(file: Path, options: Mapping[str, Any], rows: int, notes: Notes) -> Iterator[tuple[str, Any]]:
+def _columns_of(file: Path, options: Mapping[str, Any], rows: int, notes: ColumnNotes) -> Iterator[tuple[str, Any]]:
     match format_of(str(file), options):
         case "json":
             is_time = _times_by(time_formats(options, "json"))
@@ -228,7 +228,7 @@ def _times_by(formats: Sequence[str]) -> Callable[[str], bool]:
     return lambda text: any(s.fullmatch(text.strip()) for s in shapes)
 
 
-def _csv_columns(file: Path, options: Mapping[str, Any], rows: int, notes: Notes) -> Iterator[tuple[str, Any]]:
+def _csv_columns(file: Path, options: Mapping[str, Any], rows: int, notes: ColumnNotes) -> Iterator[tuple[str, Any]]:
     text, whole = _sample(file)
     records = csv_records_of(io.StringIO(text, newline=""), delimiter_of(str(file), options), is_whole=whole)
     first = next((r.fields for r in records), None)

@@ -17,7 +17,7 @@ from belvedere.lang.statements.source_tables import NOTES
 
 
 @dataclass
-class Notes:
+class ColumnNotes:
     """Texts, each once."""
 
     texts: dict[str, None] = field(default_factory=dict)

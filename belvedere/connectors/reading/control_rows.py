@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from belvedere.connectors.reading.formats import PlacedMark, Reading, format_of
+from belvedere.connectors.reading.formats import FileReading, PlacedMark, format_of
 from belvedere.connectors.reading.text_records import FILE, LINE, READ_ERRORS, TEXT, chunks_of
 from belvedere.connectors.run_records import RejectedRow, SourceFile, is_control
 from belvedere.engine.rows.epoch_rows import Rows
@@ -28,7 +28,7 @@ from belvedere.time.intake_entries import Act, BoundMark, ProducerAct
 SIGN = f'"{CONTROL}"'
 
 
-def has_marks(reading: Reading, files: Sequence[SourceFile]) -> bool:
+def has_marks(reading: FileReading, files: Sequence[SourceFile]) -> bool:
     """Whether one of the files may have control rows."""
     if reading.bounds_of is None:
         return False
@@ -47,7 +47,7 @@ def _contains(path: str, wanted: bytes) -> bool:
     return False
 
 
-def without_marks(reading: Reading, batch: pa.RecordBatch) -> pa.RecordBatch | None:
+def without_marks(reading: FileReading, batch: pa.RecordBatch) -> pa.RecordBatch | None:
     """The records that are rows, None for none. Control rows are in `reading.marks` then, or refused with what is wrong."""
     if reading.bounds_of is None:
         return batch
@@ -60,7 +60,7 @@ def without_marks(reading: Reading, batch: pa.RecordBatch) -> pa.RecordBatch | N
     return batch.filter(pa.array(others)) if others.any() else None
 
 
-def _take_mark(reading: Reading, file: str, line: int, text: str) -> bool:
+def _take_mark(reading: FileReading, file: str, line: int, text: str) -> bool:
     """Whether a record is a control row."""
     table = reading.bounds_of
     assert table is not None

@@ -1,6 +1,6 @@
 """What kind of file it is: format, delimiter and header, from the source's options and the file's name.
 
-In: paths and options of the project file. Out: names of formats, and `Reading`, what both readers of files work on.
+In: paths and options of the project file. Out: names of formats, and `FileReading`, what both readers of files work on.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ MOST_REJECTED = 10_000
 
 
 @dataclass
-class Reading:
+class FileReading:
     """New files of one table on their way to rows; what cannot be read is put to `rejected`."""
 
     spark: SparkSession

@@ -15,7 +15,7 @@ LONGEST = 1 << 25
 """So many characters of what may be one element are looked at."""
 
 
-class _Text:
+class _PartialText:
     """The text from a place on, as far as it was needed."""
 
     def __init__(self, chunks: Iterator[bytes]):
@@ -71,7 +71,7 @@ _DECODER = json.JSONDecoder()
 
 def read_elements(chunks: Iterator[bytes]) -> Iterator[Any]:
     """The elements, one after the other."""
-    text = _Text(chunks)
+    text = _PartialText(chunks)
     _expect(text, "[")
     if text.next() == "]":
         text.place += 1
@@ -87,14 +87,14 @@ def read_elements(chunks: Iterator[bytes]) -> Iterator[Any]:
 
 def read_documents(chunks: Iterator[bytes]) -> Iterator[Any]:
     """Objects, one after the other, wherever their lines end."""
-    text = _Text(chunks)
+    text = _PartialText(chunks)
     while found := text.next():
         if found != "{":
             raise ValueError(f"{found!r} begins no object")
         yield text.value()
 
 
-def _expect(text: _Text, wanted: str) -> str:
+def _expect(text: _PartialText, wanted: str) -> str:
     found = text.next()
     if not found or found not in wanted:
         raise ValueError(f"{found!r} is none of {wanted!r}")

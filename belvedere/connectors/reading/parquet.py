@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 
 from belvedere.connectors.reading.long_lines import limit_of, too_long
 from belvedere.connectors.reading.text_records import FAULT, FILE, LIMIT, LINE, open_file
-from belvedere.connectors.reading.typed_records import Form, Part
+from belvedere.connectors.reading.typed_records import RecordForm, RecordPart
 from belvedere.decode.row_values import Values, fitted
 from belvedere.decode.text_values import Flags, read_in_parts
 from belvedere.schema import TIMESTAMP
@@ -63,8 +63,8 @@ def parquet_records(
 
 
 def parquet_parts(
-    path: str, name: str, schema: pa.Schema, form: Form, groups: Sequence[int] | None = None, first: int = 1
-) -> Iterator[Part]:
+    path: str, name: str, schema: pa.Schema, form: RecordForm, groups: Sequence[int] | None = None, first: int = 1
+) -> Iterator[RecordPart]:
     """The same rows in the types of a table, which their columns have but for their width (`has_types`)."""
     limit = limit_of(form.options)
     found = {n.casefold(): n for n in schema.names[: -len(PLACES)]}
@@ -80,10 +80,10 @@ def parquet_parts(
         if len(places):
             some = batch.take(pa.array(places))
             records = pa.Table.from_batches(list(_records(some, name, schema, lines[places], long[places]))).combine_chunks()
-        yield Part(name, rows, lines, places, records.to_batches()[0] if records is not None else None)
+        yield RecordPart(name, rows, lines, places, records.to_batches()[0] if records is not None else None)
 
 
-def has_types(path: str, form: Form) -> bool:
+def has_types(path: str, form: RecordForm) -> bool:
     """Whether a file's columns have the table's types, or narrower ones, so that no value needs a closer look."""
     wanted = {c.name.casefold(): c.type for c in form.columns}
     found = [(f.name.casefold(), f.type) for f in pq.read_schema(open_file(path)) if f.name.casefold() in wanted]

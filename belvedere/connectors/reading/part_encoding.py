@@ -14,7 +14,7 @@ import pyarrow as pa
 from belvedere.connectors.reading.file_pieces import Piece, what_is_wrong
 from belvedere.connectors.reading.text_records import FAULT, FILE, READ_ERRORS
 from belvedere.connectors.reading.typed_files import parts_of
-from belvedere.connectors.reading.typed_records import Form, Part
+from belvedere.connectors.reading.typed_records import RecordForm, RecordPart
 from belvedere.decode.row_values import placed
 
 NUMBER, ORDER = "__number", "__order"
@@ -22,14 +22,14 @@ NUMBER, ORDER = "__number", "__order"
 TASK_BITS = 40
 
 
-def carried_schema(form: Form, raw: pa.Schema) -> pa.Schema:
+def carried_schema(form: RecordForm, raw: pa.Schema) -> pa.Schema:
     """The table's columns, `NUMBER`, `ORDER`, and raw records, NULL beside rows that are typed; by number: names may be there twice."""
     fields = [*form.schema, pa.field(NUMBER, pa.int32()), pa.field(ORDER, pa.int64()), *raw]
     return pa.schema([pa.field(f"c{n}", f.type) for n, f in enumerate(fields)])
 
 
 def task_of_parts(
-    tasks: Sequence[Sequence[Piece]], form: Form, numbers: Mapping[str, int]
+    tasks: Sequence[Sequence[Piece]], form: RecordForm, numbers: Mapping[str, int]
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """What a task does that is given its number; `numbers` are those of the files, by name."""
 
@@ -49,7 +49,7 @@ def task_of_parts(
     return read
 
 
-def _carried(part: Part, piece: Piece, form: Form, number: int, first: int) -> pa.RecordBatch:
+def _carried(part: RecordPart, piece: Piece, form: RecordForm, number: int, first: int) -> pa.RecordBatch:
     size = part.rows.num_rows
     raw = pa.Table.from_batches([] if part.left is None else [part.left], piece.schema)
     numbers = [pa.array(np.full(size, number, np.int32)), pa.array(np.arange(first, first + size))]
@@ -57,7 +57,7 @@ def _carried(part: Part, piece: Piece, form: Form, number: int, first: int) -> p
     return pa.table(columns, schema=carried_schema(form, piece.schema)).combine_chunks().to_batches()[0]
 
 
-def _fault(piece: Piece, form: Form, number: int, reason: str) -> pa.RecordBatch:
+def _fault(piece: Piece, form: RecordForm, number: int, reason: str) -> pa.RecordBatch:
     said = {NUMBER: number, FILE: piece.name, FAULT: reason}
     names = [*(None for _ in form.schema), NUMBER, ORDER, *piece.schema.names]
     schema = carried_schema(form, piece.schema)

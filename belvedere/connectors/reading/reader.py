@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 
 from belvedere.catalog.catalog import Input
 from belvedere.connectors.reading.control_rows import MarkScratch, has_marks
-from belvedere.connectors.reading.formats import CHUNK_BYTES, Reading, by_format
+from belvedere.connectors.reading.formats import CHUNK_BYTES, FileReading, by_format
 from belvedere.connectors.reading.row_frames import frames_of
 from belvedere.connectors.reading.row_intake import UNREADABLE, place_behind, take
 from belvedere.connectors.reading.text_records import compression_of
@@ -120,7 +120,7 @@ def _read_files(
     wanted = pa.schema([pa.field(c.name, c.type) for c in columns])
     apart = apart and fits_parquet(wanted)
     rows, marks = Scratch(wanted, chunk if apart else sys.maxsize), MarkScratch(table)
-    reading = Reading(spark, table, columns, options, chunk, bounds_of=bounds_of, most=most, left=left)
+    reading = FileReading(spark, table, columns, options, chunk, bounds_of=bounds_of, most=most, left=left)
     # bounds count for the rows behind them, so their files are read in order
     must = most is not None or bool(left) or has_marks(reading, files)
     few, size = SMALL_BYTES if small_bytes is None else small_bytes, sum(f.length for f in files)

@@ -1,6 +1,6 @@
 """Files as data frames of rows and reasons: few through the driver, in chunks and in order; many by tasks, a piece each.
 
-In: a `Reading` and files of one format. Out: data frames (`file_rows`), whose rows are in the order of the files and lines. A file that
+In: a `FileReading` and files of one format. Out: data frames (`file_rows`), whose rows are in the order of the files and lines. A file that
 cannot be read to its end is rejected as a whole: in the driver before its first row counts, in tasks by a row with its fault (`reader`).
 """
 
@@ -24,12 +24,12 @@ from belvedere.connectors.reading.csv_text import said_twice
 from belvedere.connectors.reading.file_columns import ambiguous_member, unknown_columns, what_header_lacks
 from belvedere.connectors.reading.file_pieces import Piece, cut, ends, packed, task_of, what_is_wrong
 from belvedere.connectors.reading.file_rows import csv_rows, json_rows, typed_rows
-from belvedere.connectors.reading.formats import Reading, csv_header, delimiter_of, first_line, format_of, has_header
+from belvedere.connectors.reading.formats import FileReading, csv_header, delimiter_of, first_line, format_of, has_header
 from belvedere.connectors.reading.parquet import PLACES, parquet_schema
 from belvedere.connectors.reading.part_encoding import carried_schema, task_of_parts
 from belvedere.connectors.reading.text_records import READ_ERRORS, RECORDS, first_csv_record
 from belvedere.connectors.reading.typed_files import Unmarked, check_whole, is_typed, parts_of
-from belvedere.connectors.reading.typed_records import Form, Part
+from belvedere.connectors.reading.typed_records import RecordForm, RecordPart
 from belvedere.connectors.run_records import SourceFile, path_text
 from belvedere.lang.statements.source_tables import refuse_map_keys
 
@@ -39,10 +39,10 @@ FrameReader: TypeAlias = Callable[[DataFrame], DataFrame]
 
 
 @dataclass(frozen=True)
-class Held:
+class DriverParts:
     """Parts of files in the driver; `read` makes rows of the records that are left to Spark."""
 
-    parts: Sequence[Part]
+    parts: Sequence[RecordPart]
     read: FrameReader
 
 
@@ -51,17 +51,17 @@ class Carried:
     """Files that tasks read: a frame of `carried_schema`, the `names` of its files, the schema of its raw records."""
 
     frame: DataFrame
-    form: Form
+    form: RecordForm
     names: Sequence[str]
     raw: pa.Schema
     read: FrameReader
 
 
-Found: TypeAlias = "DataFrame | Held | Carried | None"
+Found: TypeAlias = "DataFrame | DriverParts | Carried | None"
 """Rows with their places and reasons, or what they are made of; None where control rows alone came."""
 
 
-def frames_of(reading: Reading, files: Sequence[SourceFile]) -> Iterator[Found]:
+def frames_of(reading: FileReading, files: Sequence[SourceFile]) -> Iterator[Found]:
     """The rows of files of one format, in order."""
     format_ = format_of(files[0].path, reading.options)
     found = ((file, _told(reading, file, format_)) for file in files)
@@ -84,22 +84,22 @@ def frames_of(reading: Reading, files: Sequence[SourceFile]) -> Iterator[Found]:
                 reading.reject(piece.path, f"has columns that cannot be read: {first_line(error)}")
 
 
-def _known(reading: Reading, file: SourceFile, told: Told, format_: str) -> tuple[Told, bool, Piece]:
+def _known(reading: FileReading, file: SourceFile, told: Told, format_: str) -> tuple[Told, bool, Piece]:
     """A file with what it says of its columns, and whether most of its records need no look of Spark."""
     piece = _piece(reading, file, format_, told if isinstance(told, pa.Schema) else None)
     return told, reading.most is None and is_typed(piece, _form(reading, told)), piece
 
 
-def _form(reading: Reading, told: Told) -> Form:
-    return Form(tuple(reading.columns), dict(reading.options), told if isinstance(told, tuple) else ())
+def _form(reading: FileReading, told: Told) -> RecordForm:
+    return RecordForm(tuple(reading.columns), dict(reading.options), told if isinstance(told, tuple) else ())
 
 
-def _piece(reading: Reading, file: SourceFile, format_: str, schema: pa.Schema | None) -> Piece:
+def _piece(reading: FileReading, file: SourceFile, format_: str, schema: pa.Schema | None) -> Piece:
     name, options = str(path_text(file.path)), dict(reading.options)
     return Piece(file.path, name, format_, options, RECORDS if schema is None else schema, size=file.length)
 
 
-def _told(reading: Reading, file: SourceFile, format_: str) -> Told | None:
+def _told(reading: FileReading, file: SourceFile, format_: str) -> Told | None:
     """What a file says of its columns: a header, a schema; None for a file without rows, or one that is rejected."""
     try:
         if format_ != "json" and reading.options.get("new_columns") == "reject":
@@ -130,7 +130,7 @@ def _told(reading: Reading, file: SourceFile, format_: str) -> Told | None:
     return ()
 
 
-def _rows_of(reading: Reading, format_: str, told: Told) -> FrameReader:
+def _rows_of(reading: FileReading, format_: str, told: Told) -> FrameReader:
     if isinstance(told, pa.Schema):
         return lambda raw: typed_rows(raw, reading.columns)
     refuse_map_keys(reading.table, reading.columns)
@@ -139,7 +139,7 @@ def _rows_of(reading: Reading, format_: str, told: Told) -> FrameReader:
     return lambda raw: json_rows(raw, reading.columns, reading.options)
 
 
-def _in_driver(reading: Reading, pieces: Iterable[Piece], rows: FrameReader) -> Iterator[DataFrame | None]:
+def _in_driver(reading: FileReading, pieces: Iterable[Piece], rows: FrameReader) -> Iterator[DataFrame | None]:
     held: list[pa.RecordBatch] = []
     size = 0
     for piece in pieces:
@@ -154,9 +154,9 @@ def _in_driver(reading: Reading, pieces: Iterable[Piece], rows: FrameReader) -> 
         yield _frame(reading, held, rows)
 
 
-def _parts(reading: Reading, pieces: Iterable[Piece], form: Form, rows: FrameReader) -> Iterator[Held | None]:
-    """Files in the driver, up to `Reading.chunk` bytes at a time; None behind one that has no rows: its control rows may count."""
-    held: list[Part] = []
+def _parts(reading: FileReading, pieces: Iterable[Piece], form: RecordForm, rows: FrameReader) -> Iterator[DriverParts | None]:
+    """Files in the driver, up to `FileReading.chunk` bytes at a time; None behind one that has no rows: its control rows may count."""
+    held: list[RecordPart] = []
     size = 0
     unmarked = None if reading.bounds_of is None else partial(without_marks, reading)
     for piece in pieces:
@@ -164,14 +164,14 @@ def _parts(reading: Reading, pieces: Iterable[Piece], form: Form, rows: FrameRea
             held.append(part)
             size += part.nbytes
             if size > reading.chunk:
-                yield Held(held, rows)
+                yield DriverParts(held, rows)
                 held, size = [], 0
-    yield Held(held, rows) if held else None
+    yield DriverParts(held, rows) if held else None
 
 
-def _parts_known_whole(reading: Reading, piece: Piece, form: Form, unmarked: Unmarked | None) -> Iterator[Part]:
+def _parts_known_whole(reading: FileReading, piece: Piece, form: RecordForm, unmarked: Unmarked | None) -> Iterator[RecordPart]:
     """The parts of a file once it is known to be read to its end; few are held meanwhile. Of text the bytes alone are looked at."""
-    held: list[Part] = []
+    held: list[RecordPart] = []
     size, before = 0, (len(reading.marks), len(reading.rejected), reading.refused)
     found = parts_of(piece, form, unmarked)
     try:
@@ -189,7 +189,7 @@ def _parts_known_whole(reading: Reading, piece: Piece, form: Form, unmarked: Unm
     return iter(held)
 
 
-def _carried(reading: Reading, files: Iterable[Piece], form: Form, rows: FrameReader) -> Iterator[Carried]:
+def _carried(reading: FileReading, files: Iterable[Piece], form: RecordForm, rows: FrameReader) -> Iterator[Carried]:
     pieces = _cut(reading, files)
     if pieces:
         tasks, numbers = packed(pieces), {name: n for n, name in enumerate(dict.fromkeys(p.name for p in pieces))}
@@ -200,11 +200,11 @@ def _carried(reading: Reading, files: Iterable[Piece], form: Form, rows: FrameRe
         )
 
 
-def _frame(reading: Reading, held: Sequence[pa.RecordBatch], rows: FrameReader) -> DataFrame | None:
+def _frame(reading: FileReading, held: Sequence[pa.RecordBatch], rows: FrameReader) -> DataFrame | None:
     return rows(into_spark(reading.spark, pa.Table.from_batches(held).combine_chunks(), FEW_BYTES)) if held else None
 
 
-def _known_whole(reading: Reading, piece: Piece) -> Iterator[pa.RecordBatch]:
+def _known_whole(reading: FileReading, piece: Piece) -> Iterator[pa.RecordBatch]:
     """The batches of a file once it is known to be read to its end; few are held meanwhile, more are read again."""
     held: list[pa.RecordBatch] = []
     size = 0
@@ -225,7 +225,7 @@ def _known_whole(reading: Reading, piece: Piece) -> Iterator[pa.RecordBatch]:
     return iter(held)
 
 
-def _by_tasks(reading: Reading, files: Iterable[Piece], rows: FrameReader) -> Iterator[DataFrame]:
+def _by_tasks(reading: FileReading, files: Iterable[Piece], rows: FrameReader) -> Iterator[DataFrame]:
     pieces = _cut(reading, files)
     if pieces:
         tasks = packed(pieces)
@@ -233,7 +233,7 @@ def _by_tasks(reading: Reading, files: Iterable[Piece], rows: FrameReader) -> It
         yield rows(numbers.mapInArrow(task_of(tasks), from_arrow_schema(pieces[0].schema)))
 
 
-def _cut(reading: Reading, files: Iterable[Piece]) -> list[Piece]:
+def _cut(reading: FileReading, files: Iterable[Piece]) -> list[Piece]:
     pieces: list[Piece] = []
     for file in files:
         try:

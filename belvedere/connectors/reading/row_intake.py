@@ -1,7 +1,7 @@
 """Take the rows of files in: those that are typed as they are, those that Spark decides with its verdict.
 
 In: what `row_frames` found of some files. Out: rows in a scratch, in the order of files and lines; what was refused, and the control rows
-among the rows, in `Reading` and `MarkScratch`.
+among the rows, in `FileReading` and `MarkScratch`.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from pyspark.sql import functions as F
 from belvedere.connectors.into_spark import FEW_BYTES, into_spark
 from belvedere.connectors.reading.control_rows import MarkScratch
 from belvedere.connectors.reading.file_rows import NOT_JSON, REASON, collectable
-from belvedere.connectors.reading.formats import MOST_REJECTED, Reading, first_line
+from belvedere.connectors.reading.formats import MOST_REJECTED, FileReading, first_line
 from belvedere.connectors.reading.json_reasons import explain_json
 from belvedere.connectors.reading.part_encoding import carried_schema
-from belvedere.connectors.reading.row_frames import Carried, Found, Held
+from belvedere.connectors.reading.row_frames import Carried, DriverParts, Found
 from belvedere.connectors.reading.text_records import FAULT, FILE, LINE, TEXT
 from belvedere.connectors.reading.typed_records import Places
 from belvedere.connectors.run_records import RejectedRow
@@ -42,9 +42,9 @@ MOST_LINES = 1 << 40
 PLACES = pa.schema([(FILE, pa.string()), (LINE, pa.int64()), (REASON, pa.string()), (TEXT, pa.string())])
 
 
-def take(found: Found, reading: Reading, rows: Scratch, marks: MarkScratch, by_executors: bool) -> None:
+def take(found: Found, reading: FileReading, rows: Scratch, marks: MarkScratch, by_executors: bool) -> None:
     """Take in what was found; rows that Spark has in a frame come by executors where `by_executors` says so."""
-    if isinstance(found, Held):
+    if isinstance(found, DriverParts):
         _take_held(found, reading, rows, marks)
     elif isinstance(found, Carried):
         _take_carried(found, reading, rows)
@@ -52,7 +52,7 @@ def take(found: Found, reading: Reading, rows: Scratch, marks: MarkScratch, by_e
         _take_frame(found, reading, rows, marks, by_executors)
 
 
-def _take_held(held: Held, reading: Reading, rows: Scratch, marks: MarkScratch) -> None:
+def _take_held(held: DriverParts, reading: FileReading, rows: Scratch, marks: MarkScratch) -> None:
     """Rows that are in the driver."""
     parts = held.parts
     found = pa.concat_tables([p.rows for p in parts])
@@ -78,7 +78,7 @@ def _take_held(held: Held, reading: Reading, rows: Scratch, marks: MarkScratch) 
     rows.add(found)
 
 
-def _with_decided(found: pa.Table, places: Places, decided: pa.Table, reading: Reading) -> tuple[pa.Table, Flags]:
+def _with_decided(found: pa.Table, places: Places, decided: pa.Table, reading: FileReading) -> tuple[pa.Table, Flags]:
     """The rows that fit, with those that Spark made of the records at some places; flags of the places that have a row."""
     fits = np.asarray(pc.is_null(decided[REASON]).combine_chunks())
     _refuse(decided.filter(pa.array(~fits)).select(PLACES.names), reading)
@@ -89,7 +89,7 @@ def _with_decided(found: pa.Table, places: Places, decided: pa.Table, reading: R
     return pa.concat_tables([found, good]).combine_chunks().take(pa.array(index[keep])), keep
 
 
-def _take_carried(carried: Carried, reading: Reading, rows: Scratch) -> None:
+def _take_carried(carried: Carried, reading: FileReading, rows: Scratch) -> None:
     """Rows that tasks have read, and written beside the raw records that are left: Spark reads those once more."""
     width = len(rows.schema)
     line = f"c{width + 2 + carried.raw.get_field_index(LINE)}"
@@ -112,7 +112,7 @@ def _take_carried(carried: Carried, reading: Reading, rows: Scratch) -> None:
                 reading.counts[carried.names[number]] += int(count)
 
 
-def _faulty_files(carried: Carried, found: Rows, width: int, reading: Reading) -> list[int]:
+def _faulty_files(carried: Carried, found: Rows, width: int, reading: FileReading) -> list[int]:
     """The numbers of files that tasks could not read to their end, each rejected once: of those no row counts."""
     fault = f"c{width + 2 + carried.raw.get_field_index(FAULT)}"
     faults: dict[int, str] = {}
@@ -127,7 +127,7 @@ def _faulty_files(carried: Carried, found: Rows, width: int, reading: Reading) -
 class _Decided:
     """The verdicts of Spark on the records that tasks have left, in their order; asked for once there is one."""
 
-    def __init__(self, carried: Carried, found: Rows, is_left: Column, folder: Path, reading: Reading):
+    def __init__(self, carried: Carried, found: Rows, is_left: Column, folder: Path, reading: FileReading):
         self._carried, self._found, self._is_left, self._folder, self._reading = carried, found, is_left, folder, reading
         self._batches: Iterator[pa.RecordBatch] | None = None
         self._held = 0
@@ -157,7 +157,7 @@ class _Decided:
         return write_frame(numbered, self._folder, schema)
 
 
-def _take_frame(frame: DataFrame, reading: Reading, rows: Scratch, marks: MarkScratch, by_executors: bool) -> None:
+def _take_frame(frame: DataFrame, reading: FileReading, rows: Scratch, marks: MarkScratch, by_executors: bool) -> None:
     """Run the data frame once and part its rows; the control rows found with them are placed."""
     with _rows_of(frame, reading, rows.schema, by_executors) as found:
         faults = _reject_faults(reading, found.batches([FILE, LINE, REASON]))
@@ -173,7 +173,7 @@ def _take_frame(frame: DataFrame, reading: Reading, rows: Scratch, marks: MarkSc
             reading.counts.update({found["values"]: found["counts"] for found in pc.value_counts(good[FILE]).to_pylist()})
 
 
-def _without_left(rows: pa.Table, reading: Reading) -> pa.Table:
+def _without_left(rows: pa.Table, reading: FileReading) -> pa.Table:
     """The rows but those of lines that are left out."""
     if not reading.left or not rows.num_rows:
         return rows
@@ -184,7 +184,7 @@ def _without_left(rows: pa.Table, reading: Reading) -> pa.Table:
 
 
 @contextmanager
-def _ran(reading: Reading) -> Iterator[None]:
+def _ran(reading: FileReading) -> Iterator[None]:
     """Raise B6022 where Spark fails within."""
     try:
         yield
@@ -207,7 +207,7 @@ def _folder() -> Iterator[Path]:
 
 
 @contextmanager
-def _rows_of(frame: DataFrame, reading: Reading, wanted: pa.Schema, by_executors: bool) -> Iterator[Rows]:
+def _rows_of(frame: DataFrame, reading: FileReading, wanted: pa.Schema, by_executors: bool) -> Iterator[Rows]:
     """The rows of a data frame, with places and reasons: in the driver, or written to files by the executors."""
     with _ran(reading), _folder() as folder:
         frame = collectable(frame)
@@ -219,7 +219,7 @@ def _rows_of(frame: DataFrame, reading: Reading, wanted: pa.Schema, by_executors
             yield Rows(frame.toArrow())
 
 
-def _reject_faults(reading: Reading, batches: Iterable[pa.RecordBatch]) -> pa.Array:
+def _reject_faults(reading: FileReading, batches: Iterable[pa.RecordBatch]) -> pa.Array:
     """The files that tasks could not read to their end, each rejected once: of those no row counts. A fault has no line."""
     faults: dict[str, str] = {}
     for batch in batches:
@@ -230,19 +230,19 @@ def _reject_faults(reading: Reading, batches: Iterable[pa.RecordBatch]) -> pa.Ar
     return pa.array(list(faults), pa.string())
 
 
-def _refuse(bad: pa.Table, reading: Reading) -> None:
+def _refuse(bad: pa.Table, reading: FileReading) -> None:
     first = bad.slice(0, max(0, MOST_REJECTED - len(reading.rejected)))
     reading.refuse(*(_refused(row, reading) for row in first.to_pylist()), more=bad.num_rows - first.num_rows)
 
 
-def _refused(row: Mapping[str, Any], reading: Reading) -> RejectedRow:
+def _refused(row: Mapping[str, Any], reading: FileReading) -> RejectedRow:
     reason = row[REASON]
     if reason == NOT_JSON:
         reason = explain_json(row[TEXT] or "", reading.columns)
     return RejectedRow(reading.table, row[FILE], row[LINE], row[TEXT], reason)
 
 
-def _place(places: Places, reading: Reading, marks: MarkScratch, count: int) -> None:
+def _place(places: Places, reading: FileReading, marks: MarkScratch, count: int) -> None:
     """Place control rows among rows at these places, in order, and before them; `count` rows came before. Those behind them wait."""
     order = {path: n for n, path in enumerate(reading.order)}
     keys = [order[m.path] * MOST_LINES + m.line for m in reading.marks]
@@ -252,7 +252,7 @@ def _place(places: Places, reading: Reading, marks: MarkScratch, count: int) -> 
     reading.marks[:] = waiting
 
 
-def place_behind(reading: Reading, marks: MarkScratch, count: int) -> None:
+def place_behind(reading: FileReading, marks: MarkScratch, count: int) -> None:
     """Place control rows behind all rows that came."""
     for placed in reading.marks:
         marks.add(BoundMark(count, placed.act))

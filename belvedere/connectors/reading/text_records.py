@@ -274,7 +274,7 @@ def csv_rows(path: str, delimiter: str, limit: int = LIMIT) -> Iterator[CsvRecor
 
 
 def _csv_rows(chunks: Iterator[bytes], delimiter: str, limit: int) -> Iterator[CsvRecord]:
-    text = io.TextIOWrapper(io.BufferedReader(_Bytes(chunks), CHUNK), "utf-8", "replace", newline="")
+    text = io.TextIOWrapper(io.BufferedReader(_ChunkFile(chunks), CHUNK), "utf-8", "replace", newline="")
     return csv_records_of(bounded_lines(text, limit), delimiter)
 
 
@@ -297,7 +297,7 @@ def _is_utf8(path: str) -> bool:
     return True
 
 
-class _Bytes(io.RawIOBase):
+class _ChunkFile(io.RawIOBase):
     """Chunks of bytes as a file."""
 
     def __init__(self, chunks: Iterator[bytes]):

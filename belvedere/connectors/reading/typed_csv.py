@@ -21,7 +21,7 @@ from belvedere.connectors.reading.csv_text import CsvRecord
 from belvedere.connectors.reading.formats import delimiter_of, has_header, time_formats
 from belvedere.connectors.reading.long_lines import limit_of
 from belvedere.connectors.reading.text_records import BAD, FAULT, FIELDS, LINE, chunks_of, csv_batch, csv_records_of_text
-from belvedere.connectors.reading.typed_records import Form, Part, Places
+from belvedere.connectors.reading.typed_records import Places, RecordForm, RecordPart
 from belvedere.decode.row_values import Values, fitted, placed
 from belvedere.decode.text_values import Flags, is_text, values_of
 from belvedere.schema import TIMESTAMP
@@ -34,7 +34,7 @@ SUSPICIOUS = (b"\x00", "\ufffd".encode())
 """What Python's reader and Arrow's take in another sense, or what stands for bytes that are no UTF-8."""
 
 
-def csv_parts(path: str, name: str, form: Form) -> Iterator[Part]:
+def csv_parts(path: str, name: str, form: RecordForm) -> Iterator[RecordPart]:
     """The records of a file. Raises one of `records.READ_ERRORS` where it cannot be read to its end."""
     delimiter, skip, limit = delimiter_of(path, form.options), has_header(form.options), limit_of(form.options)
     chunks, line = chunks_of(path), 1
@@ -93,7 +93,7 @@ def _are_around_fields(data: npt.NDArray[np.uint8], ends: Places, delimiter: str
     return bool(before and after and not (np.searchsorted(quotes, ends) % 2).any())
 
 
-def _part(block: bytes, count: int, name: str, form: Form, delimiter: str, line: int, skip: bool) -> Part | None:
+def _part(block: bytes, count: int, name: str, form: RecordForm, delimiter: str, line: int, skip: bool) -> RecordPart | None:
     """The records of `count` lines from number `line` on; None where Arrow finds others."""
     names = [str(n) for n in range(len(form.header))]
     columns = {c: names[n] for c, n in form.fields.items()}
@@ -128,7 +128,7 @@ def _part(block: bytes, count: int, name: str, form: Form, delimiter: str, line:
         flags[right] = left
         left = flags
     lines, places = np.arange(line + skip, line + skip + count), np.flatnonzero(left)
-    return Part(name, rows, lines, places, _records(block, name, lines, places, delimiter, skip) if len(places) else None)
+    return RecordPart(name, rows, lines, places, _records(block, name, lines, places, delimiter, skip) if len(places) else None)
 
 
 def _records(block: bytes, name: str, lines: Places, places: Places, delimiter: str, skip: bool) -> pa.RecordBatch:
@@ -139,7 +139,7 @@ def _records(block: bytes, name: str, lines: Places, places: Places, delimiter: 
     return csv_batch(name, [CsvRecord(line, fields) for line, fields in records], delimiter)
 
 
-def _listed(batch: pa.RecordBatch, name: str, form: Form) -> Part:
+def _listed(batch: pa.RecordBatch, name: str, form: RecordForm) -> RecordPart:
     """The records of a batch that Python's reader has made."""
     size, width = batch.num_rows, len(form.header)
     lines = batch.column(LINE).to_numpy(zero_copy_only=False)
@@ -155,14 +155,14 @@ def _listed(batch: pa.RecordBatch, name: str, form: Form) -> Part:
     flags[right] = left
     places = np.flatnonzero(flags)
     rows = placed(rows, np.flatnonzero(right), size)
-    return Part(name, rows, lines, places, batch.take(pa.array(places)) if len(places) else None)
+    return RecordPart(name, rows, lines, places, batch.take(pa.array(places)) if len(places) else None)
 
 
-def _nulls(form: Form) -> list[str]:
+def _nulls(form: RecordForm) -> list[str]:
     return ["", *([str(form.options["null"])] if "null" in form.options else [])]
 
 
-def _values(texts: Mapping[str, pa.Array], form: Form) -> Values:
+def _values(texts: Mapping[str, pa.Array], form: RecordForm) -> Values:
     apart = bool(time_formats(form.options, "csv"))
     found: dict[str, tuple[pa.Array, Flags | None]] = {}
     for column in form.columns:

@@ -31,7 +31,7 @@ from belvedere.connectors.reading.text_records import (
     values_of,
 )
 from belvedere.connectors.reading.typed_csv import csv_parts
-from belvedere.connectors.reading.typed_records import Form, Part, left_alone
+from belvedere.connectors.reading.typed_records import RecordForm, RecordPart, left_alone
 from belvedere.decode.json_objects import is_readable, rows_of_block, rows_of_texts
 from belvedere.decode.row_values import placed
 from belvedere.schema import CONTROL
@@ -41,7 +41,7 @@ Unmarked: TypeAlias = Callable[[pa.RecordBatch], pa.RecordBatch | None]
 """Takes control rows out of records; None where nothing remains."""
 
 
-def is_typed(piece: Piece, form: Form) -> bool:
+def is_typed(piece: Piece, form: RecordForm) -> bool:
     """Whether most records of a piece can be read without Spark."""
     if piece.format == "json":
         return not time_formats(form.options, "json") and is_readable(form.columns)
@@ -51,7 +51,7 @@ def is_typed(piece: Piece, form: Form) -> bool:
         return False  # its reader reports that
 
 
-def parts_of(piece: Piece, form: Form, unmarked: Unmarked | None = None) -> Iterator[Part]:
+def parts_of(piece: Piece, form: RecordForm, unmarked: Unmarked | None = None) -> Iterator[RecordPart]:
     """The parts of a piece. Raises one of `READ_ERRORS` where the file cannot be read to its end."""
     if piece.format == "json":
         return _json_parts(piece, form, unmarked)
@@ -68,7 +68,7 @@ def check_whole(piece: Piece) -> None:
     deque(bytes_or_values, maxlen=0)
 
 
-def _json_parts(piece: Piece, form: Form, unmarked: Unmarked | None) -> Iterator[Part]:
+def _json_parts(piece: Piece, form: RecordForm, unmarked: Unmarked | None) -> Iterator[RecordPart]:
     limit, first = limit_of(form.options), piece.first
     if piece.end is None and values_of(piece.path) is not None:
         for batch in json_records(piece.path, piece.name, limit=limit):
@@ -84,7 +84,9 @@ def _json_parts(piece: Piece, form: Form, unmarked: Unmarked | None) -> Iterator
         first += int(np.count_nonzero(np.frombuffer(block, np.uint8) == ord("\n"))) + 1
 
 
-def _block_parts(block: bytes, first: int, piece: Piece, form: Form, limit: int, unmarked: Unmarked | None) -> Iterator[Part]:
+def _block_parts(
+    block: bytes, first: int, piece: Piece, form: RecordForm, limit: int, unmarked: Unmarked | None
+) -> Iterator[RecordPart]:
     """The parts of a block of lines."""
     has_marks = unmarked is not None and SIGN in block
     found = None if has_marks or len(block) > limit else rows_of_block(block, form.columns, form.only_known)
@@ -97,10 +99,10 @@ def _block_parts(block: bytes, first: int, piece: Piece, form: Form, limit: int,
     records = None
     if len(places):
         records = next(json_block(piece.name, first, block, limit)).take(pa.array(places))
-    yield Part(piece.name, rows, lines, places, records)
+    yield RecordPart(piece.name, rows, lines, places, records)
 
 
-def _recorded(batch: pa.RecordBatch, name: str, form: Form, unmarked: Unmarked | None) -> Iterator[Part]:
+def _recorded(batch: pa.RecordBatch, name: str, form: RecordForm, unmarked: Unmarked | None) -> Iterator[RecordPart]:
     """The part of records that have been made."""
     unmarked_batch = batch if unmarked is None else unmarked(batch)
     if unmarked_batch is None or not unmarked_batch.num_rows:
@@ -114,4 +116,4 @@ def _recorded(batch: pa.RecordBatch, name: str, form: Form, unmarked: Unmarked |
     places = np.flatnonzero(flags)
     records = batch.take(pa.array(places)) if len(places) else None
     lines = batch.column(LINE).to_numpy(zero_copy_only=False)
-    yield Part(name, placed(rows, np.flatnonzero(whole), batch.num_rows), lines, places, records)
+    yield RecordPart(name, placed(rows, np.flatnonzero(whole), batch.num_rows), lines, places, records)

@@ -1,7 +1,8 @@
 """Records whose values have the types of their table, without an expression of Spark; the others are left to it.
 
-In: values of columns, each with flags of those that are left. Out: a `Part`: rows in the order of the records, and the raw records that
-Spark decides (`file_rows`). What is taken here has the value that Spark would give it. Runs in Spark's tasks: nothing here imports PySpark.
+In: values of columns, each with flags of those that are left. Out: a `RecordPart`: rows in the order of the records, and the
+raw records that Spark decides (`file_rows`). What is taken here has the value that Spark would give it. Runs in Spark's tasks:
+nothing here imports PySpark.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ Places: TypeAlias = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class Form:
+class RecordForm:
     """What records are to become: the table's columns. `header`: the names of CSV fields."""
 
     columns: tuple[Column, ...]
@@ -46,7 +47,7 @@ class Form:
 
 
 @dataclass(frozen=True)
-class Part:
+class RecordPart:
     """Records of one file in order, a row each.
 
     The rows at `places` do not count: `left` has their records, in the same order, for Spark. `lines` numbers all records.
@@ -64,8 +65,8 @@ class Part:
         return int(self.rows.nbytes + (0 if self.left is None else self.left.nbytes))
 
 
-def left_alone(batch: pa.RecordBatch, name: str, lines: Places, form: Form) -> Part:
+def left_alone(batch: pa.RecordBatch, name: str, lines: Places, form: RecordForm) -> RecordPart:
     """A part of which all records are left to Spark."""
     size = batch.num_rows
     rows = pa.table([pa.nulls(size, f.type) for f in form.schema], schema=form.schema)
-    return Part(name, rows, lines, np.arange(size), batch)
+    return RecordPart(name, rows, lines, np.arange(size), batch)

@@ -57,7 +57,7 @@ def former_results(plan: TablePlan, pipeline: Pipeline, transaction: Transaction
 
 
 @dataclass
-class Former:
+class ReportedRows:
     """The rows of which was told, of relations that a corrected script has changed and that no epoch could fill yet."""
 
     state: State

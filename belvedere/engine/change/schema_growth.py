@@ -18,14 +18,16 @@ from belvedere.schema import Schema
 
 
 @dataclass(frozen=True)
-class Growth:
+class SchemaEvolution:
     """What became of changed inputs: those that have `grown` with their columns before, `misfits` with the reason."""
 
     grown: Mapping[str, Schema]
     misfits: Mapping[str, str]
 
 
-def growth_of(pipeline: Pipeline, filled: Mapping[str, str], now: Mapping[str, str], stored: Mapping[str, Schema]) -> Growth:
+def growth_of(
+    pipeline: Pipeline, filled: Mapping[str, str], now: Mapping[str, str], stored: Mapping[str, Schema]
+) -> SchemaEvolution:
     """Compare inputs with what is stored. `filled` and `now` are meanings of before and of today, `stored` columns of before."""
     inputs = {s.output for s in pipeline.stages if s.is_input}
     above = {s.output: s.slots[0].relation for s in pipeline.stages if s.rule == "history"}
@@ -42,7 +44,7 @@ def growth_of(pipeline: Pipeline, filled: Mapping[str, str], now: Mapping[str, s
             misfits[name] = why
     found = {n: s for n, s in found.items() if n in inputs or above[n] in found}
     as_if = meanings(pipeline, found) if found else {}
-    return Growth({n: s for n, s in found.items() if as_if[n] == filled[n]}, misfits)
+    return SchemaEvolution({n: s for n, s in found.items() if as_if[n] == filled[n]}, misfits)
 
 
 def grown_rows(rows: pa.RecordBatchReader, wanted: pa.Schema) -> Iterator[pa.RecordBatch]:

@@ -16,7 +16,7 @@ from belvedere.catalog.catalog import Catalog, Input, View
 from belvedere.engine.change.continued_events import continued_tellers
 from belvedere.engine.change.fingerprints import meaning_parts, meanings, path_print
 from belvedere.engine.change.lost_rows import not_kept
-from belvedere.engine.change.schema_growth import Growth, grown_rows, growth_of
+from belvedere.engine.change.schema_growth import SchemaEvolution, grown_rows, growth_of
 from belvedere.engine.change.stored_relations import StoredRelations
 from belvedere.engine.change.table_plan import TablePlan
 from belvedere.engine.compute import Compute
@@ -66,7 +66,7 @@ def compare_tables(
     tables = {n: _table(r, catalog, meaning[n], n in looked_up) for n, r in stored.items() if n in served}
     arranged = {n: _arranged(r, meaning[n]) for n, r in stored.items() if n in looked_up or n not in served}
     in_tables, filled = now.filled_tables, now.filled
-    found = growth_of(pipeline, filled, meaning, now.schemas) if now.last is not None else Growth({}, {})
+    found = growth_of(pipeline, filled, meaning, now.schemas) if now.last is not None else SchemaEvolution({}, {})
     grown = {n: s for n, s in found.grown.items() if n in stored}
     fresh = frozenset(n for n in stored if filled.get(n) != meaning[n] and n not in grown and n not in resumed)
     restored: frozenset[str] = frozenset()

@@ -37,7 +37,7 @@ PAUSE = 10.0
 """After an attempt that failed, so many times its seconds pass before the next one."""
 
 
-class Touched(Exception):
+class RowsTouched(Exception):
     """Rows that stages in quarantine read have gone in this epoch: it is begun anew, to heal them."""
 
     def __init__(self, stages: frozenset[str]):
@@ -104,13 +104,13 @@ class Quarantine:
         return self._attempt(self.failed, self.due(clock), frozenset()) if self.failed else Attempt()
 
     def after(
-        self, error: StageFailure | Touched, attempt: Attempt, epoch: int, clock: datetime, empty: Collection[str]
+        self, error: StageFailure | RowsTouched, attempt: Attempt, epoch: int, clock: datetime, empty: Collection[str]
     ) -> Attempt:
         """The next attempt after one that has failed, in epoch number `epoch`; raises the failure where the view is not to be quarantined.
 
         `empty` are relations that no epoch has filled.
         """
-        if isinstance(error, Touched):
+        if isinstance(error, RowsTouched):
             return self._attempt(attempt.failed, attempt.healing | error.stages, attempt.tried | error.stages)
         stage = error.output
         inside = frozenset[str]().union(*(self.isolation.behind(s) for s in attempt.healing))
@@ -153,13 +153,13 @@ class Quarantine:
         return time.monotonic() >= self._next.get(stage, 0.0)
 
     def look(self, attempt: Attempt, context: EpochContext) -> None:
-        """Raise `Touched` where rows have gone that a stage in quarantine reads, and it was not tried in this epoch."""
+        """Raise `RowsTouched` where rows have gone that a stage in quarantine reads, and it was not tried in this epoch."""
         left = (f.stage for f in attempt.left if f.stage not in attempt.tried and not f.lost)
         found = {s for s in left if self._is_touched(s, context)}
         self._waiting |= found
         ready = frozenset(s for s in found if self._is_ready(s))
         if ready:
-            raise Touched(ready)
+            raise RowsTouched(ready)
 
     def _is_touched(self, stage: str, context: EpochContext) -> bool:
         for name in self.isolation.outside(stage):

@@ -229,7 +229,7 @@ def _batch_rows(file: pq.FileMetaData) -> int:
 
 
 @dataclass(frozen=True)
-class Keys:
+class ColumnValues:
     """Values of one column of some rows: distinct and in one array where all rows are in the driver, else streamed from their files."""
 
     parts: tuple[tuple[Rows, str], ...]
@@ -253,15 +253,15 @@ class Keys:
         return pa.RecordBatchReader.from_batches(schema, batches)
 
 
-def keys_of(parts: Iterable[tuple[Rows, str]], *more: pa.Array) -> Keys:
+def keys_of(parts: Iterable[tuple[Rows, str]], *more: pa.Array) -> ColumnValues:
     """The keys that rows have in a column each, and `more`."""
     parts = tuple(parts)
     if all(r.is_collected for r, _ in parts):
         chunks = [c for r, column in parts for c in r.table[column].chunks]
         type_ = more[0].type if more else parts[0][0].schema.field(parts[0][1]).type
-        return Keys(parts, _each_once(pa.chunked_array([*chunks, *more], type_)))
+        return ColumnValues(parts, _each_once(pa.chunked_array([*chunks, *more], type_)))
     extra = tuple((Rows(pa.table([a], ["k"])), "k") for a in more)
-    return Keys((*parts, *extra), None)
+    return ColumnValues((*parts, *extra), None)
 
 
 def _each_once(values: pa.ChunkedArray) -> pa.Array:

@@ -95,7 +95,7 @@ def _evictors(eviction: Policy, rows: SideRows) -> Ints:
 
 
 @dataclass(frozen=True)
-class Results:
+class JoinResults:
     """Results in their order: the row of each side (-1 for none), the clock, and the number of what made them, from 0."""
 
     rows: tuple[Ints, Ints]
@@ -112,7 +112,7 @@ def results(
     stays: tuple[Lives, Lives],
     alone: tuple[Ints, Ints],
     clocks: Ints,
-) -> Results:
+) -> JoinResults:
     """Pairs of rows and rows that left `alone`, in the order in which they come out."""
     found = [side.place[rows] for side, rows in zip(sides, pairs, strict=True)]
     place = np.maximum(*found)
@@ -133,4 +133,4 @@ def results(
     ]
     begins = np.zeros(len(order), np.int64)
     begins[1:] = (np.diff(at[order]) != 0) | (np.diff(by[order]) != 0)
-    return Results((rows[0][order], rows[1][order]), at[order], np.cumsum(begins))
+    return JoinResults((rows[0][order], rows[1][order]), at[order], np.cumsum(begins))

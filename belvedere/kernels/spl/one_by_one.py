@@ -27,7 +27,7 @@ from belvedere.plan.operators.spl_windows import (
 
 
 @dataclass
-class Held:
+class PartitionWindow:
     """One partition."""
 
     rows: list[int] = field(default_factory=list)
@@ -51,7 +51,7 @@ class Simulation:
         self.at = rows.at.tolist()
         self.partition = rows.partition.tolist()
         self.number = rows.number.tolist()
-        self.parts: OrderedDict[int, Held] = OrderedDict()
+        self.parts: OrderedDict[int, PartitionWindow] = OrderedDict()
         """By the last insertion."""
         self.held = 0
         self.mark: int | None = None
@@ -62,7 +62,7 @@ class Simulation:
         order = np.lexsort((known.touched,))
         for part in order.tolist():
             if known.last[part] != NEVER:
-                self.parts[part] = Held(
+                self.parts[part] = PartitionWindow(
                     [],
                     int(known.since[part]),
                     int(known.limit[part]),
@@ -122,7 +122,7 @@ class Simulation:
 
     def _insert(self, row: int) -> None:
         part, at = self.partition[row], self.at[row]
-        held = self.parts.setdefault(part, Held())
+        held = self.parts.setdefault(part, PartitionWindow())
         self.parts.move_to_end(part)
         values = self.rows.triggering
         if isinstance(self.trigger, Delta):
@@ -149,7 +149,7 @@ class Simulation:
                 self._fire(part, at, row)
                 held.since = 0
 
-    def _evict(self, held: Held, row: int) -> None:
+    def _evict(self, held: PartitionWindow, row: int) -> None:
         """Rows that leave a sliding window before a row comes in."""
         if not self.slides:
             return
@@ -166,7 +166,7 @@ class Simulation:
             self.held -= len(held.rows) - len(kept)
             held.rows = kept
 
-    def _expire(self, held: Held, at: int) -> None:
+    def _expire(self, held: PartitionWindow, at: int) -> None:
         if self.slides and isinstance(self.eviction, Time):
             kept = [r for r in held.rows if self.at[r] >= at - self.eviction.micros]
             self.held -= len(held.rows) - len(kept)
@@ -184,7 +184,7 @@ class Simulation:
         rows = list(self.parts[part].rows)
         self.fired.append((part, at, row is not None, self.number[rows[0] if row is None else row], rows))
 
-    def _empty(self, held: Held) -> None:
+    def _empty(self, held: PartitionWindow) -> None:
         self.held -= len(held.rows)
         held.rows = []
 

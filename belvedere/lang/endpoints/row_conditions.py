@@ -34,7 +34,7 @@ _PLAIN = {"kind", "expressions", "from_", "where"}
 def row_condition(text: str, schema: Schema, name: str, place: Span | None) -> RowCondition:
     """The condition on rows of `name`. `place` is where the text, or its key, stands. Raises what is wrong with it."""
     try:
-        return _Reader(schema, name).read(text)
+        return _ConditionReader(schema, name).read(text)
     except BelvedereError as error:
         raise BelvedereError(_placed(d, text, place) for d in error.diagnostics) from None
 
@@ -49,7 +49,7 @@ def _placed(found: Diagnostic, text: str, place: Span | None) -> Diagnostic:
     return replace(found, span=span, labels=(), fix=None)
 
 
-class _Reader:
+class _ConditionReader:
     """Reads conditions over one relation."""
 
     def __init__(self, schema: Schema, name: str):

@@ -26,7 +26,7 @@ TimeOf = Callable[[NamedRelation], str | None]
 
 
 @dataclass(frozen=True)
-class _Side:
+class _StreamSide:
     """One stream of a join: its time, and how long its rows wait for the other's."""
 
     time: Expr
@@ -70,7 +70,7 @@ def _is_rowtime(expr: Any) -> bool:
     return isinstance(expr, exp.Column) and expr.name.casefold() == ROWTIME and not expr.table
 
 
-def _side(item: exp.Expr, context: StatementContext, time_of: TimeOf) -> _Side:
+def _side(item: exp.Expr, context: StatementContext, time_of: TimeOf) -> _StreamSide:
     relation = context.definitions.find(item.name) if isinstance(item, exp.Table) and len(item.parts) == 1 else None
     time = time_of(relation) if relation is not None else None
     if time is None:
@@ -79,7 +79,7 @@ def _side(item: exp.Expr, context: StatementContext, time_of: TimeOf) -> _Side:
     message, hint = "a window of a stream takes an interval of days or less", "write INTERVAL '1' MINUTE"
     length = context.length(window, message, hint, place=item) if window is not None else 0
     item.set("over", None)
-    return _Side(exp.column(time, table=item.alias_or_name, quoted=True), length)
+    return _StreamSide(exp.column(time, table=item.alias_or_name, quoted=True), length)
 
 
 def _moved(time: Expr, length: int) -> Expr:
@@ -87,12 +87,12 @@ def _moved(time: Expr, length: int) -> Expr:
     return (exp.Add if length >= 0 else exp.Sub)(this=time.copy(), expression=step)
 
 
-def _near(left: _Side, right: _Side) -> Expr:
+def _near(left: _StreamSide, right: _StreamSide) -> Expr:
     """Each row meets those before it that are still in the other's window, both ends included."""
     return exp.Between(this=right.time.copy(), low=_moved(left.time, -right.window), high=left.end)
 
 
-def _rowtime(left: _Side, right: _Side, side: str) -> Expr:
+def _rowtime(left: _StreamSide, right: _StreamSide, side: str) -> Expr:
     """The later time; for a row alone the end of its window. A time that is NULL matches nothing: said so that bounds can tell."""
     kept = {"LEFT": (left,), "RIGHT": (right,), "FULL": (left, right)}.get(side, ())
     ifs = [

@@ -25,7 +25,7 @@ from belvedere.schema import TIMESTAMP, UID
 
 
 @dataclass(frozen=True)
-class Versions:
+class RelationVersions:
     """All versions of a relation's rows: `plan` has the relation's columns and those of `order`, the last version first.
 
     `key` are the columns that say which row a version is of; None where only the join can say it (rows that merely arrive).
@@ -100,7 +100,13 @@ def _time(frame: Frame, item: exp.Table) -> Expr:
 
 
 def _conditions(
-    frame: Frame, item: exp.Table, on: exp.Expr | None, left: Node, right: Node, found: Versions, internal: dict[str, str]
+    frame: Frame,
+    item: exp.Table,
+    on: exp.Expr | None,
+    left: Node,
+    right: Node,
+    found: RelationVersions,
+    internal: dict[str, str],
 ) -> tuple[list[Expr], Expr | None]:
     """(the equalities that say whose versions, what else is asked of the version found)."""
     context = frame.context
@@ -145,7 +151,7 @@ def _linked_column(frame: Frame, part: Expr, left: Node, right: Node) -> str | N
 # -- versions ---------------------------------------------------------------------------------------------------------
 
 
-def versions_of(definitions: Definitions, relation: NamedRelation) -> Versions | None:
+def versions_of(definitions: Definitions, relation: NamedRelation) -> RelationVersions | None:
     """The versions of a relation's rows; None where it has none to tell."""
     input_ = definitions.inputs.get(relation.id)
     if input_ is not None:
@@ -154,17 +160,17 @@ def versions_of(definitions: Definitions, relation: NamedRelation) -> Versions |
             return None
         key = tuple(k for k in input_.primary_key if k != times[0]) or None
         uid = (Order(column(UID), True),) if relation.schema.find(UID) is not None else ()
-        return Versions(scan(relation), (Order(column(times[0]), True), *uid), key)
+        return RelationVersions(scan(relation), (Order(column(times[0]), True), *uid), key)
     view = definitions.views.get(relation.id)
     return _versions(definitions, view.plan) if view is not None else None
 
 
-def _versions(definitions: Definitions, node: Node) -> Versions | None:
+def _versions(definitions: Definitions, node: Node) -> RelationVersions | None:
     match node:
         case Scan():
             return versions_of(definitions, definitions.relations[node.relation])
         case TopK() if node.limit == 1 and not node.offset and node.partition and _latest(node):
-            return Versions(node.input, node.order, node.partition)  # the rows that the last one is chosen from
+            return RelationVersions(node.input, node.order, node.partition)  # the rows that the last one is chosen from
         case Project():
             below = _versions(definitions, node.input)
             return None if below is None else _projected(below, node)
@@ -181,7 +187,7 @@ def _latest(node: TopK) -> bool:
     return bool(node.input.schema[node.order[0].expr.name].type == TIMESTAMP)
 
 
-def _projected(below: Versions, node: Project) -> Versions:
+def _projected(below: RelationVersions, node: Project) -> RelationVersions:
     """The same columns of every version; what orders them and their key come along hidden."""
     read = dict.fromkeys((*(o.expr.name for o in below.order), *(below.key or ())))
     project, names = extend_items(
@@ -189,7 +195,7 @@ def _projected(below: Versions, node: Project) -> Versions:
     )
     kept = dict(zip(read, names, strict=True))
     order = tuple(replace(o, expr=column(kept[o.expr.name])) for o in below.order)
-    return Versions(project, order, tuple(kept[k] for k in below.key) if below.key is not None else None)
+    return RelationVersions(project, order, tuple(kept[k] for k in below.key) if below.key is not None else None)
 
 
 def _hint(definitions: Definitions, relation: NamedRelation) -> str:

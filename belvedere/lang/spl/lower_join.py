@@ -39,7 +39,7 @@ FORM = "write WINDOW (sliding, count(n) or time(s) or delta(column, step)), perh
 
 
 @dataclass(frozen=True)
-class _Side:
+class _JoinedTable:
     """One table of FROM: its plan, with what its window reads among the columns."""
 
     plan: Node
@@ -98,7 +98,7 @@ class SplJoinLowering(SelectLowering):
 
     # -- the sides ----------------------------------------------------------------------------------------------------
 
-    def _side(self, number: int, plan: Node, source: FromItem) -> _Side:
+    def _side(self, number: int, plan: Node, source: FromItem) -> _JoinedTable:
         rows = arriving_rows(plan, self.context, self.tables[number])
         if rows.of_panes:
             hint = "join the views by intervalStart() instead, as tables"
@@ -121,7 +121,7 @@ class SplJoinLowering(SelectLowering):
         items = {c.name: item_of(c) for c in rows.plan.schema}
         partition = [self._key_name(written, frame, items) for written in clause.keys]
         joined = JoinedWindow(window, tuple(dict.fromkeys(partition)), rows.order, rows.clock)
-        return _Side(Project(rows.plan, tuple(items.values())), joined, rows.punctuation is not None)
+        return _JoinedTable(Project(rows.plan, tuple(items.values())), joined, rows.punctuation is not None)
 
     def _key_name(self, written: exp.Expr, frame: Frame, items: dict[str, Item]) -> str:
         """The column with what a partition is by."""
@@ -156,7 +156,7 @@ def _reading(node: Expr) -> Expr:
     return column(READINGS[reading]) if reading in READINGS else node
 
 
-def _apart(side: _Side, taken: Sequence[str]) -> _Side:
+def _apart(side: _JoinedTable, taken: Sequence[str]) -> _JoinedTable:
     """The side with other names for the columns that nobody named and that the other side has too."""
     used = {*taken, *side.plan.schema.names}
     names: dict[str, str] = {}

@@ -22,7 +22,7 @@ PlanPlace = tuple[int, str]
 
 
 @dataclass(frozen=True)
-class _Side:
+class _SharedSide:
     """One of the relations that are joined: renamed columns of `base` under conditions on them."""
 
     base: Node
@@ -43,7 +43,7 @@ class _Shape:
     """What a tree of inner joins joins. Trees of equal `key` give the same rows but for names, columns and now()."""
 
     tree: Join
-    sides: tuple[_Side, ...]
+    sides: tuple[_SharedSide, ...]
     key: tuple[object, ...]
 
     @property
@@ -101,7 +101,7 @@ def _leaves(node: Node) -> Iterator[Node]:
         yield node
 
 
-def _side(node: Node) -> _Side:
+def _side(node: Node) -> _SharedSide:
     parts: tuple[Expr, ...] = ()
     below = node
     while isinstance(below, Filter):
@@ -109,8 +109,8 @@ def _side(node: Node) -> _Side:
         below = below.input
     plain, clock = (tuple(p for p in parts if reads_clock(p) is c) for c in (False, True))
     if isinstance(below, Project) and all(isinstance(i.expr, exp.Column) for i in below.items):
-        return _Side(below.input, below, plain, clock)
-    return _Side(below, None, plain, clock)
+        return _SharedSide(below.input, below, plain, clock)
+    return _SharedSide(below, None, plain, clock)
 
 
 def _shape(tree: Join) -> _Shape:

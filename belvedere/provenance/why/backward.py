@@ -44,7 +44,7 @@ from belvedere.provenance.column_labels import group_text, text_over
 from belvedere.provenance.constants import fixed_columns, is_impossible
 from belvedere.provenance.found_rows import relations_of
 from belvedere.provenance.orders import ahead_of, ahead_of_values
-from belvedere.provenance.row_predicates import Wanted, matching, of_other, other, same, test
+from belvedere.provenance.row_predicates import RowPredicate, matching, of_other, other, same, test
 from belvedere.provenance.why.historic import emitted, in_order, spl_contents, spl_pairs
 from belvedere.provenance.why.join_traces import joined, without_partner
 from belvedere.provenance.why.predicate_windows import window_rows
@@ -54,7 +54,7 @@ from belvedere.provenance.why.traces import Backward, Below, Dropped, Found, Tra
 from belvedere.provenance.why_not.pushed_tests import branch_wanted, partitions, passing, set_columns
 
 
-def trace(back: Backward, node: Node, wanted: Wanted, trail: Trail | None = None) -> Iterator[Found]:
+def trace(back: Backward, node: Node, wanted: RowPredicate, trail: Trail | None = None) -> Iterator[Found]:
     """The ways from a plan's wanted rows down to its scans."""
     trail = trail or Trail()
     if isinstance(node, Scan):
@@ -71,7 +71,7 @@ def trace(back: Backward, node: Node, wanted: Wanted, trail: Trail | None = None
         yield from trace(back, node.inputs[step.input], step.wanted, below)
 
 
-def dropped(back: Backward, node: Node, wanted: Wanted) -> Iterator[Dropped]:
+def dropped(back: Backward, node: Node, wanted: RowPredicate) -> Iterator[Dropped]:
     """Rows of a group that a filter, or the lack of a partner, keeps out."""
     if isinstance(node, Filter):
         failed = exp.Not(this=exp.paren(exp.NullSafeEQ(this=exp.paren(node.condition.copy()), expression=exp.true())))
@@ -81,7 +81,7 @@ def dropped(back: Backward, node: Node, wanted: Wanted) -> Iterator[Dropped]:
         for side, partner in ((node.left, node.right), (node.right, node.left)):
             own, rest = wanted.split(side.schema.names)
             if own and not rest:
-                lonely = without_partner(back.rows(partner, Wanted()), node.condition, partner)
+                lonely = without_partner(back.rows(partner, RowPredicate()), node.condition, partner)
                 words = f"no partner by {expression_text(node.condition)}"
                 yield Dropped(words, back.rows(side, own + lonely), relations_of(side))
 
@@ -91,29 +91,29 @@ def _has_ways(steps: list[Below]) -> bool:
     return len({s.input for s in steps}) < len(steps)
 
 
-def _filter(back: Backward, node: Filter, wanted: Wanted, trail: Trail) -> Iterator[Below]:
+def _filter(back: Backward, node: Filter, wanted: RowPredicate, trail: Trail) -> Iterator[Below]:
     if trail.certain and is_fixed(wanted, node.schema.key):
         yield Below(0, wanted)
     else:
         yield Below(0, wanted + test(*conjuncts(node.condition)))
 
 
-def _passed(back: Backward, node: Project | Distinct, wanted: Wanted, trail: Trail) -> Iterator[Below]:
+def _passed(back: Backward, node: Project | Distinct, wanted: RowPredicate, trail: Trail) -> Iterator[Below]:
     yield Below(0, passing(node, wanted)[0][0])
 
 
-def _by_key(back: Backward, node: Unnest, wanted: Wanted, trail: Trail) -> Iterator[Below]:
+def _by_key(back: Backward, node: Unnest, wanted: RowPredicate, trail: Trail) -> Iterator[Below]:
     yield Below(0, back.by_key(node, node.input, wanted, trail))
 
 
-def _union(back: Backward, node: Union, wanted: Wanted, trail: Trail) -> Iterator[Below]:
+def _union(back: Backward, node: Union, wanted: RowPredicate, trail: Trail) -> Iterator[Below]:
     live = [(n, branch_wanted(node, n, wanted)) for n in range(len(node.branches))]
     live = [(n, w) for n, w in live if not any(map(is_impossible, w.tests))]
     for number, branch in live:
         yield Below(number, branch, f"branch {number + 1} of UNION", certain=len(live) == 1)
 
 
-def _set_operation(back: Backward, node: SetOperation, wanted: Wanted, trail: Trail) -> Iterator[Below]:
+def _set_operation(back: Backward, node: SetOperation, wanted: RowPredicate, trail: Trail) -> Iterator[Below]:
     left, right = passing(node, wanted)[0]
     pairs = dict(zip(node.right.schema.names, map(column, node.left.schema.names), strict=True))
     there = matching(back.rows(node.right, right), *same(pairs), negated=node.kind is SetKind.EXCEPT)
@@ -124,7 +124,7 @@ def _set_operation(back: Backward, node: SetOperation, wanted: Wanted, trail: Tr
         yield Below(1, right if known else right + matching(back.rows(node.left, left), *same(mirrored)))
 
 
-def _aggregate(back: Backward, node: Aggregate, wanted: Wanted, trail: Trail) -> Iterator[Below]:
+def _aggregate(back: Backward, node: Aggregate, wanted: RowPredicate, trail: Trail) -> Iterator[Below]:
     if node.grouping_sets is not None:
         yield from _grouping_sets(back, node, wanted)
         return
@@ -135,7 +135,7 @@ def _aggregate(back: Backward, node: Aggregate, wanted: Wanted, trail: Trail) ->
     yield Below(0, group, words, certain=bool(node.keys))
 
 
-def _grouping_sets(back: Backward, node: Aggregate, wanted: Wanted) -> Iterator[Below]:
+def _grouping_sets(back: Backward, node: Aggregate, wanted: RowPredicate) -> Iterator[Below]:
     """Each set is a way of its own: keys that are not in it are NULL."""
     for members in node.grouping_sets or ():
         mapping = set_columns(node, members)
@@ -148,7 +148,7 @@ def _grouping_sets(back: Backward, node: Aggregate, wanted: Wanted) -> Iterator[
         yield Below(0, found, words, certain=False)
 
 
-def _window(back: Backward, node: Window, wanted: Wanted, trail: Trail) -> Iterator[Below]:
+def _window(back: Backward, node: Window, wanted: RowPredicate, trail: Trail) -> Iterator[Below]:
     own = back.by_key(node, node.input, wanted, trail)
     yield Below(0, own, "the row itself")
     fixed = set(fixed_columns(own.tests))
@@ -156,14 +156,14 @@ def _window(back: Backward, node: Window, wanted: Wanted, trail: Trail) -> Itera
         by = ", ".join(map(expression_text, partition))
         names = frozenset(n for e in partition for n in columns_of(e))
         if names <= fixed:
-            known = Wanted(tuple(t for t in own.tests if columns_of(t) <= names and columns_of(t)))
+            known = RowPredicate(tuple(t for t in own.tests if columns_of(t) <= names and columns_of(t)))
             yield Below(0, known, f"its partition by {by}" if by else "all rows")
             continue
         pairs = [exp.NullSafeEQ(this=e.copy(), expression=of_other(e)) for e in partition]
         yield Below(0, matching(back.rows(node.input, own), *pairs), f"its partition by {by}")
 
 
-def _top(back: Backward, node: TopK, wanted: Wanted, trail: Trail) -> Iterator[Below]:
+def _top(back: Backward, node: TopK, wanted: RowPredicate, trail: Trail) -> Iterator[Below]:
     if trail.past:
         yield from _once_top(back, node, wanted)
         return
@@ -180,7 +180,7 @@ def _top(back: Backward, node: TopK, wanted: Wanted, trail: Trail) -> Iterator[B
         yield Below(0, matching(back.rows(node.input, own), *partition, ahead_of(node)), "the rows ahead of it")
 
 
-def _once_top(back: Backward, node: TopK, wanted: Wanted) -> Iterator[Below]:
+def _once_top(back: Backward, node: TopK, wanted: RowPredicate) -> Iterator[Below]:
     """A row that was among the first: itself, and those that were ahead of it. Unless places are counted, it came only as they went."""
     yield Below(0, wanted.split(node.input.schema.names)[0], "the row itself", certain=False)
     partition = _partition(back, node, wanted.split(node.input.schema.names)[0])
@@ -189,7 +189,7 @@ def _once_top(back: Backward, node: TopK, wanted: Wanted) -> Iterator[Below]:
     yield Below(0, partition + test(*condition), "the rows ahead of it", certain=False, ahead=not counts)
 
 
-def _partition(back: Backward, node: TopK, own: Wanted) -> Wanted:
+def _partition(back: Backward, node: TopK, own: RowPredicate) -> RowPredicate:
     """All rows of the partition of the wanted ones."""
     known = own.split(node.partition)[0]
     if set(node.partition) <= set(fixed_columns(known.tests)):
@@ -197,7 +197,7 @@ def _partition(back: Backward, node: TopK, own: Wanted) -> Wanted:
     return matching(back.rows(node.input, own), *same(None, node.partition))
 
 
-def _time_window(back: Backward, node: TimeWindow, wanted: Wanted, trail: Trail) -> Iterator[Below]:
+def _time_window(back: Backward, node: TimeWindow, wanted: RowPredicate, trail: Trail) -> Iterator[Below]:
     window = in_window(node, wanted)
     if window is not None:
         passed, left = wanted.split(node.input.schema.names)
@@ -212,36 +212,36 @@ def _time_window(back: Backward, node: TimeWindow, wanted: Wanted, trail: Trail)
     yield Below(0, matching(back.rows(node, wanted), *same(None, node.partition), *bounds), "in its session")
 
 
-def _nothing(back: Backward, node: Values, wanted: Wanted, trail: Trail) -> Iterator[Below]:
+def _nothing(back: Backward, node: Values, wanted: RowPredicate, trail: Trail) -> Iterator[Below]:
     yield from ()
 
 
-def _emit(back: Backward, node: Emit, wanted: Wanted, trail: Trail) -> Iterator[Below]:
+def _emit(back: Backward, node: Emit, wanted: RowPredicate, trail: Trail) -> Iterator[Below]:
     yield Below(0, emitted(node, wanted), "what was emitted", certain=False)
 
 
-def _in_order(back: Backward, node: InOrder, wanted: Wanted, trail: Trail) -> Iterator[Below]:
+def _in_order(back: Backward, node: InOrder, wanted: RowPredicate, trail: Trail) -> Iterator[Below]:
     yield Below(0, in_order(node, wanted), certain=False)
 
 
-def _spl_aggregate(back: Backward, node: SplAggregate, wanted: Wanted, trail: Trail) -> Iterator[Below]:
+def _spl_aggregate(back: Backward, node: SplAggregate, wanted: RowPredicate, trail: Trail) -> Iterator[Below]:
     yield Below(0, *spl_contents(back.rows, node, wanted), certain=False)
 
 
-def _spl_join(back: Backward, node: SplJoin, wanted: Wanted, trail: Trail) -> Iterator[Below]:
+def _spl_join(back: Backward, node: SplJoin, wanted: RowPredicate, trail: Trail) -> Iterator[Below]:
     for number, side, words in spl_pairs(back.rows, node, wanted):
         yield Below(number, side, words, certain=False)
 
 
-def _predicate_window(back: Backward, node: PredicateWindow, wanted: Wanted, trail: Trail) -> Iterator[Below]:
+def _predicate_window(back: Backward, node: PredicateWindow, wanted: RowPredicate, trail: Trail) -> Iterator[Below]:
     yield Below(0, *window_rows(back.rows, node, wanted), certain=False)
 
 
-def _recursion(back: Backward, node: Recursion, wanted: Wanted, trail: Trail) -> Iterator[Below]:
+def _recursion(back: Backward, node: Recursion, wanted: RowPredicate, trail: Trail) -> Iterator[Below]:
     yield from recursed(trace, back, node, wanted)
 
 
-STEPS: dict[type[Node], Callable[[Backward, Any, Wanted, Trail], Iterator[Below]]] = {
+STEPS: dict[type[Node], Callable[[Backward, Any, RowPredicate, Trail], Iterator[Below]]] = {
     Filter: _filter,
     Project: _passed,
     Distinct: _passed,

@@ -17,15 +17,15 @@ from belvedere.plan.operators.spl_join import FIRED, JoinedWindow, SplJoin
 from belvedere.plan.operators.spl_windows import Count, Sliding, Time
 from belvedere.plan.operators.time_nodes import PTIME, Emit, InOrder
 from belvedere.provenance.constants import fixed_columns
-from belvedere.provenance.row_predicates import Wanted, matching, other, same
+from belvedere.provenance.row_predicates import RowPredicate, matching, other, same
 from belvedere.provenance.why.join_traces import partner_condition
 from belvedere.provenance.why.time_windows import between, earlier, literal_time
 from belvedere.schema import INGEST_TIME
 
-Rows = Callable[[Node, Wanted], Node]
+Rows = Callable[[Node, RowPredicate], Node]
 
 
-def emitted(node: Emit, wanted: Wanted) -> Wanted:
+def emitted(node: Emit, wanted: RowPredicate) -> RowPredicate:
     """The group of an emitted row as it is now; of a stream's input only rows that had arrived when it was emitted."""
     key = node.input.schema.key or ()
     fixed = fixed_columns(wanted.tests)
@@ -33,16 +33,16 @@ def emitted(node: Emit, wanted: Wanted) -> Wanted:
     found, _ = wanted.split(names)
     time = fixed.get(PTIME)
     if time is not None and node.input.schema.find(INGEST_TIME):
-        found = found + Wanted((exp.LTE(this=column(INGEST_TIME), expression=time),))
+        found = found + RowPredicate((exp.LTE(this=column(INGEST_TIME), expression=time),))
     return found
 
 
-def in_order(node: InOrder, wanted: Wanted) -> Wanted:
+def in_order(node: InOrder, wanted: RowPredicate) -> RowPredicate:
     """Rows that only arrive: they are what they were."""
     return wanted.split(node.input.schema.names)[0]
 
 
-def spl_contents(rows: Rows, node: SplAggregate, wanted: Wanted) -> tuple[Wanted, str]:
+def spl_contents(rows: Rows, node: SplAggregate, wanted: RowPredicate) -> tuple[RowPredicate, str]:
     """The rows that the window held as it fired, or, where only a replay would tell them, those that it may have held."""
     mapping: dict[str, Expr] = {i.name: i.expr for i in (*node.partition, *node.groups)}
     passed, _ = wanted.split(mapping)
@@ -54,40 +54,40 @@ def spl_contents(rows: Rows, node: SplAggregate, wanted: Wanted) -> tuple[Wanted
     fired = fixed.get(FiringReading.FIRING_TIME)
     if fired is None:
         return own, "in the window's partition"
-    own = own + Wanted((exp.LTE(this=column(node.clock), expression=fired),))
+    own = own + RowPredicate((exp.LTE(this=column(node.clock), expression=fired),))
     kind = node.window.kind
     if isinstance(kind, Sliding) and isinstance(kind.eviction, Time):
         low = earlier(fired, kind.eviction.micros)
-        return own + Wanted((exp.GTE(this=column(node.clock), expression=low),)), "in its window"
+        return own + RowPredicate((exp.GTE(this=column(node.clock), expression=low),)), "in its window"
     if isinstance(kind, Sliding) and isinstance(kind.eviction, Count) and not node.groups:
         last = TopK(rows(node.input, own), (Order(column(node.order), descending=True),), kind.eviction.rows)
         return own + matching(last, *same(None, (node.order,))), "in its window"
     return own, "in the window's partition, up to the firing"
 
 
-def spl_sides(node: SplJoin, wanted: Wanted) -> tuple[Wanted, Wanted]:
+def spl_sides(node: SplJoin, wanted: RowPredicate) -> tuple[RowPredicate, RowPredicate]:
     """The rows of each side that have the result's columns, and arrived no later; where its window is one of time, not too long before."""
     fixed = fixed_columns(wanted.tests)
     fired = fixed.get(FIRED)
     left, right = (
-        Wanted(tuple(t for t in wanted.tests if columns_of(t) <= set(side.schema.names) and columns_of(t) <= set(fixed)))
+        RowPredicate(tuple(t for t in wanted.tests if columns_of(t) <= set(side.schema.names) and columns_of(t) <= set(fixed)))
         + _before(window, fired)
         for side, window in zip(node.inputs, node.windows, strict=True)
     )
     return left, right
 
 
-def _before(window: JoinedWindow, fired: Expr | None) -> Wanted:
+def _before(window: JoinedWindow, fired: Expr | None) -> RowPredicate:
     """The rows that a window may have held, or let go, as a result was made."""
     if fired is None:
-        return Wanted()
+        return RowPredicate()
     tests: tuple[Expr, ...] = (exp.LTE(this=column(window.clock), expression=fired),)
     # a row that is alone leaves a microsecond after the last moment at which it may match
     low = earlier(fired, window.eviction.micros + 1) if isinstance(window.eviction, Time) else None
-    return Wanted((*tests, exp.GTE(this=column(window.clock), expression=low)) if low is not None else tests)
+    return RowPredicate((*tests, exp.GTE(this=column(window.clock), expression=low)) if low is not None else tests)
 
 
-def has_row_of(side: Node, wanted: Wanted) -> bool | None:
+def has_row_of(side: Node, wanted: RowPredicate) -> bool | None:
     """Whether a result has a row of a side: it has where a column of it has a value, has none where one is NULL that never is."""
     fixed = {n: v for n, v in fixed_columns(wanted.tests).items() if side.schema.find(n) is not None}
     if any(not isinstance(v, exp.Null) for v in fixed.values()):
@@ -95,7 +95,7 @@ def has_row_of(side: Node, wanted: Wanted) -> bool | None:
     return False if any(not side.schema[n].nullable for n in fixed) else None
 
 
-def spl_pairs(rows: Rows, node: SplJoin, wanted: Wanted) -> Iterator[tuple[int, Wanted, str]]:
+def spl_pairs(rows: Rows, node: SplJoin, wanted: RowPredicate) -> Iterator[tuple[int, RowPredicate, str]]:
     """The rows of each side, by its number, that may have made a result: one met the other as one of the two arrived, or left without."""
     own, there = spl_sides(node, wanted), tuple(has_row_of(s, wanted) for s in node.inputs)
     fired = fixed_columns(wanted.tests).get(FIRED)

@@ -15,17 +15,17 @@ from belvedere.plan.rewrites.keys import keep_columns
 from belvedere.provenance.constants import row_tests
 from belvedere.provenance.narrowing import narrowed
 from belvedere.provenance.plan_queries import Asker
-from belvedere.provenance.row_predicates import Wanted, matching, same
+from belvedere.provenance.row_predicates import RowPredicate, matching, same
 from belvedere.provenance.why.backward import trace
 from belvedere.provenance.why.traces import Backward, Traced, Trail
 
 
-def root_wanted(plan: Node, row: Mapping[str, Any], *, whole: bool = False) -> Wanted:
+def root_wanted(plan: Node, row: Mapping[str, Any], *, whole: bool = False) -> RowPredicate:
     """What finds a stored row in its view's plan: its key; `whole`, or where the plan depends on history: all that can be compared."""
     historic = any(isinstance(n, HISTORIC) for n in plan.walk())
     key = plan.schema.key or ()
     names = [c.name for c in plan.schema if c.name in row] if historic or whole or not key else key
-    return Wanted(row_tests(row, {n: plan.schema[n].type for n in names}))
+    return RowPredicate(row_tests(row, {n: plan.schema[n].type for n in names}))
 
 
 def is_chosen(catalog: Catalog, plan: Node) -> bool:

@@ -13,7 +13,7 @@ from belvedere.plan.expressions import conjuncts
 from belvedere.plan.operators.nodes import Expr, Join, JoinKind, Node
 from belvedere.plan.plan_text import expression_text
 from belvedere.provenance.constants import fixed_columns, is_impossible
-from belvedere.provenance.row_predicates import Wanted, matching, of_other, same
+from belvedere.provenance.row_predicates import RowPredicate, matching, of_other, same
 from belvedere.provenance.why.traces import Backward, Below, Trail, is_fixed
 
 
@@ -23,12 +23,12 @@ def partner_condition(condition: Expr | None, partner: Node) -> tuple[Expr, ...]
     return tuple(of_other(part, names) for part in conjuncts(condition))
 
 
-def without_partner(rows: Node, condition: Expr | None, partner: Node) -> Wanted:
+def without_partner(rows: Node, condition: Expr | None, partner: Node) -> RowPredicate:
     """Rows for which the other side of a join has none."""
     return matching(rows, *partner_condition(condition, partner), negated=True)
 
 
-def joined(back: Backward, node: Join, wanted: Wanted, trail: Trail) -> Iterator[Below]:
+def joined(back: Backward, node: Join, wanted: RowPredicate, trail: Trail) -> Iterator[Below]:
     """The ways in which a join's rows come about."""
     if node.kind in (JoinKind.SEMI, JoinKind.ANTI):
         yield from _existence(back, node, wanted, trail)
@@ -43,9 +43,9 @@ def joined(back: Backward, node: Join, wanted: Wanted, trail: Trail) -> Iterator
         yield from _alone(back, node, without_left, 1)
 
 
-def _existence(back: Backward, node: Join, wanted: Wanted, trail: Trail) -> Iterator[Below]:
+def _existence(back: Backward, node: Join, wanted: RowPredicate, trail: Trail) -> Iterator[Below]:
     anti = node.kind is JoinKind.ANTI
-    there = matching(back.rows(node.right, Wanted()), *partner_condition(node.condition, node.right), negated=anti)
+    there = matching(back.rows(node.right, RowPredicate()), *partner_condition(node.condition, node.right), negated=anti)
     known = trail.certain and is_fixed(wanted, node.schema.key)
     yield Below(0, wanted if known else wanted + there)
     if not anti:
@@ -54,18 +54,18 @@ def _existence(back: Backward, node: Join, wanted: Wanted, trail: Trail) -> Iter
         )
 
 
-def _alone(back: Backward, node: Join, wanted: Wanted, number: int) -> Iterator[Below]:
+def _alone(back: Backward, node: Join, wanted: RowPredicate, number: int) -> Iterator[Below]:
     """The rows of one side, by its number, for which the other has no partner."""
     side, partner = node.inputs[number], node.inputs[1 - number]
     nulls = wanted.over({n: exp.Null() for n in partner.schema.names})
     if any(map(is_impossible, nulls.tests)):
         return
     own, _ = nulls.split(side.schema.names)
-    alone = without_partner(back.rows(partner, Wanted()), node.condition, partner)
+    alone = without_partner(back.rows(partner, RowPredicate()), node.condition, partner)
     yield Below(number, own + alone, "without a partner")
 
 
-def _pairs(back: Backward, node: Join, wanted: Wanted, trail: Trail) -> Iterator[Below]:
+def _pairs(back: Backward, node: Join, wanted: RowPredicate, trail: Trail) -> Iterator[Below]:
     """The pairs of an inner join, of which the result has the wanted columns."""
     left, rest = wanted.split(node.left.schema.names)
     right, mixed = rest.split(node.right.schema.names)
@@ -87,7 +87,7 @@ def _pairs(back: Backward, node: Join, wanted: Wanted, trail: Trail) -> Iterator
         yield Below(number, found, words if number else "")
 
 
-def _is_null_of(side: Node, wanted: Wanted) -> bool:
+def _is_null_of(side: Node, wanted: RowPredicate) -> bool:
     """Whether a column that is never NULL must be."""
     fixed = fixed_columns(wanted.tests)
     return any(isinstance(v, exp.Null) and not side.schema[n].nullable for n, v in fixed.items() if side.schema.find(n))

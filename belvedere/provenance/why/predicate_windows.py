@@ -1,7 +1,7 @@
 """The rows of the input between START and END of a window of WINDOW BY.
 
 In: the operator and what is wanted of its rows. Out: what is wanted of its input. The window's ends are found by the operator itself
-over its sequence; a database does not say it, so Spark answers, or all of the sequence is told (`Wanted` of the partition alone).
+over its sequence; a database does not say it, so Spark answers, or all of the sequence is told (`RowPredicate` of the partition alone).
 """
 
 from __future__ import annotations
@@ -13,11 +13,13 @@ from sqlglot import exp
 from belvedere.plan.expressions import column
 from belvedere.plan.operators.nodes import Expr, Node
 from belvedere.plan.operators.predicate_window import AFTER, FROM, TO, PredicateWindow, reach_of
-from belvedere.provenance.row_predicates import Wanted, matching, other
+from belvedere.provenance.row_predicates import RowPredicate, matching, other
 from belvedere.provenance.why_not.pushed_tests import passing
 
 
-def window_rows(rows: Callable[[Node, Wanted], Node], node: PredicateWindow, wanted: Wanted) -> tuple[Wanted, str]:
+def window_rows(
+    rows: Callable[[Node, RowPredicate], Node], node: PredicateWindow, wanted: RowPredicate
+) -> tuple[RowPredicate, str]:
     """The rows from the start to the end, with those that decide them; all of the sequence where windows hang on one another."""
     (sequence,), left = passing(node, wanted)
     words = f"in its sequence by {', '.join(node.by)}" if node.by else "in its sequence"

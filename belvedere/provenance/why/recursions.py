@@ -18,11 +18,11 @@ from belvedere.plan.operators.recursion import LAST, Last, Recursion, parted, si
 from belvedere.plan.rewrites.keys import item_of, keep_columns
 from belvedere.plan.rewrites.rewrite import replace_scans
 from belvedere.provenance.narrowing import narrowed
-from belvedere.provenance.row_predicates import Wanted, matching, same
+from belvedere.provenance.row_predicates import RowPredicate, matching, same
 from belvedere.provenance.why.traces import Backward, Below, Found, Traced, Trail
 from belvedere.schema import Schema
 
-Trace = Callable[[Backward, Node, Wanted, Trail], Iterator[Found]]
+Trace = Callable[[Backward, Node, RowPredicate, Trail], Iterator[Found]]
 """`backward.trace`, which calls this module for a Recursion."""
 
 
@@ -57,7 +57,7 @@ class StepPlan:
         return Backward(lambda i: known.get(i) or back.definition(i))
 
 
-def recursed(trace: Trace, back: Backward, node: Recursion, wanted: Wanted) -> Iterator[Below]:
+def recursed(trace: Trace, back: Backward, node: Recursion, wanted: RowPredicate) -> Iterator[Below]:
     """The first rows among those that lead to the wanted ones, and the rows of the sides by which one of them is made of another."""
     step, leading = StepPlan(node), leading_rows(trace, back, node, wanted)
     them = _among(node, leading)
@@ -68,9 +68,9 @@ def recursed(trace: Trace, back: Backward, node: Recursion, wanted: Wanted) -> I
             yield Below(step.sides[found.relation.relation], found.wanted, words, certain=False)
 
 
-def leading_rows(trace: Trace, back: Backward, node: Recursion, wanted: Wanted) -> Node:
+def leading_rows(trace: Trace, back: Backward, node: Recursion, wanted: RowPredicate) -> Node:
     """The wanted rows of a recursion, those of which the step makes them, those of which it makes these, and so on."""
-    everything = own_columns(node, back.rows(members(node), Wanted()))
+    everything = own_columns(node, back.rows(members(node), RowPredicate()))
     step, last = StepPlan(node), Last(node.columns, f"leading to rows of {node.name}")
     inside = step.reading(back, everything)
     ways = [
@@ -108,6 +108,6 @@ def own_columns(node: Recursion, rows: Node) -> Node:
     return Project(rows, tuple(item_of(c) for c in Schema(node.columns)))
 
 
-def _among(node: Recursion, rows: Node) -> Wanted:
+def _among(node: Recursion, rows: Node) -> RowPredicate:
     """Rows of which others have all of the columns."""
     return matching(rows, *same(None, names_of(node)))

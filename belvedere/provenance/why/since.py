@@ -18,7 +18,7 @@ from belvedere.engine.source_spans import SPANS
 from belvedere.plan.facts import needs_clock
 from belvedere.plan.operators.nodes import Scan
 from belvedere.plan.operators.time_nodes import PTIME, Emit
-from belvedere.provenance.findings import Read, Since
+from belvedere.provenance.findings import FoundRows, Since
 from belvedere.provenance.found_rows import SAMPLE, told
 from belvedere.provenance.moments import Moment, arrival, emitted_in
 from belvedere.provenance.plan_queries import Asker
@@ -43,7 +43,7 @@ def goes_by_arrival(past: Asker, id_: str) -> bool:
     return view is not None and id_ + HISTORY not in past.tables and not _is_emitted(view)
 
 
-def since(past: Asker, id_: str, row: Mapping[str, Any], inputs: Sequence[Read], *, size: int = SAMPLE) -> Since:
+def since(past: Asker, id_: str, row: Mapping[str, Any], inputs: Sequence[FoundRows], *, size: int = SAMPLE) -> Since:
     """Since when a row of a relation is there, and when it last changed.
 
     Args: `past` is `with_histories`; `row` has all of its stored columns, as `find_row` gives them; `inputs`: the rows of each input that
@@ -98,7 +98,7 @@ def _of_emitted(past: Asker, row: Mapping[str, Any]) -> Since:
     return Since(moment, moment, True)
 
 
-def _of_view(past: Asker, view: View, row: Mapping[str, Any], inputs: Sequence[Read], size: int) -> Since:
+def _of_view(past: Asker, view: View, row: Mapping[str, Any], inputs: Sequence[FoundRows], size: int) -> Since:
     """The last arrival of a row that this one is made of."""
     traced = rows_of_inputs(past, view, row)
     last = [(r.last[INGEST_TIME], r.last[UID], r.relation) for r in inputs if r.last is not None]

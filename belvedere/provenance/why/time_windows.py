@@ -15,12 +15,12 @@ from belvedere.plan.expressions import column
 from belvedere.plan.operators.nodes import Expr
 from belvedere.plan.operators.time_nodes import TimeWindow, TimeWindowKind
 from belvedere.provenance.constants import constant, fixed_columns
-from belvedere.provenance.row_predicates import Wanted
+from belvedere.provenance.row_predicates import RowPredicate
 from belvedere.schema import TIMESTAMP
 from belvedere.values.instants import instant, microseconds
 
 
-def in_window(node: TimeWindow, wanted: Wanted) -> Wanted | None:
+def in_window(node: TimeWindow, wanted: RowPredicate) -> RowPredicate | None:
     """The rows in the one window that is wanted; None where tests do not fix a window."""
     fixed = fixed_columns(wanted.tests)
     start, end = literal_time(fixed.get(node.start)), literal_time(fixed.get(node.end))
@@ -40,10 +40,10 @@ def in_window(node: TimeWindow, wanted: Wanted) -> Wanted | None:
     return between(node.time, start, end, node.input.schema[node.time].type)
 
 
-def between(name: str, start: int, end: int, type_: pa.DataType = TIMESTAMP) -> Wanted:
+def between(name: str, start: int, end: int, type_: pa.DataType = TIMESTAMP) -> RowPredicate:
     """Rows with a time from `start` until before `end`, in microseconds."""
     low, high = (constant(instant(t), type_) for t in (start, end))
-    return Wanted((exp.GTE(this=column(name), expression=low), exp.LT(this=column(name), expression=high)))
+    return RowPredicate((exp.GTE(this=column(name), expression=low), exp.LT(this=column(name), expression=high)))
 
 
 def literal_time(expr: Expr | None) -> int | None:

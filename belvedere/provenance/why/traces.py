@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from belvedere.plan.operators.nodes import Node, Scan
 from belvedere.provenance.constants import fixed_columns
 from belvedere.provenance.narrowing import Definition, narrowed
-from belvedere.provenance.row_predicates import Wanted, matching, same
+from belvedere.provenance.row_predicates import RowPredicate, matching, same
 from belvedere.provenance.why_not.pushed_tests import passing
 
 
@@ -33,7 +33,7 @@ class Traced:
     """Rows of a relation that the wanted rows are made of."""
 
     relation: Scan
-    wanted: Wanted
+    wanted: RowPredicate
     words: tuple[str, ...]
     certain: bool
     """Whether it is known without a look that there are some."""
@@ -56,7 +56,7 @@ class Below:
     """What is wanted of one input of an operator, of which the wanted rows are made."""
 
     input: int
-    wanted: Wanted
+    wanted: RowPredicate
     words: str = ""
     certain: bool = True
     ahead: bool = False
@@ -72,11 +72,11 @@ class Backward:
 
     definition: Definition
 
-    def rows(self, node: Node, wanted: Wanted) -> Node:
+    def rows(self, node: Node, wanted: RowPredicate) -> Node:
         """The wanted rows of an operator as a plan over stored relations."""
         return narrowed(node, wanted, self.definition)
 
-    def by_key(self, node: Node, child: Node, wanted: Wanted, trail: Trail) -> Wanted:
+    def by_key(self, node: Node, child: Node, wanted: RowPredicate, trail: Trail) -> RowPredicate:
         """The rows of an input whose columns and key an operator passes on."""
         (passed, *_), left = passing(node, wanted)
         if not left or (trail.certain and is_fixed(passed, child.schema.key)):
@@ -84,6 +84,6 @@ class Backward:
         return passed + matching(self.rows(node, wanted), *same(None, child.schema.key or child.schema.names))
 
 
-def is_fixed(wanted: Wanted, key: tuple[str, ...] | None) -> bool:
+def is_fixed(wanted: RowPredicate, key: tuple[str, ...] | None) -> bool:
     """Whether tests give each column of a key one value."""
     return bool(key) and set(key or ()) <= set(fixed_columns(wanted.tests))

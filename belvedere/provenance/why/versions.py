@@ -17,12 +17,12 @@ from belvedere.errors import Diagnostic
 from belvedere.plan.expressions import column
 from belvedere.plan.operators.nodes import Node, Order, Scan, TopK
 from belvedere.provenance.constants import row_tests
-from belvedere.provenance.findings import Read, Version
+from belvedere.provenance.findings import FoundRows, Version
 from belvedere.provenance.found_rows import COUNT, Question, counted, not_stored, sample_order, told
 from belvedere.provenance.moments import Moment, arrived_in
 from belvedere.provenance.narrowing import restricted
 from belvedere.provenance.plan_queries import Asker
-from belvedere.provenance.row_predicates import Wanted, matching, other, same, test
+from belvedere.provenance.row_predicates import RowPredicate, matching, other, same, test
 from belvedere.provenance.why.backward import trace
 from belvedere.provenance.why.input_rows import grouped, is_chosen, root_wanted, rows_named, to_inputs
 from belvedere.provenance.why.traces import Backward, Traced, Trail
@@ -52,7 +52,7 @@ def versions_of(past: Asker, id_: str, row: Mapping[str, Any], size: int) -> Ver
     """The versions of a row. `past` has the tables of histories."""
     own, history = past.catalog.schema_of(id_), past.tables[id_ + HISTORY]
     key = {n: own[n].type for n in own.key or ()}
-    rows = restricted(Scan(history.name, history.schema), Wanted(row_tests(row, key)))
+    rows = restricted(Scan(history.name, history.schema), RowPredicate(row_tests(row, key)))
     follows = exp.EQ(this=column(SINCE_EPOCH), expression=other(UNTIL_EPOCH))
     first = restricted(rows, matching(rows, follows, negated=True))
     begun, ended = _changes(rows, own)
@@ -95,7 +95,7 @@ def questions(past: Asker, inputs: Iterable[Sequence[Traced]], moment: Moment) -
     for traces in inputs:
         relation = traces[0].relation
         came = [t for t in traces if not t.ahead]
-        read = Read(relation.relation, ARRIVED, order=sample_order(relation.schema))
+        read = FoundRows(relation.relation, ARRIVED, order=sample_order(relation.schema))
         history = past.tables.get(relation.relation + HISTORY)
         if history is not None and moment.epoch is not None:
             scan = Scan(history.name, history.schema)
@@ -125,7 +125,7 @@ def rows_of_inputs(
     return list(grouped(whole, lambda t: t.relation.relation))
 
 
-def _narrower(traces: Sequence[Traced], relation: Scan, more: Wanted) -> list[Traced]:
+def _narrower(traces: Sequence[Traced], relation: Scan, more: RowPredicate) -> list[Traced]:
     return [replace(t, relation=relation, wanted=t.wanted + more) for t in traces]
 
 

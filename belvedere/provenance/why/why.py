@@ -18,11 +18,11 @@ from belvedere.errors import Diagnostic, fail
 from belvedere.plan.operators.nodes import Node, Scan, TopK
 from belvedere.plan.rewrites.rewrite import replace_scans
 from belvedere.provenance.column_labels import shown
-from belvedere.provenance.findings import Read, Why
+from belvedere.provenance.findings import FoundRows, Why
 from belvedere.provenance.found_rows import SAMPLE, Question, not_stored, sample_order, told
 from belvedere.provenance.narrowing import narrowed
 from belvedere.provenance.plan_queries import Asker
-from belvedere.provenance.row_predicates import Wanted
+from belvedere.provenance.row_predicates import RowPredicate
 from belvedere.provenance.trees import why_text
 from belvedere.provenance.why.backward import trace
 from belvedere.provenance.why.input_rows import grouped, root_wanted, rows_named
@@ -35,7 +35,7 @@ from belvedere.schema import Schema
 from belvedere.syntax.wording import did_you_mean
 
 
-def find_row(asker: Asker, id_: str, wanted: Wanted) -> tuple[Mapping[str, Any], int | None]:
+def find_row(asker: Asker, id_: str, wanted: RowPredicate) -> tuple[Mapping[str, Any], int | None]:
     """The one row of a relation that fulfils the tests, hidden columns too, with its epoch.
 
     Raises B8111 where there is none, and B8112 where there are several.
@@ -135,7 +135,7 @@ def _level(
 
 def _question(asker: Asker, traces: Sequence[Traced], words: str) -> Question:
     relation = traces[0].relation
-    read = Read(relation.relation, words, order=sample_order(relation.schema))
+    read = FoundRows(relation.relation, words, order=sample_order(relation.schema))
     if not asker.is_there(relation.relation):
         return Question(not_stored(asker, read), None)
     return Question(read, rows_named(asker, traces))
@@ -144,10 +144,10 @@ def _question(asker: Asker, traces: Sequence[Traced], words: str) -> Question:
 def _of_dropped(dropped: Dropped) -> Question:
     relation = next((n.relation for n in dropped.rows.walk() if isinstance(n, Scan)), "")
     order = sample_order(dropped.rows.schema)
-    return Question(Read(relation, dropped.words, order=order, between=dropped.between), dropped.rows)
+    return Question(FoundRows(relation, dropped.words, order=order, between=dropped.between), dropped.rows)
 
 
-def _followed(asker: Asker, read: Read, epoch: int | None, depth: int, size: int) -> Read:
+def _followed(asker: Asker, read: FoundRows, epoch: int | None, depth: int, size: int) -> FoundRows:
     if depth <= 1 or read.relation not in asker.catalog.views:
         return read
     return replace(read, below=tuple(_level(asker, read.relation, r, epoch, depth - 1, size) for r in read.rows))
@@ -161,7 +161,7 @@ def _late_questions(asker: Asker, traces: Sequence[Traced]) -> Iterator[Question
             continue
         rows = narrowed(traced.relation, traced.wanted, lambda _: None)
         over = replace_scans(rows, partial(_late_for, traced.relation, Scan(late.id, late.schema)))
-        yield Question(Read(late.id, "came late", order=sample_order(over.schema)), over)
+        yield Question(FoundRows(late.id, "came late", order=sample_order(over.schema)), over)
 
 
 def _late_for(relation: Scan, late: Scan, scan: Scan) -> Node:

@@ -20,9 +20,9 @@ from belvedere.plan.plan_text import expression_text
 from belvedere.plan.rewrites.keys import item_of, keep_columns
 from belvedere.provenance.constants import fixed_columns
 from belvedere.provenance.findings import Lost, Where
-from belvedere.provenance.row_predicates import Wanted, test
+from belvedere.provenance.row_predicates import RowPredicate, test
 from belvedere.provenance.why.covering_views import kept_text, why_not_stored
-from belvedere.provenance.why_not.pruning import Descent, Look, Way, condition_text, lost, untold
+from belvedere.provenance.why_not.pruning import Descent, DescentPath, Look, condition_text, lost, untold
 from belvedere.schema import Schema
 from belvedere.store.identifiers import SYSTEM
 from belvedere.store.read.history import stored_tables
@@ -30,7 +30,7 @@ from belvedere.store.read.history import stored_tables
 REJECTED = f"{SYSTEM}rejected"
 
 
-def lost_scan(descent: Descent, node: Scan, wanted: Wanted, way: Way) -> Iterator[Lost]:
+def lost_scan(descent: Descent, node: Scan, wanted: RowPredicate, way: DescentPath) -> Iterator[Lost]:
     """Into the query of a view; beside an input."""
     id_, catalog = node.relation, descent.asker.catalog
     view, table, events = catalog.views.get(id_), catalog.inputs.get(id_), catalog.subscriptions.get(id_)
@@ -55,7 +55,7 @@ def lost_scan(descent: Descent, node: Scan, wanted: Wanted, way: Way) -> Iterato
         yield lost(way.into(id_), Where.UNTOLD, words, wanted)
 
 
-def _not_taken(descent: Descent, way: Way) -> str:
+def _not_taken(descent: Descent, way: DescentPath) -> str:
     """Why a view has not taken rows that are there."""
     row, name = descent.epoch, descent.asker.catalog.name_of(way.view)
     held = quarantined(failures_of(row.extra)) if row is not None else {}
@@ -64,9 +64,9 @@ def _not_taken(descent: Descent, way: Way) -> str:
     return f"`{name}` does not have what its query would give now: its rows depend on what there was earlier"
 
 
-def _beside(descent: Descent, node: Scan, table: Input, wanted: Wanted, way: Way) -> Iterator[Lost]:
+def _beside(descent: Descent, node: Scan, table: Input, wanted: RowPredicate, way: DescentPath) -> Iterator[Lost]:
     """What there is instead of an input's rows."""
-    (any_,) = descent.look(Look(node, Wanted()))
+    (any_,) = descent.look(Look(node, RowPredicate()))
     looks = [*_single_tests(node, wanted), *_late(descent, node, table, wanted), *_rejected(descent, table, wanted)]
     found = descent.look(*looks)
     near = [*zip((k.node for k in looks), found, strict=True)]
@@ -78,7 +78,7 @@ def _beside(descent: Descent, node: Scan, table: Input, wanted: Wanted, way: Way
     yield lost(way, Where.INPUT, words + _gone(descent, table, wanted), wanted, near)
 
 
-def _gone(descent: Descent, table: Input, wanted: Wanted) -> str:
+def _gone(descent: Descent, table: Input, wanted: RowPredicate) -> str:
     """Whether it may have had such a row."""
     if table.keep is not None:
         kept = timedelta(microseconds=table.keep)
@@ -88,14 +88,14 @@ def _gone(descent: Descent, table: Input, wanted: Wanted) -> str:
     return "" if table.append_only else "; a row that was deleted or changed leaves no trace"
 
 
-def _single_tests(node: Scan, wanted: Wanted) -> Iterator[Look]:
+def _single_tests(node: Scan, wanted: RowPredicate) -> Iterator[Look]:
     """Where several tests are asked, the rows that fulfil each alone."""
     if len(wanted.tests) > 1:
         for one in wanted.tests:
             yield Look(node, test(one), f"with {expression_text(one)}")
 
 
-def _late(descent: Descent, node: Scan, table: Input, wanted: Wanted) -> Iterator[Look]:
+def _late(descent: Descent, node: Scan, table: Input, wanted: RowPredicate) -> Iterator[Look]:
     late = descent.asker.catalog.late_of(table.id)
     if late is not None and late.id in descent.asker.tables:
         yield Look(late_rows(node, Scan(late.id, late.schema)), wanted, "came late")
@@ -109,7 +109,7 @@ def late_rows(relation: Scan, late: Scan) -> Node:
     return Project(late, items)
 
 
-def _rejected(descent: Descent, table: Input, wanted: Wanted) -> Iterator[Look]:
+def _rejected(descent: Descent, table: Input, wanted: RowPredicate) -> Iterator[Look]:
     """Rejected rows of an input whose text has the values, and files that were rejected as a whole."""
     values = [v for v in (_searched(e) for e in fixed_columns(wanted.tests).values()) if v]
     stored = stored_tables(descent.asker.reader).get(REJECTED)
@@ -131,12 +131,12 @@ def _searched(value: Expr) -> str | None:
     return value.this if isinstance(value, exp.Literal) else None
 
 
-def _alike(wanted: Wanted) -> Wanted | None:
+def _alike(wanted: RowPredicate) -> RowPredicate | None:
     """The tests with texts that may differ in case and in spaces around; None where there are no texts."""
     found = [_text_alike(t) for t in wanted.tests]
     if all(f is None for f in found):
         return None
-    return Wanted(tuple(t if f is None else f for t, f in zip(wanted.tests, found, strict=True)), wanted.matches)
+    return RowPredicate(tuple(t if f is None else f for t, f in zip(wanted.tests, found, strict=True)), wanted.matches)
 
 
 def _text_alike(one: Expr) -> Expr | None:

@@ -15,18 +15,18 @@ from belvedere.plan.expressions import columns_of, conjuncts, replace_columns
 from belvedere.plan.operators.nodes import Expr, Join, JoinKind
 from belvedere.plan.plan_text import expression_text
 from belvedere.provenance.constants import constant, fixed_columns, is_impossible
-from belvedere.provenance.findings import Lost, Read, Where
+from belvedere.provenance.findings import FoundRows, Lost, Where
 from belvedere.provenance.found_rows import relations_of
 from belvedere.provenance.narrowing import narrowed
-from belvedere.provenance.row_predicates import Wanted, matching
+from belvedere.provenance.row_predicates import RowPredicate, matching
 from belvedere.provenance.why.join_traces import partner_condition
-from belvedere.provenance.why_not.pruning import Descent, Look, Way, condition_text, lost, untold
+from belvedere.provenance.why_not.pruning import Descent, DescentPath, Look, condition_text, lost, untold
 from belvedere.syntax.wording import counted
 
-Sides = tuple[Wanted, Wanted]
+Sides = tuple[RowPredicate, RowPredicate]
 
 
-def lost_join(descent: Descent, node: Join, wanted: Wanted, way: Way) -> Iterator[Lost]:
+def lost_join(descent: Descent, node: Join, wanted: RowPredicate, way: DescentPath) -> Iterator[Lost]:
     """Where a join's rows vanish."""
     if node.kind in (JoinKind.SEMI, JoinKind.ANTI):
         yield from _existence(descent, node, wanted, way)
@@ -53,7 +53,7 @@ def _optional(node: Join) -> tuple[int, ...]:
     return sides.get(node.kind, ())
 
 
-def _is_without(own: Wanted) -> bool:
+def _is_without(own: RowPredicate) -> bool:
     """Whether all that is asked of a side is that columns are NULL, as where it has no row."""
     return bool(own.tests) and all(isinstance(t, exp.Is) and isinstance(t.expression, exp.Null) for t in own.tests)
 
@@ -63,12 +63,12 @@ def join_text(node: Join) -> str:
     return "the join" if node.condition is None else f"the join by {expression_text(node.condition)}"
 
 
-def _has_partner(descent: Descent, node: Join, own: Sides, number: int, way: Way) -> Iterator[Lost]:
+def _has_partner(descent: Descent, node: Join, own: Sides, number: int, way: DescentPath) -> Iterator[Lost]:
     """Rows of one side that should be without a partner."""
     side, partner = node.inputs[number], node.inputs[1 - number]
     names = descent.name(side), descent.name(partner)
 
-    def dropped(there: Read) -> Iterator[Lost]:
+    def dropped(there: FoundRows) -> Iterator[Lost]:
         (partners,) = descent.look(Look(partner, _partners(descent, node, number, there, own[number]), "their partners"))
         words = f"{join_text(node)}: a row of {names[0]} has a partner, so no column of {names[1]} is missing"
         yield lost(way, Where.JOIN, words, own[number], [(side, there), (partner, partners)])
@@ -76,7 +76,7 @@ def _has_partner(descent: Descent, node: Join, own: Sides, number: int, way: Way
     yield from descent.reached(side, own[number], way, "have a partner", dropped)
 
 
-def _pairs(descent: Descent, node: Join, own: Sides, way: Way) -> Iterator[Lost]:
+def _pairs(descent: Descent, node: Join, own: Sides, way: DescentPath) -> Iterator[Lost]:
     implied = (_implied(node, own[1], 1), _implied(node, own[0], 0))
     known = (own[0] + implied[0], own[1] + implied[1])
     looks = descent.look(*(Look(s, w, f"of {descent.name(s)}") for s, w in zip(node.inputs, known, strict=True)))
@@ -97,7 +97,7 @@ def _pairs(descent: Descent, node: Join, own: Sides, way: Way) -> Iterator[Lost]
         yield from _unpaired(descent, node, known, looks, way)
 
 
-def _unpaired(descent: Descent, node: Join, known: Sides, looks: list[Read], way: Way) -> Iterator[Lost]:
+def _unpaired(descent: Descent, node: Join, known: Sides, looks: list[FoundRows], way: DescentPath) -> Iterator[Lost]:
     """Both sides have rows, but no pair: the side that nothing else was asked of is looked through for partners of the other."""
     free = [n for n in (1, 0) if not known[n]]
     if free:
@@ -112,7 +112,9 @@ def _unpaired(descent: Descent, node: Join, known: Sides, looks: list[Read], way
     yield lost(way, Where.JOIN, words, known[0] + known[1], near)
 
 
-def _without_partner(descent: Descent, node: Join, number: int, there: Read, tests: Wanted, way: Way) -> Iterator[Lost]:
+def _without_partner(
+    descent: Descent, node: Join, number: int, there: FoundRows, tests: RowPredicate, way: DescentPath
+) -> Iterator[Lost]:
     """Rows of one side look for these rows of the other, which has none: since something drops them, or since there are none."""
     side, partner = node.inputs[number], node.inputs[1 - number]
     at = Where.EXISTS if node.kind is JoinKind.SEMI else Where.JOIN
@@ -133,11 +135,11 @@ def _without_partner(descent: Descent, node: Join, number: int, there: Read, tes
     yield replace(answer, near=(*answer.near, *(r for f in found for r in f.near)))
 
 
-def _implied(node: Join, own: Wanted, number: int) -> Wanted:
+def _implied(node: Join, own: RowPredicate, number: int) -> RowPredicate:
     """Tests of the other side that follow where the tests of one, by its number, give its columns of the condition one value."""
     values = fixed_columns(own.tests)
     read = any(columns_of(p) & values.keys() for p in conjuncts(node.condition))
-    return Wanted(_over_values(node, values, number)) if read else Wanted()
+    return RowPredicate(_over_values(node, values, number)) if read else RowPredicate()
 
 
 def _over_values(node: Join, values: Mapping[str, Expr], number: int) -> tuple[Expr, ...]:
@@ -147,7 +149,7 @@ def _over_values(node: Join, values: Mapping[str, Expr], number: int) -> tuple[E
     return tuple(p for p in parts if columns_of(p) <= names)
 
 
-def _partners(descent: Descent, node: Join, number: int, there: Read, own: Wanted) -> Wanted:
+def _partners(descent: Descent, node: Join, number: int, there: FoundRows, own: RowPredicate) -> RowPredicate:
     """What partners of these rows of one side must be: by their values where they all have the same and may be told, else by a match."""
     side = node.inputs[number]
     names = [n for n in side.schema.names if any(n in columns_of(p) for p in conjuncts(node.condition))]
@@ -155,13 +157,13 @@ def _partners(descent: Descent, node: Join, number: int, there: Read, own: Wante
         values = [{n: constant(r[n], side.schema[n].type) for n in names} for r in there.rows]
         first = values[0]
         if all(v == first for v in values) and all(v is not None for v in first.values()):
-            return Wanted(_over_values(node, {n: v for n, v in first.items() if v is not None}, number))
+            return RowPredicate(_over_values(node, {n: v for n, v in first.items() if v is not None}, number))
     rows = narrowed(side, own, descent.asker.definition)
     return matching(rows, *partner_condition(node.condition, side))
 
 
-def _existence(descent: Descent, node: Join, wanted: Wanted, way: Way) -> Iterator[Lost]:
-    def dropped(there: Read) -> Iterator[Lost]:
+def _existence(descent: Descent, node: Join, wanted: RowPredicate, way: DescentPath) -> Iterator[Lost]:
+    def dropped(there: FoundRows) -> Iterator[Lost]:
         tests = _partners(descent, node, 0, there, wanted)
         if node.kind is JoinKind.SEMI:
             yield from _without_partner(descent, node, 0, there, tests, way)

@@ -18,27 +18,34 @@ from belvedere.plan.operators.predicate_window import PredicateWindow
 from belvedere.plan.operators.spl_aggregate import SplAggregate
 from belvedere.plan.operators.spl_join import SplJoin
 from belvedere.plan.operators.time_nodes import Emit, InOrder, TimeWindow
-from belvedere.provenance.findings import Lost, Read, Where
+from belvedere.provenance.findings import FoundRows, Lost, Where
 from belvedere.provenance.found_rows import relations_of
-from belvedere.provenance.row_predicates import Wanted
+from belvedere.provenance.row_predicates import RowPredicate
 from belvedere.provenance.why.historic import emitted, has_row_of, in_order, spl_sides
 from belvedere.provenance.why.time_windows import in_window
-from belvedere.provenance.why_not.pruning import Descent, Look, Way, lost, untold
+from belvedere.provenance.why_not.pruning import Descent, DescentPath, Look, lost, untold
 from belvedere.time.event_time import Clocks, bounds_by_input
 from belvedere.values.instants import instant, microseconds
 
 
-def lost_time_window(descent: Descent, node: TimeWindow, wanted: Wanted, way: Way) -> Iterator[Lost]:
+def lost_time_window(descent: Descent, node: TimeWindow, wanted: RowPredicate, way: DescentPath) -> Iterator[Lost]:
     """The rows in the window; where the window is not known by tests, the windows of the rows."""
     own, left = wanted.split(node.input.schema.names)
     window = in_window(node, wanted)
     below = way if window is not None else way.without(left, node.kind.upper())
     others = partial(_other_windows, descent, node, own, wanted, left, way=way)
-    yield from descent.reached(node.input, own + (window or Wanted()), below, "reached it", others)
+    yield from descent.reached(node.input, own + (window or RowPredicate()), below, "reached it", others)
 
 
 def _other_windows(
-    descent: Descent, node: TimeWindow, own: Wanted, wanted: Wanted, left: Wanted, there: Read, *, way: Way
+    descent: Descent,
+    node: TimeWindow,
+    own: RowPredicate,
+    wanted: RowPredicate,
+    left: RowPredicate,
+    there: FoundRows,
+    *,
+    way: DescentPath,
 ) -> Iterator[Lost]:
     (windows,) = descent.look(Look(node, own, "are in other windows"))
     reason = "they are in other windows" if windows.count else f"their `{node.time}` is NULL, which is in no window"
@@ -46,11 +53,11 @@ def _other_windows(
     yield lost(found, Where.WINDOW, f"{node.kind.upper()}: {reason}", wanted, [(node, windows), (node.input, there)])
 
 
-def lost_emit(descent: Descent, node: Emit, wanted: Wanted, way: Way) -> Iterator[Lost]:
+def lost_emit(descent: Descent, node: Emit, wanted: RowPredicate, way: DescentPath) -> Iterator[Lost]:
     """Groups that are there and wait for the watermark, or for their delay."""
     left = wanted.split(node.input.schema.names)[1]
 
-    def waits(there: Read) -> Iterator[Lost]:
+    def waits(there: FoundRows) -> Iterator[Lost]:
         reasons = [_waits(descent, node.input, there, "EMIT AFTER WATERMARK")] if node.watermark else []
         if node.delay is not None:
             delay = timedelta(microseconds=node.delay)
@@ -63,10 +70,10 @@ def lost_emit(descent: Descent, node: Emit, wanted: Wanted, way: Way) -> Iterato
     yield from descent.reached(node.input, emitted(node, wanted), way, "wait", waits)
 
 
-def lost_in_order(descent: Descent, node: InOrder, wanted: Wanted, way: Way) -> Iterator[Lost]:
+def lost_in_order(descent: Descent, node: InOrder, wanted: RowPredicate, way: DescentPath) -> Iterator[Lost]:
     """Rows that wait until no earlier one can come."""
 
-    def waits(there: Read) -> Iterator[Lost]:
+    def waits(there: FoundRows) -> Iterator[Lost]:
         if node.within is None:
             words = _waits(descent, node.input, there, "SELECT STREAM", node.time)
         else:
@@ -78,7 +85,9 @@ def lost_in_order(descent: Descent, node: InOrder, wanted: Wanted, way: Way) -> 
     yield from descent.reached(node.input, in_order(node, wanted), way, "wait, or came too late for their place", waits)
 
 
-def lost_sequence(descent: Descent, node: SplAggregate | PredicateWindow, wanted: Wanted, way: Way) -> Iterator[Lost]:
+def lost_sequence(
+    descent: Descent, node: SplAggregate | PredicateWindow, wanted: RowPredicate, way: DescentPath
+) -> Iterator[Lost]:
     """The rows of the sequence of which no window was made: what else is asked of a window cannot be followed."""
     mapping: dict[str, Expr]
     if isinstance(node, SplAggregate):
@@ -90,13 +99,13 @@ def lost_sequence(descent: Descent, node: SplAggregate | PredicateWindow, wanted
     own, left = wanted.split(mapping)
     way = way.without(left, words)
 
-    def dropped(there: Read) -> Iterator[Lost]:
+    def dropped(there: FoundRows) -> Iterator[Lost]:
         yield lost(way, Where.WINDOW, f"{words}: the rows are there, but {told}", wanted, [(node.input, there)])
 
     yield from descent.reached(node.input, own.over(mapping), way, "are in its sequence", dropped)
 
 
-def lost_spl_join(descent: Descent, node: SplJoin, wanted: Wanted, way: Way) -> Iterator[Lost]:
+def lost_spl_join(descent: Descent, node: SplJoin, wanted: RowPredicate, way: DescentPath) -> Iterator[Lost]:
     """Both sides' rows: of those that are there on both it cannot be told which stood in their windows together."""
     sides = spl_sides(node, wanted)
     # a result that need not have a row of one side may be one of the other side alone
@@ -116,7 +125,7 @@ def lost_spl_join(descent: Descent, node: SplJoin, wanted: Wanted, way: Way) -> 
         yield lost(way, Where.WINDOW, words, wanted, [(node.inputs[n], r) for n, r in zip(needed, looks, strict=True)])
 
 
-def _waits(descent: Descent, node: Node, there: Read, word: str, only: str | None = None) -> str:
+def _waits(descent: Descent, node: Node, there: FoundRows, word: str, only: str | None = None) -> str:
     """For which watermark the rows wait, and how far it is."""
     bounds = _bounds(descent, node)
     shows = all(map(descent.shows, relations_of(node)))

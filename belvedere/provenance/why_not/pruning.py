@@ -15,11 +15,11 @@ from belvedere.plan.operators.nodes import Node, Scan
 from belvedere.plan.operators.recursion import Recursion
 from belvedere.plan.plan_text import expression_text
 from belvedere.provenance.column_labels import shown
-from belvedere.provenance.findings import Lost, Read, Where
+from belvedere.provenance.findings import FoundRows, Lost, Where
 from belvedere.provenance.found_rows import Question, relations_of, sample_order, told
 from belvedere.provenance.narrowing import narrowed
 from belvedere.provenance.plan_queries import Asker
-from belvedere.provenance.row_predicates import Wanted
+from belvedere.provenance.row_predicates import RowPredicate
 from belvedere.store.protocol import EpochRow
 
 MOST_WAYS = 20
@@ -27,7 +27,7 @@ MOST_WAYS = 20
 
 
 @dataclass(frozen=True)
-class Way:
+class DescentPath:
     """How a descent came to an operator."""
 
     view: str
@@ -35,15 +35,15 @@ class Way:
     steps: tuple[str, ...] = ()
     unfollowed: tuple[str, ...] = ()
 
-    def by(self, step: str) -> Way:
+    def by(self, step: str) -> DescentPath:
         """The way with one more operator."""
         return replace(self, steps=(*self.steps, step))
 
-    def into(self, id_: str) -> Way:
+    def into(self, id_: str) -> DescentPath:
         """The way into a relation that the view reads."""
         return replace(self, view=id_, through=(*self.through, self.view))
 
-    def without(self, left: Wanted, operator: str) -> Way:
+    def without(self, left: RowPredicate, operator: str) -> DescentPath:
         """The way on without tests that the operator's input cannot answer."""
         told = tuple(f"{expression_text(t)} (not below {operator})" for t in left.tests)
         return replace(self, unfollowed=(*self.unfollowed, *told))
@@ -54,11 +54,11 @@ class Look:
     """Rows of an operator that are counted, with what they are to the wanted row."""
 
     node: Node
-    wanted: Wanted
+    wanted: RowPredicate
     words: str = ""
 
 
-Losses = Mapping[type[Node], Callable[["Descent", Any, Wanted, Way], Iterator[Lost]]]
+Losses = Mapping[type[Node], Callable[["Descent", Any, RowPredicate, DescentPath], Iterator[Lost]]]
 """What each operator knows of its rows that are missing."""
 
 
@@ -73,12 +73,12 @@ class Descent:
     """Whether values of a relation's rows may be told, by its id: they stand in the sentences, too."""
     seen: dict[int | None, EpochRow | None] = field(default_factory=dict)
 
-    def below(self, node: Node, wanted: Wanted, way: Way) -> Iterator[Lost]:
+    def below(self, node: Node, wanted: RowPredicate, way: DescentPath) -> Iterator[Lost]:
         """Where the wanted rows of an operator vanish; it is known that there are none."""
         yield from self.losses[type(node)](self, node, wanted, way)
 
     def reached(
-        self, node: Node, wanted: Wanted, way: Way, words: str, dropped: Callable[[Read], Iterator[Lost]]
+        self, node: Node, wanted: RowPredicate, way: DescentPath, words: str, dropped: Callable[[FoundRows], Iterator[Lost]]
     ) -> Iterator[Lost]:
         """Where an operator's input has rows that would do, `dropped` says why they are not passed on; else it goes on below.
 
@@ -92,7 +92,7 @@ class Descent:
         else:
             yield from self.below(node, wanted, way)
 
-    def look(self, *looks: Look, cheap: bool = False) -> list[Read]:
+    def look(self, *looks: Look, cheap: bool = False) -> list[FoundRows]:
         """Count and sample rows, all of one epoch; `cheap`: only where the database says it."""
         questions = [_question(self.asker, look) for look in looks]
         row, found = told(replace(self.asker, spark=None) if cheap else self.asker, questions, self.size)
@@ -118,20 +118,20 @@ def _read(node: Node) -> Iterator[Scan | Recursion]:
         yield from _read(below)
 
 
-def lost(way: Way, at: Where, words: str, wanted: Wanted, near: Sequence[tuple[Node, Read]] = ()) -> Lost:
+def lost(way: DescentPath, at: Where, words: str, wanted: RowPredicate, near: Sequence[tuple[Node, FoundRows]] = ()) -> Lost:
     """What is told of an operator; of the rows that nearly did those that there are, without hidden columns."""
     near_ones = tuple(shown(node, read) for node, read in near if read.count or read.untold)
     return Lost(way.view, at, words, near_ones, condition_text(wanted), way.through, way.steps, way.unfollowed)
 
 
-def untold(way: Way, wanted: Wanted, *reads: Read) -> Iterator[Lost]:
+def untold(way: DescentPath, wanted: RowPredicate, *reads: FoundRows) -> Iterator[Lost]:
     """That nobody can tell, where that is so."""
     reason = next((r.untold for r in reads if r.untold), "")
     if reason:
         yield lost(way, Where.UNTOLD, f"this cannot be told here: {reason}", wanted)
 
 
-def condition_text(wanted: Wanted) -> str:
+def condition_text(wanted: RowPredicate) -> str:
     """What is wanted, for people."""
     return " AND ".join([*map(expression_text, wanted.tests), *("a match of the other rows" for _ in wanted.matches)]) or "TRUE"
 
@@ -139,5 +139,5 @@ def condition_text(wanted: Wanted) -> str:
 def _question(asker: Asker, look: Look) -> Question:
     relation = next((n.relation for n in look.node.walk() if isinstance(n, Scan)), "")
     between = () if isinstance(look.node, Scan) else relations_of(look.node)
-    read = Read(relation, look.words, order=sample_order(look.node.schema), between=between)
+    read = FoundRows(relation, look.words, order=sample_order(look.node.schema), between=between)
     return Question(read, narrowed(look.node, look.wanted, asker.definition))

@@ -39,19 +39,19 @@ from belvedere.plan.plan_text import expression_text
 from belvedere.plan.rewrites.keys import item_of
 from belvedere.provenance.column_labels import group_text, text_over, wanted_over
 from belvedere.provenance.constants import fixed_columns, is_impossible
-from belvedere.provenance.findings import Lost, Read, Where
+from belvedere.provenance.findings import FoundRows, Lost, Where
 from belvedere.provenance.narrowing import narrowed
-from belvedere.provenance.row_predicates import Wanted, matching, same, test
+from belvedere.provenance.row_predicates import RowPredicate, matching, same, test
 from belvedere.provenance.why.recursions import names_of, step_over
 from belvedere.provenance.why_not.pruned_inputs import lost_scan
 from belvedere.provenance.why_not.pruned_joins import lost_join
 from belvedere.provenance.why_not.pruned_times import lost_emit, lost_in_order, lost_sequence, lost_spl_join, lost_time_window
-from belvedere.provenance.why_not.pruning import Descent, Look, Losses, Way, condition_text, lost, untold
+from belvedere.provenance.why_not.pruning import Descent, DescentPath, Look, Losses, condition_text, lost, untold
 from belvedere.provenance.why_not.pushed_tests import branch_wanted, passing, set_columns
 from belvedere.syntax.wording import counted
 
 
-def _project(descent: Descent, node: Project, wanted: Wanted, way: Way) -> Iterator[Lost]:
+def _project(descent: Descent, node: Project, wanted: RowPredicate, way: DescentPath) -> Iterator[Lost]:
     below = passing(node, wanted)[0][0]
     never = [t for t, b in zip(wanted.tests, below.tests, strict=True) if is_impossible(b)]
     if never:
@@ -60,11 +60,11 @@ def _project(descent: Descent, node: Project, wanted: Wanted, way: Way) -> Itera
     yield from descent.below(node.input, below, way)
 
 
-def _distinct(descent: Descent, node: Distinct, wanted: Wanted, way: Way) -> Iterator[Lost]:
+def _distinct(descent: Descent, node: Distinct, wanted: RowPredicate, way: DescentPath) -> Iterator[Lost]:
     yield from descent.below(node.input, wanted, way)
 
 
-def _filter(descent: Descent, node: Filter, wanted: Wanted, way: Way) -> Iterator[Lost]:
+def _filter(descent: Descent, node: Filter, wanted: RowPredicate, way: DescentPath) -> Iterator[Lost]:
     """The rows that reached it, with the columns of its condition and what each part of that is for them."""
     parts = conjuncts(node.condition)
     tested = _with_parts(node, parts, wanted)
@@ -100,17 +100,17 @@ def _ranked_by(node: Filter) -> tuple[str, ...] | None:
 
 
 def _outranked(
-    descent: Descent, node: Filter, partition: tuple[str, ...], wanted: Wanted, reached: Read, way: Way
+    descent: Descent, node: Filter, partition: tuple[str, ...], wanted: RowPredicate, reached: FoundRows, way: DescentPath
 ) -> Iterator[Lost]:
     """The rows of the same partition that the filter passes on instead."""
     same_ones = matching(narrowed(node.input, wanted, descent.asker.definition), *same(None, partition))
-    (winners,) = descent.look(Look(node, same_ones if partition else Wanted(), "won in their place"))
+    (winners,) = descent.look(Look(node, same_ones if partition else RowPredicate(), "won in their place"))
     by = f" of each {', '.join(n.rpartition('.')[2] for n in partition)}" if partition else ""
     words = f"only the first rows{by} are passed on: others stand there"
     yield lost(way, Where.TOP, words, wanted, [(node, winners), (node.input, replace(reached, words="came after them"))])
 
 
-def _with_parts(node: Filter, parts: tuple[Expr, ...], wanted: Wanted) -> Project:
+def _with_parts(node: Filter, parts: tuple[Expr, ...], wanted: RowPredicate) -> Project:
     """The rows that reach a filter: the columns of its condition and those that are asked for, and each part's value."""
     named = columns_of(node.condition) | {n for t in wanted.tests for n in columns_of(t)} | set(node.schema.key or ())
     items = [item_of(c, hidden=c.hidden or c.name not in named) for c in node.schema]
@@ -123,7 +123,7 @@ def _is_not_true(part: Expr) -> Expr:
     return exp.Not(this=exp.paren(exp.NullSafeEQ(this=exp.paren(part.copy()), expression=exp.true())))
 
 
-def _failed_text(text: str, failed: Read, reached: Read) -> str:
+def _failed_text(text: str, failed: FoundRows, reached: FoundRows) -> str:
     if reached.count == 1:
         return f"{text} is {'NULL' if reached.rows[0].get(text) is None else 'FALSE'}"
     return f"{text} is not TRUE for {failed.count:,} of {reached.count:,} rows"
@@ -135,7 +135,7 @@ def _is_of_groups(node: Node) -> bool:
     return isinstance(node, Aggregate)
 
 
-def _union(descent: Descent, node: Union, wanted: Wanted, way: Way) -> Iterator[Lost]:
+def _union(descent: Descent, node: Union, wanted: RowPredicate, way: DescentPath) -> Iterator[Lost]:
     branches = [(n, branch_wanted(node, n, wanted)) for n in range(len(node.branches))]
     live = [(n, w) for n, w in branches if not any(map(is_impossible, w.tests))]
     if not live:
@@ -145,7 +145,7 @@ def _union(descent: Descent, node: Union, wanted: Wanted, way: Way) -> Iterator[
     yield from able or found
 
 
-def _set_operation(descent: Descent, node: SetOperation, wanted: Wanted, way: Way) -> Iterator[Lost]:
+def _set_operation(descent: Descent, node: SetOperation, wanted: RowPredicate, way: DescentPath) -> Iterator[Lost]:
     left, right = passing(node, wanted)[0]
     first, second = descent.look(Look(node.left, left, "on the left"), Look(node.right, right, "on the right"))
     near = [(node.left, first), (node.right, second)]
@@ -161,7 +161,7 @@ def _set_operation(descent: Descent, node: SetOperation, wanted: Wanted, way: Wa
         yield lost(way, Where.INTERSECT, "INTERSECT: both sides have such rows, but none in common", wanted, near)
 
 
-def _aggregate(descent: Descent, node: Aggregate, wanted: Wanted, way: Way) -> Iterator[Lost]:
+def _aggregate(descent: Descent, node: Aggregate, wanted: RowPredicate, way: DescentPath) -> Iterator[Lost]:
     """Tests of aggregates are not followed: the groups are told, with what they have instead."""
     if node.grouping_sets is not None:
         yield from _grouping_sets(descent, node, wanted, way)
@@ -176,7 +176,9 @@ def _aggregate(descent: Descent, node: Aggregate, wanted: Wanted, way: Way) -> I
     yield from descent.below(node.input, group, way.without(wanted_over(node, left), words))
 
 
-def _groups(descent: Descent, node: Aggregate, wanted: Wanted, group: Wanted, words: str, way: Way) -> Iterator[Lost]:
+def _groups(
+    descent: Descent, node: Aggregate, wanted: RowPredicate, group: RowPredicate, words: str, way: DescentPath
+) -> Iterator[Lost]:
     """The groups that are there with other values, or that nobody can tell them; nothing where there are none."""
     on_keys, on_values = wanted.split(node.schema.key or ())
     (there,) = descent.look(Look(node, on_keys, "the group as it is" if on_keys else "the groups that there are"))
@@ -188,13 +190,13 @@ def _groups(descent: Descent, node: Aggregate, wanted: Wanted, group: Wanted, wo
         yield lost(found, Where.GROUP, f"{words}: the group is there, with other values", told, [(node, there)])
 
 
-def _is_reached(descent: Descent, node: Aggregate, group: Wanted) -> bool:
+def _is_reached(descent: Descent, node: Aggregate, group: RowPredicate) -> bool:
     """Whether rows are there that make the group, or nobody can tell that."""
     (reached,) = descent.look(Look(node.input, group))
     return bool(reached.untold or reached.count)
 
 
-def _grouping_sets(descent: Descent, node: Aggregate, wanted: Wanted, way: Way) -> Iterator[Lost]:
+def _grouping_sets(descent: Descent, node: Aggregate, wanted: RowPredicate, way: DescentPath) -> Iterator[Lost]:
     """Each set that may give such a row is a way of its own."""
     on_keys, on_values = wanted.split(node.schema.key or ())
     sets = [(members, _of_set(node, members, on_keys)) for members in node.grouping_sets or ()]
@@ -205,7 +207,7 @@ def _grouping_sets(descent: Descent, node: Aggregate, wanted: Wanted, way: Way) 
         yield lost(way, Where.VALUES, f"no grouping set gives such a row: {words}", told)
         return
     if on_values or any(not members for members, _ in able):
-        found = list(_groups(descent, node, wanted, Wanted(), f"GROUP BY GROUPING SETS ({words})", way))
+        found = list(_groups(descent, node, wanted, RowPredicate(), f"GROUP BY GROUPING SETS ({words})", way))
         if found:
             yield from found
             return
@@ -214,7 +216,7 @@ def _grouping_sets(descent: Descent, node: Aggregate, wanted: Wanted, way: Way) 
         yield from descent.below(node.input, group, way.by(f"the grouping set ({group_text(node, members)})"))
 
 
-def _of_set(node: Aggregate, members: tuple[str, ...], on_keys: Wanted) -> Wanted | None:
+def _of_set(node: Aggregate, members: tuple[str, ...], on_keys: RowPredicate) -> RowPredicate | None:
     """The rows that go into a set's groups with these keys; None where the set has none such."""
     group = on_keys.over(set_columns(node, members))
     compared = (exp.EQ, exp.Is, exp.NullSafeEQ)
@@ -224,7 +226,7 @@ def _of_set(node: Aggregate, members: tuple[str, ...], on_keys: Wanted) -> Wante
     return replace(group, tests=tests)
 
 
-def _window(descent: Descent, node: Window, wanted: Wanted, way: Way) -> Iterator[Lost]:
+def _window(descent: Descent, node: Window, wanted: RowPredicate, way: DescentPath) -> Iterator[Lost]:
     """No row is dropped: the row is there with another value of a window function, or its input has none."""
     own, left = wanted.split(node.input.schema.names)
     words = "the window functions"
@@ -242,12 +244,12 @@ def _window(descent: Descent, node: Window, wanted: Wanted, way: Way) -> Iterato
         yield from descent.below(node.input, own, way)
 
 
-def _top(descent: Descent, node: TopK, wanted: Wanted, way: Way) -> Iterator[Lost]:
+def _top(descent: Descent, node: TopK, wanted: RowPredicate, way: DescentPath) -> Iterator[Lost]:
     """The rows that stand in the place of those that were there below."""
     own, number = wanted.split(node.input.schema.names)
     way = way.without(number, "the first rows of an order")
 
-    def dropped(there: Read) -> Iterator[Lost]:
+    def dropped(there: FoundRows) -> Iterator[Lost]:
         (winners,) = descent.look(Look(node, _partition(descent, node, own), "won in their place"))
         near = [(node, winners), (node.input, there)]
         yield lost(way, Where.TOP, _top_words(node), wanted_over(node, wanted), near)
@@ -255,7 +257,7 @@ def _top(descent: Descent, node: TopK, wanted: Wanted, way: Way) -> Iterator[Los
     yield from descent.reached(node.input, own, way, "came after them", dropped)
 
 
-def _partition(descent: Descent, node: TopK, own: Wanted) -> Wanted:
+def _partition(descent: Descent, node: TopK, own: RowPredicate) -> RowPredicate:
     """All rows of the partitions of these."""
     known = own.split(node.partition)[0]
     if set(node.partition) <= set(fixed_columns(known.tests)):
@@ -272,22 +274,22 @@ def _top_words(node: TopK) -> str:
     return f"only {told} are passed on: others stand there"
 
 
-def _unnest(descent: Descent, node: Unnest, wanted: Wanted, way: Way) -> Iterator[Lost]:
+def _unnest(descent: Descent, node: Unnest, wanted: RowPredicate, way: DescentPath) -> Iterator[Lost]:
     own, left = wanted.split(node.input.schema.names)
     reason = "is empty or NULL" if not left else "has no such element"
 
-    def dropped(there: Read) -> Iterator[Lost]:
+    def dropped(there: FoundRows) -> Iterator[Lost]:
         words = f"UNNEST: {text_over(node.input, node.expr)} {reason}"
         yield lost(way, Where.UNNEST, words, wanted, [(node.input, there)])
 
     yield from descent.reached(node.input, own, way.without(left, "UNNEST"), "have no such element", dropped)
 
 
-def _values(descent: Descent, node: Values, wanted: Wanted, way: Way) -> Iterator[Lost]:
+def _values(descent: Descent, node: Values, wanted: RowPredicate, way: DescentPath) -> Iterator[Lost]:
     yield lost(way, Where.VALUES, f"the query writes {counted(len(node.rows), 'row')} out: none is such", wanted)
 
 
-def _recursion(descent: Descent, node: Recursion, wanted: Wanted, way: Way) -> Iterator[Lost]:
+def _recursion(descent: Descent, node: Recursion, wanted: RowPredicate, way: DescentPath) -> Iterator[Lost]:
     """The first rows, and one step back from the missing row: rows that the step would need are not followed further."""
     own, left = wanted.split(names_of(node))
     name = f"the recursion {node.name}"

@@ -29,32 +29,32 @@ from belvedere.plan.operators.nodes import (
 )
 from belvedere.plan.operators.predicate_window import PredicateWindow
 from belvedere.plan.operators.time_nodes import TimeWindow, TimeWindowKind
-from belvedere.provenance.row_predicates import Wanted
+from belvedere.provenance.row_predicates import RowPredicate
 from belvedere.provenance.why.time_windows import in_window
 
-Passed = tuple[tuple[Wanted, ...], Wanted]
+Passed = tuple[tuple[RowPredicate, ...], RowPredicate]
 """What is wanted of each input, and what is left."""
 
 
-def passing(node: Node, wanted: Wanted) -> Passed:
+def passing(node: Node, wanted: RowPredicate) -> Passed:
     """What of the wanted may be asked of the inputs, and what is left to ask of the operator's own rows."""
     found = PASSES.get(type(node))
-    return found(node, wanted) if found is not None else (tuple(Wanted() for _ in node.inputs), wanted)
+    return found(node, wanted) if found is not None else (tuple(RowPredicate() for _ in node.inputs), wanted)
 
 
-def _as_is(node: Filter | Distinct, wanted: Wanted) -> Passed:
-    return (wanted,), Wanted()
+def _as_is(node: Filter | Distinct, wanted: RowPredicate) -> Passed:
+    return (wanted,), RowPredicate()
 
 
-def _project(node: Project, wanted: Wanted) -> Passed:
-    return (wanted.over({i.name: i.expr for i in node.items}),), Wanted()
+def _project(node: Project, wanted: RowPredicate) -> Passed:
+    return (wanted.over({i.name: i.expr for i in node.items}),), RowPredicate()
 
 
-def _union(node: Union, wanted: Wanted) -> Passed:
-    return tuple(branch_wanted(node, number, wanted) for number in range(len(node.branches))), Wanted()
+def _union(node: Union, wanted: RowPredicate) -> Passed:
+    return tuple(branch_wanted(node, number, wanted) for number in range(len(node.branches))), RowPredicate()
 
 
-def branch_wanted(node: Union, number: int, wanted: Wanted) -> Wanted:
+def branch_wanted(node: Union, number: int, wanted: RowPredicate) -> RowPredicate:
     """What is wanted of one branch of a union."""
     names = node.branches[number].schema.names
     mapping: dict[str, Any] = {c.name: column(n) for c, n in zip(node.schema.columns, names, strict=False)}
@@ -63,14 +63,14 @@ def branch_wanted(node: Union, number: int, wanted: Wanted) -> Wanted:
     return wanted.over(mapping)
 
 
-def _sides(node: SetOperation, wanted: Wanted) -> Passed:
+def _sides(node: SetOperation, wanted: RowPredicate) -> Passed:
     pairs = zip(node.left.schema.names, node.right.schema.names, strict=True)
-    return (wanted, wanted.over({mine: column(theirs) for mine, theirs in pairs})), Wanted()
+    return (wanted, wanted.over({mine: column(theirs) for mine, theirs in pairs})), RowPredicate()
 
 
-def _aggregate(node: Aggregate, wanted: Wanted) -> Passed:
+def _aggregate(node: Aggregate, wanted: RowPredicate) -> Passed:
     if node.grouping_sets is not None or not node.keys:
-        return (Wanted(),), wanted
+        return (RowPredicate(),), wanted
     group, left = wanted.split([k.name for k in node.keys])
     return (group.over({k.name: k.expr for k in node.keys}),), left
 
@@ -84,18 +84,18 @@ def set_columns(node: Aggregate, members: Collection[str]) -> dict[str, Expr]:
     return found
 
 
-def _join(node: Join, wanted: Wanted) -> Passed:
+def _join(node: Join, wanted: RowPredicate) -> Passed:
     left, rest = wanted.split(node.left.schema.names)
     right, mixed = rest.split(node.right.schema.names)
     if node.kind in (JoinKind.SEMI, JoinKind.ANTI):
-        return (wanted, Wanted()), Wanted()
+        return (wanted, RowPredicate()), RowPredicate()
     if node.kind is JoinKind.INNER:
         return (left, right), mixed
     if node.kind is JoinKind.LEFT:
-        return (left, Wanted()), rest
+        return (left, RowPredicate()), rest
     if node.kind is JoinKind.RIGHT:
-        return (Wanted(), right), left + mixed
-    return (Wanted(), Wanted()), wanted
+        return (RowPredicate(), right), left + mixed
+    return (RowPredicate(), RowPredicate()), wanted
 
 
 def partitions(node: Window) -> list[tuple[Any, ...]]:
@@ -108,7 +108,7 @@ def partitions(node: Window) -> list[tuple[Any, ...]]:
     return found
 
 
-def _window(node: Window, wanted: Wanted) -> Passed:
+def _window(node: Window, wanted: RowPredicate) -> Passed:
     names = set(node.input.schema.names)
     for partition in partitions(node):
         names &= {e.name for e in partition if isinstance(e, exp.Column)}
@@ -116,28 +116,28 @@ def _window(node: Window, wanted: Wanted) -> Passed:
     return (passed,), left
 
 
-def _top(node: TopK, wanted: Wanted) -> Passed:
+def _top(node: TopK, wanted: RowPredicate) -> Passed:
     passed, left = wanted.split(node.partition)
     return (passed,), left
 
 
-def _unnest(node: Unnest, wanted: Wanted) -> Passed:
+def _unnest(node: Unnest, wanted: RowPredicate) -> Passed:
     passed, left = wanted.split(node.input.schema.names)
     return (passed,), left
 
 
-def _time_window(node: TimeWindow, wanted: Wanted) -> Passed:
+def _time_window(node: TimeWindow, wanted: RowPredicate) -> Passed:
     names = node.partition if node.kind is TimeWindowKind.SESSION else node.input.schema.names
     passed, left = wanted.split(names)
-    return (passed + (in_window(node, wanted) or Wanted()),), left
+    return (passed + (in_window(node, wanted) or RowPredicate()),), left
 
 
-def _predicate_window(node: PredicateWindow, wanted: Wanted) -> Passed:
+def _predicate_window(node: PredicateWindow, wanted: RowPredicate) -> Passed:
     passed, left = wanted.split(node.partition)
     return (passed.over({n: column(k) for n, k in zip(node.partition, node.spec.keys, strict=True)}),), left
 
 
-PASSES: dict[type[Node], Callable[[Any, Wanted], Passed]] = {
+PASSES: dict[type[Node], Callable[[Any, RowPredicate], Passed]] = {
     Filter: _as_is,
     Project: _project,
     Union: _union,

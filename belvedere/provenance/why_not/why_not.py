@@ -16,16 +16,16 @@ from belvedere.plan.operators.nodes import Scan
 from belvedere.provenance.findings import Lost, WhyNot
 from belvedere.provenance.found_rows import SAMPLE
 from belvedere.provenance.plan_queries import Asker
-from belvedere.provenance.row_predicates import Wanted
+from belvedere.provenance.row_predicates import RowPredicate
 from belvedere.provenance.trees import why_not_text
-from belvedere.provenance.why_not.pruning import MOST_WAYS, Descent, Look, Way, condition_text
+from belvedere.provenance.why_not.pruning import MOST_WAYS, Descent, DescentPath, Look, condition_text
 from belvedere.provenance.why_not.pruning_operators import LOSSES
 
 ATTEMPTS = 3
 
 
 def why_not(
-    asker: Asker, id_: str, wanted: Wanted, *, size: int = SAMPLE, shows: Callable[[str], bool] = lambda _: True
+    asker: Asker, id_: str, wanted: RowPredicate, *, size: int = SAMPLE, shows: Callable[[str], bool] = lambda _: True
 ) -> WhyNot:
     """Where the rows of a relation vanish that would fulfil tests of its columns (`key_tests`).
 
@@ -40,7 +40,7 @@ def why_not(
     return answer
 
 
-def _asked(descent: Descent, id_: str, wanted: Wanted) -> WhyNot:
+def _asked(descent: Descent, id_: str, wanted: RowPredicate) -> WhyNot:
     view = descent.asker.catalog.views.get(id_)
     scan = Scan(id_, descent.asker.catalog.schema_of(id_))
     answer = WhyNot(
@@ -54,12 +54,12 @@ def _asked(descent: Descent, id_: str, wanted: Wanted) -> WhyNot:
     return replace(answer, epoch=row.epoch if row is not None else None, lost=found)
 
 
-def _ways(descent: Descent, scan: Scan, wanted: Wanted) -> Iterator[Lost]:
+def _ways(descent: Descent, scan: Scan, wanted: RowPredicate) -> Iterator[Lost]:
     view = descent.asker.catalog.views.get(scan.relation)
     if view is None:
-        yield from descent.below(scan, wanted, Way(scan.relation))
+        yield from descent.below(scan, wanted, DescentPath(scan.relation))
     else:
-        yield from descent.below(view.plan, wanted, Way(scan.relation))
+        yield from descent.below(view.plan, wanted, DescentPath(scan.relation))
 
 
 def _distinct(found: Iterator[Lost]) -> Iterator[Lost]:

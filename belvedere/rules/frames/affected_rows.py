@@ -16,7 +16,7 @@ from belvedere.engine.rows.epoch_rows import combined
 from belvedere.engine.work import Work
 from belvedere.plan.operators.nodes import Node
 from belvedere.rules.frames.frames import Frames
-from belvedere.rules.key_ranges import Change, Spans, changes_of, is_mixed
+from belvedere.rules.key_ranges import KeyRange, Spans, changes_of, is_mixed
 from belvedere.rules.window_by.scan_range import placed
 from belvedere.schema import KEY, Column
 
@@ -71,7 +71,7 @@ def _is_most(work: Work, relation: str, behind: Sequence[tuple[pa.Table, pa.Arra
     return costs.counted and costs.is_most([rows], [relation], work.storage.count, crossed=False)
 
 
-def around(spans: Spans, f: Frames, change: Change) -> tuple[pa.Table, pa.Array]:
+def around(spans: Spans, f: Frames, change: KeyRange) -> tuple[pa.Table, pa.Array]:
     """The rows around the change of one partition, and the keys of those whose results it touches."""
     low, high, begin, end = _edges(spans, f, change)
     rows = spans.rows(change.key, begin, end)
@@ -82,7 +82,7 @@ def around(spans: Spans, f: Frames, change: Change) -> tuple[pa.Table, pa.Array]
 
 
 def _behind(
-    spans: Spans, results: Spans, f: Frames, following: Following, change: Change
+    spans: Spans, results: Spans, f: Frames, following: Following, change: KeyRange
 ) -> tuple[pa.Table, pa.Array, pa.Table | None]:
     """The rows of one partition from the change on, the keys of those whose results it touches, and the row before them with its results.
 
@@ -119,7 +119,7 @@ def beside(rows: pa.Table, before: pa.Table | None, following: Following) -> pa.
     return rows
 
 
-def _edges(spans: Spans, f: Frames, change: Change) -> tuple[int | None, int | None, int | None, int | None]:
+def _edges(spans: Spans, f: Frames, change: KeyRange) -> tuple[int | None, int | None, int | None, int | None]:
     """From which place to which results are touched, and from which to which rows are to be read; None = the partition's edge."""
     low = high = None
     if f.grows >= 0:

@@ -25,7 +25,7 @@ from belvedere.rules.affected_ranges import ReachedStage
 from belvedere.rules.builder import Builder
 from belvedere.rules.frames.affected_rows import Following, frames_around
 from belvedere.rules.frames.frames import Frames, frames_of
-from belvedere.rules.frames.running_frames import Growth, growth_of
+from belvedere.rules.frames.running_frames import RunningWindow, growth_of
 from belvedere.rules.rule import Maintain, Refusal, Rule, Site
 
 
@@ -116,7 +116,7 @@ def _above(site: Site) -> list[Node]:
     return found
 
 
-def _maintain(site: Site, frames: Frames, growth: Growth | None) -> Relation:
+def _maintain(site: Site, frames: Frames, growth: RunningWindow | None) -> Relation:
     builder, part, top = site.builder, site.part, site.top
     below = top.inputs[0]
     exprs = tuple(column(n) for n in frames.partition)

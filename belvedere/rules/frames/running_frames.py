@@ -1,9 +1,9 @@
 """Window functions whose frames grow from the first row of their partition, continued behind a row whose results are known.
 
-In: a `Window` node, some of whose frames grow. Out: a `Growth`: the node with hidden columns from which the next row goes on (the
+In: a `Window` node, some of whose frames grow. Out: a `RunningWindow`: the node with hidden columns from which the next row goes on (the
 accumulators), and the same functions over rows that follow a known one, with its accumulators beside each of them. A sum goes on from
 its old value in the order of the rows: so a sum of doubles has the digits that it has in batch, where rows come in the same order. Where
-that is not fixed, among peers of a RANGE frame, there is no `Growth`.
+that is not fixed, among peers of a RANGE frame, there is no `RunningWindow`.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class _CannotGoOn(Exception):
 
 
 @dataclass(frozen=True)
-class Growth:
+class RunningWindow:
     """`window` has the node's functions and the accumulators; `number` is its column that numbers the rows of a partition.
 
     `known` are its columns that the rows that follow need of the row before. The others are the steps of `following`.
@@ -67,7 +67,7 @@ class Growth:
         return Project(found, (*(item_of(c) for c in self.window.input.schema), *self.results))
 
 
-def growth_of(node: Window) -> Growth | str:
+def growth_of(node: Window) -> RunningWindow | str:
     """How the growing functions of a node are continued; why they cannot be."""
     try:
         return _Growing(node).growth()
@@ -101,7 +101,7 @@ class _Growing:
         self.number = self._item(number, pa.int32())
         self.numbered = replace(self.number, name=PART, hidden=True)
 
-    def growth(self) -> Growth:
+    def growth(self) -> RunningWindow:
         results: list[Item] = []
         self._last(self.number)
         while len(results) < len(self.items):  # accumulators that come up on the way are continued too
@@ -109,7 +109,7 @@ class _Growing:
             results.append(replace(item, expr=self._result(item)))
         window = Window(self.node.input, tuple(self.items))
         seeds, parts = tuple(self.seeds.values()), tuple(self.parts.values())
-        return Growth(window, self.number.name, tuple(self.known), self.numbered, seeds, parts, tuple(results))
+        return RunningWindow(window, self.number.name, tuple(self.known), self.numbered, seeds, parts, tuple(results))
 
     def _tells_rows_apart(self, order: Expr) -> bool:
         by = {e.this.name for e in order.expressions} | {e.name for e in self.partition}

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from sqlglot import exp
 
 from belvedere.engine.relation import Relation
-from belvedere.engine.rows.epoch_rows import Keys, Rows, keys_of
+from belvedere.engine.rows.epoch_rows import ColumnValues, Rows, keys_of
 from belvedere.engine.sql.stage_sql import ROWS
 from belvedere.engine.work import Work
 from belvedere.plan.expressions import column, columns_of, conjunction, conjuncts
@@ -61,7 +61,7 @@ class AsOfStage(KeyedStage):
         stored = work.look_up(self.output, self.path, keys)
         return work.replace(self.path, keys, beside_final_results(found, stored, limits))
 
-    def _touched(self, work: Work) -> Keys | None:
+    def _touched(self, work: Work) -> ColumnValues | None:
         """The keys of the left rows that changed, and of those that changed versions may be valid for."""
         left, right = work.deltas
         events, versions = self.slots

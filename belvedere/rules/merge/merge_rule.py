@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from belvedere.engine.relation import Path, Relation, delta_schema
-from belvedere.engine.rows.epoch_rows import Keys, Rows, hashes_in, keys_of, named_as, weighted_stream, with_hash
+from belvedere.engine.rows.epoch_rows import ColumnValues, Rows, hashes_in, keys_of, named_as, weighted_stream, with_hash
 from belvedere.engine.sql.plan_sql import print_expression
 from belvedere.engine.sql.stage_sql import ROWS, Texts
 from belvedere.engine.sql.staged_operators import print_plan
@@ -164,7 +164,7 @@ class MergeStage(Stage):
         return not self.partial.keys
 
 
-def keys_of_changes(work: Work, path: Path) -> Keys | None:
+def keys_of_changes(work: Work, path: Path) -> ColumnValues | None:
     """The hashes of the changed groups, where the changes are few rows in the driver that carry them, or there is one group; else None."""
     if not path.exprs:
         return keys_of((), pa.array([0], pa.int64()))
@@ -180,7 +180,7 @@ def keys_of_changes(work: Work, path: Path) -> Keys | None:
     return keys_of(found)
 
 
-def _changed_groups(work: Work, state: Relation) -> tuple[Keys, str] | None:
+def _changed_groups(work: Work, state: Relation) -> tuple[ColumnValues, str] | None:
     """The changed groups' hashes, and the text before a query that merges them with their stored state; None where there are none."""
     path = state.paths[0]
     keys, together = keys_of_changes(work, path), f"{work.sql['with']} "
@@ -199,7 +199,9 @@ def _differing(work: Work, changes: Iterable[tuple[pa.RecordBatch, int]]) -> Row
     return work.compute.keep(weighted_stream(delta_schema(work.output), changes))
 
 
-def _merge_both(work: Work, together: str, state: Relation, keys: Keys | pa.Array) -> Iterator[tuple[pa.RecordBatch, int]]:
+def _merge_both(
+    work: Work, together: str, state: Relation, keys: ColumnValues | pa.Array
+) -> Iterator[tuple[pa.RecordBatch, int]]:
     """One query for the new accumulators, which are written at once, and beside them the output's rows as they were and are."""
     stored, shown = delta_schema(state), delta_schema(work.output)
     sides = [_prefixed(STATE_PREFIX, stored), _prefixed(OLD_PREFIX, shown), _prefixed(NEW_PREFIX, shown), list(FLAGS)]

@@ -1,8 +1,9 @@
 """What windows hold, as an epoch reads it: the rows that may leave or came last, and blocks in place of the others.
 
-In: a stage, the partitions that an epoch touches, the rows that arrived. Out: `Contents`; the state after the epoch is written. A block is
-`BLOCK_ROWS` rows of a partition side by side, with their accumulators. So an epoch costs what arrives, leaves and fires, and a row for each
-block. Where aggregates are not kept, or rows leave in another order than they came in, all rows are read.
+In: a stage, the partitions that an epoch touches, the rows that arrived. Out: `BufferContents`; the state after the epoch is
+written. A block is `BLOCK_ROWS` rows of a partition side by side, with their accumulators. So an epoch costs what arrives,
+leaves and fires, and a row for each block. Where aggregates are not kept, or rows leave in another order than they came in,
+all rows are read.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from belvedere.schema import KEY
 
 
 @dataclass
-class Touched:
+class TouchedPartitions:
     """Partitions with something to do: their texts, hashes, and what is known of them; how many rows left and came so far."""
 
     parts: pa.Array
@@ -40,7 +41,7 @@ class Touched:
     until: Ints
 
     @classmethod
-    def of(cls, stored: pa.Table, parts: pa.Array, hashes: Ints) -> Touched:
+    def of(cls, stored: pa.Table, parts: pa.Array, hashes: Ints) -> TouchedPartitions:
         """By the stored rows of partitions."""
         nothing = np.zeros((2, len(parts)), np.int64)
         span = (of_parts(stored, parts, name, values) for name, values in zip((LEFT, CAME), nothing, strict=True))
@@ -54,7 +55,7 @@ class Touched:
         """The keys of blocks."""
         return pc.binary_join_element_wise(pa.array(block).cast(pa.string()), self.parts.take(pa.array(partition)), ":")
 
-    def span(self, contents: Contents, kept: Bools) -> tuple[Ints, Ints]:
+    def span(self, contents: BufferContents, kept: Bools) -> tuple[Ints, Ints]:
         """LEFT and CAME afterwards, the former where the block of the oldest row begins: rows may leave before older ones."""
         given = contents.given
         came = self.until + np.bincount(given.partition[given.is_new], minlength=len(self.parts))
@@ -65,7 +66,7 @@ class Touched:
 
 
 @dataclass
-class Contents:
+class BufferContents:
     """Rows by partition and arrival, and blocks that stand for others of them."""
 
     rows: ArrivedRows
@@ -115,7 +116,7 @@ class Contents:
         return found[: len(self.rows.is_new)], found[len(self.rows.is_new) :]
 
 
-def placed(stage: SplWindows, arrived: pa.Table, touched: Touched) -> pa.Table:
+def placed(stage: SplWindows, arrived: pa.Table, touched: TouchedPartitions) -> pa.Table:
     """The new rows with their blocks."""
     if not stage.in_blocks or not arrived.num_rows:
         return arrived
@@ -131,11 +132,13 @@ def placed(stage: SplWindows, arrived: pa.Table, touched: Touched) -> pa.Table:
     return arrived
 
 
-def _block_hashes(stage: SplWindows, touched: Touched, partition: Ints, block: Ints) -> Ints:
+def _block_hashes(stage: SplWindows, touched: TouchedPartitions, partition: Ints, block: Ints) -> Ints:
     return hashes_behind(touched.hashes[partition], block, not stage.node.partition)
 
 
-def read(stage: SplWindows, work: Work, arrived: pa.Table, touched: Touched, now: int, all_rows: bool) -> Contents:
+def read(
+    stage: SplWindows, work: Work, arrived: pa.Table, touched: TouchedPartitions, now: int, all_rows: bool
+) -> BufferContents:
     """What the windows of these partitions hold, and what arrived (`placed`); `all_rows`: without blocks."""
     known = _stored_blocks(stage, work, touched) if stage.in_blocks else None
     stands, loose, order = np.zeros(0, np.bool_), None, None
@@ -149,10 +152,10 @@ def read(stage: SplWindows, work: Work, arrived: pa.Table, touched: Touched, now
     if stands.any():
         given, order = together(given, blocks.take(stands), BLOCK_ROWS)
     kept = accumulators_of(stage.node)
-    return Contents(rows, given, None if kept is None else accumulated(kept, rows.table), known, stands, order)
+    return BufferContents(rows, given, None if kept is None else accumulated(kept, rows.table), known, stands, order)
 
 
-def _stored_blocks(stage: SplWindows, work: Work, touched: Touched) -> pa.Table:
+def _stored_blocks(stage: SplWindows, work: Work, touched: TouchedPartitions) -> pa.Table:
     """The blocks of these partitions."""
     first, end = -(-touched.since // BLOCK_ROWS), touched.until // BLOCK_ROWS
     partition, block = _counted(first, end)
@@ -170,7 +173,7 @@ def _counted(first: Ints, end: Ints) -> tuple[Ints, Ints]:
     return place, np.arange(len(place)) - np.repeat(np.cumsum(counts) - counts - first, counts)
 
 
-def _loose(stage: SplWindows, touched: Touched, blocks: Blocks) -> Ints:
+def _loose(stage: SplWindows, touched: TouchedPartitions, blocks: Blocks) -> Ints:
     """The hashes of all blocks of rows but these."""
     partition, block = _counted(touched.since // BLOCK_ROWS, -(-touched.until // BLOCK_ROWS))
     width = int(block.max(initial=0)) + 1
@@ -179,7 +182,9 @@ def _loose(stage: SplWindows, touched: Touched, blocks: Blocks) -> Ints:
     return _block_hashes(stage, touched, partition[loose], block[loose])
 
 
-def _with_rows(stage: SplWindows, work: Work, arrived: pa.Table, touched: Touched, blocks: Ints | None) -> ArrivedRows:
+def _with_rows(
+    stage: SplWindows, work: Work, arrived: pa.Table, touched: TouchedPartitions, blocks: Ints | None
+) -> ArrivedRows:
     """The new rows and the held ones of these blocks (None: of all)."""
     by, hashes = (PATH, touched.hashes) if blocks is None else (BLOCK_PATH, blocks)
     held = work.look_up(stage.held, by, pa.array(np.unique(hashes))).table
@@ -187,7 +192,7 @@ def _with_rows(stage: SplWindows, work: Work, arrived: pa.Table, touched: Touche
     return _sorted(stage, both, touched, held.num_rows)
 
 
-def _sorted(stage: SplWindows, table: pa.Table, touched: Touched, held: int) -> ArrivedRows:
+def _sorted(stage: SplWindows, table: pa.Table, touched: TouchedPartitions, held: int) -> ArrivedRows:
     code = touched.code(table[PART])
     is_new = np.arange(table.num_rows) >= held
     mine = pc.is_valid(code)  # rows of other partitions may have the same hash
@@ -195,7 +200,7 @@ def _sorted(stage: SplWindows, table: pa.Table, touched: Touched, held: int) -> 
     return sorted_rows(stage.node, table, whole(code.drop_null()), is_new)
 
 
-def _as_kernels_take_them(stage: SplWindows, known: pa.Table, touched: Touched) -> Blocks:
+def _as_kernels_take_them(stage: SplWindows, known: pa.Table, touched: TouchedPartitions) -> Blocks:
     columns = {n: whole(known[n]) for n in ("block", *PLACED)}
     window = stage.window
     policies = window.policies if isinstance(window.kind, Sliding) else (None, *window.policies)
@@ -210,7 +215,7 @@ def _as_kernels_take_them(stage: SplWindows, known: pa.Table, touched: Touched) 
 # --- the state afterwards
 
 
-def store(stage: SplWindows, work: Work, contents: Contents, touched: Touched, kept: Bools) -> None:
+def store(stage: SplWindows, work: Work, contents: BufferContents, touched: TouchedPartitions, kept: Bools) -> None:
     """New rows that stay come into the state, held ones that do not leave it; blocks are made and go."""
     rows, blocks = contents.apart(kept)
     new = contents.rows.is_new
@@ -226,7 +231,9 @@ def store(stage: SplWindows, work: Work, contents: Contents, touched: Touched, k
         _make_blocks(stage, work, contents, touched, rows)
 
 
-def _drop_blocks(stage: SplWindows, work: Work, contents: Contents, touched: Touched, gone: pa.Table, stay: Bools) -> None:
+def _drop_blocks(
+    stage: SplWindows, work: Work, contents: BufferContents, touched: TouchedPartitions, gone: pa.Table, stay: Bools
+) -> None:
     """Blocks that leave, with their rows, and those of which rows left."""
     known = contents.known
     if known is None or not known.num_rows:
@@ -247,7 +254,7 @@ def _drop_blocks(stage: SplWindows, work: Work, contents: Contents, touched: Tou
     work.overwrite(stage.blocks, KEY, pa.concat_arrays(keys), work.stored_schema(stage.blocks).empty_table().to_reader())
 
 
-def _make_blocks(stage: SplWindows, work: Work, contents: Contents, touched: Touched, stay: Bools) -> None:
+def _make_blocks(stage: SplWindows, work: Work, contents: BufferContents, touched: TouchedPartitions, stay: Bools) -> None:
     """Blocks of the rows that are there one by one."""
     kept = accumulators_of(stage.node)
     assert kept is not None

@@ -14,7 +14,7 @@ from sqlglot import exp
 
 from belvedere.engine.rows.epoch_rows import conform
 from belvedere.kernels.search import Bools, Ints
-from belvedere.kernels.spl.join import Lives, Results, SideRows, lives, results
+from belvedere.kernels.spl.join import JoinResults, Lives, SideRows, lives, results
 from belvedere.plan.expressions import column, columns_of, conjunction, conjuncts
 from belvedere.plan.operators.nodes import Expr, Join, JoinKind, Node, Project, Scan
 from belvedere.plan.operators.spl_join import FIRED, FIRING, SplJoin
@@ -93,7 +93,7 @@ def pair_rows(table: pa.Table) -> tuple[Ints, Ints]:
 
 def results_of(
     node: SplJoin, sides: tuple[Side, Side], pairs: tuple[Ints, Ints], matched: tuple[Bools, Bools], clocks: Ints
-) -> Results:
+) -> JoinResults:
     """The results in their order; `matched` says of each row whether it ever had a match."""
     nothing = np.zeros(0, np.int64)
     alone = [
@@ -103,7 +103,7 @@ def results_of(
     return results(pairs, (left.rows, right.rows), (left.stays, right.stays), (alone[0], alone[1]), clocks)
 
 
-def result_rows(node: SplJoin, sides: tuple[Side, Side], made: Results, firing: Ints) -> pa.Table:
+def result_rows(node: SplJoin, sides: tuple[Side, Side], made: JoinResults, firing: Ints) -> pa.Table:
     """The node's rows but for their numbers; `firing` are the numbers of what made them."""
     columns: dict[str, pa.Array | pa.ChunkedArray] = {}
     for side, (found, rows) in enumerate(zip(sides, made.rows, strict=True)):

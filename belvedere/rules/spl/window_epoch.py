@@ -21,7 +21,7 @@ from belvedere.plan.bounds import bounds_of
 from belvedere.plan.operators.spl_windows import Interval
 from belvedere.rules.spl.accumulated import accumulated, accumulators_of, firing_rows
 from belvedere.rules.spl.block_columns import PATH
-from belvedere.rules.spl.buffered_rows import Contents, Touched, placed, read, store
+from belvedere.rules.spl.buffered_rows import BufferContents, TouchedPartitions, placed, read, store
 from belvedere.rules.spl.contents import CONTENTS, contents, last_firings, ordered
 from belvedere.rules.spl.kernel_rows import micros, present, sorted_rows, whole
 from belvedere.rules.spl.output_rows import identified_rows, numbered
@@ -42,7 +42,7 @@ def run_windows(stage: SplWindows, work: Work) -> Rows | None:
     work.sequences[clock] = now
     if not len(parts):
         return None
-    touched = Touched.of(work.look_up(stage.partitions, KEY, parts).table, parts, hashes)
+    touched = TouchedPartitions.of(work.look_up(stage.partitions, KEY, parts).table, parts, hashes)
     arrived = placed(stage, arrived, touched)
     for all_rows in (False, True):
         contents = read(stage, work, arrived, touched, now, all_rows)
@@ -61,13 +61,13 @@ def run_windows(stage: SplWindows, work: Work) -> Rows | None:
     return _written(stage, work, made, pa.array(hashes[shown[0].partition]))
 
 
-def _ranks(stage: SplWindows, work: Work, contents: Contents) -> Ints:
+def _ranks(stage: SplWindows, work: Work, contents: BufferContents) -> Ints:
     """The places of rows in the order of a sort."""
     work.put(RANKED, VIEW, Rows(contents.rows.table.select(stage.node.input.schema.names)))
     return ranks(work.compute.compute(work.sql[RANKED]).table, contents.given.number)
 
 
-def _store(stage: SplWindows, work: Work, contents: Contents, touched: Touched, found: Found, now: int) -> None:
+def _store(stage: SplWindows, work: Work, contents: BufferContents, touched: TouchedPartitions, found: Found, now: int) -> None:
     """The rows that windows hold afterwards, and what is known of the partitions."""
     store(stage, work, contents, touched, found.kept)
     due = next_due(stage.window, contents.given, found.kept, found.partitions, now)

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from belvedere.engine.relation import Relation
-from belvedere.engine.rows.epoch_rows import Keys, Rows, hashes_in, keys_of, with_hash
+from belvedere.engine.rows.epoch_rows import ColumnValues, Rows, hashes_in, keys_of, with_hash
 from belvedere.engine.sql.stage_sql import DELTA, ROWS, Texts
 from belvedere.engine.stage import Stage
 from belvedere.engine.work import Work
@@ -65,7 +65,7 @@ class OwnRowsStage(Stage):
             return self.run_many(work)
         return None if keys.is_empty else self.run_groups(work, keys)
 
-    def run_groups(self, work: Work, keys: Keys) -> Rows:
+    def run_groups(self, work: Work, keys: ColumnValues) -> Rows:
         """The groups with these hashes."""
         work.put(OWN, ROWS, work.look_up(self.output, self.path, keys))
         return work.replace(self.path, keys, work.rows("rows").reader())

@@ -60,7 +60,7 @@ class Settling:
 
 
 @dataclass(frozen=True)
-class Kept:
+class WindowBounds:
     """Windows with labels (or starts) from `since` on are not final; rows from `rows` on stay."""
 
     since: int
@@ -218,7 +218,7 @@ def settled(times: Any, spans: list[WindowTimes], resume: Resume, bound: int, pl
 
 def first_kept(
     below: int | None, spans: Iterable[WindowTimes], resume: Resume, bound: int, settled: int = FIRST, pinned: bool = False
-) -> Kept:
+) -> WindowBounds:
     """The times from which on the windows of a partition are not final, and its rows stay.
 
     `below`: its last time below the bound; `spans`: from the last one on; `settled`: windows before it are final; `pinned`: those without
@@ -249,7 +249,7 @@ def first_kept(
             elif at < rows:
                 rows = at
                 break
-    return Kept(since, min(rows, since))
+    return WindowBounds(since, min(rows, since))
 
 
 def micros(column: pa.ChunkedArray) -> pa.Array:

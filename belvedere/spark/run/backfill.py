@@ -47,7 +47,7 @@ PATIENCE = 10.0
 
 
 @dataclass(frozen=True)
-class _Part:
+class _SpanPart:
     """A part of what an epoch took."""
 
     past: PastSpan
@@ -66,7 +66,7 @@ class Backfill:
         """Raises B7070 at once where something that was read is not there as it was."""
         self.spark, self.project = spark, project
         self._inputs = {i: _InputBefore(catalog, catalog.inputs[i], project) for i in ids if i in past.spans}
-        self._todo: Iterator[_Part] = iter(())
+        self._todo: Iterator[_SpanPart] = iter(())
         self._after = 0
         """The last epoch whose parts are known."""
         self.read = self.total = 0
@@ -91,7 +91,7 @@ class Backfill:
         self.total += sum(s.used for s in spans)
         self._todo = chain(self._todo, self._parts(past, spans))
 
-    def _parts(self, past: Past, spans: Iterable[PastSpans]) -> Iterator[_Part]:
+    def _parts(self, past: Past, spans: Iterable[PastSpans]) -> Iterator[_SpanPart]:
         """The parts of all epochs, made while they are used: there may be a million."""
         for found in merge(*spans, key=lambda s: s.epoch):
             span = replace(found, left=past.left.get((found.span.input, found.epoch), {}))
@@ -101,7 +101,7 @@ class Backfill:
             again = span.span.end is None
             parts = past.retried[id_, span.epoch] if again else self._inputs[id_].feed(reading).past(span, files)
             for content in chain(parts, [None]):
-                yield _Part(span, content, reading, excluded)
+                yield _SpanPart(span, content, reading, excluded)
 
     def step(self) -> bool:
         """Read the next part; whether there was one. Raises B7070 where rows are not there as they were."""
@@ -151,7 +151,7 @@ class _InputBefore:
         for feed in self._feeds.values():
             feed.close()
 
-    def take(self, spark: SparkSession, part: _Part) -> int:
+    def take(self, spark: SparkSession, part: _SpanPart) -> int:
         """Judge and stamp the rows of one part; how many were used."""
         past = part.past
         if self._clocks is None:
@@ -227,7 +227,7 @@ def fill_before(
     return False
 
 
-class Beside:
+class ConcurrentBackfill:
     """Reads a part again between two epochs of the views that run, and says in the store, and to people, how far it is."""
 
     def __init__(self, backfill: Backfill, views: Sequence[str], catalog: Catalog, store: Store, phase: Callable[[str], None]):

@@ -19,7 +19,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from belvedere.catalog.catalog import Catalog, Input
-from belvedere.connectors.connector import Arrived, Feed, Notes, OffsetRange, RenamingFeed
+from belvedere.connectors.connector import Arrived, Feed, NoteStore, OffsetRange, RenamingFeed
 from belvedere.connectors.feeds import columns_of, open_feed
 from belvedere.connectors.outage_backoff import is_final
 from belvedere.connectors.push import OFFSET, Pushes, Unpushed
@@ -31,7 +31,7 @@ from belvedere.engine.change.lost_rows import changed_inputs, refuse
 from belvedere.engine.late_rows import judge
 from belvedere.engine.rows.epoch_rows import Rows
 from belvedere.engine.rows.scratch_rows import scratch_frame
-from belvedere.engine.source_spans import Span
+from belvedere.engine.source_spans import SourceSpan
 from belvedere.errors import BelvedereError, fail
 from belvedere.process.activity import NOW
 from belvedere.project.settings import ProjectSettings
@@ -73,7 +73,7 @@ class EpochInput:
     arrived: Mapping[str, Arrived]
     arrivals: Mapping[str, pa.Table | Rows | DataFrame]
     clocks: Clocks
-    spans: tuple[Span, ...] = ()
+    spans: tuple[SourceSpan, ...] = ()
     """What they are of sources that can be read again."""
     excluded: tuple[RejectedRow, ...] = ()
     """Rows that the epoch cannot take, though they fit."""
@@ -111,7 +111,7 @@ class EpochInput:
         return [(i, f) for i, a in self.arrived.items() for f in a.files]
 
 
-class Sources:
+class EpochSources:
     """All sources of a script."""
 
     def __init__(
@@ -192,14 +192,14 @@ class Sources:
 
     def _spans(
         self, new: New, arrived: Mapping[str, Arrived], used: Mapping[str, Any], since: Mapping[str, int]
-    ) -> Iterator[Span]:
+    ) -> Iterator[SourceSpan]:
         """What is noted, so that the same rows can be read once more."""
         for id_, taken in arrived.items():
             if is_rereadable(self.catalog.inputs[id_]):
                 end = None if id_ in new.retried else new.spans[id_].end
                 clocks = Clocks({i: streams for i, streams in new.waiting.clocks.streams.items() if i == id_ and streams})
                 rows = used[id_].num_rows if id_ in used else 0
-                yield Span(id_, self._offsets.get(id_, {}), end, rows, taken.refused, clocks, since.get(id_))
+                yield SourceSpan(id_, self._offsets.get(id_, {}), end, rows, taken.refused, clocks, since.get(id_))
 
     def idles(self, now: datetime) -> bool:
         """Whether a bound rises by the time alone: a producer has been silent for too long."""
@@ -284,9 +284,9 @@ def open_sources(
     desk: Pushes | None = None,
     misfits: Mapping[str, str] | None = None,
     former: Callable[[str, pa.Table], pa.Table] | None = None,
-    notes: Notes | None = None,
+    notes: NoteStore | None = None,
     noted: Callable[[str], Sequence[SourceFile]] = lambda id_: (),
-) -> Sources:
+) -> EpochSources:
     """The sources of a catalog's imports, as far as the store has read them; from their start for inputs in `fresh`.
 
     `desk` takes what clients push; `misfits` say why rows of changed inputs have no place any more; `former` finds
@@ -313,7 +313,7 @@ def open_sources(
         raise
     clocks = Clocks.of_document(last.bounds) if last else Clocks()
     reads = {i: reading_of(t, project) for i, t in catalog.inputs.items() if is_rereadable(t)}
-    return Sources(catalog, feeds, desk or Unpushed(catalog, clocks), offsets, offsets.get(READINGS), reads)
+    return EpochSources(catalog, feeds, desk or Unpushed(catalog, clocks), offsets, offsets.get(READINGS), reads)
 
 
 def _conformed(rows: pa.Table, table: Input) -> pa.Table:

@@ -41,7 +41,7 @@ Places = Mapping[str, list[int]]
 
 
 @dataclass(frozen=True)
-class Ends:
+class AttemptEnds:
     """How often the run has ended in the epoch after `epoch`, and what is known of its rows.
 
     One of the rows from `least` to `beyond` ends it, counted over the inputs in the order of `counts`; `pending` of them are being tried.
@@ -64,13 +64,13 @@ class Ends:
         """Whether another process is to go on at once."""
         return (self.times >= OFTEN or bool(self.excluded)) and len(self.excluded) < MOST and not self.in_vain
 
-    def passed(self) -> Ends:
+    def passed(self) -> AttemptEnds:
         """The rows that were being tried were taken."""
         if self.pending < self.beyond - self.least:
             return replace(self, least=self.least + self.pending, pending=0)
         return replace(self, beyond=0, pending=0, times=0, in_vain=self.is_sure)
 
-    def ended(self) -> Ends:
+    def ended(self) -> AttemptEnds:
         """The run has ended once more. What was being tried is at fault; a row that was tried alone is the one."""
         more = replace(self, times=self.times + 1)
         if not self.pending:
@@ -79,7 +79,7 @@ class Ends:
             return replace(more, excluded=(*self.excluded, self._place(self.least)), beyond=0, pending=0, is_sure=False)
         return replace(more, beyond=self.least + self.pending, pending=0, is_sure=True)
 
-    def begun(self, counts: Mapping[str, int]) -> Ends:
+    def begun(self, counts: Mapping[str, int]) -> AttemptEnds:
         """The same with the next rows to be tried; anew over all of these where rows that it knows are not there."""
         found = self
         changed = any(counts.get(i, 0) < n for i, n in self.counts.items())
@@ -110,22 +110,22 @@ class Ends:
         raise AssertionError(f"row {number} of {before}")
 
 
-def ends_of(store: Store, epoch: int) -> Ends:
+def ends_of(store: Store, epoch: int) -> AttemptEnds:
     """What the store has noted of the epoch after this one."""
     text = store.document(DOCUMENT)
     known = json.loads(text) if text else {}
     if known.get("epoch") != epoch:
-        return Ends(epoch)
-    return Ends(**{**known, "excluded": tuple((i, n) for i, n in known["excluded"])})
+        return AttemptEnds(epoch)
+    return AttemptEnds(**{**known, "excluded": tuple((i, n) for i, n in known["excluded"])})
 
 
-def note_end(store: Store) -> Ends:
+def note_end(store: Store) -> AttemptEnds:
     """Note that the run has ended in its next epoch by what is no diagnostic."""
     last = store.last_epoch()
     return _noted(store, ends_of(store, last.epoch if last else 0).ended())
 
 
-def _noted(store: Store, ends: Ends) -> Ends:
+def _noted(store: Store, ends: AttemptEnds) -> AttemptEnds:
     store.set_document(DOCUMENT, json.dumps(asdict(ends)))
     return ends
 
@@ -163,7 +163,7 @@ def says_why(error: Exception) -> bool:
     return isinstance(error, StageFailure) or (isinstance(error, BelvedereError) and error.diagnostics[0].code != "B7040")
 
 
-def excluded_of(ends: Ends) -> dict[str, list[int]]:
+def excluded_of(ends: AttemptEnds) -> dict[str, list[int]]:
     """The places of rows that were found, by input."""
     found: dict[str, list[int]] = {}
     for id_, place in ends.excluded:

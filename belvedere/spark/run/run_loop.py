@@ -1,7 +1,7 @@
 """The run loop: look at the sources, run an epoch of what is new, wait.
 
-In: an engine over an open store, the sources. Out: epochs in the store, and a `Progress` per epoch for whoever watches. The loop decides
-when an epoch runs, the engine what it does, the sources what it takes. It starts no API and prints nothing.
+In: an engine over an open store, the sources. Out: epochs in the store, and an `EpochProgress` per epoch for whoever watches.
+The loop decides when an epoch runs, the engine what it does, the sources what it takes. It starts no API and prints nothing.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from belvedere.connectors.run_records import (
 )
 from belvedere.engine.epoch import Deliveries
 from belvedere.engine.errors.quarantine import told_failure, told_healing
-from belvedere.engine.source_spans import Span
+from belvedere.engine.source_spans import SourceSpan
 from belvedere.errors import BelvedereError
 from belvedere.process.tracing import TRACES
 from belvedere.schema import WEIGHT
-from belvedere.spark.run.epoch_sources import EpochInput, New, Sources
+from belvedere.spark.run.epoch_sources import EpochInput, EpochSources, New
 from belvedere.spark.run.row_rejection import OFTEN, Places, as_table, ends_of, excluded_of, sift, sifted, with_excluded
 from belvedere.spark.run.stop_flag import StopFlag
 from belvedere.store.protocol import EpochRow, Store
@@ -94,13 +94,13 @@ class EpochRunner(Protocol):
         offsets: Mapping[str, Any],
         bounds: Mapping[str, Any],
         records: Mapping[str, pa.Table],
-        spans: Iterable[Span],
+        spans: Iterable[SourceSpan],
         times: Mapping[str, ArrivalTimes],
     ) -> Any: ...
 
 
 @dataclass(frozen=True)
-class Progress:
+class EpochProgress:
     """An epoch that was committed, for people: rows per input, changes per view, rejected rows, seconds."""
 
     epoch: int
@@ -139,9 +139,9 @@ class RunLoop:
         spark: SparkSession,
         engine: EpochRunner,
         store: Store,
-        sources: Sources,
+        sources: EpochSources,
         settings: RunSettings,
-        watch: Callable[[Progress], None] = lambda progress: None,
+        watch: Callable[[EpochProgress], None] = lambda progress: None,
         stopped: StopFlag | None = None,
         clock: MachineClock | None = None,
         tell: Callable[[str], None] = lambda text: None,
@@ -342,9 +342,9 @@ def _records(batch: EpochInput, epoch: int) -> dict[str, pa.Table]:
     return records
 
 
-def _progress(report: Any, batch: EpochInput, catalog: Catalog, clocks: Clocks, seconds: float) -> Progress:
+def _progress(report: Any, batch: EpochInput, catalog: Catalog, clocks: Clocks, seconds: float) -> EpochProgress:
     changes = {n: count for n, count in report.changes.items() if n not in catalog.inputs}
-    return Progress(
+    return EpochProgress(
         report.epoch,
         report.clock,
         report.rows_in,

@@ -49,11 +49,11 @@ from belvedere.project.settings import ProjectSettings
 from belvedere.spark.analysis import analyze
 from belvedere.spark.cluster import has_ended, is_cluster, join_cluster, master_of
 from belvedere.spark.jvm.quiet_session import end_spark, jvm_of, last_words, let_spark_go, quiet_session, silence_py4j
-from belvedere.spark.run.backfill import FEW, Backfill, Beside, fill_before
-from belvedere.spark.run.epoch_sources import Sources, open_sources
+from belvedere.spark.run.backfill import FEW, Backfill, ConcurrentBackfill, fill_before
+from belvedere.spark.run.epoch_sources import EpochSources, open_sources
 from belvedere.spark.run.retried_rows import Retried, going, retry_rejected
-from belvedere.spark.run.row_rejection import RUNNING, Ends, note_end, note_start, says_why
-from belvedere.spark.run.run_loop import LEASE_SECONDS, Progress, RunLoop, RunSettings
+from belvedere.spark.run.row_rejection import RUNNING, AttemptEnds, note_end, note_start, says_why
+from belvedere.spark.run.run_loop import LEASE_SECONDS, EpochProgress, RunLoop, RunSettings
 from belvedere.spark.run.stop_flag import StopFlag
 from belvedere.spark.script_engine import open_engine
 from belvedere.store import open_store
@@ -130,7 +130,7 @@ class Runner:
 
     def run(
         self,
-        watch: Callable[[Progress], None],
+        watch: Callable[[EpochProgress], None],
         stopped: StopFlag,
         tell: Callable[[str], None] = lambda text: None,
         phase: Callable[[str], None] = lambda text: None,
@@ -147,7 +147,7 @@ class Runner:
 
     def _run_until_spark_ends(
         self,
-        watch: Callable[[Progress], None],
+        watch: Callable[[EpochProgress], None],
         stopped: StopFlag,
         tell: Callable[[str], None],
         phase: Callable[[str], None],
@@ -187,12 +187,12 @@ class Runner:
                 hint="set BELVEDERE_TRACEBACK=1 to see where; the store is at its last good epoch",
             ) from error
 
-    def _note_end(self) -> Ends:
+    def _note_end(self) -> AttemptEnds:
         """Note that the run has ended by what is no diagnostic, where the store can be reached."""
         try:
             return note_end(self.store)
         except BelvedereError:
-            return Ends(0)
+            return AttemptEnds(0)
 
     def _spark_is_gone(self) -> bool:
         """Whether Spark's JVM has ended; it may need a moment to do so."""
@@ -205,7 +205,7 @@ class Runner:
 
     def _run(
         self,
-        watch: Callable[[Progress], None],
+        watch: Callable[[EpochProgress], None],
         stopped: StopFlag,
         tell: Callable[[str], None],
         phase: Callable[[str], None],
@@ -228,7 +228,7 @@ class Runner:
         pipeline = maintain(self.catalog)
         phase("computing the first epoch")
 
-        def progress(found: Progress) -> None:
+        def progress(found: EpochProgress) -> None:
             self._failing_since = None
             watch(found)
 
@@ -295,7 +295,7 @@ class Runner:
         self,
         spark: SparkSession,
         pipeline: Pipeline,
-        watch: Callable[[Progress], None],
+        watch: Callable[[EpochProgress], None],
         stopped: StopFlag,
         tell: Callable[[str], None],
     ) -> None:
@@ -361,7 +361,7 @@ class Runner:
         spark: SparkSession,
         running: RunningViews,
         backfill: Backfill,
-        watch: Callable[[Progress], None],
+        watch: Callable[[EpochProgress], None],
         stopped: StopFlag,
         tell: Callable[[str], None],
     ) -> None:
@@ -369,7 +369,7 @@ class Runner:
         pipeline = maintain(running.catalog)
         engine = self._engine(spark, running.catalog, pipeline, ())
         try:
-            beside = Beside(backfill, running.waiting, self.catalog, self.store, self.phase)
+            beside = ConcurrentBackfill(backfill, running.waiting, self.catalog, self.store, self.phase)
             self._loop(spark, running.catalog, pipeline, engine, watch, stopped, tell, beside).run()
         finally:
             engine.discard()
@@ -380,7 +380,7 @@ class Runner:
         catalog: Catalog,
         pipeline: Pipeline,
         engine: Engine,
-        watch: Callable[[Progress], None],
+        watch: Callable[[EpochProgress], None],
         stopped: StopFlag,
         tell: Callable[[str], None],
         beside: Callable[[], bool] | None = None,
@@ -414,19 +414,19 @@ class Runner:
     def _renew_lease(self) -> None:
         self.store.acquire(self.owner, LEASE_SECONDS)
 
-    def _forgetting_backfill(self, watch: Callable[[Progress], None]) -> Callable[[Progress], None]:
+    def _forgetting_backfill(self, watch: Callable[[EpochProgress], None]) -> Callable[[EpochProgress], None]:
         """Nothing waits any more, once the next epoch is committed."""
         if not self.store.document(BACKFILL):
             return watch
 
-        def watched(progress: Progress) -> None:
+        def watched(progress: EpochProgress) -> None:
             if self.store.document(BACKFILL):
                 self.store.set_document(BACKFILL, "")
             watch(progress)
 
         return watched
 
-    def _retry(self, spark: SparkSession, sources: Sources, loop: RunLoop) -> None:
+    def _retry(self, spark: SparkSession, sources: EpochSources, loop: RunLoop) -> None:
         """Let the first epoch take the rejected rows that fit now."""
         reader = self.store.reader()
         try:

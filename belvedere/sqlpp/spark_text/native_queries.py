@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 from sqlglot import exp
 
-from belvedere.sqlpp.query_tree import Block, Expr, FromTerm, Let, OrderKey, Query, QueryExpression, Select, SourceKind
+from belvedere.sqlpp.query_tree import Expr, FromTerm, Let, OrderKey, Query, QueryBlock, QueryExpression, Select, SourceKind
 from belvedere.sqlpp.spark_text.native_values import Environment, boolean, scalar, value_of
 from belvedere.sqlpp.spark_text.sql_values import (
     MISSING_VALUE,
@@ -69,7 +69,7 @@ class GroupTuples(SqlValue):
 
 
 @dataclass(frozen=True)
-class Results:
+class BlockResults:
     """A block's results: an array, and for a member's text the result and what ORDER BY sees."""
 
     sql: str
@@ -100,7 +100,7 @@ def _count(bound: Expr) -> str:
     return f"CAST(least({scalar(bound, {}).sql}, {MOST - 1}L) AS INT)"
 
 
-def _union(results: Sequence[Results], values: Sequence[Callable[[str], Value]]) -> SqlValue:
+def _union(results: Sequence[BlockResults], values: Sequence[Callable[[str], Value]]) -> SqlValue:
     """UNION ALL of `values` of the results, which get one form."""
     names = [variable() for _ in results]
     forms = [packed(v) for v in aligned([value(x) for value, x in zip(values, names, strict=True)])]
@@ -111,10 +111,10 @@ def _union(results: Sequence[Results], values: Sequence[Callable[[str], Value]])
 # -- ORDER BY --
 
 
-def _ordered(query: Query, results: Sequence[Results], env: Environment) -> SqlValue:
+def _ordered(query: Query, results: Sequence[BlockResults], env: Environment) -> SqlValue:
     names = {i.name: MISSING_VALUE for b in query.blocks for i in b.select.items if i.name is not None}
 
-    def rows(block: Results) -> Callable[[str], Value]:
+    def rows(block: BlockResults) -> Callable[[str], Value]:
         def row(x: str) -> Value:
             result = block.result(x)
             scope: Environment = {**env, **block.seen(x), **names, **_fields(result)}
@@ -157,7 +157,7 @@ def _tests(key: OrderKey, one: SqlValue, other: SqlValue) -> list[tuple[str, str
 # -- blocks --
 
 
-def _block(block: Block, env: Environment) -> Results:
+def _block(block: QueryBlock, env: Environment) -> BlockResults:
     if block.window is not None:
         raise Untranslatable("WINDOW BY in a query within an expression")
     tuples = _lets(_sources(block.sources, env), block.lets, env)
@@ -173,11 +173,11 @@ def _block(block: Block, env: Environment) -> Results:
         return _selected(block.select, {**env, **own}, {n: v for n, v in own.items() if n != GROUP})
 
     if not block.select.distinct:
-        return Results(tuples.sql, result, tuples.scope)
+        return BlockResults(tuples.sql, result, tuples.scope)
     return _distinct(tuples, result)
 
 
-def _distinct(tuples: Tuples, result: Callable[[str], Value]) -> Results:
+def _distinct(tuples: Tuples, result: Callable[[str], Value]) -> BlockResults:
     """Each result once, with the first tuple that gives it."""
     x = variable()
     text, read = packed(result(x))
@@ -185,7 +185,7 @@ def _distinct(tuples: Tuples, result: Callable[[str], Value]) -> Results:
     y, place, z = variable(), variable(), variable()
     all_ = f"transform({rows}, {z} -> named_struct('v', {z}.`v`))"
     array = f"filter({rows}, ({y}, {place}) -> array_position({all_}, named_struct('v', {y}.`v`)) = {place} + 1)"
-    return Results(array, lambda t: read(f"{t}.`v`"), lambda t: tuples.scope(f"{t}.`r`"))
+    return BlockResults(array, lambda t: read(f"{t}.`v`"), lambda t: tuples.scope(f"{t}.`r`"))
 
 
 def _lets(tuples: Tuples, lets: Sequence[Let], env: Environment) -> Tuples:
@@ -281,7 +281,7 @@ def _there(value: Value) -> Value:
 # -- GROUP BY and SELECT --
 
 
-def _grouped(tuples: Tuples, block: Block, env: Environment) -> Tuples:
+def _grouped(tuples: Tuples, block: QueryBlock, env: Environment) -> Tuples:
     """One tuple for each key, in the order in which the keys come first."""
     assert block.group is not None
     group, keys = block.group, block.group.keys

@@ -18,7 +18,7 @@ from belvedere.plan.operators.nodes import Order
 from belvedere.sqlpp.bindings import sort_orders
 from belvedere.sqlpp.lower_tuples import unsortable
 from belvedere.sqlpp.query_names import free_in
-from belvedere.sqlpp.query_tree import Block, Expr
+from belvedere.sqlpp.query_tree import Expr, QueryBlock
 from belvedere.sqlpp.spark_text.native import translate
 from belvedere.sqlpp.spark_text.sql_values import Object, SqlValue, Untranslatable, Value, any_of, merge, name
 from belvedere.sqlpp.windows.classes import ItemFacts, item_expression
@@ -83,7 +83,7 @@ class BlockPlanner(BoundaryPlanner):
                 found.append(SqlValue(f"NOT ({value.missing})", pa.bool_()))  # MISSING comes before NULL
         return found
 
-    def results(self) -> Block:
+    def results(self) -> QueryBlock:
         """The rest of the block over the kernel's output; fills `after` and `used`."""
         window = self.window
         for variable, (side, role) in window.variables.items():

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from belvedere.plan.operators import window_specs as specs
 from belvedere.sqlpp.bindings import Names, stored_type
-from belvedere.sqlpp.query_tree import Block, Expr, WindowBy
+from belvedere.sqlpp.query_tree import Expr, QueryBlock, WindowBy
 from belvedere.sqlpp.spark_text.native import translate
 from belvedere.sqlpp.spark_text.sql_text import is_column
 from belvedere.sqlpp.spark_text.sql_values import Object, SqlValue, Value, merge, name
@@ -22,7 +22,7 @@ from belvedere.sqlpp.spark_text.sql_values import Object, SqlValue, Value, merge
 class PlanColumns:
     """The columns of one block's plan. `variables` are pinned, `outside` are the values of names outside the block."""
 
-    block: Block
+    block: QueryBlock
     variables: Mapping[str, Value]
     keys: Sequence[Value]
     outside: Mapping[str, Value] = field(default_factory=dict)

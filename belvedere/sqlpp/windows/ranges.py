@@ -21,14 +21,14 @@ from sqlglot import exp
 from belvedere.plan.operators.predicate_window import Ranges
 from belvedere.plan.operators.window_specs import BoundarySpec
 from belvedere.schema import Column
-from belvedere.sqlpp.query_tree import Block, Expr, WindowBy
+from belvedere.sqlpp.query_tree import Expr, QueryBlock, WindowBy
 from belvedere.sqlpp.windows.classes import ItemFacts, classify
 from belvedere.sqlpp.windows.closing import closing_of, frame_closing, is_before
 from belvedere.sqlpp.windows.plan_boundaries import BoundaryPlanner
 from belvedere.sqlpp.windows.resume import only_distances
 
 
-def ranges_of(block: Block, window: WindowBy, item: ItemFacts, column: Column | None) -> Ranges | str:
+def ranges_of(block: QueryBlock, window: WindowBy, item: ItemFacts, column: Column | None) -> Ranges | str:
     """How to tell the windows that a change can reach, or why any of the partition may change. `column` is ORDER BY's first key."""
     far = _reaches_far(window)
     if far:

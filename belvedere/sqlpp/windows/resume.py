@@ -15,11 +15,13 @@ from belvedere.plan.bounds import is_time
 from belvedere.plan.operators.predicate_window import Ranges, Resume
 from belvedere.schema import Column
 from belvedere.sqlpp.query_names import after_window, free_in
-from belvedere.sqlpp.query_tree import Block, Expr, WindowBy
+from belvedere.sqlpp.query_tree import Expr, QueryBlock, WindowBy
 from belvedere.sqlpp.windows.classes import ItemFacts, classify
 
 
-def resume_of(window: WindowBy, item: ItemFacts, column: Column | None, ranges: Ranges | None, block: Block) -> Resume | None:
+def resume_of(
+    window: WindowBy, item: ItemFacts, column: Column | None, ranges: Ranges | None, block: QueryBlock
+) -> Resume | None:
     """By which column, ORDER BY's first key, and whether windows look beside their tuples. `ranges` are known where windows with LABEL move
     on with it.
     """
@@ -40,7 +42,7 @@ def resume_of(window: WindowBy, item: ItemFacts, column: Column | None, ranges: 
     return Resume(column.name, "next" in roles, window.tumbling, window.end is None, before, labelled)
 
 
-def only_distances(block: Block, window: WindowBy, item: ItemFacts) -> bool:
+def only_distances(block: QueryBlock, window: WindowBy, item: ItemFacts) -> bool:
     """Whether positions are only subtracted from each other."""
     places = {name for name, (_, role) in window.variables.items() if role == "position"}
     searched = {"end": window.end, **({"start": window.start} if window.label is not None else {})}

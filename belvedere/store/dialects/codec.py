@@ -1,6 +1,6 @@
 """How each Arrow type is stored, exactly: what the dialects have in common.
 
-In: a dialect, an Arrow type, arrays of it. Out: a `Form`: the column's SQL type, the flat Arrow type that the driver moves, and the
+In: a dialect, an Arrow type, arrays of it. Out: a `StoredForm`: the column's SQL type, the flat Arrow type that the driver moves, and the
 conversions both ways. Equality of stored values is equality of their flat arrays (NaN equals NaN).
 
 | Arrow | SQLite | Postgres |
@@ -34,13 +34,13 @@ from belvedere.errors import fail
 from belvedere.schema import PACKED
 from belvedere.store.dialects.dialect import Dialect
 from belvedere.store.dialects.nested_json import from_json, is_bytes, is_list, to_json
-from belvedere.store.dialects.stored_form import Form, TypeNames, casting, is_text
+from belvedere.store.dialects.stored_form import StoredForm, TypeNames, casting, is_text
 
 _TYPES = pa.types
 
 
 @lru_cache(maxsize=4096)
-def form(dialect: Dialect, type_: pa.DataType) -> Form:
+def form(dialect: Dialect, type_: pa.DataType) -> StoredForm:
     """The form of a type in a dialect; raises B7012 for a type that no view can have (64-bit unsigned, dictionaries)."""
     found = dialect.native(type_) or _general(dialect.names, type_)
     if found is None:
@@ -57,11 +57,11 @@ def scalar(dialect: Dialect, type_: pa.DataType, value: Any) -> Any:
         raise fail("B7012", f"the value {value!r} does not have the type {type_}", detail=str(error)) from error
 
 
-def _general(names: TypeNames, type_: pa.DataType) -> Form | None:
+def _general(names: TypeNames, type_: pa.DataType) -> StoredForm | None:
     """The forms that need no more of a database than integers, doubles, texts and bytes."""
     integer, text = pa.int64(), pa.string()
     if _TYPES.is_null(type_):
-        return Form(names.integer, integer, lambda a: pa.nulls(len(a), integer), lambda a: pa.nulls(len(a)))
+        return StoredForm(names.integer, integer, lambda a: pa.nulls(len(a), integer), lambda a: pa.nulls(len(a)))
     if _TYPES.is_time32(type_):
         return casting(names.integer, type_, pa.int32(), integer)
     if _TYPES.is_integer(type_) and not _TYPES.is_uint64(type_):
@@ -73,11 +73,11 @@ def _general(names: TypeNames, type_: pa.DataType) -> Form | None:
     if is_text(type_):
         return casting(names.text, type_, text)
     if type_ == PACKED:
-        return Form(names.blob, pa.binary(), _bytes_of, _packed_of)
+        return StoredForm(names.blob, pa.binary(), _bytes_of, _packed_of)
     if is_bytes(type_):
         return casting(names.blob, type_, pa.binary())
     if _TYPES.is_struct(type_) or _TYPES.is_map(type_) or is_list(type_) or _TYPES.is_interval(type_):
-        return Form(names.text, text, to_json, lambda a: from_json(a, type_))
+        return StoredForm(names.text, text, to_json, lambda a: from_json(a, type_))
     return None
 
 

@@ -19,7 +19,7 @@ import pyarrow as pa
 from belvedere.errors import BelvedereError
 from belvedere.schema import MONTHS
 from belvedere.store.dialects.faults import FaultRule, fault
-from belvedere.store.dialects.stored_form import Form, TypeNames, is_text
+from belvedere.store.dialects.stored_form import StoredForm, TypeNames, is_text
 from belvedere.store.read.query import Operator, Role, Sort
 from belvedere.store.read.shared_sets import Sets
 
@@ -83,7 +83,7 @@ class Dialect(ABC):
     # stored forms
 
     @abstractmethod
-    def native(self, type_: pa.DataType) -> Form | None:
+    def native(self, type_: pa.DataType) -> StoredForm | None:
         """The form of a type that the database has itself, or keeps in its own way; None for the common form."""
 
     @abstractmethod

@@ -15,7 +15,7 @@ import pyarrow as pa
 from belvedere.store.dialects.dialect import Dialect
 from belvedere.store.identifiers import SYSTEM, quoted
 from belvedere.store.layout import Layout
-from belvedere.store.public_views import Grant, Place
+from belvedere.store.public_views import ViewGrant, ViewSchema
 
 Row = tuple[Any, ...]
 Flat = Iterator[pa.RecordBatch]
@@ -57,7 +57,7 @@ class Session(ABC):
         """
         work()
 
-    def grants_on(self, target: str) -> tuple[Grant, ...]:
+    def grants_on(self, target: str) -> tuple[ViewGrant, ...]:
         """What was granted on a table or a view, whose name is given as SQL has it."""
         return ()
 
@@ -118,7 +118,7 @@ class Session(ABC):
     # the rest
 
     @abstractmethod
-    def place_of_views(self) -> Place | None:
+    def place_of_views(self) -> ViewSchema | None:
         """Where the views for other tools lie; None where this user may not make any."""
 
     @abstractmethod

@@ -14,7 +14,7 @@ Encode = Callable[[pa.Array], pa.Array]
 
 
 @dataclass(frozen=True)
-class Form:
+class StoredForm:
     """How one type is stored. `encode` gives an array of the type `flat`; `decode` takes it back."""
 
     sql: str
@@ -33,10 +33,10 @@ class TypeNames:
     blob: str
 
 
-def casting(sql: str, type_: pa.DataType, *through: pa.DataType) -> Form:
+def casting(sql: str, type_: pa.DataType, *through: pa.DataType) -> StoredForm:
     """A form by Arrow's casts: through these types to the last of them, and back."""
     there, back = through, (*reversed(through[:-1]), type_)
-    return Form(sql, through[-1], lambda a: _cast(a, there), lambda a: _cast(a, back))
+    return StoredForm(sql, through[-1], lambda a: _cast(a, there), lambda a: _cast(a, back))
 
 
 def _cast(values: pa.Array, types: tuple[pa.DataType, ...]) -> pa.Array:

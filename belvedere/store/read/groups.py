@@ -22,7 +22,7 @@ from belvedere.store.read.query import (
     Sort,
     StoreQuery,
 )
-from belvedere.store.read.sources import Rows, Sources, order_text
+from belvedere.store.read.sources import SourceRows, Sources, order_text
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,9 @@ class Cell:
 Cells = Mapping[str | Aggregated, Cell]
 
 
-def groups_source(sources: Sources, query: StoreQuery, rows: Rows, outer: Rows | None, bounds: str) -> tuple[str, Cells]:
+def groups_source(
+    sources: Sources, query: StoreQuery, rows: SourceRows, outer: SourceRows | None, bounds: str
+) -> tuple[str, Cells]:
     """FROM the groups of the answer, in their order, and where their columns and values stand in it."""
     cells: dict[str | Aggregated, Cell] = {}
     inner, made = [], []

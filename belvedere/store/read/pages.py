@@ -13,11 +13,16 @@ from dataclasses import replace
 from belvedere.store.dialects.dialect import concatenation, joined, literal
 from belvedere.store.read.cursors import order_mark
 from belvedere.store.read.query import BoundValue, PageNames, Sort, StoreQuery
-from belvedere.store.read.sources import Rows, Sources, order_text, ordered
+from belvedere.store.read.sources import SourceRows, Sources, order_text, ordered
 
 
 def page_text(
-    sources: Sources, query: StoreQuery, rows: Rows, outer: Rows | None, objects: Sequence[str], columns: Sequence[str]
+    sources: Sources,
+    query: StoreQuery,
+    rows: SourceRows,
+    outer: SourceRows | None,
+    objects: Sequence[str],
+    columns: Sequence[str],
 ) -> str:
     """The page; `objects` are the JSON of a row for each list of nodes, which read `columns`. One row more is read than is shown."""
     assert query.page is not None
@@ -46,13 +51,13 @@ def _reads_rows(query: StoreQuery, names: PageNames) -> bool:
     return bool(names.nodes or names.start_cursor or names.end_cursor or more)
 
 
-def _between(sources: Sources, query: StoreQuery, rows: Rows) -> list[str]:
+def _between(sources: Sources, query: StoreQuery, rows: SourceRows) -> list[str]:
     sorts = ordered(query)
     ends = ((sorts, query.after), (_turned(sorts), query.before))
     return [behind(sources, s, place, rows) for s, place in ends if place is not None]
 
 
-def _object(sources: Sources, query: StoreQuery, names: PageNames, outer: Rows | None, limit: str) -> str:
+def _object(sources: Sources, query: StoreQuery, names: PageNames, outer: SourceRows | None, limit: str) -> str:
     within = f"CASE WHEN n<={limit} THEN "
     parts = {alias: sources.dialect.array(f"{within}o{i} END") for i, (alias, _) in enumerate(names.nodes)}
     numbered = f"{within}{sources.dialect.six_digits('n')}||c END"
@@ -79,21 +84,21 @@ def _boolean(*conditions: str) -> str:
 
 
 def _others(
-    sources: Sources, query: StoreQuery, sorts: Sequence[Sort], place: Sequence[BoundValue] | None, outer: Rows | None
+    sources: Sources, query: StoreQuery, sorts: Sequence[Sort], place: Sequence[BoundValue] | None, outer: SourceRows | None
 ) -> str:
     """Whether there are rows that are not behind a place; nothing without a place."""
     if place is None:
         return ""
-    rows = Rows(sources.alias(), query)
+    rows = SourceRows(sources.alias(), query)
     at_or_before = f"({behind(sources, sorts, place, rows)}) IS NOT TRUE"
     return f"EXISTS (SELECT 1 {sources.rows_of(query, rows, outer, [at_or_before])})"
 
 
-def _count(sources: Sources, query: StoreQuery, outer: Rows | None) -> str:
-    return f"(SELECT CAST(count(*) AS text) {sources.rows_of(query, Rows(sources.alias(), query), outer)})"
+def _count(sources: Sources, query: StoreQuery, outer: SourceRows | None) -> str:
+    return f"(SELECT CAST(count(*) AS text) {sources.rows_of(query, SourceRows(sources.alias(), query), outer)})"
 
 
-def cursor_text(sources: Sources, query: StoreQuery, rows: Rows) -> str:
+def cursor_text(sources: Sources, query: StoreQuery, rows: SourceRows) -> str:
     """The row's place in the total order: a JSON array of the order's mark and stored values, in hexadecimal."""
     sorts = ordered(query)
     pieces = [literal(f'["{order_mark(query, sorts)}"')]
@@ -103,7 +108,7 @@ def cursor_text(sources: Sources, query: StoreQuery, rows: Rows) -> str:
     return sources.dialect.hexadecimal(concatenation([*pieces, "']'"]))
 
 
-def behind(sources: Sources, sorts: Sequence[Sort], place: Sequence[BoundValue], rows: Rows) -> str:
+def behind(sources: Sources, sorts: Sequence[Sort], place: Sequence[BoundValue], rows: SourceRows) -> str:
     """The rows behind a place: greater in the first key, or the same in it and behind in the others."""
     alternatives = []
     equal: list[str] = []

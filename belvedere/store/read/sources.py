@@ -44,7 +44,7 @@ from belvedere.store.read.typed_sql import NameBindings, TypedSql
 
 
 @dataclass(frozen=True)
-class Rows:
+class SourceRows:
     """Rows that fields are read from: their alias in the SQL and the query they belong to."""
 
     alias: str
@@ -72,11 +72,11 @@ class Sources(Parameters):
     fenced: bool = False
     """Whether guards are asked before anything else, since what else is asked may fail, and so tell of a row."""
 
-    def source(self, query: StoreQuery, rows: Rows, outer: Rows | None) -> str:
+    def source(self, query: StoreQuery, rows: SourceRows, outer: SourceRows | None) -> str:
         """FROM, WHERE and ORDER BY."""
         return self.rows_of(query, rows, outer) + self.order_by(query, rows, outer)
 
-    def rows_of(self, query: StoreQuery, rows: Rows, outer: Rows | None, more: Sequence[str] = ()) -> str:
+    def rows_of(self, query: StoreQuery, rows: SourceRows, outer: SourceRows | None, more: Sequence[str] = ()) -> str:
         """FROM and WHERE; the rows also meet the conditions `more`."""
         link = query.link
         bounded = link is not None and bool(self.most(link)) and is_restricted(query)
@@ -86,10 +86,10 @@ class Sources(Parameters):
         relation = self.nearest(query, outer) if bounded else self.relation(query)
         return f"FROM {relation} AS {rows.alias}{where_text([*conditions, *more])}"
 
-    def nearest(self, query: StoreQuery, outer: Rows | None) -> str:
+    def nearest(self, query: StoreQuery, outer: SourceRows | None) -> str:
         """The rows that a relationship with a limit has, before a client's arguments choose among them."""
         inner = replace(query, shape=Shape.LIST, page=None, where=None, order=(), offset=None)
-        rows = Rows(self.alias(), inner)
+        rows = SourceRows(self.alias(), inner)
         assert query.link is not None
         return f"(SELECT {rows.alias}.* {self.source(inner, rows, outer)} LIMIT {self.most(query.link)})"
 
@@ -130,7 +130,7 @@ class Sources(Parameters):
     def arguments(self, given: Sequence[tuple[str, BoundValue]]) -> dict[str, TypedSql]:
         return {name: TypedSql(self.value(value), value.type, value) for name, value in given}
 
-    def link_conditions(self, link: Link, rows: Rows, outer: Rows | None) -> list[str]:
+    def link_conditions(self, link: Link, rows: SourceRows, outer: SourceRows | None) -> list[str]:
         result = []
         for theirs, own in link.pairs:
             assert outer is not None
@@ -139,14 +139,14 @@ class Sources(Parameters):
             result.append(f"({self.expression(link.residual, rows, outer)})")
         return result
 
-    def equal(self, outer: Rows, theirs: str, rows: Rows, own: str) -> str:
+    def equal(self, outer: SourceRows, theirs: str, rows: SourceRows, own: str) -> str:
         left, right = outer.type(theirs), rows.type(own)
         if left == right or (pa.types.is_integer(left) and pa.types.is_integer(right)):
             return f"{rows.column(own)}={outer.column(theirs)}"
         tree = exp.EQ(this=exp.column(theirs, table="_", quoted=True), expression=exp.column(own, quoted=True))
         return self.expression(tree, rows, outer)
 
-    def expression(self, tree: Expr, rows: Rows, outer: Rows | None) -> str:
+    def expression(self, tree: Expr, rows: SourceRows, outer: SourceRows | None) -> str:
         """A scalar expression of a relationship over its own row and the outer one."""
 
         def resolve(column: exp.Column) -> tuple[str, pa.DataType]:
@@ -159,7 +159,7 @@ class Sources(Parameters):
 
     # order
 
-    def order_by(self, query: StoreQuery, rows: Rows, outer: Rows | None) -> str:
+    def order_by(self, query: StoreQuery, rows: SourceRows, outer: SourceRows | None) -> str:
         if query.shape is Shape.ONE and _fixes_key(query):
             return ""
         keys = []
@@ -170,20 +170,20 @@ class Sources(Parameters):
                 keys.append(self.dialect.order(self.expression(order.expr, rows, outer), sort))
         return order_text([*keys, *self.sort_keys(ordered(query), rows)])
 
-    def sort_keys(self, sorts: Sequence[Sort], rows: Rows) -> list[str]:
+    def sort_keys(self, sorts: Sequence[Sort], rows: SourceRows) -> list[str]:
         """The keys of ORDER BY."""
         return [self.dialect.order(self.compared(rows, s.column), s, rows.nullable(s.column)) for s in sorts]
 
-    def compared(self, rows: Rows, name: str, path: tuple[str, ...] = ()) -> str:
+    def compared(self, rows: SourceRows, name: str, path: tuple[str, ...] = ()) -> str:
         return self.dialect.column(self.member(rows, name, path), pa.string() if path else rows.type(name))
 
-    def member(self, rows: Rows, name: str, path: tuple[str, ...]) -> str:
+    def member(self, rows: SourceRows, name: str, path: tuple[str, ...]) -> str:
         """A column, or the JSON text of a member of the object that it holds."""
         return self.dialect.member(rows.column(name), path) if path else rows.column(name)
 
     # conditions
 
-    def condition(self, condition: Condition, rows: Rows) -> str:
+    def condition(self, condition: Condition, rows: SourceRows) -> str:
         match condition:
             case Comparison():
                 return self.comparison(condition, rows)
@@ -201,9 +201,9 @@ class Sources(Parameters):
             case Negation():
                 return f"NOT ({self.condition(condition.part, rows)})"
             case Exists():
-                return f"EXISTS (SELECT 1 {self.rows_of(condition.query, Rows(self.alias(), condition.query), rows)})"
+                return f"EXISTS (SELECT 1 {self.rows_of(condition.query, SourceRows(self.alias(), condition.query), rows)})"
 
-    def comparison(self, condition: Comparison, rows: Rows) -> str:
+    def comparison(self, condition: Comparison, rows: SourceRows) -> str:
         column = self.compared(rows, condition.column, condition.path)
         return self.dialect.compare(condition.operator, column, self.value(condition.value))
 

@@ -35,7 +35,7 @@ from belvedere.store.read.query import (
     Shape,
     StoreQuery,
 )
-from belvedere.store.read.sources import Rows, Sources, is_restricted, ordered
+from belvedere.store.read.sources import SourceRows, Sources, is_restricted, ordered
 
 EPOCH = 'SELECT {} FROM "_belvedere_epoch" ORDER BY "epoch" DESC LIMIT 1'
 
@@ -56,7 +56,7 @@ def check_link(link: Link, outer: Schema, own: Schema, database: str | None = No
     """Raise B8020 where the store's database cannot compute a relationship's condition or order exactly; None: any database."""
     for dialect in dialects_for(database):
         printer = Sources(dialect)
-        rows, theirs = Rows("a", StoreQuery("", own, (), link=link)), Rows("b", StoreQuery("", outer, ()))
+        rows, theirs = SourceRows("a", StoreQuery("", own, (), link=link)), SourceRows("b", StoreQuery("", outer, ()))
         printer.link_conditions(link, rows, theirs)
         printer.order_by(rows.query, rows, theirs)
 
@@ -71,11 +71,11 @@ def check_guard(guard: Guard, database: str | None = None) -> None:
 class _Answers(Sources):
     """Prints what is shown of rows, as JSON."""
 
-    def object(self, fields: Sequence[Field], rows: Rows | None) -> str:
+    def object(self, fields: Sequence[Field], rows: SourceRows | None) -> str:
         """One JSON object with the fields, of one row."""
         return _json_object(fields, lambda item: self.field(item, rows))
 
-    def field(self, item: ColumnField | MemberField | AggregateField | Nested, rows: Rows | None) -> str:
+    def field(self, item: ColumnField | MemberField | AggregateField | Nested, rows: SourceRows | None) -> str:
         if isinstance(item, Nested):
             return self.query(item.query, rows)
         assert rows is not None
@@ -84,7 +84,7 @@ class _Answers(Sources):
         assert isinstance(item, ColumnField)
         return self.dialect.json_text(rows.column(item.column), rows.type(item.column))
 
-    def member_text(self, item: MemberField, rows: Rows) -> str:
+    def member_text(self, item: MemberField, rows: SourceRows) -> str:
         """A member as JSON text: what is infinite, or no number, is `null`, as in columns."""
         found = self.member(rows, item.column, item.path)
         if item.fields:
@@ -93,9 +93,9 @@ class _Answers(Sources):
             return f"CASE WHEN substr({found},1,1)<>'\"' THEN {found} ELSE 'null' END"
         return f"coalesce({found},'null')"
 
-    def query(self, query: StoreQuery, outer: Rows | None) -> str:
+    def query(self, query: StoreQuery, outer: SourceRows | None) -> str:
         """A query's answer as one JSON text."""
-        rows = Rows(self.alias(), query)
+        rows = SourceRows(self.alias(), query)
         if query.page is not None:
             objects = [self.object(fields, rows) for _, fields in query.page.nodes]
             return page_text(self, query, rows, outer, objects, needed(query, rows))
@@ -107,7 +107,7 @@ class _Answers(Sources):
             return f"coalesce((SELECT {row} {chosen}),'null')"
         return f"(SELECT {self.dialect.array(row)} {self.chosen(query, rows, outer, self.bounds(query))})"
 
-    def groups(self, query: StoreQuery, rows: Rows, outer: Rows | None) -> str:
+    def groups(self, query: StoreQuery, rows: SourceRows, outer: SourceRows | None) -> str:
         source, cells = groups_source(self, query, rows, outer, self.bounds(query))
 
         def cell(item: ColumnField | MemberField | AggregateField | Nested) -> str:
@@ -117,7 +117,7 @@ class _Answers(Sources):
 
         return f"(SELECT {self.dialect.array(_json_object(query.fields, cell))} {source})"
 
-    def chosen(self, query: StoreQuery, rows: Rows, outer: Rows | None, bounds: str) -> str:
+    def chosen(self, query: StoreQuery, rows: SourceRows, outer: SourceRows | None, bounds: str) -> str:
         """FROM the rows of the answer. They are chosen first: a sort would else carry the JSON of all rows that it drops."""
         source = self.source(query, rows, outer)
         if query.shape is Shape.ONE and " ORDER BY " not in source:
@@ -152,7 +152,7 @@ def _pieces(fields: Sequence[Field], value: PrintField) -> list[str]:
     return [*parts, literal(text + "}")]
 
 
-def needed(query: StoreQuery, rows: Rows) -> tuple[str, ...]:
+def needed(query: StoreQuery, rows: SourceRows) -> tuple[str, ...]:
     """The columns that a query's fields, and what is nested in them, read from its rows."""
     names: dict[str, None] = {}
     fields = query.fields if query.page is None else tuple(f for _, part in query.page.nodes for f in part)

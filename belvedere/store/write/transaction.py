@@ -29,7 +29,7 @@ UNORDERED = 1000
 """More rows than these are written in the order of the key: each page of its index is then touched once."""
 
 
-class _Reading:
+class _OpenBatches:
     """Batches on their way to the caller. Whoever reads on after the next call gets an error, not a shorter result."""
 
     def __init__(self, batches: Iterator[pa.RecordBatch]):
@@ -69,7 +69,7 @@ class EpochTransaction:
         self._commit_epoch = commit_epoch
         self._finish = finish
         self._chunk = chunk_bytes
-        self._reading: _Reading | None = None
+        self._reading: _OpenBatches | None = None
         self._open = True
         self.is_begun = False
         self._gained: Counter[str] = Counter()
@@ -213,7 +213,7 @@ class EpochTransaction:
             reading.stop()
 
     def _rows(self, layout: Layout, read: Callable[[], Iterator[pa.RecordBatch]]) -> pa.RecordBatchReader:
-        self._reading = reading = _Reading(read() if self.is_begun else self._read_alone(read))
+        self._reading = reading = _OpenBatches(read() if self.is_begun else self._read_alone(read))
         return pa.RecordBatchReader.from_batches(layout.arrow, (layout.restore(b) for b in reading if b.num_rows))
 
     def _read_alone(self, read: Callable[[], Iterator[pa.RecordBatch]]) -> Iterator[pa.RecordBatch]:

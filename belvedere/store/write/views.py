@@ -14,7 +14,7 @@ from itertools import chain
 from belvedere.schema import Schema
 from belvedere.store.dialects.session import Session
 from belvedere.store.identifiers import stored_name
-from belvedere.store.public_views import EPOCH_VIEW, Grant, Place, ShownView, dropping, granting, making, making_epoch
+from belvedere.store.public_views import EPOCH_VIEW, ShownView, ViewGrant, ViewSchema, dropping, granting, making, making_epoch
 from belvedere.store.stored_table import StoredTable
 from belvedere.store.system import DOCUMENT, SET_DOCUMENT, SHOWN
 
@@ -26,7 +26,7 @@ class Views:
 
     def __init__(self, session: Session):
         self._session = session
-        self._granted: dict[str, tuple[Grant, ...]] = {}
+        self._granted: dict[str, tuple[ViewGrant, ...]] = {}
         """What was granted on views that were taken out since the last `show`."""
 
     def hide(self, tables: Collection[StoredTable]) -> None:
@@ -59,7 +59,7 @@ class Views:
         if wanted != made:
             self._note(wanted)
 
-    def _drop(self, made: Made, going: Collection[str], place: Place) -> Made:
+    def _drop(self, made: Made, going: Collection[str], place: ViewSchema) -> Made:
         """Take some of the views out; those that are left."""
         for name in going:
             self._granted[name] = self._session.grants_on(place.target(name))
@@ -69,7 +69,7 @@ class Views:
             self._note(left)
         return left
 
-    def _granting(self, view: ShownView, place: Place) -> Iterator[str]:
+    def _granting(self, view: ShownView, place: ViewSchema) -> Iterator[str]:
         columns = {stored_name(c.name) for c in view.table.schema.visible}
         return granting(self._granted.get(view.name, ()), columns, place.target(view.name))
 

@@ -14,7 +14,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from belvedere.syntax.fmt.spacing import CALLED, KEYWORD_TYPES, KEYWORDS
 from belvedere.syntax.fmt.statement_layout import lay_out
-from belvedere.syntax.fmt.words import Group, LayoutItem, Mark, Word
+from belvedere.syntax.fmt.words import Brackets, LayoutItem, Mark, Word
 from belvedere.syntax.parse import parse_script
 from belvedere.syntax.query_tree import WindowByBlock
 from belvedere.syntax.splitting import Comment, Tokens, boundaries, read_tokens
@@ -176,7 +176,7 @@ def _items(context: _Context, begin: int, end: int, closing: TokenType | None = 
         if token.token_type in (TokenType.L_PAREN, TokenType.L_BRACKET):
             close = TokenType.R_PAREN if token.token_type == TokenType.L_PAREN else TokenType.R_BRACKET
             inner, after = _items(context, index + 1, end, close)
-            items.append(Group(_word(context, token), tuple(inner), _word(context, tokens[min(after, end - 1)])))
+            items.append(Brackets(_word(context, token), tuple(inner), _word(context, tokens[min(after, end - 1)])))
             index = after + 1
             continue
         items.append(_word(context, token))

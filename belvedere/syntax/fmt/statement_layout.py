@@ -11,7 +11,7 @@ from collections.abc import Callable
 from sqlglot.tokenizer_core import TokenType as T
 
 from belvedere.syntax.fmt.spacing import space_between
-from belvedere.syntax.fmt.words import Group, LayoutItem, Mark, Word
+from belvedere.syntax.fmt.words import Brackets, LayoutItem, Mark, Word
 
 WIDTH = 100
 STEP = 4
@@ -69,7 +69,7 @@ def flatten(items: list[LayoutItem] | tuple[LayoutItem, ...]) -> str | None:
     """All items in one line; None where a comment or a block needs several."""
     writer = LineWriter()
     for item in items:
-        if isinstance(item, Group):
+        if isinstance(item, Brackets):
             inner = flatten(item.items)
             if inner is None:
                 return None
@@ -301,7 +301,7 @@ def _indent_of(writer: LineWriter, indent: int) -> int:
     return len(line) - len(line.lstrip()) if line.strip() else max(len(line), indent)
 
 
-def _write_group(writer: LineWriter, group: Group, indent: int) -> None:
+def _write_group(writer: LineWriter, group: Brackets, indent: int) -> None:
     writer.word(group.opening)
     flat = flatten(group.items)
     used = len(writer.lines[-1])

@@ -31,7 +31,7 @@ class Mark:
 
 
 @dataclass(frozen=True)
-class Group:
+class Brackets:
     """What stands in brackets."""
 
     opening: Word
@@ -39,4 +39,4 @@ class Group:
     closing: Word
 
 
-LayoutItem = Word | Mark | Group
+LayoutItem = Word | Mark | Brackets

@@ -1,7 +1,7 @@
 """The plain evaluator of SQL++ queries and blocks, on Python values.
 
-In: a `Query` or `Block`. Out: a function from an environment to its results. Tables are constants of the environment (lists of objects);
-windows are found by `scan`. Importing this module lets expressions hold queries.
+In: a `Query` or `QueryBlock`. Out: a function from an environment to its results. Tables are constants of the environment
+(lists of objects); windows are found by `scan`. Importing this module lets expressions hold queries.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from belvedere.sqlpp.query_tree import Block, FromTerm, Let, OrderKey, Query, QueryExpression, Select, SourceKind, WindowBy
+from belvedere.sqlpp.query_tree import FromTerm, Let, OrderKey, Query, QueryBlock, QueryExpression, Select, SourceKind, WindowBy
 from tests.window_by.interpreter import values as v
 from tests.window_by.interpreter.interpret import COMPILERS, GROUP, Environment, Evaluate, compile_expression
 from tests.window_by.interpreter.scan import ScanBounds, find_windows, window_variables
@@ -124,7 +124,7 @@ def compile_lets(lets: Iterable[Let]) -> Callable[[Environment, dict[str, Any]],
     return extend
 
 
-def compile_block(block: Block) -> Callable[[Environment], Iterable[tuple[dict[str, Any], Any]]]:
+def compile_block(block: QueryBlock) -> Callable[[Environment], Iterable[tuple[dict[str, Any], Any]]]:
     """A block: environment -> pairs of the last variables (for ORDER BY) and the result."""
     sources, lets = compile_sources(block.sources), compile_lets(block.lets)
     where = compile_expression(block.where) if block.where is not None else None
@@ -163,7 +163,7 @@ def item_of(row: Mapping[str, Any]) -> Any:
     return next(iter(own.values())) if len(own) == 1 else {k: x for k, x in own.items() if x is not MISSING}
 
 
-def _compile_group(block: Block) -> Callable[[Environment, Iterable[dict[str, Any]]], Iterable[dict[str, Any]]] | None:
+def _compile_group(block: QueryBlock) -> Callable[[Environment, Iterable[dict[str, Any]]], Iterable[dict[str, Any]]] | None:
     if block.group is None:
         return None
     keys = [(k.name.text, compile_expression(k.value)) for k in block.group.keys]
@@ -215,7 +215,7 @@ def compile_select(select: Select) -> Callable[[Environment, Iterable[str]], Any
 class WindowStage:
     """A block's WINDOW BY and what follows it, over items."""
 
-    def __init__(self, block: Block):
+    def __init__(self, block: QueryBlock):
         assert block.window is not None
         self.window: WindowBy = block.window
         names = _binding_names(block)
@@ -255,7 +255,7 @@ class WindowStage:
                 yield bounds, row, self.select(scope, list(row))
 
 
-def _binding_names(block: Block) -> tuple[str, ...]:
+def _binding_names(block: QueryBlock) -> tuple[str, ...]:
     if block.group is None:
         return names_before(block)
     names = (*(k.name for k in block.group.keys), block.group.group, *(let.name for let in block.group_lets))
@@ -265,7 +265,7 @@ def _binding_names(block: Block) -> tuple[str, ...]:
 COMPILERS[QueryExpression] = lambda node: compile_query(node.args["query"])
 
 
-def names_before(block: Block) -> tuple[str, ...]:
+def names_before(block: QueryBlock) -> tuple[str, ...]:
     """The variables that an item of the block's WINDOW BY is made of."""
     terms = [n.text for s in block.sources for n in (s.variable, s.position) if n is not None]
     return (*terms, *(let.name.text for let in block.lets))

@@ -8,9 +8,9 @@ from __future__ import annotations
 from importlib import import_module
 from typing import cast
 
-from belvedere.connectors.kafka.formats.decoded_rows import Format
+from belvedere.connectors.kafka.formats.decoded_rows import PayloadFormat
 
 
-def format_named(name: str) -> Format:
+def format_named(name: str) -> PayloadFormat:
     """The format of that name, one of those that the project file may say."""
-    return cast(Format, import_module(f"belvedere.connectors.kafka.formats.{name}"))
+    return cast(PayloadFormat, import_module(f"belvedere.connectors.kafka.formats.{name}"))

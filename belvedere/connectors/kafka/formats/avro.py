@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 
 from belvedere.connectors.kafka.formats.decoded_rows import COLUMN, Decoded, Sample
-from belvedere.connectors.kafka.formats.payload_values import Refusal, rows_of
+from belvedere.connectors.kafka.formats.payload_values import RefusedMessage, rows_of
 from belvedere.connectors.kafka.formats.registry import NOT_FRAMED, PREFIX, asked, newest_known, number_of, of_message
 from belvedere.errors import fail
 from belvedere.schema import TIMESTAMP, Column
@@ -69,7 +69,7 @@ def _reader(options: Mapping[str, Any]) -> Callable[[bytes], Any]:
     def read(value: bytes) -> Any:
         number = number_of(value)
         if number is None:
-            raise Refusal(NOT_FRAMED)
+            raise RefusedMessage(NOT_FRAMED)
         written = of_message(number, address, _of_registry)
         return fastavro.schemaless_reader(io.BytesIO(value[PREFIX:]), written, own)
 

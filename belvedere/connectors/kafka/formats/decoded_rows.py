@@ -32,7 +32,7 @@ class Decoded:
     refused: Mapping[int, str] = field(default_factory=dict)
 
 
-class Format(Protocol):
+class PayloadFormat(Protocol):
     """A module of this folder."""
 
     def columns(self, table: str, sample: Sample, options: Mapping[str, Any]) -> pa.Schema:

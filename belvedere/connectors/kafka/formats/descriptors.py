@@ -21,7 +21,7 @@ GOOGLE = "google/protobuf/"
 
 
 @dataclass(frozen=True)
-class Schema:
+class ProtobufSchema:
     """A pool of descriptors, and the names of its files, each behind those that it imports."""
 
     pool: Any
@@ -59,7 +59,7 @@ def _all_of(file: Any) -> Iterator[Any]:
 
 
 @cache
-def of_file(content: bytes) -> Schema:
+def of_file(content: bytes) -> ProtobufSchema:
     """The schema of a descriptor set. Raises B6205."""
     library()
     from google.protobuf.descriptor_pb2 import FileDescriptorSet
@@ -78,7 +78,7 @@ def of_file(content: bytes) -> Schema:
 
 
 @cache
-def of_registry(address: str, number: int) -> Schema:
+def of_registry(address: str, number: int) -> ProtobufSchema:
     """The schema of a registry, which never changes. Raises B6205."""
     library()
     from google.protobuf.descriptor_pb2 import FileDescriptorProto
@@ -107,7 +107,7 @@ def of_registry(address: str, number: int) -> Schema:
         raise
 
 
-def _pooled(names: Sequence[str], files: Callable[[str], Any]) -> Schema:
+def _pooled(names: Sequence[str], files: Callable[[str], Any]) -> ProtobufSchema:
     """The files and all that they import; Google's own are in the library."""
     from google.protobuf.descriptor_pool import DescriptorPool
 
@@ -129,7 +129,7 @@ def _pooled(names: Sequence[str], files: Callable[[str], Any]) -> Schema:
 
     for name in names:
         add(name)
-    return Schema(pool, tuple(n for n in done if n in names))
+    return ProtobufSchema(pool, tuple(n for n in done if n in names))
 
 
 def unframed(value: bytes) -> tuple[tuple[int, ...], bytes]:

@@ -26,7 +26,7 @@ PLAIN = {int: T.is_signed_integer, str: T.is_string, float: T.is_float64, bool: 
 MISFITS = (pa.ArrowException, TypeError, ValueError, OverflowError)
 
 
-class Refusal(Exception):
+class RefusedMessage(Exception):
     """Why a message is no row."""
 
 
@@ -43,7 +43,7 @@ def rows_of(values: Sequence[bytes], read: Callable[[bytes], Any], columns: Sequ
             record = read(value)
         except BelvedereError:  # the registry does not answer: nothing is wrong with the message
             raise
-        except Refusal as error:
+        except RefusedMessage as error:
             refused[place] = str(error)
         except Exception as error:  # whatever the decoder stumbles over
             refused[place] = f"is not {what}: {type(error).__name__}: {error}"[:300]

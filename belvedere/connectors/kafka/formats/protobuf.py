@@ -16,8 +16,8 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 
 from belvedere.connectors.kafka.formats.decoded_rows import Decoded, Sample
-from belvedere.connectors.kafka.formats.descriptors import Schema, library, of_file, of_registry, unframed
-from belvedere.connectors.kafka.formats.payload_values import Refusal, rows_of
+from belvedere.connectors.kafka.formats.descriptors import ProtobufSchema, library, of_file, of_registry, unframed
+from belvedere.connectors.kafka.formats.payload_values import RefusedMessage, rows_of
 from belvedere.connectors.kafka.formats.registry import NOT_FRAMED, newest_known, number_of, of_message
 from belvedere.errors import fail
 from belvedere.schema import TIMESTAMP, Column
@@ -75,21 +75,21 @@ class _Framed:
 
     def __init__(self, options: Mapping[str, Any]):
         self.address, self.message = str(options["registry"]), options.get("message")
-        self.own: Schema | None = of_file(options["schema"]) if "schema" in options else None
+        self.own: ProtobufSchema | None = of_file(options["schema"]) if "schema" in options else None
         self.only = None if self.own is None else self.own.named(self.message)
         self.kinds: dict[tuple[int, tuple[int, ...]], Any] = {}
 
     def kind(self, value: bytes) -> tuple[Any, bytes]:
-        """The kind of a message, and its bytes without what says it. Raises Refusal."""
+        """The kind of a message, and its bytes without what says it. Raises RefusedMessage."""
         number = number_of(value)
         if number is None:
-            raise Refusal(NOT_FRAMED)
+            raise RefusedMessage(NOT_FRAMED)
         path, rest = unframed(value)
         if (number, path) not in self.kinds:
             self.kinds[number, path] = self._found(number, path)
         kind = self.kinds[number, path]
         if self.message is not None and kind.full_name != self.message:
-            raise Refusal(f"is a {kind.full_name}, not a {self.message}")
+            raise RefusedMessage(f"is a {kind.full_name}, not a {self.message}")
         return kind, rest
 
     def _found(self, number: int, path: tuple[int, ...]) -> Any:
@@ -97,14 +97,14 @@ class _Framed:
         try:
             return schema.at(schema.files[-1] if self.only is None else self.only.file.name, path)
         except IndexError:
-            raise Refusal(f"names a kind of message that schema {number} does not have") from None
+            raise RefusedMessage(f"names a kind of message that schema {number} does not have") from None
 
 
 def _read(reader: tuple[Any, tuple[tuple[str, Get], ...]], value: bytes) -> Mapping[str, Any]:
     class_, getters = reader
     message = class_.FromString(value)
     if not message.IsInitialized():
-        raise Refusal(f"lacks {', '.join(message.FindInitializationErrors())}"[:300])
+        raise RefusedMessage(f"lacks {', '.join(message.FindInitializationErrors())}"[:300])
     return {name: get(message) for name, get in getters}
 
 
@@ -156,11 +156,11 @@ def _as_it_is(value: Any) -> Any:
 
 def _instant(value: Any) -> datetime:
     if not 0 <= value.nanos < MOST_NANOS:
-        raise Refusal(f"has a time with {value.nanos:,} nanoseconds")
+        raise RefusedMessage(f"has a time with {value.nanos:,} nanoseconds")
     try:
         return EPOCH + timedelta(seconds=value.seconds, microseconds=value.nanos // 1_000)
     except OverflowError:
-        raise Refusal(f"has a time outside of the years 1 to 9999: {value.seconds:,} seconds") from None
+        raise RefusedMessage(f"has a time outside of the years 1 to 9999: {value.seconds:,} seconds") from None
 
 
 def _json(value: Any) -> str:

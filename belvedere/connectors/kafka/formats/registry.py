@@ -14,7 +14,7 @@ from urllib.error import HTTPError
 from urllib.parse import urlsplit, urlunsplit
 from urllib.request import Request, urlopen
 
-from belvedere.connectors.kafka.formats.payload_values import Refusal
+from belvedere.connectors.kafka.formats.payload_values import RefusedMessage
 from belvedere.connectors.outage_backoff import AwayError, is_away
 from belvedere.errors import BelvedereError, fail
 
@@ -43,7 +43,7 @@ def newest_known(table: str, values: Sequence[bytes], get: Callable[[bytes], Sch
     for value in reversed(framed):
         try:
             return get(value)
-        except Refusal as error:
+        except RefusedMessage as error:
             refused = str(error)
     raise fail("B6205", f'no message of table "{table}" has a schema that can be read: the first one {refused}')
 
@@ -97,11 +97,11 @@ def of_message(number: int, address: str, get: Callable[[str, int], Schema]) -> 
     """
     refused, when = _unknown.get((address, number), ("", -ASK_AGAIN))
     if time.monotonic() - when < ASK_AGAIN:
-        raise Refusal(refused)
+        raise RefusedMessage(refused)
     try:
         return get(address, number)
     except BelvedereError as error:
         if is_away(error):
             raise
         _unknown[address, number] = (f"names schema {number}: {error.diagnostics[0].message}", time.monotonic())
-        raise Refusal(_unknown[address, number][0]) from error
+        raise RefusedMessage(_unknown[address, number][0]) from error

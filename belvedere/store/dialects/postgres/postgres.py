@@ -31,7 +31,7 @@ from belvedere.store.dialects.dialect import (
 from belvedere.store.dialects.faults import FaultRule
 from belvedere.store.dialects.member_values import postgres_member
 from belvedere.store.dialects.postgres.postgres_rows import escaped, unescaped
-from belvedere.store.dialects.stored_form import Form, TypeNames, casting, is_text
+from belvedere.store.dialects.stored_form import StoredForm, TypeNames, casting, is_text
 from belvedere.store.protocol import AnsweringReader, Reader, Snapshot
 from belvedere.store.read.query import Operator, Role, Sort
 from belvedere.store.system import LEASE
@@ -105,7 +105,7 @@ class Postgres(Database):
 
     # stored forms
 
-    def native(self, type_: pa.DataType) -> Form | None:
+    def native(self, type_: pa.DataType) -> StoredForm | None:
         if types.is_boolean(type_):
             return casting("boolean", type_, type_)
         if types.is_int8(type_) or types.is_int16(type_) or types.is_uint8(type_):
@@ -123,7 +123,7 @@ class Postgres(Database):
             flat = pa.timestamp("us", tz="UTC") if type_.tz else pa.timestamp("us")
             return casting("timestamptz" if type_.tz else "timestamp", type_, flat)
         if is_text(type_):
-            return Form(_TEXT, pa.string(), lambda a: escaped(a.cast(pa.string())), lambda a: unescaped(a).cast(type_))
+            return StoredForm(_TEXT, pa.string(), lambda a: escaped(a.cast(pa.string())), lambda a: unescaped(a).cast(type_))
         return None
 
     def stored(self, value: Any, type_: pa.DataType, role: Role) -> Any:

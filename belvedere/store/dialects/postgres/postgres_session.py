@@ -30,7 +30,7 @@ from belvedere.store.dialects.postgres.postgres_views import grants_on, place_of
 from belvedere.store.dialects.session import KEYS, MARK, Flat, Row, Session, overwriting
 from belvedere.store.identifiers import SYSTEM, quoted
 from belvedere.store.layout import Layout
-from belvedere.store.public_views import Grant, Place
+from belvedere.store.public_views import ViewGrant, ViewSchema
 from belvedere.values.pieces import in_pieces
 
 NUMBERS = f"{SYSTEM}numbers"
@@ -265,10 +265,10 @@ class PostgresSession(Session):
         self.execute(f"INSERT INTO {layout.name} ({columns}) SELECT {columns} FROM {name}")
         self.execute(f"DROP TABLE {name}")
 
-    def place_of_views(self) -> Place | None:
+    def place_of_views(self) -> ViewSchema | None:
         return place_of_views(self)
 
-    def grants_on(self, target: str) -> tuple[Grant, ...]:
+    def grants_on(self, target: str) -> tuple[ViewGrant, ...]:
         return grants_on(self, target)
 
     def alone(self) -> PostgresSession:

@@ -1,7 +1,7 @@
 """Where a Postgres store has the views that other tools read, and who may read them.
 
-In: a session. Out: a `Place`: the schema `views` beside `public` (`NAME_views` beside another schema `NAME`), and the role that may read
-it. What the store's user may not make is left out, so that a run needs no more rights than its tables do.
+In: a session. Out: a `ViewSchema`: the schema `views` beside `public` (`NAME_views` beside another schema `NAME`), and the
+role that may read it. What the store's user may not make is left out, so that a run needs no more rights than its tables do.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from belvedere.store.dialects.dialect import literal
 from belvedere.store.dialects.session import Session
 from belvedere.store.identifiers import quoted, stored_name
-from belvedere.store.public_views import Grant, Place
+from belvedere.store.public_views import ViewGrant, ViewSchema
 
 VIEWS = "views"
 _KNOWN = (
@@ -35,13 +35,13 @@ WHERE c.oid = to_regclass(?) AND NOT a.attisdropped AND x.grantee <> c.relowner
 """
 
 
-def grants_on(session: Session, target: str) -> tuple[Grant, ...]:
+def grants_on(session: Session, target: str) -> tuple[ViewGrant, ...]:
     """What an administrator has granted on a table or a view, and Belvedere itself; its owner has all rights anyway."""
     found = session.execute(_GRANTS, (target,) * 2)
-    return tuple(Grant(role, str(right), column, bool(passes)) for role, right, column, passes in found)
+    return tuple(ViewGrant(role, str(right), column, bool(passes)) for role, right, column, passes in found)
 
 
-def place_of_views(session: Session) -> Place | None:
+def place_of_views(session: Session) -> ViewSchema | None:
     """The schema, made in the open transaction where it is not there; None where this user may not make views there."""
     tables, database, may_create, may_make_roles = session.execute(_KNOWN)[0]
     schema = stored_name(VIEWS if tables == "public" else f"{tables}_{VIEWS}")
@@ -60,4 +60,4 @@ def place_of_views(session: Session) -> Place | None:
     if is_there and is_ours:
         first.append(f"GRANT USAGE ON SCHEMA {quoted(schema)} TO {quoted(reader)}")
     taken = frozenset(str(name) for (name,) in session.execute(_THERE, (schema,)))
-    return Place(schema, tuple(first), reader if is_there else "", taken, has_comments=True)
+    return ViewSchema(schema, tuple(first), reader if is_there else "", taken, has_comments=True)

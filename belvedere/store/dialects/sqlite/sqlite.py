@@ -35,7 +35,7 @@ from belvedere.store.dialects.sqlite.sqlite_decimals import (
     stored_decimals,
 )
 from belvedere.store.dialects.sqlite.sqlite_libraries import ADBC, is_open
-from belvedere.store.dialects.stored_form import Form, TypeNames, casting, is_text
+from belvedere.store.dialects.stored_form import StoredForm, TypeNames, casting, is_text
 from belvedere.store.protocol import Reader, Snapshot
 from belvedere.store.read.query import Operator, Role, Sort
 from belvedere.store.read.shared_sets import Sets
@@ -109,7 +109,7 @@ class Sqlite(Database):
 
     # stored forms
 
-    def native(self, type_: pa.DataType) -> Form | None:
+    def native(self, type_: pa.DataType) -> StoredForm | None:
         if types.is_boolean(type_):
             return casting("INTEGER", type_, pa.int64())
         if types.is_date(type_):

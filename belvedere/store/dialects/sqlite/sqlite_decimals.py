@@ -12,7 +12,7 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from belvedere.store.dialects.stored_form import Form
+from belvedere.store.dialects.stored_form import StoredForm
 from belvedere.store.read.query import Role
 
 DIGITS = 38
@@ -21,11 +21,11 @@ DIGITS_OF_INTEGERS = 18
 _EXACT = Context(prec=200)
 
 
-def stored_decimals(type_: pa.DataType) -> Form:
+def stored_decimals(type_: pa.DataType) -> StoredForm:
     """The form of a decimal type for columns."""
     if type_.precision <= DIGITS_OF_INTEGERS:
-        return Form("INTEGER", pa.int64(), lambda a: _unscaled(a).cast(pa.int64()), lambda a: _scaled(a, type_))
-    return Form("TEXT", pa.string(), _wide_text, lambda a: _from_wide_text(a, type_))
+        return StoredForm("INTEGER", pa.int64(), lambda a: _unscaled(a).cast(pa.int64()), lambda a: _scaled(a, type_))
+    return StoredForm("TEXT", pa.string(), _wide_text, lambda a: _from_wide_text(a, type_))
 
 
 def _unscaled(values: pa.Array) -> pa.Array:

@@ -30,7 +30,7 @@ from belvedere.store.dialects.sqlite.sqlite_libraries import ADBC, closed, opene
 from belvedere.store.dialects.sqlite.sqlite_rows import BATCH_ROWS, insert_statement, select_statement, selected
 from belvedere.store.identifiers import quoted
 from belvedere.store.layout import Layout
-from belvedere.store.public_views import Place
+from belvedere.store.public_views import ViewSchema
 
 FILL_ROWS = 50_000
 """More rows than these are put into an empty table without its indexes."""
@@ -151,9 +151,9 @@ class SqliteSession(Session):
         self.execute(sql, parameters)
         return int(self.execute("SELECT changes()")[0][0])
 
-    def place_of_views(self) -> Place:
+    def place_of_views(self) -> ViewSchema:
         found = self.execute("SELECT lower(name) FROM sqlite_master")
-        return Place(taken=frozenset(str(name) for (name,) in found))
+        return ViewSchema(taken=frozenset(str(name) for (name,) in found))
 
     def alone(self) -> SqliteSession:
         return self
