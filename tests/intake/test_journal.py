@@ -157,6 +157,10 @@ def test_a_store_that_lacks_records_which_are_gone_is_refused(tmp_path: Path, mo
     journal.append([payload(21)])
     with pytest.raises(BelvedereError, match="B6141"):
         open_again(journal, JournalPosition(journal.id, 3))  # a backup of the store
+    first = int(min(journal.directory.glob("*.journal")).stem)
+    with pytest.raises(BelvedereError, match=f"records {first - 1} to {first - 1}"):
+        Journal(journal.directory, JournalPosition(journal.id, first - 2))  # one record alone is gone
+    Journal(journal.directory, JournalPosition(journal.id, first - 1)).close()
     with pytest.raises(BelvedereError, match="another store"):
         Journal(journal.directory, JournalPosition("another", 20))
     Journal(journal.directory, JournalPosition(journal.id, 20)).close()
