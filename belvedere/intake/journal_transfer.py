@@ -1,4 +1,4 @@
-"""A journal that goes to another place: one of before stores had ids, and the copy for a store that is restored.
+"""A journal that goes to another place: the copy for a store that is restored.
 
 In: folders of journals, a store's position. Out: the journal in the folder of its store. A journal that a run has open is left alone.
 """
@@ -13,28 +13,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from belvedere.errors import fail
 from belvedere.intake.journal import ENDING, LOCK, JournalPosition
 from belvedere.intake.segments import VERSION, SegmentFrames, frame, read_frames, seed_of
 from belvedere.process.durable_files import sync_folder
-
-
-def take_over_unnamed(parent: Path, directory: Path, position: JournalPosition) -> None:
-    """Move the journal that a store had before format 7 from the folder of its place into the store's own.
-
-    Raises B6141 where nothing says whose it is.
-    """
-    there = {p: read_frames(p).header for p in sorted(parent.glob(f"*{ENDING}"))}
-    if there and not position.journal:
-        hint = f"move its files into {directory} if clients have sent them to this store, else out of {parent}"
-        raise fail("B6141", f"the journal in {parent} does not say whose it is", hint=hint)
-    own = [p for p, header in there.items() if header is not None and header["journal"] == position.journal]
-    if own:
-        directory.mkdir(parents=True, exist_ok=True)
-        for path in own:
-            path.rename(directory / path.name)
-        sync_folder(directory)
-        sync_folder(parent)
 
 
 @dataclass(frozen=True)

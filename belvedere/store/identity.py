@@ -23,11 +23,11 @@ class DocumentStore(Protocol):
 
 @dataclass(frozen=True)
 class Identity:
-    """The ids of a store. A store has one; those made before format 7 were known by other ones to their journals and sinks."""
+    """The ids of a store: its own, and those by which its journal and its sinks know it."""
 
     id: str
     journal: str
-    """The id in the headers of its journal; empty where a store made before format 7 has had none."""
+    """The id in the headers of its journal."""
     sinks: str
     """The name under which sinks have what they were sent."""
     file: str = ""

@@ -18,10 +18,9 @@ from belvedere.intake.ingest_service import OFFSET
 from belvedere.intake.journal import Journal, JournalPosition
 from belvedere.project.settings import load_project
 from belvedere.spark.run.runner import Runner
-from belvedere.store import migrate_store, open_reader, open_store
+from belvedere.store import open_reader, open_store
 from belvedere.store.identity import identity_of
 from tests.store.samples import epoch
-from tests.store.test_migrations import execute
 
 SCRIPT = "CREATE STREAM Notes (n BIGINT);\nAll := SELECT n FROM Notes;\n"
 
@@ -232,42 +231,6 @@ def test_a_journal_that_does_not_reach_back_is_left_alone(tmp_path: Path, backed
     assert restore_backup(backup, target, intake, None)[1] == 0
     assert journal_of(intake, target, 1) == [b"one", b"two"]
     assert [p.name for p in intake.iterdir() if p.name == id_] == [id_]
-
-
-# --- before stores had ids
-
-
-def older(url: str, documents: dict[str, str]) -> None:
-    """Make a store as one of format 6: it has no identity, and these documents."""
-    execute(url, "DELETE FROM _belvedere_document WHERE name = '_identity'")
-    with closing(open_store(url)) as store:
-        store.set_documents({**documents, "_format": "6"})
-
-
-@pytest.mark.parametrize("is_named", [True, False])
-def test_a_store_of_before_keeps_its_state_its_journal_and_its_sinks(
-    script: Path, tmp_path: Path, is_named: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("belvedere.intake.ingest_service.Desk._replay", lambda self, sequence: None)
-    url, old = f"sqlite:///{tmp_path}/shop.db", "0123456789abcdef0123456789abcdef"
-    committed(url, 1, {OFFSET: {"journal": old, "sequence": 1}} if is_named else {})
-    with closing(Journal(tmp_path / "shop.intake", JournalPosition(old))) as journal:
-        journal.append([b"one", b"two"])
-    older(url, {DOCUMENT: json.dumps({"id": "abc", "folder": str(tmp_path / "shop.state" / "abc")}), "identity": "to sinks"})
-    assert [m.format for m in migrate_store(url)][-1:] == [7]
-    if not is_named:
-        with pytest.raises(BelvedereError) as caught:
-            run_of(script, url)
-        assert code_of(caught) == "B6141"
-        for path in (tmp_path / "shop.intake").glob("*.journal"):  # as the hint says
-            (tmp_path / "shop.intake" / "abc").mkdir()
-            path.rename(tmp_path / "shop.intake" / "abc" / path.name)
-    for _ in range(2):
-        with run_of(script, url) as runner:
-            assert runner.desk is not None
-            assert (runner.identity.id, runner.identity.sinks, runner.desk.journal.id) == ("abc", "to sinks", old)
-            assert records(runner) == [b"one", b"two"]
-    assert not list((tmp_path / "shop.intake").glob("*.journal"))
 
 
 def test_every_store_has_an_id(tmp_path: Path) -> None:

@@ -32,8 +32,7 @@ from belvedere.engine.measurements import Requests
 from belvedere.engine.pipeline import Pipeline
 from belvedere.engine.store_folders import JOURNAL_ENDING, beside, folder_of, others_of, own_identity, state_root
 from belvedere.errors import BelvedereError, fail
-from belvedere.intake.ingest_service import Desk, open_desk, position_in
-from belvedere.intake.journal_transfer import take_over_unnamed
+from belvedere.intake.ingest_service import Desk, open_desk
 from belvedere.intake.wire import DeskServer
 from belvedere.optimize.costs import Coefficients
 from belvedere.pipeline.advice import choose
@@ -473,10 +472,7 @@ class Runner:
             return None
         waiting, last = self.project.driver_memory // WAITING_SHARE, self.store.last_epoch()
         parent, journal = folder_of(self.store_url, self.script, JOURNAL_ENDING), self.identity.journal
-        directory = parent / self.identity.id
-        if journal != self.identity.id:
-            take_over_unnamed(parent, directory, position_in(last, journal))
-        return open_desk(self.catalog, directory, last, waiting, self.clock.now, journal, self.ahead)
+        return open_desk(self.catalog, parent / self.identity.id, last, waiting, self.clock.now, journal, self.ahead)
 
     def close(self) -> None:
         """Take no more pushes, give the lease back, close the store, end Spark."""

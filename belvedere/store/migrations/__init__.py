@@ -1,7 +1,7 @@
 """The formats of stores: whether this version reads one, and the steps from an earlier one to the present one.
 
 In: the format that a store says it has. Out: the steps that are to be done, or a diagnostic. One file is one step; `MIGRATIONS` is their
-order. A step is added where `FORMAT` changes, with stores of the format before among the tests (`tests/store/make_format.py`).
+order. A step is added where `FORMAT` changes, and the tests take stores of the format before through it.
 """
 
 from __future__ import annotations
@@ -9,20 +9,20 @@ from __future__ import annotations
 from importlib.metadata import version
 
 from belvedere.errors import BelvedereError, fail
-from belvedere.store.migrations import format_5, format_6, format_7
 from belvedere.store.migrations.migration import Migration
 from belvedere.store.system import FORMAT
 
 __all__ = ["FORMAT_CODES", "MIGRATIONS", "Migration", "pending", "refuse_other_format"]
 
-MIGRATIONS: tuple[Migration, ...] = (format_5.MIGRATION, format_6.MIGRATION, format_7.MIGRATION)
+MIGRATIONS: tuple[Migration, ...] = ()
+"""None yet: no store was written before the first release, which has format 7."""
 FORMAT_CODES = frozenset({"B7016", "B7027"})
 """Codes that say that a store has another format."""
 
 
 def pending(found: str) -> tuple[Migration, ...]:
     """The steps from a format to the present one, in order; none from formats without a way."""
-    if found.isdecimal() and int(found) >= MIGRATIONS[0].format - 1:
+    if MIGRATIONS and found.isdecimal() and int(found) >= MIGRATIONS[0].format - 1:
         return tuple(m for m in MIGRATIONS if m.format > int(found))
     return ()
 
@@ -30,7 +30,7 @@ def pending(found: str) -> tuple[Migration, ...]:
 def refuse_other_format(found: str | None, written_by: str | None) -> None:
     """Raises B7016 where a newer version made the store or there is no way from its format, B7027 where an earlier one made it.
 
-    `written_by` is the version that brought the store to its format; stores up to format 4 do not say it.
+    `written_by` is the version that brought the store to its format.
     """
     if found not in (None, FORMAT):
         raise _other_format(str(found), written_by)
