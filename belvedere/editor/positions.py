@@ -10,7 +10,6 @@ import re
 from bisect import bisect_right
 from collections.abc import Sequence
 
-ENCODINGS = ("utf-16", "utf-8", "utf-32")
 _ENDS = re.compile(r"\r\n|\n|\r")
 _BYTES = {"utf-8": ("utf-8", 1), "utf-16": ("utf-16-le", 2), "utf-32": ("utf-32-le", 4)}
 

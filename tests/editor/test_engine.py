@@ -14,7 +14,7 @@ from belvedere.editor.definitions import definitions, references
 from belvedere.editor.document import Document
 from belvedere.editor.hover import hover
 from belvedere.editor.outline import outline
-from belvedere.editor.positions import ENCODINGS, LineIndex
+from belvedere.editor.positions import LineIndex
 from belvedere.editor.problems import diagnostics, formatted, remedies
 from belvedere.editor.renaming import apply, rename
 from belvedere.editor.signatures import signature_at
@@ -239,7 +239,7 @@ def test_outline_and_layout() -> None:
     assert formatted(document("v := select (")) is None
 
 
-@given(st.text(alphabet="ab\n\r\t😀é𝄞", max_size=30), st.sampled_from(ENCODINGS), st.data())
+@given(st.text(alphabet="ab\n\r\t😀é𝄞", max_size=30), st.sampled_from(("utf-16", "utf-8", "utf-32")), st.data())
 def test_positions_come_back(text: str, encoding: str, data: st.DataObject) -> None:
     lines = LineIndex(text)
     offset = data.draw(st.integers(0, len(text)))

@@ -19,7 +19,6 @@ from belvedere.rules.spl.contents import name_of, readings
 from belvedere.schema import Column, Schema
 from belvedere.spark_sql.dialect import SparkSql
 
-ENDS = (exp.First, exp.Last)
 SPREADS: dict[type[Expr], str] = {
     exp.Stddev: "STDDEV_SAMP",
     exp.StddevSamp: "STDDEV_SAMP",

@@ -51,9 +51,6 @@ class Rewriter:
             found.meta["span"] = span
         return found
 
-    def mentions(self, expr: Expr) -> bool:
-        return self.window in free_in(expr)
-
     def is_window(self, node: Any) -> bool:
         return isinstance(node, exp.Column) and node.name == self.window
 

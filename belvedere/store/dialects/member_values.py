@@ -6,8 +6,6 @@ stored form, or None where a database cannot say it: values within others, inter
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pyarrow as pa
 
 from belvedere.store.dialects.dialect import literal
@@ -15,7 +13,6 @@ from belvedere.store.dialects.sqlite.sqlite_decimals import DIGITS_OF_INTEGERS
 from belvedere.store.dialects.stored_form import is_text
 
 types = pa.types
-Say = Callable[[str], str]
 
 
 def sqlite_member(sql: str, name: str, type_: pa.DataType) -> str | None:
