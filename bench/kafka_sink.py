@@ -10,7 +10,6 @@ import argparse
 import statistics
 import tempfile
 import time
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from belvedere.project.settings import ProjectSettings, Sink
 from belvedere.spark.session import local_session
+from belvedere.store.stage_memory import Memories
 from belvedere.workbench.workbench import Workbench
 from tools.servers.kafka import Broker
 
@@ -43,9 +43,9 @@ def measure(spark: Any, address: str, exports: int, rows: int, rounds: int, stor
         delivered, epochs = [], []
         deliver = wb.engine.exports.deliver
 
-        def timed(epoch: int, sequences: Mapping[str, int]) -> None:
+        def timed(epoch: int, memories: Memories) -> None:
             started = time.perf_counter()
-            deliver(epoch, sequences)
+            deliver(epoch, memories)
             delivered.append(time.perf_counter() - started)
 
         wb.engine.exports.deliver = timed  # type: ignore[method-assign]

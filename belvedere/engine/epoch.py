@@ -59,6 +59,7 @@ from belvedere.schema import INGEST_TIME, TIMESTAMP, WEIGHT
 from belvedere.state.state import State
 from belvedere.store.protocol import EpochRow, Store, Transaction
 from belvedere.store.source_columns import COLUMNS, columns_document
+from belvedere.store.stage_memory import MEMORIES, Memories
 from belvedere.time.arrival_columns import NO_TIMES, ArrivalTimes
 from belvedere.time.event_time import Clocks, bounds_by_input, pass_time
 from belvedere.time.past_bounds import PastBounds
@@ -102,7 +103,7 @@ class Undone(Exception):
 class Deliveries(Protocol):
     """What goes on to sinks: `belvedere.connectors.exporting.exports.Exports`."""
 
-    def deliver(self, epoch: int, sequences: Mapping[str, int]) -> None:
+    def deliver(self, epoch: int, memories: Memories) -> None:
         """Send what was committed and not delivered yet."""
 
     def catch_up(self, wait: bool = False) -> tuple[str, ...]:
@@ -155,7 +156,7 @@ class Engine:
         self.epoch = last.epoch if last else 0
         self.last_clock = last.clock if last else None
         self.next_uid = int(last.extra.get("next_uid", 1)) if last else 1
-        self.sequences: dict[str, int] = dict(last.extra.get("sequences", {})) if last else {}
+        self.memories = Memories.of(last.extra) if last else Memories()
         self.changed: Mapping[str, Any] = last.extra.get(CHANGED, {}) if last else {}
         self.row_counts: Mapping[str, int] = last.extra.get(ROWS, {}) if last else {}
         """How many rows each public relation has that is stored."""
@@ -176,7 +177,7 @@ class Engine:
         self.costs = Costs(pipeline.by_cost)
         self._past = PastBounds(pipeline.delays)
         self.exports = exports
-        self.exports.deliver(self.epoch, self.sequences)
+        self.exports.deliver(self.epoch, self.memories)
 
     def run_epoch(
         self,
@@ -329,7 +330,7 @@ class Engine:
             clock,
             (self.fresh - cordon.blocked) | cordon.fresh,
             (self.plan.restored & self.fresh - cordon.blocked) | cordon.restored,
-            sequences=dict(self.sequences),
+            memories=Memories(self.memories.document()),
             bounds=known,
             epoch=self.epoch + 1,
             clocks=clocks,
@@ -388,7 +389,7 @@ class Engine:
 
     def _row(self, context: EpochContext, next_uid: int, row: EpochRow, empty: frozenset[str]) -> EpochRow:
         filled = {n: t.meaning for n, t in self.tables.items() if n not in empty}
-        extra = {**row.extra, "next_uid": next_uid, "sequences": context.sequences, "meanings": filled}
+        extra = {**row.extra, "next_uid": next_uid, MEMORIES: context.memories.document(), "meanings": filled}
         extra[COLUMNS] = columns_document(self.catalog)
         extra[SERVED] = served_names(self.catalog)
         extra |= {TELLING: self.former.document(), UNFILLED: sorted(empty)}
@@ -404,8 +405,8 @@ class Engine:
         self.clocks = context.clocks
         self._past.note(microseconds(row.clock), context.bounds)
         self._due = None
-        self.sequences, self._is_first, self.unmade, self.past = context.sequences, False, frozenset(), {}
-        self.exports.deliver(self.epoch, self.sequences)
+        self.memories, self._is_first, self.unmade, self.past = context.memories, False, frozenset(), {}
+        self.exports.deliver(self.epoch, self.memories)
 
     def _report(
         self,
@@ -477,7 +478,9 @@ class Engine:
             name_in_script(stage.output), output=stage.output, rule=stage.rule, level=self._levels[stage.output]
         )
         with traced, self.compute.explaining(prepared, self.catalog):
-            delta = stage.run(Work(prepared, healing.seen_by(stage, context)))
+            work = Work(prepared, healing.seen_by(stage, context))
+            delta = stage.run(work)
+        context.memories.remember(stage.output, work.memory)
         if delta is not None:
             context.deltas[stage.output] = delta
 

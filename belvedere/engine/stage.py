@@ -19,6 +19,7 @@ from belvedere.plan.bounds import Bounds, Known, bounds_of
 from belvedere.plan.facts import needs_clock
 from belvedere.plan.monotone import FOREVER, NEVER
 from belvedere.plan.operators.nodes import Node
+from belvedere.store.stage_memory import StageMemory
 
 
 @dataclass(frozen=True)
@@ -119,6 +120,9 @@ class Stage:
         return False
 
     # --- running
+
+    memory: ClassVar[type[StageMemory]] = StageMemory
+    """What it remembers from epoch to epoch beside its rows."""
 
     def texts(self, texts: Texts) -> Mapping[str, str]:
         """The Spark SQL that `run` chooses from, by name. Made once."""

@@ -26,6 +26,7 @@ from belvedere.engine.storage import Storage
 from belvedere.functions.spark_types import quote
 from belvedere.plan.monotone import NEVER
 from belvedere.schema import KEY, WEIGHT
+from belvedere.store.stage_memory import Kind, Memories
 from belvedere.time.event_time import Clocks
 
 
@@ -42,8 +43,8 @@ class EpochContext:
     """Stored relations that were empty and unknown before this epoch: they take in all rows of their inputs."""
     restored: frozenset[str]
     """Those of them that take in what their own stage's state gives instead."""
-    sequences: dict[str, int] = field(default_factory=dict)
-    """The next `_seq` of each subscription."""
+    memories: Memories = field(default_factory=Memories)
+    """What stages remember of the epochs before."""
     bounds: Mapping[str, Mapping[str, int] | None] = field(default_factory=dict)
     """Per input the bounds of its event-time columns after this epoch's rows; None where nobody waits for it."""
     epoch: int = 0
@@ -66,7 +67,8 @@ class Work:
         self.prepared, self.context = prepared, context
         self.number, self.output, self.sql, self.slots = prepared.number, prepared.output, prepared.sql, prepared.slots
         self.compute, self.storage, self.costs = context.compute, context.storage, context.costs
-        self.sequences, self.clock, self.bounds = context.sequences, context.clock, context.bounds
+        self.clock, self.bounds = context.clock, context.bounds
+        self.memory = context.memories.recall(self.output.name, prepared.memory)
         self._deltas: tuple[Rows | None, ...] | None = None
 
     # --- what there is
@@ -108,6 +110,11 @@ class Work:
     def limits(self) -> dict[str, int]:
         """The columns of the output and the bounds below which its rows stand."""
         return {n: b for n, b in self.context.final_results.get(self.output.name, {}).items() if b > NEVER}
+
+    def recall(self, kind: type[Kind]) -> Kind:
+        """What the stage remembers, to be read and changed; `kind` is what it declares as `Stage.memory`, or a base of that."""
+        assert isinstance(self.memory, kind), f"{self.output.name} declares no {kind.__name__}"
+        return self.memory
 
     # --- the store
 

@@ -26,6 +26,7 @@ from belvedere.plan.operators.nodes import Order, Scan
 from belvedere.plan.sorting import sorted_places
 from belvedere.rules.builder import Builder, StageOwner
 from belvedere.schema import KEY, TIMESTAMP, WEIGHT, Column, Schema
+from belvedere.store.stage_memory import Numbered
 from belvedere.values.months import with_month_texts
 
 OPERATION, EVENT_TIME, SEQUENCE, OLD = "_op", "_event_time", "_seq", "_old"
@@ -52,6 +53,7 @@ class EventsStage(Stage):
     rule = "events"
     is_result = True
     tells_changes = True
+    memory = Numbered
 
     @property
     def meaning(self) -> tuple[str, ...]:
@@ -112,7 +114,7 @@ def _events(rows: pa.Table, old: pa.Table, kind: ChangeKind, work: Work) -> pa.T
     made = {
         OPERATION: pa.repeat(pa.scalar(kind.value.upper()), size),
         EVENT_TIME: pa.repeat(pa.scalar(work.clock, TIMESTAMP), size),
-        SEQUENCE: next_numbers(work, work.output.name, size),
+        SEQUENCE: next_numbers(work, size),
     }
     columns = []
     for column in work.output.schema:
@@ -128,11 +130,10 @@ def _schema(work: Work) -> pa.Schema:
     return pa.schema([f.with_nullable(True) for f in work.output.schema.arrow])
 
 
-def next_numbers(work: Work, sequence: str, count: int, first: int = 1) -> pa.Array:
-    """The next so many numbers of a sequence that goes on beside the epoch; it begins with `first`."""
-    first = work.sequences.get(sequence, first)
-    work.sequences[sequence] = first + count
-    return pa.array(np.arange(first, first + count), pa.int64())
+def next_numbers(work: Work, count: int) -> pa.Array:
+    """The next `count` numbers of the output's rows; its stage's memory is `Numbered`."""
+    numbers = work.recall(Numbered).take_numbers(count)
+    return pa.array(np.arange(numbers.start, numbers.stop), pa.int64())
 
 
 def matching(delta: pa.Table, on: ChangeKind) -> tuple[pa.Table, pa.Table]:

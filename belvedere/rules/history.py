@@ -21,7 +21,7 @@ from belvedere.engine.work import Work
 from belvedere.plan.operators.nodes import Scan
 from belvedere.rules.builder import Builder, StageOwner
 from belvedere.schema import HISTORY, KEY, SINCE_EPOCH, SINCE_TIME, TIMESTAMP, UNTIL_EPOCH, UNTIL_TIME, WEIGHT, Column, Schema
-from belvedere.store.read.history import BEGAN, BEGAN_TIME
+from belvedere.store.stage_memory import HistoryMemory
 from belvedere.values.instants import microseconds
 
 VERSION_COLUMNS = (
@@ -41,6 +41,7 @@ class HistoryStage(Stage):
 
     rule = "history"
     is_result = True
+    memory = HistoryMemory
 
     def texts(self, texts: Texts) -> Mapping[str, str]:
         return {}
@@ -48,8 +49,8 @@ class HistoryStage(Stage):
     def run(self, work: Work) -> Rows | None:
         """End the versions of rows that went, and begin those of rows that came."""
         if work.is_fresh:
-            work.sequences[self.output + BEGAN] = work.context.epoch
-            work.sequences[self.output + BEGAN_TIME] = microseconds(work.clock)
+            memory = work.recall(HistoryMemory)
+            memory.began, memory.began_at = work.context.epoch, microseconds(work.clock)
         (delta,) = work.deltas
         if delta is not None:
             _add_versions(delta, self.output, work)
@@ -109,5 +110,6 @@ def _forget(name: str, retention: int, work: Work) -> None:
     if not ends:
         return
     work.storage.delete_range(name, UNTIL_TIME, last)
-    for suffix, newest in ((BEGAN, max(e for e, _ in ends)), (BEGAN_TIME, microseconds(max(t for _, t in ends)))):
-        work.sequences[name + suffix] = max(work.sequences.get(name + suffix, newest), newest)
+    memory, newest, newest_at = work.recall(HistoryMemory), max(e for e, _ in ends), microseconds(max(t for _, t in ends))
+    memory.began = max(memory.began or newest, newest)
+    memory.began_at = newest_at if memory.began_at is None else max(memory.began_at, newest_at)

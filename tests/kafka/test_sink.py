@@ -11,6 +11,7 @@ import pytest
 from belvedere.connectors.exporting import exports
 from belvedere.errors import BelvedereError
 from belvedere.project.settings import ProjectSettings, Sink
+from belvedere.store.stage_memory import Memories
 from belvedere.workbench.workbench import Workbench
 from tests.kafka.conftest import Bus
 from tests.kafka.reading import key_and_value, messages
@@ -219,7 +220,7 @@ def test_what_is_wrong_is_told(bus: Bus, spark: Any, tmp_path: Path) -> None:
     (line,) = wb.engine.exports._lines
     line.is_sure = False
     with pytest.raises(BelvedereError) as caught:
-        wb.engine.exports.deliver(1, {})
+        wb.engine.exports.deliver(1, Memories())
     assert caught.value.diagnostics[0].code == "B6211"
 
     # another process that sends for the same store

@@ -19,6 +19,7 @@ from belvedere.engine.relation import Relation, arranged_schema
 from belvedere.engine.rows.epoch_rows import Rows
 from belvedere.pipeline.choose import maintain
 from belvedere.rules.spl import block_columns, buffered_rows, window_epoch
+from belvedere.rules.spl.firing_memory import WindowMemory
 from belvedere.rules.spl.window_rule import SplStage
 from belvedere.rules.spl.window_state import BLOCK, PART, TIME, UNDER
 from belvedere.schema import KEY, TIMESTAMP
@@ -57,13 +58,13 @@ class Epochs:
         self.stage = next(s for s in pipeline.stages if isinstance(s, SplStage))
         self.states = {name: pipeline.relations[name] for name in self.stage.states}
         self.stored = {n: Arrangement(arranged(r), lambda made: made, 1 << 20) for n, r in self.states.items()}
-        self.sequences: dict[str, int] = {}
+        self.memory = WindowMemory()
         self.made: list[dict[str, Any]] = []
 
     def step(self, rows: list[dict[str, Any]], now: datetime) -> None:
         work: Any = SimpleNamespace(
             clock=now,
-            sequences=self.sequences,
+            recall=lambda _: self.memory,
             is_fresh=False,
             prepared=SimpleNamespace(states=self.states),
             put_deltas=lambda: bool(rows),

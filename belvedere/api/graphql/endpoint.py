@@ -40,6 +40,7 @@ from belvedere.errors import BelvedereError
 from belvedere.intake.claims import Claims
 from belvedere.store.protocol import AnsweringReader, Reader
 from belvedere.store.read.history import AsOf, check_known
+from belvedere.store.stage_memory import Memories
 from belvedere.store.stored_table import StoredTable
 from belvedere.values.instants import instant
 
@@ -164,10 +165,10 @@ class Api:
     @staticmethod
     def _check_instants(prepared: Prepared, epoch: int, clock: int, content: str | bytes) -> None:
         """Raise where a former state that was asked for is not known."""
-        sequences = json.loads(content)["extra"].get("sequences", {})
+        memories = Memories.of(json.loads(content)["extra"])
         for relation, value, by_time in prepared.instants:
             try:
-                check_known(AsOf(time=value) if by_time else AsOf(epoch=value), relation, sequences, epoch, clock)
+                check_known(AsOf(time=value) if by_time else AsOf(epoch=value), relation, memories, epoch, clock)
             except BelvedereError as error:
                 found = error.diagnostics[0]
                 raise RequestError(BAD_VALUE, found.message, found.hint) from None

@@ -31,6 +31,7 @@ from belvedere.intake.claims import NOBODY, Claims
 from belvedere.store.protocol import EpochRow
 from belvedere.store.read.query import BoundValue, ColumnField, Comparison, Every, Nested, Operator, Role, Sort, StoreQuery
 from belvedere.store.read.stored_values import long_number
+from belvedere.store.stage_memory import Memories
 
 MARK = "~seq"
 """The name of an event's number in answers and among variables, which no client can write."""
@@ -146,7 +147,7 @@ class EventStreams:
                 raise RequestError(BAD_VALUE, f"`{AFTER}` is a whole number", node=field.node) from None
         last = await self._last_epoch()
         relation = source.id if isinstance(source, Entity) else source.template.name
-        return int(last.extra.get("sequences", {}).get(relation, 1)) - 1 if last is not None else 0
+        return Memories.of(last.extra).last_number(relation) if last is not None else 0
 
     async def guarded(self, told: AsyncIterator[StreamMessage], claims: Claims) -> AsyncIterator[StreamMessage]:
         """The stream until the server or the caller's token ends; an error is the last that it tells."""

@@ -29,6 +29,7 @@ from belvedere.rules.events import CHANGES, SEQUENCE
 from belvedere.schema import is_engine_column
 from belvedere.store.identity import identity_of
 from belvedere.store.protocol import Reader, Store, Transaction
+from belvedere.store.stage_memory import Memories
 
 PATIENCE = 120.0
 """So long the end of a run waits for it."""
@@ -108,7 +109,7 @@ class Exports:
         self._plain = [d for d in self.deliveries if not opens_outlets(d.sink.connector)]
         self._lines = [*self._open([d for d in self.deliveries if opens_outlets(d.sink.connector)])]
         self._notices: list[str] = []
-        self._now: tuple[int, Mapping[str, int]] = (0, {})
+        self._now: tuple[int, Memories] = (0, Memories())
 
     def _open(self, deliveries: Sequence[Delivery]) -> Iterator[_Line]:
         by_sink: dict[str, list[Delivery]] = {}
@@ -122,9 +123,9 @@ class Exports:
             for places, outlet in open_outlets(outgoings):
                 yield _Line(tuple(own[n] for n in places), outlet)
 
-    def deliver(self, epoch: int, sequences: Mapping[str, int]) -> None:
+    def deliver(self, epoch: int, memories: Memories) -> None:
         """Send what was committed and not delivered yet. Called after a commit and once at the start."""
-        self._now = (epoch, sequences)
+        self._now = (epoch, memories)
         for line in self._lines:
             self._go_on(line)
         for delivery in self._plain:
@@ -132,7 +133,7 @@ class Exports:
 
     def _last(self, delivery: Delivery) -> int:
         """The number of the last event that was committed."""
-        return self._now[1].get(delivery.relation, 1) - 1
+        return self._now[1].last_number(delivery.relation)
 
     def catch_up(self, wait: bool = False) -> tuple[str, ...]:
         """Try sinks again that were away; `wait`: until they have all. What people should know, once.
@@ -271,11 +272,11 @@ class ExportBacklog:
 def waiting_exports(catalog: Catalog, sinks: Mapping[str, Sink], reader: Reader) -> tuple[ExportBacklog, ...]:
     """All exports of a script over a store, as its documents say; the sinks are not asked. Raises B6110."""
     last = reader.last_epoch()
-    sequences: Mapping[str, int] = last.extra.get("sequences", {}) if last is not None else {}
+    memories = Memories.of(last.extra) if last is not None else Memories()
     found = []
     for delivery in (_delivery(e, catalog, sinks) for e in catalog.exports):
         done = Cursor.of_document(reader.document(delivery.cursor)).done
-        found.append(ExportBacklog(delivery.export, done, max(0, sequences.get(delivery.relation, 1) - 1 - done)))
+        found.append(ExportBacklog(delivery.export, done, max(0, memories.last_number(delivery.relation) - done)))
     return tuple(found)
 
 
@@ -295,12 +296,12 @@ def send_again(catalog: Catalog, sinks: Mapping[str, Sink], store: Store, name: 
     changes = {d.relation for d in wanted if d.relation.endswith(CHANGES)}
     going = [d for d in deliveries if d in wanted or d.relation in changes]
     last = store.last_epoch()
-    sequences = last.extra.get("sequences", {}) if last is not None else {}
+    memories = Memories.of(last.extra) if last is not None else Memories()
     documents = {}
     for delivery in going:
         cursor = Cursor.of_document(store.document(delivery.cursor))
         # changes get new numbers, also those that wait; events keep theirs
-        done = int(sequences.get(delivery.relation, 1)) - 1 if delivery.relation in changes else 0
+        done = memories.last_number(delivery.relation) if delivery.relation in changes else 0
         documents[delivery.cursor] = Cursor(done, again=cursor.again + 1).document(0)
     store.set_documents(documents)
     store.drop([*changes])  # the next epoch makes them anew, of all rows

@@ -19,6 +19,7 @@ from belvedere.functions.spark_types import quote
 from belvedere.plan.operators.nodes import Node, Scan
 from belvedere.plan.rewrites.rewrite import with_column
 from belvedere.schema import KEY, WEIGHT, Column
+from belvedere.store.stage_memory import StageMemory
 
 DELTA, ROWS = "delta", "rows"
 """The kinds of view that feed a slot: the change of its relation, or rows of it."""
@@ -111,5 +112,6 @@ class PreparedStage:
     windows: tuple[Apart, ...] = ()
     moved: Mapping[str, str] | None = None
     """Of a stage that only chooses and renames columns, the column behind each, where Arrow alone can make its rows."""
+    memory: type[StageMemory] = StageMemory
     is_fused: bool = False
     """Whether its change is computed within the query of the one stage that reads it."""

@@ -28,8 +28,8 @@ from belvedere.provenance.why.input_rows import grouped, is_chosen, root_wanted,
 from belvedere.provenance.why.traces import Backward, Traced, Trail
 from belvedere.schema import HISTORY, SINCE_EPOCH, SINCE_TIME, UNTIL_EPOCH, UNTIL_TIME, Schema
 from belvedere.store.protocol import EpochRow
-from belvedere.store.read.history import BEGAN
 from belvedere.store.read.query import is_ordered
+from belvedere.store.stage_memory import HistoryMemory, Memories
 
 NEWEST = (Order(column(SINCE_EPOCH), descending=True),)
 ARRIVED, WENT = "arrived", "went, or were replaced"
@@ -146,8 +146,7 @@ def _with_rows(past: Asker, view: View, versions: list[Version], size: int) -> l
 
 def _began(history: str, row: EpochRow | None) -> int | None:
     """The first epoch whose state a history can tell."""
-    known: int | None = row.extra.get("sequences", {}).get(history + BEGAN) if row is not None else None
-    return known
+    return Memories.of(row.extra).recall(history, HistoryMemory).began if row is not None else None
 
 
 def _is_known(history: str, appeared: Moment, row: EpochRow | None) -> bool:

@@ -43,6 +43,7 @@ from belvedere.rules.emit.group_parts import EmitPart, emit_parts
 from belvedere.rules.events import next_numbers
 from belvedere.rules.rule import Maintain, Rule, Site
 from belvedere.schema import KEY, TIMESTAMP, WEIGHT
+from belvedere.store.stage_memory import Numbered
 from belvedere.store.stored_table import StoredTable
 from belvedere.values.instants import microseconds
 
@@ -64,6 +65,7 @@ class EmitStage(Stage):
     idles: bool
 
     rule = "emit"
+    memory = Numbered
     rebuilds = False
     looks_up = True
 
@@ -319,7 +321,7 @@ class _Emitting:
             UNDO: pc.less(table[WEIGHT], 0),
             PTIME: table[AT].cast(TIMESTAMP),
             VERSION: table[VERSION],
-            SEQUENCE: next_numbers(self.work, self.output.name, table.num_rows),
+            SEQUENCE: next_numbers(self.work, table.num_rows),
         }
         columns = [made.get(c.name, table[c.name] if c.name in table.schema.names else None) for c in self.output.schema]
         return pa.table(columns, schema=self.output.schema.arrow)

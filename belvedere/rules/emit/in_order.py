@@ -33,10 +33,24 @@ from belvedere.rules.emit.emission import Emission, emission_of, explain_emissio
 from belvedere.rules.events import next_numbers
 from belvedere.rules.rule import Maintain, Rule, Site
 from belvedere.schema import KEY, TIMESTAMP, UID, WEIGHT, Column, Schema
+from belvedere.store.stage_memory import Numbered, remembered
 
 AT, ARRIVED = "_at", "_arrived"
 WAITING_COLUMNS = (Column(AT, pa.int64(), hidden=True), Column(ARRIVED, pa.int64(), nullable=False, hidden=True))
 """What a row that waits for its turn has besides: its time in microseconds, and the order of arrival."""
+
+
+@dataclass
+class InOrderMemory(Numbered):
+    """`arrived`: how many rows have come so far. `highest`: of a sort by arrival, the highest time seen, in microseconds."""
+
+    arrived: int = remembered(" arrived", 0)
+    highest: int = remembered(" highest", NEVER)
+
+    def arrivals(self, count: int) -> pa.Array:
+        """The places of the next `count` rows in the order of arrival."""
+        first, self.arrived = self.arrived, self.arrived + count
+        return pa.array(np.arange(first, self.arrived), pa.int64())
 
 
 @dataclass(frozen=True)
@@ -47,6 +61,7 @@ class InOrderStage(Stage):
     emission: Emission
 
     rule = "in order"
+    memory = InOrderMemory
     rebuilds = False
 
     @property
@@ -68,7 +83,7 @@ class InOrderStage(Stage):
             bound = self.emission.bounds(work.bounds.__getitem__)[0]
             bound -= 1 if node.then and bound > NEVER else 0
         else:
-            bound = _before(work.sequences.get(f"{self.output} highest", NEVER), node.within)
+            bound = _before(work.recall(InOrderMemory).highest, node.within)
         parts = []
         if bound > NEVER:
             parts.append(work.look_up_range(waiting, AT, None, bound))
@@ -127,9 +142,9 @@ def _coming(delta: Rows, node: InOrder, work: Work) -> Rows:
         ordered = Rows(rows.table.sort_by([(c, "ascending") for c in (*numbers, KEY)]))
     else:
         ordered = in_order(rows, [quote(c) for c in (*numbers, KEY)], work.name("s0", "arrived"), work.compute)
-    arrived = (_arrived(t, node, name, work) for t in ordered.tables())
+    arrived = (_arrived(t, node, work) for t in ordered.tables())
     if node.within is not None:
-        arrived = (_sorted_in(t, node.within, name, work) for t in arrived)
+        arrived = (_sorted_in(t, node.within, work) for t in arrived)
     return work.compute.keep(stream(schema, (conform(t, schema) for t in arrived)))
 
 
@@ -147,24 +162,24 @@ def _still_waiting(delta: pa.Table, waiting: str, work: Work) -> pa.Table:
     return delta.filter(pc.invert(pc.is_in(delta[KEY], value_set=combined(out[KEY]))))
 
 
-def _arrived(delta: pa.Table, node: InOrder, name: str, work: Work) -> pa.Table:
+def _arrived(delta: pa.Table, node: InOrder, work: Work) -> pa.Table:
     """New rows, in the order in which they came, with its number and the time that they wait for; rows without a time come first."""
     rows = delta.filter(pc.greater(delta[WEIGHT], 0))
     times = rows[node.time].cast(TIMESTAMP).cast(pa.int64())
     if node.within is None:
         times = pc.fill_null(times, NEVER)
     rows = rows.append_column(AT, times)
-    return rows.append_column(ARRIVED, next_numbers(work, f"{name} arrived", rows.num_rows, 0))
+    return rows.append_column(ARRIVED, work.recall(InOrderMemory).arrivals(rows.num_rows))
 
 
-def _sorted_in(rows: pa.Table, within: int, name: str, work: Work) -> pa.Table:
+def _sorted_in(rows: pa.Table, within: int, work: Work) -> pa.Table:
     """The rows that are not too late for the sort; the highest time seen goes on beside the epoch."""
-    highest = work.sequences.get(f"{name} highest", NEVER)
+    memory = work.recall(InOrderMemory)
     rows = rows.filter(pc.is_valid(rows[AT]))
     times = np.asarray(rows[AT].to_numpy(), dtype=np.int64)
-    seen = np.maximum.accumulate(np.concatenate([np.array([highest], dtype=np.int64), times]))
+    seen = np.maximum.accumulate(np.concatenate([np.array([memory.highest], dtype=np.int64), times]))
     limits = np.where(seen[:-1] == NEVER, NEVER, seen[:-1] - within)
-    work.sequences[f"{name} highest"] = int(seen[-1])
+    memory.highest = int(seen[-1])
     return rows.filter(pa.array(times >= limits))
 
 
@@ -202,6 +217,6 @@ def _released(parts: list[Rows], node: InOrder, work: Work) -> Rows:
 
 
 def _numbered(rows: pa.Table, work: Work) -> pa.Table:
-    numbers = next_numbers(work, work.output.name, rows.num_rows)
+    numbers = next_numbers(work, rows.num_rows)
     columns = {c.name: numbers if c.name == SEQUENCE else rows[c.name] for c in work.output.schema}
     return conform(pa.table(columns), work.output.schema.arrow)

@@ -14,7 +14,7 @@ from belvedere.engine.sql.stage_sql import ROWS as VIEW
 from belvedere.engine.work import Work
 from belvedere.kernels.search import Bools, Ints
 from belvedere.kernels.spl.join import places
-from belvedere.rules.events import next_numbers
+from belvedere.rules.spl.firing_memory import FiringMemory
 from belvedere.rules.spl.join_stage import AT, MATCHED, PART, SplJoins
 from belvedere.rules.spl.kernel_rows import whole, with_values
 from belvedere.rules.spl.output_rows import identified_rows, numbered
@@ -26,7 +26,7 @@ from belvedere.values.instants import microseconds
 def run_join(stage: SplJoins, work: Work) -> Rows | None:
     """The results of what arrived and of what has become too old."""
     if work.is_fresh:
-        work.sequences.pop(f"{stage.output} firings", None)
+        work.recall(FiringMemory).forget()
     has_rows = work.put_deltas()
     if not has_rows and not stage.reads_clock:
         return None
@@ -43,7 +43,7 @@ def run_join(stage: SplJoins, work: Work) -> Rows | None:
     made = results_of(stage.node, sides, pairs, matched, clocks)
     if not len(made):
         return None
-    firings = next_numbers(work, f"{stage.output} firings", int(made.firing[-1]) + 1).to_numpy()
+    firings = work.recall(FiringMemory).take_firings(int(made.firing[-1]) + 1)
     rows = result_rows(stage.node, sides, made, firings[made.firing])
     return work.added(identified_rows(work, numbered(work, rows)))
 

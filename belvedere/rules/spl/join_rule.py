@@ -23,6 +23,7 @@ from belvedere.plan.operators.spl_join import SplJoin
 from belvedere.plan.operators.spl_windows import Time
 from belvedere.rules.rule import Maintain, Rule, Site
 from belvedere.rules.spl.arriving_rows import check_that_rows_arrive
+from belvedere.rules.spl.firing_memory import FiringMemory
 from belvedere.rules.spl.join_epoch import run_join
 from belvedere.rules.spl.join_stage import AT, HELD_COLUMNS, MATCHED, PART, SplJoins
 from belvedere.rules.spl.pairs import SIDES, pairs_plan
@@ -34,6 +35,7 @@ class SplJoinStage(SplJoins):
     """Rows that arrive joined with what the other side's window holds."""
 
     rule = "spl join"
+    memory = FiringMemory
 
     def texts(self, texts: Texts) -> Mapping[str, str]:
         found = {

@@ -17,7 +17,7 @@ from belvedere.rules.events import next_numbers
 
 def numbered(work: Work, rows: pa.Table) -> pa.Table:
     """Rows that are only appended, with the next numbers."""
-    numbers = next_numbers(work, work.output.name, rows.num_rows)
+    numbers = next_numbers(work, rows.num_rows)
     columns = {c.name: numbers if c.name == SEQUENCE else rows[c.name] for c in work.output.schema}
     return conform(pa.table(columns), work.output.schema.arrow)
 

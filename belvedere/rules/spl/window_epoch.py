@@ -23,6 +23,7 @@ from belvedere.rules.spl.accumulated import accumulated, accumulators_of, firing
 from belvedere.rules.spl.block_columns import PATH
 from belvedere.rules.spl.buffered_rows import BufferContents, TouchedPartitions, placed, read, store
 from belvedere.rules.spl.contents import CONTENTS, contents, last_firings, ordered
+from belvedere.rules.spl.firing_memory import WindowMemory
 from belvedere.rules.spl.kernel_rows import micros, present, sorted_rows, whole
 from belvedere.rules.spl.output_rows import identified_rows, numbered
 from belvedere.rules.spl.sorting import RANKED, ranks
@@ -34,12 +35,10 @@ from belvedere.values.instants import microseconds
 
 def run_windows(stage: SplWindows, work: Work) -> Rows | None:
     """Tumbling and sliding windows."""
-    now, clock = microseconds(work.clock), f"{stage.output} ticked"
-    _begin(stage, work)
-    ticked = work.sequences.get(clock, NEVER)
+    now, memory = microseconds(work.clock), _memory(work)
+    ticked, memory.ticked = memory.ticked, now
     arrived = present(stage.node, _arrived(stage, work))
     parts, hashes = _touched(stage, work, arrived, now)
-    work.sequences[clock] = now
     if not len(parts):
         return None
     touched = TouchedPartitions.of(work.look_up(stage.partitions, KEY, parts).table, parts, hashes)
@@ -57,7 +56,7 @@ def run_windows(stage: SplWindows, work: Work) -> Rows | None:
     _store(stage, work, contents, touched, found, now)
     if made is None:
         made, _ = _queried(stage, work, contents.rows.table, *shown, found.members)
-    work.sequences[f"{stage.output} firings"] = _next(stage, work) + len(found.firings)
+    memory.firings += len(found.firings)
     return _written(stage, work, made, pa.array(hashes[shown[0].partition]))
 
 
@@ -76,11 +75,12 @@ def _store(stage: SplWindows, work: Work, contents: BufferContents, touched: Tou
     work.overwrite(stage.partitions, KEY, touched.parts, coming.to_reader())
 
 
-def _begin(stage: SplWindows, work: Work) -> None:
-    """What is made anew remembers nothing."""
+def _memory(work: Work) -> WindowMemory:
+    """What the stage remembers: nothing where its output is computed again."""
+    memory = work.recall(WindowMemory)
     if work.is_fresh:
-        for what in ("ticked", "watermark", "late", "firings"):
-            work.sequences.pop(f"{stage.output} {what}", None)
+        memory.forget()
+    return memory
 
 
 def _arrived(stage: SplWindows, work: Work) -> pa.Table:
@@ -113,20 +113,18 @@ def run_panes(stage: SplWindows, work: Work) -> Rows | None:
     node, kind = stage.node, stage.window.kind
     assert isinstance(kind, Interval)
     assert node.time is not None
-    name, late = f"{stage.output} watermark", f"{stage.output} late"
-    _begin(stage, work)
-    before = work.sequences.get(name, NEVER)
+    memory = _memory(work)
+    before = memory.watermark
     watermark = max(before, bounds_of(stage.source, work.bounds.__getitem__).get(node.time, NEVER))
     arrived = _in_time(stage, present(node, _arrived(stage, work)), before)
     if arrived.num_rows:
         work.append(Rows(arrived), stage.held)
         times = whole(arrived[TIME])
-        oldest = min(int(times.min()), work.sequences.get(late, GREATEST))
-        work.sequences[late] = oldest
+        memory.late = min(int(times.min()), memory.late)
     if watermark == before:
         return None
-    work.sequences[name] = watermark
-    oldest = min(before, work.sequences.pop(late, GREATEST))
+    oldest = min(before, memory.late)
+    memory.watermark, memory.late = watermark, GREATEST
     low = None if oldest - NEVER <= kind.duration + 1 else oldest - kind.duration - 1
     held = work.look_up_range(stage.held, TIME, low, watermark).table
     if kind.discard + kind.duration < watermark - NEVER:
@@ -143,7 +141,7 @@ def run_panes(stage: SplWindows, work: Work) -> Rows | None:
     made, hashes = _made(stage, None if kept is None else accumulated(kept, rows.table), found.members, firings, numbers), None
     if made is None:
         made, hashes = _queried(stage, work, rows.table, firings, numbers, found.members)
-    work.sequences[f"{stage.output} firings"] = _next(stage, work) + len(found.firings)
+    memory.firings += len(found.firings)
     return _written(stage, work, made, hashes)
 
 
@@ -162,14 +160,9 @@ def _in_time(stage: SplWindows, arrived: pa.Table, watermark: int) -> pa.Table:
 # --- the output
 
 
-def _next(stage: SplWindows, work: Work) -> int:
-    """The number of the next firing."""
-    return work.sequences.get(f"{stage.output} firings", 1)
-
-
 def _shown(stage: SplWindows, work: Work, firings: Firings) -> tuple[Firings, Ints]:
     """The firings that the output shows, and their numbers."""
-    numbers = np.arange(len(firings)) + _next(stage, work)
+    numbers = np.arange(len(firings)) + work.recall(WindowMemory).firings
     if stage.node.every:
         return firings, numbers
     chosen = last_firings(firings)

@@ -29,6 +29,7 @@ from belvedere.rules.spl.accumulated import not_kept
 from belvedere.rules.spl.arriving_rows import check_that_rows_arrive
 from belvedere.rules.spl.block_columns import BLOCK_ROWS, block_schema, has_blocks
 from belvedere.rules.spl.contents import CONTENTS, contents_plan, contents_schema, name_of
+from belvedere.rules.spl.firing_memory import WindowMemory
 from belvedere.rules.spl.sorting import RANKED, ranks_plan
 from belvedere.rules.spl.window_epoch import run_panes, run_windows
 from belvedere.rules.spl.window_stage import SplWindows
@@ -40,6 +41,7 @@ class SplStage(SplWindows):
     """Aggregates over windows."""
 
     rule = "spl"
+    memory = WindowMemory
 
     def texts(self, texts: Texts) -> Mapping[str, str]:
         held = texts.relations[self.held]

@@ -31,15 +31,21 @@ from belvedere.rules.recompute import OperatorStage, maintain_whole
 from belvedere.rules.rule import Maintain, Rule, Site
 from belvedere.rules.top_k.top import OWN, maintain_top, needs_only_top
 from belvedere.schema import KEY, WEIGHT
+from belvedere.store.stage_memory import StageMemory, remembered
 
 MORE = 1_000
 """So many rows are stored beyond those that a view of first rows shows, at least."""
 MANY = 10_000
 """Views that show more first rows than these are recomputed whole where rows go: the driver puts them in order by itself."""
-COMPLETE = "$complete"
-"""Suffix of the number beside the epoch that is 1 where the stored first rows are all rows there are."""
 PLACE = "_row"
 PLACE_FIELD = pa.field(PLACE, pa.int64())
+
+
+@dataclass
+class FirstMemory(StageMemory):
+    """`complete`: 1 where the stored first rows are all rows there are."""
+
+    complete: int = remembered("$complete", 0)
 
 
 @dataclass(frozen=True)
@@ -50,6 +56,7 @@ class FirstStage(OperatorStage):
 
     rule = "first"
     looks_up = True
+    memory = FirstMemory
 
     @property
     def limit(self) -> int:
@@ -88,7 +95,7 @@ class FirstStage(OperatorStage):
     def _read_all(self, work: Work) -> Rows:
         work.put_rows(None)
         rows = work.rows("rows")
-        work.sequences[self.output + COMPLETE] = int(rows.num_rows < self.limit)
+        work.recall(FirstMemory).complete = int(rows.num_rows < self.limit)
         return work.replace(None, None, rows.reader())
 
     def _placed(self, work: Work) -> tuple[pa.Table | None, pa.Array]:
@@ -103,7 +110,7 @@ class FirstStage(OperatorStage):
         changed = combined(pc.unique(both.filter(pa.array(weights != 0))[KEY]))
         touched = combined(pc.is_in(both[KEY], value_set=changed)).to_numpy(zero_copy_only=False)
         there = (weights > 0) | ((weights == 0) & ~touched)
-        if not work.sequences.get(self.output + COMPLETE):
+        if not work.recall(FirstMemory).complete:
             own = np.flatnonzero(weights == 0)
             there[own[-1] + 1 if len(own) else 0 :] = False
             if there.sum() < self.least:
@@ -113,7 +120,7 @@ class FirstStage(OperatorStage):
     def _difference(self, known: pa.Table, changed: pa.Array, work: Work) -> tuple[pa.Array, pa.RecordBatchReader]:
         """The keys whose stored rows change, and the rows that they have then: what is over the limit goes."""
         if known.num_rows > self.limit:
-            work.sequences[self.output + COMPLETE] = 0
+            work.recall(FirstMemory).complete = 0
         over = combined(known[KEY].slice(self.limit))
         first = known.slice(0, self.limit)
         rows = first.filter(pc.is_in(first[KEY], value_set=changed)).drop_columns([WEIGHT, PLACE])

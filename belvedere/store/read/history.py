@@ -7,7 +7,6 @@ there yet (B7052), its versions are not there any more (B7053), no history is ke
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import pyarrow as pa
 
@@ -17,18 +16,17 @@ from belvedere.store.definitions import table_from_text
 from belvedere.store.identifiers import SYSTEM
 from belvedere.store.protocol import EpochRow, Reader
 from belvedere.store.read.as_of import AsOf
+from belvedere.store.stage_memory import HistoryMemory, Memories
 from belvedere.store.stored_table import StoredTable
 from belvedere.store.system import TABLE
 from belvedere.values.instants import instant, microseconds
 
-BEGAN, BEGAN_TIME = " began", " began at"
-"""Behind a history's name in the epoch row's `sequences`: the first epoch that it can tell, and that epoch's clock."""
 
-
-def check_known(as_of: AsOf, name: str, sequences: Mapping[str, Any], epoch: int, clock: int) -> None:
-    """Raise where the state of `name` is not known; `sequences`, `epoch` and `clock` (microseconds) are of the last epoch."""
+def check_known(as_of: AsOf, name: str, memories: Memories, epoch: int, clock: int) -> None:
+    """Raise where the state of `name` is not known; `memories`, `epoch` and `clock` (microseconds) are of the last epoch."""
     asked, last = (as_of.epoch, epoch) if as_of.time is None else (as_of.time, clock)
-    began = sequences.get(name + HISTORY + (BEGAN if as_of.time is None else BEGAN_TIME))
+    memory = memories.recall(name + HISTORY, HistoryMemory)
+    began = memory.began if as_of.time is None else memory.began_at
     if began is None:
         raise no_history(name)
     if asked is not None and asked > last:
@@ -67,7 +65,7 @@ def _check_last(reader: Reader, name: str, as_of: AsOf) -> None:
     known: EpochRow | None = reader.last_epoch()
     if known is None:
         raise no_history(name)
-    check_known(as_of, name, known.extra.get("sequences", {}), known.epoch, microseconds(known.clock))
+    check_known(as_of, name, Memories.of(known.extra), known.epoch, microseconds(known.clock))
 
 
 def stored_tables(reader: Reader) -> dict[str, StoredTable]:
@@ -88,8 +86,6 @@ def readable_tables(reader: Reader) -> dict[str, StoredTable]:
 
 
 __all__ = [
-    "BEGAN",
-    "BEGAN_TIME",
     "AsOf",
     "check_known",
     "is_readable",

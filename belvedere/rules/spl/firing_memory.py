@@ -1,0 +1,47 @@
+"""What stages of SPL windows remember from epoch to epoch beside the rows that windows hold.
+
+In: nothing. Out: the memories of the stages of windows and of joined windows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from belvedere.kernels.search import GREATEST, Ints
+from belvedere.kernels.spl.window_rows import NEVER
+from belvedere.store.stage_memory import Numbered, remembered
+
+
+@dataclass
+class FiringMemory(Numbered):
+    """`firings`: the number of the next firing."""
+
+    firings: int = remembered(" firings", 1)
+
+    def forget(self) -> None:
+        """Begin again: what is computed again remembers no firing. The numbers of rows go on."""
+        self.firings = 1
+
+    def take_firings(self, count: int) -> Ints:
+        """The numbers of the next `count` firings."""
+        first, self.firings = self.firings, self.firings + count
+        return np.arange(first, self.firings)
+
+
+@dataclass
+class WindowMemory(FiringMemory):
+    """Times in microseconds.
+
+    `ticked`: the clock when the stage last ran. `watermark`: the one of the last panes. `late`: the least event time of rows since then.
+    """
+
+    ticked: int = remembered(" ticked", NEVER)
+    watermark: int = remembered(" watermark", NEVER)
+    late: int = remembered(" late", GREATEST)
+
+    def forget(self) -> None:
+        super().forget()
+        self.ticked = self.watermark = NEVER
+        self.late = GREATEST
