@@ -92,7 +92,7 @@ def fill(url: str) -> None:
         "Group.hours": [hour(g, h) for g in groups for h in range(HOURS)],
     }
     store, shown = open_store(url), catalog()
-    tables = [StoredTable(n, s, indexes=read_indexes(shown, n), meaning="bench") for n, s in SCHEMAS.items()]
+    tables = [StoredTable(n, s, indexes=read_indexes(shown, n), fingerprint="bench") for n, s in SCHEMAS.items()]
     store.create(tables)
     store.acquire("bench", 600)
     transaction = store.begin()

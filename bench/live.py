@@ -56,7 +56,7 @@ class Writer:
     def __init__(self, url: str):
         catalog = compile_script(SCRIPT).catalog
         self.tables = {
-            n: StoredTable(n, catalog.schema_of(n), indexes=read_indexes(catalog, n), meaning="bench") for n in STORED
+            n: StoredTable(n, catalog.schema_of(n), indexes=read_indexes(catalog, n), fingerprint="bench") for n in STORED
         }
         self.store, self.epoch, self.number = open_store(url), 0, 1
         self.committed: dict[int, float] = {}

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from belvedere.catalog.catalog import Catalog
 from belvedere.editor.pipelines import pipeline_of
-from belvedere.engine.change.fingerprints import meanings
+from belvedere.engine.change.fingerprints import definition_fingerprints
 from belvedere.engine.change.stored_relations import filled_tables
 from belvedere.engine.measurements import DOCUMENT as MEASURED
 from belvedere.engine.measurements import Measured
@@ -41,7 +41,7 @@ def stored_figures(catalog: Catalog, url: str) -> dict[str, str]:
     pipeline = pipeline_of(with_choice(catalog, PlacedViews.of_text(choice)) if choice else catalog)
     if row is None or pipeline is None:
         return {}
-    filled, wanted = filled_tables(row, tables.values()), meanings(pipeline)
+    filled, wanted = filled_tables(row, tables.values()), definition_fingerprints(pipeline)
     same = {i: n for i, n in pipeline.served.items() if filled.get(n) == wanted[n]}
     return {i: text for i, n in same.items() if (text := _text(i, n, row))}
 

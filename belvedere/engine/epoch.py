@@ -22,7 +22,7 @@ from belvedere.engine.change.complete_inputs import held_rows
 from belvedere.engine.change.continued_events import DOCUMENT as TELLING
 from belvedere.engine.change.continued_events import ReportedRows, former_results
 from belvedere.engine.change.planned_tables import plan_tables
-from belvedere.engine.change.stored_relations import UNFILLED
+from belvedere.engine.change.stored_relations import DEFINITIONS, UNFILLED
 from belvedere.engine.change.table_changes import make_tables, rows_of_today, unread_inputs
 from belvedere.engine.compute import Compute
 from belvedere.engine.costs import Costs
@@ -388,8 +388,8 @@ class Engine:
         return self.meter.measure(changed, seconds, clock)
 
     def _row(self, context: EpochContext, next_uid: int, row: EpochRow, empty: frozenset[str]) -> EpochRow:
-        filled = {n: t.meaning for n, t in self.tables.items() if n not in empty}
-        extra = {**row.extra, "next_uid": next_uid, MEMORIES: context.memories.document(), "meanings": filled}
+        filled = {n: t.fingerprint for n, t in self.tables.items() if n not in empty}
+        extra = {**row.extra, "next_uid": next_uid, MEMORIES: context.memories.document(), DEFINITIONS: filled}
         extra[COLUMNS] = columns_document(self.catalog)
         extra[SERVED] = served_names(self.catalog)
         extra |= {TELLING: self.former.document(), UNFILLED: sorted(empty)}

@@ -102,7 +102,7 @@ class Stage:
         return ()
 
     @property
-    def meaning(self) -> tuple[str, ...]:
+    def definition(self) -> tuple[str, ...]:
         """What the output is, as text: stored rows are good for as long as it stays the same."""
         return (print_plan(self.plan),)
 

@@ -23,7 +23,7 @@ from belvedere.optimize.greedy import greedy as greedy_choice
 from belvedere.optimize.indexes import stored_columns
 from belvedere.optimize.operators import Operators, operators_of, scaled
 from belvedere.optimize.scans import ScanningTemplate, scanning_templates
-from belvedere.pipeline.placement import DOCUMENT, PlacedView, PlacedViews, meaning_of, whole_plan, with_choice
+from belvedere.pipeline.placement import DOCUMENT, PlacedView, PlacedViews, fingerprint_of, whole_plan, with_choice
 from belvedere.plan.operators.nodes import Aggregate, Distinct, Node, Scan
 from belvedere.project.setting_rules import seconds_in
 from belvedere.store import open_store
@@ -171,7 +171,7 @@ def made_operators(catalog: Catalog, workload: Workload, costs: Coefficients | N
 def placed_views(catalog: Catalog, made: Operators, choice: Choice) -> PlacedViews:
     """The views that a choice lets requests compute, as the store keeps it; what the script says itself is left out."""
     found = {i: made.parts(i, choice.maintained) for i in made.plans if i not in catalog.placed}
-    return PlacedViews({i: PlacedView(meaning_of(catalog, i), parts) for i, parts in found.items() if parts is not None})
+    return PlacedViews({i: PlacedView(fingerprint_of(catalog, i), parts) for i, parts in found.items() if parts is not None})
 
 
 def choose(store: Store, catalog: Catalog, expected: Mapping[str, Any], costs: Coefficients | None) -> Advice | None:

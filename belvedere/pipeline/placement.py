@@ -25,9 +25,9 @@ Path = tuple[int, ...]
 
 @dataclass(frozen=True)
 class PlacedView:
-    """A view that is computed when it is read, but for the operators at `parts`. `meaning` is that of its plan."""
+    """A view that is computed when it is read, but for the operators at `parts`. `fingerprint` is that of its plan."""
 
-    meaning: str
+    fingerprint: str
     parts: tuple[Path, ...] = ()
 
 
@@ -41,7 +41,7 @@ class PlacedViews:
 
     def as_text(self) -> str:
         """The choice as the store keeps it."""
-        views = {i: {"meaning": v.meaning, "parts": v.parts} for i, v in self.views.items()}
+        views = {i: {"meaning": v.fingerprint, "parts": v.parts} for i, v in self.views.items()}
         return json.dumps({"views": views, "scanning": sorted(self.scanning)})
 
     @classmethod
@@ -54,7 +54,7 @@ class PlacedViews:
         return cls(views, frozenset(found["scanning"]))
 
 
-def meaning_of(catalog: Catalog, id_: str) -> str:
+def fingerprint_of(catalog: Catalog, id_: str) -> str:
     """A fingerprint of a view's plan."""
     return hashlib.sha256(repr(whole_plan(catalog, id_)).encode()).hexdigest()[:24]
 
@@ -70,7 +70,7 @@ def with_choice(catalog: Catalog, choice: PlacedViews) -> Catalog:
     """The catalog with the choice, as far as it still fits it; hints of the script come first."""
     catalog = replace(catalog, scanning=choice.scanning & {t.name for t in catalog.templates.values()})
     for id_, placed in choice.views.items():
-        if id_ not in catalog.views or id_ in catalog.placed or meaning_of(catalog, id_) != placed.meaning:
+        if id_ not in catalog.views or id_ in catalog.placed or fingerprint_of(catalog, id_) != placed.fingerprint:
             continue
         try:
             catalog = with_view_at_read(catalog, id_, placed.parts)
@@ -107,4 +107,4 @@ def _split(plan: Node, path: Path, name: str) -> tuple[Node, View]:
     return plan.with_inputs(tuple(inputs)), view
 
 
-__all__ = ["DOCUMENT", "Path", "PlacedView", "PlacedViews", "meaning_of", "whole_plan", "with_choice", "with_view_at_read"]
+__all__ = ["DOCUMENT", "Path", "PlacedView", "PlacedViews", "fingerprint_of", "whole_plan", "with_choice", "with_view_at_read"]

@@ -56,8 +56,8 @@ class EventsStage(Stage):
     memory = Numbered
 
     @property
-    def meaning(self) -> tuple[str, ...]:
-        return (*super().meaning, str(self.on))
+    def definition(self) -> tuple[str, ...]:
+        return (*super().definition, str(self.on))
 
     def texts(self, texts: Texts) -> Mapping[str, str]:
         return {"rows": texts.rows(Scan("s0", texts.output.schema), ROWS)}

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from belvedere.state.files import Files
+from belvedere.state.fingerprint import Fingerprint
 from belvedere.state.hashing import distinct
 from belvedere.state.sorted_run import Arranged, FileRange, Run, read_run
 
@@ -98,11 +99,11 @@ def _entry(place: list[Any], dead: list[list[Any]], alive: int) -> ManifestEntry
 def _definition(a: Arranged) -> dict[str, Any]:
     schema = base64.b64encode(a.schema.serialize().to_pybytes()).decode()
     parts = {"paths": a.paths, "ranges": a.ranges, "spans": a.spans, "silent": sorted(a.silent)}
-    return {"schema": schema, **parts, "append_only": a.append_only, "meaning": a.meaning}
+    return {"schema": schema, **parts, "append_only": a.append_only, "meaning": a.fingerprint.text}
 
 
 def _arranged(name: str, found: Mapping[str, Any]) -> Arranged:
     schema = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(found["schema"])))
     spans = tuple((path, column) for path, column in found["spans"])
     parts = tuple(found["paths"]), tuple(found["ranges"]), spans, frozenset(found["silent"])
-    return Arranged(name, schema, *parts, found["append_only"], found["meaning"])
+    return Arranged(name, schema, *parts, found["append_only"], Fingerprint.of_text(found["meaning"]))

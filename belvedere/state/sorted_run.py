@@ -16,6 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from belvedere.schema import KEY
+from belvedere.state.fingerprint import UNKNOWN, Fingerprint
 from belvedere.state.hashing import Numbers, distinct, numbers, text_hashes
 
 Positions = npt.NDArray[np.int64]
@@ -40,13 +41,13 @@ class Arranged:
     spans: tuple[tuple[str, str], ...] = ()
     silent: frozenset[str] = frozenset()
     append_only: bool = False
-    meaning: str = ""
-    """Which rows these are: a fingerprint of what makes them, and of the access paths."""
+    fingerprint: Fingerprint = UNKNOWN
+    """Which rows these are."""
 
     @property
     def final(self) -> bool:
         """Whether bounds make rows leave that still count."""
-        return not self.meaning.endswith(".")
+        return bool(self.fingerprint.final)
 
     @property
     def indexes(self) -> tuple[str, ...]:

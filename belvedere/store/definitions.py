@@ -32,7 +32,7 @@ def table_to_text(table: StoredTable) -> str:
         "key": table.schema.key,
         "ranges": table.ranges,
         "indexes": table.indexes,
-        "meaning": table.meaning,
+        "meaning": table.fingerprint,
         "order": table.order,
         "query": table.query,
     }
@@ -51,9 +51,9 @@ def table_from_text(text: str) -> StoredTable:
     return StoredTable(content["name"], schema, tuple(content["ranges"]), indexes, content["meaning"], order, content["query"])
 
 
-def same_meaning(stored: StoredTable, wanted: StoredTable) -> bool:
-    """Whether the rows of `stored` are those of `wanted`: same meaning, columns and types."""
-    return stored.meaning == wanted.meaning and _columns(stored) == _columns(wanted)
+def same_definition(stored: StoredTable, wanted: StoredTable) -> bool:
+    """Whether the rows of `stored` are those of `wanted`: same definition, columns and types."""
+    return stored.fingerprint == wanted.fingerprint and _columns(stored) == _columns(wanted)
 
 
 def _columns(table: StoredTable) -> list[tuple[str, pa.DataType]]:

@@ -158,10 +158,10 @@ class Store(Protocol):
         """Microseconds since 1970 by the clock of the machine that the database is on; None where it is this one."""
 
     def tables(self) -> tuple[StoredTable, ...]:
-        """The tables as they are stored now, with their meanings."""
+        """The tables as they are stored now, with their fingerprints."""
 
     def create(self, tables: Sequence[StoredTable]) -> None:
-        """Make missing tables and indexes, in one transaction. An existing table of the same name and meaning is kept."""
+        """Make missing tables and indexes, in one transaction. An existing table of the same name and definition is kept."""
 
     def drop(self, names: Sequence[str]) -> None: ...
 

@@ -20,8 +20,8 @@ class StoredTable:
     schema: Schema
     ranges: tuple[str, ...] = ()
     indexes: tuple[tuple[str, ...], ...] = ()
-    meaning: str = ""
-    """A fingerprint of the plan behind the table: another meaning under the same name is another table."""
+    fingerprint: str = ""
+    """The definition fingerprint, of the plan behind the table: with another one under the same name it is another table."""
     order: tuple[tuple[str, bool, bool], ...] = ()
     """A view's own order: (column, descending, NULLs first)."""
     query: str = ""

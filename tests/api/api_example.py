@@ -152,7 +152,7 @@ def things() -> list[dict[str, Any]]:
 
 
 def tables(catalog: Catalog) -> dict[str, StoredTable]:
-    return {i: StoredTable(i, catalog.schema_of(i), meaning="example") for i in sorted(catalog.public)}
+    return {i: StoredTable(i, catalog.schema_of(i), fingerprint="example") for i in sorted(catalog.public)}
 
 
 def arrow(table: StoredTable, rows: list[dict[str, Any]]) -> pa.Table:

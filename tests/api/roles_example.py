@@ -139,7 +139,9 @@ def rows() -> dict[str, list[dict[str, Any]]]:
 
 def tables(of: Catalog, dialect: str) -> dict[str, StoredTable]:
     """What is stored, and what the database computes."""
-    kept = {i: StoredTable(i, of.schema_of(i), meaning="example") for i in of.public if i not in of.at_read and "LATE" not in i}
+    kept = {
+        i: StoredTable(i, of.schema_of(i), fingerprint="example") for i in of.public if i not in of.at_read and "LATE" not in i
+    }
     return kept | {i: computed_table(of, i, plan, DIALECTS[dialect]) for i, plan in of.at_read.items()}
 
 

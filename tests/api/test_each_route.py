@@ -51,7 +51,7 @@ EVENTS = ("Added", "Changed", "Removed", "Quick", "Chosen", "Needed", "Of", "Gon
 def application(tmp_path_factory: pytest.TempPathFactory) -> Application:
     folder: Path = tmp_path_factory.mktemp("routes")
     store = open_store(f"sqlite:///{folder / 's.db'}")
-    tables = {i: StoredTable(i, CATALOG.schema_of(i), meaning="test") for i in CATALOG.public}
+    tables = {i: StoredTable(i, CATALOG.schema_of(i), fingerprint="test") for i in CATALOG.public}
     store.create(list(tables.values()))
     store.acquire("test", 600)
     transaction = store.begin()

@@ -28,7 +28,7 @@ ByA(a INT, other INT = 0) := SUBSCRIBE SELECT b FROM T WHERE a = :a OR a = :othe
 Mine(a INT METADATA FROM 'auth.number') := SUBSCRIBE SELECT a, b FROM T WHERE a = :a;
 """
 CATALOG = compile_script(SCRIPT).catalog
-TABLES = {n: StoredTable(n, CATALOG.schema_of(n), meaning="test") for n in ("Seen", "ByA", "Mine")}
+TABLES = {n: StoredTable(n, CATALOG.schema_of(n), fingerprint="test") for n in ("Seen", "ByA", "Mine")}
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])

@@ -21,7 +21,7 @@ from belvedere.catalog.catalog import Catalog
 from belvedere.compiler import compile_script
 from belvedere.engine.last_changes import last_change, with_changes
 from belvedere.errors import fail
-from belvedere.pipeline.placement import DOCUMENT, PlacedView, PlacedViews, meaning_of
+from belvedere.pipeline.placement import DOCUMENT, PlacedView, PlacedViews, fingerprint_of
 from belvedere.store import EpochRow, StoredTable, open_reader, open_store
 from belvedere.time.event_time import Clocks, send_bound
 from belvedere.workbench.workbench import Workbench
@@ -127,7 +127,7 @@ def test_it_says_how_views_are_kept_with_what_the_store_has_chosen() -> None:
     assert kept["Total"]["reads"].startswith("computed by the database")
     plain = compile_script("CREATE STREAM T (a INT); V := SELECT a, count(*) AS n FROM T GROUP BY a;").catalog
     assert explanations_of(plain, None)["V"]["reads"].startswith("table")
-    choice = PlacedViews({"V": PlacedView(meaning_of(plain, "V"))}).as_text()
+    choice = PlacedViews({"V": PlacedView(fingerprint_of(plain, "V"))}).as_text()
     assert explanations_of(plain, choice)["V"]["reads"].startswith("computed by the database")
 
 
@@ -242,8 +242,8 @@ def test_it_reads_what_each_store_has_chosen(store: str, request: pytest.Fixture
     url = request.getfixturevalue("postgres_url") if store == "postgres" else f"sqlite:///{tmp_path}/store.db"
     catalog = compile_script("CREATE STREAM T (a INT); V := SELECT a, count(*) AS n FROM T GROUP BY a;").catalog
     made = open_store(url)
-    made.create([StoredTable("T", catalog.schema_of("T"), meaning="test")])
-    made.set_document(DOCUMENT, PlacedViews({"V": PlacedView(meaning_of(catalog, "V"))}).as_text())
+    made.create([StoredTable("T", catalog.schema_of("T"), fingerprint="test")])
+    made.set_document(DOCUMENT, PlacedViews({"V": PlacedView(fingerprint_of(catalog, "V"))}).as_text())
     made.acquire("test", 600)
     made.begin().commit(EpochRow(0, datetime(2024, 1, 1, tzinfo=UTC), extra={"changed": {"T": [0, NOON]}}))
     made.close()

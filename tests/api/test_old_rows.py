@@ -96,7 +96,7 @@ def reader(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         if request.param == "postgres"
         else f"sqlite:///{tmp_path_factory.mktemp('old') / 's.db'}"
     )
-    store, table = open_store(url), StoredTable("Moved", CATALOG.schema_of("Moved"), meaning="test")
+    store, table = open_store(url), StoredTable("Moved", CATALOG.schema_of("Moved"), fingerprint="test")
     store.create([table])
     store.acquire("test", 600)
     transaction = store.begin()

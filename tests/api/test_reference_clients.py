@@ -25,7 +25,7 @@ ByA(a INT) := SUBSCRIBE SELECT b FROM T WHERE a = :a;
 Above(least INT) := SELECT a, b FROM T WHERE a >= :least;
 """
 CATALOG = compile_script(SCRIPT).catalog
-TABLES = {n: StoredTable(n, CATALOG.schema_of(n), meaning="test") for n in ("T", "Seen", "ByA")}
+TABLES = {n: StoredTable(n, CATALOG.schema_of(n), fingerprint="test") for n in ("T", "Seen", "ByA")}
 BOTH = pytest.mark.parametrize(
     ("client", "url"),
     [

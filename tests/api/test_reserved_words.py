@@ -124,7 +124,7 @@ def catalog_of(words: list[str]) -> Catalog:
 def fill(url: str, catalog: Catalog, words: list[str]) -> None:
     store = open_store(url)
     dialect = DIALECTS["postgres" if url.startswith("postgres") else "sqlite"]
-    tables = {i: StoredTable(i, catalog.schema_of(i), meaning="test") for i in catalog.public if i not in catalog.at_read}
+    tables = {i: StoredTable(i, catalog.schema_of(i), fingerprint="test") for i in catalog.public if i not in catalog.at_read}
     computed = [computed_table(catalog, i, plan, dialect) for i, plan in catalog.at_read.items()]
     store.create([*tables.values(), *computed])
     store.acquire("test", 600)

@@ -29,7 +29,7 @@ def script(tmp_path: Path) -> Path:
     path.write_text(SCRIPT)
     catalog = compile_script(SCRIPT).catalog
     schema = catalog.schema_of("Machines")
-    table = StoredTable("Machines", schema, meaning="test")
+    table = StoredTable("Machines", schema, fingerprint="test")
     store = open_store(f"sqlite:///{tmp_path / 'machines.db'}")
     store.create([table])
     store.acquire("test", 60)

@@ -50,7 +50,7 @@ ALL = "label x n price at day good tags groe isNull home { city zip_code }"
 def url(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     path: Path = tmp_path_factory.mktemp("structs") / "store.db"
     made = f"sqlite:///{path}" if request.param == "sqlite" else request.getfixturevalue("postgres_server")
-    table = StoredTable("T", CATALOG.schema_of("T"), meaning="t")
+    table = StoredTable("T", CATALOG.schema_of("T"), fingerprint="t")
     store = open_store(made)
     store.create([table])
     store.acquire("test", 600)

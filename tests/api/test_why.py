@@ -73,7 +73,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path, catalog: Any) -> str:
     if request.param == "postgres":
         url = request.getfixturevalue("postgres_url")
     store = open_store(url)
-    tables = {n: StoredTable(n, catalog.schema_of(n), meaning="test") for n in rows()}
+    tables = {n: StoredTable(n, catalog.schema_of(n), fingerprint="test") for n in rows()}
     store.create(list(tables.values()))
     store.acquire("test", 600)
     transaction = store.begin()

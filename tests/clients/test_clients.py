@@ -74,7 +74,7 @@ PAGE = f"query($first: Int, $after: Cursor) {{ itemsPage(first: $first, after: $
 def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     folder: Path = tmp_path_factory.mktemp("clients")
     store = open_store(f"sqlite:///{folder / 's.db'}")
-    tables = {i: StoredTable(i, CATALOG.schema_of(i), meaning="test") for i in CATALOG.public}
+    tables = {i: StoredTable(i, CATALOG.schema_of(i), fingerprint="test") for i in CATALOG.public}
     store.create(list(tables.values()))
     store.acquire("test", 600)
     transaction = store.begin()

@@ -28,7 +28,7 @@ def make_store(url: str, script: Path, rows: Mapping[str, Rows], extra: Mapping[
     tables, meant = [FILES, REJECTED], (extra or {}).get("meanings", {})
     for id_ in sorted(catalog.public & known.keys()):
         order = tuple((o.expr.name, o.descending, o.nulls_come_first) for o in getattr(known[id_], "order", ()))
-        tables.append(StoredTable(id_, known[id_].schema, meaning=meant.get(id_, id_), order=order))
+        tables.append(StoredTable(id_, known[id_].schema, fingerprint=meant.get(id_, id_), order=order))
     store = open_store(url)
     try:
         store.create(tables)
@@ -50,7 +50,7 @@ def change_columns(url: str, table: str) -> None:
         first, *others = found.schema.columns
         store.drop([table])
         columns = (replace(first, type=pa.float64()), *others)
-        store.create([replace(found, schema=replace(found.schema, columns=columns), meaning="changed")])
+        store.create([replace(found, schema=replace(found.schema, columns=columns), fingerprint="changed")])
         store.begin().commit(EpochRow(2, CLOCK))
     finally:
         store.close()

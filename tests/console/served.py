@@ -40,7 +40,7 @@ EXPORT Hourly TO console.hourly;
 """
 CATALOG = compile_script(SCRIPT).catalog
 NAMES = ("Bid", "Items", "Hourly", "Dear")
-TABLES = {n: StoredTable(n, CATALOG.schema_of(n), meaning="test") for n in NAMES}
+TABLES = {n: StoredTable(n, CATALOG.schema_of(n), fingerprint="test") for n in NAMES}
 START = datetime(2024, 3, 1, 8, tzinfo=UTC)
 BIDS = 120
 HUGE = 2**53 + 1

@@ -43,7 +43,10 @@ def test_a_store_of_before_is_read_and_written_alike(kind: type[StageMemory]) ->
     assert memories.document() == {**BEFORE[kind], "Other": 2}
 
 
-@pytest.mark.parametrize("kind", sorted({s.memory for s in stages()}, key=lambda k: k.__name__), ids=lambda k: str(k.__name__))
+KINDS: list[type[StageMemory]] = sorted({s.memory for s in stages()}, key=lambda k: k.__name__)
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=[k.__name__ for k in KINDS])
 def test_what_begins_again_leaves_no_number(kind: type[StageMemory]) -> None:
     stored = {n: v for before in BEFORE.values() for n, v in before.items()}
     memories = Memories(stored)

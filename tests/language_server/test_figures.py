@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from belvedere.compiler import compile_script
-from belvedere.engine.change.fingerprints import meanings
+from belvedere.engine.change.fingerprints import definition_fingerprints
 from belvedere.engine.measurements import Measured
 from belvedere.pipeline.choose import maintain
 from tests.commands.stored import change_columns, make_store
@@ -35,7 +35,7 @@ def test_figures_of_a_store(case: str, tmp_path: Path) -> None:
         (tmp_path / name).write_text("no store")
     elif case != "missing":
         measured = Measured(epochs=3, changed={"Größe": 12.0}, seconds={"Größe": 0.25}).as_document()
-        meant = meanings(maintain(compile_script(SCRIPT, path=script).catalog))
+        meant = definition_fingerprints(maintain(compile_script(SCRIPT, path=script).catalog))
         make_store(url, script, {}, {"rows": {"Größe": 1234}, "measured": measured, "meanings": meant})
     if case == "columns":
         change_columns(url, "Größe")

@@ -209,12 +209,12 @@ def test_a_stage_is_known_again_in_another_script() -> None:
 
     before = isolated(f"{said} JOIN T ON T.k = x.k;")
     (stage,) = [s.output for s in before.pipeline.stages if s.output == "V"]
-    failed = Failed(stage, before.meanings[stage], "V", 2, 0, "B7040", "x", good={"V": 1})
+    failed = Failed(stage, before.fingerprints[stage], "V", 2, 0, "B7040", "x", good={"V": 1})
     assert before.still([failed], ()) == (failed,)
     assert [f.good for f in before.still([failed], ("V",))] == [{"V": None}]
     assert isolated(f"{said} LEFT JOIN T ON T.k = x.k;").still([failed], ()) == ()
     same = isolated(twice)
-    both = [Failed(n, same.meanings[n], n, 2, 0, "B7040", "x", good={n: 1}) for n in "AB"]
+    both = [Failed(n, same.fingerprints[n], n, 2, 0, "B7040", "x", good={n: 1}) for n in "AB"]
     assert [f.stage for f in same.still(both, ())] == ["A", "B"], "equal definitions are told apart"
     assert [f.stage for f in same.still([replace(both[0], stage="A$1")], ())] == ["A", "B"]
 

@@ -17,7 +17,7 @@ COUNTS = StoredTable(
     Schema((Column("word", pa.string()), Column("number", pa.int64()), Column("share", pa.float64()), Column("at", TIMESTAMP))),
     ranges=("at",),
     indexes=(("word", "number"),),
-    meaning="counts",
+    fingerprint="counts",
 )
 
 NUMBERED = StoredTable(
@@ -25,7 +25,7 @@ NUMBERED = StoredTable(
     Schema((Column("ID", pa.int32(), nullable=False), *COUNTS.schema.columns), ("ID",)),
     ranges=("at",),
     indexes=(("ID",), ("word", "number")),
-    meaning="numbered",
+    fingerprint="numbered",
 )
 """Its rows are found by a whole number."""
 

@@ -88,7 +88,7 @@ TYPES: dict[str, tuple[pa.DataType, st.SearchStrategy[Any]]] = {
     "deep": (pa.list_(pa.struct([("x", pa.list_(pa.list_(pa.int64())))])), DEEP),
 }  # fmt: skip
 
-TABLE = StoredTable("All types", Schema(tuple(Column(name, type_) for name, (type_, _) in TYPES.items())), meaning="types")
+TABLE = StoredTable("All types", Schema(tuple(Column(name, type_) for name, (type_, _) in TYPES.items())), fingerprint="types")
 
 
 def exact(value: Any) -> Any:

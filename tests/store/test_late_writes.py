@@ -104,7 +104,7 @@ def test_no_transaction_is_open_while_epochs_are_computed(
 def more(name: str) -> StoredTable:
     """The table with a column more."""
     columns = (*COUNTS.schema.columns, Column(name, COUNTS.schema["number"].type))
-    return StoredTable("Counts", Columns(columns), indexes=(("number",), (name,)), meaning=name)
+    return StoredTable("Counts", Columns(columns), indexes=(("number",), (name,)), fingerprint=name)
 
 
 @pytest.fixture
@@ -186,7 +186,7 @@ def test_a_table_is_not_replaced_below_who_reads_several_tables_or_copies_the_st
 ) -> None:
     """The one that took its name would be seen without its rows."""
     monkeypatch.setattr(postgres_session, "PATIENCE", 0.1)
-    others = replace(COUNTS, name="Others", meaning="others")
+    others = replace(COUNTS, name="Others", fingerprint="others")
     found: list[int] = []
     with closing(open_store(postgres_url)) as store:
         filled(store, [row("a"), row("b")])

@@ -165,7 +165,7 @@ def test_a_start_that_loses_its_connection_begins_again(
 def changed(store: Store) -> None:
     """What an epoch does for a view that has another column."""
     more = StoredTable(
-        "Counts", Columns((*COUNTS.schema.columns, Column("more", COUNTS.schema["number"].type))), meaning="other"
+        "Counts", Columns((*COUNTS.schema.columns, Column("more", COUNTS.schema["number"].type))), fingerprint="other"
     )
     transaction = store.begin()
     try:

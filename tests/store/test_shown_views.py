@@ -41,7 +41,7 @@ DOC = "it's\n/* 1?2 */"
 MANY = StoredTable(
     "Many Types",
     Schema((*(Column(n, t, doc=DOC if n == "yes" else None) for n, t in TYPES.items()), Column("h", pa.int64(), hidden=True))),
-    meaning="many",
+    fingerprint="many",
 )  # fmt: skip
 FULL = {
     "yes": True,
@@ -155,7 +155,7 @@ def test_comments_are_the_scripts(store: Store, ask: Ask) -> None:
 
 
 def test_views_come_and_go_with_the_epoch(store: Store, ask: Ask, url: str) -> None:
-    other = replace(COUNTS, name="Other", meaning="other")
+    other = replace(COUNTS, name="Other", fingerprint="other")
     filled(store, [row("a", word="w")])
     transaction = store.begin()
     store.create([other])
@@ -164,7 +164,7 @@ def test_views_come_and_go_with_the_epoch(store: Store, ask: Ask, url: str) -> N
     with pytest.raises((sqlite3.Error, psycopg.Error)):
         ask(f"SELECT * FROM {view(store, 'Counts')}")
     show(store, [ShownView("Counts", COUNTS), ShownView("Other", other)], 2, create=[other])
-    changed = replace(COUNTS, schema=Schema(COUNTS.schema.columns[:2]), meaning="changed", ranges=(), indexes=())
+    changed = replace(COUNTS, schema=Schema(COUNTS.schema.columns[:2]), fingerprint="changed", ranges=(), indexes=())
     show(store, [ShownView("Counts", changed)], 3, drop=["Counts", "Other"], create=[changed])
     assert ask(f"SELECT count(*) FROM {view(store, 'Counts')}") == [(0,)]
     with pytest.raises((sqlite3.Error, psycopg.Error)):
@@ -183,7 +183,7 @@ def test_views_come_and_go_with_the_epoch(store: Store, ask: Ask, url: str) -> N
 
 def test_a_new_table_takes_its_name_from_a_view(store: Store, ask: Ask) -> None:
     """On SQLite tables and views share their names."""
-    table = replace(COUNTS, name="views_Counts", meaning="other")
+    table = replace(COUNTS, name="views_Counts", fingerprint="other")
     filled(store, [row("a")])
     show(store, [ShownView("Counts", COUNTS)], 2)
     show(store, [ShownView("Counts", COUNTS), ShownView("views_Counts", table)], 3, create=[table])
@@ -197,7 +197,7 @@ def test_what_others_made_is_left_alone(postgres_url: str) -> None:
         connection.execute('CREATE SCHEMA views CREATE TABLE "Counts" (mine int)')
         store = open_store(postgres_url)
         filled(store, [row("a", word="w")])
-        other = replace(COUNTS, name="Other", meaning="other")
+        other = replace(COUNTS, name="Other", fingerprint="other")
         show(store, [ShownView("Counts", COUNTS), ShownView("Other", other)], 2, create=[other])
         assert connection.execute('SELECT mine FROM views."Counts"').fetchall() == []
         connection.execute('CREATE VIEW own AS TABLE views."Other"')
@@ -233,7 +233,7 @@ def test_a_user_with_few_rights_runs_without_views(postgres_url: str) -> None:
 
 
 def test_readers_see_one_epoch_within_a_transaction(store: Store, url: str) -> None:
-    other = replace(COUNTS, name="Other", meaning="other")
+    other = replace(COUNTS, name="Other", fingerprint="other")
     filled(store, [row("a")])
     show(store, [ShownView("Counts", COUNTS), ShownView("Other", other)], 2, create=[other])
 

@@ -49,7 +49,7 @@ def test_create_keeps_the_rows_of_an_existing_table(store: Store) -> None:
 @pytest.mark.parametrize(
     "other",
     [
-        replace(COUNTS, meaning="other"),
+        replace(COUNTS, fingerprint="other"),
         replace(COUNTS, schema=Schema((*COUNTS.schema.columns, Column("more", pa.int64())))),
         replace(COUNTS, schema=Schema((Column("word", pa.binary()), *COUNTS.schema.columns[1:]))),
     ],

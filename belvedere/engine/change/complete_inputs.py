@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from belvedere.catalog.catalog import Catalog, Input
+from belvedere.engine.change.stored_relations import DEFINITIONS
 from belvedere.engine.compute import Compute
 from belvedere.engine.pipeline import Pipeline
 from belvedere.engine.rows.epoch_rows import WEIGHT_FIELD, Rows
@@ -25,7 +26,7 @@ def held_inputs(
     """Of these inputs those with KEEP of which no row has left yet; `count` gives the rows of a table."""
     used = Clocks.of_document(last.bounds).counts
     kept = (i for i in ids if i in catalog.inputs and catalog.inputs[i].append_only and pipeline.relations[i].keep is not None)
-    known = last.extra.get("meanings", {})
+    known = last.extra.get(DEFINITIONS, {})
     return frozenset(i for i in kept if i in known and i in used and used[i].used == count(i))
 
 

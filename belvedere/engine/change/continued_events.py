@@ -18,6 +18,7 @@ from belvedere.engine.compute import Compute
 from belvedere.engine.pipeline import Pipeline
 from belvedere.engine.rows.epoch_rows import Rows
 from belvedere.schema import Schema
+from belvedere.state.fingerprint import Fingerprint
 from belvedere.state.sorted_run import Arranged
 from belvedere.state.state import State
 from belvedere.store.protocol import Transaction
@@ -81,7 +82,7 @@ class ReportedRows:
         self._next = {n: tellers[n] for n in found}
         for name in found.keys() - self.tellers.keys():
             schema = found[name].schema
-            self.state.arrange([Arranged(name + SUFFIX, schema, meaning=f"{name}.former.")], frozenset())
+            self.state.arrange([Arranged(name + SUFFIX, schema, fingerprint=Fingerprint(name, "former"))], frozenset())
             self.state.arrangements[name + SUFFIX].append(found[name].batches(schema.names))
 
     def document(self) -> dict[str, list[str]]:

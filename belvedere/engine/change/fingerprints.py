@@ -1,4 +1,4 @@
-"""Fingerprints of relations: of what their rows mean, and of how they are found.
+"""Fingerprints of relations: of the definition of their rows, and of how they are found.
 
 In: a pipeline. Out: texts that differ where stored rows are not good any more. A stage counts with the columns of an input that it
 reads, so that a column more changes no view that does not read it.
@@ -20,9 +20,10 @@ from belvedere.plan.operators.nodes import Node, Scan
 from belvedere.plan.rewrites.prune_columns import columns_read
 from belvedere.plan.rewrites.rewrite import replace_scans
 from belvedere.schema import Column, Schema
+from belvedere.state.fingerprint import DIGEST
 
 
-def meanings(pipeline: Pipeline, as_if: Mapping[str, Schema] | None = None) -> dict[str, str]:
+def definition_fingerprints(pipeline: Pipeline, as_if: Mapping[str, Schema] | None = None) -> dict[str, str]:
     """A fingerprint per relation: of its rule and plan and of all that feeds it, so that a change shows in all above it.
 
     `as_if` are other columns of inputs, and of histories, than the pipeline gives them.
@@ -91,7 +92,7 @@ def _narrowed(stage: Stage, read: Mapping[str, tuple[Column, ...]]) -> Stage:
 
 
 def _content(stage: Stage, relation: Relation) -> list[str]:
-    return [stage.rule, *stage.meaning, str(relation.schema.key), str(relation.keep), relation.serves]
+    return [stage.rule, *stage.definition, str(relation.schema.key), str(relation.keep), relation.serves]
 
 
 def _columns(columns: Iterable[Column]) -> list[str]:
@@ -108,10 +109,5 @@ def path_print(relation: Relation) -> str:
     return _digest(*paths, *relation.ranges, *(["by path"] if relation.by_path else []))
 
 
-def meaning_parts(meaning: str) -> list[str]:
-    """Of an arrangement's meaning: that of its rows, that of its paths, the columns whose bounds make rows leave."""
-    return meaning.split(".", 2)
-
-
 def _digest(*parts: str) -> str:
-    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:24]
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:DIGEST]

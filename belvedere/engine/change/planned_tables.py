@@ -78,14 +78,14 @@ def planned(
 
 def corrected(isolation: Isolation, stored: StoredRelations, failed: Iterable[Failed]) -> tuple[tuple[Failed, ...], bool]:
     """The failed stages, those that a corrected script has changed among them; whether what all of them miss is still of use."""
-    known, outputs = set(isolation.meanings.values()), {s.output for s in isolation.pipeline.stages}
+    known, outputs = set(isolation.fingerprints.values()), {s.output for s in isolation.pipeline.stages}
     kept = {n.removesuffix(SUFFIX) for n in stored.in_state if n.endswith(SUFFIX)}
     found, is_whole = [], True
     for one in failed:
-        if one.meaning in known or not one.resumes:
+        if one.fingerprint in known or not one.resumes:
             found.append(one)
         elif not one.lost and one.stage in outputs and isolation.outside(one.stage) <= kept:
-            found.append(replace(one, meaning=isolation.meanings[one.stage]))
+            found.append(replace(one, fingerprint=isolation.fingerprints[one.stage]))
         elif not one.lost or one.owner not in _said(isolation.catalog):
             is_whole = False  # else the script lets it go on without what it has missed, which was too much
     return tuple(found), is_whole
@@ -94,7 +94,7 @@ def corrected(isolation: Isolation, stored: StoredRelations, failed: Iterable[Fa
 def _filled_otherwise(isolation: Isolation, stored: StoredRelations) -> frozenset[str]:
     """The relations that have rows, of another definition."""
     filled = stored.filled
-    return frozenset(n for n in isolation.pipeline.relations if n in filled and filled[n] != isolation.meanings[n])
+    return frozenset(n for n in isolation.pipeline.relations if n in filled and filled[n] != isolation.fingerprints[n])
 
 
 def _resumable(isolation: Isolation, stored: StoredRelations, tables: TablePlan) -> frozenset[str]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from belvedere.engine.change.fingerprints import meanings
+from belvedere.engine.change.fingerprints import definition_fingerprints
 from belvedere.engine.pipeline import Pipeline
 from belvedere.functions.widening import misfit
 from belvedere.schema import Schema
@@ -28,7 +28,10 @@ class SchemaEvolution:
 def growth_of(
     pipeline: Pipeline, filled: Mapping[str, str], now: Mapping[str, str], stored: Mapping[str, Schema]
 ) -> SchemaEvolution:
-    """Compare inputs with what is stored. `filled` and `now` are meanings of before and of today, `stored` columns of before."""
+    """Compare inputs with what is stored.
+
+    `filled` and `now` are definition fingerprints of before and of today, `stored` columns of before.
+    """
     inputs = {s.output for s in pipeline.stages if s.is_input}
     above = {s.output: s.slots[0].relation for s in pipeline.stages if s.rule == "history"}
     found: dict[str, Schema] = {}
@@ -43,7 +46,7 @@ def growth_of(
         else:
             misfits[name] = why
     found = {n: s for n, s in found.items() if n in inputs or above[n] in found}
-    as_if = meanings(pipeline, found) if found else {}
+    as_if = definition_fingerprints(pipeline, found) if found else {}
     return SchemaEvolution({n: s for n, s in found.items() if as_if[n] == filled[n]}, misfits)
 
 

@@ -10,53 +10,58 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from belvedere.engine.change.fingerprints import meaning_parts
 from belvedere.schema import Column, Schema, is_engine_column
+from belvedere.state.fingerprint import Fingerprint
 from belvedere.state.state import State
 from belvedere.store.protocol import EpochRow, Reader, Store
 from belvedere.store.stored_table import StoredTable
 
+DEFINITIONS = "meanings"
+"""In the epoch row's `extra`: the definition fingerprints of the tables that are filled."""
 UNFILLED = "unfilled"
 """In the epoch row's `extra`: the relations that no epoch could fill yet."""
 
 
 @dataclass(frozen=True)
 class StoredRelations:
-    """What is stored now: the last epoch's row, the tables, the meanings and columns of the arrangements, the name of the dialect."""
+    """What is stored now: the last epoch's row, the tables, the fingerprints and columns of the arrangements, the name of the dialect."""
 
     last: EpochRow | None
     tables: tuple[StoredTable, ...]
-    in_state: Mapping[str, str]
+    in_state: Mapping[str, Fingerprint]
     dialect: str
     arranged: Mapping[str, pa.Schema] = field(default_factory=dict)
 
     @property
     def filled_tables(self) -> Mapping[str, str]:
-        """Meanings by table."""
+        """Definition fingerprints by table."""
         return filled_tables(self.last, self.tables)
 
     @property
     def filled(self) -> Mapping[str, str]:
-        """Meanings by relation, wherever its rows are."""
+        """Definition fingerprints by relation, wherever its rows are."""
         unfilled = self.last.extra.get(UNFILLED, ()) if self.last else ()
-        return {**self.filled_tables, **{n: meaning_parts(m)[0] for n, m in self.in_state.items() if n not in unfilled}}
+        return {**self.filled_tables, **{n: f.definition for n, f in self.in_state.items() if n not in unfilled}}
 
     @property
     def schemas(self) -> Mapping[str, Schema]:
         """The columns of what is stored, those of arrangements without keys."""
-        found = {t.name: t.schema for t in self.tables if t.meaning}
+        found = {t.name: t.schema for t in self.tables if t.fingerprint}
         fields = ((n, (f for f in s if not is_engine_column(f.name))) for n, s in self.arranged.items())
         return {n: Schema(tuple(Column(f.name, f.type, f.nullable) for f in columns)) for n, columns in fields} | found
 
 
 def filled_tables(last: EpochRow | None, tables: Iterable[StoredTable]) -> Mapping[str, str]:
-    """Meanings by table. One counts as filled when an epoch that knew its meaning was committed: one that was only made does not."""
-    committed: Mapping[str, str] = last.extra.get("meanings", {}) if last else {}
-    return {t.name: t.meaning for t in tables if t.meaning and committed.get(t.name) == t.meaning}
+    """Definition fingerprints by table.
+
+    A table counts as filled when an epoch that knew its definition was committed: one that was only made does not.
+    """
+    committed: Mapping[str, str] = last.extra.get(DEFINITIONS, {}) if last else {}
+    return {t.name: t.fingerprint for t in tables if t.fingerprint and committed.get(t.name) == t.fingerprint}
 
 
 def stored_now(store: Store | Reader, tables: Iterable[StoredTable], state: State | None) -> StoredRelations:
     """What a store and its state hold now."""
     arranged = {} if state is None else {n: a for n, (a, _) in state.manifest.relations.items()}
-    in_state, schemas = {n: a.meaning for n, a in arranged.items()}, {n: a.schema for n, a in arranged.items()}
+    in_state, schemas = {n: a.fingerprint for n, a in arranged.items()}, {n: a.schema for n, a in arranged.items()}
     return StoredRelations(store.last_epoch(), tuple(tables), in_state, store.dialect, schemas)

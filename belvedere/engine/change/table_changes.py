@@ -1,8 +1,8 @@
 """What becomes of stored relations when a script has changed: as it was, copied, rebuilt, or dropped.
 
-In: the pipeline, what the store's tables and its state hold. Out: a `TablePlan`. A relation is known by fingerprints: of its meaning (its
-plan and all that feeds it) and of its access paths. Same meaning: its rows stay, and are copied where they are to lie, or to be found, in
-another way. Another meaning: rebuilt from its inputs. All of it happens in the first epoch, so that readers see the old views
+In: the pipeline, what the store's tables and its state hold. Out: a `TablePlan`. A relation is known by fingerprints: of its definition
+(its plan and all that feeds it) and of its access paths. Same definition: its rows stay, and are copied where they are to lie, or to be
+found, in another way. Another definition: rebuilt from its inputs. All of it happens in the first epoch, so that readers see the old views
 until the new ones are filled.
 """
 
@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from belvedere.catalog.catalog import Catalog, Input, View
 from belvedere.engine.change.continued_events import continued_tellers
-from belvedere.engine.change.fingerprints import meaning_parts, meanings, path_print
+from belvedere.engine.change.fingerprints import definition_fingerprints, path_print
 from belvedere.engine.change.lost_rows import not_kept
 from belvedere.engine.change.schema_growth import SchemaEvolution, grown_rows, growth_of
 from belvedere.engine.change.stored_relations import StoredRelations
@@ -28,6 +28,7 @@ from belvedere.engine.stage import Stage
 from belvedere.functions.spark_types import quote
 from belvedere.optimize.indexes import read_indexes
 from belvedere.schema import INGEST_TIME, KEY
+from belvedere.state.fingerprint import Fingerprint
 from belvedere.state.sorted_run import Arranged
 from belvedere.state.state import State
 from belvedere.store.dialects import DIALECTS
@@ -60,15 +61,15 @@ def compare_tables(
     All rows so far of `held` inputs are in their own tables. Of `waiting` relations in quarantine it was kept what they have missed since
     they were fresh: nothing is rebuilt for them. `resumed` relations have changed and go on with the rows that they have.
     """
-    meaning = meanings(pipeline)
+    fingerprints = definition_fingerprints(pipeline)
     served, looked_up = served_relations(pipeline), looked_up_relations(pipeline)
     stored = {n: r for n, r in pipeline.relations.items() if r.stored}
-    tables = {n: _table(r, catalog, meaning[n], n in looked_up) for n, r in stored.items() if n in served}
-    arranged = {n: _arranged(r, meaning[n]) for n, r in stored.items() if n in looked_up or n not in served}
+    tables = {n: _table(r, catalog, fingerprints[n], n in looked_up) for n, r in stored.items() if n in served}
+    arranged = {n: _arranged(r, fingerprints[n]) for n, r in stored.items() if n in looked_up or n not in served}
     in_tables, filled = now.filled_tables, now.filled
-    found = growth_of(pipeline, filled, meaning, now.schemas) if now.last is not None else SchemaEvolution({}, {})
+    found = growth_of(pipeline, filled, fingerprints, now.schemas) if now.last is not None else SchemaEvolution({}, {})
     grown = {n: s for n, s in found.grown.items() if n in stored}
-    fresh = frozenset(n for n in stored if filled.get(n) != meaning[n] and n not in grown and n not in resumed)
+    fresh = frozenset(n for n in stored if filled.get(n) != fingerprints[n] and n not in grown and n not in resumed)
     restored: frozenset[str] = frozenset()
     again: frozenset[str] = frozenset()
     still: frozenset[str] = frozenset()
@@ -77,7 +78,7 @@ def compare_tables(
     refilled = fresh & again - filled.keys()
     changed = fresh = fresh - refilled
     if now.last is not None:
-        forgetful = frozenset(n for n, m in now.in_state.items() if meaning_parts(m)[2])
+        forgetful = frozenset(n for n, f in now.in_state.items() if f.final)
         fresh |= {n for n in forgetful if n in served}  # a private view that is read now: all its rows count
         empty = fresh.intersection(waiting)
         fresh, restored = with_forgotten(pipeline, fresh - empty, forgetful)
@@ -87,12 +88,12 @@ def compare_tables(
     fresh, changed = fresh - continued, changed - continued
     copied = {}
     for name in stored.keys() - fresh - refilled:
-        to_table = name in tables and in_tables.get(name) != meaning[name]
-        to_state = name in arranged and now.in_state.get(name) != arranged[name].meaning
+        to_table = name in tables and in_tables.get(name) != fingerprints[name]
+        to_state = name in arranged and now.in_state.get(name) != arranged[name].fingerprint
         if to_table or to_state:
             copied[name] = (to_table, to_state)
-    remade = fresh | grown.keys() | {n for n in continued | resumed if in_tables.get(n) != meaning[n]}
-    outdated = tuple(t.name for t in now.tables if t.meaning and (t.name not in tables or t.name in remade))
+    remade = fresh | grown.keys() | {n for n in continued | resumed if in_tables.get(n) != fingerprints[n]}
+    outdated = tuple(t.name for t in now.tables if t.fingerprint and (t.name not in tables or t.name in remade))
     computed = {i: computed_table(catalog, i, plan, DIALECTS[now.dialect]) for i, plan in pipeline.at_read.items()}
     outdated, unmade = _outdated_queries(now.tables, computed, outdated)
     again &= refilled | {relation for _, relation in not_kept(pipeline, fresh, restored)}
@@ -259,17 +260,17 @@ def _hashed(rows: Rows, relation: Relation, compute: Compute) -> Rows:
     return compute.compute(text, arranged_schema(relation))
 
 
-def _table(relation: Relation, catalog: Catalog, meaning: str, is_arranged: bool) -> StoredTable:
+def _table(relation: Relation, catalog: Catalog, definition: str, is_arranged: bool) -> StoredTable:
     """A relation as a table of the database; what is arranged too is found there."""
     ranges = relation.ranges if not is_arranged else (INGEST_TIME,) if relation.keep is not None else ()
     view = catalog.views.get(relation.name)
     order = tuple((o.expr.name, o.descending, o.nulls_come_first) for o in view.order) if view is not None else ()
-    return StoredTable(relation.name, relation.schema, ranges, read_indexes(catalog, relation.name), meaning, order)
+    return StoredTable(relation.name, relation.schema, ranges, read_indexes(catalog, relation.name), definition, order)
 
 
-def _arranged(relation: Relation, meaning: str) -> Arranged:
+def _arranged(relation: Relation, definition: str) -> Arranged:
     """A relation as an arrangement."""
-    whole = f"{meaning}.{path_print(relation)}.{','.join(relation.final)}"
+    whole = Fingerprint(definition, path_print(relation), ",".join(relation.final))
     schema, silent = arranged_schema(relation), frozenset(relation.silent)
     paths, ranges = relation.stored_paths, relation.ranges
     return Arranged(relation.name, schema, paths, ranges, relation.spans, silent, relation.append_only, whole)

@@ -13,6 +13,8 @@ from belvedere.errors import Diagnostic
 
 DOCUMENT = "quarantined"
 """In the epoch row's `extra`: the stages that have failed, as JSON."""
+FINGERPRINT = "meaning"
+"""In that document: the definition fingerprint of a stage."""
 
 
 @dataclass(frozen=True)
@@ -20,7 +22,8 @@ class Failed:
     """A stage that failed, with why, and of each served relation behind it the last epoch whose answer it shows (None: no epoch yet)."""
 
     stage: str
-    meaning: str
+    fingerprint: str
+    """Its definition fingerprint."""
     owner: str
     since: int
     """The epoch that it failed in first."""
@@ -42,12 +45,13 @@ class Failed:
 
     def as_document(self) -> dict[str, Any]:
         """As the epoch's row has it."""
-        return asdict(self)
+        return {FINGERPRINT if name == "fingerprint" else name: value for name, value in asdict(self).items()}
 
     @classmethod
     def of_document(cls, document: Mapping[str, Any]) -> Failed:
         """The inverse of `as_document`."""
-        return cls(**document)
+        known = dict(document)
+        return cls(fingerprint=known.pop(FINGERPRINT), **known)
 
     def told(self, diagnostic: Diagnostic) -> Failed:
         """The same with what it says now."""

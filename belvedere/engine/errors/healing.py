@@ -135,9 +135,9 @@ class Quarantine:
         for id_ in isolation.served(isolation.behind(stage)):
             is_empty = isolation.pipeline.served.get(id_, id_) in empty
             good[id_] = known[id_] if id_ in known else None if is_empty else epoch - 1
-        meaning = isolation.meanings[stage]
+        fingerprint = isolation.fingerprints[stage]
         told = (found.code, found.message, found.detail, found.hint)
-        made = Failed(stage, meaning, owner, epoch, microseconds(clock), *told, good, reason=found.reason)
+        made = Failed(stage, fingerprint, owner, epoch, microseconds(clock), *told, good, reason=found.reason)
         return replace(made, **self._resuming(stage, made))
 
     def _resuming(self, stage: str, failed: Failed) -> dict[str, Any]:
@@ -248,7 +248,7 @@ class Healing:
         schema = pa.schema([old.schema.field(n) for n in wanted])
         relation = context.relations[name]
         hidden = [c.name for c in relation.schema if c.hidden] if name in self._former else []
-        arranged = Arranged(name, schema, (), (), (), frozenset((*relation.silent, *hidden)), False, "")
+        arranged = Arranged(name, schema, (), (), (), frozenset((*relation.silent, *hidden)))
         found = Arrangement(arranged, lambda run: run, self._compute.memory.chunk)
         found.append(old.batches(wanted))
         rows = () if new is None else new.batches(wanted)

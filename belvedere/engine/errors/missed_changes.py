@@ -21,6 +21,7 @@ from belvedere.engine.rows.epoch_rows import WEIGHT_FIELD, Rows
 from belvedere.engine.sql.row_identity import identity_columns
 from belvedere.functions.spark_types import quote
 from belvedere.schema import KEY, WEIGHT
+from belvedere.state.fingerprint import Fingerprint
 from belvedere.state.sorted_run import Arranged
 from belvedere.state.state import State
 
@@ -99,7 +100,7 @@ class Missed:
     def _arranged(self, name: str) -> Arranged:
         fields = [pa.field(c.name, c.type) for c in self.relations[name].schema.columns]
         schema = pa.schema([*fields, WEIGHT_FIELD, _EPOCH_FIELD])
-        return Arranged(name + SUFFIX, schema, ranges=(EPOCH,), append_only=True, meaning=f"{name}.missed.")
+        return Arranged(name + SUFFIX, schema, ranges=(EPOCH,), append_only=True, fingerprint=Fingerprint(name, "missed"))
 
 
 _EPOCH_FIELD = pa.field(EPOCH, pa.int64(), nullable=False)

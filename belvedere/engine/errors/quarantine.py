@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import Any
 
 from belvedere.catalog.catalog import Catalog, OnError
-from belvedere.engine.change.fingerprints import meanings
+from belvedere.engine.change.fingerprints import definition_fingerprints
 from belvedere.engine.change.lost_rows import lost_rows
 from belvedere.engine.change.table_changes import with_forgotten
 from belvedere.engine.errors.failed_stages import Failed
@@ -55,9 +55,9 @@ class Isolation:
     pipeline: Pipeline
 
     @cached_property
-    def meanings(self) -> dict[str, str]:
+    def fingerprints(self) -> dict[str, str]:
         """The fingerprints of all relations."""
-        return meanings(self.pipeline)
+        return definition_fingerprints(self.pipeline)
 
     def behind(self, stage: str) -> frozenset[str]:
         """A stage's output with its states, and those of all stages that read it."""
@@ -142,8 +142,8 @@ class Isolation:
 
     def held(self, failed: Iterable[Failed]) -> frozenset[str]:
         """The relations in quarantine that are those of this pipeline and resume with what was kept for them."""
-        known = {f.meaning for f in failed if f.resumes and not f.lost}
-        stages = (s.output for s in self.pipeline.stages if self.meanings[s.output] in known) if known else ()
+        known = {f.fingerprint for f in failed if f.resumes and not f.lost}
+        stages = (s.output for s in self.pipeline.stages if self.fingerprints[s.output] in known) if known else ()
         return frozenset().union(*map(self.behind, stages))
 
     def still(self, failed: Iterable[Failed], unfilled: Collection[str]) -> tuple[Failed, ...]:
@@ -151,7 +151,7 @@ class Isolation:
         outputs = [s.output for s in self.pipeline.stages]
         found = []
         for one in failed:
-            same = [n for n in outputs if self.meanings[n] == one.meaning]
+            same = [n for n in outputs if self.fingerprints[n] == one.fingerprint]
             for stage in [one.stage] if one.stage in same else same:
                 shown = self.served(self.behind(stage))
                 good = {i: None if self.pipeline.served.get(i, i) in unfilled else one.good.get(i) for i in shown}

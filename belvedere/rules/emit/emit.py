@@ -83,7 +83,7 @@ class EmitStage(Stage):
         return (self.output + GROUPS, *((self.output + EMITTED,) if waits else ()))
 
     @property
-    def meaning(self) -> tuple[str, ...]:
+    def definition(self) -> tuple[str, ...]:
         return (plan_text(self.emission.node),)
 
     def texts(self, texts: Texts) -> Mapping[str, str]:

@@ -69,7 +69,7 @@ class InOrderStage(Stage):
         return (self.output + WAITING,)
 
     @property
-    def meaning(self) -> tuple[str, ...]:
+    def definition(self) -> tuple[str, ...]:
         return (plan_text(self.node),)
 
     def texts(self, texts: Texts) -> Mapping[str, str]:

@@ -72,8 +72,8 @@ class MergeStage(Stage):
         return preserves_rows(self.plan)
 
     @property
-    def meaning(self) -> tuple[str, ...]:
-        return (*super().meaning, print_plan(self.partial), *(print_expression(e) for e in self.merge))
+    def definition(self) -> tuple[str, ...]:
+        return (*super().definition, print_plan(self.partial), *(print_expression(e) for e in self.merge))
 
     @property
     def restores(self) -> bool:

@@ -51,8 +51,8 @@ class SessionGroupsStage(PartialsStage):
         return self.plan.input
 
     @property
-    def meaning(self) -> tuple[str, ...]:
-        return (*super().meaning, *(print_expression(e) for e in self.merge))
+    def definition(self) -> tuple[str, ...]:
+        return (*super().definition, *(print_expression(e) for e in self.merge))
 
     def texts(self, texts: Texts) -> Mapping[str, str]:
         new, own = (f"SELECT * FROM {quote(texts.view(n, ROWS))}" for n in (NEW, OWN))

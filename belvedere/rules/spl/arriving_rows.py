@@ -20,7 +20,7 @@ class ArrivingStage(Stage):
     rebuilds = False
 
     @property
-    def meaning(self) -> tuple[str, ...]:
+    def definition(self) -> tuple[str, ...]:
         return (plan_text(self.plan),)
 
     def bounds(self, inputs: Known, relations: Mapping[str, Bounds]) -> Bounds:

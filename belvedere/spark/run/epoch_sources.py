@@ -28,6 +28,7 @@ from belvedere.connectors.run_records import RejectedRow, SourceFile
 from belvedere.connectors.source_readings import OFFSET as READINGS
 from belvedere.connectors.source_readings import Reading, reading_of, with_reading
 from belvedere.engine.change.lost_rows import changed_inputs, refuse
+from belvedere.engine.change.stored_relations import DEFINITIONS
 from belvedere.engine.late_rows import judge
 from belvedere.engine.rows.epoch_rows import Rows
 from belvedere.engine.rows.scratch_rows import scratch_frame
@@ -297,7 +298,7 @@ def open_sources(
     """
     renewed = set(fresh)
     if last is not None:
-        refuse(changed_inputs(catalog, renewed & set(last.extra.get("meanings", {})), misfits or {}))
+        refuse(changed_inputs(catalog, renewed & set(last.extra.get(DEFINITIONS, {})), misfits or {}))
     offsets = {} if last is None else {i: o for i, o in last.offsets.items() if i not in renewed}
     feeds: dict[str, Feed] = {}
     try:

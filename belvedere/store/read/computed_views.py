@@ -106,12 +106,12 @@ def plan_at_read(catalog: Catalog, id_: str) -> Node:
 
 
 def computed_table(catalog: Catalog, id_: str, plan: Node, dialect: Dialect) -> StoredTable:
-    """The relation of the database that computes a view by its plan; the meaning is that of its SQL."""
+    """The relation of the database that computes a view by its plan; the fingerprint is that of its SQL."""
     view = catalog.views[id_]
     sql = print_plan(plan, dialect, {}, clock=LAST_CLOCK)
-    meaning = hashlib.sha256(sql.encode()).hexdigest()[:24]
+    fingerprint = hashlib.sha256(sql.encode()).hexdigest()[:24]
     order = tuple((o.expr.name, o.descending, o.nulls_come_first) for o in view.order)
-    return StoredTable(id_, view.schema, meaning=meaning, order=order, query=sql)
+    return StoredTable(id_, view.schema, fingerprint=fingerprint, order=order, query=sql)
 
 
 def _part(catalog: Catalog, id_: str) -> Node | None:

@@ -1,4 +1,4 @@
-"""A store on a session: its own tables, the lease, epochs, documents, and what is stored under which meaning.
+"""A store on a session: its own tables, the lease, epochs, documents, and what is stored under which fingerprint.
 
 In: a `Session`. Out: the `Store` of the protocol. It holds all that the dialects share of it.
 """

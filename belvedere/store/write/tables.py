@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from belvedere.errors import fail
-from belvedere.store.definitions import same_meaning, table_from_text, table_to_text
+from belvedere.store.definitions import same_definition, table_from_text, table_to_text
 from belvedere.store.dialects.session import Session
 from belvedere.store.identifiers import quoted, stored_name
 from belvedere.store.layout import Layout
@@ -38,12 +38,12 @@ class Tables:
         return found
 
     def changed(self, tables: Sequence[StoredTable]) -> list[Layout]:
-        """Those that are not stored like this; raises B7009 where one is stored with another meaning, B7017 for their names."""
+        """Those that are not stored like this; raises B7009 where one is stored with another definition, B7017 for their names."""
         wanted = [Layout(self._session.dialect, t) for t in tables]
         self._check_names(wanted)
         for layout in wanted:
             stored = self.layouts.get(layout.table.name)
-            if stored and not same_meaning(stored.table, layout.table):
+            if stored and not same_definition(stored.table, layout.table):
                 raise fail(
                     "B7009",
                     f'the stored table "{layout.table.name}" has another meaning than before',
