@@ -16,7 +16,7 @@ from belvedere.plan.expressions import column, replace_columns
 from belvedere.plan.expressions import columns_of as columns_in
 from belvedere.plan.operators import window_specs as specs
 from belvedere.plan.operators.nodes import Item, Node, Order, Project
-from belvedere.plan.operators.predicate_window import PredicateWindow, output_names
+from belvedere.plan.operators.predicate_window import PredicateWindow, WindowForm, output_names
 from belvedere.plan.rewrites.keys import carry_keys, item_of
 from belvedere.plan.rewrites.push_conditions import push_conditions
 from belvedere.schema import Column
@@ -95,7 +95,7 @@ class _Windows:
         leading = None if first.missing is not None else self.row_column(planner.column(first))
         ranges = ranges_of(planner.block, window, self.item, leading)
         if not isinstance(ranges, str) and ranges.closing:
-            ranges = replace(ranges, end=closing_end(planner, window, self.item, ranges.closing))
+            ranges = replace(ranges, closing_end=closing_end(planner, window, self.item, ranges.closing))
         resume = resume_of(window, self.item, leading, None if isinstance(ranges, str) else ranges, planner.block)
         order = planner.sorting(self.node.schema.key or ())
         nested = any(pa.types.is_nested(merge(p).type) for p in self.partition)
@@ -105,7 +105,7 @@ class _Windows:
             self.gather(read)
         apart = tuple(self.gather(self.planner.column(value)) for value in self.apart)
         start_column = None
-        if not isinstance(ranges, str) and ranges.tumbling:
+        if not isinstance(ranges, str) and ranges.form is WindowForm.TUMBLING:
             start_column = self.gather(ranges.column)
         spec = specs.KernelSpec(keys, window.tumbling, window.only, label, start, end, (*outputs, *self.gathers.values()))
         found = PredicateWindow(

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, Phase, event, given, settings
 from hypothesis import strategies as st
 
 from belvedere.plan.operators.nodes import Scan
-from belvedere.plan.operators.predicate_window import PredicateWindow, Ranges, reach_of
+from belvedere.plan.operators.predicate_window import Neighbour, PredicateWindow, Ranges, WindowForm, reach_of
 from belvedere.rules.window_by.affected_windows import Reach
 from belvedere.schema import KEY, Column, Schema
 from belvedere.sqlpp.lower import lower_window_query
@@ -54,7 +54,7 @@ class Kept(REACH._Stored):  # type: ignore[misc, name-defined]
         self.reach = Reach(ranges, "o", ("k",), None)
         self.kept, self.begun = rows, starts
         self.spans = self.starts = Rows(rows)
-        if ranges.tumbling:
+        if ranges.form is WindowForm.TUMBLING:
             self.starts = Rows([{"o": o} for o in starts.values()])
         self.window = reach_of(window, ranges, ranges.column)
 
@@ -190,8 +190,8 @@ def test_what_a_change_reaches_is_enough(data: st.DataObject, framing: Framing, 
     rows, epochs = data.draw(changes(nullable))
     kept = follow(text, window, epochs, rows)
     event(
-        f"{'falling ' * falls}{'looking back ' * ranges.before}"
-        f"{'tumbling' if ranges.tumbling else 'labelled' if ranges.labelled else 'sliding'}: "
+        f"{'falling ' * falls}{'looking back ' * (Neighbour.PREVIOUS in ranges.neighbours)}"
+        f"{'tumbling' if ranges.form is WindowForm.TUMBLING else 'labelled' if ranges.form is WindowForm.LABELLED else 'sliding'}: "
         f"{'windows stayed' if kept else 'all found again'}"
     )
 

@@ -11,7 +11,18 @@ from hypothesis import HealthCheck, Phase, event, given, settings
 from hypothesis import strategies as st
 
 from belvedere.plan.operators.nodes import Scan
-from belvedere.plan.operators.predicate_window import AFTER, FROM, LABEL, TO, PredicateWindow, Resume, reach_of
+from belvedere.plan.operators.predicate_window import (
+    AFTER,
+    FROM,
+    LABEL,
+    TO,
+    Neighbour,
+    PredicateWindow,
+    Resume,
+    WindowEnd,
+    WindowForm,
+    reach_of,
+)
 from belvedere.schema import Column, Schema
 from belvedere.sqlpp.lower import lower_window_query
 from belvedere.sqlpp.parser import parse_window_query
@@ -68,7 +79,7 @@ def test_kept_rows_are_enough(framing: Framing, epochs: list[tuple[list[dict[str
         event("all rows stay")
         return
     query = parse_window_query(text)
-    reach = reach_of(block, block.ranges if block.resume.labelled else None, block.resume.column)
+    reach = reach_of(block, block.ranges if block.resume.form is WindowForm.LABELLED else None, block.resume.column)
     everything: list[dict[str, Any]] = []
     kept: list[dict[str, Any]] = []
     stored: dict[int, dict[str, Any]] = {}
@@ -85,15 +96,16 @@ def test_kept_rows_are_enough(framing: Framing, epochs: list[tuple[list[dict[str
         since = found.since if block.resume.looks_back else since
     kind = (
         "labelled"
-        if block.resume.labelled
+        if block.resume.form is WindowForm.LABELLED
         else "endless"
-        if block.resume.endless
+        if block.resume.end is WindowEnd.NEXT_START
         else "tumbling"
         if framing.tumbling
         else "sliding"
     )
     event(
-        f"{kind}{' looking back' * block.resume.before}: {'some rows left' if len(kept) < len(everything) else 'no row left'}"
+        f"{kind}{' looking back' * (Neighbour.PREVIOUS in block.resume.neighbours)}: "
+        f"{'some rows left' if len(kept) < len(everything) else 'no row left'}"
     )
 
 
@@ -108,9 +120,11 @@ def settled(rows: list[dict[str, Any]], reach: list[dict[str, Any]], block: Pred
         reverse=True,
     )
     below = max((r["o"] for r in rows if r["o"] < bound), default=None)
-    pinned = block.resume.labelled and block.ranges is not None and block.ranges.pinned
+    pinned = (
+        block.resume.form is WindowForm.LABELLED and block.ranges is not None and block.ranges.end is WindowEnd.BEFORE_LABEL
+    )
     found = SPARK.first_kept(below, spans, block.resume, bound, since, pinned)
-    if block.resume.before and not block.resume.labelled:
+    if Neighbour.PREVIOUS in block.resume.neighbours and block.resume.form is not WindowForm.LABELLED:
         found = replace(found, rows=max((r["o"] for r in rows if r["o"] < found.since), default=found.rows))
     return found
 
@@ -120,5 +134,5 @@ def test_a_resume_says_what_it_needs() -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("belvedere.sqlpp.windows.resume.is_time", pa.types.is_integer)
         found = window_of(lower_window_query(text, {"rows": ROWS})[0])
-    (order,) = (c for c in found.reads if found.resume == Resume(c, ahead=True, tumbling=True))
+    (order,) = (c for c in found.reads if found.resume == Resume(c, WindowForm.TUMBLING, frozenset({Neighbour.NEXT})))
     assert found.input.schema[order].type == pa.int64()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Set
 from dataclasses import dataclass, replace
+from enum import Enum, auto
 
 from belvedere.plan.cached_values import cached_property
 from belvedere.plan.expressions import columns_of
@@ -18,48 +19,91 @@ LABEL, FROM, TO, AFTER = "_label", "_from", "_to", "_after"
 """ORDER BY's first key at a window's label, start and end, and at the row after the end."""
 
 
-@dataclass(frozen=True)
-class Resume:
-    """Windows with an end below a bound on `column`, ORDER BY's first key, are final; `ahead`: with the tuple after the end below it.
+class WindowForm(Enum):
+    """How the windows of a sequence of rows are found."""
 
-    `tumbling` windows must be looked for from the start of one on; `endless` ones end with the start of the next. `before`: some condition
-    reads the tuple before its own. `labelled`: a window begins at a distance before its label (`Ranges.labelled`).
+    TUMBLING = auto()
+    """The next start is looked for behind the end of the last window."""
+    SLIDING = auto()
+    """From every start, each for itself."""
+    LABELLED = auto()
+    """For every label; START lies at a distance before it."""
+
+
+class Neighbour(Enum):
+    """A tuple beside its own that a condition may read."""
+
+    PREVIOUS = auto()
+    NEXT = auto()
+
+
+class WindowEnd(Enum):
+    """What ends a window."""
+
+    CONDITION = auto()
+    """The first tuple that fulfils END."""
+    NEXT_START = auto()
+    """The start of the next window: there is no END."""
+    BEFORE_LABEL = auto()
+    """The tuple before the label; windows without it are dropped, since no later row brings it."""
+
+
+@dataclass(frozen=True, repr=False)
+class Resume:
+    """Windows with an end below a bound on `column`, ORDER BY's first key, are final; where END reads the NEXT tuple, with that below it.
+
+    `neighbours`: those that some condition reads. TUMBLING windows must be looked for from the start of one on.
     """
 
     column: str
-    ahead: bool
-    tumbling: bool
-    endless: bool = False
-    before: bool = False
-    labelled: bool = False
+    form: WindowForm
+    neighbours: frozenset[Neighbour] = frozenset()
+    end: WindowEnd = WindowEnd.CONDITION
 
     @property
     def looks_back(self) -> bool:
         """Whether rows stay of which all windows are final, since later ones read them."""
-        return self.before or self.labelled
+        return Neighbour.PREVIOUS in self.neighbours or self.form is WindowForm.LABELLED
+
+    def __repr__(self) -> str:
+        """The text by which a store knows its choice of what is computed when it is read (`pipeline.placement`)."""
+        before, ahead, tumbling, labelled = _in_words(self)
+        endless = self.end is WindowEnd.NEXT_START
+        return f"Resume(column={self.column!r}, {ahead}, {tumbling}, {endless=}, {before}, {labelled})"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Ranges:
     """Windows that no change between two values of `column`, ORDER BY's first key, can reach can be told from the others.
 
-    `before`, `ahead`: some condition reads the tuple before or after its own. SLIDING: `closing` are the places of the alternatives of END
-    whose nearest tuple never moves back as the start moves on. TUMBLING windows are told by the stored ones, so `closing` is empty.
+    `neighbours`: those that some condition reads. Where windows are not TUMBLING, `closing` are the places of the alternatives of END whose
+    nearest tuple never moves back as the start, or the label, moves on. TUMBLING windows are told by the stored ones.
     """
 
     column: str
-    before: bool
-    ahead: bool
-    tumbling: bool
+    form: WindowForm
+    neighbours: frozenset[Neighbour] = frozenset()
     closing: tuple[int, ...] = ()
-    end: specs.BoundarySpec | None = None
+    closing_end: specs.BoundarySpec | None = None
     """END by the closing alternatives alone."""
     descending: bool = False
     """Whether ORDER BY's first key falls from tuple to tuple."""
-    labelled: bool = False
-    """Whether windows are found by their labels. START lies at a distance before the label."""
-    pinned: bool = False
-    """Whether END is one tuple before the label, and windows without it are dropped: no later row brings it."""
+    end: WindowEnd = WindowEnd.CONDITION
+    """Of LABELLED windows, whether END is BEFORE_LABEL."""
+
+    def __repr__(self) -> str:
+        """The text by which a store knows its choice of what is computed when it is read (`pipeline.placement`)."""
+        before, ahead, tumbling, labelled = _in_words(self)
+        closing, end = f"closing={self.closing!r}", f"end={self.closing_end!r}"
+        pinned, descending = self.end is WindowEnd.BEFORE_LABEL, self.descending
+        tail = f"{closing}, {end}, {descending=}, {labelled}, {pinned=}"
+        return f"Ranges(column={self.column!r}, {before}, {ahead}, {tumbling}, {tail})"
+
+
+def _in_words(of: Resume | Ranges) -> tuple[str, str, str, str]:
+    before, ahead = Neighbour.PREVIOUS in of.neighbours, Neighbour.NEXT in of.neighbours
+    tumbling, labelled = of.form is WindowForm.TUMBLING, of.form is WindowForm.LABELLED
+    return f"{before=}", f"{ahead=}", f"{tumbling=}", f"{labelled=}"
 
 
 def spec_columns(spec: specs.KernelSpec) -> Iterator[str]:
@@ -141,7 +185,7 @@ class PredicateWindow(Node):
     @property
     def reads(self) -> frozenset[str]:
         """The columns of the input that are read."""
-        closing = () if self.ranges is None or self.ranges.end is None else boundary_columns(self.ranges.end)
+        closing = () if self.ranges is None or self.ranges.closing_end is None else boundary_columns(self.ranges.closing_end)
         return frozenset((*spec_columns(self.spec), *closing)).union(*(columns_of(o.expr) for o in self.order))
 
     @property
@@ -171,10 +215,10 @@ def reach_of(window: PredicateWindow, ranges: Ranges | None, column: str) -> Pre
     With closing alternatives in `ranges` there is one from each row, or label, to where these end it.
     """
     spec, key = replace(window.spec, only=False), window.input.schema[column]
-    if ranges is not None and ranges.end is not None:
+    if ranges is not None and ranges.closing_end is not None:
         every = specs.BoundarySpec()
         spec = replace(spec, start=every) if spec.label is None else replace(spec, label=every)
-        spec = replace(spec, end=ranges.end)
+        spec = replace(spec, end=ranges.closing_end)
     places = [(FROM, "start", "item")]
     if spec.label is not None:
         places.insert(0, (LABEL, "label", "item"))

@@ -22,7 +22,7 @@ from belvedere.engine.sql.staged_operators import WindowOperator
 from belvedere.engine.work import Work
 from belvedere.functions.spark_types import quote
 from belvedere.kernels.search import GREATEST, LEAST, Bools, Ints
-from belvedere.plan.operators.predicate_window import Ranges, reach_of
+from belvedere.plan.operators.predicate_window import Neighbour, Ranges, WindowForm, reach_of
 from belvedere.rules.key_ranges import Spans, changes_of, is_mixed
 from belvedere.rules.window_by.scan_range import (
     KeyRange,
@@ -89,7 +89,11 @@ def first_stretches(delta: pa.Table, path: str, order: str, ranges: Ranges) -> l
         return None
     rows = max(LEAST_ROWS, FIRST_ROWS // max(1, len(changes)))
     # the tuple after a start may be a changed one; the last start but one before the change has the last one after it
-    back = 1 + ranges.ahead + 2 * ranges.before if ranges.tumbling else rows
+    back = (
+        1 + (Neighbour.NEXT in ranges.neighbours) + 2 * (Neighbour.PREVIOUS in ranges.neighbours)
+        if ranges.form is WindowForm.TUMBLING
+        else rows
+    )
     edges = [(c.key, *sorted(mirrored(n, ranges.descending) for n in (c.low, c.high))) for c in changes]
     return [Stretch(key, low, high, back, rows) for key, low, high in edges]
 
@@ -118,7 +122,7 @@ def reached_rows(
 
 def _span(source: StoredWindows, ranges: Ranges, stretch: Stretch, at: Ints, windows: StretchWindows) -> KeyRange | None:
     """Where windows may have changed; None where the stretch must be longer."""
-    if ranges.tumbling:
+    if ranges.form is WindowForm.TUMBLING:
         return tumbling(ranges, stretch, at, windows, source.stored)
     return moving(ranges, stretch, windows)
 
@@ -151,7 +155,10 @@ class _Stored:
 
     def _begin(self, stretch: Stretch) -> int | None:
         """Where the stretch begins. TUMBLING: to find the windows of few rows takes less time than to tell which of them changed."""
-        if self.reach.ranges.tumbling and self._moved(self.spans, stretch.key, stretch.low, stretch.ahead, after=False) is None:
+        if (
+            self.reach.ranges.form is WindowForm.TUMBLING
+            and self._moved(self.spans, stretch.key, stretch.low, stretch.ahead, after=False) is None
+        ):
             return None
         return self._place(self.starts, stretch, after=False)
 

@@ -28,7 +28,17 @@ from belvedere.kernels.search import LEAST as FIRST
 from belvedere.plan.bounds import Known, bounds_of
 from belvedere.plan.monotone import NEVER
 from belvedere.plan.operators.nodes import Node
-from belvedere.plan.operators.predicate_window import AFTER, FROM, LABEL, TO, PredicateWindow, Resume
+from belvedere.plan.operators.predicate_window import (
+    AFTER,
+    FROM,
+    LABEL,
+    TO,
+    Neighbour,
+    PredicateWindow,
+    Resume,
+    WindowEnd,
+    WindowForm,
+)
 from belvedere.rules.window_by.affected_windows import reach_rows
 from belvedere.schema import KEY, TIMESTAMP, Column, Schema
 
@@ -129,7 +139,7 @@ def _many(work: Work, settling: Settling, rows: Rows, bound: int) -> Rows:
     )
     kept = work.view(scan, "kept")
     work.put(scan, "kept", compute.keep(stream(KEPT, _kept(spans, resume, is_pinned(settling), bound))))
-    if resume.before and not resume.labelled:  # the last tuple before stays too
+    if Neighbour.PREVIOUS in resume.neighbours and resume.form is not WindowForm.LABELLED:  # the last tuple before stays too
         longer = compute.compute(
             f"SELECT k.part, k.since, coalesce(max(t.at), k.kept) AS kept FROM {kept} AS k "
             f"LEFT JOIN {own} AS t ON k.part = t.part AND t.at < k.since GROUP BY k.part, k.since, k.kept",
@@ -144,7 +154,11 @@ def _many(work: Work, settling: Settling, rows: Rows, bound: int) -> Rows:
 
 def is_pinned(settling: Settling) -> bool:
     """Whether a label without an end has none for good."""
-    return settling.resume.labelled and settling.block.ranges is not None and settling.block.ranges.pinned
+    return (
+        settling.resume.form is WindowForm.LABELLED
+        and settling.block.ranges is not None
+        and settling.block.ranges.end is WindowEnd.BEFORE_LABEL
+    )
 
 
 def _settle(work: Work, settling: Settling, state: Relation, kept: str) -> None:
@@ -174,7 +188,7 @@ def _own(work: Work, settling: Settling, columns: Iterable[str]) -> str:
 
 def _reach(work: Work, settling: Settling, rows: Rows) -> Rows:
     """How far the windows over the rows reach."""
-    ranges = settling.block.ranges if settling.resume.labelled else None
+    ranges = settling.block.ranges if settling.resume.form is WindowForm.LABELLED else None
     return reach_rows(work, ranges, settling.resume.column, rows.num_rows)
 
 
@@ -226,25 +240,26 @@ def first_kept(
     last one where windows look ahead: what it starts or ends is not known yet. Windows with LABEL stay from the first open one on; their
     starts move on with the labels, so the rows from the start of the last final one on stay, with PREV the tuple before it too.
     """
-    edge = below if resume.ahead and below is not None else bound
+    edge = below if Neighbour.NEXT in resume.neighbours and below is not None else bound
     since = max(settled, edge)
-    limit = edge if resume.endless else bound  # whether a tuple starts the next window may depend on the one after it
+    # whether a tuple starts the next window may depend on the one after it
+    limit = edge if resume.end is WindowEnd.NEXT_START else bound
     following, label, rows = LAST, LAST, LAST
     for span in spans:
         at, first, last, after = span
-        if resume.endless:
+        if resume.end is WindowEnd.NEXT_START:
             last = after = following
             following = at
         elif pinned and last == LAST:
             last = after = at
         # a missing time is LAST; a tumbling window that reaches into what is kept (by rows of equal time) stays whole
-        reaches = resume.tumbling and not resume.endless and last >= since
-        if at >= settled and ((after if resume.ahead else last) >= limit or reaches):
+        reaches = resume.form is WindowForm.TUMBLING and resume.end is not WindowEnd.NEXT_START and last >= since
+        if at >= settled and ((after if Neighbour.NEXT in resume.neighbours else last) >= limit or reaches):
             since = min(since, at)
-        elif resume.labelled and at < since:
+        elif resume.form is WindowForm.LABELLED and at < since:
             if at >= label or label == LAST:  # the last final label, and those that tie with it
                 label, rows = at, min(rows, FIRST if first == LAST else first)
-            elif not resume.before:
+            elif Neighbour.PREVIOUS not in resume.neighbours:
                 break
             elif at < rows:
                 rows = at

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from belvedere.kernels.search import GREATEST, LEAST, Bools, Ints
-from belvedere.plan.operators.predicate_window import AFTER, FROM, LABEL, TO, Ranges
+from belvedere.plan.operators.predicate_window import AFTER, FROM, LABEL, TO, Neighbour, Ranges, WindowEnd, WindowForm
 from belvedere.schema import KEY
 
 KeyRange = tuple[int, int | None]
@@ -85,19 +85,26 @@ def placed(column: pa.ChunkedArray | pa.Array, descending: bool, nowhere: int | 
 def windows_of(table: pa.Table, ranges: Ranges) -> StretchWindows:
     """From the result of `reaches` over one stretch, with `_key`."""
     falls = ranges.descending
-    by = LABEL if ranges.labelled else FROM
+    by = LABEL if ranges.form is WindowForm.LABELLED else FROM
     table = table.take(pa.array(np.argsort(placed(table[by], falls), kind="stable")))
     since, keys = placed(table[by], falls), table[KEY].combine_chunks().cast(pa.string())
     if TO not in table.column_names:  # without END a window is complete with the next one's start
         return StretchWindows(since, since, since, np.arange(len(since)) < len(since) - 1, keys)
     to, after = placed(table[TO], falls, LEAST), placed(table[AFTER], falls, LEAST)
-    complete = (to > LEAST) & (after > LEAST) if ranges.ahead else to > LEAST
-    if not ranges.labelled:
-        return StretchWindows(since, to, after if ranges.ahead or ranges.tumbling else to, complete, keys, starts=since)
+    complete = (to > LEAST) & (after > LEAST) if Neighbour.NEXT in ranges.neighbours else to > LEAST
+    if ranges.form is not WindowForm.LABELLED:
+        return StretchWindows(
+            since,
+            to,
+            after if Neighbour.NEXT in ranges.neighbours or ranges.form is WindowForm.TUMBLING else to,
+            complete,
+            keys,
+            starts=since,
+        )
     starts = placed(table[FROM], falls, LEAST)
-    if ranges.ahead:  # the tuple after the label matters too
+    if Neighbour.NEXT in ranges.neighbours:  # the tuple after the label matters too
         after = np.maximum(after, np.append(since[1:], GREATEST)[: len(since)])
-    complete = (complete | ranges.pinned) & (after < GREATEST)
+    complete = (complete | (ranges.end is WindowEnd.BEFORE_LABEL)) & (after < GREATEST)
     return StretchWindows(since, np.maximum(to, since), after, complete, keys, starts=starts)
 
 
@@ -109,15 +116,15 @@ def moving(ranges: Ranges, stretch: Stretch, windows: StretchWindows) -> KeyRang
     """
     since, starts = windows.since, windows.starts
     closed = windows.complete & (np.maximum(windows.to, windows.after) < stretch.low)
-    if stretch.begin is not None and (ranges.labelled or ranges.before):
+    if stretch.begin is not None and (ranges.form is WindowForm.LABELLED or Neighbour.PREVIOUS in ranges.neighbours):
         # tuples that were not read may begin these windows, or stand before them
         unsure = starts <= since.min(initial=GREATEST)
         closed &= since > since[unsure].max(initial=LEAST)
     begin = int(since[closed].max(initial=LEAST))
     last: int | None = stretch.high
-    if ranges.labelled or ranges.before:
+    if ranges.form is WindowForm.LABELLED or Neighbour.PREVIOUS in ranges.neighbours:
         behind = since[since > stretch.high]
-        if ranges.labelled:
+        if ranges.form is WindowForm.LABELLED:
             behind = behind[starts[since > stretch.high] > behind.min(initial=GREATEST)]
         last = int(behind.min()) if len(behind) else None
     proven = stretch.begin is None or bool(closed.any())
@@ -144,7 +151,7 @@ def tumbling(
     sure = windows.since[~windows.complete].min(initial=GREATEST)
     seen = np.maximum(windows.since, np.maximum(windows.to, windows.after)).max(initial=LEAST)
     after = stretch.high
-    if ranges.before:  # the tuple before the start is no changed one
+    if Neighbour.PREVIOUS in ranges.neighbours:  # the tuple before the start is no changed one
         after = int(windows.since[windows.since > stretch.high].min(initial=GREATEST))
     behind = np.flatnonzero((windows.since > after) & (windows.since < min(sure, seen)))
     kept = behind[_stored(windows, behind, stays)]
@@ -164,9 +171,9 @@ def _resumed(
     if stretch.begin is None:
         return LEAST
     found = np.array([stretch.begin])
-    if ranges.before:
+    if Neighbour.PREVIOUS in ranges.neighbours:
         places = np.flatnonzero((windows.since < stretch.low) & (windows.since > at.min(initial=GREATEST)))
-        if ranges.ahead:  # the tuple after the last start may be a changed one
+        if Neighbour.NEXT in ranges.neighbours:  # the tuple after the last start may be a changed one
             places = places[:-1]
         found = windows.since[places[_stored(windows, places, stays)]]
     for place in found[::-1]:

@@ -16,7 +16,7 @@ from belvedere.engine.work import Work
 from belvedere.plan.expressions import column
 from belvedere.plan.facts import Partition, base_scan, partition_of
 from belvedere.plan.operators.nodes import Item, Scan
-from belvedere.plan.operators.predicate_window import PredicateWindow, Ranges
+from belvedere.plan.operators.predicate_window import PredicateWindow, Ranges, WindowForm
 from belvedere.plan.operators.window_words import search_of
 from belvedere.plan.rewrites.keys import carry_keys
 from belvedere.plan.rewrites.rewrite import carry, push_down
@@ -104,9 +104,9 @@ def _keep(site: Site, top: PredicateWindow, ranges: Ranges) -> Relation:
 
 def _said(top: PredicateWindow, ranges: Ranges) -> str:
     by = f"the changed {', '.join(top.by)}" if top.partition else "the sequence"
-    since = "the last stored start before it" if ranges.tumbling else "the last end before it"
-    until = "the next start that stays one" if ranges.tumbling else "the end of the windows around it"
-    if ranges.labelled:
+    since = "the last stored start before it" if ranges.form is WindowForm.TUMBLING else "the last end before it"
+    until = "the next start that stays one" if ranges.form is WindowForm.TUMBLING else "the end of the windows around it"
+    if ranges.form is WindowForm.LABELLED:
         since, until = "the last label whose window ends before it", "the first one whose window begins behind it"
     return f"of {by} the windows around the change: from {since} to {until}; {search_of(top)}"
 

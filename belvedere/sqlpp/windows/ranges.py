@@ -18,14 +18,14 @@ from functools import reduce
 import pyarrow as pa
 from sqlglot import exp
 
-from belvedere.plan.operators.predicate_window import Ranges
+from belvedere.plan.operators.predicate_window import Ranges, WindowEnd, WindowForm
 from belvedere.plan.operators.window_specs import BoundarySpec
 from belvedere.schema import Column
 from belvedere.sqlpp.query_tree import Expr, QueryBlock, WindowBy
 from belvedere.sqlpp.windows.classes import ItemFacts, classify
 from belvedere.sqlpp.windows.closing import closing_of, frame_closing, is_before
 from belvedere.sqlpp.windows.plan_boundaries import BoundaryPlanner
-from belvedere.sqlpp.windows.resume import only_distances
+from belvedere.sqlpp.windows.resume import neighbours_of, only_distances
 
 
 def ranges_of(block: QueryBlock, window: WindowBy, item: ItemFacts, column: Column | None) -> Ranges | str:
@@ -41,13 +41,8 @@ def ranges_of(block: QueryBlock, window: WindowBy, item: ItemFacts, column: Colu
         return "rows whose order key is NULL stand where the greatest key would (write NOT NULL, or NULLS the other way)"
     if "position" in roles and not only_distances(block, window, item):
         return "positions count from the partition's first row, and are used for more than distances"
-    found = Ranges(
-        column.name,
-        "previous" in roles,
-        "next" in roles,
-        window.tumbling,
-        descending=key.descending,
-    )
+    form = WindowForm.TUMBLING if window.tumbling else WindowForm.SLIDING
+    found = Ranges(column.name, form, neighbours_of(window), descending=key.descending)
     if window.tumbling:
         return found
     closing = tuple(_closing(window, item, column))
@@ -55,7 +50,8 @@ def ranges_of(block: QueryBlock, window: WindowBy, item: ItemFacts, column: Colu
         return replace(found, closing=closing) if closing else _why_not_closing(window, item, column)
     if not closing:
         return "windows may reach from anywhere before their labels to anywhere behind them"
-    return replace(found, closing=closing, labelled=True, pinned=_is_pinned(window, item))
+    end = WindowEnd.BEFORE_LABEL if _ends_before_label(window, item) else WindowEnd.CONDITION
+    return replace(found, form=WindowForm.LABELLED, closing=closing, end=end)
 
 
 def _why_not_closing(window: WindowBy, item: ItemFacts, column: Column) -> str:
@@ -106,7 +102,7 @@ def _closing(window: WindowBy, item: ItemFacts, column: Column) -> Iterator[int]
             yield place
 
 
-def _is_pinned(window: WindowBy, item: ItemFacts) -> bool:
+def _ends_before_label(window: WindowBy, item: ItemFacts) -> bool:
     """Whether END is one tuple before the label: a window without it is dropped for good (`frame_closing` takes no other)."""
     found = classify(window, "end", item)
     one = found is not None and len(found.conjunctions) == 1

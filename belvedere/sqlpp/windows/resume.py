@@ -12,7 +12,7 @@ from typing import Any
 from sqlglot import exp
 
 from belvedere.plan.bounds import is_time
-from belvedere.plan.operators.predicate_window import Ranges, Resume
+from belvedere.plan.operators.predicate_window import Neighbour, Ranges, Resume, WindowEnd, WindowForm
 from belvedere.schema import Column
 from belvedere.sqlpp.query_names import after_window, free_in
 from belvedere.sqlpp.query_tree import Expr, QueryBlock, WindowBy
@@ -29,7 +29,7 @@ def resume_of(
         return None
     labelled, roles = window.label is not None, {role for _, role in window.variables.values()}
     before = "previous" in roles
-    if labelled and (ranges is None or not ranges.labelled):
+    if labelled and (ranges is None or ranges.form is not WindowForm.LABELLED):
         return None
     if "position" in roles and not only_distances(block, window, item):
         return None
@@ -39,7 +39,15 @@ def resume_of(
         return None
     if not is_time(column.type) or (column.nullable and window.order[0].nulls_come_first):
         return None  # a later NULL would come before all others
-    return Resume(column.name, "next" in roles, window.tumbling, window.end is None, before, labelled)
+    form = WindowForm.LABELLED if labelled else WindowForm.TUMBLING if window.tumbling else WindowForm.SLIDING
+    end = WindowEnd.NEXT_START if window.end is None else WindowEnd.CONDITION
+    return Resume(column.name, form, neighbours_of(window), end)
+
+
+def neighbours_of(window: WindowBy) -> frozenset[Neighbour]:
+    """The tuples beside their own that conditions read."""
+    named = {"previous": Neighbour.PREVIOUS, "next": Neighbour.NEXT}
+    return frozenset(named[role] for _, role in window.variables.values() if role in named)
 
 
 def only_distances(block: QueryBlock, window: WindowBy, item: ItemFacts) -> bool:
