@@ -24,7 +24,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from adbc_driver_postgresql import dbapi
 
-from belvedere.api.graphql.endpoint import Api
+from belvedere.api.graphql.api import Api
 from belvedere.spark.session import local_session
 from belvedere.workbench.workbench import Workbench
 

@@ -21,7 +21,7 @@ from random import Random
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from belvedere.api.graphql.endpoint import Api
+from belvedere.api.graphql.api import Api
 from belvedere.catalog.catalog import Catalog
 from belvedere.compiler import compile_script
 from belvedere.engine.measurements import Measured

@@ -8,15 +8,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from belvedere.api.graphql.endpoint import Api, execute_graphql
+    from belvedere.api.graphql.api import Api, execute_graphql
     from belvedere.api.rest.in_process import execute_rest
     from belvedere.api.serving.processes import start_api
 
 __all__ = ["Api", "execute_graphql", "execute_rest", "start_api"]
 
 _HOMES = {
-    "Api": "graphql.endpoint",
-    "execute_graphql": "graphql.endpoint",
+    "Api": "graphql.api",
+    "execute_graphql": "graphql.api",
     "execute_rest": "rest.in_process",
     "start_api": "serving.processes",
 }

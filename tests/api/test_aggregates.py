@@ -13,7 +13,7 @@ import pytest
 from api_reader import MemoryReader
 
 from belvedere.api.failures import RequestError
-from belvedere.api.graphql.endpoint import Api, execute_graphql
+from belvedere.api.graphql.api import Api, execute_graphql
 from belvedere.api.limits import Limits
 
 CATALOG = example.catalog()

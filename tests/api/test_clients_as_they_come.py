@@ -17,7 +17,7 @@ from test_tokens import SECRET, signed
 
 from belvedere.api.access.gate import ServerSettings
 from belvedere.api.access.tokens import TokenRules
-from belvedere.api.http.server import Application
+from belvedere.api.http.application import Application
 from belvedere.api.live.websockets import PROTOCOL
 from belvedere.api.serving.processes import server_settings
 from belvedere.compiler import compile_script

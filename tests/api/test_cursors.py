@@ -10,7 +10,7 @@ import api_example as example
 import pytest
 from api_reader import MemoryReader
 
-from belvedere.api.graphql.endpoint import execute_graphql
+from belvedere.api.graphql.api import execute_graphql
 
 CATALOG = example.catalog()
 COLUMNS = ("flag", "small", "big", "ratio", "price", "wide", "name", "at", "day", "raw", "address_city")

@@ -15,8 +15,8 @@ from api_reader import MemoryReader
 from starlette.testclient import TestClient
 
 from belvedere.api.http import client_disconnects
+from belvedere.api.http.application import Application
 from belvedere.api.http.connections import Connection
-from belvedere.api.http.server import Application
 from belvedere.api.quarantined_answers import held_sql
 
 HELD = held_sql("sqlite")

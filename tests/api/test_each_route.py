@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 from starlette.testclient import TestClient
 
-from belvedere.api.http.server import Application
+from belvedere.api.http.application import Application
 from belvedere.compiler import compile_script
 from belvedere.connectors.exporting.event_files import json_lines
 from belvedere.store import EpochRow, StoredTable, open_reader, open_store

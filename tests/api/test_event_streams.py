@@ -12,8 +12,9 @@ import pytest
 from graphql import print_type
 from starlette.testclient import TestClient
 
+from belvedere.api.access.gate import ServerSettings
 from belvedere.api.failures import RequestError
-from belvedere.api.http.server import Application, ServerSettings
+from belvedere.api.http.application import Application
 from belvedere.api.live.event_streams import QUIET, StreamMessage
 from belvedere.api.serving.processes import start_api
 from belvedere.compiler import compile_script
@@ -57,9 +58,9 @@ class Subscriber:
     async def next(self) -> Any:
         """The next answer; None where none comes within a moment."""
         if self.events is None:
-            operation, literals = self.application.api.find(self.text, None, self.variables)
-            self.events = await self.application.streams.stream(
-                self.application.api, operation, literals, self.variables, self.claims
+            operation, literals = self.application.served.roles.all.api.find(self.text, None, self.variables)
+            self.events = await self.application.served.streams.stream(
+                self.application.served.roles.all.api, operation, literals, self.variables, self.claims
             )
             assert await anext(self.events) == QUIET
             self.waiting = asyncio.ensure_future(anext(self.events))
@@ -74,7 +75,7 @@ class Subscriber:
 def test_events_come_once_in_order(url: str, commit: Commit) -> None:
     async def check() -> None:
         application = Application(CATALOG, lambda: open_reader(url))
-        application._lazy.dialect  # noqa: B018
+        application.served.store.reader.dialect  # noqa: B018
         commit(1, 2, 1)
         with pytest.raises(RequestError) as error:
             await Subscriber(application, "subscription($n: Long!) { seen(after: $n) { a } }").next()
@@ -162,7 +163,7 @@ def test_what_is_over_in_a_moment_does_not_end_an_event_source() -> None:
 
 
 def test_the_schema_has_them() -> None:
-    schema = Application(CATALOG, lambda: open_reader("sqlite:////nowhere/x.db")).api.schema
+    schema = Application(CATALOG, lambda: open_reader("sqlite:////nowhere/x.db")).served.roles.all.api.schema
     assert schema.subscription_type is not None
     text = print_type(schema.subscription_type)
     assert '"""What came."""' in text

@@ -11,7 +11,7 @@ import httpx
 import pytest
 from api_reader import MemoryReader
 
-from belvedere.api.http.server import Application
+from belvedere.api.http.application import Application
 
 pytestmark = pytest.mark.usefixtures("as_in_a_serving_process")
 MOST = 0.05

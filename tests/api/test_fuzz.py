@@ -12,7 +12,7 @@ import pytest
 from api_reader import MemoryReader
 from starlette.testclient import TestClient
 
-from belvedere.api.http.server import Application
+from belvedere.api.http.application import Application
 from tests import depth
 
 TEXTS = (

@@ -8,7 +8,7 @@ import api_example as example
 import pytest
 from api_reader import MemoryReader
 
-from belvedere.api.graphql.endpoint import execute_graphql
+from belvedere.api.graphql.api import execute_graphql
 from belvedere.store.dialects import DIALECTS
 from belvedere.store.dialects.sqlite.python_sqlite import library
 
@@ -284,7 +284,7 @@ def test_extensions(reader: MemoryReader) -> None:
 
 
 def test_literals_are_not_part_of_a_plan(reader: MemoryReader) -> None:
-    from belvedere.api.graphql.endpoint import Api
+    from belvedere.api.graphql.api import Api
 
     api = Api(CATALOG, reader)
     for number in range(20):

@@ -15,7 +15,8 @@ import pytest
 from api_reader import MemoryReader
 from starlette.testclient import TestClient
 
-from belvedere.api.http.server import Application, ServerSettings
+from belvedere.api.access.gate import ServerSettings
+from belvedere.api.http.application import Application
 from belvedere.api.http.status import status_of
 from belvedere.api.limits import Limits
 from belvedere.api.serving import lazy_reader
@@ -158,7 +159,7 @@ class Leaving(MemoryReader):
 def test_a_store_that_is_away_is_asked_for_again_later(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
     store, now = Leaving(), [0.0]
     application = Application(CATALOG, lambda: store)
-    monkeypatch.setattr(application._lazy, "_now", lambda: now[0])
+    monkeypatch.setattr(application.served.store.reader, "_now", lambda: now[0])
     asked = {"query": "{ things(limit: 1) { id } }"}
     with TestClient(application) as client:
         assert client.post("/graphql", json=asked).status_code == 200
@@ -169,7 +170,7 @@ def test_a_store_that_is_away_is_asked_for_again_later(fault: str, monkeypatch: 
             assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
             assert answer.json()["errors"][0]["extensions"]["code"] == "B8013"
             assert "secret" not in answer.text
-            assert application.status(None, CATALOG)["store"] == "away", "which `/status/events` goes on telling"
+            assert application.served.status(None, CATALOG)["store"] == "away", "which `/status/events` goes on telling"
             for path in ("/readyz", "/status"):
                 answer = client.get(path)
                 assert (answer.status_code, answer.headers["retry-after"], answer.json()["code"]) == (503, "1", "B8013")
@@ -326,10 +327,11 @@ def test_every_address_answers_an_unexpected_error_as_a_problem(reader: MemoryRe
     def broken(*given: Any, **named: Any) -> Any:
         raise OverflowError("date value out of range")
 
-    with client_of(reader) as client:
-        application: Any = client.app
-        for name in ("last_epoch", "seen", "in_planner"):
-            monkeypatch.setattr(application, name, broken)
+    application = Application(CATALOG, lambda: reader, heals=True)
+    with TestClient(application) as client:
+        for name in ("last_epoch", "in_planner"):
+            monkeypatch.setattr(application.served.store, name, broken)
+        monkeypatch.setattr(application.served.roles, "seen", broken)
         for method, path in (
             ("GET", "/status"),
             ("GET", "/metrics"),
@@ -339,7 +341,6 @@ def test_every_address_answers_an_unexpected_error_as_a_problem(reader: MemoryRe
             ("GET", "/streams/Events/events"),
             ("POST", "/quarantine/retry"),
         ):
-            application.heals = True
             answer = client.request(method, path)
             assert (answer.status_code, answer.headers["content-type"], path) == (500, "application/problem+json", path)
             assert (answer.json()["code"], answer.json()["status"]) == ("B8009", 500)

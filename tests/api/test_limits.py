@@ -11,8 +11,8 @@ import pytest
 from api_reader import MemoryReader
 from starlette.testclient import TestClient
 
-from belvedere.api.graphql.endpoint import execute_graphql
-from belvedere.api.http.server import Application
+from belvedere.api.graphql.api import execute_graphql
+from belvedere.api.http.application import Application
 from belvedere.compiler import compile_script
 from belvedere.store import open_reader
 

@@ -11,12 +11,13 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from belvedere.api.http import server
+from belvedere.api.access.gate import ServerSettings
+from belvedere.api.http.application import Application
 from belvedere.api.http.lineage import definition_of, explanations_of, lineage_of
-from belvedere.api.http.server import Application, ServerSettings
 from belvedere.api.http.status import status_of
 from belvedere.api.live.status_events import status_events
 from belvedere.api.reads.entities import model_of
+from belvedere.api.serving.served_store import CHOICE
 from belvedere.catalog.catalog import Catalog
 from belvedere.compiler import compile_script
 from belvedere.engine.last_changes import last_change, with_changes
@@ -121,7 +122,7 @@ def test_a_definition_is_told_as_it_was_written_and_in_standard_sql() -> None:
 
 
 def test_it_says_how_views_are_kept_with_what_the_store_has_chosen() -> None:
-    assert server.CHOICE == DOCUMENT
+    assert CHOICE == DOCUMENT
     kept = explanations_of(CATALOG, None)
     assert kept["Hourly"]["stages"][-1]["rule"] == "merge"
     assert kept["Total"]["reads"].startswith("computed by the database")
@@ -217,7 +218,7 @@ def test_the_status_is_told_again_after_an_epoch_and_while_nothing_happens(
         async def status(row: EpochRow | None) -> Any:
             return status_of(CATALOG, row, False)
 
-        told = aiter(status_events(application.streams, application.last_epoch, status, {}).body_iterator)
+        told = aiter(status_events(application.served.streams, application.served.store.last_epoch, status, {}).body_iterator)
 
         async def next_epoch() -> Any:
             while not (text := bytes(await anext(told))).startswith(b"data: "):  # type: ignore[arg-type]
@@ -229,7 +230,7 @@ def test_the_status_is_told_again_after_an_epoch_and_while_nothing_happens(
         rows[0] = EpochRow(1, datetime(2024, 1, 1, tzinfo=UTC))
         found = [await next_epoch() for _ in range(3)]
         assert found[-1] == 1
-        application.streams.end()
+        application.served.streams.end()
         async with asyncio.timeout(5):
             rest = [bytes(t) async for t in told]  # type: ignore[arg-type]
         assert not any(t.startswith(b"data") for t in rest), "a server that ends tells no more"

@@ -12,7 +12,8 @@ import pytest
 from starlette.testclient import TestClient
 from starlette.websockets import WebSocketDisconnect
 
-from belvedere.api.http.server import Application, ServerSettings
+from belvedere.api.access.gate import ServerSettings
+from belvedere.api.http.application import Application
 from belvedere.api.live import event_streams, websockets
 from belvedere.api.live.epochs import Epochs
 from belvedere.api.live.event_streams import INTERRUPTED, QUIET
@@ -57,9 +58,9 @@ class Reader:
     async def next(self, seconds: float = 0.4) -> Any:
         """The next answer; None where none comes within a moment."""
         if self.waiting is None:
-            operation, literals = self.application.api.find(self.text, None, self.variables)
-            self.told = await self.application.streams.stream(
-                self.application.api, operation, literals, self.variables, self.claims
+            operation, literals = self.application.served.roles.all.api.find(self.text, None, self.variables)
+            self.told = await self.application.served.streams.stream(
+                self.application.served.roles.all.api, operation, literals, self.variables, self.claims
             )
             assert await anext(self.told) == QUIET
             self.waiting = asyncio.ensure_future(anext(self.told))
@@ -79,10 +80,10 @@ def test_a_live_query_tells_each_answer_once(url: str, commit: Commit) -> None:
     async def check() -> None:
         application = Application(CATALOG, lambda: open_reader(url))
         commit(1)
-        await application._opened()
+        await application.served.store.opened()
         reads = []
-        run = application.api.read
-        application.api.read = lambda prepared: (reads.append(1), run(prepared))[1]  # type: ignore[method-assign]
+        run = application.served.roles.all.api.read
+        application.served.roles.all.api.read = lambda prepared: (reads.append(1), run(prepared))[1]  # type: ignore[method-assign]
         small = Reader(application, "subscription { t(filter: {a: {lt: 5}}, order: [{a: ASC}]) { a } }")
         same = [Reader(application, "subscription L($m: Int!) { above(least: $m) { a } }", m=4) for _ in range(20)]
         other = Reader(application, "subscription { above(least: 6) { b } }")
@@ -103,7 +104,7 @@ def test_a_live_query_tells_each_answer_once(url: str, commit: Commit) -> None:
         assert answer["data"] == {"above": [{"b": "b3"}]}
         assert answer["extensions"]["epoch"] == 2
         assert await small.next() is None
-        application.streams.end()
+        application.served.streams.end()
         assert await small.waiting is INTERRUPTED
 
     asyncio.run(check())
@@ -113,7 +114,7 @@ def test_counts_pages_from_the_end_and_aggregates_live(url: str, commit: Commit)
     async def check() -> None:
         application = Application(CATALOG, lambda: open_reader(url))
         commit(3)
-        await application._opened()
+        await application.served.store.opened()
         counted = Reader(application, "subscription { tPage(filter: {a: {gt: 4}}, last: 1) { nodes { a } totalCount } }")
         summed = Reader(application, "subscription { tAggregate { by { b } count max { a } } }")
         ordered = Reader(
@@ -139,11 +140,13 @@ def test_a_slow_subscriber_meets_the_newest_epoch(url: str, commit: Commit) -> N
     async def check() -> None:
         application = Application(CATALOG, lambda: open_reader(url))
         commit(1)
-        await application._opened()
+        await application.served.store.opened()
         slow = Reader(application, "subscription { above(least: 0) { a } }")
         assert await slow.data() == {"above": [{"a": 1}]}
         slow.waiting.cancel()
-        told = await application.streams.stream(application.api, *application.api.find(slow.text), {}, {})
+        told = await application.served.streams.stream(
+            application.served.roles.all.api, *application.served.roles.all.api.find(slow.text), {}, {}
+        )
         assert await anext(told) == QUIET
         for n in range(2, 6):
             commit(n)
@@ -157,7 +160,7 @@ def test_a_stream_ends_with_its_token(url: str, commit: Commit) -> None:
     async def check() -> None:
         application = Application(CATALOG, lambda: open_reader(url))
         commit(1)
-        await application._opened()
+        await application.served.store.opened()
         over = Reader(application, "subscription { t { a } }", {"exp": 1})
         assert (await over.next(20))["errors"][0]["extensions"]["code"] == "B8008"
 

@@ -18,9 +18,10 @@ import pytest
 import uvicorn
 from api_reader import MemoryReader
 
+from belvedere.api.access.gate import ServerSettings
 from belvedere.api.http import garbage
+from belvedere.api.http.application import Application
 from belvedere.api.http.connections import Connection
-from belvedere.api.http.server import Application, ServerSettings
 from belvedere.api.limits import Limits
 from belvedere.compiler import compile_script
 

@@ -16,8 +16,9 @@ from mcp import Client
 from mcp.client.streamable_http import create_mcp_http_client, streamable_http_client
 from starlette.testclient import TestClient
 
+from belvedere.api.access.gate import ServerSettings
 from belvedere.api.agents import mcp_server
-from belvedere.api.http.server import Application, ServerSettings
+from belvedere.api.http.application import Application
 from belvedere.api.serving.processes import Serving, start_api
 from belvedere.compiler import compile_script
 

@@ -16,8 +16,9 @@ import pytest
 from graphql import build_client_schema, get_introspection_query, print_schema
 from starlette.testclient import TestClient
 
+from belvedere.api.access.gate import ServerSettings
+from belvedere.api.http.application import Application
 from belvedere.api.http.push_bodies import rows_of
-from belvedere.api.http.server import Application, ServerSettings
 from belvedere.compiler import compile_script
 from belvedere.intake.ingest_service import OFFSET, Desk
 from belvedere.intake.journal import JournalPosition

@@ -10,7 +10,7 @@ import pytest
 from api_reader import MemoryReader
 
 from belvedere.api.failures import RequestError
-from belvedere.api.graphql.endpoint import Api
+from belvedere.api.graphql.api import Api
 
 CATALOG = example.catalog()
 TYPES = {

@@ -23,7 +23,8 @@ from schemathesis.specs.openapi.checks import (
 )
 from starlette.testclient import TestClient
 
-from belvedere.api.http.server import Application, ServerSettings
+from belvedere.api.access.gate import ServerSettings
+from belvedere.api.http.application import Application
 from belvedere.api.limits import Limits
 from belvedere.compiler import compile_script
 from tests.depth import examples

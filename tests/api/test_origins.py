@@ -9,7 +9,8 @@ import pytest
 from api_reader import MemoryReader
 from starlette.testclient import TestClient
 
-from belvedere.api.http.server import Application, ServerSettings
+from belvedere.api.access.gate import ServerSettings
+from belvedere.api.http.application import Application
 from belvedere.compiler import compile_script
 
 STREAMS = compile_script("CREATE STREAM Bid (at TIMESTAMP, price INT, WATERMARK FOR at) KEEP 30 DAYS;").catalog

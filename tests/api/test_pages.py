@@ -9,7 +9,7 @@ import api_example as example
 import pytest
 
 from belvedere.api.failures import RequestError
-from belvedere.api.graphql.endpoint import Api, execute_graphql
+from belvedere.api.graphql.api import Api, execute_graphql
 from belvedere.api.limits import Limits
 
 CATALOG = example.catalog()

@@ -15,7 +15,8 @@ import httpx
 import pytest
 from starlette.testclient import TestClient
 
-from belvedere.api.http.server import Application, ServerSettings
+from belvedere.api.access.gate import ServerSettings
+from belvedere.api.http.application import Application
 from belvedere.api.http.status import status_of
 from belvedere.api.limits import Limits
 from belvedere.api.serving.processes import start_api

@@ -11,7 +11,7 @@ import pytest
 from api_reader import MemoryReader
 from starlette.testclient import TestClient
 
-from belvedere.api.http.server import Application
+from belvedere.api.http.application import Application
 from belvedere.api.http.status import status_of
 from belvedere.api.serving.processes import ServerSettings
 from belvedere.engine.errors.failed_stages import DOCUMENT, Failed, failures_document, quarantined

@@ -10,7 +10,7 @@ import api_example as example
 import pytest
 
 from belvedere.api.failures import RequestError
-from belvedere.api.graphql.endpoint import Api
+from belvedere.api.graphql.api import Api
 from belvedere.api.graphql.types import schema_of
 from belvedere.api.limits import Limits
 from belvedere.api.reads.entities import model_of

@@ -17,7 +17,7 @@ from api_reader import MemoryReader
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from belvedere.api.graphql.endpoint import execute_graphql
+from belvedere.api.graphql.api import execute_graphql
 from belvedere.catalog.catalog import Relationship
 from tests.depth import examples
 

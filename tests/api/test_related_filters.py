@@ -13,7 +13,7 @@ from api_reader import MemoryReader
 from sqlglot import exp
 
 from belvedere.api.failures import RequestError
-from belvedere.api.graphql.endpoint import Api, execute_graphql
+from belvedere.api.graphql.api import Api, execute_graphql
 from belvedere.api.limits import Limits
 from belvedere.catalog.catalog import Parameter, Relationship
 from belvedere.plan.operators.nodes import Order

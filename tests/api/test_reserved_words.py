@@ -17,7 +17,7 @@ import pyarrow as pa
 import pytest
 
 from belvedere.api.access.callers import Caller
-from belvedere.api.graphql.endpoint import Api
+from belvedere.api.graphql.api import Api
 from belvedere.api.reads.role_catalog import seen_catalog
 from belvedere.api.rest.in_process import execute_rest
 from belvedere.catalog.catalog import Catalog, Right

@@ -14,7 +14,8 @@ from api_reader import MemoryReader
 from starlette.testclient import TestClient
 
 from belvedere.api import execute_rest
-from belvedere.api.http.server import Application, ServerSettings
+from belvedere.api.access.gate import ServerSettings
+from belvedere.api.http.application import Application
 from belvedere.api.limits import Limits
 from belvedere.store.protocol import EpochRow
 from belvedere.values.instants import instant
@@ -388,7 +389,7 @@ def test_requests_of_one_shape_share_a_plan() -> None:
             assert rows(client, f"things?select=id&id=eq.{number}&name=not.in.(x{number})&limit=1") in ([{"id": number}], [])
             assert rows(client, f"things/{number}?select=id") == {"id": number}
     assert len(set(reader.statements)) == 2
-    assert len(application._see(None).reads.plans) == 2
+    assert len(application.served.roles.all.reads.plans) == 2
 
 
 def test_values_never_reach_the_statement(reader: Any, client: TestClient) -> None:

@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from starlette.testclient import TestClient
 
 from belvedere.api import execute_rest
-from belvedere.api.http.server import Application
+from belvedere.api.http.application import Application
 from tests.depth import examples
 
 CATALOG = example.catalog()

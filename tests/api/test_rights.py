@@ -10,8 +10,8 @@ from api_reader import MemoryReader
 from starlette.testclient import TestClient
 
 from belvedere.api.access.gate import FixedToken, ServerSettings
+from belvedere.api.http.application import Application
 from belvedere.api.http.route_rights import Mount, Route
-from belvedere.api.http.server import Application
 from belvedere.catalog.catalog import Right
 from belvedere.compiler import compile_script
 

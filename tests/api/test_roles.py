@@ -12,7 +12,7 @@ import pytest
 import roles_example as shop
 from api_reader import Recorded
 
-from belvedere.api.graphql.endpoint import Api, execute_graphql
+from belvedere.api.graphql.api import Api, execute_graphql
 from belvedere.api.reads.role_catalog import seen_catalog
 from belvedere.plan.operators.nodes import Scan
 from belvedere.store import open_reader

@@ -16,7 +16,7 @@ from test_tokens import SECRET, signed
 from belvedere.api.access.callers import Caller, own_key
 from belvedere.api.access.gate import FixedToken, ServerSettings
 from belvedere.api.access.tokens import TokenRules
-from belvedere.api.http.server import Application
+from belvedere.api.http.application import Application
 from belvedere.api.live.event_streams import QUIET
 from belvedere.api.serving.processes import server_settings
 from belvedere.catalog.catalog import Right
@@ -231,9 +231,9 @@ def test_tags_differ_by_role_and_claims(client: TestClient) -> None:
 
 def test_events_of_a_role(client: TestClient, application: Application) -> None:
     async def seen(caller: Mapping[str, Any], text: str) -> list[dict[str, Any]]:
-        found = (await application.seen(caller)).api
+        found = (await application.served.roles.seen(caller)).api
         operation, literals = found.find(text, None, {})
-        told = await application.streams.stream(found, operation, literals, {}, caller)
+        told = await application.served.streams.stream(found, operation, literals, {}, caller)
         assert await anext(told) == QUIET
         result = []
         while True:
@@ -283,9 +283,9 @@ def test_websockets(client: TestClient) -> None:
 
 def test_a_caller_of_whom_nothing_is_known_sees_nothing_where_there_are_roles(application: Application) -> None:
     """Whoever forgets to say who asks gets nothing, not everything."""
-    assert asyncio.run(application.seen({})).api.model.entities == {}
-    assert asyncio.run(application.seen({"tenant": "red"})).api.model.entities == {}
-    assert "Secrets" in asyncio.run(application.seen(Caller({}))).api.model.entities
+    assert asyncio.run(application.served.roles.seen({})).api.model.entities == {}
+    assert asyncio.run(application.served.roles.seen({"tenant": "red"})).api.model.entities == {}
+    assert "Secrets" in asyncio.run(application.served.roles.seen(Caller({}))).api.model.entities
 
 
 def test_rest(client: TestClient) -> None:

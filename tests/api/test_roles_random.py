@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from belvedere.api import execute_rest
-from belvedere.api.graphql.endpoint import execute_graphql
+from belvedere.api.graphql.api import execute_graphql
 from belvedere.store import open_reader
 from tests.depth import examples
 

@@ -21,13 +21,14 @@ from joserfc import jwt
 from joserfc.jwk import OctKey
 from starlette.testclient import TestClient
 
+from belvedere.api.access.gate import ServerSettings
 from belvedere.api.access.rates import Rates
 from belvedere.api.access.tokens import LEEWAY, TokenRules
 from belvedere.api.failures import RequestError
 from belvedere.api.http import connections, push_bodies
+from belvedere.api.http.application import Application
 from belvedere.api.http.connections import Connection
 from belvedere.api.http.push_bodies import LONGEST_ROW, elements
-from belvedere.api.http.server import Application, ServerSettings
 from belvedere.api.limits import Limits
 from belvedere.api.live import websockets
 from belvedere.api.serving.processes import server_settings, start_api
@@ -48,13 +49,13 @@ def test_what_is_seen_for_the_first_time_is_planned_in_a_thread(monkeypatch: pyt
     application = Application(CATALOG, MemoryReader)
     where: list[str] = []
     for name in ("_read", "_plan"):
-        found = getattr(application.api.operations, name)
+        found = getattr(application.served.roles.all.api.operations, name)
 
         def noted(*given: Any, found: Any = found) -> Any:
             where.append(threading.current_thread().name)
             return found(*given)
 
-        monkeypatch.setattr(application.api.operations, name, noted)
+        monkeypatch.setattr(application.served.roles.all.api.operations, name, noted)
     with TestClient(application) as client:
         for limit in (1, 2):
             query = f"query($f: ThingsFilter) {{ things(limit: {limit}, filter: $f) {{ id }} }}"

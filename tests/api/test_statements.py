@@ -8,7 +8,7 @@ import api_example as example
 import pytest
 from api_reader import MemoryReader, Recorded
 
-from belvedere.api.graphql.endpoint import Api
+from belvedere.api.graphql.api import Api
 from belvedere.store.dialects.sqlite import sqlite
 from belvedere.store.read.statements import print_read
 

@@ -14,7 +14,7 @@ import pytest
 
 from belvedere.api import execute_graphql, execute_rest
 from belvedere.api.failures import RequestError
-from belvedere.api.graphql.endpoint import Api
+from belvedere.api.graphql.api import Api
 from belvedere.compiler import compile_script
 from belvedere.schema import MONTHS, TIMESTAMP
 from belvedere.store import EpochRow, StoredTable, open_reader, open_store

@@ -13,7 +13,7 @@ from graphql import print_type
 from sqlglot import exp, parse_one
 
 from belvedere.api import execute_rest
-from belvedere.api.graphql.endpoint import Api, execute_graphql
+from belvedere.api.graphql.api import Api, execute_graphql
 from belvedere.api.graphql.types import schema_of
 from belvedere.api.limits import Limits
 from belvedere.api.reads.entities import model_of

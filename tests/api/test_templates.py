@@ -10,7 +10,7 @@ import pytest
 from api_reader import MemoryReader
 from sqlglot import exp, parse_one
 
-from belvedere.api.graphql.endpoint import execute_graphql
+from belvedere.api.graphql.api import execute_graphql
 from belvedere.api.reads.entities import model_of
 from belvedere.catalog.catalog import Catalog, Parameter, QueryTemplate
 from belvedere.plan.expressions import column

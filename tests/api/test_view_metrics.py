@@ -13,7 +13,7 @@ import pytest
 import roles_example as shop
 from starlette.testclient import TestClient
 
-from belvedere.api.http.server import Application
+from belvedere.api.http.application import Application
 from belvedere.api.http.status import status_of
 from belvedere.api.http.view_metrics import FAMILIES, view_metrics
 from belvedere.compiler import compile_script

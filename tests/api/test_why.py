@@ -18,7 +18,7 @@ from belvedere.api.access.gate import ServerSettings
 from belvedere.api.access.tokens import TokenRules
 from belvedere.api.agents.mcp_tools import call, tools_of
 from belvedere.api.failures import RequestError
-from belvedere.api.http.server import Application
+from belvedere.api.http.application import Application
 from belvedere.api.reads.filter_predicates import wanted_of
 from belvedere.api.reads.provenance import WhyAsked, WhyNotAsked
 from belvedere.compiler import compile_script

@@ -9,7 +9,7 @@ import pytest
 from graphql import build_client_schema, build_schema, get_introspection_query, print_schema
 
 from belvedere import cli
-from belvedere.api.graphql.endpoint import Api
+from belvedere.api.graphql.api import Api
 from belvedere.compiler import compile_script
 from belvedere.store import open_reader, open_store
 

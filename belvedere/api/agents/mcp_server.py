@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
@@ -19,13 +19,12 @@ from belvedere.api.agents.mcp_tools import ReadCall, call, tools_of
 from belvedere.api.failures import BAD_REQUEST, INTERNAL, LIMIT_EXCEEDED, NOT_FOUND, RequestError
 from belvedere.api.http.graphql_requests import Asked
 from belvedere.api.http.pushes import CLAIMS, check_encoding, problem_answer, read_body
+from belvedere.api.http.served_api import ServedApi
 from belvedere.api.reads.provenance import Question, WhyAsked, WhyNotAsked
 from belvedere.intake.claims import Claims
 
 if TYPE_CHECKING:
     from mcp.server.lowlevel import Server
-
-    from belvedere.api.reads.role_view import Seen
 
 SERVER = "belvedere"
 MOST_BYTES = 1_000_000
@@ -35,28 +34,16 @@ INSTRUCTIONS = (
     "query_view reads rows, why_row tells which rows one was made of, why_not why one is missing. Each further tool answers one "
     "question. Every answer is of one epoch, which it tells; nothing can be changed."
 )
-See = Callable[[Claims], Awaitable["Seen"]]
-"""What a caller sees."""
 Answer = Callable[[Asked, Claims], Awaitable[bytes]]
 """The answer of a GraphQL query, as JSON."""
-Ask = Callable[["Seen", Question], Awaitable[dict[str, Any]]]
-"""What a row was made of."""
 
 
 class ModelContext:
-    """The endpoint of one application."""
+    """The endpoint of one application. `answer` asks its GraphQL."""
 
-    def __init__(
-        self,
-        see: See,
-        answer: Answer,
-        why: Ask,
-        most_bytes: int,
-        in_planner: Callable[[Callable[[], Any]], Awaitable[Any]],
-        longs: Callable[[Mapping[bytes, bytes]], bool],
-    ):
-        self._longs = longs
-        self._see, self._answer, self._why, self._most, self._in_planner = see, answer, why, most_bytes, in_planner
+    def __init__(self, served: ServedApi, answer: Answer):
+        self._served, self._answer = served, answer
+        self._in_planner, self._most = served.store.in_planner, served.settings.limits.size
         self._server: Server[Any] | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -87,7 +74,7 @@ class ModelContext:
         from mcp.server.streamable_http_manager import StreamableHTTPSessionManager  # noqa: F401 - it takes long
 
         async def listed(context: Any, parameters: Any) -> types.ListToolsResult:
-            api = (await self._see(_claims(context))).api
+            api = (await self._served.roles.seen(_claims(context))).api
             found = await self._in_planner(lambda: tools_of(api))
             hints = types.ToolAnnotations(
                 read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False
@@ -110,7 +97,7 @@ class ModelContext:
                     parameters.name,
                     parameters.arguments or {},
                     _claims(context),
-                    self._longs(dict(context.request.scope["headers"])),
+                    self._served.longs(dict(context.request.scope["headers"])),
                 )
             except RequestError as error:
                 return types.CallToolResult(content=[types.TextContent(text=_said(error))], is_error=True)
@@ -130,10 +117,10 @@ class ModelContext:
         )
 
     async def _told(self, name: str, given: dict[str, Any], claims: Claims, longs: bool) -> dict[str, Any]:
-        seen = await self._see(claims)
+        seen = await self._served.roles.seen(claims)
         found: ReadCall | Question | dict[str, Any] = await self._in_planner(lambda: call(seen.api, name, given))
         if isinstance(found, WhyAsked | WhyNotAsked):
-            return await self._why(seen, found)
+            return await self._served.provenance.answer(seen.catalog, found)
         if not isinstance(found, ReadCall):
             return found
         body = await self._answer(replace(found.asked, longs=longs), claims)

@@ -16,7 +16,7 @@ from graphql import GraphQLField, GraphQLInputObjectType, GraphQLObjectType, get
 
 from belvedere.api.agents.json_schemas import Schema, arguments_schema, columns_of, is_struct, row_schema
 from belvedere.api.failures import BAD_REQUEST, RequestError
-from belvedere.api.graphql.endpoint import Api
+from belvedere.api.graphql.api import Api
 from belvedere.api.http.graphql_requests import Asked
 from belvedere.api.reads.entities import Entity
 from belvedere.api.reads.provenance import MOST_DEPTH, MOST_ROWS, SINCE, Question, asked_of, why_not_of

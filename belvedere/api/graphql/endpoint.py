@@ -1,272 +1,222 @@
-"""Answer GraphQL requests from a store: one statement a request, its JSON passed on as bytes.
+"""`/graphql`: the ASGI application of GraphQL, over HTTP and WebSockets.
 
-In: a catalog, a reader, an operation's text and variables. Out: the answer as bytes (or, for programs, as a dict) with
-`extensions: {epoch, asOf, freshnessMs}`. It knows no HTTP.
+In: requests that the gate let in. Out: answers as GraphQL over HTTP has them, streams of events, sessions. What is parsed, validated or
+planned for the first time is so in a thread: no request holds up the others.
 """
 
 from __future__ import annotations
 
-import json
+import contextlib
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from copy import copy
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import replace
-from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
-from graphql import GraphQLSchema, execute_sync
+from starlette.responses import Response
+from starlette.types import ASGIApp, Receive, Scope, Send
 
-from belvedere.api.failures import (
-    BAD_REQUEST,
-    BAD_VALUE,
-    INTERNAL,
-    LIMIT_EXCEEDED,
-    NOT_ALLOWED,
-    NOT_READY,
-    TIME_OUT,
-    RequestError,
-    no_cursor,
-)
-from belvedere.api.filling_views import filling_text, is_awaited
-from belvedere.api.graphql.operations import Operation, Operations, Prepared, only_fields
-from belvedere.api.graphql.types import schema_of
-from belvedere.api.limits import Limits, check_variables
-from belvedere.api.quarantined_answers import Held, as_json, held_in, held_of, held_sql
-from belvedere.api.reads.entities import Model, model_of
-from belvedere.api.reads.long_texts import with_long_texts
-from belvedere.api.reads.role_catalog import seen_catalog
-from belvedere.catalog.catalog import Catalog, Grant
-from belvedere.errors import BelvedereError
+from belvedere.api.access.callers import check_right
+from belvedere.api.access.gate import Gate
+from belvedere.api.failures import BAD_REQUEST, INTERNAL, NOT_READY, RequestError
+from belvedere.api.graphql.api import Api
+from belvedere.api.graphql.operations import Operation, Prepared
+from belvedere.api.http import etags
+from belvedere.api.http.client_disconnects import Departure
+from belvedere.api.http.graphql_requests import JSON, Asked, asked_of, errors_of, media_of, status_of_error
+from belvedere.api.http.pushes import CLAIMS
+from belvedere.api.http.served_api import ServedApi
+from belvedere.api.live.event_streams import How, StreamMessage
+from belvedere.api.live.sse import EVENTS, graphql_events, takes_events_alone
+from belvedere.api.live.websockets import WebSocketSession
+from belvedere.api.reads.role_view import Seen
+from belvedere.catalog.catalog import Right
 from belvedere.intake.claims import Claims
-from belvedere.store.protocol import AnsweringReader, Reader
-from belvedere.store.read.history import AsOf, check_known
-from belvedere.store.stage_memory import Memories
-from belvedere.store.stored_table import StoredTable
-from belvedere.values.instants import instant
 
-Fetch = Callable[[str, Sequence[Any]], Awaitable[list[tuple[Any, ...]]]]
-QUICK = 0.003
-"""Seconds: a plan that last took less may run where the request was read."""
-TIMED = 16
-"""Each plan is timed the first time, and once in so many: to ask for the time takes longer than some plans."""
-NOTHING: Mapping[str, Any] = MappingProxyType({})
-_OPENED, _BESIDE = b'{"data":', b',"extensions":'
+Headers = Mapping[bytes, bytes]
 
 
-class Answer(NamedTuple):
-    """An answer's bytes, the epoch that it is from, and when that was committed (microseconds since 1970)."""
+class GraphqlEndpoint:
+    """Answers GraphQL for one application. `page` answers a browser that asks for nothing."""
 
-    body: bytes
-    epoch: int
-    committed: int
-    held: Mapping[str, int | None] = NOTHING
-    """The views in quarantine that it has read, with their last good epochs."""
+    def __init__(self, served: ServedApi, gate: Gate, page: ASGIApp):
+        self._served, self._gate, self._page = served, gate, page
+        self._sessions: set[WebSocketSession] = set()
 
-    @property
-    def data(self) -> bytes:
-        """What was read, without what GraphQL tells beside it."""
-        return self.body[len(_OPENED) : self.body.rindex(_BESIDE)]
-
-
-class Api:
-    """The GraphQL API of one catalog over one store."""
-
-    def __init__(self, catalog: Catalog, reader: AnsweringReader, limits: Limits | None = None):
-        self.limits = limits or Limits()
-        self.model: Model = model_of(catalog)
-        self.schema: GraphQLSchema = schema_of(self.model, self.limits)
-        self.reader = reader
-        self.lenient = schema_of(self.model, self.limits, lenient=True) if self.model.pushes else self.schema
-        self.operations = Operations(self.model, self.schema, reader, self.limits, self.lenient)
-        self._shown: tuple[int, int, bytes] = (-1, 0, b"")
-        self._catalog = catalog
-        self._held: tuple[int, Held] = (-1, {})
-        """The last epoch that was answered, and what is in quarantine in it."""
-
-    def answer(
-        self, text: str, variables: Mapping[str, Any] | None = None, name: str | None = None, claims: Claims = NOTHING
-    ) -> bytes:
-        """The whole answer to a caller with these claims; raises `RequestError`."""
-        operation, literals = self.find(text, name, variables or {})
-        if operation.mutates:
-            raise RequestError(NOT_ALLOWED, "nobody takes rows in here", "insert them: `Workbench.insert`, or ask a server")
-        if operation.subscribes:
-            raise RequestError(BAD_REQUEST, "a subscription is answered by a server", "ask with a query")
-        if operation.introspects:
-            self.check_introspection()
-            return self.introspect(operation, literals, variables or {}, claims)
-        return self.run(self.operations.prepare(operation, literals, variables or {}, claims))
-
-    def find(self, text: str, name: str | None = None, variables: Mapping[str, Any] = NOTHING) -> tuple[Operation, list[Any]]:
-        """The operation of a text; raises also where its variables are more than a request may have."""
-        self._check_sizes(text, variables)
-        return self.operations.find(text, name)
-
-    def known(self, text: str, name: str | None, variables: Mapping[str, Any]) -> tuple[Operation, list[Any]] | None:
-        """As `find`, where the operation was seen before; None for one that has to be parsed and validated."""
-        self._check_sizes(text, variables)
-        return self.operations.known(text, name)
-
-    def _check_sizes(self, text: str, variables: Mapping[str, Any]) -> None:
-        if len(text) > self.limits.size:
-            raise RequestError(LIMIT_EXCEEDED, f"the request has more than {self.limits.size} characters")
-        check_variables(variables, self.limits)
-
-    def run(self, prepared: Prepared) -> bytes:
-        """Read the store once, and put the answer together."""
-        return self.read(prepared).body
-
-    def read(self, prepared: Prepared) -> Answer:
-        """As `run`, with the answer's epoch."""
-        plan = prepared.plan
-        timed = plan.calls % TIMED == 0 or plan.last >= QUICK
-        started = time.thread_time() if timed else 0.0
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        started, headers, metrics = time.perf_counter(), dict(scope["headers"]), self._served.metrics
+        media = media_of(headers)
+        if scope["method"] == "OPTIONS":
+            await Response(status_code=204, headers={"allow": "GET, POST, OPTIONS"})(scope, receive, send)
+            return
+        if scope["method"] == "GET" and not scope["query_string"] and b"text/html" in headers.get(b"accept", b""):
+            await self._page(scope, receive, send)
+            return
+        outcome, events_alone = 0, takes_events_alone(headers.get(b"accept", b""))
         try:
-            rows = self.reader.execute(plan.statement.sql, prepared.parameters)
-            if rows and rows[0][0] != self._held[0]:
-                self._held = (rows[0][0], held_in(self.reader.execute(held_sql(self.reader.dialect), (rows[0][0],))))
-        except BelvedereError as error:
-            raise _failure(prepared, error, self._catalog, self.reader) from error
+            asked = await asked_of(scope, headers, receive, self._served.settings.limits.size)
+            asked = replace(asked, longs=self._served.longs(headers))
+            claims = scope[CLAIMS] or {}
+            if events_alone:
+                told = await self.told(asked, claims, lambda: self._check_push(scope, headers))
+                metrics.count(0, time.perf_counter() - started)
+                await graphql_events(told)(scope, receive, send)
+                return
+            seen, operation, literals = await self._found(asked, claims)
+            if operation.subscribes:
+                events = await self._stream(seen, operation, literals, asked, claims, headers)
+                metrics.count(0, time.perf_counter() - started)
+                await events(scope, receive, send)
+                return
+            if operation.mutates:
+                self._check_push(scope, headers)
+                answer = Response(await self._pushed(seen, operation, asked, claims), media_type=media)
+            else:
+                known = headers.get(b"if-none-match")
+                with Departure(receive) as client:
+                    answer = await self._read(seen, operation, literals, asked, claims, media, known, scope["method"])
+                if client.is_gone:
+                    return
+        except RequestError as error:
+            if events_alone and error.status in (400, 403):
+                answer = graphql_events(_once(errors_of(error)))  # GraphQL over SSE: as an event, which a client can read
+            else:
+                answer = Response(errors_of(error), status_of_error(error, media), error.headers, media)
+            outcome = 3 if error.code == NOT_READY else 2 if error.status >= 500 else 1
+        except Exception:
+            failed = RequestError(INTERNAL, "the request failed inside the server", status=500)
+            answer, outcome = Response(errors_of(failed), 500, media_type=media), 2
+        await answer(scope, receive, send)
+        metrics.count(outcome, time.perf_counter() - started)
+
+    async def session(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer the operations of one WebSocket until it ends."""
+        headers = dict(scope["headers"])
+        longs = self._served.longs(headers) if b"prefer" in headers else None
+
+        async def serve(asked: Asked, claims: Claims) -> AsyncIterator[StreamMessage]:
+            self._gate.count_operation(scope)
+            asked = replace(asked, longs=longs if asked.longs is None else asked.longs)
+            return await self.told(asked, claims, lambda: self._check_push({**scope, "method": "POST"}, headers))
+
+        session = WebSocketSession(scope, receive, send, lambda given: self._gate.admitted(scope, given), serve)
+        self._sessions.add(session)
+        try:
+            await session.run()
         finally:
-            plan.calls += 1
-            if timed:
-                plan.last = time.thread_time() - started
-        return self._answer(prepared, rows)
+            self._sessions.discard(session)
 
-    async def fetch(self, prepared: Prepared, fetch: Fetch) -> Answer:
-        """As `read`, on the event loop."""
-        try:
-            rows = await fetch(prepared.plan.statement.sql, prepared.parameters)
-            if rows and rows[0][0] != self._held[0]:
-                self._held = (rows[0][0], held_in(await fetch(held_sql(self.reader.dialect), (rows[0][0],))))
-        except BelvedereError as error:
-            raise _failure(prepared, error, self._catalog, self.reader) from error
-        return self._answer(prepared, rows)
+    async def end(self) -> None:
+        """End all sessions."""
+        for session in list(self._sessions):
+            with contextlib.suppress(RuntimeError):
+                await session.end()
 
-    def _answer(self, prepared: Prepared, rows: list[tuple[Any, ...]]) -> Answer:
-        if not rows:
-            raise RequestError(NOT_READY, "no epoch was committed yet", "ask again when `/readyz` answers 200", status=503)
-        epoch, clock, committed, data, *document = rows[0]
-        if document:
-            self._check_instants(prepared, epoch, clock, document[0])
-        content: bytes = data.encode() if isinstance(data, str) else data
-        if prepared.longs:
-            content = with_long_texts(content, prepared.plan.draft.read, prepared.own)
-        if len(content) > self.limits.answer:
-            hint = "give smaller limits"
-            raise RequestError(LIMIT_EXCEEDED, f"the answer has more than {self.limits.answer} bytes", hint)
-        known = self._held[1] if self._held[0] == epoch else {}
-        held = held_of(prepared.plan.draft.read, known, self._catalog) if known else NOTHING
-        beside = self._extensions(epoch, clock, committed)
-        if held:
-            beside = b'%b,"quarantined":%b}' % (beside[:-1], as_json(held))
-        return Answer(b"%b%b%b%b}" % (_OPENED, content, _BESIDE, beside), epoch, committed, held)
+    async def told(self, asked: Asked, claims: Claims, may_push: Callable[[], None]) -> AsyncIterator[StreamMessage]:
+        """What any operation answers, one by one: a query and a mutation once."""
+        seen, operation, literals = await self._found(asked, claims)
+        if operation.subscribes:
+            return await self._events(seen, operation, literals, asked, claims)
+        if operation.mutates:
+            may_push()
+            return _once(await self._pushed(seen, operation, asked, claims))
+        answer = await self._read(seen, operation, literals, asked, claims, JSON, None, "POST")
+        return _once(bytes(answer.body))
 
-    @staticmethod
-    def _check_instants(prepared: Prepared, epoch: int, clock: int, content: str | bytes) -> None:
-        """Raise where a former state that was asked for is not known."""
-        memories = Memories.of(json.loads(content)["extra"])
-        for relation, value, by_time in prepared.instants:
-            try:
-                check_known(AsOf(time=value) if by_time else AsOf(epoch=value), relation, memories, epoch, clock)
-            except BelvedereError as error:
-                found = error.diagnostics[0]
-                raise RequestError(BAD_VALUE, found.message, found.hint) from None
+    async def first(self, asked: Asked, claims: Claims) -> bytes:
+        """The answer of a query."""
+        return (await anext(await self.told(asked, claims, lambda: None))).body
 
-    def _extensions(self, epoch: int, clock: int, committed: int) -> bytes:
-        known, when, text = self._shown
-        if known != epoch or when != clock:
-            as_of = instant(clock).isoformat().replace("+00:00", "Z")
-            text = f'{{"epoch":{epoch},"asOf":"{as_of}","freshnessMs":'.encode()
-            self._shown = (epoch, clock, text)
-        return b"%b%d}" % (text, max(0, time.time_ns() // 1_000_000 - committed // 1000))
+    async def _found(self, asked: Asked, claims: Claims) -> tuple[Seen, Operation, list[Any]]:
+        """What the caller sees, and the operation. Raises where the caller has no right to it."""
+        seen = await self._served.roles.seen(claims)
+        found = seen.api.known(asked.text, asked.name, asked.variables)
+        if found is None:
+            found = await self._served.store.in_planner(lambda: seen.api.find(asked.text, asked.name, asked.variables))
+        operation, literals = found
+        check_right(claims, Right.PUSH if operation.mutates else Right.READ)
+        return seen, operation, literals
 
-    def check_introspection(self) -> None:
-        if not self.limits.introspection:
-            raise RequestError(
-                NOT_ALLOWED, "this API does not describe itself", "its project file says `introspection = false`"
-            )
+    def _how(self, asked: Asked) -> How:
+        return How(asked.whole, self._served.settings.longs if asked.longs is None else asked.longs)
 
-    def introspect(
-        self, operation: Operation, literals: list[Any], variables: Mapping[str, Any], claims: Claims = NOTHING
-    ) -> bytes:
-        """An answer about the schema; other root fields beside it are read from the store."""
-        nodes = self.operations.root_fields(operation, variables)
-        about = [n for found in nodes.values() for n in found if n.name.value in ("__schema", "__type")]
-        result = execute_sync(self.schema, only_fields(operation, about), variable_values=dict(variables))
-        if result.errors and result.data is None:
-            raise RequestError(BAD_REQUEST, result.errors[0].message)
-        described: dict[str, Any] = result.data or {}
-        if len(described) == len(nodes):
-            return json.dumps({"data": described}).encode()
-        read = json.loads(self.run(self.operations.prepare(operation, literals, variables, claims)))
-        read["data"] = {alias: described[alias] if alias in described else read["data"][alias] for alias in nodes}
-        return json.dumps(read).encode()
+    # mutations
 
+    def _check_push(self, scope: Scope, headers: Headers) -> None:
+        """Raise where a request may not push, as under `/streams`."""
+        if scope["method"] != "POST":
+            message = f"a mutation cannot be sent by {scope['method']}"
+            raise RequestError(BAD_REQUEST, message, "use POST", status=405, headers={"allow": "POST"})
+        self._gate.refuse_foreign(scope["method"], headers, self._served.settings.pushing)
 
-def _failure(prepared: Prepared, error: BelvedereError, catalog: Catalog, reader: AnsweringReader) -> RequestError:
-    """What a client may know of a failed read."""
-    found = error.diagnostics[0]
-    if prepared.plan.draft.cursors and found.code == "B7088":
-        return no_cursor(prepared.plan.draft.cursors[0].name)
-    if found.code == "B7086":
-        return RequestError(TIME_OUT, "the read took too long", "ask for less", status=503)
-    if found.code == "B7087":
-        return RequestError(LIMIT_EXCEEDED, "the request is nested too deeply for this store", "nest less")
-    if found.code == "B7014":
-        text = filling_text(catalog, reader)
-        if text is not None:
-            return RequestError(NOT_READY, text, "ask again when it is there; the other views are up to date", status=503)
-        if is_awaited(prepared.plan.draft.read, catalog, reader):
-            hint = "ask again: the next epoch makes it"
-            return RequestError(NOT_READY, "a view or a column of it is not stored yet", hint, status=503)
-        return RequestError(INTERNAL, "the store could not answer", status=500)
-    if found.code == "B7088":
-        hint = "ask for fewer rows in one sum, or sum a DECIMAL in a view"
-        return RequestError(BAD_VALUE, "a number is beyond the range of its type", hint)
-    return RequestError(INTERNAL, "the store could not answer", found.hint, status=500)
+    async def _pushed(self, seen: Seen, operation: Operation, asked: Asked, claims: Claims) -> bytes:
+        longs = self._how(asked).longs
+        return await seen.mutations.answer(operation.document, asked.name, asked.variables, claims, longs)
 
+    # subscriptions
 
-_APIS: list[tuple[Catalog, frozenset[str], str | None, Api]] = []
-"""The last few APIs, for programs that ask one catalog many times."""
+    async def _stream(
+        self, seen: Seen, operation: Operation, literals: list[Any], asked: Asked, claims: Claims, headers: Headers
+    ) -> Response:
+        if EVENTS.encode() not in headers.get(b"accept", b""):
+            hint = f"send `Accept: {EVENTS}`, or ask with a query"
+            raise RequestError(BAD_REQUEST, "a subscription is answered as a stream of events", hint, status=406)
+        return graphql_events(await self._events(seen, operation, literals, asked, claims))
 
+    async def _events(
+        self, seen: Seen, operation: Operation, literals: list[Any], asked: Asked, claims: Claims
+    ) -> AsyncIterator[StreamMessage]:
+        await self._served.store.opened()
+        streams, how = self._served.streams, self._how(asked)
+        return await streams.stream(seen.api, operation, literals, asked.variables, claims, how)
 
-def execute_graphql(
-    catalog: Catalog,
-    tables: Mapping[str, StoredTable] | None,
-    reader: Reader,
-    text: str,
-    variables: Mapping[str, Any] | None = None,
-    name: str | None = None,
-    claims: Claims | None = None,
-    role: str | None = None,
-) -> dict[str, Any]:
-    """Answer one request in process: `{"data": ..., "extensions": ...}` or `{"errors": [...]}`.
+    # queries
 
-    `tables`, where given, says which relations the store holds; public ones that it does not hold are not shown. `role` is the caller's,
-    None for one who may see everything.
-    """
-    api = api_over(catalog, tables, reader, role)
-    try:
-        answer: dict[str, Any] = json.loads(api.answer(text, variables, name, claims or NOTHING))
-    except RequestError as error:
-        return {"errors": error.formatted()}
-    return answer
+    async def _read(
+        self,
+        seen: Seen,
+        operation: Operation,
+        literals: list[Any],
+        asked: Asked,
+        claims: Claims,
+        media: str,
+        known: bytes | None,
+        method: str,
+    ) -> Response:
+        """The answer of a query. That of a GET has a tag; where the client has it already, it is not read again."""
+        api, store = seen.api, self._served.store
+        if operation.introspects:
+            api.check_introspection()
+            body = await store.in_planner(lambda: api.introspect(operation, literals, asked.variables, claims))
+            return Response(body, media_type=media)
+        if not store.reader.is_open:
+            await store.opened()
+        prepared = await self._prepared(api, operation, literals, asked.variables, claims)
+        if self._how(asked).longs:
+            prepared = replace(prepared, longs=True)
+        if method == "GET":
+            return await self._tagged(prepared, known or b"", media, seen)
+        return Response(await self._served.reads.body(prepared), media_type=media)
+
+    async def _tagged(self, prepared: Prepared, known: bytes, media: str, seen: Seen) -> Response:
+        """The answer of a read with its entity tag, or that a client has it. What another caller would be told has another tag."""
+        api = seen.mark(prepared)
+        if known and etags.matches(known, tag := etags.tag_of(await self._served.store.last_epoch(), api)):
+            return Response(status_code=304, headers=etags.HEADERS | {"etag": tag or ""})
+        answer = await self._served.reads.run(prepared)
+        headers = etags.HEADERS | {"etag": etags.entity_tag(answer.epoch, answer.committed, api)}
+        return Response(answer.body, headers=headers, media_type=media)
+
+    async def _prepared(
+        self, api: Api, operation: Operation, literals: list[Any], variables: Mapping[str, Any], claims: Claims
+    ) -> Prepared:
+        operations = api.operations
+        known = operations.known_plan(operation, literals, variables, claims)
+        if known is not None:
+            return known
+        prepared = await self._served.store.in_planner(lambda: operations.prepare(operation, literals, variables, claims))
+        self._served.metrics.missed(operations.misses)
+        return prepared
 
 
-def api_over(catalog: Catalog, tables: Mapping[str, StoredTable] | None, reader: Reader, role: str | None = None) -> Api:
-    """The API of a catalog over a reader, for callers of a role (None: for those who may see everything); it is made once for a catalog."""
-    api = copy(_api(catalog, tables, reader, role))
-    api.reader = reader
-    return api
-
-
-def _api(catalog: Catalog, tables: Mapping[str, StoredTable] | None, reader: Reader, role: str | None) -> Api:
-    stored = catalog.public if tables is None else catalog.public & tables.keys()
-    for known, shown, whose, api in _APIS:
-        if known is catalog and shown == stored and whose == role and api.reader.dialect == reader.dialect:
-            return api
-    held = replace(catalog, public=stored)
-    api = Api(held if role is None else seen_catalog(held, catalog.grants.get(role, Grant(role, frozenset()))), reader)
-    _APIS[:] = [*_APIS[-7:], (catalog, stored, role, api)]
-    return api
+async def _once(body: bytes) -> AsyncIterator[StreamMessage]:
+    yield StreamMessage(body)

@@ -35,6 +35,8 @@ WAIT_SECONDS = 30.0
 """So long a request waits for its epoch."""
 LOOK_SECONDS = 0.05
 """So long between two looks at the last epoch."""
+Ask = Callable[[Request], Awaitable[Reply]]
+"""Has rows taken in by the process that runs epochs."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +54,7 @@ class Mutations:
         self,
         schema: GraphQLSchema,
         fields: Mapping[str, PushField],
-        ask: Callable[[Request], Awaitable[Reply]],
+        ask: Ask,
         last_epoch: Callable[[], Awaitable[EpochRow | None]],
     ):
         self._schema, self._fields, self._ask, self._last_epoch = schema, fields, ask, last_epoch

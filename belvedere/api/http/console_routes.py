@@ -1,6 +1,6 @@
 """The console at `/` and what it alone asks: `/lineage`, `/lineage/<id>` and `/status/events`.
 
-In: an application and its catalog. Out: routes. The console is a folder of files that load nothing from other hosts, and their browsers
+In: what an application serves. Out: routes. The console is a folder of files that load nothing from other hosts, and their browsers
 are told so (Content-Security-Policy). Rows come from GraphQL, as for every other client.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -21,13 +21,11 @@ from belvedere.api.failures import RequestError
 from belvedere.api.http.lineage import definition_of, explanations_of, lineage_of
 from belvedere.api.http.pushes import CLAIMS
 from belvedere.api.http.route_rights import Mount, Route, RouteNeed
+from belvedere.api.http.served_api import ServedApi
 from belvedere.api.live.status_events import status_events
-from belvedere.catalog.catalog import Catalog, Right
+from belvedere.catalog.catalog import Right
 from belvedere.intake.claims import Claims
-
-if TYPE_CHECKING:
-    from belvedere.api.http.server import Application
-    from belvedere.store.protocol import EpochRow
+from belvedere.store.protocol import EpochRow
 
 HEADERS = {
     "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
@@ -42,7 +40,7 @@ SERVED = (".css", ".html", ".js", ".svg", ".txt")
 """How the files end that browsers ask for: the folder is a package of Python, and the editor's sources lie in it."""
 
 
-def console_routes(application: Application, catalog: Catalog) -> list[Route | Mount]:
+def console_routes(served: ServedApi) -> list[Route | Mount]:
     """The routes of the console."""
     folder = belvedere.console.__path__[0]
     explained: dict[str | None, Mapping[str, dict[str, Any]]] = {}
@@ -52,32 +50,32 @@ def console_routes(application: Application, catalog: Catalog) -> list[Route | M
         return await _Files(directory=folder).get_response("index.html", request.scope)
 
     async def lineage(request: Request) -> Response:
-        seen = await application.seen(request.scope.get(CLAIMS) or {})
-        return JSONResponse(await application.in_planner(lambda: lineage_of(seen.catalog, seen.api.model)))
+        seen = await served.seen(request)
+        return JSONResponse(await served.store.in_planner(lambda: lineage_of(seen.catalog, seen.api.model)))
 
     async def definition(request: Request) -> Response:
         id_ = request.path_params["id"]
-        seen = await application.seen(request.scope.get(CLAIMS) or {})
-        found = await application.in_planner(lambda: definition_of(seen.catalog, id_))
+        seen = await served.seen(request)
+        found = await served.store.in_planner(lambda: definition_of(seen.catalog, id_))
         if found is None:
             raise RequestError("B2001", f'the script defines no "{id_}"', "`/lineage` lists what it defines", status=404)
         if seen.catalog.seen_by is not None:  # how views are made and kept tells of what they read
             return JSONResponse(found | {"kept": None})
-        choice = await application.choice()
+        choice = await served.store.choice()
         async with explaining:  # who asks meanwhile waits for the same
             if choice not in explained:
                 explained.clear()
-                explained[choice] = await application.in_planner(lambda: explanations_of(catalog, choice))
+                explained[choice] = await served.store.in_planner(lambda: explanations_of(served.catalog, choice))
         return JSONResponse(found | {"kept": explained[choice].get(id_)})
 
     async def events(request: Request) -> Response:
         claims: Claims = request.scope.get(CLAIMS) or {}
-        seen = await application.seen(claims)
+        seen = await served.roles.seen(claims)
 
         async def status(row: EpochRow | None) -> Mapping[str, Any]:
-            return await application.in_planner(lambda: application.status(row, seen.catalog))
+            return await served.store.in_planner(lambda: served.status(row, seen.catalog))
 
-        return status_events(application.streams, application.last_epoch, status, claims)
+        return status_events(served.streams, served.store.last_epoch, status, claims)
 
     return [
         Route("/", page, right=RouteNeed.OPEN),

@@ -6,33 +6,29 @@ heal, `/status` says.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from belvedere.api.failures import RequestError
 from belvedere.api.http.route_rights import Route
+from belvedere.api.http.served_api import ServedApi
 from belvedere.catalog.catalog import Right
 from belvedere.engine.errors.failed_stages import failures_of, quarantined
-
-if TYPE_CHECKING:
-    from belvedere.api.http.server import Application
 
 PATH = "/quarantine/retry"
 
 
-def healing_routes(application: Application) -> list[Route]:
+def healing_routes(served: ServedApi) -> list[Route]:
     """The route, which is there in every server; only one of a run has somebody who hears it."""
 
     async def retry(request: Request) -> Response:
-        if not application.heals:
+        if not served.heals:
             hint = "start `belvedere run`: `belvedere serve` only reads"
             raise RequestError("B8030", "nobody runs epochs here", hint, status=503)
-        row = await application.last_epoch()
+        row = await served.store.last_epoch()
         held = quarantined(failures_of(row.extra)) if row is not None else {}
-        names = sorted(n for n in held if n in application.catalog.public)
-        application.metrics.asks_to_heal()
+        names = sorted(n for n in held if n in served.catalog.public)
+        served.metrics.asks_to_heal()
         return JSONResponse({"quarantined": [{"view": n, "epoch": held[n]} for n in names]}, 202)
 
     return [Route(PATH, retry, right=Right.ADMIN, methods=["POST"])]

@@ -1,6 +1,6 @@
 """The addresses of the API, and the right that each takes: GraphQL, REST, `/streams`, what describes the API, what watches it, the console.
 
-In: an application and its catalog. Out: routes, and what answers them. Who may ask is decided before, by the right of the route.
+In: what an application serves. Out: routes, and what answers them. Who may ask is decided before, by the right of the route.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -18,36 +18,34 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.types import ASGIApp
 
 from belvedere.api.failures import AGAIN, BAD_REQUEST, NOT_ALLOWED, NOT_FOUND, RequestError
+from belvedere.api.graphql.endpoint import GraphqlEndpoint
 from belvedere.api.http.console_routes import console_routes
 from belvedere.api.http.pushes import CLAIMS, problem_answer, push_routes
 from belvedere.api.http.quarantine_retry import healing_routes
 from belvedere.api.http.route_rights import Mount, Route, RouteNeed
+from belvedere.api.http.served_api import ServedApi
 from belvedere.api.http.status import STATE_FIGURES, state_figures
 from belvedere.api.http.unexpected_errors import handled
 from belvedere.api.http.view_metrics import view_metrics
 from belvedere.api.live.sse import events_of, is_passing, no_events_yet, plain_events
 from belvedere.catalog.catalog import Catalog, Right
 from belvedere.errors import BelvedereError
-
-if TYPE_CHECKING:
-    from belvedere.api.http.server import Application
-    from belvedere.api.reads.role_view import Seen
-    from belvedere.store.protocol import EpochRow
+from belvedere.store.protocol import EpochRow
 
 
-def routes(application: Application, catalog: Catalog, graphql: ASGIApp, mcp: ASGIApp) -> list[Route | Mount]:
-    """The routes of an application; `graphql` and `mcp` answer what is asked there by any method."""
-    limits = application.settings.limits
+def routes(served: ServedApi, graphql: GraphqlEndpoint, rest: ASGIApp, mcp: ASGIApp) -> list[Route | Mount]:
+    """The routes of an application; `graphql`, `rest` and `mcp` answer what is asked there by any method."""
+    limits = served.settings.limits
     return [
         Route("/graphql", graphql, right=RouteNeed.ASKED, methods=None),
-        Mount("/rest", application.rest, right=Right.READ),
+        Mount("/rest", rest, right=Right.READ),
         Route("/mcp", mcp, right=Right.READ, methods=None),
-        *_watched(application),
-        *_described(application),
-        *console_routes(application, catalog),
-        Route("/streams/{name}/events", partial(_events, application), right=Right.READ, methods=["GET"]),
-        *healing_routes(application),
-        *push_routes(application.seen, application.desk, limits.push, limits.push_rows),
+        *_watched(served),
+        *_described(served),
+        *console_routes(served),
+        Route("/streams/{name}/events", partial(_events, served, graphql), right=Right.READ, methods=["GET"]),
+        *healing_routes(served),
+        *push_routes(served.roles.seen, served.desk, limits.push, limits.push_rows),
     ]
 
 
@@ -83,36 +81,31 @@ def not_there(path: str) -> RequestError:
     return RequestError(NOT_FOUND, f"there is nothing at {path[:100]}", hint, status=404)
 
 
-async def _seen(application: Application, request: Request) -> Seen:
-    """What the caller sees."""
-    return await application.seen(request.scope.get(CLAIMS) or {})
-
-
-def _watched(application: Application) -> list[Route]:
+def _watched(served: ServedApi) -> list[Route]:
     """What those ask who watch the server."""
 
     async def health(request: Request) -> Response:
         return PlainTextResponse("ok\n")
 
     async def ready(request: Request) -> Response:
-        row = await application.last_epoch()
+        row = await served.store.last_epoch()
         if row is None:
             return PlainTextResponse("no epoch was committed yet\n", 503, AGAIN)
         return PlainTextResponse(f"epoch {row.epoch}\n")
 
     async def metrics(request: Request) -> Response:
         try:
-            row = await application.last_epoch()
+            row = await served.store.last_epoch()
         except RequestError:  # the counts are known all the same
             row = None
-        seen = await _seen(application, request)
-        told = await application.in_planner(lambda: application.status(row, seen.catalog))
-        text = _metrics_text(application, row, seen.catalog) + view_metrics(told, row)
+        seen = await served.seen(request)
+        told = await served.store.in_planner(lambda: served.status(row, seen.catalog))
+        text = _metrics_text(served, row, seen.catalog) + view_metrics(told, row)
         return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")
 
     async def status(request: Request) -> Response:
-        row, seen = await application.last_epoch(), await _seen(application, request)
-        return JSONResponse(await application.in_planner(lambda: application.status(row, seen.catalog)))
+        row, seen = await served.store.last_epoch(), await served.seen(request)
+        return JSONResponse(await served.store.in_planner(lambda: served.status(row, seen.catalog)))
 
     return [
         Route("/healthz", health, right=RouteNeed.WATCHED),
@@ -122,36 +115,36 @@ def _watched(application: Application) -> list[Route]:
     ]
 
 
-def _described(application: Application) -> list[Route]:
+def _described(served: ServedApi) -> list[Route]:
     """What describes the API."""
-    introspection = application.settings.limits.introspection
+    introspection = served.settings.limits.introspection
 
     async def schema(request: Request) -> Response:
         if not introspection:
             return PlainTextResponse("this API does not describe itself\n", 403)
-        seen = await _seen(application, request)
-        return PlainTextResponse(await application.in_planner(lambda: seen.schema_text))
+        seen = await served.seen(request)
+        return PlainTextResponse(await served.store.in_planner(lambda: seen.schema_text))
 
     async def openapi(request: Request) -> Response:
         if not introspection:
             raise RequestError(NOT_ALLOWED, "this API does not describe itself", status=403)
-        seen = await _seen(application, request)
-        return Response(await application.in_planner(lambda: seen.openapi_text), media_type="application/json")
+        seen = await served.seen(request)
+        return Response(await served.store.in_planner(lambda: seen.openapi_text), media_type="application/json")
 
     return [Route("/schema.graphql", schema, right=Right.READ), Route("/openapi.json", openapi, right=Right.READ)]
 
 
-async def _events(application: Application, request: Request) -> Response:
+async def _events(served: ServedApi, graphql: GraphqlEndpoint, request: Request) -> Response:
     """The events of a subscription as server-sent events."""
     given, last = dict(request.query_params), request.headers.get("last-event-id")
-    seen, claims = await _seen(application, request), request.scope.get(CLAIMS) or {}
+    seen, claims = await served.seen(request), request.scope.get(CLAIMS) or {}
     model, described = seen.api.model, seen.api.schema
     if described.subscription_type is None:
         raise RequestError("B6012", "the script has no subscription", status=404)
     asked, field = events_of(model, described, request.path_params["name"], given, last)
-    asked = replace(asked, longs=application.longs(dict(request.scope["headers"])))
+    asked = replace(asked, longs=served.longs(dict(request.scope["headers"])))
     try:
-        told = await application.told(asked, claims, lambda: None)
+        told = await graphql.told(asked, claims, lambda: None)
     except RequestError as error:
         if is_passing(error, request.headers.get("accept", "").encode()):
             return no_events_yet()
@@ -159,11 +152,11 @@ async def _events(application: Application, request: Request) -> Response:
     return plain_events(told, field)
 
 
-def _metrics_text(application: Application, row: EpochRow | None, seen: Catalog) -> str:
+def _metrics_text(served: ServedApi, row: EpochRow | None, seen: Catalog) -> str:
     """What this server counts, how old its last epoch is, and what that epoch says of the state; to a role what it may see of that."""
     committed = None if row is None or row.committed_at is None else row.committed_at.timestamp()
     freshness = None if committed is None else max(0.0, time.time() - committed)
     figures = {} if row is None or seen.seen_by is not None else state_figures(row)
     gauges = [(f"belvedere_state_{n}", STATE_FIGURES[n], value) for n, value in figures.items()]
     endpoints = None if seen.seen_by is None else seen.endpoints
-    return application.metrics.text(None if row is None else row.epoch, freshness, gauges, endpoints)
+    return served.metrics.text(None if row is None else row.epoch, freshness, gauges, endpoints)

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, TypeVar
 import pyarrow as pa
 
 from belvedere.api.failures import BAD_REQUEST, BAD_VALUE, NOT_ALLOWED, NOT_READY, STORE_AWAY, RequestError
-from belvedere.api.graphql.endpoint import Api
+from belvedere.api.graphql.api import Api
 from belvedere.api.graphql.event_fields import AFTER, SEQUENCE, event_fields
 from belvedere.api.graphql.operations import Operation, Operations, Plan, Prepared
 from belvedere.api.graphql.selections import Selection

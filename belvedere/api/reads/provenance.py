@@ -7,7 +7,7 @@ counted and not shown; callers of a role are not answered at all, since the rows
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -81,18 +81,33 @@ class WhyNotAsked:
 
 
 Question = WhyAsked | WhyNotAsked
+InThread = Callable[[Callable[[], dict[str, Any]]], Awaitable[dict[str, Any]]]
+"""Does work that waits for the store."""
 
 
 class Provenance:
-    """Answers for one catalog. `whole` opens a reader of tables, which is another one than that of requests."""
+    """Answers for one catalog. `whole` reads tables, by another reader than that of requests; without it nobody can say."""
 
-    def __init__(self, catalog: Catalog, model: Model, whole: LazyReader[Reader]):
-        self._catalog, self._entities, self._whole = catalog, model.entities, whole
+    def __init__(self, catalog: Catalog, model: Model, whole: LazyReader[Reader] | None, in_thread: InThread):
+        self._catalog, self._entities, self._whole, self._in_thread = catalog, model.entities, whole, in_thread
 
-    def answer(self, asked: Question) -> dict[str, Any]:
-        """What a row was made of, or where it was lost; raises `RequestError`. It takes as long as reading the rows that are told."""
+    async def answer(self, seen: Catalog, asked: Question) -> dict[str, Any]:
+        """What a row was made of, or where it was lost, to a caller who sees that catalog; raises `RequestError`."""
+        check_may_ask(seen)
+        whole = self._whole
+        if whole is None:
+            raise RequestError(NOT_FOUND, "this server does not say where rows come from", status=404)
+        return await self._in_thread(lambda: self._read(whole, asked))
+
+    def close(self) -> None:
+        """Close the reader."""
+        if self._whole is not None:
+            self._whole.close()
+
+    def _read(self, whole: LazyReader[Reader], asked: Question) -> dict[str, Any]:
+        """The answer; it takes as long as reading the rows that are told."""
         try:
-            return self._whole.reading(lambda reader: self._document(reader, asked))
+            return whole.reading(lambda reader: self._document(reader, asked))
         except BelvedereError as error:
             raise _told(error.diagnostics[0]) from error
 

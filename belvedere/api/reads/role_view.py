@@ -1,6 +1,7 @@
 """What the callers of a role see: an API of its own over the catalog as it is for them.
 
-In: a catalog (`belvedere.api.reads.role_catalog`) with its API. Out: `Seen`, with what tells its answers from those to others.
+In: a catalog (`belvedere.api.reads.role_catalog`), the store, the claims of a caller. Out: `Seen`, with what tells its answers from those
+to others.
 """
 
 from __future__ import annotations
@@ -12,13 +13,18 @@ from functools import cached_property
 
 from graphql import print_schema
 
-from belvedere.api.graphql.endpoint import Api
-from belvedere.api.graphql.mutations import Mutations
+from belvedere.api.access.callers import grant_of
+from belvedere.api.graphql.api import Api
+from belvedere.api.graphql.mutations import Ask, Mutations
 from belvedere.api.graphql.operations import CLAIM_SOURCES, Prepared
+from belvedere.api.limits import Limits
+from belvedere.api.reads.role_catalog import seen_catalog
 from belvedere.api.rest.openapi import openapi_of
 from belvedere.api.rest.reads import RestReads
 from belvedere.api.rest.requests import Requests
-from belvedere.catalog.catalog import Catalog
+from belvedere.api.serving.served_store import ServedStore
+from belvedere.catalog.catalog import Catalog, Grant
+from belvedere.intake.claims import Claims
 
 
 @dataclass
@@ -68,3 +74,30 @@ class Seen:
         if not said:
             return print_
         return f"{print_}-{hashlib.sha256(repr(said).encode()).hexdigest()[:16]}"
+
+
+class RoleViews:
+    """What the callers of each role see of one catalog, made when the first of them asks.
+
+    `ask` has rows taken in; `closed`: callers need a token; `longs`: whole numbers of 64 bits are texts where a request does not say.
+    """
+
+    def __init__(self, catalog: Catalog, store: ServedStore, limits: Limits, ask: Ask, closed: bool, longs: bool):
+        self._catalog, self._store, self._limits, self._ask = catalog, store, limits, ask
+        self._closed, self._longs = closed, longs
+        self._seen: dict[str | None, Seen] = {}
+        self.all = self._made(None)
+        """All that there is."""
+
+    async def seen(self, claims: Claims) -> Seen:
+        """What a caller sees."""
+        grant = grant_of(self._catalog, claims)
+        found = self._seen.get(None if grant is None else grant.role)
+        return await self._store.in_planner(lambda: self._made(grant)) if found is None else found
+
+    def _made(self, grant: Grant | None) -> Seen:
+        catalog = self._catalog if grant is None else seen_catalog(self._catalog, grant)
+        api = Api(catalog, self._store.reader, self._limits)
+        mutations = Mutations(api.lenient, api.model.pushes, self._ask, self._store.last_epoch)
+        seen = Seen(catalog, api, mutations, self._closed, self._longs)
+        return self._seen.setdefault(None if grant is None else grant.role, seen)

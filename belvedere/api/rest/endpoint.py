@@ -8,9 +8,7 @@ RFC 9457 has it. Who may ask is decided before; planning and whatever takes long
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from starlette.requests import Request
@@ -18,21 +16,18 @@ from starlette.responses import JSONResponse, Response
 from starlette.types import Receive, Scope, Send
 
 from belvedere.api.failures import BAD_REQUEST, INTERNAL, NOT_FOUND, NOT_READY, RequestError
-from belvedere.api.graphql.endpoint import Answer
 from belvedere.api.graphql.operations import Prepared
 from belvedere.api.http import etags
 from belvedere.api.http.pushes import CLAIMS, problem_answer
+from belvedere.api.http.served_api import ServedApi
 from belvedere.api.quarantined_answers import as_header
 from belvedere.api.reads.provenance import Question
+from belvedere.api.reads.role_view import Seen
 from belvedere.api.rest.answers import CSV, JSON, body_of, headers_of, media_of, rows_of, status_of
 from belvedere.api.rest.calls import RPC, arguments_of, check_callable, check_profile
 from belvedere.api.rest.parameters import range_of
 from belvedere.api.rest.requests import ROWS, SHORT, RestRequest
 from belvedere.intake.claims import Claims
-
-if TYPE_CHECKING:
-    from belvedere.api.http.server import Application
-    from belvedere.api.reads.role_view import Seen
 
 METHODS = "GET, HEAD, OPTIONS"
 WHY, WHY_NOT = "/why", "why-not"
@@ -42,15 +37,10 @@ _COUNTS = ("count=exact", "count=planned", "count=estimated")
 
 
 class RestEndpoint:
-    """Answers REST for one application. `run` reads the store, `opened` waits until there is one."""
+    """Answers REST for one application."""
 
-    def __init__(
-        self,
-        application: Application,
-        run: Callable[[Prepared], Awaitable[Answer]],
-        opened: Callable[[], Awaitable[None]],
-    ):
-        self._application, self._run, self._opened = application, run, opened
+    def __init__(self, served: ServedApi):
+        self._served = served
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         started, outcome = time.perf_counter(), 0
@@ -63,7 +53,7 @@ class RestEndpoint:
             answer = problem_answer(RequestError(INTERNAL, "the request failed inside the server", status=500))
             outcome = 2
         await answer(scope, receive, send)
-        self._application.metrics.count(outcome, time.perf_counter() - started)
+        self._served.metrics.count(outcome, time.perf_counter() - started)
 
     async def _answer(self, request: Request) -> Response:
         if request.method == "OPTIONS":
@@ -78,12 +68,12 @@ class RestEndpoint:
             raise RequestError(NOT_FOUND, "the address names no view", "`/openapi.json` lists what there is", status=404)
         media = media_of(request.headers.get("accept", ""))
         claims: Claims = request.scope.get(CLAIMS) or {}
-        seen, query = await self._application.seen(claims), request.scope["query_string"]
+        seen, query = await self._served.roles.seen(claims), request.scope["query_string"]
         if called and not seen.requests.has(RPC):
             name, key = key, ""
             check_callable(seen.requests.source(name))
             if request.method == "POST":
-                query = b"&".join(filter(None, (await arguments_of(request, self._application.settings.limits.size), query)))
+                query = b"&".join(filter(None, (await arguments_of(request, self._served.settings.limits.size), query)))
         elif request.method == "POST":
             raise RequestError(BAD_REQUEST, "a row is not called", "use GET", status=405, headers={"allow": METHODS})
         ranged = b"" if key else range_of(request.headers.get("range-unit", ""), request.headers.get("range", ""))
@@ -96,36 +86,36 @@ class RestEndpoint:
             return await self._told(seen, seen.requests.why(name, key.removesuffix(WHY), request.scope["query_string"]))
         is_long = len(query) + len(key) > SHORT
         if is_long:
-            asked = await self._application.in_planner(lambda: seen.requests.asked(name, key or None, query))
+            asked = await self._served.store.in_planner(lambda: seen.requests.asked(name, key or None, query))
         else:
             asked = seen.requests.asked(name, key or None, query)
         if _counts(request):
             asked = replace(asked, counted=not asked.one)
         if ranged:
             asked = replace(asked, ranged=True)
-        await self._opened()
+        await self._served.store.opened()
         prepared = None if is_long else seen.reads.known(asked, claims)
         if prepared is None:
-            prepared = await self._application.in_planner(lambda: seen.reads.prepare(asked, claims))
-        if self._application.longs(dict(request.scope["headers"])):
+            prepared = await self._served.store.in_planner(lambda: seen.reads.prepare(asked, claims))
+        if self._served.longs(dict(request.scope["headers"])):
             prepared = replace(prepared, longs=True, own=(ROWS,))
         return await self._tagged(request, asked, prepared, media, seen.mark(prepared))
 
     async def _told(self, seen: Seen, asked: Question) -> Response:
         """What a row was made of, or where it was lost, which no cache keeps."""
-        return JSONResponse(await self._application.why(seen, asked), headers={"cache-control": "no-store"})
+        return JSONResponse(await self._served.provenance.answer(seen.catalog, asked), headers={"cache-control": "no-store"})
 
     async def _tagged(self, request: Request, asked: RestRequest, prepared: Prepared, media: str, mark: str) -> Response:
         """The answer with its entity tag, or that the client has it; `mark` tells it from answers to others."""
-        application = self._application
+        store = self._served.store
         known = request.headers.get("if-none-match", "").encode()
         print_ = f"{mark}-{_suffix(media)}"
-        if known and etags.matches(known, tag := etags.tag_of(await application.last_epoch(), print_)):
+        if known and etags.matches(known, tag := etags.tag_of(await store.last_epoch(), print_)):
             return Response(status_code=304, headers=HEADERS | {"etag": tag or ""})
-        found = await self._run(prepared)
+        found = await self._served.reads.run(prepared)
         rows = rows_of(found.data)
         json = media == JSON
-        body = body_of(asked, rows, media) if json else await application.in_planner(lambda: body_of(asked, rows, media))
+        body = body_of(asked, rows, media) if json else await store.in_planner(lambda: body_of(asked, rows, media))
         headers = HEADERS | headers_of(quote(request.scope["path"]), asked, rows)
         headers |= {"etag": etags.entity_tag(found.epoch, found.committed, print_), EPOCH: str(found.epoch)}
         headers |= {HELD: as_header(found.held)} if found.held else {}

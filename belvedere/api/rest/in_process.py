@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from belvedere.api.failures import RequestError
-from belvedere.api.graphql.endpoint import NOTHING, api_over
+from belvedere.api.graphql.api import NOTHING, api_over
 from belvedere.api.rest.answers import JSON, body_of, rows_of
 from belvedere.api.rest.parameters import pairs_of
 from belvedere.api.rest.reads import RestReads

@@ -21,11 +21,12 @@ from typing import BinaryIO
 
 import uvicorn
 
+from belvedere.api.access.gate import ServerSettings
+from belvedere.api.http.application import Application
 from belvedere.api.http.connections import IDLE_SECONDS, Connection
 from belvedere.api.http.garbage import collect_when_idle, shorten_collections
 from belvedere.api.http.metrics import Metrics
 from belvedere.api.http.proxies import behind_proxy
-from belvedere.api.http.server import Application, ServerSettings
 from belvedere.catalog.catalog import Catalog
 from belvedere.intake.wire import DeskClient
 from belvedere.store import open_reader, open_served_reader

@@ -21,10 +21,9 @@ from typing import Any
 from urllib.error import URLError
 from urllib.request import ProxyHandler, build_opener
 
-from belvedere.api.access.gate import CONNECTIONS, FixedToken
+from belvedere.api.access.gate import CONNECTIONS, FixedToken, ServerSettings
 from belvedere.api.access.tokens import TokenVerifier, token_rules
 from belvedere.api.http.metrics import AllCounts, shared_file
-from belvedere.api.http.server import LOCAL_HOSTS, ServerSettings
 from belvedere.api.limits import limits_of
 from belvedere.api.serving.child import Assignment
 from belvedere.api.serving.orphans import has_orphans
@@ -34,6 +33,7 @@ from belvedere.errors import BelvedereError, fail
 from belvedere.intake.wire import DeskServer
 
 DEFAULT_PORT = 8080
+LOCAL_HOSTS = frozenset({"localhost", "127.0.0.1", "[::1]"})
 ORPHANS_SECONDS = 15.0
 """Seconds for which a start waits for a port while processes of a killed run are there."""
 PUBLIC_RATE = 200

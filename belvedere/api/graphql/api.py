@@ -1,0 +1,272 @@
+"""Answer GraphQL requests from a store: one statement a request, its JSON passed on as bytes.
+
+In: a catalog, a reader, an operation's text and variables. Out: the answer as bytes (or, for programs, as a dict) with
+`extensions: {epoch, asOf, freshnessMs}`. It knows no HTTP.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from copy import copy
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from graphql import GraphQLSchema, execute_sync
+
+from belvedere.api.failures import (
+    BAD_REQUEST,
+    BAD_VALUE,
+    INTERNAL,
+    LIMIT_EXCEEDED,
+    NOT_ALLOWED,
+    NOT_READY,
+    TIME_OUT,
+    RequestError,
+    no_cursor,
+)
+from belvedere.api.filling_views import filling_text, is_awaited
+from belvedere.api.graphql.operations import Operation, Operations, Prepared, only_fields
+from belvedere.api.graphql.types import schema_of
+from belvedere.api.limits import Limits, check_variables
+from belvedere.api.quarantined_answers import Held, as_json, held_in, held_of, held_sql
+from belvedere.api.reads.entities import Model, model_of
+from belvedere.api.reads.long_texts import with_long_texts
+from belvedere.api.reads.role_catalog import seen_catalog
+from belvedere.catalog.catalog import Catalog, Grant
+from belvedere.errors import BelvedereError
+from belvedere.intake.claims import Claims
+from belvedere.store.protocol import AnsweringReader, Reader
+from belvedere.store.read.history import AsOf, check_known
+from belvedere.store.stage_memory import Memories
+from belvedere.store.stored_table import StoredTable
+from belvedere.values.instants import instant
+
+Fetch = Callable[[str, Sequence[Any]], Awaitable[list[tuple[Any, ...]]]]
+QUICK = 0.003
+"""Seconds: a plan that last took less may run where the request was read."""
+TIMED = 16
+"""Each plan is timed the first time, and once in so many: to ask for the time takes longer than some plans."""
+NOTHING: Mapping[str, Any] = MappingProxyType({})
+_OPENED, _BESIDE = b'{"data":', b',"extensions":'
+
+
+class Answer(NamedTuple):
+    """An answer's bytes, the epoch that it is from, and when that was committed (microseconds since 1970)."""
+
+    body: bytes
+    epoch: int
+    committed: int
+    held: Mapping[str, int | None] = NOTHING
+    """The views in quarantine that it has read, with their last good epochs."""
+
+    @property
+    def data(self) -> bytes:
+        """What was read, without what GraphQL tells beside it."""
+        return self.body[len(_OPENED) : self.body.rindex(_BESIDE)]
+
+
+class Api:
+    """The GraphQL API of one catalog over one store."""
+
+    def __init__(self, catalog: Catalog, reader: AnsweringReader, limits: Limits | None = None):
+        self.limits = limits or Limits()
+        self.model: Model = model_of(catalog)
+        self.schema: GraphQLSchema = schema_of(self.model, self.limits)
+        self.reader = reader
+        self.lenient = schema_of(self.model, self.limits, lenient=True) if self.model.pushes else self.schema
+        self.operations = Operations(self.model, self.schema, reader, self.limits, self.lenient)
+        self._shown: tuple[int, int, bytes] = (-1, 0, b"")
+        self._catalog = catalog
+        self._held: tuple[int, Held] = (-1, {})
+        """The last epoch that was answered, and what is in quarantine in it."""
+
+    def answer(
+        self, text: str, variables: Mapping[str, Any] | None = None, name: str | None = None, claims: Claims = NOTHING
+    ) -> bytes:
+        """The whole answer to a caller with these claims; raises `RequestError`."""
+        operation, literals = self.find(text, name, variables or {})
+        if operation.mutates:
+            raise RequestError(NOT_ALLOWED, "nobody takes rows in here", "insert them: `Workbench.insert`, or ask a server")
+        if operation.subscribes:
+            raise RequestError(BAD_REQUEST, "a subscription is answered by a server", "ask with a query")
+        if operation.introspects:
+            self.check_introspection()
+            return self.introspect(operation, literals, variables or {}, claims)
+        return self.run(self.operations.prepare(operation, literals, variables or {}, claims))
+
+    def find(self, text: str, name: str | None = None, variables: Mapping[str, Any] = NOTHING) -> tuple[Operation, list[Any]]:
+        """The operation of a text; raises also where its variables are more than a request may have."""
+        self._check_sizes(text, variables)
+        return self.operations.find(text, name)
+
+    def known(self, text: str, name: str | None, variables: Mapping[str, Any]) -> tuple[Operation, list[Any]] | None:
+        """As `find`, where the operation was seen before; None for one that has to be parsed and validated."""
+        self._check_sizes(text, variables)
+        return self.operations.known(text, name)
+
+    def _check_sizes(self, text: str, variables: Mapping[str, Any]) -> None:
+        if len(text) > self.limits.size:
+            raise RequestError(LIMIT_EXCEEDED, f"the request has more than {self.limits.size} characters")
+        check_variables(variables, self.limits)
+
+    def run(self, prepared: Prepared) -> bytes:
+        """Read the store once, and put the answer together."""
+        return self.read(prepared).body
+
+    def read(self, prepared: Prepared) -> Answer:
+        """As `run`, with the answer's epoch."""
+        plan = prepared.plan
+        timed = plan.calls % TIMED == 0 or plan.last >= QUICK
+        started = time.thread_time() if timed else 0.0
+        try:
+            rows = self.reader.execute(plan.statement.sql, prepared.parameters)
+            if rows and rows[0][0] != self._held[0]:
+                self._held = (rows[0][0], held_in(self.reader.execute(held_sql(self.reader.dialect), (rows[0][0],))))
+        except BelvedereError as error:
+            raise _failure(prepared, error, self._catalog, self.reader) from error
+        finally:
+            plan.calls += 1
+            if timed:
+                plan.last = time.thread_time() - started
+        return self._answer(prepared, rows)
+
+    async def fetch(self, prepared: Prepared, fetch: Fetch) -> Answer:
+        """As `read`, on the event loop."""
+        try:
+            rows = await fetch(prepared.plan.statement.sql, prepared.parameters)
+            if rows and rows[0][0] != self._held[0]:
+                self._held = (rows[0][0], held_in(await fetch(held_sql(self.reader.dialect), (rows[0][0],))))
+        except BelvedereError as error:
+            raise _failure(prepared, error, self._catalog, self.reader) from error
+        return self._answer(prepared, rows)
+
+    def _answer(self, prepared: Prepared, rows: list[tuple[Any, ...]]) -> Answer:
+        if not rows:
+            raise RequestError(NOT_READY, "no epoch was committed yet", "ask again when `/readyz` answers 200", status=503)
+        epoch, clock, committed, data, *document = rows[0]
+        if document:
+            self._check_instants(prepared, epoch, clock, document[0])
+        content: bytes = data.encode() if isinstance(data, str) else data
+        if prepared.longs:
+            content = with_long_texts(content, prepared.plan.draft.read, prepared.own)
+        if len(content) > self.limits.answer:
+            hint = "give smaller limits"
+            raise RequestError(LIMIT_EXCEEDED, f"the answer has more than {self.limits.answer} bytes", hint)
+        known = self._held[1] if self._held[0] == epoch else {}
+        held = held_of(prepared.plan.draft.read, known, self._catalog) if known else NOTHING
+        beside = self._extensions(epoch, clock, committed)
+        if held:
+            beside = b'%b,"quarantined":%b}' % (beside[:-1], as_json(held))
+        return Answer(b"%b%b%b%b}" % (_OPENED, content, _BESIDE, beside), epoch, committed, held)
+
+    @staticmethod
+    def _check_instants(prepared: Prepared, epoch: int, clock: int, content: str | bytes) -> None:
+        """Raise where a former state that was asked for is not known."""
+        memories = Memories.of(json.loads(content)["extra"])
+        for relation, value, by_time in prepared.instants:
+            try:
+                check_known(AsOf(time=value) if by_time else AsOf(epoch=value), relation, memories, epoch, clock)
+            except BelvedereError as error:
+                found = error.diagnostics[0]
+                raise RequestError(BAD_VALUE, found.message, found.hint) from None
+
+    def _extensions(self, epoch: int, clock: int, committed: int) -> bytes:
+        known, when, text = self._shown
+        if known != epoch or when != clock:
+            as_of = instant(clock).isoformat().replace("+00:00", "Z")
+            text = f'{{"epoch":{epoch},"asOf":"{as_of}","freshnessMs":'.encode()
+            self._shown = (epoch, clock, text)
+        return b"%b%d}" % (text, max(0, time.time_ns() // 1_000_000 - committed // 1000))
+
+    def check_introspection(self) -> None:
+        if not self.limits.introspection:
+            raise RequestError(
+                NOT_ALLOWED, "this API does not describe itself", "its project file says `introspection = false`"
+            )
+
+    def introspect(
+        self, operation: Operation, literals: list[Any], variables: Mapping[str, Any], claims: Claims = NOTHING
+    ) -> bytes:
+        """An answer about the schema; other root fields beside it are read from the store."""
+        nodes = self.operations.root_fields(operation, variables)
+        about = [n for found in nodes.values() for n in found if n.name.value in ("__schema", "__type")]
+        result = execute_sync(self.schema, only_fields(operation, about), variable_values=dict(variables))
+        if result.errors and result.data is None:
+            raise RequestError(BAD_REQUEST, result.errors[0].message)
+        described: dict[str, Any] = result.data or {}
+        if len(described) == len(nodes):
+            return json.dumps({"data": described}).encode()
+        read = json.loads(self.run(self.operations.prepare(operation, literals, variables, claims)))
+        read["data"] = {alias: described[alias] if alias in described else read["data"][alias] for alias in nodes}
+        return json.dumps(read).encode()
+
+
+def _failure(prepared: Prepared, error: BelvedereError, catalog: Catalog, reader: AnsweringReader) -> RequestError:
+    """What a client may know of a failed read."""
+    found = error.diagnostics[0]
+    if prepared.plan.draft.cursors and found.code == "B7088":
+        return no_cursor(prepared.plan.draft.cursors[0].name)
+    if found.code == "B7086":
+        return RequestError(TIME_OUT, "the read took too long", "ask for less", status=503)
+    if found.code == "B7087":
+        return RequestError(LIMIT_EXCEEDED, "the request is nested too deeply for this store", "nest less")
+    if found.code == "B7014":
+        text = filling_text(catalog, reader)
+        if text is not None:
+            return RequestError(NOT_READY, text, "ask again when it is there; the other views are up to date", status=503)
+        if is_awaited(prepared.plan.draft.read, catalog, reader):
+            hint = "ask again: the next epoch makes it"
+            return RequestError(NOT_READY, "a view or a column of it is not stored yet", hint, status=503)
+        return RequestError(INTERNAL, "the store could not answer", status=500)
+    if found.code == "B7088":
+        hint = "ask for fewer rows in one sum, or sum a DECIMAL in a view"
+        return RequestError(BAD_VALUE, "a number is beyond the range of its type", hint)
+    return RequestError(INTERNAL, "the store could not answer", found.hint, status=500)
+
+
+_APIS: list[tuple[Catalog, frozenset[str], str | None, Api]] = []
+"""The last few APIs, for programs that ask one catalog many times."""
+
+
+def execute_graphql(
+    catalog: Catalog,
+    tables: Mapping[str, StoredTable] | None,
+    reader: Reader,
+    text: str,
+    variables: Mapping[str, Any] | None = None,
+    name: str | None = None,
+    claims: Claims | None = None,
+    role: str | None = None,
+) -> dict[str, Any]:
+    """Answer one request in process: `{"data": ..., "extensions": ...}` or `{"errors": [...]}`.
+
+    `tables`, where given, says which relations the store holds; public ones that it does not hold are not shown. `role` is the caller's,
+    None for one who may see everything.
+    """
+    api = api_over(catalog, tables, reader, role)
+    try:
+        answer: dict[str, Any] = json.loads(api.answer(text, variables, name, claims or NOTHING))
+    except RequestError as error:
+        return {"errors": error.formatted()}
+    return answer
+
+
+def api_over(catalog: Catalog, tables: Mapping[str, StoredTable] | None, reader: Reader, role: str | None = None) -> Api:
+    """The API of a catalog over a reader, for callers of a role (None: for those who may see everything); it is made once for a catalog."""
+    api = copy(_api(catalog, tables, reader, role))
+    api.reader = reader
+    return api
+
+
+def _api(catalog: Catalog, tables: Mapping[str, StoredTable] | None, reader: Reader, role: str | None) -> Api:
+    stored = catalog.public if tables is None else catalog.public & tables.keys()
+    for known, shown, whose, api in _APIS:
+        if known is catalog and shown == stored and whose == role and api.reader.dialect == reader.dialect:
+            return api
+    held = replace(catalog, public=stored)
+    api = Api(held if role is None else seen_catalog(held, catalog.grants.get(role, Grant(role, frozenset()))), reader)
+    _APIS[:] = [*_APIS[-7:], (catalog, stored, role, api)]
+    return api

@@ -1,0 +1,174 @@
+"""The ASGI application of a catalog: who is let in, and which endpoint answers. GraphQL and REST take a short way, all else Starlette.
+
+In: a catalog and how to open its store. Out: an ASGI application. It makes the parts that its routes share, starts no process and binds
+no port.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+
+from starlette.responses import Response
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from belvedere.api.access.gate import Gate, ServerSettings
+from belvedere.api.agents.mcp_server import ModelContext
+from belvedere.api.failures import ENDING, RequestError
+from belvedere.api.graphql.endpoint import GraphqlEndpoint
+from belvedere.api.http.compression import Compressed
+from belvedere.api.http.cross_origin import CrossOrigin
+from belvedere.api.http.graphql_requests import JSON, errors_of
+from belvedere.api.http.metrics import Metrics
+from belvedere.api.http.pushes import problem_answer
+from belvedere.api.http.route_rights import Needed, Ways
+from belvedere.api.http.routes import routed, routes
+from belvedere.api.http.served_api import ServedApi
+from belvedere.api.http.store_reads import StoreReads
+from belvedere.api.http.unexpected_errors import guarded
+from belvedere.api.live.event_streams import EventStreams
+from belvedere.api.live.sse import is_passing, no_events_yet
+from belvedere.api.reads.provenance import Provenance
+from belvedere.api.reads.role_view import RoleViews
+from belvedere.api.rest.endpoint import RestEndpoint
+from belvedere.api.serving.lazy_reader import LazyReader
+from belvedere.api.serving.served_store import ServedStore
+from belvedere.catalog.catalog import Catalog, Right
+from belvedere.intake.wire import DeskClient
+from belvedere.store.protocol import AnsweringReader, Reader
+
+
+class Application:
+    """The ASGI application of one catalog. The store may come to be after the application."""
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        open_reader: Callable[[], AnsweringReader],
+        settings: ServerSettings | None = None,
+        metrics: Metrics | None = None,
+        desk: DeskClient | None = None,
+        open_whole: Callable[[], Reader] | None = None,
+        heals: bool = False,
+    ):
+        """`open_whole` opens a reader of tables: without it this server does not say where rows come from. `heals`: the process that
+        started this one runs epochs, and hears when views in quarantine are to be tried again.
+        """
+        settings = settings or ServerSettings()
+        self._gate = Gate(settings, catalog.grants)
+        self.served = served = _served(catalog, open_reader, settings, metrics, desk, open_whole, heals, self._gate.is_closed)
+        self._graphql, self._rest = GraphqlEndpoint(served, self._gate, self._page), RestEndpoint(served)
+        self.routes = routes(served, self._graphql, self._rest, ModelContext(served, self._graphql.first))
+        self._ways, self._others = Ways(self.routes), routed(self.routes)
+        self._reading, self._pushing = (
+            Compressed(CrossOrigin(guarded(self._respond), origins, settings.headers))
+            for origins in (settings.origins, settings.pushing)
+        )
+        self._direct = Compressed(guarded(self._respond))
+        self._ending = False
+        self._under_way = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope.get("path") == "/graphql/":  # as many frameworks write their own
+            scope = {**scope, "path": "/graphql", "raw_path": b"/graphql"}
+        if scope["type"] != "http":
+            await (self._websocket if scope["type"] == "websocket" else self._others)(scope, receive, send)
+            return
+        self._under_way += 1
+        try:
+            await self._way_in(scope)(scope, receive, send)
+        finally:
+            self._under_way -= 1
+
+    def _way_in(self, scope: Scope) -> ASGIApp:
+        """What answers a request. CORS is of no interest to who is no web page; no cache keeps the answer to a POST, so that it need not
+        say that it varies.
+        """
+        if scope["method"] == "POST" and all(name != b"origin" for name, _ in scope["headers"]):
+            return self._direct
+        return self._pushing if self._needed(scope) in (Right.PUSH, Right.ADMIN) else self._reading
+
+    def _needed(self, scope: Scope) -> Needed:
+        """What a request needs; one that asks for leave needs what the request that it is about does."""
+        if scope.get("method") != "OPTIONS":
+            return self._ways.needed(scope)
+        asked = next((value for name, value in scope["headers"] if name == b"access-control-request-method"), b"GET")
+        return self._ways.needed(scope, asked.decode("latin-1").upper())
+
+    async def _respond(self, scope: Scope, receive: Receive, send: Send) -> None:
+        headers = dict(scope["headers"])
+        if self._gate.has_keys:
+            await self._gate.look_for_key(headers)
+        refused = _ends() if self._ending else self._gate.enter(scope, headers, self._needed(scope))
+        if refused is not None:
+            await _refused(scope, headers, refused)(scope, receive, send)
+        elif scope["path"] == "/graphql":
+            await self._graphql(scope, receive, send)
+        elif f"{scope['path']}/".startswith("/rest/"):
+            await self._rest(scope, receive, send)
+        else:
+            await self._others(scope, receive, send)
+
+    async def _websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
+        headers = dict(scope["headers"])
+        await self._gate.look_for_key(headers)
+        refused = _ends() if self._ending else self._gate.enter(scope, headers, self._ways.needed(scope))
+        if refused is not None or scope["path"] != "/graphql":
+            await send({"type": "websocket.close", "code": 1008})  # before it was accepted: answered with 403
+            return
+        await self._graphql.session(scope, receive, send)
+
+    async def _page(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """The console's page."""
+        await self._others({**scope, "path": "/", "raw_path": b"/"}, receive, send)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no request is under way."""
+        return self._under_way == 0
+
+    async def end(self, seconds: float) -> None:
+        """Answer what is under way, at most so long; what comes now is refused with 503, and streams end."""
+        self._ending = True
+        self.served.streams.end()
+        await self._graphql.end()
+        clock = asyncio.get_running_loop().time
+        until = clock() + seconds
+        await asyncio.sleep(0.05)  # connections that wait to be accepted have their answer, too
+        while self._under_way and clock() < until:
+            await asyncio.sleep(0.01)
+        self.served.store.reader.close()
+        self.served.provenance.close()
+
+
+def _served(
+    catalog: Catalog,
+    open_reader: Callable[[], AnsweringReader],
+    settings: ServerSettings,
+    metrics: Metrics | None,
+    desk: DeskClient | None,
+    open_whole: Callable[[], Reader] | None,
+    heals: bool,
+    closed: bool,
+) -> ServedApi:
+    """The parts that the routes share. `closed`: callers need a token."""
+    metrics, desk = metrics or Metrics(endpoints=catalog.endpoints), desk or DeskClient(None)
+    store = ServedStore(open_reader, settings.threads)
+    roles = RoleViews(catalog, store, settings.limits, desk.ask, closed, settings.longs)
+    reads = StoreReads(store, roles.all.api, metrics)
+    streams = EventStreams(store.last_epoch, reads.body, store.in_planner)
+    whole = None if open_whole is None else LazyReader(open_whole)
+    provenance = Provenance(catalog, roles.all.api.model, whole, store.in_thread)
+    return ServedApi(catalog, settings, metrics, desk, store, roles, reads, streams, provenance, heals)
+
+
+def _ends() -> RequestError:
+    return RequestError(ENDING, "this server ends", "ask again a little later", status=503)
+
+
+def _refused(scope: Scope, headers: Mapping[bytes, bytes], error: RequestError) -> Response:
+    """A refusal in the form of what was asked."""
+    path = scope["path"]
+    if scope["method"] == "GET" and path.endswith("/events") and is_passing(error, headers.get(b"accept", b"")):
+        return no_events_yet()
+    return Response(errors_of(error), error.status, error.headers, JSON) if path == "/graphql" else problem_answer(error)

@@ -1,0 +1,55 @@
+"""What the routes of one application share: its catalog and settings, the store, what each role sees, streams, counts.
+
+In: the parts, made by the application. Out: the same under one name. It answers no request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from starlette.requests import Request
+
+from belvedere.api.access.gate import ServerSettings
+from belvedere.api.http.metrics import Metrics
+from belvedere.api.http.pushes import CLAIMS
+from belvedere.api.http.status import seen_status, status_of
+from belvedere.api.http.store_reads import StoreReads
+from belvedere.api.live.event_streams import EventStreams
+from belvedere.api.reads.long_texts import longs_asked
+from belvedere.api.reads.provenance import Provenance
+from belvedere.api.reads.role_view import RoleViews, Seen
+from belvedere.api.serving.served_store import ServedStore
+from belvedere.catalog.catalog import Catalog
+from belvedere.intake.wire import DeskClient
+from belvedere.store.protocol import EpochRow
+
+
+@dataclass(frozen=True)
+class ServedApi:
+    """The parts of one application. `heals`: the process that started this one tries views in quarantine again when it is asked."""
+
+    catalog: Catalog
+    settings: ServerSettings
+    metrics: Metrics
+    desk: DeskClient
+    store: ServedStore
+    roles: RoleViews
+    reads: StoreReads
+    streams: EventStreams
+    provenance: Provenance
+    heals: bool = False
+
+    async def seen(self, request: Request) -> Seen:
+        """What the caller of a request sees."""
+        return await self.roles.seen(request.scope.get(CLAIMS) or {})
+
+    def longs(self, headers: Mapping[bytes, bytes]) -> bool:
+        """Whether a request wants whole numbers of 64 bits as texts."""
+        return longs_asked(headers.get(b"prefer", b"").decode("latin-1"), self.settings.longs)
+
+    def status(self, row: EpochRow | None, seen: Catalog) -> dict[str, Any]:
+        """The status after an epoch, as far as a caller with that catalog may see it."""
+        found = status_of(self.catalog, row, self.desk.is_open)
+        return seen_status(found | {"store": "away" if self.store.reader.is_away else "here"}, seen)
