@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from importlib import import_module
+from importlib.metadata import version
 from typing import Any
 
 import typer
@@ -84,8 +85,6 @@ app = typer.Typer(
 
 def _version(value: bool) -> None:
     if value:
-        from importlib.metadata import version
-
         typer.echo(f"belvedere {version('belvedere')}")
         raise typer.Exit()
 
@@ -112,7 +111,7 @@ def run(arguments: list[str] | None = None) -> int:
     except (typer.Abort, KeyboardInterrupt):
         return 130
     except BelvedereError as error:
-        from belvedere.terminal.output import show
+        from belvedere.terminal.output import show  # commands that succeed do not need it
 
         show(error.diagnostics, {}, stream=sys.stderr)
         return 1

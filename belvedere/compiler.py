@@ -32,6 +32,7 @@ from belvedere.plan.operators.time_nodes import InOrder
 from belvedere.plan.rewrites.null_on_error import forgive
 from belvedere.project.settings import ProjectSettings, load_project
 from belvedere.schema import Schema
+from belvedere.store.read.query import guard_of, link_of
 from belvedere.syntax.parse import parse_script
 
 sys.setrecursionlimit(max(sys.getrecursionlimit(), 5_000))
@@ -146,7 +147,6 @@ def with_kept_links(catalog: Catalog) -> tuple[Catalog, tuple[Diagnostic, ...]]:
     if not computed:
         return catalog, ()
     from belvedere.lang.relationships.kept_links import keep_link  # loaded by the few scripts that have such relationships
-    from belvedere.store.read.query import link_of
     from belvedere.store.read.statements import check_link
     from belvedere.store.read.typed_sql import RefusedExpression
 
@@ -214,8 +214,7 @@ def _with_old_rows(grant: Grant, id_: str, database: str | None) -> Grant:
     """The grant with its condition on these rows asked of changed rows as they were, too; where a database cannot ask that, nobody of the
     role sees how they were. Raises B8020 where it cannot ask the condition at all.
     """
-    from belvedere.lang.endpoints.grants import of_both_rows, without_old
-    from belvedere.store.read.query import guard_of
+    from belvedere.lang.endpoints.grants import of_both_rows, without_old  # few scripts need it
     from belvedere.store.read.statements import check_guard
 
     condition = grant.rows[id_]

@@ -5,6 +5,7 @@ Nothing is imported before it is asked for: a process that serves starts without
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -23,8 +24,6 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    from importlib import import_module
-
     if name not in _HOMES:
         raise AttributeError(name)
     return getattr(import_module(f"belvedere.api.{_HOMES[name]}"), name)

@@ -14,6 +14,7 @@ import typer
 
 from belvedere.terminal.addresses import StoreOption
 from belvedere.terminal.output import print_json, read_script
+from belvedere.terminal.stores import sound_project, store_url
 
 
 def command(
@@ -24,9 +25,8 @@ def command(
 ) -> int:
     """Copy a store as of one epoch, also while it is in use."""
     read_script(script)
-    from belvedere.backups import take_backup
+    from belvedere.backups import take_backup  # loaded when the command runs, not for its help
     from belvedere.engine.store_folders import JOURNAL_ENDING, folder_of, state_root
-    from belvedere.terminal.stores import sound_project, store_url
 
     started = time.perf_counter()
     project = sound_project(script)

@@ -26,7 +26,7 @@ def costs_path() -> Path:
 
 def command(json: Annotated[bool, typer.Option("--json", help="print as JSON")] = False) -> int:
     """Measure what epochs and requests cost on this machine, for `belvedere optimize`."""
-    from belvedere.spark.jvm.quiet_session import batch_session
+    from belvedere.spark.jvm.quiet_session import batch_session  # loads PySpark, which takes a second
     from belvedere.workbench.calibration import calibrate
 
     console = Console(stderr=True)

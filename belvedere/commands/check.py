@@ -73,7 +73,7 @@ def _is_wrong(found: Sequence[Diagnostic]) -> bool:
 
 
 def _show_data(looked: list[Looked], wrong: Sequence[Path], scripts: int) -> None:
-    from belvedere.terminal.data_checks import show_data
+    from belvedere.terminal.data_checks import show_data  # loaded when the command runs, not for its help
 
     typer.echo("")
     if len(wrong) < scripts:
@@ -84,14 +84,14 @@ def _show_data(looked: list[Looked], wrong: Sequence[Path], scripts: int) -> Non
 
 def _data_json(looked: list[Looked], wrong: Sequence[Path], scripts: int) -> dict[str, Any]:
     """What was looked at; null where every script is wrong."""
-    from belvedere.terminal.data_checks import as_json
+    from belvedere.terminal.data_checks import as_json  # loaded when the command runs, not for its help
 
     return {"data": as_json(looked) if len(wrong) < scripts else None}
 
 
 def _looked(project: ProjectSettings, compiled: Compiled, rows: int) -> list[Looked]:
     """The imported tables that the script knows, also where a source is away."""
-    from belvedere.connectors.registry import SourceTables
+    from belvedere.connectors.registry import SourceTables  # loaded when the command runs, not for its help
     from belvedere.terminal.data_checks import look_at
 
     assert isinstance(project.finder, SourceTables)
@@ -99,7 +99,7 @@ def _looked(project: ProjectSettings, compiled: Compiled, rows: int) -> list[Loo
 
 
 def _compiled(text: str, path: Path) -> tuple[ProjectSettings, Compiled]:
-    from belvedere.compiler import compile_script
+    from belvedere.compiler import compile_script  # loaded when the command runs, not for its help
     from belvedere.connectors.registry import SourceTables
     from belvedere.project.settings import load_project
     from belvedere.terminal.stores import with_columns_at_hand
@@ -110,7 +110,7 @@ def _compiled(text: str, path: Path) -> tuple[ProjectSettings, Compiled]:
 
 def analyzed(texts: Mapping[str, str]) -> list[Diagnostic]:
     """What Spark's analyzer refuses in scripts without errors."""
-    from belvedere.pipeline.choose import maintain
+    from belvedere.pipeline.choose import maintain  # loads PySpark, which takes a second
     from belvedere.spark.analysis import analyze
     from belvedere.spark.jvm.quiet_session import batch_session
 

@@ -26,7 +26,7 @@ def command(
     """Explain a diagnostic's code, or how a script's views are maintained."""
     if re.fullmatch(r"[Bb]\d{4}", subject):
         return explain_code(subject.upper(), json=json)
-    from belvedere.terminal.explained_script import explain_script
+    from belvedere.terminal.explained_script import explain_script  # loaded when the command runs, not for its help
 
     return explain_script(Path(subject), view=view, sql=sql, json=json, state=state)
 

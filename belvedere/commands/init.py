@@ -18,6 +18,7 @@ import typer
 
 from belvedere.project.settings import FILE_NAME
 from belvedere.terminal.init_from import NewProject, project_from
+from belvedere.terminal.init_from_address import SCHEMES, project_from_address
 from belvedere.terminal.output import print_json
 
 SCRIPT = "shop.sqrl"
@@ -78,8 +79,6 @@ def _saying_more(made: NewProject) -> NewProject:
 
 def _over(directory: Path, data: str, registry: str | None) -> NewProject:
     """The project over what `--from` names."""
-    from belvedere.terminal.init_from_address import SCHEMES, project_from_address
-
     if "://" in data:
         if data.partition("://")[0] not in SCHEMES:
             raise typer.BadParameter(ADDRESSES)

@@ -10,12 +10,13 @@ from pathlib import Path
 from belvedere.editor.garbage import collect_when_asked
 from belvedere.errors import fail
 from belvedere.project.settings import ProjectSettings, load_project
+from belvedere.terminal.stores import store_url, with_columns_at_hand
 
 
 def command() -> int:
     """Answer an editor on standard input and output: diagnostics, completion, hover, definitions, renames, layout."""
     try:
-        from belvedere.language_server.server import make_server
+        from belvedere.language_server.server import make_server  # loaded when the command runs, not for its help
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] not in ("pygls", "lsprotocol"):
             raise
@@ -28,15 +29,12 @@ def command() -> int:
 
 def _project(script: Path) -> ProjectSettings:
     """The project of a script, with the columns that a store in a file has."""
-    from belvedere.terminal.stores import with_columns_at_hand
-
     return with_columns_at_hand(load_project(script.parent), script)
 
 
 def _store(script: Path, given: str | None) -> str:
     """The store of a script: what the editor says, a relative file beside the project file, else what the project says."""
-    from belvedere.store import located
-    from belvedere.terminal.stores import store_url
+    from belvedere.store import located  # loaded when the command runs, not for its help
 
     project = load_project(script.parent)
     return store_url(located(given, project.directory) if given else None, project, script)

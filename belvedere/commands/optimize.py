@@ -16,9 +16,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
+from belvedere.optimize.costs import known_coefficients
 from belvedere.project.settings import load_project
 from belvedere.terminal.addresses import StoreOption
 from belvedere.terminal.output import has_errors, print_json, print_table, read_script, show
+from belvedere.terminal.stores import compile_over_store
 
 if TYPE_CHECKING:
     from belvedere.pipeline.advice import ViewAdvice
@@ -39,10 +41,8 @@ def command(
     json: Annotated[bool, typer.Option("--json", help="print as JSON")] = False,
 ) -> int:
     """Choose what is maintained and what is computed when it is read, by what the store has measured."""
-    from belvedere.commands.calibrate import costs_path
-    from belvedere.optimize.costs import known_coefficients
+    from belvedere.commands.calibrate import costs_path  # loaded when the command runs, not for its help
     from belvedere.pipeline.advice import advise, keep_choice
-    from belvedere.terminal.stores import compile_over_store
 
     text, project = read_script(script), load_project(script.parent)
     over = compile_over_store(script, text, store, project)

@@ -18,11 +18,21 @@ import typer
 from rich.table import Table
 
 from belvedere.catalog.catalog import Catalog
+from belvedere.connectors.abandoned_slots import left_slots
+from belvedere.connectors.file_names import place_of
+from belvedere.connectors.rereading import broken_inputs, past_of, rereadable_inputs
+from belvedere.connectors.run_records import FILES, files_read
+from belvedere.engine.change.stored_relations import StoredRelations, stored_now
+from belvedere.engine.store_folders import read_state, state_root
 from belvedere.errors import fail
 from belvedere.pipeline.deployment import ChangeEffect, Deployment, plan_deployment
+from belvedere.pipeline.placement import DOCUMENT, PlacedViews, with_choice
 from belvedere.project.settings import ProjectSettings, load_project
+from belvedere.store import open_store, refusal
+from belvedere.store.dialects import dialect_of
 from belvedere.terminal.addresses import StoreOption
 from belvedere.terminal.output import has_errors, print_json, print_table, read_script, show
+from belvedere.terminal.stores import compile_over_store
 
 if TYPE_CHECKING:
     from belvedere.store import Store
@@ -34,9 +44,6 @@ def command(
     json: Annotated[bool, typer.Option("--json", help="print as JSON")] = False,
 ) -> int:
     """Say what a start would do to the store: which views stay, are filled, go, or cannot be."""
-    from belvedere.engine.store_folders import state_root
-    from belvedere.terminal.stores import compile_over_store
-
     text, project = read_script(script), load_project(script.parent)
     over = compile_over_store(script, text, store, project, starting=True)
     if has_errors(over.diagnostics):
@@ -69,14 +76,6 @@ def deployment_of(
 
     `root` is the place of its state where one is named. With the `project` it is tried whether what is to be read again is there as it was.
     """
-    from belvedere.connectors.abandoned_slots import left_slots
-    from belvedere.connectors.rereading import broken_inputs, past_of, rereadable_inputs
-    from belvedere.engine.change.stored_relations import StoredRelations, stored_now
-    from belvedere.engine.store_folders import read_state
-    from belvedere.pipeline.placement import DOCUMENT, PlacedViews, with_choice
-    from belvedere.store import open_store
-    from belvedere.store.dialects import dialect_of
-
     if not _is_there(url):
         return plan_deployment(catalog, StoredRelations(None, (), {}, dialect_of(url).name), {})
     store = open_store(url)
@@ -110,9 +109,6 @@ def _files_gone(
     store: Store, ids: Iterable[str], catalog: Catalog, project: ProjectSettings | None
 ) -> dict[str, tuple[int, int]]:
     """Of inputs whose files were read, how many of these are not there any more, and of how many."""
-    from belvedere.connectors.file_names import place_of
-    from belvedere.connectors.run_records import FILES, files_read
-
     if not any(t.name == FILES.name for t in store.tables()):
         return {}
     reader = store.reader()
@@ -199,6 +195,4 @@ def _lines(deployment: Deployment) -> Iterator[str]:
 
 def _is_there(url: str) -> bool:
     """Whether there is a store: opening one to write would make it."""
-    from belvedere.store import refusal
-
     return refusal(url, "B7014") is None

@@ -18,6 +18,7 @@ from belvedere.engine.errors.failed_stages import Failed, failures_of
 from belvedere.engine.errors.quarantine import told_failure
 from belvedere.errors import fail
 from belvedere.project.settings import ProjectSettings
+from belvedere.store import open_reader
 from belvedere.terminal.addresses import StoreOption, host_of, port_of
 from belvedere.terminal.output import print_json
 from belvedere.terminal.stores import sound_project, store_url
@@ -53,8 +54,6 @@ def _list(url: str, json: bool) -> int:
 
 def _failed(url: str) -> tuple[Failed, ...]:
     """What the store's last epoch says. Raises B7014 where there is no store."""
-    from belvedere.store import open_reader
-
     reader = open_reader(url)
     try:
         last = reader.last_epoch()

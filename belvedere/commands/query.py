@@ -16,11 +16,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from belvedere.connectors.reading.column_inference import infer_file
 from belvedere.errors import BelvedereError, Severity
 from belvedere.project.settings import load_project
 from belvedere.queries.single_query import compile_query
 from belvedere.queries.store_queries import QUERY_FILE as FILE
 from belvedere.schema import Column, Schema
+from belvedere.sqlpp.check import check_window_query
+from belvedere.sqlpp.parser import mentions_window_by
 from belvedere.terminal.answer_formats import FORMATS
 from belvedere.terminal.output import show, told_of_quarantine
 from belvedere.terminal.progress_line import UnderWay
@@ -72,7 +75,7 @@ def command(
             sys.stdout.write(FORMATS[OutputFormat.JSON if json else format](state_rows(state, store)))
             return 0
         if sql is None:
-            from belvedere.terminal.shell import run_shell
+            from belvedere.terminal.shell import run_shell  # loaded when the command runs, not for its help
 
             return run_shell(store, script, OutputFormat.JSON if json else format)
         if explain:
@@ -122,9 +125,6 @@ def table_paths(given: Sequence[str]) -> dict[str, Path]:
 
 def query(sql: str, paths: Mapping[str, Path]) -> QueryAnswer:
     """The answer of one query over tables in files. Raises BelvedereError where it is wrong, before Spark is started."""
-    from belvedere.sqlpp.check import check_window_query
-    from belvedere.sqlpp.parser import mentions_window_by
-
     columns = columns_of(paths)
     if mentions_window_by(sql):
         found = check_window_query(sql, {name: Schema(tuple(cs)) for name, cs in columns.items()}, FILE)
@@ -132,13 +132,13 @@ def query(sql: str, paths: Mapping[str, Path]) -> QueryAnswer:
             raise BelvedereError(found)
         if found:
             show(found, {FILE: sql}, stream=sys.stderr)
-        from belvedere.spark.jvm.quiet_session import batch_session
+        from belvedere.spark.jvm.quiet_session import batch_session  # loads PySpark, which takes a second
         from belvedere.spark.query_files import query_window_by
 
         with batch_session() as spark:
             return query_window_by(spark, sql, {name: (path, columns[name]) for name, path in paths.items()})
     catalog, template = compile_query(sql, columns, project=load_project(Path.cwd()))
-    from belvedere.spark.jvm.quiet_session import batch_session
+    from belvedere.spark.jvm.quiet_session import batch_session  # loads PySpark, which takes a second
     from belvedere.spark.query_files import query_template
 
     with batch_session() as spark:
@@ -147,15 +147,12 @@ def query(sql: str, paths: Mapping[str, Path]) -> QueryAnswer:
 
 def columns_of(paths: Mapping[str, Path]) -> dict[str, list[Column]]:
     """The columns of the tables' files."""
-    from belvedere.connectors.reading.column_inference import infer_file
-
     return {name: [Column(f.name, f.type) for f in infer_file(path)] for name, path in paths.items()}
 
 
 def explained(sql: str, paths: Mapping[str, Path]) -> str:
     """How the windows of a query will be found. Raises BelvedereError where it is wrong."""
-    from belvedere.sqlpp.lower import explain_window_query
-    from belvedere.sqlpp.parser import mentions_window_by
+    from belvedere.sqlpp.lower import explain_window_query  # loaded when the command runs, not for its help
 
     if not mentions_window_by(sql):
         raise typer.BadParameter("it tells of WINDOW BY, which this query has not", param_hint="--explain")

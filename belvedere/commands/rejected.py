@@ -16,6 +16,8 @@ from rich.table import Table
 from belvedere.engine.relation import name_in_script
 from belvedere.errors import BelvedereError
 from belvedere.project.settings import load_project
+from belvedere.spark.jvm.java import use_java
+from belvedere.spark.run.stop_flag import stop_on_signals
 from belvedere.terminal.addresses import StoreOption
 from belvedere.terminal.output import has_errors, print_json, print_table, read_script, show
 from belvedere.terminal.stores import OverStore, compile_over_store
@@ -66,11 +68,9 @@ def _list(over: OverStore, json: bool) -> int:
 
 
 def _retry(script: Path, over: OverStore, json: bool, yes: bool) -> int:
-    from belvedere.commands.plan import confirm_deployment, deployment_of
+    from belvedere.commands.plan import confirm_deployment, deployment_of  # loads PySpark, which takes a second
     from belvedere.engine.store_folders import state_root
-    from belvedere.spark.jvm.java import use_java
     from belvedere.spark.run.runner import Runner
-    from belvedere.spark.run.stop_flag import stop_on_signals
 
     root = state_root(over.url, script, over.project.state)
     if not yes and not confirm_deployment(deployment_of(over.catalog, over.url, root=root)):
@@ -93,7 +93,7 @@ def _retry(script: Path, over: OverStore, json: bool, yes: bool) -> int:
 
 def _rejected(url: str) -> list[dict[str, Any]]:
     """All rejected rows, in the order of their epochs. Raises B7014 where there is no store."""
-    from belvedere.connectors.run_records import REJECTED
+    from belvedere.connectors.run_records import REJECTED  # loaded when the command runs, not for its help
     from belvedere.store import open_reader
 
     reader = open_reader(url)

@@ -16,6 +16,7 @@ import typer
 from belvedere.project.settings import load_project
 from belvedere.terminal.addresses import StoreOption
 from belvedere.terminal.output import has_errors, print_json, read_script, show
+from belvedere.terminal.stores import compile_over_store
 
 LEASE_SECONDS = 30.0
 
@@ -27,9 +28,8 @@ def command(
     json: Annotated[bool, typer.Option("--json", help="print as JSON")] = False,
 ) -> int:
     """Let the next run send all of an export again."""
-    from belvedere.connectors.exporting.exports import send_again
+    from belvedere.connectors.exporting.exports import send_again  # loaded when the command runs, not for its help
     from belvedere.store import open_reader, open_store
-    from belvedere.terminal.stores import compile_over_store
 
     text, project = read_script(script), load_project(script.parent)
     over = compile_over_store(script, text, store, project)

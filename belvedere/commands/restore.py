@@ -12,6 +12,7 @@ from typing import Annotated
 import typer
 
 from belvedere.terminal.output import print_json, read_script
+from belvedere.terminal.stores import sound_project, store_url
 
 
 def command(
@@ -22,9 +23,8 @@ def command(
 ) -> int:
     """Make a store from a backup: nothing must be there yet."""
     read_script(script)
-    from belvedere.backups import restore_backup
+    from belvedere.backups import restore_backup  # loaded when the command runs, not for its help
     from belvedere.engine.store_folders import JOURNAL_ENDING, folder_of, state_root
-    from belvedere.terminal.stores import sound_project, store_url
 
     project = sound_project(script)
     url = store_url(store, project, script)

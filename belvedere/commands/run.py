@@ -14,14 +14,17 @@ import typer
 
 from belvedere.catalog.catalog import Catalog
 from belvedere.errors import Severity
+from belvedere.optimize.costs import known_coefficients
 from belvedere.process.activity import NOW
 from belvedere.process.tracing import traced_by_environment
 from belvedere.project.settings import ProjectSettings, load_project
+from belvedere.spark.jvm.java import use_java
 from belvedere.spark.run.stop_flag import StopFlag, stop_on_signals
 from belvedere.terminal.addresses import StoreOption, host_of, port_of
 from belvedere.terminal.logs import LogFormat, LogLines, log_line, logged, report, tell
 from belvedere.terminal.output import has_errors, read_script
 from belvedere.terminal.progress_line import UnderWay, stamped
+from belvedere.terminal.stores import compile_over_store, store_url
 
 
 def command(
@@ -63,10 +66,9 @@ def _maintained(
     project = load_project(script.parent)
     if master is not None:
         project = replace(project, spark={**project.spark, "master": master})
-    from belvedere.commands.plan import confirm_deployment, deployment_of
+    from belvedere.commands.plan import confirm_deployment, deployment_of  # loaded when the command runs, not for its help
     from belvedere.engine.store_folders import state_root
     from belvedere.store.dialects.connection_retry import keep_trying
-    from belvedere.terminal.stores import compile_over_store, store_url
 
     if not has_errors(project.diagnostics):  # which may be about the store
         keep_trying(lambda: bring_up_to_date(store_url(store, project, script), log))
@@ -101,7 +103,7 @@ def _maintained(
 
 def bring_up_to_date(url: str, log: LogFormat) -> None:
     """Let a store of an earlier version become one of this version, before anything reads it; say so."""
-    from belvedere.store import migrate_store
+    from belvedere.store import migrate_store  # loaded when the command runs, not for its help
     from belvedere.store.system import FORMAT
 
     steps = migrate_store(url)
@@ -131,10 +133,8 @@ def run(
     log: LogFormat = LogFormat.TEXT,
 ) -> None:
     """Open the store, start the API at host and port, then Spark, and run epochs until `stopped` is set or `once` is done."""
-    from belvedere.api.serving.processes import server_settings, start_api
+    from belvedere.api.serving.processes import server_settings, start_api  # loads PySpark, which takes a second
     from belvedere.commands.calibrate import costs_path
-    from belvedere.optimize.costs import known_coefficients
-    from belvedere.spark.jvm.java import use_java
     from belvedere.spark.run.runner import Runner
     from belvedere.terminal.run_display import display_for
 

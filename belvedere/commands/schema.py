@@ -19,8 +19,11 @@ from belvedere.connectors.new_columns import TableGrowth, growth_of_sources
 from belvedere.errors import BelvedereError
 from belvedere.functions.spark_types import type_text
 from belvedere.project.settings import ProjectSettings, load_project
+from belvedere.store import open_reader
+from belvedere.store.source_columns import accept_columns
 from belvedere.terminal.addresses import StoreOption
 from belvedere.terminal.output import has_errors, in_quotes, print_json, read_script, show
+from belvedere.terminal.stores import compile_over_store
 
 ACCEPT = "accept"
 
@@ -43,9 +46,6 @@ def command(
     ] = None,
 ) -> int:
     """Print the columns of imported tables, to paste; `schema accept SCRIPT` takes new columns and wider types with the next start."""
-    from belvedere.store.source_columns import accept_columns
-    from belvedere.terminal.stores import compile_over_store
-
     accepts = len(words) == 2 and words[0] == ACCEPT
     if len(words) != 1 and not accepts:
         raise typer.BadParameter("write `belvedere schema SCRIPT` or `belvedere schema accept SCRIPT`")
@@ -90,7 +90,10 @@ def command(
 
 
 def _print_graphql(catalog: Catalog, project: ProjectSettings, role: str | None, policies: bool) -> int:
-    from belvedere.api.graphql.schema_text import printed_policies, printed_schema
+    from belvedere.api.graphql.schema_text import (  # loaded when the command runs, not for its help
+        printed_policies,
+        printed_schema,
+    )
 
     if role is not None and role not in catalog.grants:
         raise typer.BadParameter(
@@ -102,8 +105,6 @@ def _print_graphql(catalog: Catalog, project: ProjectSettings, role: str | None,
 
 def _growths(project: ProjectSettings, url: str, ids: Mapping[tuple[str, str], str]) -> list[TableGrowth]:
     """What is new; nothing where there is no store yet."""
-    from belvedere.store import open_reader
-
     try:
         reader = open_reader(url)
     except BelvedereError:

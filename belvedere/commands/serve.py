@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import signal
 import sys
+from dataclasses import replace
 from functools import partial
 from json import dumps
 from pathlib import Path
@@ -20,6 +21,7 @@ from belvedere.project.settings import load_project
 from belvedere.terminal.addresses import StoreOption, host_of, port_of
 from belvedere.terminal.logs import LogFormat, logged, report, tell
 from belvedere.terminal.output import has_errors, read_script
+from belvedere.terminal.stores import compile_over_store
 
 
 def command(
@@ -38,14 +40,13 @@ def command(
 def _served(script: Path, store: str | None, port: int | None, host: str | None, *, json: bool, log: LogFormat) -> int:
     text = read_script(script)
     project = load_project(script.parent)
-    from belvedere.terminal.stores import compile_over_store
 
     over = compile_over_store(script, text, store, project)
     if has_errors(over.diagnostics):
         report(over.diagnostics, {str(script): text}, log)
         return 1
     url, project, catalog = over.url, over.project, over.catalog
-    from belvedere.api.reads.entities import model_of
+    from belvedere.api.reads.entities import model_of  # loaded when the command runs, not for its help
     from belvedere.api.serving.processes import DEFAULT_PORT, start_api
     from belvedere.store import open_reader
 
@@ -72,7 +73,5 @@ def _tell(text: str) -> None:
 
 def _tell_what_is_missing(omitted: tuple[Diagnostic, ...], script: Path, text: str, log: LogFormat) -> None:
     """Relationships and templates that the API cannot show are warnings: everything else is served."""
-    from dataclasses import replace
-
     if omitted:
         report([replace(d, severity=Severity.WARNING) for d in omitted], {str(script): text}, log)

@@ -18,10 +18,13 @@ from rich.table import Table
 from belvedere.connectors.connector import Imported, SourcePart
 from belvedere.connectors.outage_backoff import is_away
 from belvedere.connectors.registry import SourceTables
+from belvedere.connectors.run_records import lengths_read
 from belvedere.errors import BelvedereError, Diagnostic
 from belvedere.project.settings import ProjectSettings, load_project
+from belvedere.store import open_reader
 from belvedere.terminal.addresses import StoreOption
 from belvedere.terminal.output import has_errors, print_json, print_table, read_script, show
+from belvedere.terminal.stores import compile_over_store
 
 if TYPE_CHECKING:
     from belvedere.catalog.catalog import Catalog
@@ -45,8 +48,6 @@ def command(
     json: Annotated[bool, typer.Option("--json", help="print as JSON")] = False,
 ) -> int:
     """Print what the sources of a project have, how far its store has read it, and what waits for its sinks."""
-    from belvedere.terminal.stores import compile_over_store
-
     text, finder = read_script(script), SourceTables()
     over = compile_over_store(script, text, store, replace(load_project(script.parent), finder=finder))
     refused = [d for d in over.diagnostics if not is_away(BelvedereError((d,)))]
@@ -70,8 +71,6 @@ def command(
 
 def _reader(url: str, must_be: bool) -> Reader | None:
     """The store; None where nobody named it and there is none that can be read."""
-    from belvedere.store import open_reader
-
     try:
         return open_reader(url)
     except BelvedereError:
@@ -96,8 +95,6 @@ def _imports(catalog: Catalog, reader: Reader | None) -> dict[str, list[Imported
 
 def _files(reader: Reader) -> dict[str, dict[str, int]]:
     """By input id and name how many bytes of files were read."""
-    from belvedere.connectors.run_records import lengths_read
-
     try:
         return lengths_read(reader)
     except BelvedereError as error:
@@ -116,7 +113,7 @@ def _told(name: str, project: ProjectSettings, finder: SourceTables, imports: Se
 
 def _exports(catalog: Catalog, project: ProjectSettings, reader: Reader | None) -> dict[tuple[str, str], ExportBacklog]:
     """What waits, by sink and target; nothing where there is no store."""
-    from belvedere.connectors.exporting.exports import waiting_exports
+    from belvedere.connectors.exporting.exports import waiting_exports  # loaded when the command runs, not for its help
 
     if reader is None:
         return {}

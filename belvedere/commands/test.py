@@ -22,6 +22,7 @@ from belvedere.scenarios import Outcome, Scenario, read_scenarios, run_scenario,
 from belvedere.scenarios.differences import TABLES, marked
 from belvedere.scenarios.junit import junit_errors, junit_text
 from belvedere.scenarios.play import Expectation
+from belvedere.spark.jvm.quiet_session import short_session
 from belvedere.terminal.output import coloured, diagnostics_json, print_json, read_script, show
 from belvedere.terminal.progress_line import UnderWay
 
@@ -101,8 +102,6 @@ def shared_session(way: UnderWay) -> Iterator[Callable[[], Any]]:
 
         @cache
         def session() -> Any:
-            from belvedere.spark.jvm.quiet_session import short_session
-
             return stack.enter_context(short_session(way.say))
 
         yield session

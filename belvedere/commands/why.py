@@ -58,7 +58,7 @@ def command(
 @contextmanager
 def open_asker(store: str | None, script: Path) -> Iterator[tuple[Asker, Vocabulary]]:
     """A script's store as it can be asked, with what conditions may name; Spark starts where the database does not answer."""
-    from belvedere.spark.plan_answers import by_spark
+    from belvedere.spark.plan_answers import by_spark  # loads PySpark, which takes a second
 
     with ExitStack() as opened:
         tables = opened.enter_context(open_store_tables(store, script))
@@ -67,7 +67,7 @@ def open_asker(store: str | None, script: Path) -> Iterator[tuple[Asker, Vocabul
         assert known.compiled is not None
 
         def session() -> SparkSession:
-            from belvedere.spark.jvm.quiet_session import batch_session
+            from belvedere.spark.jvm.quiet_session import batch_session  # loads PySpark, which takes a second
 
             return opened.enter_context(batch_session())
 

@@ -94,7 +94,7 @@ class DeltaOutlet:
     @contextmanager
     def _told(self) -> Iterator[None]:
         """What the library says within becomes a diagnostic."""
-        from deltalake.exceptions import CommitFailedError
+        from deltalake.exceptions import CommitFailedError  # comes with an extra
 
         try:
             yield
@@ -161,7 +161,7 @@ def _said(error: Exception) -> str:
 
 def _library() -> Any:
     try:
-        import deltalake
+        import deltalake  # comes with an extra
     except ImportError as error:
         raise fail("B6241", "exports to Delta need deltalake", hint="pip install 'belvedere[delta]'") from error
     return deltalake

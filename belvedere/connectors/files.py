@@ -223,7 +223,7 @@ class FileFeed:
 
     def read(self, spark: SparkSession, span: OffsetRange) -> Arrived:
         """The rows of these files."""
-        from belvedere.connectors.reading.reader import read_files
+        from belvedere.connectors.reading.reader import read_files  # loads PySpark, which takes a second
 
         new, ignored = cast(NewFiles, span.content).files, cast(NewFiles, span.content).ignored
         cast(NewFiles, span.content).check(self.table)
@@ -254,7 +254,7 @@ class FileFeed:
 
     def sample(self, rows: int, spark: Callable[[], SparkSession]) -> Sampled:
         """The first and last rows of the first and last files, whether they were read or not."""
-        from belvedere.connectors.reading.reader import read_files
+        from belvedere.connectors.reading.reader import read_files  # loads PySpark, which takes a second
 
         files = [f for f in in_order(self.listing.new_files(must_list=True)) if f.length]
         half = SAMPLED_FILES // 2

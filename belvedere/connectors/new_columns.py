@@ -29,6 +29,7 @@ from belvedere.functions.widening import growth, is_wider
 from belvedere.lang.types.samples import arrow_type, kind_of_value, merge
 from belvedere.project.settings import ProjectSettings, Source
 from belvedere.schema import Column
+from belvedere.store import open_reader
 from belvedere.store.protocol import Reader
 from belvedere.store.source_columns import starting_columns, suppress_unreadable
 from belvedere.values.instants import microseconds
@@ -87,8 +88,6 @@ def with_starting_columns(project: ProjectSettings, url: str) -> ProjectSettings
 
     Raises B7016 and B7027 where another version made the store.
     """
-    from belvedere.store import open_reader
-
     with suppress_unreadable():
         reader = open_reader(url)
         try:

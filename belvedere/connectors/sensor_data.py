@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import numpy as np
@@ -60,8 +60,6 @@ def sensor_options(options: Mapping[str, Any]) -> SensorOptions:
 
 
 def _instant(text: str) -> datetime:
-    from datetime import UTC
-
     try:
         found = datetime.fromisoformat(text)
     except ValueError as error:

@@ -14,6 +14,7 @@ from sqlglot.tokenizer_core import TokenType as T
 
 from belvedere.editor.document import Document, Revision
 from belvedere.editor.function_help import function_names, signature_of
+from belvedere.editor.outline import outline
 from belvedere.editor.quoted_names import written
 from belvedere.editor.statement_heads import StatementForm
 from belvedere.editor.statements import OWNER, ScopedStatement
@@ -285,8 +286,6 @@ def _tables(document: Document, path: list[str]) -> Iterator[Proposal]:
         return
     file = document.path.parent.joinpath(*path).with_suffix(".sqrl")
     if file.is_file() and file != document.path:
-        from belvedere.editor.outline import outline
-
         try:
             other = Document(file, document.texts(file.resolve()))
         except (OSError, UnicodeDecodeError):  # the import says so

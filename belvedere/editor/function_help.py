@@ -89,7 +89,7 @@ def signature_of(name: str, own: Mapping[str, OwnFunction]) -> Signature | None:
 
 @cache
 def _of_spark(name: str) -> Signature:
-    from belvedere.spark.function_texts import function_text
+    from belvedere.spark.function_texts import function_text  # reads files of PySpark, for help on its functions alone
 
     said = function_text(name)
     least, most = ARITY.get(name, (0, MANY))

@@ -7,6 +7,7 @@ Months are texts (`P1Y2M`), as in all answers. pandas and Polars are imported by
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from importlib import import_module
 from typing import Any, TypeVar, overload
 
 import pyarrow as pa
@@ -103,8 +104,6 @@ def row_list(table: pa.Table) -> RowList[dict[str, Any]]:
 
 
 def _library(name: str) -> Any:
-    from importlib import import_module
-
     try:
         return import_module(name)
     except ModuleNotFoundError as error:

@@ -106,7 +106,7 @@ class Traces:
         self._send(attributes)
 
     def _send(self, attributes: Mapping[str, Any], error: BaseException | None = None) -> None:
-        from opentelemetry.trace import Status, StatusCode, set_span_in_context
+        from opentelemetry.trace import Status, StatusCode, set_span_in_context  # comes with an extra
 
         began = self._began or min((s.began for s in self._steps), default=time.time_ns())
         epoch = self._tracer.start_span("epoch", start_time=began, attributes=_prefixed(attributes))
@@ -145,7 +145,7 @@ def traced_by_environment() -> Iterator[None]:
 def _collector() -> Any:
     """A provider that sends spans to the collector which the environment names."""
     try:
-        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter  # comes with an extra
         from opentelemetry.sdk.resources import Resource
         from opentelemetry.sdk.trace import TracerProvider
         from opentelemetry.sdk.trace.export import BatchSpanProcessor

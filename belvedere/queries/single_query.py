@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from belvedere.catalog.catalog import Catalog, QueryTemplate
 from belvedere.compiler import compile_script
+from belvedere.connectors.into_spark import into_spark
 from belvedere.errors import BelvedereError, Diagnostic, Severity, moved
 from belvedere.functions.spark_types import quote, type_text
 from belvedere.plan.operators.nodes import Scan
@@ -19,6 +20,7 @@ from belvedere.plan.rewrites.rewrite import inline
 from belvedere.project.settings import ProjectSettings
 from belvedere.queries.store_queries import QUERY_FILE, one_template
 from belvedere.schema import OWN_TABLES, TIMESTAMP, Column
+from belvedere.sqlpp.parser import mentions_window_by
 from belvedere.store.stored_table import StoredTable
 from belvedere.syntax.spl.mentions import mentions_spl_window
 
@@ -32,15 +34,13 @@ def sql(spark: SparkSession, text: str, **tables: Any) -> DataFrame:
     A frame is a DataFrame of Spark, pandas or Polars, a Table or RecordBatch of Arrow, or what else offers Arrow's PyCapsule interface.
     Rows enter windows of SPL in the order of the frame. Raises `BelvedereError` where a query with windows is wrong, or a frame is none.
     """
-    from belvedere.connectors.into_spark import into_spark
-    from belvedere.spark.other_frames import spark_frame
+    from belvedere.spark.other_frames import spark_frame  # loads PySpark, which takes a second
     from belvedere.spark.window_by.windows_query import sql as run
-    from belvedere.sqlpp.parser import mentions_window_by
 
     tables = {name: spark_frame(spark, name, frame) for name, frame in tables.items()}
     if mentions_window_by(text) or not mentions_spl_window(text):
         return run(spark, text, **tables)
-    from belvedere.spark.query_files import answer_template
+    from belvedere.spark.query_files import answer_template  # loads PySpark, which takes a second
 
     rows = {name: frame.toArrow() for name, frame in tables.items()}
     columns = {name: [Column(f.name, f.type) for f in table.schema] for name, table in rows.items()}

@@ -186,7 +186,7 @@ def answer_in_spark(
     plan: Node, catalog: Catalog, reader: Reader, tables: Mapping[str, StoredTable], spark: SparkSession
 ) -> tuple[EpochRow | None, pa.Table]:
     """The rows as Spark computes them from the tables' rows, and their epoch."""
-    from belvedere.spark.plan_answers import by_spark
+    from belvedere.spark.plan_answers import by_spark  # loads PySpark, which takes a second
 
     scanned = list(dict.fromkeys(n.relation for n in plan.walk() if isinstance(n, Scan)))
     last, found = reader.rows_together([tables[i] for i in scanned])

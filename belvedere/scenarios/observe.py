@@ -13,9 +13,15 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from belvedere.catalog.catalog import Catalog
+from belvedere.connectors.exporting.event_files import json_lines
 from belvedere.errors import BelvedereError, fail
+from belvedere.lang.select.standard_sql import expand
+from belvedere.pipeline.choose import maintain
+from belvedere.pipeline.explain import explain, explanation_text
+from belvedere.plan.plan_text import plan_text
 from belvedere.scenarios.cells import by_value, read_rows, same_rows, write_cell, write_table
 from belvedere.scenarios.parse import Step
 from belvedere.scenarios.scenario_state import World
@@ -139,17 +145,11 @@ def _delivered(file: Path) -> list[str]:
     """The lines of a file; of a Parquet file its rows as JSON."""
     if file.suffix != ".parquet":
         return file.read_text(encoding="utf-8").splitlines()
-    import pyarrow.parquet as pq
-
-    from belvedere.connectors.exporting.event_files import json_lines
 
     return json_lines(pq.read_table(file, partitioning=None))
 
 
 def _explain(world: World, step: Step) -> Observation:
-    from belvedere.pipeline.choose import maintain
-    from belvedere.pipeline.explain import explain, explanation_text
-
     catalog = _compiled(world)
     _columns(catalog, step.arguments["relation"], [])
     found = [e for e in explain(catalog, maintain(catalog)) if e.name.casefold() == step.arguments["relation"].casefold()]
@@ -157,15 +157,11 @@ def _explain(world: World, step: Step) -> Observation:
 
 
 def _plan(world: World, step: Step) -> Observation:
-    from belvedere.plan.plan_text import plan_text
-
     catalog, id_ = _view(world, step)
     return text_of(plan_text(catalog.views[id_].plan).split("\n"), step)
 
 
 def _sql(world: World, step: Step) -> Observation:
-    from belvedere.lang.select.standard_sql import expand
-
     catalog, id_ = _view(world, step)
     return text_of(expand(catalog, id_).split("\n"), step)
 

@@ -167,7 +167,7 @@ def _look(probe: str, modules: tuple[str, ...], version: tuple[int, ...]) -> Cal
     """What each task does; a function in a function goes to executors as it is, which may lack this module."""
 
     def look(_: Iterable[int]) -> Iterator[Found]:
-        import importlib
+        import importlib  # executors may lack this module
         import os
         import socket
         import sys

@@ -29,7 +29,7 @@ def open_store(url: str, *, migrate: bool = False) -> Store:
     (Postgres cannot be reached), B7016 (made by a newer version), B7018, B7019 (no such kind of URL), B7027 (made by an earlier version,
     unless `migrate`: then it is brought up to date, or B7006 where another runner uses it).
     """
-    from belvedere.store.write.database import DatabaseStore
+    from belvedere.store.write.database import DatabaseStore  # loads what writes stores, which readers do not need
 
     session = dialect_of(url).session(url)
     try:
@@ -44,7 +44,7 @@ def migrate_store(url: str) -> tuple[Migration, ...]:
 
     Raises B7006 where a runner of the earlier version uses it, B7016 where a newer version made it.
     """
-    from belvedere.store.write.database import DatabaseStore
+    from belvedere.store.write.database import DatabaseStore  # loads what writes stores, which readers do not need
 
     if refusal(url, "B7014", "B7027") != "B7027":
         return ()

@@ -19,6 +19,7 @@ from belvedere.errors import BelvedereError
 from belvedere.functions.widening import misfit
 from belvedere.project.settings import ProjectSettings
 from belvedere.schema import Column
+from belvedere.store import open_store
 from belvedere.store.migrations import FORMAT_CODES
 from belvedere.store.protocol import EpochRow, Reader
 
@@ -81,8 +82,6 @@ ACCEPTED = "_columns"
 
 def accept_columns(url: str, tables: Mapping[str, Mapping[str, pa.Schema]]) -> None:
     """Keep columns, by source and table, for the next start."""
-    from belvedere.store import open_store
-
     store = open_store(url)
     try:
         known = json.loads(store.document(ACCEPTED) or "{}")

@@ -71,7 +71,7 @@ def _starting(stack: ExitStack, project: ProjectSettings) -> Callable[[], Any]:
     sessions: list[Any] = []
 
     def spark() -> Any:
-        from belvedere.spark.jvm.quiet_session import batch_session
+        from belvedere.spark.jvm.quiet_session import batch_session  # loads PySpark, which takes a second
 
         if not sessions:
             sessions.append(stack.enter_context(batch_session(project.spark, project.driver_memory)))
@@ -105,7 +105,7 @@ def _looked(table: Input, catalog: Catalog, project: ProjectSettings, sample: Ca
 
 def _judged(about: tuple[str, str, str, str], table: Input, catalog: Catalog, sampled: Sampled) -> Looked:
     """A sample after what an epoch does with arrivals."""
-    from belvedere.spark.run.epoch_sources import conformed
+    from belvedere.spark.run.epoch_sources import conformed  # loads PySpark, which takes a second
 
     arrived = conformed(sampled.arrived, table)
     came = _table(arrived.rows)

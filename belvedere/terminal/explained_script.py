@@ -13,23 +13,25 @@ from pathlib import Path
 import typer
 
 from belvedere.catalog.catalog import Catalog
+from belvedere.compiler import compile_script
+from belvedere.engine.store_folders import read_state, state_root
 from belvedere.errors import BelvedereError, fail
+from belvedere.lang.select.standard_sql import expand
 from belvedere.pipeline.choose import maintain
 from belvedere.pipeline.explain import ViewExplanation, explain, explanation_text
+from belvedere.pipeline.placement import DOCUMENT, PlacedViews, with_choice
+from belvedere.project.settings import load_project
 from belvedere.state.state import Size
+from belvedere.store import open_reader, open_store
 from belvedere.syntax.wording import did_you_mean
 from belvedere.terminal.output import has_errors, print_json, read_script, show
+from belvedere.terminal.stores import with_columns_at_hand
 
 Sizes = Mapping[str, Size]
 
 
 def explain_script(path: Path, *, view: str | None, sql: str | None, json: bool, state: str | None = None) -> int:
     """Print how the views of a script are maintained; `sql` names a view to print as standard SQL, `state` a store to measure."""
-    from belvedere.compiler import compile_script
-    from belvedere.engine.store_folders import state_root
-    from belvedere.project.settings import load_project
-    from belvedere.terminal.stores import with_columns_at_hand
-
     text = read_script(path)
     project = load_project(path.parent)
     compiled = compile_script(text, path=path, project=with_columns_at_hand(project, path), store=state)
@@ -54,8 +56,6 @@ def explain_script(path: Path, *, view: str | None, sql: str | None, json: bool,
 
 def print_sql(catalog: Catalog, name: str) -> int:
     """Print a view's expansion in standard SQL."""
-    from belvedere.lang.select.standard_sql import expand
-
     id_ = catalog.find(name)
     if id_ is None or id_ not in catalog.views:
         raise unknown_view(catalog, name)
@@ -65,9 +65,6 @@ def print_sql(catalog: Catalog, name: str) -> int:
 
 def with_stored_choice(catalog: Catalog, url: str) -> Catalog:
     """The catalog with the views that the store does not hold, as `belvedere optimize --apply` left it."""
-    from belvedere.pipeline.placement import DOCUMENT, PlacedViews, with_choice
-    from belvedere.store import open_reader
-
     reader = open_reader(url)
     try:
         return with_choice(catalog, PlacedViews.of_text(reader.document(DOCUMENT)))
@@ -82,9 +79,6 @@ def unknown_view(catalog: Catalog, name: str) -> BelvedereError:
 
 def measure(url: str, root: Path | str | None = None) -> Sizes:
     """Rows and bytes of each relation: of its table, and of its runs. `root` is the place of its state where one is named."""
-    from belvedere.engine.store_folders import read_state
-    from belvedere.store import open_reader, open_store
-
     store, reader = open_store(url), open_reader(url)
     try:
         sizes = {n: Size(rows, size) for n, (rows, size) in store.size().items()}

@@ -33,7 +33,7 @@ def project_from_address(address: str, registry: str | None = None) -> NewProjec
 
 
 def _from_kafka(address: str, registry: str | None) -> NewProject:
-    from belvedere.connectors.kafka.proposal import ProposedTopic, proposed_topics
+    from belvedere.connectors.kafka.proposal import ProposedTopic, proposed_topics  # loads PySpark, which takes a second
 
     options, written, to_do = _client(address)
     named, more = ("", []) if registry is None else _without_password(registry, f"{BUS}_registry_password".upper())
@@ -88,7 +88,7 @@ def _declared(found: Any) -> list[str]:
     lines = [f"topic = {in_quotes(found.topic)}"]
     lines.append("columns = { " + ", ".join(f"{_key(f.name)} = {in_quotes(type_text(f.type))}" for f in found.columns) + " }")
     if found.has_other_keys:
-        from belvedere.connectors.kafka.proposal import KEY_COLUMN
+        from belvedere.connectors.kafka.proposal import KEY_COLUMN  # loads PySpark, which takes a second
 
         lines[-1] = lines[-1].replace(" }", f', {KEY_COLUMN} = "STRING" }}')
         lines.append(f'metadata = {{ {KEY_COLUMN} = "key" }}')
@@ -111,7 +111,7 @@ def _key(name: str) -> str:
 
 
 def _from_postgres(address: str) -> NewProject:
-    from belvedere.connectors.postgres.server import Server
+    from belvedere.connectors.postgres.server import Server  # loads the driver
 
     name = source_name(urlsplit(address).path, "database")
     url, to_do = _without_password(address, f"{name}_password".upper())
@@ -140,7 +140,7 @@ def _from_postgres(address: str) -> NewProject:
 
 def _publication(server: Any, wanted: list[Any]) -> list[str]:
     """What the owner of the tables has to run."""
-    from belvedere.connectors.postgres.publication import addition_statement, publication_statement
+    from belvedere.connectors.postgres.publication import addition_statement, publication_statement  # loads the driver
 
     ((level,),) = server.ask("SELECT current_setting('wal_level')")
     found = [] if level == "logical" else ["on the server: ALTER SYSTEM SET wal_level = logical; then start it again"]

@@ -94,7 +94,7 @@ class LogLines:
         tell(text)
 
     def progress(self, progress: EpochProgress) -> None:
-        from belvedere.terminal.run_display import by_name, epoch_line, rejected_lines
+        from belvedere.terminal.run_display import by_name, epoch_line, rejected_lines  # loads PySpark, which takes a second
 
         rejected = sum(progress.rejected.values())
         figures = {"rows": sum(progress.rows_in.values()), "seconds": round(progress.seconds, 4), "rejected": rejected}

@@ -81,7 +81,7 @@ def with_texts(diagnostics: Iterable[Diagnostic], texts: Mapping[str, str]) -> d
 def print_table(table: Table, stream: IO[str] | None = None) -> None:
     """Print a table: as wide as the terminal, or where there is none as wide as its rows."""
     out = stream or sys.stdout
-    from rich.console import Console
+    from rich.console import Console  # takes long, and only a terminal needs it
 
     console = Console(file=out)
     if not out.isatty():

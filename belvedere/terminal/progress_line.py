@@ -60,7 +60,7 @@ class UnderWay:
         if self._stream.isatty() and not self._draws:
             return self
         if self._stream.isatty():
-            from rich.console import Console
+            from rich.console import Console  # takes long, and only a terminal needs it
             from rich.live import Live
 
             console = Console(file=self._stream)
@@ -107,7 +107,7 @@ class UnderWay:
         return line
 
     def _shown(self) -> Any:
-        from rich.text import Text
+        from rich.text import Text  # takes long, and only a terminal needs it
 
         return Text(self.line() if NOW.text else "", style="dim")
 

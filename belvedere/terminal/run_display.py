@@ -116,7 +116,7 @@ class LiveTable:
     """A table that is redrawn: the epoch, rows a second, and per view what changed and how long ago."""
 
     def __init__(self, stream: IO[str]):
-        from rich.console import Console
+        from rich.console import Console  # takes long, and only a terminal needs it
         from rich.live import Live
 
         self.last: EpochProgress | None = None
@@ -157,7 +157,7 @@ class LiveTable:
 
     def table(self) -> Any:
         """What the terminal shows now."""
-        from rich.console import Group
+        from rich.console import Group  # takes long, and only a terminal needs it
         from rich.table import Table
         from rich.text import Text
 
@@ -178,7 +178,7 @@ class LiveTable:
 
 
 def _streams_table(streams: Sequence[StreamStatus]) -> Any:
-    from rich.table import Table
+    from rich.table import Table  # takes long, and only a terminal needs it
 
     table = Table()
     for name in ("stream", "bound", "held back by"):

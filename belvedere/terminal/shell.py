@@ -55,7 +55,7 @@ def run_shell(url: str | None, script: Path | None, format_: str) -> int:
         shell = Shell(store, _session, format_)
         try:
             if sys.stdin.isatty():
-                from belvedere.terminal.prompt import prompt_session, typed
+                from belvedere.terminal.prompt import prompt_session, typed  # only a terminal needs it
 
                 sys.stdout.write("`help` lists the commands; a query ends with `;`\n")
                 shell.run(typed(prompt_session(shell.words)))
@@ -68,7 +68,7 @@ def run_shell(url: str | None, script: Path | None, format_: str) -> int:
 
 
 def _session() -> SparkSession:
-    from belvedere.spark.jvm.quiet_session import quiet_session
+    from belvedere.spark.jvm.quiet_session import quiet_session  # loads PySpark, which takes a second
 
     return quiet_session({})
 
@@ -186,7 +186,7 @@ class Shell:
     def close(self) -> None:
         """Let Spark go, where it was started."""
         if self._spark is not None:
-            from belvedere.spark.jvm.quiet_session import end_spark
+            from belvedere.spark.jvm.quiet_session import end_spark  # loads PySpark, which takes a second
 
             end_spark(self._spark)
 

@@ -13,7 +13,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+
+from belvedere.catalog.catalog import shown_names
 from belvedere.engine.errors.failed_stages import failures_of, quarantined
+from belvedere.engine.store_folders import read_state
 from belvedere.errors import BelvedereError, fail
 from belvedere.project.settings import ProjectSettings, load_project
 from belvedere.queries.single_query import compile_over
@@ -21,7 +25,10 @@ from belvedere.queries.store_queries import StoreAnswer, Vocabulary, answer_quer
 from belvedere.schema import KEY
 from belvedere.store import open_reader
 from belvedere.store.read.history import AsOf, is_readable, readable_tables, rows_as_of, stored_tables
+from belvedere.syntax.spl.mentions import mentions_spl_window
+from belvedere.syntax.wording import did_you_mean
 from belvedere.terminal.output import has_errors, read_script
+from belvedere.terminal.stores import compile_over_store
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -36,14 +43,12 @@ GIVEN_UP = "B7086"
 
 def query_store(sql: str, url: str | None, then: int | datetime | None, script: Path | None) -> StoreAnswer:
     """The answer of one query over the relations of a store, now or as they were; all of one epoch."""
-    from belvedere.syntax.spl.mentions import mentions_spl_window
-
     if url is not None and (then is not None or mentions_spl_window(sql)):
         return query_copies(sql, url, then)
     with ExitStack() as opened:
 
         def session(_: str) -> SparkSession:
-            from belvedere.spark.jvm.quiet_session import batch_session
+            from belvedere.spark.jvm.quiet_session import batch_session  # loads PySpark, which takes a second
 
             return opened.enter_context(batch_session())
 
@@ -88,8 +93,6 @@ def open_store_tables(url: str | None, script: Path | None) -> Iterator[StoreTab
     """Open a store, which without a URL is the script's. Raises the script's diagnostics where it does not compile."""
     project, known = load_project(script.parent if script is not None else Path.cwd()), None
     if script is not None:
-        from belvedere.terminal.stores import compile_over_store
-
         text = read_script(script)
         over = compile_over_store(script, text, url, project)
         if has_errors(over.diagnostics):
@@ -117,7 +120,7 @@ def query_copies(sql: str, url: str, then: int | datetime | None) -> StoreAnswer
             found = [rows_as_of(reader, stored, n, AsOf.of(then)) for n in names]
     finally:
         reader.close()
-    from belvedere.spark.jvm.quiet_session import batch_session
+    from belvedere.spark.jvm.quiet_session import batch_session  # loads PySpark, which takes a second
     from belvedere.spark.query_files import answer_template
 
     shown = {i: r.select(columns) for (i, columns), r in zip(read.items(), found, strict=True)}
@@ -127,12 +130,6 @@ def query_copies(sql: str, url: str, then: int | datetime | None) -> StoreAnswer
 
 def state_rows(relation: str, url: str) -> pa.Table:
     """All rows of a relation of the store's state, as of the last epoch; without the hashes."""
-    import pyarrow as pa
-
-    from belvedere.catalog.catalog import shown_names
-    from belvedere.engine.store_folders import read_state
-    from belvedere.syntax.wording import did_you_mean
-
     reader = open_reader(url)
     try:
         state = read_state(reader, url)

@@ -31,7 +31,7 @@ def compile_over_store(
 
     `starting`: with those that were accepted since, or that sources add by themselves, as a start has them.
     """
-    from belvedere.compiler import compile_script
+    from belvedere.compiler import compile_script  # commands that need no store do not load it
     from belvedere.connectors.new_columns import with_starting_columns
     from belvedere.store.source_columns import with_stored_columns
 
@@ -51,7 +51,7 @@ def sound_project(script: Path) -> ProjectSettings:
 
 def store_url(given: str | None, project: ProjectSettings, script: Path) -> str:
     """The store that was asked for, else the project file's (a relative file lies beside it), else a file beside the script."""
-    from belvedere.store import located
+    from belvedere.store import located  # commands that need no store do not load it
 
     if given:
         return given
@@ -62,7 +62,7 @@ def store_url(given: str | None, project: ProjectSettings, script: Path) -> str:
 
 def with_columns_at_hand(project: ProjectSettings, script: Path) -> ProjectSettings:
     """The project with the columns that a store in a file has: no server is asked."""
-    from belvedere.store import file_of
+    from belvedere.store import file_of  # commands that need no store do not load it
 
     url = store_url(None, project, script)
     file = file_of(url)

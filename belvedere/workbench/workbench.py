@@ -333,7 +333,7 @@ class Workbench:
     ) -> dict[str, Any]:
         """The API's answer to a caller of a role (None: who may see everything) whose token has these claims, as a dict."""
         text = _text(query, "a request", 'write "{ view { column } }"')
-        from belvedere.api import execute_graphql
+        from belvedere.api import execute_graphql  # loads GraphQL, which few notebooks ask
 
         reader = self.store.reader()
         try:
@@ -345,7 +345,7 @@ class Workbench:
 
     def rest(self, address: str, claims: Mapping[str, Any] | None = None) -> Any:
         """What `GET /rest/<address>` answers to a caller whose token has these claims: a list of rows, a row, or an error's object."""
-        from belvedere.api import execute_rest
+        from belvedere.api import execute_rest  # loads GraphQL, which few notebooks ask
 
         reader = self.store.reader()
         try:

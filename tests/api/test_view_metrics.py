@@ -111,7 +111,7 @@ def named(text: str) -> set[str]:
 def exposed() -> set[str]:
     """All names of `/metrics`; of a histogram those of its series."""
     with TestClient(Application(CATALOG, lambda: pytest.fail("not opened"))) as client:
-        text = client.app.metrics.text(1, 0.5)  # type: ignore[attr-defined]
+        text = client.app.served.metrics.text(1, 0.5)  # type: ignore[attr-defined]
     return {re.split(r"[{ ]", line)[0] for line in text.splitlines() if line[0] != "#"} | FAMILIES.keys()
 
 

@@ -248,7 +248,7 @@ def test_schemathesis_finds_nothing(url: str, catalog: Any) -> None:
 
 def test_agents_ask_by_names(client: TestClient) -> None:
     application: Any = client.app
-    api = application.api
+    api = application.served.roles.all.api
     assert [t.name for t in tools_of(api)][3] == "why_row"
     assert call(api, "why_row", {"view": "bycity", "key": {"city": "Bern"}, "rows": 2}) == WhyAsked(
         api.model.entities["ByCity"], {"city": "Bern"}, 1, 2

@@ -147,7 +147,7 @@ def test_a_refused_start_starts_nothing(executor: Any, tmp_path: Path, monkeypat
     filled(executor, tmp_path).close()
     script = tmp_path / "s.sqrl"
     script.write_text(SCRIPT.replace("SELECT page, count(*) AS n FROM _Clicks", "SELECT page, count(*) + 1 AS n FROM _Clicks"))
-    monkeypatch.setattr("belvedere.spark.jvm.java.use_java", lambda: pytest.fail("Java was looked for"))
+    monkeypatch.setattr("belvedere.commands.run.use_java", lambda: pytest.fail("Java was looked for"))
     asked = CliRunner().invoke(app, ["run", str(script), "--store", f"sqlite:///{tmp_path}/s.db", "--once", "--yes"])
     assert isinstance(asked.exception, BelvedereError)
     assert asked.exception.diagnostics[0].code == "B7030"

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
+import networkx
 import pytest
 
 ROOT = Path(__file__).parents[2]
@@ -73,41 +74,43 @@ def modules() -> Mapping[str, Path]:
     return found
 
 
+Import = ast.Import | ast.ImportFrom
+
+
+@cache
+def imports(path: Path) -> Mapping[Import, bool]:
+    """The import statements of a module, each with whether it is within a function. Whole trees are not kept: collections take long."""
+    found = dict[Import, bool]()
+    rest: list[tuple[ast.AST, bool]] = [(ast.parse(path.read_text(encoding="utf-8")), False)]
+    while rest:
+        node, within = rest.pop()
+        if isinstance(node, Import):
+            found[node] = within
+        elif isinstance(node, ast.stmt | ast.Module | ast.excepthandler):  # no expression has imports
+            within = within or isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+            rest += [(below, within) for below in ast.iter_child_nodes(node)]
+    return found
+
+
 def imported(path: Path) -> Iterator[str]:
     """The modules that one imports, those of types and within functions too."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in imports(path):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module:
+        elif node.module:
             inside = [f"{node.module}.{alias.name}" for alias in node.names]
             yield from (name if name in modules() else node.module for name in inside)
 
 
-WITH_CIRCLES = {"api"}
-"""Packages of which some modules still import each other: their types are declared beside their makers."""
-
-
-def in_circles() -> Iterator[str]:
+def in_circles() -> set[str]:
     """The modules that import themselves by way of others."""
-    left = {name: {i for i in imported(path) if i in modules()} - {name, "belvedere"} for name, path in modules().items()}
-    left.pop("belvedere")  # loads what users ask it for, when they do
-    while ends := {n for n, needs in left.items() if not needs} | (left.keys() - set().union(*left.values())):
-        left = {name: needs - ends for name, needs in left.items() if name not in ends}
-    return (name for name in left if name in reached(left, name))
-
-
-def reached(needs: Mapping[str, set[str]], name: str) -> set[str]:
-    """What a module imports, and what that imports."""
-    found, rest = set[str](), [name]
-    while rest:
-        new = needs[rest.pop()] - found
-        found |= new
-        rest += new
-    return found
+    of = networkx.DiGraph((name, i) for name, path in modules().items() for i in imported(path) if i in modules() and i != name)
+    of.remove_nodes_from(["belvedere"])  # loads what users ask it for, when they do
+    return {name for circle in networkx.strongly_connected_components(of) if len(circle) > 1 for name in circle}
 
 
 def test_modules_do_not_import_each_other_in_circles() -> None:
-    assert {name.split(".")[1] for name in in_circles()} == WITH_CIRCLES, "a circle"
+    assert in_circles() == set(), "a circle"
 
 
 def test_a_package_that_imports_itself_is_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -117,3 +120,28 @@ def test_a_package_that_imports_itself_is_found(monkeypatch: pytest.MonkeyPatch,
     monkeypatch.setitem(globals(), "modules", lambda: made)
     with pytest.raises(AssertionError, match="a circle"):
         test_modules_do_not_import_each_other_in_circles()
+
+
+def unexplained(path: Path) -> Iterator[str]:
+    """Imports within functions of which neither their own line nor that of the import right before them says why they are there."""
+    lines = path.read_text(encoding="utf-8").splitlines()
+    said = set[int]()
+    within = {node.lineno: node for node, is_within in imports(path).items() if is_within}
+    for number, node in sorted(within.items()):
+        end = node.end_lineno or number
+        if number - 1 in said or any("  # " in line for line in lines[number - 1 : end]):
+            said.add(end)
+        else:
+            yield f"{path.name}:{number}"
+
+
+def test_an_import_within_a_function_has_its_reason_beside_it() -> None:
+    assert [found for path in modules().values() for found in unexplained(path)] == []
+
+
+def test_an_import_without_a_reason_is_found(tmp_path: Path) -> None:
+    path = tmp_path / "a.py"
+    path.write_text(
+        "def f():\n    import a  # takes long\n    import b\n    x = 1\n    import c\n    from d import (\n        e,\n    )\n"
+    )
+    assert list(unexplained(path)) == ["a.py:5", "a.py:6"]

@@ -62,14 +62,14 @@ class ModelContext:
         if self._server is None:
             made: Server[Any] = await self._in_planner(self._made)
             self._server = made
-        from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+        from mcp.server.streamable_http_manager import StreamableHTTPSessionManager  # comes with an extra, and takes long
 
         manager = StreamableHTTPSessionManager(self._server, json_response=True, stateless=True)
         async with manager.run():
             await manager.handle_request(scope, _again(body, receive), send)
 
     def _made(self) -> Server[Any]:
-        import mcp_types as types
+        import mcp_types as types  # comes with an extra, and takes long
         from mcp.server.lowlevel import Server
         from mcp.server.streamable_http_manager import StreamableHTTPSessionManager  # noqa: F401 - it takes long
 

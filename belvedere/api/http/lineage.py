@@ -11,6 +11,7 @@ from typing import Any
 
 from belvedere.api.reads.entities import Entity, Model
 from belvedere.catalog.catalog import Catalog, Input, Subscription, View, pushed_inputs
+from belvedere.errors import BelvedereError
 from belvedere.plan.operators.nodes import Node, Scan
 
 
@@ -106,8 +107,7 @@ def definition_of(catalog: Catalog, id_: str) -> dict[str, Any] | None:
     if catalog.seen_by is not None:  # texts name what a role may not see
         known = id_[:-2] in catalog.templates if id_.endswith("()") else id_ in catalog.public
         return {"id": id_, "sql": None, "standard_sql": None} if known else None
-    from belvedere.errors import BelvedereError
-    from belvedere.lang.select.standard_sql import expand
+    from belvedere.lang.select.standard_sql import expand  # few processes are asked for it
 
     if id_ in catalog.views:
         try:

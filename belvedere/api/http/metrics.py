@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import mmap
 import os
+import tempfile
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from threading import Lock
@@ -35,8 +36,6 @@ def _size(processes: int, endpoints: int) -> int:
 
 
 def _unnamed() -> int:
-    import tempfile
-
     descriptor, path = tempfile.mkstemp()
     os.unlink(path)
     return descriptor

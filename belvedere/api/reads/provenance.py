@@ -119,7 +119,7 @@ class Provenance:
         return self._why(asker, asked) if isinstance(asked, WhyAsked) else self._why_not(asker, asked)
 
     def _why(self, asker: Asker, asked: WhyAsked) -> dict[str, Any]:
-        from belvedere.provenance.document import document
+        from belvedere.provenance.document import document  # few processes are asked for it
         from belvedere.provenance.key_tests import key_tests
         from belvedere.provenance.why.why import find_row, why
 
@@ -129,7 +129,7 @@ class Provenance:
         return document(self._catalog, why(asker, id_, row, epoch, depth=asked.depth, size=asked.rows), self._shown)
 
     def _why_not(self, asker: Asker, asked: WhyNotAsked) -> dict[str, Any]:
-        from belvedere.api.reads.filter_predicates import wanted_of
+        from belvedere.api.reads.filter_predicates import wanted_of  # few processes are asked for it
         from belvedere.provenance.document import why_not_document
         from belvedere.provenance.why_not.why_not import why_not
 

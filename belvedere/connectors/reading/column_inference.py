@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+from pyarrow import parquet
 
 from belvedere.connectors.reading.column_notes import ColumnNotes
 from belvedere.connectors.reading.csv_text import DELIMITERS, csv_records_of, delimiter_that_fits, repeated_names
@@ -156,8 +157,6 @@ def _columns_of(file: Path, options: Mapping[str, Any], rows: int, notes: Column
         case "csv":
             yield from _csv_columns(file, options, rows, notes)
         case "parquet":
-            from pyarrow import parquet
-
             yield from ((field.name, field.type) for field in parquet.read_schema(open_file(str(file))))
         case _:
             raise ValueError("its format is not known: json, csv or parquet")

@@ -12,8 +12,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
+from sqlglot import exp
+from sqlglot.errors import ParseError
 
 from belvedere.errors import BelvedereError, Span, fail
+from belvedere.functions import spark_types
 from belvedere.functions.spark_types import type_text
 from belvedere.project.settings import Source, TableFinder
 from belvedere.schema import KEY_MARK, Column
@@ -113,11 +116,6 @@ def _no_table(source: Source, table: str, names: Iterable[str], span: Span | Non
 
 
 def _declared_schema(table: str, columns: Mapping[str, Any], span: Span | None) -> pa.Schema:
-    from sqlglot import exp
-    from sqlglot.errors import ParseError
-
-    from belvedere.functions import spark_types
-
     fields = []
     for name, text in columns.items():
         try:

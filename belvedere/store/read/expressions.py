@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import date
+from decimal import Decimal
 
 import pyarrow as pa
 from sqlglot import exp
@@ -268,8 +269,6 @@ _INTEGERS = {exp.DataType.Type.INT: pa.int32(), exp.DataType.Type.BIGINT: pa.int
 
 def _decimal_literal(tree: exp.Cast, text: str, scope: NameBindings) -> TypedSql:
     """A number literal as a decimal: only where nothing is rounded."""
-    from decimal import Decimal
-
     size = [int(p.this.this) for p in tree.to.expressions] or [10, 0]
     precision, scale = size[0], size[1] if len(size) > 1 else 0
     scaled = Decimal(text).scaleb(scale)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 
 import pyarrow as pa
 
+from belvedere.store.dialects import dialect_of
 from belvedere.store.dialects.session import MARK
 from belvedere.store.layout import Layout, flat_batches
 from belvedere.store.stored_table import StoredTable
@@ -24,8 +25,6 @@ def copying(url: str, table: StoredTable, stage: str) -> CopyTask:
     """A task's function: it copies its rows of a table into the staging table of a store."""
 
     def copy(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        from belvedere.store.dialects import dialect_of
-
         dialect = dialect_of(url)
         layout, mark, count, long = Layout(dialect, table), uuid.uuid4().hex, 0, set[tuple[str, ...]]()
         session = dialect.session(url)

@@ -78,7 +78,7 @@ def _reader(options: Mapping[str, Any]) -> Callable[[bytes], Any]:
 
 def _library() -> Any:
     try:
-        import fastavro
+        import fastavro  # comes with an extra
     except ImportError as error:
         raise fail("B6205", "messages of Avro need fastavro", hint="pip install 'belvedere[avro]'") from error
     return fastavro

@@ -62,7 +62,7 @@ def _all_of(file: Any) -> Iterator[Any]:
 def of_file(content: bytes) -> ProtobufSchema:
     """The schema of a descriptor set. Raises B6205."""
     library()
-    from google.protobuf.descriptor_pb2 import FileDescriptorSet
+    from google.protobuf.descriptor_pb2 import FileDescriptorSet  # comes with an extra
 
     hint = "make it so: protoc --descriptor_set_out=order.desc --include_imports order.proto"
     try:
@@ -81,7 +81,7 @@ def of_file(content: bytes) -> ProtobufSchema:
 def of_registry(address: str, number: int) -> ProtobufSchema:
     """The schema of a registry, which never changes. Raises B6205."""
     library()
-    from google.protobuf.descriptor_pb2 import FileDescriptorProto
+    from google.protobuf.descriptor_pb2 import FileDescriptorProto  # comes with an extra
 
     found: dict[str, Any] = {}
 
@@ -109,7 +109,7 @@ def of_registry(address: str, number: int) -> ProtobufSchema:
 
 def _pooled(names: Sequence[str], files: Callable[[str], Any]) -> ProtobufSchema:
     """The files and all that they import; Google's own are in the library."""
-    from google.protobuf.descriptor_pool import DescriptorPool
+    from google.protobuf.descriptor_pool import DescriptorPool  # comes with an extra
 
     pool, done = DescriptorPool(), dict[str, None]()
 
@@ -164,7 +164,7 @@ def unframed(value: bytes) -> tuple[tuple[int, ...], bytes]:
 def library() -> Any:
     """The module `google.protobuf.message_factory`. Raises B6205."""
     try:
-        from google.protobuf import message_factory
+        from google.protobuf import message_factory  # comes with an extra
     except ImportError as error:
         raise fail("B6205", "messages of Protobuf need protobuf", hint="pip install 'belvedere[protobuf]'") from error
     return message_factory

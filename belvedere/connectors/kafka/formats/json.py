@@ -6,6 +6,7 @@ messages the slow way.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -22,8 +23,6 @@ from belvedere.schema import Column
 
 def columns(table: str, sample: Sample, options: Mapping[str, Any]) -> pa.Schema:
     """The members of the sample's objects."""
-    import json
-
     kinds: dict[str, Any] = {}
     for value in sample():
         try:

@@ -164,7 +164,7 @@ def _instant(value: Any) -> datetime:
 
 
 def _json(value: Any) -> str:
-    from google.protobuf.json_format import MessageToJson
+    from google.protobuf.json_format import MessageToJson  # comes with an extra
 
     return str(MessageToJson(value, indent=None, ensure_ascii=False))
 

@@ -309,32 +309,32 @@ class Postgres(Database):
     # connections
 
     def session(self, url: str) -> PostgresSession:
-        from belvedere.store.dialects.postgres.postgres_session import PostgresSession
+        from belvedere.store.dialects.postgres.postgres_session import PostgresSession  # loads the driver
 
         return PostgresSession(self, url)
 
     def reader(self, url: str, seconds: float | None = None) -> Reader:
-        from belvedere.store.dialects.postgres.postgres_reader import PostgresReader
+        from belvedere.store.dialects.postgres.postgres_reader import PostgresReader  # loads the driver
 
         return PostgresReader(self, url, _reading(seconds))
 
     def served_reader(self, url: str, seconds: float | None, connections: int) -> AnsweringReader:
-        from belvedere.store.dialects.postgres.postgres_served import ServedPostgresReader
+        from belvedere.store.dialects.postgres.postgres_served import ServedPostgresReader  # loads the driver
 
         return ServedPostgresReader(self, url, _reading(seconds), seconds, connections)
 
     def snapshot(self, url: str) -> Snapshot:
-        from belvedere.store.dialects.postgres.postgres_copies import PostgresSnapshot
+        from belvedere.store.dialects.postgres.postgres_copies import PostgresSnapshot  # loads the driver
 
         return PostgresSnapshot(self, url)
 
     def put_back(self, url: str, folder: Path, documents: Mapping[str, str]) -> None:
-        from belvedere.store.dialects.postgres.postgres_copies import put_back
+        from belvedere.store.dialects.postgres.postgres_copies import put_back  # loads the driver
 
         put_back(self, url, folder, documents)
 
     def check_free(self, url: str) -> None:
-        from belvedere.store.dialects.postgres.postgres_copies import check_free
+        from belvedere.store.dialects.postgres.postgres_copies import check_free  # loads the driver
 
         check_free(self, url)
 

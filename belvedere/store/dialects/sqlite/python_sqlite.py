@@ -16,7 +16,7 @@ DEEP = (3, 46)
 def _library() -> ModuleType:
     if sqlite3.sqlite_version_info < DEEP:
         try:
-            from pysqlite3 import dbapi2
+            from pysqlite3 import dbapi2  # is there on few machines
         except ImportError:  # no wheel for this machine: deep requests are refused with B7087
             return sqlite3
         if dbapi2.sqlite_version_info >= DEEP:

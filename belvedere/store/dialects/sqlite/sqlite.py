@@ -309,7 +309,7 @@ class Sqlite(Database):
     # connections
 
     def session(self, url: str) -> SqliteSession:
-        from belvedere.store.dialects.sqlite.sqlite_session import SqliteSession
+        from belvedere.store.dialects.sqlite.sqlite_session import SqliteSession  # loads the driver
 
         path = _temporary() if url == _TEMPORARY else self.file(url)
         if not path.parent.is_dir():
@@ -322,25 +322,25 @@ class Sqlite(Database):
     def reader(self, url: str, seconds: float | None = None) -> Reader:
         path = self.file(url)
         if is_open(ADBC, path):
-            from belvedere.store.dialects.sqlite.sqlite_adbc_reader import AdbcReader
+            from belvedere.store.dialects.sqlite.sqlite_adbc_reader import AdbcReader  # loads the driver
 
             return AdbcReader(self, path, url)
-        from belvedere.store.dialects.sqlite.sqlite_reader import FileReader
+        from belvedere.store.dialects.sqlite.sqlite_reader import FileReader  # loads the driver
 
         return FileReader(self, path, url, seconds)
 
     def snapshot(self, url: str) -> Snapshot:
-        from belvedere.store.dialects.sqlite.sqlite_copies import SqliteSnapshot
+        from belvedere.store.dialects.sqlite.sqlite_copies import SqliteSnapshot  # loads the driver
 
         return SqliteSnapshot(self, self.file(url), url)
 
     def put_back(self, url: str, folder: Path, documents: Mapping[str, str]) -> None:
-        from belvedere.store.dialects.sqlite.sqlite_copies import put_back
+        from belvedere.store.dialects.sqlite.sqlite_copies import put_back  # loads the driver
 
         put_back(self, self.file(url), url, folder, documents)
 
     def check_free(self, url: str) -> None:
-        from belvedere.store.dialects.sqlite.sqlite_copies import check_free
+        from belvedere.store.dialects.sqlite.sqlite_copies import check_free  # loads the driver
 
         check_free(self.file(url))
 
