@@ -127,5 +127,6 @@ def _least(needs: Iterator[Bounds]) -> Bounds:
 
 
 def _times(relation: Relation, bounds: Bounds) -> dict[str, int]:
-    names = {c.name for c in relation.schema if c.type == TIMESTAMP}
-    return {n: b for n, b in bounds.items() if n in names and b != FOREVER}
+    """The bounds of its columns of time, in the order of the schema: the columns are a part of what is stored with its rows."""
+    names = (c.name for c in relation.schema if c.type == TIMESTAMP)
+    return {n: bounds[n] for n in names if bounds.get(n, FOREVER) != FOREVER}
