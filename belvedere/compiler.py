@@ -170,7 +170,7 @@ def with_kept_links(catalog: Catalog) -> tuple[Catalog, tuple[Diagnostic, ...]]:
         catalog = keep_link(catalog, r)
         tables |= catalog.views.keys() - before.views.keys()
         stored = catalog is not before
-        found.append(_told(r, named, before) if stored else replace(why, severity=Severity.WARNING, span=r.span))
+        found.append(_as_stored(r, named, before) if stored else replace(why, severity=Severity.WARNING, span=r.span))
     links = (r for r in catalog.relationships if r.owner not in tables or not _is_computed(r, catalog) or refusal(r) is None)
     return replace(catalog, relationships=tuple(links)), tuple(found)
 
@@ -227,7 +227,7 @@ def _with_old_rows(grant: Grant, id_: str, database: str | None) -> Grant:
     return replace(grant, rows={**grant.rows, id_: both})
 
 
-def _told(relationship: Relationship, why: Diagnostic, catalog: Catalog) -> Diagnostic:
+def _as_stored(relationship: Relationship, why: Diagnostic, catalog: Catalog) -> Diagnostic:
     name = f"{catalog.name_of(relationship.owner)}.{relationship.name}"
     hint = f"call it `_{relationship.name}` if the API need not show it: then nothing is stored for it"
     return Diagnostic("B8022", f"the rows of `{name}` are stored: {why.message}", Severity.NOTICE, relationship.span, hint=hint)

@@ -25,6 +25,7 @@ from belvedere.kernels.spl.firings import find
 from belvedere.kernels.spl.window_rows import NEVER, Partitions, WindowRows
 from belvedere.plan.operators.spl_windows import Count, Sliding, SplWindow, Time
 from belvedere.rules.spl import buffered_rows
+from belvedere.rules.spl.block_columns import BLOCK_ROWS
 
 SIZES, TRIGGERS = (10, 100, 1_000, 10_000, 100_000), (1, 1_000)
 STEP = 1_000
@@ -107,7 +108,7 @@ def views(options: argparse.Namespace) -> None:
         for size in options.sizes or (*SIZES, 1_000_000):
             for every in TRIGGERS:
                 seconds = []
-                for rows in (buffered_rows.BLOCK_ROWS, 1 << 40):
+                for rows in (BLOCK_ROWS, 1 << 40):
                     with patch.object(buffered_rows, "BLOCK_ROWS", rows):
                         seconds.append(median(epochs(size, every, partitions, options.added)))
                 print(f"{size:12,} {partitions:10,} {every:8,} {seconds[0]:10.2f} {seconds[1]:10.2f}", flush=True)

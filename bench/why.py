@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from belvedere.commands.why import open_asker
+from belvedere.commands.why import open_query_runner
 from belvedere.provenance.key_tests import key_tests
 from belvedere.provenance.why.why import find_row, why
 from bench.sizing import store_of
@@ -72,7 +72,7 @@ def fill(folder: Path, rows: int, url: str) -> None:
 
 def measured(script: Path, url: str, view: str) -> str:
     """How many rows of orders a row of a view comes from, and the seconds to find it, to tell one level and two."""
-    with open_asker(url, script) as (asker, _):
+    with open_query_runner(url, script) as (asker, _):
         wanted = key_tests(asker.catalog, view, ROWS[view])
         started = time.perf_counter()
         row, epoch = find_row(asker, view, wanted)

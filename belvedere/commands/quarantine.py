@@ -15,7 +15,7 @@ from urllib.request import ProxyHandler, Request, build_opener
 import typer
 
 from belvedere.engine.errors.failed_stages import Failed, failures_of
-from belvedere.engine.errors.quarantine import told_failure
+from belvedere.engine.errors.quarantine import failure_text
 from belvedere.errors import fail
 from belvedere.project.settings import ProjectSettings
 from belvedere.store import open_reader
@@ -48,7 +48,7 @@ def _list(url: str, json: bool) -> int:
     if json:
         print_json({"quarantined": [f.as_document() for f in failed]})
     else:
-        typer.echo("\n".join(map(told_failure, failed)) or "no view is in quarantine")
+        typer.echo("\n".join(map(failure_text, failed)) or "no view is in quarantine")
     return 0
 
 

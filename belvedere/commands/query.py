@@ -25,7 +25,7 @@ from belvedere.schema import Column, Schema
 from belvedere.sqlpp.check import check_window_query
 from belvedere.sqlpp.parser import mentions_window_by
 from belvedere.terminal.answer_formats import FORMATS
-from belvedere.terminal.output import show, told_of_quarantine
+from belvedere.terminal.output import quarantine_notice, show
 from belvedere.terminal.progress_line import UnderWay
 from belvedere.terminal.store_prompt import query_store, state_rows
 
@@ -84,10 +84,10 @@ def command(
         with UnderWay(quiet=json):
             if over_store:
                 found = query_store(sql, store, then, script)
-                rows, warnings = found.rows, told_of_quarantine(found.held)
+                rows, warnings = found.rows, quarantine_notice(found.held)
             else:
                 answer = query(sql, paths)
-                rows, warnings = answer.rows, told_of_rejected(answer)
+                rows, warnings = answer.rows, rejected_notice(answer)
     except BelvedereError as error:
         show(error.diagnostics, {FILE: sql or ""}, stream=sys.stderr)
         return 1
@@ -97,7 +97,7 @@ def command(
     return 0
 
 
-def told_of_rejected(answer: QueryAnswer) -> str:
+def rejected_notice(answer: QueryAnswer) -> str:
     """The first rows of the files that no table could take, a line each."""
     text = ""
     for row in answer.rejected[:SHOWN_REJECTED]:

@@ -64,14 +64,14 @@ def command(
     imported = {i: t.source for i, t in over.catalog.inputs.items() if t.source is not None}
     columns = {(s.source, s.table): s.columns for s in imported.values() if s.columns is not None}
     growths = _growths(over.project, over.url, {(s.source, s.table): i for i, s in imported.items() if s.columns is not None})
-    grown = [g for g in growths if g.has_grown]
+    grown = [g for g in growths if g.has_new_columns]
     if accepts and grown:
         accept_columns(over.url, {s: {g.table: g.after for g in grown if g.source == s} for s in {g.source for g in grown}})
     if json:
         print_json(
             {
                 "tables": [_as_json(s, t, c) for (s, t), c in columns.items()],
-                "new": [_told(g) for g in grown],
+                "new": [_reported(g) for g in grown],
                 "accepted": accepts,
             }
         )
@@ -115,7 +115,7 @@ def _growths(project: ProjectSettings, url: str, ids: Mapping[tuple[str, str], s
         reader.close()
 
 
-def _told(growth: TableGrowth) -> dict[str, Any]:
+def _reported(growth: TableGrowth) -> dict[str, Any]:
     return {"source": growth.source, "table": growth.table, "changes": list(growth.changes), "stays": list(growth.stays)}
 
 

@@ -56,7 +56,7 @@ def command(
     reader = _reader(over.url, must_be=store is not None)
     try:
         imports = _imports(over.catalog, reader)
-        told = [_told(name, over.project, finder, imports.get(name, ())) for name in over.project.sources]
+        told = [_reported(name, over.project, finder, imports.get(name, ())) for name in over.project.sources]
         exports = _exports(over.catalog, over.project, reader)
     finally:
         if reader is not None:
@@ -103,7 +103,7 @@ def _files(reader: Reader) -> dict[str, dict[str, int]]:
         return {}
 
 
-def _told(name: str, project: ProjectSettings, finder: SourceTables, imports: Sequence[Imported]) -> SourceReport:
+def _reported(name: str, project: ProjectSettings, finder: SourceTables, imports: Sequence[Imported]) -> SourceReport:
     source = project.sources[name]
     try:
         return SourceReport(name, source.connector, finder.parts(source, imports))

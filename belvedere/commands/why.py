@@ -17,13 +17,13 @@ import typer
 from belvedere.errors import BelvedereError
 from belvedere.provenance.document import document, visible
 from belvedere.provenance.found_rows import SAMPLE
-from belvedere.provenance.plan_queries import Asker
+from belvedere.provenance.plan_queries import QueryRunner
 from belvedere.provenance.trees import print_tree, why_tree
 from belvedere.provenance.why.why import find_row, relation_named, why
 from belvedere.queries.store_queries import Vocabulary
 from belvedere.terminal.output import print_json
 from belvedere.terminal.progress_line import UnderWay
-from belvedere.terminal.row_condition import show_refused, wanted_by
+from belvedere.terminal.row_condition import predicate_of_condition, show_refused
 from belvedere.terminal.store_prompt import open_store_tables
 
 if TYPE_CHECKING:
@@ -41,9 +41,9 @@ def command(
 ) -> int:
     """Say which rows of the inputs a row of a view was made of, through every view between."""
     try:
-        with UnderWay(quiet=json), open_asker(store, script) as (asker, known):
+        with UnderWay(quiet=json), open_query_runner(store, script) as (asker, known):
             id_ = relation_named(asker.catalog, view.replace("`", ""))
-            found, epoch = find_row(asker, id_, wanted_by(view, row, known))
+            found, epoch = find_row(asker, id_, predicate_of_condition(view, row, known))
             answer = why(asker, id_, found, epoch, depth=depth, size=rows)
     except BelvedereError as error:
         show_refused(error, row, json=json)
@@ -56,7 +56,7 @@ def command(
 
 
 @contextmanager
-def open_asker(store: str | None, script: Path) -> Iterator[tuple[Asker, Vocabulary]]:
+def open_query_runner(store: str | None, script: Path) -> Iterator[tuple[QueryRunner, Vocabulary]]:
     """A script's store as it can be asked, with what conditions may name; Spark starts where the database does not answer."""
     from belvedere.spark.plan_answers import by_spark  # loads PySpark, which takes a second
 
@@ -71,4 +71,4 @@ def open_asker(store: str | None, script: Path) -> Iterator[tuple[Asker, Vocabul
 
             return opened.enter_context(batch_session())
 
-        yield Asker(known.compiled, tables.tables(), tables.reader, by_spark(session, known.compiled)), known
+        yield QueryRunner(known.compiled, tables.tables(), tables.reader, by_spark(session, known.compiled)), known

@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from belvedere.commands.why import open_asker
+from belvedere.commands.why import open_query_runner
 from belvedere.errors import BelvedereError
 from belvedere.provenance.document import visible, why_not_document
 from belvedere.provenance.found_rows import SAMPLE
@@ -20,7 +20,7 @@ from belvedere.provenance.why.why import relation_named
 from belvedere.provenance.why_not.why_not import why_not
 from belvedere.terminal.output import print_json
 from belvedere.terminal.progress_line import UnderWay
-from belvedere.terminal.row_condition import show_refused, wanted_by
+from belvedere.terminal.row_condition import predicate_of_condition, show_refused
 
 
 def command(
@@ -33,9 +33,9 @@ def command(
 ) -> int:
     """Say where the rows vanish of a row that is missing, and what nearly matched."""
     try:
-        with UnderWay(quiet=json), open_asker(store, script) as (asker, known):
+        with UnderWay(quiet=json), open_query_runner(store, script) as (asker, known):
             id_ = relation_named(asker.catalog, view.replace("`", ""))
-            answer = why_not(asker, id_, wanted_by(view, row, known), size=rows)
+            answer = why_not(asker, id_, predicate_of_condition(view, row, known), size=rows)
     except BelvedereError as error:
         show_refused(error, row, json=json)
         return 1

@@ -93,7 +93,7 @@ class Watch:
                 if part := self._part(file, before):
                     parts.append(part)
                 continue
-            told += self._told(file, before)
+            told += self._reported(file, before)
         took = time.monotonic() - now
         self._next = now + took + max(REST if self.appends else PAUSE, SHARE * took)
         return parts, told
@@ -108,7 +108,7 @@ class Watch:
         end = whole_end(file.path, before.length, file.length, self._is_csv(file))
         return replace(file, length=end, start=before.length) if end > before.length else None
 
-    def _told(self, file: SourceFile, before: SourceFile) -> Iterator[str]:
+    def _reported(self, file: SourceFile, before: SourceFile) -> Iterator[str]:
         """A file that has other bytes than were read. A time alone says that only where it changed under the eyes of this run."""
         last = self._seen.setdefault(file.name, file)
         if file.length == before.length and last == file:

@@ -46,7 +46,7 @@ class DeltaOutlet:
 
     def reached(self) -> int | None:
         """The number of the last event in the table; None where there is none. Raises B6240, B6241."""
-        with self._told():
+        with self._reported():
             table = self._table()
             self.mark = self._mark(table)
         return self.mark
@@ -65,14 +65,14 @@ class DeltaOutlet:
         """Append events, in as few commits as their size allows. Raises B6240, B6241."""
         for events in _gathered(pieces):
             last = events[SEQUENCE][-1].as_py()
-            with self._told():
+            with self._reported():
                 table = self._table()
                 if self._mark(table) != self.mark:
                     raise OSError("another process has sent events of this store")
                 mark = self.delta.Transaction(self.application, last)
                 self.delta.write_deltalake(
                     table or self.address,
-                    self._fitted(events, table),
+                    self._cast(events, table),
                     mode="append",
                     schema_mode="merge",
                     storage_options=self.storage or None,
@@ -80,7 +80,7 @@ class DeltaOutlet:
                 )
                 self.mark = last
 
-    def _fitted(self, events: pa.Table, table: Any) -> pa.Table:
+    def _cast(self, events: pa.Table, table: Any) -> pa.Table:
         """The events in the types of the table. Raises B6241 for a value that its column does not hold."""
         shown = _as_delta_has_it(events)
         found = shown if table is None else with_types(shown, pa.schema(table.schema()))
@@ -92,7 +92,7 @@ class DeltaOutlet:
         """Nothing is open."""
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
+    def _reported(self) -> Iterator[None]:
         """What the library says within becomes a diagnostic."""
         from deltalake.exceptions import CommitFailedError  # comes with an extra
 

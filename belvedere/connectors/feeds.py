@@ -31,11 +31,11 @@ def open_feed(
 
     Raises B6020.
     """
-    wanted = replace(wanted_of(table, project, offset, files, former, notes), noted=noted)
+    wanted = replace(feed_request_of(table, project, offset, files, former, notes), noted=noted)
     return reading_connector(wanted.source.connector).open_feed(wanted)
 
 
-def wanted_of(
+def feed_request_of(
     table: Input,
     project: ProjectSettings,
     offset: Mapping[str, Any] | None = None,

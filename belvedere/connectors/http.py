@@ -106,7 +106,7 @@ class HttpOutlet:
                 return 0
             if error.code in SLOW:
                 self._was_late(len(request))
-            raise self._told(error) from error
+            raise self._reported(error) from error
         except TimeoutError as error:
             self._was_late(len(request))
             raise self._away(f"no answer within {seconds:g} seconds") from error
@@ -145,7 +145,7 @@ class HttpOutlet:
         with self._opener.open(request, timeout=seconds):
             return
 
-    def _told(self, error: HTTPError) -> Exception:
+    def _reported(self, error: HTTPError) -> Exception:
         """What an answer other than "taken" means."""
         said = f"{error.code} {error.reason}".strip()
         if error.code < 500 and error.code not in BUSY:

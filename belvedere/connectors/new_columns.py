@@ -54,7 +54,7 @@ class TableGrowth:
         return growth(self.before, self.after)
 
     @property
-    def has_grown(self) -> bool:
+    def has_new_columns(self) -> bool:
         """Whether there is anything to accept."""
         return bool(self.before != self.after)
 
@@ -73,13 +73,13 @@ def growth_of_sources(project: ProjectSettings, reader: Reader, ids: Mapping[tup
             if (name, table) not in ids:
                 continue
             if source.connector == "postgres":
-                found.append(_grown(name, table, before, [SourceTables().columns(source, table)]))
+                found.append(_with_new_columns(name, table, before, [SourceTables().columns(source, table)]))
                 continue
             id_ = ids[name, table]
             places = (Path(place_of(str(source.path), p, table)) for p in ignored.get(id_, ()))
             told = [p for p in places if p.is_file()]
             schemas = [*_schemas(source, table, told), *_schemas(source, table, table_files(source, table), together=True)]
-            found.append(_grown(name, table, before, [*schemas, *_schema_of_texts(rejected.get(id_, ()))]))
+            found.append(_with_new_columns(name, table, before, [*schemas, *_schema_of_texts(rejected.get(id_, ()))]))
     return found
 
 
@@ -107,7 +107,7 @@ def _with_new(source: Source, table: str, schema: pa.Schema, noted: Noted) -> pa
     options, columns = options_of(source), [Column(f.name, f.type) for f in schema]
     files = [f for f in table_files(source, table) if not _is_noted(f, str(source.path), noted)]
     having = [f for f in files if unknown_columns(str(f), format_of(str(f), options), columns, options)]
-    grown = _grown(source.name, table, schema, _schemas(source, table, having)).after
+    grown = _with_new_columns(source.name, table, schema, _schemas(source, table, having)).after
     return pa.schema([*schema, *list(grown)[len(schema) :]])
 
 
@@ -127,7 +127,7 @@ def _schema_of_texts(texts: Iterable[str]) -> Iterator[pa.Schema]:
             yield pa.schema([pa.field(n, arrow_type(k)) for n, k in kinds.items()])
 
 
-def _grown(source: str, table: str, before: pa.Schema, found: Iterable[pa.Schema]) -> TableGrowth:
+def _with_new_columns(source: str, table: str, before: pa.Schema, found: Iterable[pa.Schema]) -> TableGrowth:
     """The columns with all that was found: new ones, and wider types."""
     fields = {f.name: f for f in before}
     folded = {n.casefold(): n for n in fields}

@@ -18,7 +18,7 @@ __all__ = ["OFFSET", "Pushes", "Unpushed"]
 
 
 class Pushes(Protocol):
-    """What clients push: `belvedere.intake.ingest_service.Desk`."""
+    """What clients push: `belvedere.intake.ingest_service.IngestService`."""
 
     @property
     def has_waiting(self) -> bool: ...

@@ -15,9 +15,9 @@ import pyarrow as pa
 
 from belvedere.catalog.catalog import Input
 from belvedere.connectors.connector import Arrived, RereadableFeed
-from belvedere.connectors.feeds import columns_of, wanted_of
+from belvedere.connectors.feeds import columns_of, feed_request_of
 from belvedere.connectors.registry import reading_connector
-from belvedere.engine.change.schema_growth import grown_rows
+from belvedere.engine.change.schema_growth import evolved_rows
 from belvedere.engine.rows.epoch_rows import Rows
 from belvedere.project.settings import ProjectSettings
 from belvedere.schema import Column
@@ -30,7 +30,7 @@ Reading = Mapping[str, Any]
 
 def reading_of(table: Input, project: ProjectSettings) -> dict[str, Any]:
     """How the source of an input is read now, as JSON data."""
-    wanted = wanted_of(table, project)
+    wanted = feed_request_of(table, project)
     options = {n: v for n, v in wanted.options.items() if n in MATTERING}
     columns = pa.schema([pa.field(c.name, c.type, c.nullable) for c in wanted.columns])
     text = base64.b64encode(columns.serialize().to_pybytes()).decode()
@@ -60,7 +60,7 @@ def reading_at(past: Iterable[Reading], epoch: int) -> Reading | None:
 
 def feed_of(table: Input, project: ProjectSettings, reading: Reading | None) -> RereadableFeed:
     """A feed that reads as an epoch has; as today for None."""
-    wanted = wanted_of(table, project)
+    wanted = feed_request_of(table, project)
     if reading is not None:
         columns = tuple(Column(f.name, f.type, f.nullable) for f in _schema(reading))
         others = {n: v for n, v in wanted.options.items() if n not in MATTERING}
@@ -77,7 +77,7 @@ def as_today(found: Arrived, table: Input) -> Arrived:
     if not isinstance(found.rows, pa.Table | Rows) or found.rows.schema.equals(schema):
         return found
     given = found.rows.to_reader() if isinstance(found.rows, pa.Table) else found.rows.reader()
-    return replace(found, rows=pa.Table.from_batches(grown_rows(given, schema), schema))
+    return replace(found, rows=pa.Table.from_batches(evolved_rows(given, schema), schema))
 
 
 def _schema(reading: Reading) -> pa.Schema:

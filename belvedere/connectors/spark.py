@@ -99,7 +99,7 @@ class SparkTable:
         return spark.read.format(self.format).options(**self.options).load()
 
     @contextmanager
-    def told(self) -> Iterator[None]:
+    def explaining_failures(self) -> Iterator[None]:
         """What Spark says within becomes a diagnostic: B6251."""
         try:
             yield
@@ -167,7 +167,7 @@ class SparkFeed:
         if self._away.failure is not None and self._away.is_pausing and not once:
             raise self._away.failure
         try:
-            with self.reading.told():
+            with self.reading.explaining_failures():
                 found = self._increased(spark) if self.increasing is not None else self._versioned(spark)
         except BelvedereError as error:
             self._away.failed(error)
@@ -252,7 +252,7 @@ class SparkFeed:
     def read(self, spark: SparkSession, span: OffsetRange) -> Arrived:
         """The rows above the last value up to the new one, in their order; by a version all rows."""
         notices: tuple[str, ...] = ()
-        with self.reading.told():
+        with self.reading.explaining_failures():
             frame = self._checked(spark)
             if self.increasing is not None:
                 notices = self._null_notice(frame)
@@ -262,7 +262,7 @@ class SparkFeed:
 
     def _taken(self, frame: DataFrame, notices: tuple[str, ...]) -> Arrived:
         """The rows with the types of the table's columns; those that do not fit, or have no key, are rejected."""
-        with self.reading.told():
+        with self.reading.explaining_failures():
             kinds = {f.name.casefold(): f.dataType for f in frame.schema}
             found = {c.name: judged(frame, F.col(quote(c.name)), kinds[c.name.casefold()], c) for c in self.columns}
             values = {name: value for name, (value, _) in found.items()}
@@ -279,7 +279,7 @@ class SparkFeed:
 
     def sample(self, rows: int, spark: SparkSession) -> Sampled:
         """Some rows, whether they were read or not."""
-        with self.reading.told():
+        with self.reading.explaining_failures():
             frame = self._checked(spark)
             some = self._ends(frame, rows) if self.increasing is not None else frame.limit(rows)
             if self.version is not None:

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pj
 
-from belvedere.decode.row_values import fitted, placed, row_schema
+from belvedere.decode.row_values import placed, row_schema, typed_values
 from belvedere.decode.text_values import MOST_TRIES, Flags, is_text, read_in_parts, values_of
 from belvedere.schema import TIMESTAMP, Column
 from belvedere.values.decimals import DIGITS, decimals_of
@@ -180,7 +180,7 @@ def _as_read(type_: pa.DataType) -> pa.DataType:
 
 def _typed(rows: pa.Table, columns: Sequence[Column]) -> tuple[pa.Table, Flags]:
     values = {c.name: _of_type(_whole(rows[c.name]), c.type) for c in columns}
-    return fitted(values, columns, rows.num_rows)
+    return typed_values(values, columns, rows.num_rows)
 
 
 def _whole(column: pa.ChunkedArray) -> pa.Array:

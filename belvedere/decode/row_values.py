@@ -26,7 +26,7 @@ def row_schema(columns: Sequence[Column]) -> pa.Schema:
     return pa.schema([pa.field(c.name, c.type) for c in columns])
 
 
-def fitted(values: Values, columns: Sequence[Column], size: int) -> tuple[pa.Table, Flags]:
+def typed_values(values: Values, columns: Sequence[Column], size: int) -> tuple[pa.Table, Flags]:
     """The rows of so many records, NULL where they are left, and flags of these: also of NULL where none may be, and times beyond."""
     left = np.zeros(size, np.bool_)
     found = []

@@ -54,7 +54,7 @@ class Compute(Protocol):
     def explaining(self, prepared: PreparedStage, catalog: Catalog) -> AbstractContextManager[None]:
         """Run a stage; a failure of its queries comes out as a diagnostic about the stage's view."""
 
-    def take_turns(self, tasks: Sequence[Task]) -> None:
+    def run_batched(self, tasks: Sequence[Task]) -> None:
         """Run stages; queries over few rows that several of them wait for become one."""
 
     def sweep(self) -> None:

@@ -468,7 +468,7 @@ class Engine:
             for p in self.stages
             if not p.stage.is_input and p.stage.output not in cordon.blocked
         ]
-        self.compute.take_turns(tasks)
+        self.compute.run_batched(tasks)
         NOW.at("writing", len(tasks), len(tasks))
         return {t.name: t.seconds for t in tasks if t.name in context.deltas}
 

@@ -48,7 +48,7 @@ class Task:
         return self.thread is not None and self.thread.dead
 
 
-class Turns(Generic[Question, Answer]):
+class QueryBatching(Generic[Question, Answer]):
     """Runs tasks; `together` answers questions that are asked at one time, each by an answer or by the error that it raises."""
 
     def __init__(self, together: Callable[[Sequence[Question]], Sequence[Answer | Exception]]):

@@ -24,7 +24,7 @@ from belvedere.values.input_rows import NO_DEFAULTS, convert, misfit, missing_va
 MISFITS = (ValueError, TypeError, InvalidOperation, OverflowError, pa.ArrowException)
 
 
-def fitted_rows(
+def rows_of_frame(
     table: str,
     columns: Iterable[Column],
     frame: Any,

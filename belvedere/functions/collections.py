@@ -17,7 +17,6 @@ from belvedere.functions.type_rules import (
     element,
     entries_of,
     flattened,
-    grown,
     if_member,
     keys_of,
     map_from_entries,
@@ -27,6 +26,7 @@ from belvedere.functions.type_rules import (
     sequence,
     sorted_array,
     values_of,
+    widened,
     zipped,
 )
 
@@ -34,7 +34,7 @@ COLLECTIONS: tuple[Function, ...] = (
     function("Array", "array:0+", array_of, total=True),
     function("array_repeat", "array_repeat:2", lambda args: pa.list_(args[0]) if args else None),
     function("array_union", "array_union:2", paired),
-    function("ArrayAppend", "array_append:2", grown),
+    function("ArrayAppend", "array_append:2", widened),
     function("ArrayCompact", "array_compact:1", nth(0), first=is_array),
     function("ArrayContains", "array_contains:2", if_member(BOOLEAN), window_by("ARRAY_CONTAINS:2", BOOLEAN)),
     function("ArrayDistinct", "array_distinct:1", nth(0), window_by("ARRAY_DISTINCT:1", wb.first), first=is_array),
@@ -44,8 +44,8 @@ COLLECTIONS: tuple[Function, ...] = (
     function("ArrayMax", "array_max:1", element, first=is_array),
     function("ArrayMin", "array_min:1", element, first=is_array),
     function("ArrayPosition", "array_position:2", if_member(INT64)),
-    function("ArrayPrepend", "array_prepend:2", grown),
-    function("ArrayRemove", "array_remove:2", grown),
+    function("ArrayPrepend", "array_prepend:2", widened),
+    function("ArrayRemove", "array_remove:2", widened),
     function("arrays_overlap", "arrays_overlap:2", BOOLEAN),
     function(
         "ArraySize",

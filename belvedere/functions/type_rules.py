@@ -61,7 +61,7 @@ def if_member(type_: pa.DataType) -> ResultType:
     return lambda args: None if member(args) is None else type_
 
 
-def grown(args: Sequence[pa.DataType]) -> pa.DataType | None:
+def widened(args: Sequence[pa.DataType]) -> pa.DataType | None:
     """An array that may hold a further value."""
     element = member(args)
     return None if element is None else pa.list_(element)
@@ -69,7 +69,7 @@ def grown(args: Sequence[pa.DataType]) -> pa.DataType | None:
 
 def paired(args: Sequence[pa.DataType]) -> pa.DataType | None:
     """Two arrays whose elements have a common type."""
-    return grown([args[0], args[1].value_type]) if len(args) > 1 and t.is_array(args[1]) else None
+    return widened([args[0], args[1].value_type]) if len(args) > 1 and t.is_array(args[1]) else None
 
 
 def sorted_array(args: Sequence[pa.DataType]) -> pa.DataType | None:

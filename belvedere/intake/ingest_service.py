@@ -94,7 +94,7 @@ class _Keys:
         return [[t, k, now, digest, a.status, a.body] for (t, k), (now, digest, a) in known]
 
 
-class Desk:
+class IngestService:
     """The intake of one run. Thread-safe; `take` is meant for one thread that gathers what comes together."""
 
     def __init__(
@@ -391,7 +391,7 @@ def position_in(last: EpochRow | None, journal: str = "") -> JournalPosition:
     return JournalPosition(journal or known.get("journal", ""), known.get("sequence", 0))
 
 
-def open_desk(
+def open_ingest_service(
     catalog: Catalog,
     directory: Path,
     last: EpochRow | None,
@@ -399,7 +399,7 @@ def open_desk(
     now: Callable[[], datetime] = lambda: datetime.now(UTC),
     journal: str = "",
     ahead: timedelta | None = None,
-) -> Desk:
+) -> IngestService:
     """The desk of a run whose store is at epoch `last`; about `waiting_bytes` of rows wait for an epoch at most.
 
     `journal` is the id of the store's journal: one of another id is refused, also where there is no epoch yet. A pushed time that is more
@@ -407,7 +407,7 @@ def open_desk(
     """
     clocks = Clocks.of_document(last.bounds) if last is not None else Clocks()
     since = last.clock if last is not None else None
-    return Desk(catalog, directory, clocks, position_in(last, journal), since, now, waiting_bytes, ahead)
+    return IngestService(catalog, directory, clocks, position_in(last, journal), since, now, waiting_bytes, ahead)
 
 
-__all__ = ["OFFSET", "Desk", "Reply", "Request", "open_desk", "problem"]
+__all__ = ["OFFSET", "IngestService", "Reply", "Request", "open_ingest_service", "problem"]

@@ -14,7 +14,7 @@ import pyarrow as pa
 from belvedere.catalog.catalog import Input
 from belvedere.errors import BelvedereError, fail
 from belvedere.frames.frame_columns import NO_FRAME, WANTED, frame_columns, is_frame, no_frame
-from belvedere.frames.frame_rows import fitted_rows
+from belvedere.frames.frame_rows import rows_of_frame
 from belvedere.frames.plain_values import plain
 from belvedere.intake.request_rows import check_broken, given_columns, key_columns, refuse_made, taken_columns
 from belvedere.schema import Column
@@ -24,12 +24,12 @@ from belvedere.values.input_rows import NO_DEFAULTS, arrow_rows, misfit, shown
 ROWS = f"a list of dicts, {WANTED}"
 
 
-def handed_rows(source: Input, given: Any) -> pa.Table:
+def rows_of_program(source: Input, given: Any) -> pa.Table:
     """New rows of an input; a column that is not given has its default. Raises B6001 to B6004, B6014, B6015."""
     columns = given_columns(source)
     if is_frame(given):
         refuse_made(source, 0, dict.fromkeys(frame_columns(given, f'"{source.name}"')))
-        table = fitted_rows(source.name, columns, given, source.defaults)
+        table = rows_of_frame(source.name, columns, given, source.defaults)
     else:
         rows = plain_rows(source.name, given, columns)
         for place, row in enumerate(rows):
@@ -40,11 +40,11 @@ def handed_rows(source: Input, given: Any) -> pa.Table:
     return table
 
 
-def handed_deletions(source: Input, given: Any) -> pa.Table:
+def deletions_of_program(source: Input, given: Any) -> pa.Table:
     """Rows to delete: their keys where the table has a primary key, else all of their columns. Raises B6001 to B6003, B6015."""
     columns = key_columns(source) if source.primary_key else taken_columns(source)
     if is_frame(given):
-        return fitted_rows(source.name, columns, given, only_known=bool(source.primary_key))
+        return rows_of_frame(source.name, columns, given, only_known=bool(source.primary_key))
     rows = plain_rows(source.name, given, columns)
     if source.primary_key:
         names = {c.name.casefold() for c in columns}

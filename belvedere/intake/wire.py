@@ -1,6 +1,6 @@
 """Requests on their way from serving processes to the desk, and the answers back: frames over a pair of connected sockets.
 
-In: `Request`s in a serving process (`DeskClient`, asyncio). Out: `Reply`s of the process that runs epochs (`DeskServer`, threads). A
+In: `Request`s in a serving process (`IngestClient`, asyncio). Out: `Reply`s of the process that runs epochs (`IngestServer`, threads). A
 socket that ends fails what waits for an answer; nothing is sent twice. A frame is a length, the request's number and the content.
 """
 
@@ -17,7 +17,7 @@ from functools import partial
 from typing import Any
 
 from belvedere.intake.entry_bytes import decode_rows, encode_rows, pack, unpack
-from belvedere.intake.ingest_service import Desk, Reply, Request, problem
+from belvedere.intake.ingest_service import IngestService, Reply, Request, problem
 from belvedere.intake.request_rows import Pushed
 from belvedere.time.intake_entries import Act, Malformed, ProducerAct
 
@@ -102,10 +102,10 @@ class _Room:
             self._changed.notify_all()
 
 
-class DeskServer:
+class IngestServer:
     """Serves a desk to other processes. `connect` gives the other end of a new connection."""
 
-    def __init__(self, desk: Desk, in_flight: int = IN_FLIGHT_BYTES):
+    def __init__(self, desk: IngestService, in_flight: int = IN_FLIGHT_BYTES):
         self.desk = desk
         self._requests: queue.SimpleQueue[tuple[Request, Callable[[Reply], None], int] | None] = queue.SimpleQueue()
         self._room = _Room(in_flight)
@@ -179,7 +179,7 @@ def _reply(end: socket.socket, lock: threading.Lock, number: int, answer: Reply)
         end.sendall(FRAME.pack(len(data), number) + data)
 
 
-class DeskClient:
+class IngestClient:
     """Asks a desk in another process. Belongs to one event loop."""
 
     def __init__(self, end: socket.socket | None):

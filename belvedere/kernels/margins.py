@@ -42,7 +42,7 @@ def begin_of(margin: Margin, spec: KernelSpec, ends: Ends) -> int | None:
     if not margin.first and margin.cut < 2:  # the last row before the cut, and the one before that
         return None
     rows = SortedRows(margin.table, (), margin.position)
-    if not margin.last and margin.cut and not is_settled(margin, rows, spec, ends):
+    if not margin.last and margin.cut and not is_complete(margin, rows, spec, ends):
         return None
     if spec.label is not None:
         return _labelled(margin, rows, spec)
@@ -51,7 +51,7 @@ def begin_of(margin: Margin, spec: KernelSpec, ends: Ends) -> int | None:
     return _resumed(margin, rows, spec, ends)
 
 
-def is_settled(margin: Margin, rows: SortedRows, spec: KernelSpec, ends: Ends) -> bool:
+def is_complete(margin: Margin, rows: SortedRows, spec: KernelSpec, ends: Ends) -> bool:
     """Whether all windows that start before the cut end within the margin."""
     if spec.end is None:
         following = holds(rows, spec.start.local)[margin.cut : rows.count - 1]

@@ -39,7 +39,7 @@ def read_by(equal: Iterable[str], ordered: Iterable[str] = ()) -> ReadBy:
 
 def covering(reads: Iterable[ReadBy]) -> tuple[Columns, ...]:
     """The fewest lists of columns that begin with each read's."""
-    wanted = sorted(_settled({r for r in reads if r.equal}))
+    wanted = sorted(_with_orders({r for r in reads if r.equal}))
     places = range(len(wanted))
     order = [(("before", a), ("after", b)) for a in places for b in places if a != b and wanted[a].is_before(wanted[b])]
     matched = _matching(order, [("before", n) for n in places]) if order else {}
@@ -56,18 +56,18 @@ def _matching(order: list[tuple[Place, Place]], before: list[Place]) -> dict[Pla
     return found
 
 
-def _settled(reads: set[ReadBy]) -> set[ReadBy]:
+def _with_orders(reads: set[ReadBy]) -> set[ReadBy]:
     """The reads, in the order of others that begin with just their columns: those need no index of their own."""
 
-    def settled(read: ReadBy) -> ReadBy:
+    def with_order(read: ReadBy) -> ReadBy:
         for other in sorted(reads):
             more = len(read.equal) - len(other.equal)
             if more > 0 and set(read.equal) == {*other.equal, *other.ordered[:more]}:
                 return ReadBy(other.equal, (*other.ordered[:more], *read.ordered))
         return read
 
-    made = set(map(settled, reads))
-    return made if made == reads else _settled(made)
+    made = set(map(with_order, reads))
+    return made if made == reads else _with_orders(made)
 
 
 def _path(wanted: list[ReadBy], matched: dict[Place, Place], first: int) -> Columns:

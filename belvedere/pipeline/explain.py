@@ -151,11 +151,11 @@ def _rows(relation: Relation, stage: Stage, pipeline: Pipeline) -> str:
     if relation.append_only:
         return "unbounded: it is append-only"
     held = stage.holds(relation)
-    growing = _growing_inputs(stage, pipeline)
+    growing = _appended_inputs(stage, pipeline)
     return f"{held}, unbounded: from append-only {', '.join(growing)}" if growing else held
 
 
-def _growing_inputs(stage: Stage, pipeline: Pipeline) -> tuple[str, ...]:
+def _appended_inputs(stage: Stage, pipeline: Pipeline) -> tuple[str, ...]:
     """The inputs that have ever more rows and of which a stage may have ever more."""
     output = pipeline.relations[stage.output]
     if stage.is_input:
@@ -163,7 +163,7 @@ def _growing_inputs(stage: Stage, pipeline: Pipeline) -> tuple[str, ...]:
     if stage.is_bounded(output):
         return ()
     stages = {s.output: s for s in pipeline.stages}
-    found = (n for relation in stage.counted for n in _growing_inputs(stages[relation], pipeline))
+    found = (n for relation in stage.counted for n in _appended_inputs(stages[relation], pipeline))
     return tuple(sorted(dict.fromkeys(found)))
 
 

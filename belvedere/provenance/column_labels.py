@@ -40,7 +40,7 @@ def text_over(node: Node, expr: Expr) -> str:
     return expression_text(replace_columns(expr, computed(node)))
 
 
-def wanted_over(node: Node, wanted: RowPredicate) -> RowPredicate:
+def predicate_over(node: Node, wanted: RowPredicate) -> RowPredicate:
     """What is wanted of an operator's rows, to be told."""
     made = computed(node)
     return replace(wanted, tests=tuple(replace_columns(t, made) for t in wanted.tests))

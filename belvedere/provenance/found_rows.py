@@ -15,7 +15,7 @@ from belvedere.errors import Diagnostic
 from belvedere.plan.expressions import column
 from belvedere.plan.operators.nodes import Aggregate, Item, Join, JoinKind, Node, Order, Scan, TopK
 from belvedere.provenance.findings import FoundRows
-from belvedere.provenance.plan_queries import Asker
+from belvedere.provenance.plan_queries import QueryRunner
 from belvedere.provenance.why.covering_views import why_not_stored
 from belvedere.schema import INGEST_TIME, UID, Schema
 from belvedere.store.protocol import EpochRow
@@ -54,7 +54,7 @@ def _scanned(node: Node) -> Iterator[str]:
         yield from _scanned(below)
 
 
-def not_stored(asker: Asker, read: FoundRows) -> FoundRows:
+def not_stored(asker: QueryRunner, read: FoundRows) -> FoundRows:
     """That the rows of a relation are nowhere."""
     return replace(read, untold=why_not_stored(asker.catalog, read.relation))
 
@@ -69,7 +69,7 @@ class Question:
     """Of an input's rows: whether the one that arrived last is told, too."""
 
 
-def told(asker: Asker, questions: Sequence[Question], size: int) -> tuple[EpochRow | None, list[FoundRows]]:
+def answered(asker: QueryRunner, questions: Sequence[Question], size: int) -> tuple[EpochRow | None, list[FoundRows]]:
     """Count and sample the rows of each question, all of one epoch, which is given too."""
     parts = [_plans(q, size) for q in questions]
     plans = list(dict.fromkeys(p for part in parts for p in part))  # the rows that a view read may be those of the inputs, too

@@ -17,7 +17,7 @@ from belvedere.plan.expressions import column
 from belvedere.plan.operators.nodes import Order, Scan, TopK
 from belvedere.provenance.constants import constant
 from belvedere.provenance.narrowing import restricted
-from belvedere.provenance.plan_queries import Asker
+from belvedere.provenance.plan_queries import QueryRunner
 from belvedere.provenance.row_predicates import RowPredicate
 from belvedere.schema import INGEST_TIME, TIMESTAMP, UID
 from belvedere.store.definitions import epoch_from_values
@@ -39,7 +39,7 @@ class Moment:
         return at if self.epoch is None else f"epoch {self.epoch}, {at}"
 
 
-def arrival(asker: Asker, input_: str, time: datetime, uid: int) -> Moment:
+def arrival(asker: QueryRunner, input_: str, time: datetime, uid: int) -> Moment:
     """The epoch that took in a row of an input: the first that is not before its `_ingest_time` and has numbered its `_uid`."""
     (least, first), *_ = asker.reader.execute(f"SELECT min(epoch), min(clock) FROM {EPOCH}")
     if first is not None and (least == 1 or int(first) <= microseconds(time)):
@@ -51,7 +51,7 @@ def arrival(asker: Asker, input_: str, time: datetime, uid: int) -> Moment:
     return _spanned(asker, input_, uid) or Moment(None, time)
 
 
-def emitted_in(asker: Asker, time: datetime) -> Moment:
+def emitted_in(asker: QueryRunner, time: datetime) -> Moment:
     """The epoch that emitted what was due at a time: the first whose clock is not before it; not known where several have the clock."""
     (least, first), *_ = asker.reader.execute(f"SELECT min(epoch), min(clock) FROM {EPOCH}")
     if first is None or (least != 1 and int(first) > microseconds(time)) or len(_epochs(asker, time)) > 1:
@@ -60,7 +60,7 @@ def emitted_in(asker: Asker, time: datetime) -> Moment:
     return Moment(None if found is None else int(found), time)
 
 
-def arrived_in(asker: Asker, moment: Moment) -> RowPredicate:
+def arrived_in(asker: QueryRunner, moment: Moment) -> RowPredicate:
     """What rows of an input have in common that an epoch took in: the numbers that it gave; where it is forgotten, their time."""
     last = None if moment.epoch is None else _row(asker, moment.epoch)
     before = None if moment.epoch is None else _row(asker, moment.epoch - 1)
@@ -72,13 +72,13 @@ def arrived_in(asker: Asker, moment: Moment) -> RowPredicate:
     return RowPredicate(tuple(tests))
 
 
-def _epochs(asker: Asker, time: datetime) -> list[int]:
+def _epochs(asker: QueryRunner, time: datetime) -> list[int]:
     """The epochs with this clock that the store remembers."""
     rows = asker.reader.execute(f"SELECT epoch FROM {EPOCH} WHERE clock = {microseconds(time)} ORDER BY epoch")
     return [int(r[0]) for r in rows]
 
 
-def _row(asker: Asker, epoch: int) -> EpochRow | None:
+def _row(asker: QueryRunner, epoch: int) -> EpochRow | None:
     rows = asker.reader.execute(f"SELECT epoch, clock, content, committed_at FROM {EPOCH} WHERE epoch = {epoch}")
     return epoch_from_values(rows[0]) if rows else None
 
@@ -87,7 +87,7 @@ def _next_uid(row: EpochRow) -> int:
     return int(row.extra.get("next_uid", 1))
 
 
-def _spanned(asker: Asker, input_: str, uid: int) -> Moment | None:
+def _spanned(asker: QueryRunner, input_: str, uid: int) -> Moment | None:
     """The epoch that took the row of its source, where that is written down."""
     if SPANS.name not in asker.tables:
         return None

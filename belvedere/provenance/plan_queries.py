@@ -38,7 +38,7 @@ class Answers:
 
 
 @dataclass(frozen=True)
-class Asker:
+class QueryRunner:
     """A store that can be asked plans of a script. `held` gives the rows of a relation that lies in the state alone."""
 
     catalog: Catalog

@@ -80,7 +80,7 @@ class Builder:
     def pipeline(self) -> Pipeline:
         relations = {n: replace(d.relation, paths=tuple(d.paths)) for n, d in self.drafts.items()}
         served = {i: self.names[i] for i in self.stored_ids if i in self.names}
-        relations |= _with_silent(relations, self.stages, frozenset(served.values()))
+        relations |= _with_internal(relations, self.stages, frozenset(served.values()))
         made = Pipeline(relations, tuple(self.stages), served, self.never_final, self.options.cost, self.catalog.at_read)
         found = final_below(made, bounds_by_input(self.catalog, Clocks()).__getitem__)
         for name, columns in found.items():
@@ -257,7 +257,7 @@ class Builder:
         return (replace(slots[0], path=path),)
 
 
-def _with_silent(
+def _with_internal(
     relations: Mapping[str, Relation], stages: list[Stage], served: frozenset[str]
 ) -> Iterator[tuple[str, Relation]]:
     """Operators' own relations with the columns that no reader of theirs reads: these alone make no change."""

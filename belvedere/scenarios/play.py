@@ -66,7 +66,7 @@ def run_scenario(scenario: Scenario, file: Path, spark: Callable[[], Any], *, ba
         try:
             _run(scenario, file, spark, Path(folder), outcome, batch)
         except BelvedereError as error:
-            outcome.trouble += [_told(d) for d in error.diagnostics]
+            outcome.trouble += [_diagnostic_text(d) for d in error.diagnostics]
     outcome.seconds = perf_counter() - started
     return outcome
 
@@ -170,7 +170,7 @@ def _take(step: Step, scenario: Scenario, world: World, outcome: Outcome) -> boo
     steps = scenario.steps
     following = next((s for s in steps[steps.index(step) + 1 :] if not s.expects or s.kind == "error"), None)
     if world.errors and (following is None or following.kind != "error"):
-        message = "\n".join(_told(d) for d in world.errors)
+        message = "\n".join(_diagnostic_text(d) for d in world.errors)
         outcome.checks.append(Expectation(step, False, message=message))
         return False
     return True
@@ -181,11 +181,11 @@ def _check(step: Step, world: World) -> Expectation:
     try:
         observed: Observation = OBSERVE[step.kind](world, step)
     except BelvedereError as error:
-        return Expectation(step, False, expected, None, "\n".join(_told(d) for d in error.diagnostics))
+        return Expectation(step, False, expected, None, "\n".join(_diagnostic_text(d) for d in error.diagnostics))
     return Expectation(step, observed.same, expected, tuple(observed.lines))
 
 
-def _told(diagnostic: Diagnostic) -> str:
+def _diagnostic_text(diagnostic: Diagnostic) -> str:
     return f"{diagnostic.code}: {diagnostic.message}" + (f" ({diagnostic.hint})" if diagnostic.hint else "")
 
 

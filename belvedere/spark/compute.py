@@ -23,7 +23,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from belvedere.catalog.catalog import Catalog
 from belvedere.connectors.into_spark import into_spark
-from belvedere.engine.query_batching import Task, Turns
+from belvedere.engine.query_batching import QueryBatching, Task
 from belvedere.engine.rows.epoch_rows import Memory, Rows, conform, fits_parquet
 from belvedere.engine.rows.scratch_rows import uri, write_frame
 from belvedere.engine.sql.stage_sql import PreparedStage
@@ -71,7 +71,7 @@ class SparkCompute:
         """How many rows each view has, about; None where they are not counted."""
         self._interpreting = Interpreting(spark)
         self._standing = None if is_cluster(spark) else StandingViews(spark, self._scratch / "few")
-        self._turns: Turns[tuple[str, pa.Schema], Rows] = Turns(self._compute_together)
+        self._turns: QueryBatching[tuple[str, pa.Schema], Rows] = QueryBatching(self._compute_together)
         self.last_query = ""
         """The query that ran last: the one that failed, where one failed."""
 
@@ -174,7 +174,7 @@ class SparkCompute:
             return self._compute_apart(sql, schema)
         return self.keep(table.to_reader())
 
-    def take_turns(self, tasks: Sequence[Task]) -> None:
+    def run_batched(self, tasks: Sequence[Task]) -> None:
         """Run stages; queries over few rows that several of them wait for become one."""
         self._turns.run(tasks)
 

@@ -99,12 +99,12 @@ def starting_columns(reader: Reader) -> dict[str, dict[str, pa.Schema]]:
     for source, tables in now.items():
         for table, schema in tables.items():
             text = accepted.get(source, {}).get(table)
-            if text is not None and has_grown(schema, later := _schema(text)):
+            if text is not None and has_new_columns(schema, later := _schema(text)):
                 tables[table] = later
     return now
 
 
-def has_grown(before: pa.Schema, after: pa.Schema) -> bool:
+def has_new_columns(before: pa.Schema, after: pa.Schema) -> bool:
     """Whether rows of before have their place in the columns of after, and these are others."""
     return before != after and misfit(_as_columns(before), _as_columns(after)) is None
 

@@ -19,7 +19,7 @@ from rich.table import Table
 from rich.text import Text
 
 from belvedere.connectors.connector import Sampled
-from belvedere.connectors.feeds import wanted_of
+from belvedere.connectors.feeds import feed_request_of
 from belvedere.connectors.registry import SourceTables
 from belvedere.engine.late_rows import judge
 from belvedere.errors import BelvedereError, Diagnostic
@@ -57,10 +57,10 @@ class Looked:
 
 def look_at(catalog: Catalog, project: ProjectSettings, finder: SourceTables, rows: int) -> list[Looked]:
     """All imported tables, in the order of the script. A source that is away is asked once."""
-    with ExitStack() as stack, _silent("belvedere.late"):
+    with ExitStack() as stack, _without_rows("belvedere.late"):
         spark = _starting(stack, project)
         return [
-            _looked(table, catalog, project, lambda t: finder.sample(wanted_of(t, project), rows, spark))
+            _looked(table, catalog, project, lambda t: finder.sample(feed_request_of(t, project), rows, spark))
             for table in catalog.inputs.values()
             if table.source is not None
         ]
@@ -81,7 +81,7 @@ def _starting(stack: ExitStack, project: ProjectSettings) -> Callable[[], Any]:
 
 
 @contextmanager
-def _silent(name: str) -> Iterator[None]:
+def _without_rows(name: str) -> Iterator[None]:
     """Late rows are told with all else."""
     log = logging.getLogger(name)
     log.disabled, before = True, log.disabled

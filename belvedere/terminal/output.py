@@ -56,7 +56,7 @@ def show(diagnostics: Iterable[Diagnostic], texts: Mapping[str, str], *, stream:
         out.flush()
 
 
-def told_of_quarantine(held: Mapping[str, int | None]) -> str:
+def quarantine_notice(held: Mapping[str, int | None]) -> str:
     """What is in quarantine, with its last good epoch, a line each."""
     rows = (
         (name, "no epoch has filled it" if epoch is None else f"its rows are those of epoch {epoch}")

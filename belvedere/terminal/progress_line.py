@@ -116,13 +116,13 @@ class UnderWay:
         while not self._ended.wait(0.1):
             if NOW.since != since:
                 since, told = NOW.since, 0
-            if NOW.text and NOW.seconds >= told_at(told, NOW.patience):
+            if NOW.text and NOW.seconds >= reported_at(told, NOW.patience):
                 told += 1
                 self._stream.write(self._line_of(self.line()) + "\n")
                 self._stream.flush()
 
 
-def told_at(told: int, patience: float) -> float:
+def reported_at(told: int, patience: float) -> float:
     """The seconds after which something is told again that was told so many times."""
     times = [patience, *(t for t in TOLD_AT if t > patience)]
     return times[told] if told < len(times) else LATER * (told - len(times) + 1)

@@ -24,7 +24,7 @@ FILE = "<condition>"
 ADVICE = "write `column = value`, with AND between them"
 
 
-def wanted_by(view: str, condition: str, known: Vocabulary) -> RowPredicate:
+def predicate_of_condition(view: str, condition: str, known: Vocabulary) -> RowPredicate:
     """The rows of a view, named with or without backticks, for which a condition is TRUE. Raises diagnostics with places in it."""
     if not condition.strip():
         raise fail("B8114", "the condition names no row by its own columns", hint=ADVICE)

@@ -23,7 +23,7 @@ from belvedere.errors import BelvedereError, fail
 from belvedere.frames.answer_frames import QueryRows, RowList, row_list
 from belvedere.frames.plain_values import plain
 from belvedere.intake.claims import claimed_columns
-from belvedere.intake.program_rows import handed_deletions, handed_rows
+from belvedere.intake.program_rows import deletions_of_program, rows_of_program
 from belvedere.intake.request_rows import find_input
 from belvedere.pipeline.choose import maintain
 from belvedere.plan.operators.nodes import Order
@@ -33,7 +33,7 @@ from belvedere.process.temporary_folders import is_shared
 from belvedere.provenance.findings import Why, WhyNot
 from belvedere.provenance.found_rows import SAMPLE
 from belvedere.provenance.key_tests import key_tests
-from belvedere.provenance.plan_queries import Asker
+from belvedere.provenance.plan_queries import QueryRunner
 from belvedere.provenance.why.why import find_row, relation_named, why
 from belvedere.provenance.why_not.why_not import why_not
 from belvedere.queries.single_query import compile_over
@@ -140,14 +140,14 @@ class Workbench:
         and the other rows are taken.
         """
         source = find_input(self.catalog, str(table))
-        self._take(source, handed_rows(source, rows), 1, producer, claims)
+        self._take(source, rows_of_program(source, rows), 1, producer, claims)
 
     def delete(self, table: str, rows: Any, claims: Mapping[str, Any] | None = None) -> None:
         """A retraction, of dicts or a frame: by key where the table has a primary key, else by equality of all columns, one for one."""
         source = find_input(self.catalog, str(table))
         if source.append_only:
             raise fail("B6011", f'"{source.name}" is a stream: its rows cannot be deleted', hint="declare it with CREATE TABLE")
-        self._take(source, handed_deletions(source, rows), -1, claims=claims)
+        self._take(source, deletions_of_program(source, rows), -1, claims=claims)
 
     def _take(
         self, source: Input, table: pa.Table, weight: int, producer: str | None = None, claims: Mapping[str, Any] | None = None
@@ -289,7 +289,7 @@ class Workbench:
         Raises B8111 and B8112 where no row, or more than one, has the values.
         """
         id_ = relation_named(self.catalog, str(view))
-        with self._asker() as asker:
+        with self._query_runner() as asker:
             row, epoch = find_row(asker, id_, key_tests(self.catalog, id_, key))
             return why(asker, id_, row, epoch, depth=depth, size=size)
 
@@ -299,17 +299,17 @@ class Workbench:
         On each way down it is the first operator that has such rows and does not pass them on, with `size` of what nearly matched.
         """
         id_ = relation_named(self.catalog, str(view))
-        with self._asker() as asker:
+        with self._query_runner() as asker:
             return why_not(asker, id_, key_tests(self.catalog, id_, key), size=size)
 
     @contextmanager
-    def _asker(self) -> Iterator[Asker]:
+    def _query_runner(self) -> Iterator[QueryRunner]:
         """The store as it can be asked now, with what lies in the state alone."""
         held = {n: partial(self.engine.rows, n) for n, a in self.engine.plan.arranged.items() if not a.final}
         reader = self.store.reader()
         try:
             spark = by_spark(lambda: self.spark, self.catalog)
-            yield Asker(self.catalog, self.engine.tables, reader, spark, held)
+            yield QueryRunner(self.catalog, self.engine.tables, reader, spark, held)
         finally:
             reader.close()
 

@@ -20,9 +20,9 @@ from belvedere.api.access.gate import ServerSettings
 from belvedere.api.http.application import Application
 from belvedere.api.http.push_bodies import rows_of
 from belvedere.compiler import compile_script
-from belvedere.intake.ingest_service import OFFSET, Desk
+from belvedere.intake.ingest_service import OFFSET, IngestService
 from belvedere.intake.journal import JournalPosition
-from belvedere.intake.wire import DeskClient, DeskServer
+from belvedere.intake.wire import IngestClient, IngestServer
 from belvedere.store import EpochRow, open_reader, open_store
 from belvedere.time.event_time import Clocks
 
@@ -47,10 +47,10 @@ class Service:
 
     def __init__(self, folder: Path, **settings: Any):
         self.url = f"sqlite:///{folder / 'store.db'}"
-        self.desk = Desk(CATALOG, folder / "journal", Clocks(), JournalPosition())
-        self.server = DeskServer(self.desk)
+        self.desk = IngestService(CATALOG, folder / "journal", Clocks(), JournalPosition())
+        self.server = IngestServer(self.desk)
         made = ServerSettings(**settings)
-        self.application = Application(CATALOG, lambda: open_reader(self.url), made, desk=DeskClient(self.server.connect()))
+        self.application = Application(CATALOG, lambda: open_reader(self.url), made, desk=IngestClient(self.server.connect()))
         self.client = TestClient(self.application)
 
     def ask(self, text: str, **variables: Any) -> Any:

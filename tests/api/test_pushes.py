@@ -22,9 +22,9 @@ from belvedere.api.limits import Limits
 from belvedere.api.serving.processes import start_api
 from belvedere.compiler import compile_script
 from belvedere.errors import fail
-from belvedere.intake.ingest_service import Desk
+from belvedere.intake.ingest_service import IngestService
 from belvedere.intake.journal import JournalPosition
-from belvedere.intake.wire import DeskServer
+from belvedere.intake.wire import IngestServer
 from belvedere.store.protocol import EpochRow
 from belvedere.time.event_time import Clocks
 from belvedere.time.producers import StreamClock, bounded, closed, opened
@@ -44,8 +44,8 @@ class Service:
 
     def __init__(self, folder: Path, script: str, processes: int = 2):
         self.catalog = compile_script(script).catalog
-        self.desk = Desk(self.catalog, folder / "j", Clocks(), JournalPosition())
-        self.server = DeskServer(self.desk)
+        self.desk = IngestService(self.catalog, folder / "j", Clocks(), JournalPosition())
+        self.server = IngestServer(self.desk)
         self.api = start_api(self.catalog, f"sqlite:///{folder / 'none.db'}", processes=processes, desk=self.server)
         self.api.wait_until_listening()
 

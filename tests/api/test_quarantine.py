@@ -15,7 +15,7 @@ from belvedere.api.http.application import Application
 from belvedere.api.http.status import status_of
 from belvedere.api.serving.processes import ServerSettings
 from belvedere.engine.errors.failed_stages import DOCUMENT, Failed, failures_document, quarantined
-from belvedere.engine.errors.quarantine import told_failure, told_healing
+from belvedere.engine.errors.quarantine import failure_text, healing_text
 from belvedere.store import EpochRow
 
 GOOD = {"Things": 4, "MonitoringGroup.machines": None}
@@ -102,9 +102,9 @@ def test_the_row_of_an_epoch_is_read_once(failed: tuple[Failed, ...]) -> None:
 def test_people_are_told_what_stands_still_and_what_to_do() -> None:
     said = ('view "Q" failed: divide by zero', "in row 3", "use nullif")
     behind = Failed("Q$2", "m", "Q", 5, 0, "B7040", *said, {"Q": 4, "R~1": 4}, reason="divide by zero")
-    assert told_failure(behind) == (
+    assert failure_text(behind) == (
         'B7045: "Q" is in quarantine since epoch 5 and shows epoch 4, and what reads it: R: divide by zero: in row 3; use nullif. '
         "It heals when the row goes or is replaced, or with a corrected script"
     )
-    assert "has no rows yet" in told_failure(Failed("Q", "m", "Q", 1, 0, "B7040", "x", good={"Q": None}))
-    assert told_healing(behind) == '"Q" is out of quarantine: it is up to date, with R'
+    assert "has no rows yet" in failure_text(Failed("Q", "m", "Q", 1, 0, "B7040", "x", good={"Q": None}))
+    assert healing_text(behind) == '"Q" is out of quarantine: it is up to date, with R'

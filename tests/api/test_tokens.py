@@ -27,9 +27,9 @@ from belvedere.api.serving.processes import server_settings, start_api
 from belvedere.catalog.catalog import Right
 from belvedere.compiler import compile_script
 from belvedere.errors import BelvedereError
-from belvedere.intake.ingest_service import Desk
+from belvedere.intake.ingest_service import IngestService
 from belvedere.intake.journal import JournalPosition
-from belvedere.intake.wire import DeskServer
+from belvedere.intake.wire import IngestServer
 from belvedere.project.settings import load_project
 from belvedere.time.event_time import Clocks
 from belvedere.time.intake_entries import TakenRows
@@ -252,8 +252,8 @@ def test_the_project_file_says_which_tokens_count(tmp_path: Path) -> None:
 
 def test_pushes_take_the_claim_and_nothing_else_does(tmp_path: Path) -> None:
     catalog = compile_script(SCRIPT).catalog
-    desk = Desk(catalog, tmp_path / "j", Clocks(), JournalPosition())
-    server = DeskServer(desk)
+    desk = IngestService(catalog, tmp_path / "j", Clocks(), JournalPosition())
+    server = IngestServer(desk)
     settings = {"jwt": {"key": SECRET}, "token": "monitoring"}
     api = start_api(catalog, f"sqlite:///{tmp_path / 'none.db'}", processes=1, settings=settings, desk=server)
     try:

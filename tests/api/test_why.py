@@ -19,7 +19,7 @@ from belvedere.api.access.tokens import TokenRules
 from belvedere.api.agents.mcp_tools import call, tools_of
 from belvedere.api.failures import RequestError
 from belvedere.api.http.application import Application
-from belvedere.api.reads.filter_predicates import wanted_of
+from belvedere.api.reads.filter_predicates import predicate_of_filter
 from belvedere.api.reads.provenance import WhyAsked, WhyNotAsked
 from belvedere.compiler import compile_script
 from belvedere.project.settings import read_project
@@ -266,10 +266,10 @@ def test_agents_ask_by_names(client: TestClient) -> None:
         ({"and": [{"city": {"eq": "x"}}] * 51}, "B8004"),
     ):
         with pytest.raises(RequestError) as refused:
-            wanted_of(api.model.entities["ByCity"], filter_)
+            predicate_of_filter(api.model.entities["ByCity"], filter_)
         assert refused.value.code == code, filter_
     either = {"or": [{"city": {"startsWith": "B"}}, {"not": {"city": {"isNull": True}}}], "total": {"notIn": []}}
-    assert condition_text(wanted_of(api.model.entities["ByCity"], either)).startswith("(STARTSWITH(city, 'B') OR ")
+    assert condition_text(predicate_of_filter(api.model.entities["ByCity"], either)).startswith("(STARTSWITH(city, 'B') OR ")
     for wrong in (
         {"key": {"city": "Bern"}},
         {"view": "ByCity"},

@@ -68,7 +68,7 @@ def records(runner: Runner) -> list[bytes]:
 def test_stores_side_by_side_share_nothing(script: Path, two: tuple[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
     """What one is sent, and deletes, is no other's: also before its first epoch, and while both are open."""
     monkeypatch.setattr(
-        "belvedere.intake.ingest_service.Desk._replay", lambda self, sequence: None
+        "belvedere.intake.ingest_service.IngestService._replay", lambda self, sequence: None
     )  # the records here mean nothing
     first, second = two
     with run_of(script, first) as one:
@@ -95,7 +95,7 @@ def test_stores_side_by_side_share_nothing(script: Path, two: tuple[str, str], m
 
 
 def test_a_journal_of_another_store_is_refused(script: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("belvedere.intake.ingest_service.Desk._replay", lambda self, sequence: None)
+    monkeypatch.setattr("belvedere.intake.ingest_service.IngestService._replay", lambda self, sequence: None)
     first, second = f"sqlite:///{tmp_path}/shop.db", f"sqlite:///{tmp_path}/shop.test"
     with run_of(script, first) as one, run_of(script, second) as other:
         assert one.desk is not None

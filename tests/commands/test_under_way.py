@@ -14,11 +14,11 @@ from pathlib import Path
 import pyspark
 import pytest
 
-from belvedere.engine.query_batching import Task, Turns
+from belvedere.engine.query_batching import QueryBatching, Task
 from belvedere.process.activity import NOW, Activity
 from belvedere.spark.jvm.class_archive import QUIET, ClassArchive, archive_in
 from belvedere.spark.jvm.java import find_java
-from belvedere.terminal.progress_line import UnderWay, stamped, told_at
+from belvedere.terminal.progress_line import UnderWay, reported_at, stamped
 
 
 @pytest.fixture(autouse=True)
@@ -66,13 +66,13 @@ def test_an_epoch_that_hangs_is_told_with_its_stage(monkeypatch: pytest.MonkeyPa
         NOW.at("Totals", 2, 5)
         found = told(out, "epoch 7")[-1]
     assert found == "INFO    epoch 7, stage 2 of 5 (Totals), 1,200 rows, 1,200 rows/s, 0 s, usually 3 s"
-    assert [told_at(n, 1.0) for n in range(5)] == [1.0, 10.0, 30.0, 60.0, 120.0]
-    assert [told_at(n, 10.0) for n in range(4)] == [10.0, 30.0, 60.0, 120.0], "a short epoch is not told"
+    assert [reported_at(n, 1.0) for n in range(5)] == [1.0, 10.0, 30.0, 60.0, 120.0]
+    assert [reported_at(n, 10.0) for n in range(4)] == [10.0, 30.0, 60.0, 120.0], "a short epoch is not told"
 
 
 def test_stages_are_told_by_the_views_they_are_part_of() -> None:
     seen: list[tuple[str, int, int]] = []
-    turns: Turns[str, str] = Turns(
+    turns: QueryBatching[str, str] = QueryBatching(
         lambda questions: [seen.append((NOW.stage, NOW.number, NOW.stages)) or "" for _ in questions]
     )
     tasks = [Task(name, (), lambda: turns.ask("?")) for name in ("Sums$1", "Sums", "Other~1", "A", "B")]

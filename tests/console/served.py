@@ -17,9 +17,9 @@ from belvedere.compiler import compile_script
 from belvedere.engine.errors.failed_stages import Failed, failures_document
 from belvedere.engine.last_changes import DOCUMENT as CHANGED
 from belvedere.engine.last_changes import with_changes
-from belvedere.intake.ingest_service import OFFSET, Desk
+from belvedere.intake.ingest_service import OFFSET, IngestService
 from belvedere.intake.journal import JournalPosition
-from belvedere.intake.wire import DeskServer
+from belvedere.intake.wire import IngestServer
 from belvedere.store import EpochRow, StoredTable, open_store
 from belvedere.time.event_time import Clocks, send_bound
 from belvedere.values.instants import microseconds
@@ -64,8 +64,8 @@ class Service:
         self.store.create(list(TABLES.values()))
         self.store.acquire("test", 3600)
         self.clocks = _clocks()
-        self.desk = Desk(catalog, folder / "journal", self.clocks, JournalPosition())
-        self.server = DeskServer(self.desk)
+        self.desk = IngestService(catalog, folder / "journal", self.clocks, JournalPosition())
+        self.server = IngestServer(self.desk)
         self.epoch, self.uid, self.sequence, self.changed = 0, 1, 1, {}
         self.offset: Any = None
         self.failed: tuple[Failed, ...] = ()

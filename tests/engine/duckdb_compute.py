@@ -22,7 +22,7 @@ from sqlglot import exp
 from belvedere.engine.arrow_copy import _hashed
 from belvedere.engine.epoch import Engine
 from belvedere.engine.errors.quarantine import StageFailure
-from belvedere.engine.query_batching import Task, Turns
+from belvedere.engine.query_batching import QueryBatching, Task
 from belvedere.engine.rows.epoch_rows import Memory, Rows, conform
 from belvedere.engine.sql.plan_sql import order_text
 from belvedere.engine.sql.staged_operators import WindowOperator
@@ -58,7 +58,7 @@ class DuckDBCompute:
         self.database.create_function(  # type: ignore[call-overload]
             "hash_word", _hash_words, words, "BIGINT", type="arrow", null_handling="special"
         )
-        self._turns: Turns[Any, Any] = Turns(lambda queries: [self._answer(*q) for q in queries])
+        self._turns: QueryBatching[Any, Any] = QueryBatching(lambda queries: [self._answer(*q) for q in queries])
 
     def view_name(self, name: str) -> str:
         return f"{self.prefix}_{name}"
@@ -102,7 +102,7 @@ class DuckDBCompute:
             told = Diagnostic("B7040", f'view "{prepared.owner}" failed: {error}', reason=str(error))
             raise StageFailure(prepared.output.name, told) from error
 
-    def take_turns(self, tasks: Sequence[Task]) -> None:
+    def run_batched(self, tasks: Sequence[Task]) -> None:
         self._turns.run(tasks)
 
     def rest(self) -> None: ...

@@ -18,7 +18,7 @@ from belvedere.errors import BelvedereError
 from belvedere.frames.answer_frames import QueryRows, RowList, row_list
 from belvedere.frames.frame_columns import frame_table
 from belvedere.frames.plain_values import plain
-from belvedere.intake.program_rows import handed_deletions, handed_rows
+from belvedere.intake.program_rows import deletions_of_program, rows_of_program
 from belvedere.values.row_texts import as_html
 
 SCRIPT = """
@@ -95,7 +95,7 @@ def polars_frame() -> pl.DataFrame:
 
 
 def arrow_frame() -> pa.Table:
-    made = handed_rows(ITEM, pandas_frame()).drop_columns(["kind", "since"])
+    made = rows_of_program(ITEM, pandas_frame()).drop_columns(["kind", "since"])
     return made.append_column("since", pa.array(["P1Y2M", None]))
 
 
@@ -123,7 +123,7 @@ def test_each_form_gives_the_same_rows(form: str) -> None:
     given = FORMS[form]()
     if form == "a reader of Arrow":  # it can be read once
         given = given.read_all()
-    table = handed_rows(ITEM, given)
+    table = rows_of_program(ITEM, given)
     assert [{**r, "since": s} for r, s in zip(_without_months(table), [14, None], strict=True)] == WANTED
     assert table["since"].cast(pa.int64()).to_pylist() == [14, None]
     assert table.schema.types == [c.type for c in ITEM.schema if c.name in table.schema.names]
@@ -143,12 +143,13 @@ def test_no_rows_are_rows() -> None:
         pd.DataFrame(),
         pl.DataFrame(),
     ):
-        assert handed_rows(ITEM, given).num_rows == 0
+        assert rows_of_program(ITEM, given).num_rows == 0
 
 
 def test_nan_is_null_in_pandas_alone() -> None:
     weights = [
-        handed_rows(ITEM, f({"id": [1], "weight": [float("nan")]}))["weight"].to_pylist() for f in (pd.DataFrame, pl.DataFrame)
+        rows_of_program(ITEM, f({"id": [1], "weight": [float("nan")]}))["weight"].to_pylist()
+        for f in (pd.DataFrame, pl.DataFrame)
     ]
     assert weights[0] == [None]
     assert str(weights[1]) == "[nan]"
@@ -156,14 +157,14 @@ def test_nan_is_null_in_pandas_alone() -> None:
 
 def test_what_pandas_cannot_give_a_type_fits_value_by_value() -> None:
     frame = pd.DataFrame({"id": ["1", 2, 3.0], "price": [1, Decimal("2.50"), "3"], "name": ["a", float("nan"), "b"]})
-    table = handed_rows(ITEM, frame)
+    table = rows_of_program(ITEM, frame)
     assert table["id"].to_pylist() == [1, 2, 3]
     assert table["price"].to_pylist() == [Decimal("1.00"), Decimal("2.50"), Decimal("3.00")]
     assert table["name"].to_pylist() == ["a", None, "b"]
 
 
 def test_unlike_maps_stay_apart() -> None:
-    table = handed_rows(ITEM, pd.DataFrame({"id": [1, 2], "counts": [{"a": 1}, {"b": 2}]}))
+    table = rows_of_program(ITEM, pd.DataFrame({"id": [1, 2], "counts": [{"a": 1}, {"b": 2}]}))
     assert table["counts"].to_pylist() == [[("a", 1)], [("b", 2)]]
 
 
@@ -207,7 +208,7 @@ MISTAKES: dict[str, tuple[Any, str, str]] = {
 def test_a_mistake_is_told(mistake: str) -> None:
     make, code, message = MISTAKES[mistake]
     with pytest.raises(BelvedereError) as error:
-        handed_rows(ITEM, make())
+        rows_of_program(ITEM, make())
     (found,) = error.value.diagnostics
     assert found.code == code
     assert message in found.message
@@ -216,7 +217,7 @@ def test_a_mistake_is_told(mistake: str) -> None:
 
 def test_rows_are_deleted_by_key() -> None:
     for given in (pandas_frame(), polars_frame(), [{"id": 1, "name": "x"}, {"id": 2}]):
-        assert handed_deletions(ITEM, given).to_pylist() == [{"id": 1}, {"id": 2}]
+        assert deletions_of_program(ITEM, given).to_pylist() == [{"id": 1}, {"id": 2}]
 
 
 def test_values_of_numpy_and_pandas() -> None:
@@ -250,11 +251,11 @@ def test_a_frame_for_spark_has_types_of_sql() -> None:
 
 
 def test_rows_go_out_as_frames_and_come_in_again() -> None:
-    table = handed_rows(ITEM, pandas_frame())
+    table = rows_of_program(ITEM, pandas_frame())
     rows = row_list(table)
     assert rows[0]["since"] == "P1Y2M"
     for frame in (rows.to_pandas(), rows.to_polars(), rows.to_arrow(), rows):
-        assert handed_rows(ITEM, frame).equals(table)
+        assert rows_of_program(ITEM, frame).equals(table)
     assert rows.to_pandas()["small"].dtype == pd.Int32Dtype()
     big = row_list(pa.table({"n": pa.array([2**62 + 1, None])})).to_pandas()
     assert big["n"][0] == 2**62 + 1

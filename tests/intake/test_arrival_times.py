@@ -12,7 +12,7 @@ import pytest
 from belvedere.catalog.catalog import Catalog
 from belvedere.compiler import compile_script
 from belvedere.engine.ingest import in_order
-from belvedere.intake.ingest_service import Desk, Request
+from belvedere.intake.ingest_service import IngestService, Request
 from belvedere.intake.journal import JournalPosition
 from belvedere.intake.request_rows import read_rows
 from belvedere.schema import INGEST_TIME, UID
@@ -110,12 +110,12 @@ def test_rows_of_the_journal_keep_their_clock_over_a_restart(tmp_path: Path) -> 
     """The epoch's clock is not before them; one that went back does not move them below the last epoch."""
     times = iter([second(1), second(2), second(3)])
     found = catalog()
-    desk = Desk(found, tmp_path, Clocks(), JournalPosition(), now=lambda: next(times))
+    desk = IngestService(found, tmp_path, Clocks(), JournalPosition(), now=lambda: next(times))
     for table in ("A", "B", "A"):
         (answer,) = desk.take([Request(table, read_rows(found.inputs[table], [{"id": 1}, {"id": 2}]))])
         assert answer.status == 200, answer
     desk.close()
-    again = Desk(found, tmp_path, Clocks(), JournalPosition(desk.journal.id), now=lambda: second(9))
+    again = IngestService(found, tmp_path, Clocks(), JournalPosition(desk.journal.id), now=lambda: second(9))
     waiting = again.waiting()
     again.close()
     assert waiting.latest == microseconds(second(3))

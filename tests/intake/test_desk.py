@@ -16,7 +16,7 @@ from belvedere.compiler import compile_script
 from belvedere.errors import BelvedereError
 from belvedere.intake import ingest_service as module
 from belvedere.intake import journal as journal_module
-from belvedere.intake.ingest_service import Desk, Reply, Request
+from belvedere.intake.ingest_service import IngestService, Reply, Request
 from belvedere.intake.journal import JournalPosition
 from belvedere.intake.request_rows import find_input, read_rows
 from belvedere.store.protocol import EpochRow
@@ -60,11 +60,11 @@ class Counter:
         self.stored: list[tuple[str, Any]] = []
         self.desk = self.open()
 
-    def open(self) -> Desk:
-        self.desk = Desk(CATALOG, self.directory, self.clocks, self.position, now=lambda: self.now)
+    def open(self) -> IngestService:
+        self.desk = IngestService(CATALOG, self.directory, self.clocks, self.position, now=lambda: self.now)
         return self.desk
 
-    def crash(self) -> Desk:
+    def crash(self) -> IngestService:
         """The process ends without a word."""
         self.desk.journal.close()
         return self.open()
@@ -114,8 +114,8 @@ def test_times_far_ahead_of_the_clock_move_no_bound(tmp_path: Path, caplog: pyte
     """A row of the year 9999 is taken; the rows behind it, in the same push and later, are as late as without it."""
     far, now = "9999-12-31T23:59:59.999999+00:00", DAY + timedelta(hours=12)
 
-    def opened() -> Desk:
-        return Desk(CATALOG, tmp_path / "j", Clocks(), JournalPosition(), now=lambda: now, ahead=timedelta(days=1))
+    def opened() -> IngestService:
+        return IngestService(CATALOG, tmp_path / "j", Clocks(), JournalPosition(), now=lambda: now, ahead=timedelta(days=1))
 
     desk = opened()
     (first,) = desk.take([push("Idling", {"bidtime": far, "price": 1}, {"bidtime": at("8:07")}, {"bidtime": at("8:06")})])
@@ -346,7 +346,7 @@ def test_rows_of_an_input_that_is_gone_are_told(counter: Counter, monkeypatch: p
     counter.desk.close()
     changed = compile_script(SCRIPT.replace("CREATE STREAM Orders (ticker STRING);", "")).catalog
     with pytest.raises(BelvedereError, match="B6144"):
-        Desk(changed, counter.directory, Clocks(), JournalPosition())
+        IngestService(changed, counter.directory, Clocks(), JournalPosition())
     counter.open()
     assert module.OFFSET.startswith("~")
 
@@ -357,8 +357,8 @@ def test_rows_of_an_input_whose_columns_were_changed_are_told(counter: Counter, 
     counter.desk.close()
     changed = SCRIPT.replace("(ticker STRING)", f"({columns})")
     with pytest.raises(BelvedereError, match=r"B6144.*Orders"):
-        Desk(compile_script(changed).catalog, counter.directory, Clocks(), JournalPosition())
+        IngestService(compile_script(changed).catalog, counter.directory, Clocks(), JournalPosition())
     wider = compile_script(SCRIPT.replace("(ticker STRING)", "(ticker STRING, n INT)")).catalog
-    desk = Desk(wider, counter.directory, Clocks(), JournalPosition())
+    desk = IngestService(wider, counter.directory, Clocks(), JournalPosition())
     assert [r["ticker"] for r in desk.waiting().arrivals(wider)["Orders"].to_pylist()] == ["a"]
     desk.close()

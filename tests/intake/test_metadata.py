@@ -11,7 +11,7 @@ import pytest
 
 from belvedere.compiler import compile_script
 from belvedere.errors import BelvedereError
-from belvedere.intake.ingest_service import Desk, Request
+from belvedere.intake.ingest_service import IngestService, Request
 from belvedere.intake.journal import JournalPosition
 from belvedere.intake.request_rows import find_input, read_rows
 from belvedere.time.event_time import Clocks
@@ -56,17 +56,17 @@ def test_deletions_are_of_the_callers_own_rows_and_name_identities() -> None:
 
 
 def test_a_replay_gives_the_same_times_and_identities(tmp_path: Path) -> None:
-    def taken(desk: Desk) -> list[dict[str, Any]]:
+    def taken(desk: IngestService) -> list[dict[str, Any]]:
         entries = [e for e in desk.waiting().entries if isinstance(e, TakenRows)]
         return [r for e in entries for r in e.rows.select(["at", "id", "customer"]).to_pylist()]
 
-    desk = Desk(CATALOG, tmp_path, Clocks(), JournalPosition(), now=lambda: NOW)
+    desk = IngestService(CATALOG, tmp_path, Clocks(), JournalPosition(), now=lambda: NOW)
     pushed = read_rows(ORDERS, [{"item": str(n)} for n in range(500)], {"app": {"user": 7}})
     reply = desk.take([Request(ORDERS.id, pushed), Request(ORDERS.id, pushed)])
     assert [r.status for r in reply] == [200, 200]
     first = taken(desk)
     desk.close()
-    again = Desk(CATALOG, tmp_path, Clocks(), JournalPosition(), now=lambda: NOW.replace(year=2025))
+    again = IngestService(CATALOG, tmp_path, Clocks(), JournalPosition(), now=lambda: NOW.replace(year=2025))
     assert taken(again) == first
     again.close()
     assert {(r["at"], r["customer"]) for r in first} == {(NOW, 7)}

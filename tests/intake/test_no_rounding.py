@@ -10,7 +10,7 @@ import pytest
 
 from belvedere.compiler import compile_script
 from belvedere.errors import BelvedereError
-from belvedere.intake.program_rows import handed_rows
+from belvedere.intake.program_rows import rows_of_program
 from belvedere.intake.request_rows import read_rows
 
 TABLE = compile_script(
@@ -31,7 +31,7 @@ TABLE = compile_script(
 )
 def test_what_would_be_rounded_is_refused(column: str, value: Any, said: str) -> None:
     with pytest.raises(BelvedereError) as error:
-        handed_rows(TABLE, [{"id": 1, column: value}])
+        rows_of_program(TABLE, [{"id": 1, column: value}])
     assert error.value.diagnostics[0].code == "B6001"
     assert said in (error.value.diagnostics[0].detail or "")
 
@@ -48,7 +48,7 @@ def test_what_would_be_rounded_is_refused(column: str, value: Any, said: str) ->
     ],
 )
 def test_what_loses_nothing_is_taken(column: str, value: Any, kept: Any) -> None:
-    assert handed_rows(TABLE, [{"id": 1, column: value}])[column].to_pylist() == [kept]
+    assert rows_of_program(TABLE, [{"id": 1, column: value}])[column].to_pylist() == [kept]
 
 
 def test_a_point_in_a_whole_number_is_refused_as_in_files() -> None:

@@ -29,7 +29,7 @@ def test_a_journal_that_cannot_be_written(number: int, status: int) -> None:
 
 
 def test_pushes_that_no_epoch_takes(tmp_path: Path) -> None:
-    found = ingest_service.Desk(CATALOG, tmp_path, Clocks(), JournalPosition())
+    found = ingest_service.IngestService(CATALOG, tmp_path, Clocks(), JournalPosition())
     found._most = -1
     orders = CATALOG.inputs["Orders"]
     (answer,) = found.take([ingest_service.Request("Orders", read_rows(orders, [{"ticker": "A"}]), None, None, "x")])

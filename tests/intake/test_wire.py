@@ -10,7 +10,7 @@ import pytest
 import uvloop
 
 from belvedere.intake.ingest_service import Request
-from belvedere.intake.wire import GONE, UNKNOWN, DeskClient
+from belvedere.intake.wire import GONE, UNKNOWN, IngestClient
 from belvedere.time.intake_entries import Act, ProducerAct
 
 
@@ -20,7 +20,7 @@ def test_who_asks_when_the_run_has_been_killed_is_told_to_come_again(loop: Any) 
     request = Request("t", ProducerAct(Act.BOUND, "t", 0, "p", 1, "at", False), "p")
 
     async def ask() -> list[Any]:
-        client = DeskClient(theirs)
+        client = IngestClient(theirs)
         first = asyncio.create_task(client.ask(request))
         await asyncio.sleep(0.05)
         ours.close()

@@ -15,7 +15,7 @@ from confluent_kafka import KafkaError, KafkaException
 
 from belvedere.compiler import compile_script
 from belvedere.connectors.connector import Outgoing
-from belvedere.connectors.feeds import wanted_of
+from belvedere.connectors.feeds import feed_request_of
 from belvedere.connectors.kafka import feed, sink
 from belvedere.connectors.kafka.formats import avro as avro_format
 from belvedere.connectors.kafka.formats import registry
@@ -223,7 +223,7 @@ def test_a_topic_that_is_not_listed_keeps_its_place(tmp_path: Path, monkeypatch:
 
     def read() -> list[tuple[str, int, int]]:
         nonlocal offset
-        opened = feed.KafkaFeed(wanted_of(catalog.inputs["T"], project, offset))
+        opened = feed.KafkaFeed(feed_request_of(catalog.inputs["T"], project, offset))
         span = opened.look(datetime.now(UTC), once=True)
         offset = offset if span is None else json.loads(json.dumps(span.end))
         return [] if span is None else [(r.topic, r.start, r.end) for r in span.content]

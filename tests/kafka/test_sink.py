@@ -193,9 +193,9 @@ def test_a_broker_that_is_away_is_told_and_holds_nothing_up(
     for n in range(2, 5):
         heat(wb, (n, "Süd", 120.0), wait=False)
     assert len(wb.rows("Hot")) == 4, "epochs go on"
-    told = wb.engine.exports.catch_up()
-    assert len(told) == 1
-    assert all(t.endswith("what is not sent waits in the store") for t in told)
+    explaining_failures = wb.engine.exports.catch_up()
+    assert len(explaining_failures) == 1
+    assert all(t.endswith("what is not sent waits in the store") for t in explaining_failures)
     own_bus.broker.start()
     assert wb.engine.exports.catch_up(wait=True).count('sink "bus" takes events again') == 1
     assert [k for k, _ in read(own_bus, topics["Hot"])] == [b"1", b"2", b"3", b"4"]
@@ -245,11 +245,11 @@ def test_what_is_wrong_is_told(bus: Bus, spark: Any, tmp_path: Path) -> None:
 def test_a_call_that_passes_over_its_timeout_is_left_behind() -> None:
     from threading import Event
 
-    from belvedere.connectors.kafka.client import told
+    from belvedere.connectors.kafka.client import explaining_failures
     from belvedere.connectors.kafka.sink import _within
 
     released = Event()
-    with pytest.raises(BelvedereError) as caught, told("the sink cannot send"):
+    with pytest.raises(BelvedereError) as caught, explaining_failures("the sink cannot send"):
         _within(0.05, released.wait)
     released.set()
     assert caught.value.diagnostics[0].code == "B6201", "it is away: what is not sent waits in the store"

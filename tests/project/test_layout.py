@@ -61,6 +61,26 @@ def test_a_class_name_means_one_thing() -> None:
     assert {name: found for name, found in places.items() if len(found) > 1} == {}
 
 
+def named_words(path: Path) -> Iterator[tuple[str, str]]:
+    """The words of a module's name, and of those of its classes and functions, each with the name."""
+    tree = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+    names = [n.name for n in tree if isinstance(n, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)]
+    for name in (*path.parts[-2:-1], path.stem, *names):
+        yield from ((word.lower(), name) for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])", name))
+
+
+def test_private_words_name_nothing() -> None:
+    """The last table of the glossary has them."""
+    page = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    table = page[page.index("| private | the field's |") :].split("\n\n")[0]
+    private = {word for cell in re.findall(r"^\| ([a-z, ]+) \|", table, re.MULTILINE) for word in cell.split(", ")} - {
+        "private"
+    }
+    assert {"told", "settled", "wanted"} <= private
+    found = {(word, name, str(path)) for path in modules().values() for word, name in named_words(path) if word in private}
+    assert found == set()
+
+
 def folders() -> Iterator[Path]:
     return (f for f in (PACKAGE, *PACKAGE.rglob("*")) if f.is_dir() and any(f.glob("*.py")))
 

@@ -10,7 +10,7 @@ from rich.tree import Tree
 from belvedere.compiler import compile_script
 from belvedere.provenance.document import rows_of
 from belvedere.provenance.findings import FoundRows
-from belvedere.provenance.plan_queries import Asker
+from belvedere.provenance.plan_queries import QueryRunner
 from belvedere.provenance.trees import add_read
 from belvedere.provenance.why.since import since
 
@@ -49,6 +49,6 @@ def test_since_when_an_event_of_a_subscription_is_there_is_not_told() -> None:
     catalog = compile_script(
         "CREATE TABLE T (k INT, PRIMARY KEY (k));\nCREATE SUBSCRIPTION New ON ADD AS SELECT k FROM T;"
     ).catalog
-    found = since(Asker(catalog, {}, Mock()), "New", {"k": 1}, ())
+    found = since(QueryRunner(catalog, {}, Mock()), "New", {"k": 1}, ())
     assert found.changed is None
     assert found.unknown == ("since when it is there: `New` is a subscription, whose events are not followed back",)

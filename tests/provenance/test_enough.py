@@ -24,7 +24,7 @@ from belvedere.plan.operators.nodes import (
 from belvedere.plan.operators.time_nodes import TimeWindow, TimeWindowKind
 from belvedere.plan.plan_text import plan_text
 from belvedere.provenance.findings import FoundRows, Why
-from belvedere.provenance.why.input_rows import root_wanted
+from belvedere.provenance.why.input_rows import root_predicate
 from belvedere.workbench.workbench import Workbench
 from tests import depth
 from tests.provenance.worlds import Row, World, computed, filled, inlined, is_among
@@ -82,7 +82,7 @@ def without(rows: Sequence[Row], taken: Sequence[Row], key: Sequence[str]) -> li
 
 def worlds_of(wb: Workbench, plan: Node, found: Why, everything: Mapping[str, list[Row]]) -> list[World]:
     """The named rows alone; then for each input all rows of all inputs but those that are named of it."""
-    wanted = root_wanted(plan, found.row)
+    wanted = root_predicate(plan, found.row)
     for read in found.inputs:
         assert not read.untold, read
         assert read.count == len(read.rows)

@@ -17,7 +17,7 @@ from belvedere.engine.rows.epoch_rows import Rows
 from belvedere.engine.rows.scratch_rows import Scratch
 from belvedere.plan.operators.nodes import Node
 from belvedere.provenance import plan_queries
-from belvedere.provenance.plan_queries import Asker, BySpark
+from belvedere.provenance.plan_queries import BySpark, QueryRunner
 
 SCRIPT = """
 CREATE TABLE T (k INT, at TIMESTAMP, `größe x` STRING, d DOUBLE, money DECIMAL(20, 3), tags ARRAY<STRING>, PRIMARY KEY (k));
@@ -55,14 +55,14 @@ def test_large_relations_are_given_to_spark_in_files(spark: Any, monkeypatch: py
         given.append({i: type(r) for i, r in rows.items()})
         return by_spark(plans, rows, now)
 
-    made = Asker.__init__
+    made = QueryRunner.__init__
 
-    def init(self: Asker, *arguments: Any, **named: Any) -> None:
+    def init(self: QueryRunner, *arguments: Any, **named: Any) -> None:
         made(self, *arguments, **named)
         if self.spark is not None and not isinstance(self.spark, partial):
             object.__setattr__(self, "spark", partial(watched, self.spark))
 
-    monkeypatch.setattr(Asker, "__init__", init)
+    monkeypatch.setattr(QueryRunner, "__init__", init)
     monkeypatch.setattr(plan_queries, "Scratch", partial(Scratch, few=1_000))
     many = [wb.why(view, day, size=3) for view in ("Days", "Both") for day in days]
     assert any(g.get("T") is Rows for g in given), "more than the bound lies in a file"

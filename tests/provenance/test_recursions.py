@@ -15,7 +15,7 @@ from belvedere.plan.operators.nodes import Node
 from belvedere.plan.operators.recursion import Recursion
 from belvedere.provenance.findings import Lost, Where, Why
 from belvedere.provenance.key_tests import key_tests
-from belvedere.provenance.why.input_rows import root_wanted
+from belvedere.provenance.why.input_rows import root_predicate
 from belvedere.provenance.why.why import find_row, why
 from belvedere.store.read.computed_views import text_at_read
 from belvedere.store.read.shared_sets import Sets
@@ -112,7 +112,7 @@ def test_all_ways_to_a_row_and_no_other_rows_are_named(executor: Any, seed: int,
         assert (named(wb.why("Reach", row, size=100)), named(wb.why("Walks", walk, size=100))) == (ways, walked)
     found = wb.why("Open", {"m": random.choice(wb.rows("Open"))["m"]}, size=100)
     plan = inlined(wb, "Open")
-    (again,) = computed(wb, plan, [World({r.relation: r.rows for r in found.inputs}, root_wanted(plan, found.row))])
+    (again,) = computed(wb, plan, [World({r.relation: r.rows for r in found.inputs}, root_predicate(plan, found.row))])
     assert is_among({n: found.row[n] for n in ("m", "c")}, again), (starts, edges, found)
     wb.close()
 

@@ -16,7 +16,7 @@ from belvedere.errors import BelvedereError
 from belvedere.plan.operators.nodes import Node
 from belvedere.provenance.findings import Since, since_text
 from belvedere.provenance.moments import Moment
-from belvedere.provenance.plan_queries import Answers, Asker
+from belvedere.provenance.plan_queries import Answers, QueryRunner
 from belvedere.store.write import database
 
 SCRIPT = """
@@ -143,13 +143,13 @@ def test_without_a_history_the_last_arrival_is_told_and_what_cannot_be(executor:
     assert [r.relation for r in rated.made_by] == ["Rate"]
     step(wb, 6, Customer=[{"id": 1, "city": "Bern"}])
     asks: list[int] = []
-    ask = Asker.ask
+    ask = QueryRunner.ask
 
-    def counted(asker: Asker, plans: Sequence[Node]) -> Answers:
+    def counted(asker: QueryRunner, plans: Sequence[Node]) -> Answers:
         asks.append(len(plans))
         return ask(asker, plans)
 
-    monkeypatch.setattr(Asker, "ask", counted)
+    monkeypatch.setattr(QueryRunner, "ask", counted)
     rated = asked(wb, "RatedNow", id=1)
     assert {r.relation for r in rated.made_by} == {"Customer"}
     assert asks[2:] == [4], "what arrived in `Customer` and what went is counted and sampled; of `Rate` all came earlier"

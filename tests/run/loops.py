@@ -12,7 +12,7 @@ from belvedere.api.http.push_bodies import rows_of
 from belvedere.catalog.catalog import Catalog, pushed_inputs
 from belvedere.compiler import compile_script
 from belvedere.connectors.new_columns import with_starting_columns
-from belvedere.intake.ingest_service import Desk, Request, open_desk
+from belvedere.intake.ingest_service import IngestService, Request, open_ingest_service
 from belvedere.intake.request_rows import find_input
 from belvedere.project.settings import ProjectSettings, load_project
 
@@ -73,7 +73,7 @@ class Loop:
             backfill = Backfill(self.spark, catalog, project, past, engine.plan.again)
             assert fill_before(engine, backfill, lambda: False)
             if pushed_inputs(catalog):
-                desk = open_desk(catalog, self.folder / "s.intake", store.last_epoch())
+                desk = open_ingest_service(catalog, self.folder / "s.intake", store.last_epoch())
                 for name, body in pushes:
                     self.push(desk, name, body)
             reader = store.reader()
@@ -109,7 +109,7 @@ class Loop:
             engine.close()
             store.close()
 
-    def push(self, desk: Desk, name: str, body: bytes) -> None:
+    def push(self, desk: IngestService, name: str, body: bytes) -> None:
         """Push as an API process does."""
         table = find_input(desk.catalog, name)
         try:

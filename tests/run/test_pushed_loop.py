@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from belvedere.compiler import compile_script
-from belvedere.intake.ingest_service import Desk, Request, open_desk
+from belvedere.intake.ingest_service import IngestService, Request, open_ingest_service
 from belvedere.intake.request_rows import find_input, read_rows
 from belvedere.time.intake_entries import Act, ProducerAct
 from belvedere.values.instants import microseconds
@@ -56,7 +56,7 @@ class Run:
         last = self.store.last_epoch()
         clock = settings.pop("clock", None)
         now = {} if clock is None else {"now": clock.now}  # rows arrive at the run's clock
-        self.desk: Desk = open_desk(self.catalog, self.folder / "intake", last, **now)
+        self.desk: IngestService = open_ingest_service(self.catalog, self.folder / "intake", last, **now)
         self.engine = open_engine(self.spark, self.catalog, maintain(self.catalog), self.store)
         sources = open_sources(self.catalog, ProjectSettings(self.folder), last, {}, self.engine.fresh, self.desk)
         chosen = RunSettings("test", **({"interval": 0.05} | settings))

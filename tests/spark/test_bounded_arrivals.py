@@ -20,7 +20,7 @@ from belvedere.engine.rows import scratch_rows as scratch
 from belvedere.engine.rows.epoch_rows import Rows
 from belvedere.engine.rows.scratch_rows import Scratch, scratch_rows
 from belvedere.intake.ingest_service import Reply, Request
-from belvedere.intake.wire import FRAME, DeskServer, encode_request
+from belvedere.intake.wire import FRAME, IngestServer, encode_request
 from belvedere.schema import TIMESTAMP
 from belvedere.time.event_time import Clocks, admit, late_rows
 from belvedere.time.intake_entries import Act, BoundMark, ProducerAct
@@ -167,7 +167,7 @@ def test_what_is_under_way_to_the_desk_is_bounded() -> None:
             assert go.wait(60)
             return [Reply(200, {})] * len(requests)
 
-    server = DeskServer(SlowDesk(), in_flight=1)  # type: ignore[arg-type]
+    server = IngestServer(SlowDesk(), in_flight=1)  # type: ignore[arg-type]
     ends = [server.connect() for _ in range(3)]
     try:
         data = encode_request(Request("s", ProducerAct(Act.CLOSE, "s", 0, "p")))

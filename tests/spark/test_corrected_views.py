@@ -12,7 +12,7 @@ import pytest
 from belvedere import Workbench
 from belvedere.commands.plan import deployment_of
 from belvedere.compiler import compile_script
-from belvedere.engine.errors.quarantine import told_failure
+from belvedere.engine.errors.quarantine import failure_text
 from belvedere.errors import BelvedereError
 from belvedere.project.settings import ProjectSettings, load_project
 from tests.depth import at_night
@@ -185,7 +185,7 @@ def test_what_is_missed_is_bounded_and_told(executor: Any, tmp_path: Path, monke
 
     def run_epoch(*given: Any, **named: Any) -> Any:
         report = run(*given, **named)
-        told.extend(map(told_failure, report.failing))
+        told.extend(map(failure_text, report.failing))
         return report
 
     monkeypatch.setattr(wb.engine, "run_epoch", run_epoch)

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from belvedere import Workbench
-from belvedere.engine.query_batching import Task, Turns
+from belvedere.engine.query_batching import QueryBatching, Task
 from belvedere.errors import BelvedereError
 from belvedere.spark.joint_queries import one_query, parted
 
@@ -20,7 +20,7 @@ class Asking:
     def __init__(self) -> None:
         self.notes: list[str] = []
         self.asked: list[list[int]] = []
-        self.turns: Turns[int, int] = Turns(self._together)
+        self.turns: QueryBatching[int, int] = QueryBatching(self._together)
 
     def _together(self, questions: Sequence[int]) -> list[int | Exception]:
         self.asked.append(list(questions))
@@ -145,7 +145,7 @@ def test_stages_of_one_level_are_one_query_and_a_failure_is_told_of_its_view(spa
         wb = Workbench(SCRIPT, spark=spark)
         with pytest.MonkeyPatch.context() as patched:
             if not is_on:
-                patched.setattr(Turns, "is_on", False)
+                patched.setattr(QueryBatching, "is_on", False)
             wb.insert("T", [{"k": n, "a": n % 3, "b": n + 1} for n in range(9)])
             wb.step()
             wb.insert("T", [{"k": 1, "a": 2, "b": 7}])

@@ -93,7 +93,7 @@ class ModelContext:
 
         async def called(context: Any, parameters: types.CallToolRequestParams) -> types.CallToolResult:
             try:
-                told = await self._told(
+                told = await self._reported(
                     parameters.name,
                     parameters.arguments or {},
                     _claims(context),
@@ -116,7 +116,7 @@ class ModelContext:
             on_call_tool=called,
         )
 
-    async def _told(self, name: str, given: dict[str, Any], claims: Claims, longs: bool) -> dict[str, Any]:
+    async def _reported(self, name: str, given: dict[str, Any], claims: Claims, longs: bool) -> dict[str, Any]:
         seen = await self._served.roles.seen(claims)
         found: ReadCall | Question | dict[str, Any] = await self._in_planner(lambda: call(seen.api, name, given))
         if isinstance(found, WhyAsked | WhyNotAsked):

@@ -119,7 +119,7 @@ class Mutations:
         if reply.status >= 300:
             body = reply.body
             raise RequestError(str(body["code"]), str(body["title"]), body.get("hint"), status=reply.status)
-        answer = _told(field, pushed, reply.body, len(rows))
+        answer = _reported(field, pushed, reply.body, len(rows))
         if asked.longs:
             _make_long_texts(field, answer)
         return answer | {"epoch": await self._epoch(reply) if wait else None}
@@ -146,7 +146,7 @@ def _by_column(field: PushField, row: Any) -> Any:
     return {field.columns[n].name if n in field.columns else n: value for n, value in row.items()}
 
 
-def _told(field: PushField, pushed: Pushed, body: Mapping[str, Any], given: int) -> dict[str, Any]:
+def _reported(field: PushField, pushed: Pushed, body: Mapping[str, Any], given: int) -> dict[str, Any]:
     """The answer of a push: what became of each row."""
     taken = _as_taken(field, pushed)
     for made in body.get("made", ()):

@@ -34,7 +34,7 @@ from belvedere.api.rest.endpoint import RestEndpoint
 from belvedere.api.serving.lazy_reader import LazyReader
 from belvedere.api.serving.served_store import ServedStore
 from belvedere.catalog.catalog import Catalog, Right
-from belvedere.intake.wire import DeskClient
+from belvedere.intake.wire import IngestClient
 from belvedere.store.protocol import AnsweringReader, Reader
 
 
@@ -47,7 +47,7 @@ class Application:
         open_reader: Callable[[], AnsweringReader],
         settings: ServerSettings | None = None,
         metrics: Metrics | None = None,
-        desk: DeskClient | None = None,
+        desk: IngestClient | None = None,
         open_whole: Callable[[], Reader] | None = None,
         heals: bool = False,
     ):
@@ -146,13 +146,13 @@ def _served(
     open_reader: Callable[[], AnsweringReader],
     settings: ServerSettings,
     metrics: Metrics | None,
-    desk: DeskClient | None,
+    desk: IngestClient | None,
     open_whole: Callable[[], Reader] | None,
     heals: bool,
     closed: bool,
 ) -> ServedApi:
     """The parts that the routes share. `closed`: callers need a token."""
-    metrics, desk = metrics or Metrics(endpoints=catalog.endpoints), desk or DeskClient(None)
+    metrics, desk = metrics or Metrics(endpoints=catalog.endpoints), desk or IngestClient(None)
     store = ServedStore(open_reader, settings.threads)
     roles = RoleViews(catalog, store, settings.limits, desk.ask, closed, settings.longs)
     reads = StoreReads(store, roles.all.api, metrics)

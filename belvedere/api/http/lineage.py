@@ -24,7 +24,11 @@ def lineage_of(catalog: Catalog, model: Model) -> dict[str, Any]:
             _input(t, model.entities.get(i), i in takes, pushes.get(i), catalog.seen_by is None)
             for i, t in catalog.inputs.items()
         ),
-        *(_view(v, model.entities.get(i), catalog) for i, v in catalog.views.items() if _is_told(v, model) and i not in behind),
+        *(
+            _view(v, model.entities.get(i), catalog)
+            for i, v in catalog.views.items()
+            if _is_reported(v, model) and i not in behind
+        ),
         *(_subscription(s, model.entities.get(i)) for i, s in catalog.subscriptions.items()),
         *_templates(model),
         *_sinks(catalog),
@@ -33,7 +37,7 @@ def lineage_of(catalog: Catalog, model: Model) -> dict[str, Any]:
     nodes = [n for n in nodes if n["id"] in read or n["id"] in model.entities or not _is_late(catalog, n["id"])]
     known = {n["id"] for n in nodes}
     for node in nodes:
-        node["reads"] = list(dict.fromkeys(_told_behind(node["reads"], known, catalog)))
+        node["reads"] = list(dict.fromkeys(_reported_behind(node["reads"], known, catalog)))
     return {"nodes": nodes, "relationships": list(_relationships(model))}
 
 
@@ -79,7 +83,7 @@ def _relationships(model: Model) -> Iterable[dict[str, Any]]:
             yield {"name": name, "owner": entity.id, "target": relation.target, "one": relation.to_one, "doc": relation.doc}
 
 
-def _is_told(view: View, model: Model) -> bool:
+def _is_reported(view: View, model: Model) -> bool:
     """Views that somebody wrote: not those that the compiler makes, unless they are served."""
     return view.id in model.entities or bool(view.sql)
 
@@ -93,13 +97,13 @@ def _scans(plan: Node) -> list[str]:
     return list(dict.fromkeys(n.relation for n in plan.walk() if isinstance(n, Scan)))
 
 
-def _told_behind(reads: Iterable[str], known: set[str], catalog: Catalog) -> Iterable[str]:
+def _reported_behind(reads: Iterable[str], known: set[str], catalog: Catalog) -> Iterable[str]:
     """What is read, with views that are not told replaced by what these read."""
     for relation in reads:
         if relation in known:
             yield relation
         elif relation in catalog.views:
-            yield from _told_behind(_scans(catalog.views[relation].plan), known, catalog)
+            yield from _reported_behind(_scans(catalog.views[relation].plan), known, catalog)
 
 
 def definition_of(catalog: Catalog, id_: str) -> dict[str, Any] | None:

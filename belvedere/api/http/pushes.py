@@ -26,7 +26,7 @@ from belvedere.intake.claims import MISSING, Claims
 from belvedere.intake.ingest_service import Reply, problem
 from belvedere.intake.ingest_service import Request as Push
 from belvedere.intake.request_rows import find_input, read_act
-from belvedere.intake.wire import DeskClient
+from belvedere.intake.wire import IngestClient
 from belvedere.time.intake_entries import Act, ProducerAct
 
 CLAIMS = "belvedere.claims"
@@ -46,7 +46,7 @@ class Sees(Protocol):
 See = Callable[[Claims], Awaitable[Sees]]
 
 
-def push_routes(seen: See, desk: DeskClient, most_bytes: int, most_rows: int) -> list[Route]:
+def push_routes(seen: See, desk: IngestClient, most_bytes: int, most_rows: int) -> list[Route]:
     """The routes below `/streams`. A body has `most_bytes` and `most_rows` at most; `seen` is what a caller sees."""
 
     async def rows(request: Request) -> Response:

@@ -22,7 +22,7 @@ from belvedere.api.reads.provenance import Provenance
 from belvedere.api.reads.role_view import RoleViews, Seen
 from belvedere.api.serving.served_store import ServedStore
 from belvedere.catalog.catalog import Catalog
-from belvedere.intake.wire import DeskClient
+from belvedere.intake.wire import IngestClient
 from belvedere.store.protocol import EpochRow
 
 
@@ -33,7 +33,7 @@ class ServedApi:
     catalog: Catalog
     settings: ServerSettings
     metrics: Metrics
-    desk: DeskClient
+    desk: IngestClient
     store: ServedStore
     roles: RoleViews
     reads: StoreReads

@@ -53,7 +53,7 @@ def with_values(given: Given | None, literals: list[Any]) -> Any:
     return given.value if isinstance(given, Fixed) else given
 
 
-def wanted_of(entity: Entity, asked: Mapping[str, Any]) -> RowPredicate:
+def predicate_of_filter(entity: Entity, asked: Mapping[str, Any]) -> RowPredicate:
     """The rows for which a filter holds."""
     tests = tuple(_tests(entity, asked, 1))
     if sum(1 for t in tests for _ in t.find_all(exp.Column)) > MOST_TESTS:

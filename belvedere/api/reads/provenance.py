@@ -19,7 +19,7 @@ from belvedere.errors import BelvedereError, Diagnostic
 from belvedere.store.protocol import Reader
 
 if TYPE_CHECKING:
-    from belvedere.provenance.plan_queries import Asker
+    from belvedere.provenance.plan_queries import QueryRunner
 
 MOST_DEPTH, MOST_ROWS = 5, 100
 """Through how many views rows are followed at most, and how many are shown of a relation."""
@@ -109,16 +109,16 @@ class Provenance:
         try:
             return whole.reading(lambda reader: self._document(reader, asked))
         except BelvedereError as error:
-            raise _told(error.diagnostics[0]) from error
+            raise _refusal(error.diagnostics[0]) from error
 
     def _document(self, reader: Reader, asked: Question) -> dict[str, Any]:
-        from belvedere.provenance.plan_queries import Asker  # a process that is never asked does not load it
+        from belvedere.provenance.plan_queries import QueryRunner  # a process that is never asked does not load it
         from belvedere.store.read.history import readable_tables
 
-        asker = Asker(self._catalog, readable_tables(reader), reader)
+        asker = QueryRunner(self._catalog, readable_tables(reader), reader)
         return self._why(asker, asked) if isinstance(asked, WhyAsked) else self._why_not(asker, asked)
 
-    def _why(self, asker: Asker, asked: WhyAsked) -> dict[str, Any]:
+    def _why(self, asker: QueryRunner, asked: WhyAsked) -> dict[str, Any]:
         from belvedere.provenance.document import document  # few processes are asked for it
         from belvedere.provenance.key_tests import key_tests
         from belvedere.provenance.why.why import find_row, why
@@ -128,12 +128,12 @@ class Provenance:
         row, epoch = find_row(asker, id_, key_tests(self._catalog, id_, key))
         return document(self._catalog, why(asker, id_, row, epoch, depth=asked.depth, size=asked.rows), self._shown)
 
-    def _why_not(self, asker: Asker, asked: WhyNotAsked) -> dict[str, Any]:
-        from belvedere.api.reads.filter_predicates import wanted_of  # few processes are asked for it
+    def _why_not(self, asker: QueryRunner, asked: WhyNotAsked) -> dict[str, Any]:
+        from belvedere.api.reads.filter_predicates import predicate_of_filter  # few processes are asked for it
         from belvedere.provenance.document import why_not_document
         from belvedere.provenance.why_not.why_not import why_not
 
-        wanted = wanted_of(asked.entity, asked.filter)
+        wanted = predicate_of_filter(asked.entity, asked.filter)
         shows = self._entities.__contains__
         return why_not_document(
             self._catalog, why_not(asker, asked.entity.id, wanted, size=asked.rows, shows=shows), self._shown
@@ -176,7 +176,7 @@ def _number(name: str, given: Any, otherwise: int, most: int) -> int:
     return int(text)
 
 
-def _told(found: Diagnostic) -> RequestError:
+def _refusal(found: Diagnostic) -> RequestError:
     """What a client may know of a question that failed."""
     if found.code == "B8111":
         return RequestError(NOT_FOUND, found.message, "ask `why-not` of the view where such a row vanishes", status=404)

@@ -79,11 +79,11 @@ class RestEndpoint:
         ranged = b"" if key else range_of(request.headers.get("range-unit", ""), request.headers.get("range", ""))
         query = b"&".join(filter(None, (query, ranged)))
         if key == WHY_NOT:
-            return await self._told(seen, seen.requests.why_not(name, request.scope["query_string"]))
+            return await self._reported(seen, seen.requests.why_not(name, request.scope["query_string"]))
         if key and _ends_in(request, f"/{WHY_NOT}"):
             raise seen.requests.why_not_of_row(name, key.removesuffix(f"/{WHY_NOT}"))
         if key and _ends_in(request, WHY):
-            return await self._told(seen, seen.requests.why(name, key.removesuffix(WHY), request.scope["query_string"]))
+            return await self._reported(seen, seen.requests.why(name, key.removesuffix(WHY), request.scope["query_string"]))
         is_long = len(query) + len(key) > SHORT
         if is_long:
             asked = await self._served.store.in_planner(lambda: seen.requests.asked(name, key or None, query))
@@ -101,7 +101,7 @@ class RestEndpoint:
             prepared = replace(prepared, longs=True, own=(ROWS,))
         return await self._tagged(request, asked, prepared, media, seen.mark(prepared))
 
-    async def _told(self, seen: Seen, asked: Question) -> Response:
+    async def _reported(self, seen: Seen, asked: Question) -> Response:
         """What a row was made of, or where it was lost, which no cache keeps."""
         return JSONResponse(await self._served.provenance.answer(seen.catalog, asked), headers={"cache-control": "no-store"})
 

@@ -169,14 +169,14 @@ def _why_operation(entity: Entity) -> Document:
     found = _operation(f"why_{entity.field}", entity.name, doc, [*_keys(entity), *words])
     lists = {n: {"type": "array", "items": {"type": "object"}} for n in ("reads", "dropped", "late", "inputs")}
     row = {"view": {"type": "string"}, "sql": {"type": "string"}, "row": _reference(entity.type_name), **lists, "since": SINCE}
-    return _told(found, row, "What it was made of.")
+    return _documented(found, row, "What it was made of.")
 
 
 def _why_not_operation(entity: Entity) -> Document:
     words = [_word("and"), _word("or"), _whole_number("limit", MOST_ROWS, ROWS, _SHOWN)]
     doc = f"Where the rows vanish that would have made a row of {entity.name} with these filters, which has none."
     found = _operation(f"why_not_{entity.field}", entity.name, doc, [*_filters(entity), *words])
-    return _told(found, WHY_NOT, "Where they vanish.")
+    return _documented(found, WHY_NOT, "Where they vanish.")
 
 
 def _whole_number(name: str, most: int, otherwise: int, doc: str) -> Document:
@@ -184,7 +184,7 @@ def _whole_number(name: str, most: int, otherwise: int, doc: str) -> Document:
     return {"name": name, "in": "query", "description": doc, "schema": schema}
 
 
-def _told(found: Document, answer: Document, doc: str) -> Document:
+def _documented(found: Document, answer: Document, doc: str) -> Document:
     """An operation with its answer, an object with these properties."""
     content = {JSON: {"schema": {"type": "object", "required": list(answer), "properties": answer}}}
     errors = {status: {"$ref": f"#/components/responses/Error{status}"} for status in _ERRORS if status != "406"}

@@ -28,7 +28,7 @@ from belvedere.api.http.garbage import collect_when_idle, shorten_collections
 from belvedere.api.http.metrics import Metrics
 from belvedere.api.http.proxies import behind_proxy
 from belvedere.catalog.catalog import Catalog
-from belvedere.intake.wire import DeskClient
+from belvedere.intake.wire import IngestClient
 from belvedere.store import open_reader, open_served_reader
 
 END_SECONDS = 4.0
@@ -57,7 +57,7 @@ def serve(assignment: Assignment, pipe: BinaryIO) -> None:
     made = assignment.settings
     metrics = Metrics(assignment.metrics, assignment.process, assignment.processes, assignment.catalog.endpoints)
     reader = partial(open_served_reader, assignment.store_url, made.limits.seconds, made.connections)
-    desk = DeskClient(None if assignment.desk is None else socket.socket(fileno=assignment.desk))
+    desk = IngestClient(None if assignment.desk is None else socket.socket(fileno=assignment.desk))
     whole = partial(open_reader, assignment.store_url, made.limits.seconds)
     application = Application(assignment.catalog, reader, made, metrics, desk, whole, assignment.heals)
     _allow_descriptors()

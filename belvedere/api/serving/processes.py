@@ -30,7 +30,7 @@ from belvedere.api.serving.orphans import has_orphans
 from belvedere.api.serving.supervisor import Supervisor
 from belvedere.catalog.catalog import ALL_RIGHTS, Catalog, Right
 from belvedere.errors import BelvedereError, fail
-from belvedere.intake.wire import DeskServer
+from belvedere.intake.wire import IngestServer
 
 DEFAULT_PORT = 8080
 LOCAL_HOSTS = frozenset({"localhost", "127.0.0.1", "[::1]"})
@@ -94,7 +94,7 @@ def start_api(
     *,
     processes: int | None = None,
     settings: Mapping[str, Any] | None = None,
-    desk: DeskServer | None = None,
+    desk: IngestServer | None = None,
     heals: bool = False,
     tell: Callable[[str], None] = lambda text: None,
 ) -> Serving:
@@ -209,7 +209,7 @@ def _listen(host: str, port: int) -> socket.socket:
     return listener
 
 
-def _start(assignment: Assignment, desk: DeskServer | None) -> subprocess.Popen[bytes]:
+def _start(assignment: Assignment, desk: IngestServer | None) -> subprocess.Popen[bytes]:
     inherited = [assignment.listener, assignment.metrics]
     with ExitStack() as ends:
         if desk is not None:

@@ -61,7 +61,7 @@ def _plain(value: Any) -> Any:
 
 
 @contextmanager
-def told(what: str, other: Callable[[KafkaError], BelvedereError | None] = lambda error: None) -> Iterator[None]:
+def explaining_failures(what: str, other: Callable[[KafkaError], BelvedereError | None] = lambda error: None) -> Iterator[None]:
     """Errors of Kafka within become diagnostics: what `other` says, else B6201 (it does not answer) or B6200 (a setting that is none)."""
     try:
         yield

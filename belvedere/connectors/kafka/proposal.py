@@ -15,7 +15,7 @@ import pyarrow as pa
 from confluent_kafka import Message
 from confluent_kafka.admin import ConfigResource, ResourceType
 
-from belvedere.connectors.kafka.client import client_settings, told
+from belvedere.connectors.kafka.client import client_settings, explaining_failures
 from belvedere.connectors.kafka.formats import format_named
 from belvedere.connectors.kafka.formats.decoded_rows import COLUMN
 from belvedere.connectors.kafka.formats.registry import format_of, newest_known, number_of, of_message
@@ -160,6 +160,6 @@ def _said(key: bytes) -> Any:
 def _is_compacted(source: Source, topic: str) -> bool:
     cluster = Cluster(source.name, client_settings("source", source.name, source.options))
     resource = ConfigResource(ResourceType.TOPIC, topic)
-    with told(f'{cluster.name} cannot be asked for the topic "{topic}"'):
+    with explaining_failures(f'{cluster.name} cannot be asked for the topic "{topic}"'):
         found = cluster.admin.describe_configs([resource], request_timeout=SECONDS)[resource].result()
     return "compact" in str(found["cleanup.policy"].value)

@@ -120,12 +120,12 @@ def _task(
                 for range_, messages in reader_of(settings).read(parts[number]):
                     chunk = shape.chunk(range_.label, messages)
                     writer.write_table(chunk.rows.rename_columns(schema.names), row_group_size=max(1, chunk.rows.num_rows))
-                    yield _told(file.name, chunk)
+                    yield _reported(file.name, chunk)
 
     return read
 
 
-def _told(file: str, chunk: Chunk) -> pa.RecordBatch:
+def _reported(file: str, chunk: Chunk) -> pa.RecordBatch:
     rows: list[tuple[object, ...]] = [(file, chunk.label, chunk.rows.num_rows, None, None, None, None)]
     rows += [(None, None, None, u.place, u.offset, u.text, None) for u in chunk.undecided]
     rows += [

@@ -25,7 +25,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 
 from belvedere.connectors.connector import Outgoing
 from belvedere.connectors.exporting.event_files import json_lines, plain_json
-from belvedere.connectors.kafka.client import Settings, client_settings, diagnostic, told
+from belvedere.connectors.kafka.client import Settings, client_settings, diagnostic, explaining_failures
 from belvedere.connectors.kafka.topics import Cluster
 from belvedere.errors import BelvedereError, fail
 from belvedere.rules.events import EVENT_TIME, OPERATION, SEQUENCE
@@ -99,7 +99,7 @@ class KafkaOutlet:
         """The numbers of the last events that were sent; None for none, or where it cannot know. Raises B6201, B6202, B6210."""
         self._producer = self._failed = self._large = None
         self._find_topics()
-        with self._told("cannot begin to send"):
+        with self._reported("cannot begin to send"):
             if not self.is_exact:
                 self._producer = Producer(
                     self.settings | {k: v for k, v in TRANSACTION.items() if k != "transaction.timeout.ms"}
@@ -143,7 +143,7 @@ class KafkaOutlet:
         producer = self._producer
         assert producer is not None
         try:
-            with self._told("cannot send"):
+            with self._reported("cannot send"):
                 for some in _cut(self._messages(events)):
                     self._send(producer, some)
         except BaseException:
@@ -230,8 +230,8 @@ class KafkaOutlet:
                 value = None if key and operation == DELETED else line.encode()
                 yield place, named, value, [("op", operation.encode()), ("seq", str(number).encode())], number
 
-    def _told(self, what: str) -> AbstractContextManager[None]:
-        return told(f'sink "{self.sink}" {what}', other=self._known)
+    def _reported(self, what: str) -> AbstractContextManager[None]:
+        return explaining_failures(f'sink "{self.sink}" {what}', other=self._known)
 
     def _known(self, error: KafkaError) -> BelvedereError | None:
         """What says more than the call that failed: that another process sends, or why a message was not taken."""

@@ -15,7 +15,7 @@ from typing import Any
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec
 
-from belvedere.connectors.kafka.client import Heard, Settings, told
+from belvedere.connectors.kafka.client import Heard, Settings, explaining_failures
 from belvedere.errors import BelvedereError, fail
 
 SECONDS = 5.0
@@ -38,17 +38,17 @@ class Cluster:
     def __init__(self, name: str, settings: Settings, kind: str = "source"):
         self.name = f'{kind} "{name}"'
         self._heard = Heard(self.name)
-        with told(f"{self.name} cannot be opened"):
+        with explaining_failures(f"{self.name} cannot be opened"):
             self.admin = AdminClient(settings | {"error_cb": self._heard})
 
     def names(self) -> list[str]:
         """The topics, but those of Kafka itself. Raises B6201."""
-        with self._told("cannot be asked for its topics"):
+        with self._reported("cannot be asked for its topics"):
             found = self.admin.list_topics(timeout=SECONDS).topics
         return sorted(n for n in found if not n.startswith("__"))
 
-    def _told(self, what: str) -> AbstractContextManager[None]:
-        return told(f"{self.name} {what}", other=self._refused)
+    def _reported(self, what: str) -> AbstractContextManager[None]:
+        return explaining_failures(f"{self.name} {what}", other=self._refused)
 
     def _refused(self, _: KafkaError) -> BelvedereError | None:
         self.admin.poll(0)  # what was heard meanwhile is told here
@@ -67,13 +67,13 @@ class Cluster:
     def _described(self, names: list[str], what: str) -> list[Topic]:
         if not names:
             return []
-        with self._told(what):
+        with self._reported(what):
             asked = self.admin.describe_topics(TopicCollection(names), request_timeout=SECONDS)
             return [_topic(future.result()) for future in asked.values() if not _is_gone(future)]
 
     def deletions_kept(self, topic: str) -> int | None:
         """For how many milliseconds a compacted topic keeps messages without value; None for one that is not compacted. Raises B6201."""
-        with self._told(f'cannot be asked for the settings of the topic "{topic}"'):
+        with self._reported(f'cannot be asked for the settings of the topic "{topic}"'):
             asked = self.admin.describe_configs([ConfigResource(ConfigResource.Type.TOPIC, topic)], request_timeout=SECONDS)
             found = next(iter(asked.values())).result()
         return int(found["delete.retention.ms"].value) if "compact" in str(found["cleanup.policy"].value) else None
@@ -97,7 +97,7 @@ class Cluster:
         if not wanted:
             return {}
         asked = {TopicPartition(topic, partition): spec for (topic, partition), spec in wanted.items()}
-        with self._told("cannot be asked for its offsets"):
+        with self._reported("cannot be asked for its offsets"):
             found = self.admin.list_offsets(asked, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=SECONDS)
             return {(p.topic, p.partition): int(future.result().offset) for p, future in found.items()}
 

@@ -66,7 +66,7 @@ class Server:
 
     def connect(self) -> psycopg.Connection[Any]:
         """A further connection, in autocommit, whose values are written as those of all others. Raises B6220."""
-        with self.told():
+        with self.explaining_failures():
             made = psycopg.connect(self.url, connect_timeout=5, autocommit=True, client_encoding="UTF8")
             text = """SELECT set_config(s.name, s.value, false) FROM unnest(%s::text[], %s::text[]) AS s(name, value)
                       WHERE s.name IN (SELECT name FROM pg_settings)"""
@@ -86,11 +86,11 @@ class Server:
 
     def ask(self, text: str, *values: Any, binary: bool = False) -> list[Any]:
         """The rows of a query. Raises B6220 where the server does not answer, B6222 where it refuses."""
-        with self.told():
+        with self.explaining_failures():
             return self.connection.execute(text, values, binary=binary).fetchall()
 
     @contextmanager
-    def told(self) -> Iterator[None]:
+    def explaining_failures(self) -> Iterator[None]:
         """Errors of the driver within become diagnostics; a connection that is broken is let go of."""
         try:
             yield
@@ -144,7 +144,7 @@ class Server:
 
     def states(self, names: Iterable[str], connection: psycopg.Connection[Any] | None = None) -> dict[str, Table]:
         """Tables as they are now, or as the transaction of a connection sees them; only those that are there."""
-        with self.told():
+        with self.explaining_failures():
             rows = (connection or self.connection).execute(STATES, (self.schema, list(names))).fetchall()
         return {table.name: replace(table, space=self.schema) for table in map(table_of_row, rows)}
 
@@ -176,7 +176,7 @@ class Server:
             names, only, sql.Identifier(self.schema, table.name), tail
         )
         query = text.as_string(connection).encode()
-        with self.told(), _as_it_is(connection), connection.cursor().copy(query) as copy:
+        with self.explaining_failures(), _as_it_is(connection), connection.cursor().copy(query) as copy:
             yield from copied_blocks(copy, columns)
 
     # -- the log ------------------------------------------------------------------------------------------------------
@@ -189,7 +189,10 @@ class Server:
 
     def switch_of(self, timeline: int, now: int) -> int | None:
         """The position at which the server has left a timeline for the one that it is on; None where it never was on it."""
-        with self.told(), psycopg.connect(self.url, connect_timeout=5, autocommit=True, replication="database") as connection:
+        with (
+            self.explaining_failures(),
+            psycopg.connect(self.url, connect_timeout=5, autocommit=True, replication="database") as connection,
+        ):
             ((_, history),) = connection.execute(f"TIMELINE_HISTORY {now}").fetchall()
         return switch_of_history(bytes(history) if not isinstance(history, str) else history.encode(), timeline)
 
@@ -237,7 +240,7 @@ class Server:
         text = """SELECT (lsn - '0/0')::int8, data FROM pg_logical_slot_peek_binary_changes(
                   %s, ('0/0'::pg_lsn + %s::numeric)::pg_lsn, %s, 'proto_version', '1', 'publication_names', %s)"""
         names = in_quotes(self.publication)  # a list of names, as SQL has them
-        with self.told(), _as_it_is(self.connection):
+        with self.explaining_failures(), _as_it_is(self.connection):
             return [(int(p), bytes(d)) for p, d in self.ask(text, self.slot, to, most, names, binary=True)]
 
     def advance(self, to: int) -> None:

@@ -62,7 +62,7 @@ class PostgresOutlet:
         self.close()
         marks = sql.Identifier(self.schema, MARKS)
         made = "CREATE TABLE IF NOT EXISTS {} (store text, target text, seq bigint NOT NULL, PRIMARY KEY (store, target))"
-        with self._told():
+        with self._reported():
             self._connection = psycopg.connect(self.url, connect_timeout=5)
             with self._connection.transaction():
                 self._connection.execute("SET TIME ZONE 'UTC'")
@@ -87,7 +87,7 @@ class PostgresOutlet:
         """Take in the events, all in one transaction. Raises B6220 where the server does not answer, B6221 where it refuses them."""
         assert self._connection is not None
         try:
-            with self._told(), self._connection.transaction():
+            with self._reported(), self._connection.transaction():
                 last = None
                 for number, events in enumerate(pieces):
                     self._take(self._connection, with_month_texts(events), is_first=not number)
@@ -158,7 +158,7 @@ class PostgresOutlet:
             connection.execute(sql.SQL(text).format(sql.Identifier(self.schema, MARKS)), (*self._name, last))
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
+    def _reported(self) -> Iterator[None]:
         what = f'sink "{self.sink}"'
         try:
             yield

@@ -227,7 +227,7 @@ class SlotReader:
         self.end_first()
         names = [n for n, t in self.tables.items() if t.position is None or t.whole]
         self._first = self.server.connect()
-        with self.server.told():
+        with self.server.explaining_failures():
             self._first.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
             for name in names:
                 self._first.execute(f"LOCK TABLE {self._now[name].quoted} IN ACCESS SHARE MODE")

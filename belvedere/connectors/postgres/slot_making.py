@@ -41,7 +41,7 @@ class SlotMaking:
     def _make(self) -> None:
         text = "SELECT (lsn - '0/0')::int8 FROM pg_create_logical_replication_slot(%s, 'pgoutput')"
         try:
-            with self.server.told():
+            with self.server.explaining_failures():
                 ((position,),) = self._connection.execute(text, (self.server.slot,)).fetchall()
                 self._made = int(position)
         except Exception as error:  # it is raised where the slot is asked for

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from belvedere.connectors.reading.long_lines import limit_of, too_long
 from belvedere.connectors.reading.text_records import FAULT, FILE, LIMIT, LINE, open_file
 from belvedere.connectors.reading.typed_records import RecordForm, RecordPart
-from belvedere.decode.row_values import Values, fitted
+from belvedere.decode.row_values import Values, typed_values
 from belvedere.decode.text_values import Flags, read_in_parts
 from belvedere.schema import TIMESTAMP
 from belvedere.values.decimals import DIGITS
@@ -74,7 +74,7 @@ def parquet_parts(
         first += batch.num_rows
         names = {c: found[c.name.casefold()] for c in form.columns if c.name.casefold() in found}
         values: Values = {c.name: _widened(batch.column(n), c.type) for c, n in names.items()}
-        rows, left = fitted(values, form.columns, batch.num_rows)
+        rows, left = typed_values(values, form.columns, batch.num_rows)
         places = np.flatnonzero(left | long)
         records = None
         if len(places):

@@ -64,7 +64,7 @@ Found: TypeAlias = "DataFrame | DriverParts | Carried | None"
 def frames_of(reading: FileReading, files: Sequence[SourceFile]) -> Iterator[Found]:
     """The rows of files of one format, in order."""
     format_ = format_of(files[0].path, reading.options)
-    found = ((file, _told(reading, file, format_)) for file in files)
+    found = ((file, _reported(reading, file, format_)) for file in files)
     known = (_known(reading, file, told, format_) for file, told in found if told is not None)
     for (told, typed), group in groupby(known, key=lambda f: f[:2]):
         rows = _rows_of(reading, format_, told)
@@ -99,7 +99,7 @@ def _piece(reading: FileReading, file: SourceFile, format_: str, schema: pa.Sche
     return Piece(file.path, name, format_, options, RECORDS if schema is None else schema, size=file.length)
 
 
-def _told(reading: FileReading, file: SourceFile, format_: str) -> Told | None:
+def _reported(reading: FileReading, file: SourceFile, format_: str) -> Told | None:
     """What a file says of its columns: a header, a schema; None for a file without rows, or one that is rejected."""
     try:
         if format_ != "json" and reading.options.get("new_columns") == "reject":

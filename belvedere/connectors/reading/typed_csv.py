@@ -22,7 +22,7 @@ from belvedere.connectors.reading.formats import delimiter_of, has_header, time_
 from belvedere.connectors.reading.long_lines import limit_of
 from belvedere.connectors.reading.text_records import BAD, FAULT, FIELDS, LINE, chunks_of, csv_batch, csv_records_of_text
 from belvedere.connectors.reading.typed_records import Places, RecordForm, RecordPart
-from belvedere.decode.row_values import Values, fitted, placed
+from belvedere.decode.row_values import Values, placed, typed_values
 from belvedere.decode.text_values import Flags, is_text, values_of
 from belvedere.schema import TIMESTAMP
 
@@ -120,7 +120,7 @@ def _part(block: bytes, count: int, name: str, form: RecordForm, delimiter: str,
     if table.num_rows + len(wrong) != count:
         return None
     texts = {c: table[n].combine_chunks() if table.num_rows else pa.nulls(0, pa.string()) for c, n in columns.items()}
-    rows, left = fitted(_values(texts, form), form.columns, table.num_rows)
+    rows, left = typed_values(_values(texts, form), form.columns, table.num_rows)
     if wrong:
         right = np.ones(count, np.bool_)
         right[np.array(wrong) - 1 - skip] = False
@@ -150,7 +150,7 @@ def _listed(batch: pa.RecordBatch, name: str, form: RecordForm) -> RecordPart:
     fields = pc.if_else(pc.is_in(fields, value_set=pa.array(_nulls(form))), pa.scalar(None, pa.string()), fields)
     count = int(right.sum())
     texts = {c: fields.take(pa.array(np.arange(count) * width + n)) for c, n in form.fields.items()}
-    rows, left = fitted(_values(texts, form), form.columns, count)
+    rows, left = typed_values(_values(texts, form), form.columns, count)
     flags = ~right
     flags[right] = left
     places = np.flatnonzero(flags)

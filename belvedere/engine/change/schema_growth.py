@@ -50,14 +50,14 @@ def growth_of(
     return SchemaEvolution({n: s for n, s in found.items() if as_if[n] == filled[n]}, misfits)
 
 
-def grown_rows(rows: pa.RecordBatchReader, wanted: pa.Schema) -> Iterator[pa.RecordBatch]:
+def evolved_rows(rows: pa.RecordBatchReader, wanted: pa.Schema) -> Iterator[pa.RecordBatch]:
     """Stored rows with the wanted columns: NULL in those that are new, values in their wider types. Other columns, as `_key`, stay."""
     for batch in rows:
-        columns = [_grown(batch, field) for field in wanted]
+        columns = [_evolved(batch, field) for field in wanted]
         yield pa.RecordBatch.from_arrays(columns, schema=wanted)
 
 
-def _grown(batch: pa.RecordBatch, field: pa.Field) -> pa.Array:
+def _evolved(batch: pa.RecordBatch, field: pa.Field) -> pa.Array:
     if field.name not in batch.schema.names:
         return pa.nulls(batch.num_rows, field.type)
     column = batch.column(field.name)

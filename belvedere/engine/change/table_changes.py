@@ -16,7 +16,7 @@ from belvedere.catalog.catalog import Catalog, Input, View
 from belvedere.engine.change.continued_events import continued_tellers
 from belvedere.engine.change.fingerprints import definition_fingerprints, path_print
 from belvedere.engine.change.lost_rows import not_kept
-from belvedere.engine.change.schema_growth import SchemaEvolution, grown_rows, growth_of
+from belvedere.engine.change.schema_growth import SchemaEvolution, evolved_rows, growth_of
 from belvedere.engine.change.stored_relations import StoredRelations
 from belvedere.engine.change.table_plan import TablePlan
 from belvedere.engine.compute import Compute
@@ -249,7 +249,7 @@ def rows_of_today(
     if name not in plan.grown:
         return rows
     wanted = pipeline.relations[name].schema.arrow.append(pa.field(KEY, pa.string(), nullable=False))
-    return pa.RecordBatchReader.from_batches(wanted, grown_rows(rows, wanted))
+    return pa.RecordBatchReader.from_batches(wanted, evolved_rows(rows, wanted))
 
 
 def _hashed(rows: Rows, relation: Relation, compute: Compute) -> Rows:

@@ -53,7 +53,7 @@ class Failed:
         known = dict(document)
         return cls(fingerprint=known.pop(FINGERPRINT), **known)
 
-    def told(self, diagnostic: Diagnostic) -> Failed:
+    def reported(self, diagnostic: Diagnostic) -> Failed:
         """The same with what it says now."""
         said = {name: getattr(diagnostic, name) for name in ("code", "message", "detail", "hint", "reason")}
         return replace(self, **said)

@@ -19,7 +19,7 @@ import pyarrow as pa
 from belvedere.engine.compute import Compute
 from belvedere.engine.errors.failed_stages import Failed
 from belvedere.engine.errors.missed_changes import Missed
-from belvedere.engine.errors.quarantine import Cordon, Isolation, StageFailure, tells
+from belvedere.engine.errors.quarantine import Cordon, Isolation, StageFailure, emits_changes
 from belvedere.engine.expiry import final_results_below
 from belvedere.engine.rows.epoch_rows import Rows, going, weighted_stream
 from belvedere.engine.stage import Stage
@@ -120,7 +120,9 @@ class Quarantine:
             raise error
         if any(f.stage == stage for f in attempt.failed):
             told = (
-                replace(f.told(error.diagnostics[0]), **self._resuming(stage, f)) for f in attempt.failed if f.stage == stage
+                replace(f.reported(error.diagnostics[0]), **self._resuming(stage, f))
+                for f in attempt.failed
+                if f.stage == stage
             )
             failed = (*(f for f in attempt.failed if f.stage != stage), *told)
             return self._attempt(failed, attempt.healing - {stage}, attempt.tried | {stage})
@@ -213,7 +215,9 @@ class Healing:
         self._compute, self._fresh, self._resumed = compute, cordon.fresh, cordon.resumed
         self._missed, self._isolation = missed, isolation
         stages = isolation.pipeline.stages
-        told = {r.relation for s in stages if tells(s) and s.output not in cordon.blocked for r in s.slots} & cordon.fresh
+        told = {
+            r.relation for s in stages if emits_changes(s) and s.output not in cordon.blocked for r in s.slots
+        } & cordon.fresh
         self._old = {n: compute.keep(storage.look_up(n, None, None)) for n in told - set(empty)}
         for name in cordon.fresh - set(empty):
             if storage.is_arranged(name) or storage.is_served(name):
@@ -224,7 +228,7 @@ class Healing:
         if stage.output in self._resumed:
             context = self._resuming(stage, context)
         read = {s.relation for s in stage.slots}
-        healed = read & self._fresh if tells(stage) else set()
+        healed = read & self._fresh if emits_changes(stage) else set()
         old = self._old if stage.output not in self._continued else {**self._old, **self._former}
         changes = {
             n: self._difference(n, old[n], context) for n in healed | (read & old.keys() & self._former.keys()) if n in old

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from belvedere.engine.change.schema_growth import grown_rows
+from belvedere.engine.change.schema_growth import evolved_rows
 from belvedere.engine.compute import Compute
 from belvedere.engine.relation import Relation, delta_schema
 from belvedere.engine.rows.epoch_rows import WEIGHT_FIELD, Rows
@@ -73,7 +73,7 @@ class Missed:
         relation, found = self.relations[name], self.state.arrangements[name + SUFFIX]
         schema = self._arranged(name).schema
         columns = [n for n in schema.names if n != EPOCH]
-        kept = grown_rows(_reader(found.arranged.schema, found.look_up_range(EPOCH, epoch - 1, None)), schema)
+        kept = evolved_rows(_reader(found.arranged.schema, found.look_up_range(EPOCH, epoch - 1, None)), schema)
         new = () if now is None or now.is_empty else (_numbered(b, schema, _LAST) for b in now.batches(columns))
         rows = self.compute.keep(_reader(schema, itertools.chain(kept, new)))
         if not rows.num_rows:

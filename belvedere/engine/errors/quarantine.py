@@ -92,7 +92,7 @@ class Isolation:
         """What is computed anew to have these relations anew: those that tell of changes are told what differs instead."""
         if not wanted:
             return frozenset(), frozenset()
-        tellers = frozenset(s.output for s in self.pipeline.stages if tells(s))
+        tellers = frozenset(s.output for s in self.pipeline.stages if emits_changes(s))
         forgetful = frozenset(n for n, r in self.pipeline.relations.items() if r.loses_rows)
         fresh, restored = with_forgotten(self.pipeline, wanted - tellers, forgetful)
         return fresh - tellers, restored - tellers
@@ -129,7 +129,7 @@ class Isolation:
     def why_not(self, stage: str) -> str | None:
         """Why the stage cannot be computed anew, so that it has to resume with what it has missed; None where it can be."""
         made = {s.output: s for s in self.pipeline.stages}
-        if tells(made[stage]):
+        if emits_changes(made[stage]):
             return "it goes on from what it has told"
         fresh, restored = self.rebuilt(self.behind(stage))
         for name in fresh:
@@ -159,12 +159,12 @@ class Isolation:
         return tuple(found)
 
 
-def tells(stage: Stage) -> bool:
+def emits_changes(stage: Stage) -> bool:
     """Whether it tells of changes (events, history): it goes on from what it has told, and is never computed anew."""
     return stage.is_result and not stage.is_input
 
 
-def told_failure(failed: Failed) -> str:
+def failure_text(failed: Failed) -> str:
     """That a view is in quarantine, for people: since when, why, what shows which epoch, and what to do."""
     others = [n for n in _names(failed) if n != name_in_script(failed.owner)]
     known = [e for e in failed.good.values() if e is not None]
@@ -181,7 +181,7 @@ def told_failure(failed: Failed) -> str:
     return f'{CODE}: "{name_in_script(failed.owner)}" {state}: {why}; {hint}. {heals}'
 
 
-def told_healing(failed: Failed) -> str:
+def healing_text(failed: Failed) -> str:
     """That it is no more."""
     others = [n for n in _names(failed) if n != name_in_script(failed.owner)]
     behind = f", with {', '.join(others)}" if others else ""

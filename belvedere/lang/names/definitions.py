@@ -138,9 +138,9 @@ class Definitions:
     def target_of(self, relationship: Relationship) -> NamedRelation:
         """Where a relationship leads: the definition that it saw, with the columns that have been added to that since."""
         then = self.relations[relationship.target]
-        return self.grown(then, relationship.columns_of(TARGET) | {t for _, t in relationship.pairs})
+        return self.with_columns_of(then, relationship.columns_of(TARGET) | {t for _, t in relationship.pairs})
 
-    def grown(self, relation: NamedRelation, fixed: Container[str] = ()) -> NamedRelation:
+    def with_columns_of(self, relation: NamedRelation, fixed: Container[str] = ()) -> NamedRelation:
         """A version of a name with the columns that statements have added to it, up to one that overrides a `fixed` column.
 
         A later definition of the name is another table.

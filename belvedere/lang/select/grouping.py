@@ -17,7 +17,7 @@ from belvedere.functions.function_table import function_of, is_aggregate, unwrap
 from belvedere.lang.names.scope import SourceColumn
 from belvedere.lang.select.query_frame import Frame
 from belvedere.lang.select.subqueries import attach_all
-from belvedere.lang.select.window_bounds import WindowEnd, tells, window_end
+from belvedere.lang.select.window_bounds import WindowEnd, determines, window_end
 from belvedere.lang.types.typing_scope import SubqueryValue
 from belvedere.plan.expressions import column, map_operands, replace_columns
 from belvedere.plan.operators.nodes import Aggregate, Expr, Item, Node, Unnest
@@ -201,7 +201,7 @@ class Grouping:
     def _dependent(self, expr: exp.Column, written: exp.Expr) -> Expr:
         """A column that the group keys determine: the other end of a window, or a column of a row whose key is grouped by."""
         grouped = {k.expr.name for k in self.keys if isinstance(k.expr, exp.Column)}
-        if self.sets is None and (self._is_told_by_window(expr.name, grouped) or self._of_grouped_row(expr.name, grouped)):
+        if self.sets is None and (self._is_known_by_window(expr.name, grouped) or self._of_grouped_row(expr.name, grouped)):
             type_ = self.frame.inference().type(expr)
             orderable = not (pa.types.is_map(type_) or pa.types.is_struct(type_) or t.is_array(type_))
             return self._aggregate(exp.Max(this=expr.copy()) if orderable else exp.AnyValue(this=expr.copy()), written)
@@ -212,12 +212,12 @@ class Grouping:
         hint = f"add it to GROUP BY, or aggregate it: `max({shown})`"
         raise self.frame.fail("B3030", f"`{shown}` is neither grouped by nor aggregated", expr if expr.meta else written, hint)
 
-    def _is_told_by_window(self, name: str, grouped: set[str]) -> bool:
+    def _is_known_by_window(self, name: str, grouped: set[str]) -> bool:
         found = _window_end(self.frame, name)
         if found is None:
             return False
         others = [_window_end(self.frame, g) for g in grouped]
-        return any(o is not None and tells(o, found) for o in others)
+        return any(o is not None and determines(o, found) for o in others)
 
     def _of_grouped_row(self, name: str, grouped: set[str]) -> bool:
         for source in self.frame.scope.sources:
@@ -268,7 +268,7 @@ def ends_of_starts(frame: Frame, keys: Sequence[Item]) -> dict[str, Expr]:
     found: dict[str, Expr] = {}
     known = [(k, end) for k in keys if isinstance(k.expr, exp.Column) and (end := _window_end(frame, k.expr.name)) is not None]
     for key, end in known:
-        start = next((k for k, other in known if other.is_start and tells(other, end)), None)
+        start = next((k for k, other in known if other.is_start and determines(other, end)), None)
         if start is not None and end.kind in (TimeWindowKind.TUMBLE, TimeWindowKind.HOP):
             seconds = f"{end.size // 1_000_000}.{end.size % 1_000_000:06d}".rstrip("0").rstrip(".")
             length = exp.Interval(this=exp.Literal.string(seconds), unit=exp.var("SECOND"))

@@ -69,7 +69,7 @@ def _subquery_condition(frame: Frame, part: exp.Expr) -> bool:
     inner_part = part.this.unnest() if negated else part
     if isinstance(inner_part, exp.Exists) and isinstance(inner_part.this, exp.Query):
         inner = frame.subquery(inner_part.this)
-        if not _stands_alone(frame, inner) or inner.conditional:
+        if not _is_alone(frame, inner) or inner.conditional:
             return False
         keep_where_exists(frame, inner, negated=negated)
         return True
@@ -84,7 +84,7 @@ def _in(frame: Frame, part: exp.In, *, negated: bool) -> bool:
         return _tuple_in(frame, part, negated=negated)
     inner = frame.subquery(part.args["query"])
     operand = Resolver(frame).resolve(part.this)
-    if len(inner.outputs) != 1 or inner.total is not None or not _stands_alone(frame, inner):
+    if len(inner.outputs) != 1 or inner.total is not None or not _is_alone(frame, inner):
         return False
     if frame.is_outer(operand) or not columns_of(operand) <= set(frame.plan.schema.names):
         return False
@@ -99,7 +99,7 @@ def _in(frame: Frame, part: exp.In, *, negated: bool) -> bool:
 def _tuple_in(frame: Frame, part: exp.In, *, negated: bool) -> bool:
     operands = [Resolver(frame).resolve(e) for e in part.this.expressions]
     inner = frame.subquery(part.args["query"])
-    if len(operands) != len(inner.outputs) or not _stands_alone(frame, inner):
+    if len(operands) != len(inner.outputs) or not _is_alone(frame, inner):
         raise frame.fail("B3014", "this comparison with a subquery is not supported", part, "write EXISTS or NOT EXISTS")
     for operand, output in zip(operands, inner.outputs, strict=True):
         frame.inference().typed(exp.EQ(this=operand, expression=operand.copy()))
@@ -113,6 +113,6 @@ def _tuple_in(frame: Frame, part: exp.In, *, negated: bool) -> bool:
     return True
 
 
-def _stands_alone(frame: Frame, inner: Inner) -> bool:
+def _is_alone(frame: Frame, inner: Inner) -> bool:
     """Whether the subquery can be joined as it is: it reads no columns but those of this frame's plan."""
     return not inner.needs_domain and set(inner.used) <= set(frame.plan.schema.names)

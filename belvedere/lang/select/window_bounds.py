@@ -78,10 +78,10 @@ def _maximum(plan: Aggregate, name: str, view_plan: ViewPlan, path: tuple[str, .
     found = window_end(plan.input, item.expr.this.name, view_plan, path)
     keys = [k.expr.name for k in plan.keys if isinstance(k.expr, exp.Column)]
     ends = [window_end(plan.input, k, view_plan, path) for k in keys]
-    return found if found is not None and any(e is not None and tells(e, found) for e in ends) else None
+    return found if found is not None and any(e is not None and determines(e, found) for e in ends) else None
 
 
-def tells(known: WindowEnd, other: WindowEnd) -> bool:
+def determines(known: WindowEnd, other: WindowEnd) -> bool:
     """Whether one end of a window determines the other."""
     same = known.path == other.path and known.kind is other.kind and known.is_start != other.is_start
-    return same and known.kind.tells_other(known.is_start)
+    return same and known.kind.determines_other(known.is_start)

@@ -95,11 +95,11 @@ class SplLowering(SelectLowering):
         plan = self.lower(named=True).plan
         if not self.every:
             return plan
-        fired, firing = (Item(n, column(n), r.type, False, hidden=True) for n, r in self._told)
+        fired, firing = (Item(n, column(n), r.type, False, hidden=True) for n, r in self._reported)
         return with_firings(plan, fired, firing)
 
     @property
-    def _told(self) -> tuple[tuple[str, FiringReading], ...]:
+    def _reported(self) -> tuple[tuple[str, FiringReading], ...]:
         return (FIRED, FiringReading.FIRING_TIME), (FIRING, FiringReading.FIRING)
 
     # -- FROM and WHERE -----------------------------------------------------------------------------------------------
@@ -205,7 +205,7 @@ class SplLowering(SelectLowering):
             self._check_event_time(rows)
             grouping.reading(FiringReading.INTERVAL_START, None if self._reads(grouping) else PANE)
         if self.every:
-            for hidden, reading in self._told:
+            for hidden, reading in self._reported:
                 grouping.reading(reading, hidden)
         if not isinstance(window.kind, Tumbling) or not isinstance(window.kind.eviction, Punctuation):
             return rows, None

@@ -51,7 +51,9 @@ def _name_again(mine: Definitions, id_: str, name: str, is_last: bool) -> None:
     relation = mine.relations[id_]
     current = mine.find(name)
     if relation.name.casefold() == name.casefold():
-        if is_last and current is not None and mine.grown(relation) is not current:  # a definition stood between the two
+        if (
+            is_last and current is not None and mine.with_columns_of(relation) is not current
+        ):  # a definition stood between the two
             mine.versions[name.casefold()] = [*mine.versions[name.casefold()], id_]
     elif IMPORTED in relation.name:
         _rename(mine, relation, name)

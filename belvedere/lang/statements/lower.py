@@ -252,7 +252,7 @@ def finish(lowering: ScriptLowering) -> Catalog:
 def _present(parent: str | None, definitions: Definitions, ids: dict[str, str]) -> str | None:
     if parent is None:
         return None
-    return ids[definitions.grown(definitions.relations[parent]).id]
+    return ids[definitions.with_columns_of(definitions.relations[parent]).id]
 
 
 def rename_scans(node: Node, ids: Mapping[str, str]) -> Node:

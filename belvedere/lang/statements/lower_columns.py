@@ -105,7 +105,7 @@ def _add_to_events(
     definitions.relations[observed.id] = observed
     columns = DottedName((Part(observed.name, path.span), path.last))
     _add_to_rows(script, observed, columns, expression, span, doc)
-    grown = definitions.grown(observed)
+    grown = definitions.with_columns_of(observed)
     shown = {c.name: c.hidden for c in owner.schema}
     known = [replace(c, hidden=shown.get(c.name, c.hidden)) for c in grown.schema if c.name not in EVENT_COLUMNS]
     old = pa.struct([pa.field(c.name, c.type, c.nullable) for c in grown.schema.visible])

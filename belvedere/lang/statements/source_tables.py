@@ -68,7 +68,7 @@ def source_table(source: Source, table: str, finder: TableFinder, *, span: Span 
     elif name in source.stored:
         schema, found = source.stored[name], True
     else:
-        schema, found = _told(source, name, finder, span), True
+        schema, found = _reported(source, name, finder, span), True
     marked = [f.name for f in schema if f.metadata is not None and KEY_MARK in f.metadata]
     key = tuple(str(k) for k in declared.get("primary_key", marked))
     missing = next((k for k in key if k not in schema.names), None)
@@ -99,7 +99,7 @@ def _named(table: str, names: Sequence[str]) -> str | None:
     return table if table in names else next(same, None)
 
 
-def _told(source: Source, table: str, finder: TableFinder, span: Span | None) -> pa.Schema:
+def _reported(source: Source, table: str, finder: TableFinder, span: Span | None) -> pa.Schema:
     """The columns that the connector tells; what it raises gets the place in the script."""
     try:
         return finder.columns(source, table)

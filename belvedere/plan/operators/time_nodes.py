@@ -22,7 +22,7 @@ class TimeWindowKind(StrEnum):
     CUMULATE = "cumulate"
     SESSION = "session"
 
-    def tells_other(self, is_start: bool) -> bool:
+    def determines_other(self, is_start: bool) -> bool:
         """Whether one end of a window, its start or the other, determines the other one."""
         return self in (TimeWindowKind.TUMBLE, TimeWindowKind.HOP) or (self is TimeWindowKind.CUMULATE and not is_start)
 

@@ -32,7 +32,9 @@ def in_arrival_order(node: Node) -> Node:
     node = node.with_inputs(tuple(in_arrival_order(i) for i in node.inputs))
     if isinstance(node, Aggregate):
         ties = [column(n) for n in tie_columns(node.input.schema)]
-        items = tuple(replace(i, expr=_settled(i.expr, ties, i.type)) for i in node.aggregates) if ties else node.aggregates
+        items = (
+            tuple(replace(i, expr=_with_arrival(i.expr, ties, i.type)) for i in node.aggregates) if ties else node.aggregates
+        )
         return replace(node, aggregates=items)
     return _window(node) if isinstance(node, Window) else node
 
@@ -70,7 +72,7 @@ def _over(expr: Expr, names: Sequence[str], type_: pa.DataType, places: dict[Exp
     ties = [column(n) for n in names]
     if order is not None and ties_of in BY_PLACE:
         ties = [column(_place(window, names, places, source))]
-    return _settled(window, ties, type_)
+    return _with_arrival(window, ties, type_)
 
 
 def _place(window: exp.Window, names: Sequence[str], places: dict[Expr, Item], source: Schema) -> str:
@@ -91,7 +93,7 @@ def with_ties(order: exp.Order | None, names: Sequence[str]) -> exp.Order:
     return exp.Order(expressions=[*keys, *ties])
 
 
-def _settled(expr: Expr, ties: Sequence[Expr], type_: pa.DataType) -> Expr:
+def _with_arrival(expr: Expr, ties: Sequence[Expr], type_: pa.DataType) -> Expr:
     """An aggregate, perhaps with FILTER, IGNORE NULLS and OVER, that gives one answer however its rows come."""
     window = expr if isinstance(expr, exp.Window) else None
     call, condition, skips = unwrapped(expr.this if window is not None else expr)

@@ -51,7 +51,7 @@ from belvedere.provenance.why.predicate_windows import window_rows
 from belvedere.provenance.why.recursions import recursed
 from belvedere.provenance.why.time_windows import in_window
 from belvedere.provenance.why.traces import Backward, Below, Dropped, Found, Traced, Trail, is_fixed
-from belvedere.provenance.why_not.pushed_tests import branch_wanted, partitions, passing, set_columns
+from belvedere.provenance.why_not.pushed_tests import branch_predicate, partitions, passing, set_columns
 
 
 def trace(back: Backward, node: Node, wanted: RowPredicate, trail: Trail | None = None) -> Iterator[Found]:
@@ -107,7 +107,7 @@ def _by_key(back: Backward, node: Unnest, wanted: RowPredicate, trail: Trail) ->
 
 
 def _union(back: Backward, node: Union, wanted: RowPredicate, trail: Trail) -> Iterator[Below]:
-    live = [(n, branch_wanted(node, n, wanted)) for n in range(len(node.branches))]
+    live = [(n, branch_predicate(node, n, wanted)) for n in range(len(node.branches))]
     live = [(n, w) for n, w in live if not any(map(is_impossible, w.tests))]
     for number, branch in live:
         yield Below(number, branch, f"branch {number + 1} of UNION", certain=len(live) == 1)

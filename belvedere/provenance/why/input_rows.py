@@ -14,13 +14,13 @@ from belvedere.plan.operators.nodes import Filter, Node, Project, Scan, TopK, Un
 from belvedere.plan.rewrites.keys import keep_columns
 from belvedere.provenance.constants import row_tests
 from belvedere.provenance.narrowing import narrowed
-from belvedere.provenance.plan_queries import Asker
+from belvedere.provenance.plan_queries import QueryRunner
 from belvedere.provenance.row_predicates import RowPredicate, matching, same
 from belvedere.provenance.why.backward import trace
 from belvedere.provenance.why.traces import Backward, Traced, Trail
 
 
-def root_wanted(plan: Node, row: Mapping[str, Any], *, whole: bool = False) -> RowPredicate:
+def root_predicate(plan: Node, row: Mapping[str, Any], *, whole: bool = False) -> RowPredicate:
     """What finds a stored row in its view's plan: its key; `whole`, or where the plan depends on history: all that can be compared."""
     historic = any(isinstance(n, HISTORIC) for n in plan.walk())
     key = plan.schema.key or ()
@@ -37,7 +37,7 @@ def is_chosen(catalog: Catalog, plan: Node) -> bool:
     return isinstance(plan, TopK)
 
 
-def to_inputs(asker: Asker, back: Backward, traced: Traced, *, past: bool = False) -> Iterator[Traced]:
+def to_inputs(asker: QueryRunner, back: Backward, traced: Traced, *, past: bool = False) -> Iterator[Traced]:
     """Rows of a relation followed through all views to the inputs; `past` as that of a `Trail`."""
     view = asker.catalog.views.get(traced.relation.relation)
     if view is None:
@@ -50,7 +50,7 @@ def to_inputs(asker: Asker, back: Backward, traced: Traced, *, past: bool = Fals
             yield from to_inputs(asker, back, found, past=past)
 
 
-def rows_named(asker: Asker, traces: Sequence[Traced]) -> Node:
+def rows_named(asker: QueryRunner, traces: Sequence[Traced]) -> Node:
     """The rows of one relation that any of the traces names, each once."""
     relation = traces[0].relation
     plans = [narrowed(relation, r.wanted, asker.definition) for r in traces]

@@ -19,9 +19,9 @@ from belvedere.plan.facts import needs_clock
 from belvedere.plan.operators.nodes import Scan
 from belvedere.plan.operators.time_nodes import PTIME, Emit
 from belvedere.provenance.findings import FoundRows, Since
-from belvedere.provenance.found_rows import SAMPLE, told
+from belvedere.provenance.found_rows import SAMPLE, answered
 from belvedere.provenance.moments import Moment, arrival, emitted_in
-from belvedere.provenance.plan_queries import Asker
+from belvedere.provenance.plan_queries import QueryRunner
 from belvedere.provenance.why.covering_views import kept_text, why_not_stored
 from belvedere.provenance.why.traces import Traced
 from belvedere.provenance.why.versions import questions, rows_of_inputs, versions_of
@@ -30,20 +30,20 @@ from belvedere.store.read.history import stored_tables
 from belvedere.values.row_texts import value_text
 
 
-def with_histories(asker: Asker) -> Asker:
+def with_histories(asker: QueryRunner) -> QueryRunner:
     """The same store with the tables that tell what was."""
     stored = stored_tables(asker.reader)
     names = (SPANS.name, *(i + HISTORY for i in asker.catalog.histories))
     return replace(asker, tables={**asker.tables, **{n: stored[n] for n in names if n in stored}})
 
 
-def goes_by_arrival(past: Asker, id_: str) -> bool:
+def goes_by_arrival(past: QueryRunner, id_: str) -> bool:
     """Whether all that is known is when the rows arrived that a row of a relation is made of: of a view that has no history."""
     view = past.catalog.views.get(id_)
     return view is not None and id_ + HISTORY not in past.tables and not _is_emitted(view)
 
 
-def since(past: Asker, id_: str, row: Mapping[str, Any], inputs: Sequence[FoundRows], *, size: int = SAMPLE) -> Since:
+def since(past: QueryRunner, id_: str, row: Mapping[str, Any], inputs: Sequence[FoundRows], *, size: int = SAMPLE) -> Since:
     """Since when a row of a relation is there, and when it last changed.
 
     Args: `past` is `with_histories`; `row` has all of its stored columns, as `find_row` gives them; `inputs`: the rows of each input that
@@ -68,7 +68,7 @@ def _forgotten(moments: Iterable[Moment]) -> Iterator[str]:
         yield f"the epoch of {value_text(time)}: the store has the clocks of its last 1,000 epochs, and several may be equal"
 
 
-def _of_history(past: Asker, id_: str, row: Mapping[str, Any], size: int) -> Since:
+def _of_history(past: QueryRunner, id_: str, row: Mapping[str, Any], size: int) -> Since:
     found = versions_of(past, id_, row, size)
     view, unknown = past.catalog.views.get(id_), found.unknown
     untold = [str(v.since.epoch) for v in found.newest if not v.made_by]
@@ -78,7 +78,7 @@ def _of_history(past: Asker, id_: str, row: Mapping[str, Any], size: int) -> Sin
     return Since(found.appeared, found.changed, found.changed is not None, found.newest, found.count, unknown=unknown)
 
 
-def _of_input(past: Asker, table: Input, row: Mapping[str, Any]) -> Since:
+def _of_input(past: QueryRunner, table: Input, row: Mapping[str, Any]) -> Since:
     """A row that came once is what it was; one of a key may have replaced another."""
     moment = arrival(past, table.id, row[INGEST_TIME], row[UID])
     if not table.primary_key:
@@ -92,13 +92,13 @@ def _is_emitted(view: View) -> bool:
     return isinstance(view.plan, Emit) and view.plan.stream
 
 
-def _of_emitted(past: Asker, row: Mapping[str, Any]) -> Since:
+def _of_emitted(past: QueryRunner, row: Mapping[str, Any]) -> Since:
     """A row of a changelog says itself when it was emitted, and stays as it is."""
     moment = emitted_in(past, row[PTIME])
     return Since(moment, moment, True)
 
 
-def _of_view(past: Asker, view: View, row: Mapping[str, Any], inputs: Sequence[FoundRows], size: int) -> Since:
+def _of_view(past: QueryRunner, view: View, row: Mapping[str, Any], inputs: Sequence[FoundRows], size: int) -> Since:
     """The last arrival of a row that this one is made of."""
     traced = rows_of_inputs(past, view, row)
     last = [(r.last[INGEST_TIME], r.last[UID], r.relation) for r in inputs if r.last is not None]
@@ -112,18 +112,18 @@ def _of_view(past: Asker, view: View, row: Mapping[str, Any], inputs: Sequence[F
     arrivals = {r.relation: arrival(past, r.relation, r.last[INGEST_TIME], r.last[UID]) for r in inputs if r.last is not None}
     may_have = {r.relation for r in inputs if arrivals.get(r.relation, moment) == moment}
     asked = [t for t in traced if (i := t[0].relation.relation) in may_have or i + HISTORY in past.tables]
-    _, reads = told(past, list(questions(past, asked, moment)), size)
+    _, reads = answered(past, list(questions(past, asked, moment)), size)
     return Since(None, moment, False, made_by=tuple(r for r in reads if r.count or r.untold), unknown=unknown)
 
 
-def _held(past: Asker, view: View) -> Iterator[str]:
+def _held(past: QueryRunner, view: View) -> Iterator[str]:
     last = past.reader.last_epoch()
     held = quarantined(failures_of(last.extra)) if last is not None else {}
     if view.id in held:
         yield f"what arrived after epoch {held[view.id]}: `{view.name}` is in quarantine with the rows of that epoch"
 
 
-def _unseen(past: Asker, view: View, inputs: list[list[Traced]]) -> Iterator[str]:
+def _unseen(past: QueryRunner, view: View, inputs: list[list[Traced]]) -> Iterator[str]:
     """What may have changed the row and is not seen in the rows that are there."""
     for table in (past.catalog.inputs[t[0].relation.relation] for t in inputs):
         if not past.is_there(table.id):
@@ -137,7 +137,7 @@ def _unseen(past: Asker, view: View, inputs: list[list[Traced]]) -> Iterator[str
         yield "what the clock alone changed: the query reads now()"
 
 
-def _below(past: Asker, view: View) -> list[View]:
+def _below(past: QueryRunner, view: View) -> list[View]:
     """A view and those that it reads, through all between."""
     found, views = [view], past.catalog.views
     for one in found:

@@ -18,13 +18,13 @@ from belvedere.plan.expressions import column
 from belvedere.plan.operators.nodes import Node, Order, Scan, TopK
 from belvedere.provenance.constants import row_tests
 from belvedere.provenance.findings import FoundRows, Version
-from belvedere.provenance.found_rows import COUNT, Question, counted, not_stored, sample_order, told
+from belvedere.provenance.found_rows import COUNT, Question, answered, counted, not_stored, sample_order
 from belvedere.provenance.moments import Moment, arrived_in
 from belvedere.provenance.narrowing import restricted
-from belvedere.provenance.plan_queries import Asker
+from belvedere.provenance.plan_queries import QueryRunner
 from belvedere.provenance.row_predicates import RowPredicate, matching, other, same, test
 from belvedere.provenance.why.backward import trace
-from belvedere.provenance.why.input_rows import grouped, is_chosen, root_wanted, rows_named, to_inputs
+from belvedere.provenance.why.input_rows import grouped, is_chosen, root_predicate, rows_named, to_inputs
 from belvedere.provenance.why.traces import Backward, Traced, Trail
 from belvedere.schema import HISTORY, SINCE_EPOCH, SINCE_TIME, UNTIL_EPOCH, UNTIL_TIME, Schema
 from belvedere.store.protocol import EpochRow
@@ -48,7 +48,7 @@ class Versions:
     unknown: tuple[str, ...] = ()
 
 
-def versions_of(past: Asker, id_: str, row: Mapping[str, Any], size: int) -> Versions:
+def versions_of(past: QueryRunner, id_: str, row: Mapping[str, Any], size: int) -> Versions:
     """The versions of a row. `past` has the tables of histories."""
     own, history = past.catalog.schema_of(id_), past.tables[id_ + HISTORY]
     key = {n: own[n].type for n in own.key or ()}
@@ -89,7 +89,7 @@ def _changes(rows: Node, own: Schema) -> tuple[Node, Node]:
     return begun, ended
 
 
-def questions(past: Asker, inputs: Iterable[Sequence[Traced]], moment: Moment) -> Iterator[Question]:
+def questions(past: QueryRunner, inputs: Iterable[Sequence[Traced]], moment: Moment) -> Iterator[Question]:
     """The rows of the inputs that came or went in an epoch, of those that a row is made of."""
     arrived = arrived_in(past, moment)
     for traces in inputs:
@@ -111,14 +111,14 @@ def questions(past: Asker, inputs: Iterable[Sequence[Traced]], moment: Moment) -
 
 
 def rows_of_inputs(
-    past: Asker, view: View, row: Mapping[str, Any], *, is_there: bool = True, version: bool = False
+    past: QueryRunner, view: View, row: Mapping[str, Any], *, is_there: bool = True, version: bool = False
 ) -> list[list[Traced]]:
     """What a row is made of, input by input, with all columns of these.
 
     `is_there`: it is one that holds. `version`: the row as it began, so that rows ahead of it in an order count as they go alone.
     """
     back = Backward(past.definition)
-    wanted = root_wanted(view.plan, row, whole=version and is_chosen(past.catalog, view.plan))
+    wanted = root_predicate(view.plan, row, whole=version and is_chosen(past.catalog, view.plan))
     ways = trace(back, view.plan, wanted, Trail(certain=is_there, past=version))
     found = [i for w in ways if isinstance(w, Traced) for i in to_inputs(past, back, w, past=version)]
     whole = [replace(t, relation=Scan(t.relation.relation, past.catalog.schema_of(t.relation.relation))) for t in found]
@@ -134,11 +134,11 @@ def _version(row: Mapping[str, Any], names: Sequence[str]) -> Version:
     return Version({n: row[n] for n in names}, Moment(row[SINCE_EPOCH], row[SINCE_TIME]), until)
 
 
-def _with_rows(past: Asker, view: View, versions: list[Version], size: int) -> list[Version]:
+def _with_rows(past: QueryRunner, view: View, versions: list[Version], size: int) -> list[Version]:
     """The versions with the rows that came or went when each began."""
     inputs = [rows_of_inputs(past, view, v.row, is_there=v.until is None, version=True) for v in versions]
     asked = [list(questions(past, i, v.since)) for i, v in zip(inputs, versions, strict=True)]
-    _, found = told(past, [q for part in asked for q in part], size)
+    _, found = answered(past, [q for part in asked for q in part], size)
     answers = iter(found)
     made = [tuple(r for _ in part if (r := next(answers)).count or r.untold) for part in asked]
     return [replace(v, made_by=m) for v, m in zip(versions, made, strict=True)]

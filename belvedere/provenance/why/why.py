@@ -19,13 +19,13 @@ from belvedere.plan.operators.nodes import Node, Scan, TopK
 from belvedere.plan.rewrites.rewrite import replace_scans
 from belvedere.provenance.column_labels import shown
 from belvedere.provenance.findings import FoundRows, Why
-from belvedere.provenance.found_rows import SAMPLE, Question, not_stored, sample_order, told
+from belvedere.provenance.found_rows import SAMPLE, Question, answered, not_stored, sample_order
 from belvedere.provenance.narrowing import narrowed
-from belvedere.provenance.plan_queries import Asker
+from belvedere.provenance.plan_queries import QueryRunner
 from belvedere.provenance.row_predicates import RowPredicate
 from belvedere.provenance.trees import why_text
 from belvedere.provenance.why.backward import trace
-from belvedere.provenance.why.input_rows import grouped, root_wanted, rows_named
+from belvedere.provenance.why.input_rows import grouped, root_predicate, rows_named
 from belvedere.provenance.why.since import goes_by_arrival, since, with_histories
 from belvedere.provenance.why.traces import Backward, Dropped, Traced
 from belvedere.provenance.why.versions import rows_of_inputs
@@ -35,7 +35,7 @@ from belvedere.schema import Schema
 from belvedere.syntax.wording import did_you_mean
 
 
-def find_row(asker: Asker, id_: str, wanted: RowPredicate) -> tuple[Mapping[str, Any], int | None]:
+def find_row(asker: QueryRunner, id_: str, wanted: RowPredicate) -> tuple[Mapping[str, Any], int | None]:
     """The one row of a relation that fulfils the tests, hidden columns too, with its epoch.
 
     Raises B8111 where there is none, and B8112 where there are several.
@@ -44,7 +44,7 @@ def find_row(asker: Asker, id_: str, wanted: RowPredicate) -> tuple[Mapping[str,
     name = asker.catalog.name_of(id_)
     top = TopK(narrowed(scan, wanted, asker.definition), (), 2)
     answers = asker.ask([top])
-    rows = _told(answers.rows[0])
+    rows = _reported(answers.rows[0])
     condition = f" with {condition_text(wanted)}" if wanted else ""
     if not rows.num_rows:
         raise fail("B8111", f'"{name}" has no row{condition}', hint="`belvedere why-not` says where such a row vanishes")
@@ -79,7 +79,7 @@ def relation_named(catalog: Catalog, name: str) -> str:
     raise fail("B2001", f'the script defines no "{name}"', hint=did_you_mean(name, names))
 
 
-def _told(answer: pa.Table | Diagnostic) -> pa.Table:
+def _reported(answer: pa.Table | Diagnostic) -> pa.Table:
     """The rows. Raises B8110 where nobody can tell them."""
     if isinstance(answer, Diagnostic):
         hint = answer.hint or "`belvedere why` asks Spark where the database cannot say it"
@@ -87,7 +87,7 @@ def _told(answer: pa.Table | Diagnostic) -> pa.Table:
     return answer
 
 
-def why(asker: Asker, id_: str, row: Mapping[str, Any], epoch: int | None, *, depth: int = 1, size: int = SAMPLE) -> Why:
+def why(asker: QueryRunner, id_: str, row: Mapping[str, Any], epoch: int | None, *, depth: int = 1, size: int = SAMPLE) -> Why:
     """What a row of a view was made of; with a greater depth also what the sampled rows of views were made of.
 
     Args: `row` has all of the stored columns. `depth` 1: only the relations that the view's own query reads. `epoch`: that of the row.
@@ -98,14 +98,14 @@ def why(asker: Asker, id_: str, row: Mapping[str, Any], epoch: int | None, *, de
 
 
 def _level(
-    asker: Asker, id_: str, row: Mapping[str, Any], epoch: int | None, depth: int, size: int, *, is_asked: bool = False
+    asker: QueryRunner, id_: str, row: Mapping[str, Any], epoch: int | None, depth: int, size: int, *, is_asked: bool = False
 ) -> Why:
     """What one row was made of, and the levels below; the rows of the inputs are told once, for all levels: of the row that is asked."""
     view = asker.catalog.views.get(id_)
     if view is None:
         return Why(asker.catalog, why_text, id_, "", row, epoch)
     back = Backward(asker.definition)
-    ways = list(trace(back, view.plan, root_wanted(view.plan, row)))
+    ways = list(trace(back, view.plan, root_predicate(view.plan, row)))
     traces = [w for w in ways if isinstance(w, Traced)]
     inputs = rows_of_inputs(asker, view, row) if is_asked else []
     with_last = is_asked and goes_by_arrival(asker, id_)
@@ -115,7 +115,7 @@ def _level(
         list(_late_questions(asker, traces)),
         [replace(_question(asker, g, ""), with_last=with_last) for g in inputs],
     )
-    epoch_row, found = told(asker, [q for part in questions for q in part], size)
+    epoch_row, found = answered(asker, [q for part in questions for q in part], size)
     read_in = epoch_row.epoch if epoch_row is not None else None
     answers = iter(found)
     reads, dropped, late, of_inputs = (tuple(next(answers) for _ in part) for part in questions)
@@ -133,7 +133,7 @@ def _level(
     )
 
 
-def _question(asker: Asker, traces: Sequence[Traced], words: str) -> Question:
+def _question(asker: QueryRunner, traces: Sequence[Traced], words: str) -> Question:
     relation = traces[0].relation
     read = FoundRows(relation.relation, words, order=sample_order(relation.schema))
     if not asker.is_there(relation.relation):
@@ -147,13 +147,13 @@ def _of_dropped(dropped: Dropped) -> Question:
     return Question(FoundRows(relation, dropped.words, order=order, between=dropped.between), dropped.rows)
 
 
-def _followed(asker: Asker, read: FoundRows, epoch: int | None, depth: int, size: int) -> FoundRows:
+def _followed(asker: QueryRunner, read: FoundRows, epoch: int | None, depth: int, size: int) -> FoundRows:
     if depth <= 1 or read.relation not in asker.catalog.views:
         return read
     return replace(read, below=tuple(_level(asker, read.relation, r, epoch, depth - 1, size) for r in read.rows))
 
 
-def _late_questions(asker: Asker, traces: Sequence[Traced]) -> Iterator[Question]:
+def _late_questions(asker: QueryRunner, traces: Sequence[Traced]) -> Iterator[Question]:
     """Late rows that would have been among those that were read."""
     for traced in traces:
         late = asker.catalog.late_of(traced.relation.relation)

@@ -16,9 +16,9 @@ from belvedere.plan.operators.recursion import Recursion
 from belvedere.plan.plan_text import expression_text
 from belvedere.provenance.column_labels import shown
 from belvedere.provenance.findings import FoundRows, Lost, Where
-from belvedere.provenance.found_rows import Question, relations_of, sample_order, told
+from belvedere.provenance.found_rows import Question, answered, relations_of, sample_order
 from belvedere.provenance.narrowing import narrowed
-from belvedere.provenance.plan_queries import Asker
+from belvedere.provenance.plan_queries import QueryRunner
 from belvedere.provenance.row_predicates import RowPredicate
 from belvedere.store.protocol import EpochRow
 
@@ -45,8 +45,8 @@ class DescentPath:
 
     def without(self, left: RowPredicate, operator: str) -> DescentPath:
         """The way on without tests that the operator's input cannot answer."""
-        told = tuple(f"{expression_text(t)} (not below {operator})" for t in left.tests)
-        return replace(self, unfollowed=(*self.unfollowed, *told))
+        answered = tuple(f"{expression_text(t)} (not below {operator})" for t in left.tests)
+        return replace(self, unfollowed=(*self.unfollowed, *answered))
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ Losses = Mapping[type[Node], Callable[["Descent", Any, RowPredicate, DescentPath
 class Descent:
     """One walk down a plan. What it asks is of the epochs in `seen`; where that is one, the answer is of one state."""
 
-    asker: Asker
+    asker: QueryRunner
     size: int
     losses: Losses
     shows: Callable[[str], bool] = lambda _: True
@@ -95,7 +95,7 @@ class Descent:
     def look(self, *looks: Look, cheap: bool = False) -> list[FoundRows]:
         """Count and sample rows, all of one epoch; `cheap`: only where the database says it."""
         questions = [_question(self.asker, look) for look in looks]
-        row, found = told(replace(self.asker, spark=None) if cheap else self.asker, questions, self.size)
+        row, found = answered(replace(self.asker, spark=None) if cheap else self.asker, questions, self.size)
         self.seen[row.epoch if row is not None else None] = row
         return found
 
@@ -136,7 +136,7 @@ def condition_text(wanted: RowPredicate) -> str:
     return " AND ".join([*map(expression_text, wanted.tests), *("a match of the other rows" for _ in wanted.matches)]) or "TRUE"
 
 
-def _question(asker: Asker, look: Look) -> Question:
+def _question(asker: QueryRunner, look: Look) -> Question:
     relation = next((n.relation for n in look.node.walk() if isinstance(n, Scan)), "")
     between = () if isinstance(look.node, Scan) else relations_of(look.node)
     read = FoundRows(relation, look.words, order=sample_order(look.node.schema), between=between)

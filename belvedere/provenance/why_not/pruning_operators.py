@@ -37,7 +37,7 @@ from belvedere.plan.operators.spl_join import SplJoin
 from belvedere.plan.operators.time_nodes import Emit, InOrder, TimeWindow
 from belvedere.plan.plan_text import expression_text
 from belvedere.plan.rewrites.keys import item_of
-from belvedere.provenance.column_labels import group_text, text_over, wanted_over
+from belvedere.provenance.column_labels import group_text, predicate_over, text_over
 from belvedere.provenance.constants import fixed_columns, is_impossible
 from belvedere.provenance.findings import FoundRows, Lost, Where
 from belvedere.provenance.narrowing import narrowed
@@ -47,7 +47,7 @@ from belvedere.provenance.why_not.pruned_inputs import lost_scan
 from belvedere.provenance.why_not.pruned_joins import lost_join
 from belvedere.provenance.why_not.pruned_times import lost_emit, lost_in_order, lost_sequence, lost_spl_join, lost_time_window
 from belvedere.provenance.why_not.pruning import Descent, DescentPath, Look, Losses, condition_text, lost, untold
-from belvedere.provenance.why_not.pushed_tests import branch_wanted, passing, set_columns
+from belvedere.provenance.why_not.pushed_tests import branch_predicate, passing, set_columns
 from belvedere.syntax.wording import counted
 
 
@@ -85,7 +85,7 @@ def _filter(descent: Descent, node: Filter, wanted: RowPredicate, way: DescentPa
         words = (
             f"{'HAVING' if at is Where.HAVING else 'the filter'} drops them: {told or text_over(node.input, node.condition)}"
         )
-        yield lost(way, at, words, wanted_over(node, wanted), [(tested, reached)])
+        yield lost(way, at, words, predicate_over(node, wanted), [(tested, reached)])
 
 
 def _ranked_by(node: Filter) -> tuple[str, ...] | None:
@@ -136,7 +136,7 @@ def _is_of_groups(node: Node) -> bool:
 
 
 def _union(descent: Descent, node: Union, wanted: RowPredicate, way: DescentPath) -> Iterator[Lost]:
-    branches = [(n, branch_wanted(node, n, wanted)) for n in range(len(node.branches))]
+    branches = [(n, branch_predicate(node, n, wanted)) for n in range(len(node.branches))]
     live = [(n, w) for n, w in branches if not any(map(is_impossible, w.tests))]
     if not live:
         yield lost(way, Where.VALUES, "no branch of UNION gives such a row", wanted)
@@ -173,7 +173,7 @@ def _aggregate(descent: Descent, node: Aggregate, wanted: RowPredicate, way: Des
         if found:
             yield from found
             return
-    yield from descent.below(node.input, group, way.without(wanted_over(node, left), words))
+    yield from descent.below(node.input, group, way.without(predicate_over(node, left), words))
 
 
 def _groups(
@@ -185,8 +185,8 @@ def _groups(
     if there.untold and _is_reached(descent, node, group):
         yield from untold(way, wanted, there)
     elif there.count:
-        found = way.without(wanted_over(node, on_values), words)
-        told = wanted_over(node, wanted)
+        found = way.without(predicate_over(node, on_values), words)
+        told = predicate_over(node, wanted)
         yield lost(found, Where.GROUP, f"{words}: the group is there, with other values", told, [(node, there)])
 
 
@@ -203,7 +203,7 @@ def _grouping_sets(descent: Descent, node: Aggregate, wanted: RowPredicate, way:
     able = [(members, group) for members, group in sets if group is not None]
     words = "; ".join(f"({group_text(node, members)})" for members, _ in sets)
     if not able:
-        told = wanted_over(node, wanted)
+        told = predicate_over(node, wanted)
         yield lost(way, Where.VALUES, f"no grouping set gives such a row: {words}", told)
         return
     if on_values or any(not members for members, _ in able):
@@ -211,7 +211,7 @@ def _grouping_sets(descent: Descent, node: Aggregate, wanted: RowPredicate, way:
         if found:
             yield from found
             return
-    way = way.without(wanted_over(node, on_values), "GROUP BY")
+    way = way.without(predicate_over(node, on_values), "GROUP BY")
     for members, group in able:
         yield from descent.below(node.input, group, way.by(f"the grouping set ({group_text(node, members)})"))
 
@@ -230,7 +230,7 @@ def _window(descent: Descent, node: Window, wanted: RowPredicate, way: DescentPa
     """No row is dropped: the row is there with another value of a window function, or its input has none."""
     own, left = wanted.split(node.input.schema.names)
     words = "the window functions"
-    way = way.without(wanted_over(node, left), words)
+    way = way.without(predicate_over(node, left), words)
     if not left:
         yield from descent.below(node.input, own, way)
         return
@@ -238,7 +238,7 @@ def _window(descent: Descent, node: Window, wanted: RowPredicate, way: DescentPa
     if there.untold:
         yield from untold(way, wanted, there)
     elif there.count:
-        told = wanted_over(node, wanted)
+        told = predicate_over(node, wanted)
         yield lost(way, Where.WINDOW, f"{words} give the row other values", told, [(node, there)])
     else:
         yield from descent.below(node.input, own, way)
@@ -252,7 +252,7 @@ def _top(descent: Descent, node: TopK, wanted: RowPredicate, way: DescentPath) -
     def dropped(there: FoundRows) -> Iterator[Lost]:
         (winners,) = descent.look(Look(node, _partition(descent, node, own), "won in their place"))
         near = [(node, winners), (node.input, there)]
-        yield lost(way, Where.TOP, _top_words(node), wanted_over(node, wanted), near)
+        yield lost(way, Where.TOP, _top_words(node), predicate_over(node, wanted), near)
 
     yield from descent.reached(node.input, own, way, "came after them", dropped)
 

@@ -51,10 +51,10 @@ def _project(node: Project, wanted: RowPredicate) -> Passed:
 
 
 def _union(node: Union, wanted: RowPredicate) -> Passed:
-    return tuple(branch_wanted(node, number, wanted) for number in range(len(node.branches))), RowPredicate()
+    return tuple(branch_predicate(node, number, wanted) for number in range(len(node.branches))), RowPredicate()
 
 
-def branch_wanted(node: Union, number: int, wanted: RowPredicate) -> RowPredicate:
+def branch_predicate(node: Union, number: int, wanted: RowPredicate) -> RowPredicate:
     """What is wanted of one branch of a union."""
     names = node.branches[number].schema.names
     mapping: dict[str, Any] = {c.name: column(n) for c, n in zip(node.schema.columns, names, strict=False)}

@@ -15,7 +15,7 @@ from itertools import islice
 from belvedere.plan.operators.nodes import Scan
 from belvedere.provenance.findings import Lost, WhyNot
 from belvedere.provenance.found_rows import SAMPLE
-from belvedere.provenance.plan_queries import Asker
+from belvedere.provenance.plan_queries import QueryRunner
 from belvedere.provenance.row_predicates import RowPredicate
 from belvedere.provenance.trees import why_not_text
 from belvedere.provenance.why_not.pruning import MOST_WAYS, Descent, DescentPath, Look, condition_text
@@ -25,7 +25,7 @@ ATTEMPTS = 3
 
 
 def why_not(
-    asker: Asker, id_: str, wanted: RowPredicate, *, size: int = SAMPLE, shows: Callable[[str], bool] = lambda _: True
+    asker: QueryRunner, id_: str, wanted: RowPredicate, *, size: int = SAMPLE, shows: Callable[[str], bool] = lambda _: True
 ) -> WhyNot:
     """Where the rows of a relation vanish that would fulfil tests of its columns (`key_tests`).
 

@@ -70,13 +70,13 @@ class RunningWindow:
 def growth_of(node: Window) -> RunningWindow | str:
     """How the growing functions of a node are continued; why they cannot be."""
     try:
-        return _Growing(node).growth()
+        return _UnboundedPreceding(node).growth()
     except _CannotGoOn as reason:
         return str(reason)
 
 
 @dataclass
-class _Growing:
+class _UnboundedPreceding:
     node: Window
     items: list[Item] = field(default_factory=list)
     known: list[str] = field(default_factory=list)
@@ -94,7 +94,7 @@ class _Growing:
         self.order = with_ties(max(orders, key=lambda o: len(o.expressions)), tie_columns(schema))
         if any(o.expressions != self.order.expressions[: len(o.expressions)] for o in orders):
             raise _CannotGoOn("its functions differ in ORDER BY")
-        if not self._tells_rows_apart(self.order):
+        if not self._separates_rows(self.order):
             raise _CannotGoOn("the order of rows that tie is not fixed")
         self.items.extend(self.node.items)
         number = exp.Window(this=exp.RowNumber(), partition_by=self.partition, order=self.order, over="OVER")
@@ -111,7 +111,7 @@ class _Growing:
         seeds, parts = tuple(self.seeds.values()), tuple(self.parts.values())
         return RunningWindow(window, self.number.name, tuple(self.known), self.numbered, seeds, parts, tuple(results))
 
-    def _tells_rows_apart(self, order: Expr) -> bool:
+    def _separates_rows(self, order: Expr) -> bool:
         by = {e.this.name for e in order.expressions} | {e.name for e in self.partition}
         key = self.node.input.schema.key
         return key is not None and by.issuperset(key)
@@ -199,7 +199,7 @@ class _Growing:
             return
         spec = window.args.get("spec")
         by_rows = spec is not None and spec.args["kind"].upper() == "ROWS"
-        if not (by_rows or self._tells_rows_apart(window.args["order"])):
+        if not (by_rows or self._separates_rows(window.args["order"])):
             raise _CannotGoOn(PEERS)
 
 

@@ -26,8 +26,8 @@ from belvedere.plan.operators.predicate_window import Neighbour, Ranges, WindowF
 from belvedere.rules.key_ranges import Spans, changes_of, is_mixed
 from belvedere.rules.window_by.scan_range import (
     KeyRange,
-    Stretch,
-    StretchWindows,
+    ScannedWindows,
+    ScanRange,
     mirrored,
     moving,
     placed,
@@ -59,10 +59,10 @@ class Reach:
 class StoredWindows(Protocol):
     """The stored rows, and the windows over some of them."""
 
-    def read(self, stretch: Stretch) -> pa.Table:
+    def read(self, stretch: ScanRange) -> pa.Table:
         """The rows of the stretch, whose edges are set."""
 
-    def windows(self, tables: Sequence[pa.Table]) -> list[StretchWindows]:
+    def windows(self, tables: Sequence[pa.Table]) -> list[ScannedWindows]:
         """How far the windows in each of the tables reach."""
 
     def stored(self, keys: pa.Array) -> pa.Array:
@@ -82,7 +82,7 @@ def windows_around(work: Work, delta: pa.Table, reach: Reach, path: str) -> tupl
     return reached_rows(_Stored(work, reach, path), reach.ranges, reach.order, stretches)
 
 
-def first_stretches(delta: pa.Table, path: str, order: str, ranges: Ranges) -> list[Stretch] | None:
+def first_stretches(delta: pa.Table, path: str, order: str, ranges: Ranges) -> list[ScanRange] | None:
     """The changed partitions; None where all of their rows are to be read."""
     changes = changes_of(delta, path, order)
     if changes is None:
@@ -95,11 +95,11 @@ def first_stretches(delta: pa.Table, path: str, order: str, ranges: Ranges) -> l
         else rows
     )
     edges = [(c.key, *sorted(mirrored(n, ranges.descending) for n in (c.low, c.high))) for c in changes]
-    return [Stretch(key, low, high, back, rows) for key, low, high in edges]
+    return [ScanRange(key, low, high, back, rows) for key, low, high in edges]
 
 
 def reached_rows(
-    source: StoredWindows, ranges: Ranges, order: str, stretches: list[Stretch]
+    source: StoredWindows, ranges: Ranges, order: str, stretches: list[ScanRange]
 ) -> tuple[pa.Table, list[pa.Array]]:
     """Rows that are enough to find the windows that may have changed, and the keys of the rows where such can start."""
     done: list[pa.Table] = []
@@ -120,7 +120,7 @@ def reached_rows(
     return pa.concat_tables(done), keys
 
 
-def _span(source: StoredWindows, ranges: Ranges, stretch: Stretch, at: Ints, windows: StretchWindows) -> KeyRange | None:
+def _span(source: StoredWindows, ranges: Ranges, stretch: ScanRange, at: Ints, windows: ScannedWindows) -> KeyRange | None:
     """Where windows may have changed; None where the stretch must be longer."""
     if ranges.form is WindowForm.TUMBLING:
         return tumbling(ranges, stretch, at, windows, source.stored)
@@ -143,7 +143,7 @@ class _Stored:
         if reach.start is not None:
             self.starts = Spans(work, work.output, path, reach.start)
 
-    def read(self, stretch: Stretch) -> pa.Table:
+    def read(self, stretch: ScanRange) -> pa.Table:
         """The rows; all of the partition's where it cannot be told from another."""
         stretch.begin = self._begin(stretch)
         stretch.end = self._place(self.spans, stretch, after=True)
@@ -153,7 +153,7 @@ class _Stored:
             rows = self._rows(stretch)
         return rows
 
-    def _begin(self, stretch: Stretch) -> int | None:
+    def _begin(self, stretch: ScanRange) -> int | None:
         """Where the stretch begins. TUMBLING: to find the windows of few rows takes less time than to tell which of them changed."""
         if (
             self.reach.ranges.form is WindowForm.TUMBLING
@@ -162,7 +162,7 @@ class _Stored:
             return None
         return self._place(self.starts, stretch, after=False)
 
-    def _place(self, spans: Spans, stretch: Stretch, after: bool) -> int | None:
+    def _place(self, spans: Spans, stretch: ScanRange, after: bool) -> int | None:
         number, count = (stretch.high, stretch.ahead) if after else (stretch.low, stretch.back)
         return self._moved(spans, stretch.key, number, count, after)
 
@@ -171,12 +171,12 @@ class _Stored:
         found = spans.place(key, mirrored(number, falls), count, after != falls)
         return None if found is None else mirrored(found, falls)
 
-    def _rows(self, stretch: Stretch) -> pa.Table:
+    def _rows(self, stretch: ScanRange) -> pa.Table:
         falls = self.reach.ranges.descending
         begin, end = (None if n is None else mirrored(n, falls) for n in (stretch.begin, stretch.end))
         return self.spans.rows(stretch.key, end, begin) if falls else self.spans.rows(stretch.key, begin, end)
 
-    def windows(self, tables: Sequence[pa.Table]) -> list[StretchWindows]:
+    def windows(self, tables: Sequence[pa.Table]) -> list[ScannedWindows]:
         """By one query over all of the tables."""
         if not tables:
             return []

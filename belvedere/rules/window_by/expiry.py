@@ -77,7 +77,7 @@ class WindowBounds:
     rows: int
 
 
-def forget_settled(work: Work, settling: Settling, rows: Rows, bound: int) -> None:
+def forget_final(work: Work, settling: Settling, rows: Rows, bound: int) -> None:
     """Take the rows out that no later row can bring into a window. The rows are the view of the stage's slot."""
     times = (
         pc.min(micros(pa.chunked_array([b.column(0)]))).as_py() for b in rows.batches([settling.resume.column]) if b.num_rows
@@ -98,9 +98,9 @@ def _state(work: Work) -> Relation | None:
 
 def open_rows(work: Work, settling: Settling) -> Rows:
     """The keys of the rows, in the view of the stage's slot, at which windows are not final."""
-    settled = work.view(work.slots[0][0].name, SETTLED)
+    final = work.view(work.slots[0][0].name, SETTLED)
     own = _own(work, settling, [KEY])
-    text = f"SELECT r.{quote(KEY)} FROM {own} AS r LEFT JOIN {settled} AS s ON r.part = s.{quote(ROW)}"
+    text = f"SELECT r.{quote(KEY)} FROM {own} AS r LEFT JOIN {final} AS s ON r.part = s.{quote(ROW)}"
     return work.compute.compute(f"{text} WHERE s.{quote(SINCE)} IS NULL OR r.at >= s.{quote(SINCE)}", GONE)
 
 
@@ -117,7 +117,9 @@ def _few(work: Work, settling: Settling, rows: Rows, bound: int) -> Rows:
     for place, key in enumerate(_partitions(rows.table, by)):
         members[key].append(place)
     times = micros(rows.table[settling.resume.column]).to_numpy()
-    gone = [p for key, places in members.items() for p in settled(times[places], spans[key], settling.resume, bound, places)]
+    gone = [
+        p for key, places in members.items() for p in final_places(times[places], spans[key], settling.resume, bound, places)
+    ]
     return Rows(rows.table.select([KEY]).take(pa.array(gone, pa.int64())))
 
 
@@ -223,7 +225,7 @@ def _table(found: list[tuple[str, int, int]]) -> pa.Table:
     return pa.table([list(c) for c in zip(*found, strict=True)] if found else [[], [], []], schema=KEPT)
 
 
-def settled(times: Any, spans: list[WindowTimes], resume: Resume, bound: int, places: list[int]) -> list[int]:
+def final_places(times: Any, spans: list[WindowTimes], resume: Resume, bound: int, places: list[int]) -> list[int]:
     """Of the rows of one partition, with their times and the reach of its windows, those that no later row can bring into a window."""
     below = times[times < bound]
     kept = first_kept(int(below.max()) if len(below) else None, sorted(spans, reverse=True), resume, bound)
@@ -231,17 +233,18 @@ def settled(times: Any, spans: list[WindowTimes], resume: Resume, bound: int, pl
 
 
 def first_kept(
-    below: int | None, spans: Iterable[WindowTimes], resume: Resume, bound: int, settled: int = FIRST, pinned: bool = False
+    below: int | None, spans: Iterable[WindowTimes], resume: Resume, bound: int, final_before: int = FIRST, pinned: bool = False
 ) -> WindowBounds:
     """The times from which on the windows of a partition are not final, and its rows stay.
 
-    `below`: its last time below the bound; `spans`: from the last one on; `settled`: windows before it are final; `pinned`: those without
-    an end have none for good. No later row has a time below `bound`. A row at or after the start of an open window stays, and so does the
-    last one where windows look ahead: what it starts or ends is not known yet. Windows with LABEL stay from the first open one on; their
-    starts move on with the labels, so the rows from the start of the last final one on stay, with PREV the tuple before it too.
+    `below`: its last time below the bound; `spans`: from the last one on; `final_before`: windows before it are final;
+    `pinned`: those without an end have none for good. No later row has a time below `bound`. A row at or after the start of an
+    open window stays, and so does the last one where windows look ahead: what it starts or ends is not known yet. Windows with
+    LABEL stay from the first open one on; their starts move on with the labels, so the rows from the start of the last final one
+    on stay, with PREV the tuple before it too.
     """
     edge = below if Neighbour.NEXT in resume.neighbours and below is not None else bound
-    since = max(settled, edge)
+    since = max(final_before, edge)
     # whether a tuple starts the next window may depend on the one after it
     limit = edge if resume.end is WindowEnd.NEXT_START else bound
     following, label, rows = LAST, LAST, LAST
@@ -254,7 +257,7 @@ def first_kept(
             last = after = at
         # a missing time is LAST; a tumbling window that reaches into what is kept (by rows of equal time) stays whole
         reaches = resume.form is WindowForm.TUMBLING and resume.end is not WindowEnd.NEXT_START and last >= since
-        if at >= settled and ((after if Neighbour.NEXT in resume.neighbours else last) >= limit or reaches):
+        if at >= final_before and ((after if Neighbour.NEXT in resume.neighbours else last) >= limit or reaches):
             since = min(since, at)
         elif resume.form is WindowForm.LABELLED and at < since:
             if at >= label or label == LAST:  # the last final label, and those that tie with it

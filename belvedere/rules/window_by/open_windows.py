@@ -28,7 +28,7 @@ from belvedere.plan.operators.window_words import search_of
 from belvedere.plan.rewrites.keys import carry_keys
 from belvedere.rules.builder import Builder, StageOwner
 from belvedere.rules.rule import Maintain, Rule, Site
-from belvedere.rules.window_by.expiry import ROW, SETTLED, SINCE, Settling, forget_settled, open_rows
+from belvedere.rules.window_by.expiry import ROW, SETTLED, SINCE, Settling, forget_final, open_rows
 from belvedere.rules.window_by.lowered_inputs import keeps_key
 from belvedere.schema import KEY, Column, Schema
 
@@ -74,7 +74,7 @@ class OpenWindowsStage(Stage):
         changed = work.replace(KEY, keys_of([(replaced, KEY)]), work.query(sql).reader())
         bound = self.settling.bound(work.bounds.__getitem__)
         if bound > NEVER:
-            forget_settled(work, self.settling, rows, bound)
+            forget_final(work, self.settling, rows, bound)
         return changed
 
     def frees(self, relation: Relation) -> str | None:
@@ -115,13 +115,13 @@ def _keep(site: Site, top: PredicateWindow, settling: Settling) -> Relation:
     by = f"the changed {', '.join(top.by)}" if top.partition else "the sequence"
     reason = f"the open windows of {by}; rows leave once their windows end below the bound on {column_name}"
     reason += ", but for those before that later windows read" * settling.resume.looks_back
-    since = _state_of_settled(builder, top, part) if settling.resume.looks_back else None
+    since = _state_of_final(builder, top, part) if settling.resume.looks_back else None
     operator = site.over(top.with_inputs((Scan(slot.name, state.schema),)))
     fields = {"settling": settling, "since": since}
     return builder.emit(site.stage(OpenWindowsStage, operator, (slot,), f"{reason}; {search_of(top)}", **fields), part)
 
 
-def _state_of_settled(builder: Builder, top: PredicateWindow, part: StageOwner) -> str:
+def _state_of_final(builder: Builder, top: PredicateWindow, part: StageOwner) -> str:
     """The relation that keeps from which time on windows are not final yet: a row for each partition of which rows have left."""
     types = tuple(top.input.schema[n].type for n in top.spec.keys)
     by = tuple(Column(f"by{n}", t) for n, t in enumerate(types))

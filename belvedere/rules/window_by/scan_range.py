@@ -24,7 +24,7 @@ LONGER = 8
 
 
 @dataclass
-class Stretch:
+class ScanRange:
     """The rows of one partition that are read: `back` rows before the change in [`low`, `high`] and `ahead` rows behind it.
 
     `begin` and `end` are the (mirrored) order keys of the first and the last row; None = the partition's edge. TUMBLING: `back` counts
@@ -45,7 +45,7 @@ class Stretch:
 
 
 @dataclass(frozen=True)
-class StretchWindows:
+class ScannedWindows:
     """The windows in one stretch in the order of their starts: order keys of start, end and the tuple after it, LEAST where there is none.
 
     `complete`: no row behind the stretch can change the window. `keys` are the `_key`s of the rows at the starts. With
@@ -82,18 +82,18 @@ def placed(column: pa.ChunkedArray | pa.Array, descending: bool, nowhere: int | 
     return found
 
 
-def windows_of(table: pa.Table, ranges: Ranges) -> StretchWindows:
+def windows_of(table: pa.Table, ranges: Ranges) -> ScannedWindows:
     """From the result of `reaches` over one stretch, with `_key`."""
     falls = ranges.descending
     by = LABEL if ranges.form is WindowForm.LABELLED else FROM
     table = table.take(pa.array(np.argsort(placed(table[by], falls), kind="stable")))
     since, keys = placed(table[by], falls), table[KEY].combine_chunks().cast(pa.string())
     if TO not in table.column_names:  # without END a window is complete with the next one's start
-        return StretchWindows(since, since, since, np.arange(len(since)) < len(since) - 1, keys)
+        return ScannedWindows(since, since, since, np.arange(len(since)) < len(since) - 1, keys)
     to, after = placed(table[TO], falls, LEAST), placed(table[AFTER], falls, LEAST)
     complete = (to > LEAST) & (after > LEAST) if Neighbour.NEXT in ranges.neighbours else to > LEAST
     if ranges.form is not WindowForm.LABELLED:
-        return StretchWindows(
+        return ScannedWindows(
             since,
             to,
             after if Neighbour.NEXT in ranges.neighbours or ranges.form is WindowForm.TUMBLING else to,
@@ -105,10 +105,10 @@ def windows_of(table: pa.Table, ranges: Ranges) -> StretchWindows:
     if Neighbour.NEXT in ranges.neighbours:  # the tuple after the label matters too
         after = np.maximum(after, np.append(since[1:], GREATEST)[: len(since)])
     complete = (complete | (ranges.end is WindowEnd.BEFORE_LABEL)) & (after < GREATEST)
-    return StretchWindows(since, np.maximum(to, since), after, complete, keys, starts=starts)
+    return ScannedWindows(since, np.maximum(to, since), after, complete, keys, starts=starts)
 
 
-def moving(ranges: Ranges, stretch: Stretch, windows: StretchWindows) -> KeyRange | None:
+def moving(ranges: Ranges, stretch: ScanRange, windows: ScannedWindows) -> KeyRange | None:
     """SLIDING, LABEL: from the last window that ends before the change to the change, or the first label whose window begins behind it.
 
     `windows` has one for every tuple, by conditions on END that close all earlier windows too. None where one in between ends behind the
@@ -139,7 +139,7 @@ def moving(ranges: Ranges, stretch: Stretch, windows: StretchWindows) -> KeyRang
 
 
 def tumbling(
-    ranges: Ranges, stretch: Stretch, at: Ints, windows: StretchWindows, stays: Callable[[pa.Array], pa.Array]
+    ranges: Ranges, stretch: ScanRange, at: Ints, windows: ScannedWindows, stays: Callable[[pa.Array], pa.Array]
 ) -> KeyRange | None:
     """From a stored window's start before the change to the first start behind the change that was one before.
 
@@ -162,7 +162,7 @@ def tumbling(
 
 
 def _resumed(
-    ranges: Ranges, stretch: Stretch, at: Ints, windows: StretchWindows, stays: Callable[[pa.Array], pa.Array]
+    ranges: Ranges, stretch: ScanRange, at: Ints, windows: ScannedWindows, stays: Callable[[pa.Array], pa.Array]
 ) -> int | None:
     """The start of a window that the change cannot touch, so that the search goes on there as it did; None if the stretch must be longer.
 
@@ -183,7 +183,7 @@ def _resumed(
     return None
 
 
-def _stored(windows: StretchWindows, places: Ints, stays: Callable[[pa.Array], pa.Array]) -> Bools:
+def _stored(windows: ScannedWindows, places: Ints, stays: Callable[[pa.Array], pa.Array]) -> Bools:
     """Which of some windows are stored."""
     keys = windows.keys.take(pa.array(places))
     return np.asarray(pc.is_in(keys, value_set=stays(keys)), np.bool_)

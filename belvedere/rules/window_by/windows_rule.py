@@ -46,7 +46,7 @@ def _applies(site: Site) -> Maintain | None:
         return partial(_over_stored_keys, site, top)
     if base_scan(site.over(Scan("top", top.schema))) is None and base_scan(top.input) is not None:
         return site.apart  # members of arrays of windows, say: results of their own
-    return partial(_keep, site, top, top.ranges) if _tells_windows(site, top, top.ranges) else None
+    return partial(_keep, site, top, top.ranges) if _determines_windows(site, top, top.ranges) else None
 
 
 def _has_computed_keys(top: PredicateWindow, ranges: Ranges) -> bool:
@@ -63,7 +63,7 @@ def _over_stored_keys(site: Site, top: PredicateWindow) -> Relation:
     return site.maintain(top.with_inputs((Scan(state.name, state.schema),)))
 
 
-def _tells_windows(site: Site, top: PredicateWindow, ranges: Ranges) -> bool:
+def _determines_windows(site: Site, top: PredicateWindow, ranges: Ranges) -> bool:
     """Whether the input's rows are stored under its key, and each result has that of the row where it starts."""
     builder, base = site.builder, base_scan(top.input)
     if base is None:

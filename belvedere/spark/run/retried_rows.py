@@ -33,7 +33,7 @@ from belvedere.connectors.reading.text_records import READ_ERRORS, csv_fields, c
 from belvedere.connectors.run_records import REJECTED, SourceFile, is_control, is_cut, rejected_value
 from belvedere.engine.rows.epoch_rows import WEIGHT_FIELD
 from belvedere.errors import BelvedereError
-from belvedere.intake.ingest_service import Desk, Request
+from belvedere.intake.ingest_service import IngestService, Request
 from belvedere.intake.request_rows import read_rows
 from belvedere.process.temporary_folders import scratch_folder
 from belvedere.project.settings import ProjectSettings
@@ -59,7 +59,7 @@ class Retried:
 
 
 def retry_rejected(
-    spark: SparkSession, catalog: Catalog, project: ProjectSettings, reader: Reader, desk: Desk | None = None
+    spark: SparkSession, catalog: Catalog, project: ProjectSettings, reader: Reader, desk: IngestService | None = None
 ) -> Retried:
     """Try all rejected rows of the script's inputs again."""
     rejected = reader.rows(REJECTED)
@@ -90,7 +90,7 @@ def going(gone: pa.Table) -> pa.Table:
     return gone.append_column(WEIGHT_FIELD, pa.array([-1] * gone.num_rows, pa.int64()))
 
 
-def _is_pushed(table: Input, row: Row, desk: Desk) -> bool:
+def _is_pushed(table: Input, row: Row, desk: IngestService) -> bool:
     """Push a row again under its own key; whether it is taken, now or the time before."""
     try:
         pushed = read_rows(table, [loads(row["text"])])

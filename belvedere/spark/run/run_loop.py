@@ -30,7 +30,7 @@ from belvedere.connectors.run_records import (
     renamed_files,
 )
 from belvedere.engine.epoch import Deliveries
-from belvedere.engine.errors.quarantine import told_failure, told_healing
+from belvedere.engine.errors.quarantine import failure_text, healing_text
 from belvedere.engine.source_spans import SourceSpan
 from belvedere.errors import BelvedereError
 from belvedere.process.tracing import TRACES
@@ -354,6 +354,6 @@ def _progress(report: Any, batch: EpochInput, catalog: Catalog, clocks: Clocks, 
         seconds,
         report.seconds,
         stream_statuses(catalog, clocks),
-        (*batch.notices, *map(told_failure, report.failing), *map(told_healing, report.healed)),
+        (*batch.notices, *map(failure_text, report.failing), *map(healing_text, report.healed)),
         report.held,
     )

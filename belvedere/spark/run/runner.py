@@ -27,13 +27,13 @@ from belvedere.connectors.rereading import Past, past_of, rereadable_inputs
 from belvedere.connectors.run_records import RECORDS, REJECTED, SourceFile, files_of, files_read
 from belvedere.engine.change.planned_tables import plan_tables
 from belvedere.engine.epoch import Engine
-from belvedere.engine.errors.quarantine import told_failure
+from belvedere.engine.errors.quarantine import failure_text
 from belvedere.engine.measurements import Requests
 from belvedere.engine.pipeline import Pipeline
 from belvedere.engine.store_folders import JOURNAL_ENDING, beside, folder_of, others_of, own_identity, state_root
 from belvedere.errors import BelvedereError, fail
-from belvedere.intake.ingest_service import Desk, open_desk
-from belvedere.intake.wire import DeskServer
+from belvedere.intake.ingest_service import IngestService, open_ingest_service
+from belvedere.intake.wire import IngestServer
 from belvedere.optimize.costs import Coefficients
 from belvedere.pipeline.advice import choose
 from belvedere.pipeline.choose import maintain
@@ -103,11 +103,11 @@ class Runner:
             note_start(self.store)
             self.clock = MachineClock(last.offsets.get(CLOCK) if last is not None else None, accept=accept_clock)
             self.accept_clock = accept_clock
-            self.desk = self._open_desk()
+            self.desk = self._open_ingest()
         except BaseException:
             self.store.close()
             raise
-        self.server = DeskServer(self.desk) if self.desk is not None else None
+        self.server = IngestServer(self.desk) if self.desk is not None else None
         self.spark: SparkSession | None = None
         self._failing_since: float | None = None
         self.phase: Callable[[str], None] = lambda text: None
@@ -396,7 +396,7 @@ class Runner:
         for notice in left_slots(self.catalog, self.project, last.offsets if last is not None else {}):
             tell(notice)
         for failed in engine.quarantine.failed:
-            tell(told_failure(failed))
+            tell(failure_text(failed))
         run = RunSettings(self.owner, self.interval, self.once, pipeline.reads_clock, self.clock_interval)
         loop = RunLoop(
             spark, engine, self.store, sources, run, watch, stopped, self.clock, tell, beside, self.heals, self._spark_is_gone
@@ -466,13 +466,13 @@ class Runner:
                 self.desk.resume(last)
             return
 
-    def _open_desk(self) -> Desk | None:
+    def _open_ingest(self) -> IngestService | None:
         """The desk for pushes, where the script has an input that takes them."""
         if not pushed_inputs(self.catalog):
             return None
         waiting, last = self.project.driver_memory // WAITING_SHARE, self.store.last_epoch()
         parent, journal = folder_of(self.store_url, self.script, JOURNAL_ENDING), self.identity.journal
-        return open_desk(self.catalog, parent / self.identity.id, last, waiting, self.clock.now, journal, self.ahead)
+        return open_ingest_service(self.catalog, parent / self.identity.id, last, waiting, self.clock.now, journal, self.ahead)
 
     def close(self) -> None:
         """Take no more pushes, give the lease back, close the store, end Spark."""

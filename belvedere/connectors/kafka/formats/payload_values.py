@@ -59,7 +59,7 @@ def rows_of(values: Sequence[bytes], read: Callable[[bytes], Any], columns: Sequ
 def column_of(values: Sequence[Any], column: Column, refused: dict[int, str]) -> pa.Array:
     """The values as the column has them; a row whose value does not fit is refused."""
     try:
-        fitted = list(values) if _are_plain(values, column.type) else [_fitted(v, column.type) for v in values]
+        fitted = list(values) if _are_plain(values, column.type) else [_judged(v, column.type) for v in values]
         made = pa.array(fitted, column.type)
     except MISFITS:
         fitted = [_alone(v, n, column, refused) for n, v in enumerate(values)]
@@ -79,7 +79,7 @@ def _are_plain(values: Sequence[Any], type_: pa.DataType) -> bool:
 def _alone(value: Any, place: int, column: Column, refused: dict[int, str]) -> Any:
     """A value as Arrow takes it; None where it does not fit, which is told."""
     try:
-        fitted = _fitted(value, column.type)
+        fitted = _judged(value, column.type)
         pa.array([fitted], column.type)
     except MISFITS:
         refused.setdefault(place, f'column "{column.name}": {str(value)[:200]} is not of type {type_text(column.type)}')
@@ -87,7 +87,7 @@ def _alone(value: Any, place: int, column: Column, refused: dict[int, str]) -> A
     return fitted
 
 
-def _fitted(value: Any, type_: pa.DataType) -> Any:
+def _judged(value: Any, type_: pa.DataType) -> Any:
     """What Arrow takes for a type: maps as pairs, UUIDs and other values as text where the column is text.
 
     Raises ValueError or TypeError where Arrow would take it, and make another value of it.
@@ -95,11 +95,11 @@ def _fitted(value: Any, type_: pa.DataType) -> Any:
     if value is None:
         return None
     if T.is_map(type_) and isinstance(value, Mapping):
-        return [(k, _fitted(v, type_.item_type)) for k, v in value.items()]
+        return [(k, _judged(v, type_.item_type)) for k, v in value.items()]
     if T.is_struct(type_) and isinstance(value, Mapping):
-        return {f.name: _fitted(value.get(f.name), f.type) for f in type_}
+        return {f.name: _judged(value.get(f.name), f.type) for f in type_}
     if T.is_list(type_) and isinstance(value, list):
-        return [_fitted(v, type_.value_type) for v in value]
+        return [_judged(v, type_.value_type) for v in value]
     if T.is_string(type_) and not isinstance(value, str | bytes):
         return (
             json.dumps(plain_json(value), ensure_ascii=False, default=str)
