@@ -17,7 +17,7 @@ from belvedere.functions.function_table import function_of, is_aggregate, unwrap
 from belvedere.lang.names.scope import SourceColumn
 from belvedere.lang.select.query_frame import Frame
 from belvedere.lang.select.subqueries import attach_all
-from belvedere.lang.select.window_bounds import WindowEnd, determines, window_end
+from belvedere.lang.select.window_bounds import WindowBoundary, determines, window_end
 from belvedere.lang.types.typing_scope import SubqueryValue
 from belvedere.plan.expressions import column, map_operands, replace_columns
 from belvedere.plan.operators.nodes import Aggregate, Expr, Item, Node, Unnest
@@ -276,7 +276,7 @@ def ends_of_starts(frame: Frame, keys: Sequence[Item]) -> dict[str, Expr]:
     return found
 
 
-def _window_end(frame: Frame, name: str) -> WindowEnd | None:
+def _window_end(frame: Frame, name: str) -> WindowBoundary | None:
     """The window that a column of the frame is an end of."""
     definitions = frame.context.definitions
 

@@ -19,7 +19,7 @@ ViewPlan = Callable[[str], Node | None]
 
 
 @dataclass(frozen=True)
-class WindowEnd:
+class WindowBoundary:
     """An end of a window: how one gets to it from the top of the plan, the kind, and whether it is the start."""
 
     path: tuple[str, ...]
@@ -29,12 +29,12 @@ class WindowEnd:
     """The window's length in microseconds."""
 
 
-def window_end(plan: Node, name: str, view_plan: ViewPlan, path: tuple[str, ...] = ()) -> WindowEnd | None:
+def window_end(plan: Node, name: str, view_plan: ViewPlan, path: tuple[str, ...] = ()) -> WindowBoundary | None:
     """The window that a column is an end of; None for any other column."""
     match plan:
         case TimeWindow():
             if name in (plan.start, plan.end):
-                return WindowEnd(path, plan.kind, name == plan.start, plan.size)
+                return WindowBoundary(path, plan.kind, name == plan.start, plan.size)
             return window_end(plan.input, name, view_plan, (*path, "window"))
         case Project():
             item = next((i for i in plan.items if i.name == name), None)
@@ -60,7 +60,7 @@ def window_end(plan: Node, name: str, view_plan: ViewPlan, path: tuple[str, ...]
             return None
 
 
-def _computed_end(plan: Node, expr: exp.Expr, view_plan: ViewPlan, path: tuple[str, ...]) -> WindowEnd | None:
+def _computed_end(plan: Node, expr: exp.Expr, view_plan: ViewPlan, path: tuple[str, ...]) -> WindowBoundary | None:
     """A window's start plus its length is its end."""
     if not isinstance(expr, exp.Add) or not isinstance(expr.this, exp.Column):
         return None
@@ -70,7 +70,7 @@ def _computed_end(plan: Node, expr: exp.Expr, view_plan: ViewPlan, path: tuple[s
     return replace(start, is_start=False)
 
 
-def _maximum(plan: Aggregate, name: str, view_plan: ViewPlan, path: tuple[str, ...]) -> WindowEnd | None:
+def _maximum(plan: Aggregate, name: str, view_plan: ViewPlan, path: tuple[str, ...]) -> WindowBoundary | None:
     """`max(wstart)` beside a key `wend` of the same window is its start."""
     item = next((i for i in plan.aggregates if i.name == name), None)
     if item is None or not isinstance(item.expr, exp.Max) or not isinstance(item.expr.this, exp.Column):
@@ -81,7 +81,7 @@ def _maximum(plan: Aggregate, name: str, view_plan: ViewPlan, path: tuple[str, .
     return found if found is not None and any(e is not None and determines(e, found) for e in ends) else None
 
 
-def determines(known: WindowEnd, other: WindowEnd) -> bool:
+def determines(known: WindowBoundary, other: WindowBoundary) -> bool:
     """Whether one end of a window determines the other."""
     same = known.path == other.path and known.kind is other.kind and known.is_start != other.is_start
     return same and known.kind.determines_other(known.is_start)
