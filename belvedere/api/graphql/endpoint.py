@@ -57,7 +57,7 @@ class GraphqlEndpoint:
             asked = replace(asked, longs=self._served.longs(headers))
             claims = scope[CLAIMS] or {}
             if events_alone:
-                told = await self.told(asked, claims, lambda: self._check_push(scope, headers))
+                told = await self.answers(asked, claims, lambda: self._check_push(scope, headers))
                 metrics.count(0, time.perf_counter() - started)
                 await graphql_events(told)(scope, receive, send)
                 return
@@ -96,7 +96,7 @@ class GraphqlEndpoint:
         async def serve(asked: Asked, claims: Claims) -> AsyncIterator[StreamMessage]:
             self._gate.count_operation(scope)
             asked = replace(asked, longs=longs if asked.longs is None else asked.longs)
-            return await self.told(asked, claims, lambda: self._check_push({**scope, "method": "POST"}, headers))
+            return await self.answers(asked, claims, lambda: self._check_push({**scope, "method": "POST"}, headers))
 
         session = WebSocketSession(scope, receive, send, lambda given: self._gate.admitted(scope, given), serve)
         self._sessions.add(session)
@@ -111,7 +111,7 @@ class GraphqlEndpoint:
             with contextlib.suppress(RuntimeError):
                 await session.end()
 
-    async def told(self, asked: Asked, claims: Claims, may_push: Callable[[], None]) -> AsyncIterator[StreamMessage]:
+    async def answers(self, asked: Asked, claims: Claims, may_push: Callable[[], None]) -> AsyncIterator[StreamMessage]:
         """What any operation answers, one by one: a query and a mutation once."""
         seen, operation, literals = await self._found(asked, claims)
         if operation.subscribes:
@@ -124,7 +124,7 @@ class GraphqlEndpoint:
 
     async def first(self, asked: Asked, claims: Claims) -> bytes:
         """The answer of a query."""
-        return (await anext(await self.told(asked, claims, lambda: None))).body
+        return (await anext(await self.answers(asked, claims, lambda: None))).body
 
     async def _found(self, asked: Asked, claims: Claims) -> tuple[Seen, Operation, list[Any]]:
         """What the caller sees, and the operation. Raises where the caller has no right to it."""

@@ -144,7 +144,7 @@ async def _events(served: ServedApi, graphql: GraphqlEndpoint, request: Request)
     asked, field = events_of(model, described, request.path_params["name"], given, last)
     asked = replace(asked, longs=served.longs(dict(request.scope["headers"])))
     try:
-        told = await graphql.told(asked, claims, lambda: None)
+        told = await graphql.answers(asked, claims, lambda: None)
     except RequestError as error:
         if is_passing(error, request.headers.get("accept", "").encode()):
             return no_events_yet()
