@@ -26,8 +26,8 @@ from belvedere.catalog.catalog import (
 from belvedere.connectors.exporting.export_targets import refused_targets
 from belvedere.connectors.registry import SourceTables
 from belvedere.errors import BelvedereError, Diagnostic, Severity
+from belvedere.lang.statements.incremental_compile import Progress
 from belvedere.lang.statements.lower import lower_script
-from belvedere.lang.statements.progress import Progress
 from belvedere.plan.operators.time_nodes import InOrder
 from belvedere.plan.rewrites.null_on_error import forgive
 from belvedere.project.settings import ProjectSettings, load_project

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from belvedere.editor.completion import complete
 from belvedere.editor.document import Document
-from belvedere.editor.garbage import collect, collect_when_asked
+from belvedere.editor.garbage_collection import collect, collect_when_asked
 from belvedere.editor.hover import explained, hover
 from belvedere.editor.problems import diagnostics
 

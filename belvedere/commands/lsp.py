@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from belvedere.editor.garbage import collect_when_asked
+from belvedere.editor.garbage_collection import collect_when_asked
 from belvedere.errors import fail
 from belvedere.project.settings import ProjectSettings, load_project
 from belvedere.terminal.stores import store_url, with_columns_at_hand

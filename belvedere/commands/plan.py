@@ -20,7 +20,7 @@ from rich.table import Table
 from belvedere.catalog.catalog import Catalog
 from belvedere.connectors.abandoned_slots import left_slots
 from belvedere.connectors.file_names import place_of
-from belvedere.connectors.rereading import broken_inputs, past_of, rereadable_inputs
+from belvedere.connectors.replay import broken_inputs, past_of, rereadable_inputs
 from belvedere.connectors.run_records import FILES, files_read
 from belvedere.engine.change.stored_relations import StoredRelations, stored_now
 from belvedere.engine.store_folders import read_state, state_root

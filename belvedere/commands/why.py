@@ -27,7 +27,7 @@ from belvedere.terminal.row_condition import predicate_of_condition, show_refuse
 from belvedere.terminal.store_prompt import open_store_tables
 
 if TYPE_CHECKING:
-    from belvedere.spark.classes import SparkSession
+    from belvedere.spark.pyspark_types import SparkSession
 
 
 def command(

@@ -26,7 +26,7 @@ import pyarrow as pa
 from belvedere.connectors.addresses import same_address
 from belvedere.connectors.connector import Outgoing
 from belvedere.connectors.exporting.event_files import json_lines
-from belvedere.connectors.exporting.receiver_pace import MOST_EVENTS, Pace
+from belvedere.connectors.exporting.flow_control import MOST_EVENTS, Pace
 from belvedere.connectors.outage_backoff import AwayError
 from belvedere.errors import fail
 from belvedere.project.settings import Sink

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from belvedere.intake.ingest_service import OFFSET
 from belvedere.time.event_time import Clocks
-from belvedere.time.intake import Intake, Waiting
+from belvedere.time.pending_arrivals import Intake, Waiting
 
 __all__ = ["OFFSET", "Pushes", "Unpushed"]
 

@@ -27,7 +27,7 @@ from belvedere.connectors.outage_backoff import Away
 from belvedere.connectors.reading.file_rows import LONGEST_TEXT, REASON, null_reasons
 from belvedere.connectors.reading.formats import MOST_REJECTED
 from belvedere.connectors.reading.text_records import TEXT
-from belvedere.connectors.reading.value_checks import MICROSECONDS, joined, judged
+from belvedere.connectors.reading.value_reasons import MICROSECONDS, joined, judged
 from belvedere.connectors.run_records import RejectedRow
 from belvedere.engine.rows.scratch_rows import scratch_frame
 from belvedere.errors import BelvedereError, fail

@@ -23,7 +23,7 @@ from belvedere.editor.statements import ScopedStatement, statement_of
 from belvedere.editor.symbols import Use
 from belvedere.editor.tolerant_reading import ReadText, read
 from belvedere.errors import BelvedereError, Diagnostic, Severity
-from belvedere.lang.statements.progress import Progress
+from belvedere.lang.statements.incremental_compile import Progress
 from belvedere.project.settings import ProjectSettings, load_project, read_file
 
 SUFFIX = ".sqrl"

@@ -18,14 +18,14 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from belvedere.catalog.catalog import Catalog
+from belvedere.engine.cardinalities import Costs
+from belvedere.engine.change.change_plan import plan_tables
 from belvedere.engine.change.complete_inputs import held_rows
 from belvedere.engine.change.continued_events import DOCUMENT as TELLING
 from belvedere.engine.change.continued_events import ReportedRows, former_results
-from belvedere.engine.change.planned_tables import plan_tables
 from belvedere.engine.change.stored_relations import DEFINITIONS, UNFILLED
-from belvedere.engine.change.table_changes import make_tables, rows_of_today, unread_inputs
+from belvedere.engine.change.table_diff import make_tables, rows_of_today, unread_inputs
 from belvedere.engine.compute import Compute
-from belvedere.engine.costs import Costs
 from belvedere.engine.errors.failed_stages import Failed, failures_document, quarantined
 from belvedere.engine.errors.healing import Attempt, Healing, Quarantine, RowsTouched
 from belvedere.engine.errors.missed_changes import Missed
@@ -51,8 +51,8 @@ from belvedere.engine.sql.plan_sql import CLOCK_COLUMN
 from belvedere.engine.storage import Storage
 from belvedere.engine.work import EpochContext, Work
 from belvedere.plan.clock_steps import clock_step, next_step
-from belvedere.plan.facts import needs_clock
 from belvedere.plan.monotone import FOREVER, NEVER
+from belvedere.plan.plan_properties import needs_clock
 from belvedere.process.activity import NOW
 from belvedere.process.tracing import TRACES
 from belvedere.schema import INGEST_TIME, TIMESTAMP, WEIGHT

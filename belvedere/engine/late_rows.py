@@ -27,8 +27,8 @@ from belvedere.time.event_time import (
     admit,
     late_rows,
 )
-from belvedere.time.intake import tell_late
 from belvedere.time.intake_entries import BoundMark, ProducerAct
+from belvedere.time.pending_arrivals import tell_late
 from belvedere.values.instants import microseconds
 
 Arrivals = Mapping[str, Union[pa.Table, Rows, "SparkFrame"]]

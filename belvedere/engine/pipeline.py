@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 
 from belvedere.engine.relation import Relation
 from belvedere.engine.stage import Stage
-from belvedere.plan.facts import needs_clock
 from belvedere.plan.operators.nodes import Node
+from belvedere.plan.plan_properties import needs_clock
 
 
 @dataclass(frozen=True)

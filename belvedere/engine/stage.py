@@ -16,9 +16,9 @@ from belvedere.engine.sql.stage_sql import Texts
 from belvedere.engine.sql.staged_operators import print_plan
 from belvedere.engine.work import Work
 from belvedere.plan.bounds import Bounds, Known, bounds_of
-from belvedere.plan.facts import needs_clock
 from belvedere.plan.monotone import FOREVER, NEVER
 from belvedere.plan.operators.nodes import Node
+from belvedere.plan.plan_properties import needs_clock
 from belvedere.store.stage_memory import StageMemory
 
 

@@ -14,8 +14,8 @@ import numpy as np
 import pyarrow as pa
 
 from belvedere.engine.arrow_copy import identified
+from belvedere.engine.cardinalities import Costs
 from belvedere.engine.compute import Compute
-from belvedere.engine.costs import Costs
 from belvedere.engine.fixpoint import all_levels
 from belvedere.engine.relation import Relation, Slot, arranged_schema, delta_schema
 from belvedere.engine.rows.epoch_rows import WEIGHT_FIELD, ColumnValues, Rows, combined, coming, keys_of, weighted_stream

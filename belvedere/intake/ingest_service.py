@@ -26,8 +26,8 @@ from belvedere.process.temporary_folders import FULL
 from belvedere.schema import WEIGHT
 from belvedere.store.protocol import EpochRow
 from belvedere.time.event_time import Clocks, ahead_rows, log_points, time_text
-from belvedere.time.intake import Intake, Waiting, refused
 from belvedere.time.intake_entries import Entry, ProducerAct, TakenRows
+from belvedere.time.pending_arrivals import Intake, Waiting, refused
 from belvedere.values.instants import microseconds
 
 LOG = logging.getLogger("belvedere.intake")

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from belvedere.kernels import ranges, search
+from belvedere.kernels import range_aggregates, search
 from belvedere.kernels.search import Bools, Ints
 from belvedere.kernels.sorted_rows import SortedRows, numeric, ordered_codes
 from belvedere.plan.operators.window_specs import WindowAggregate
@@ -23,12 +23,12 @@ def aggregate(output: WindowAggregate, rows: SortedRows, first: Ints, last: Ints
     NULL where nothing remains, or where for STRICT something unknown is in it.
     """
     included = rows.booleans(output.included) if output.included else np.ones(rows.count, np.bool_)
-    members = ranges.count_in(included, first, last)
+    members = range_aggregates.count_in(included, first, last)
     if output.column is None:
         return pa.array(members + extra, pa.int64())
     column = rows.column(output.column)
     valid = np.asarray(pc.is_valid(column).to_numpy(zero_copy_only=False), np.bool_) & included
-    known = ranges.count_in(valid, first, last)
+    known = range_aggregates.count_in(valid, first, last)
     if output.function == "COUNT":
         return pa.array(members + extra if output.strict else known, pa.int64())
     blank: Bools = known == 0
@@ -48,29 +48,31 @@ def _of_numbers(
 ) -> pa.Array:
     values, _ = numeric(column)
     if output.function == "DISTINCT":
-        return pa.array(ranges.distinct_count(ordered_codes(values), valid, *windows), pa.int64())
+        return pa.array(range_aggregates.distinct_count(ordered_codes(values), valid, *windows), pa.int64())
     if output.function == "PERCENTILE":
-        return pa.array(ranges.percentile(values.astype(np.float64), valid, *windows, output.fraction), mask=blank)
+        return pa.array(range_aggregates.percentile(values.astype(np.float64), valid, *windows, output.fraction), mask=blank)
     if output.function == "AVG":
-        total = ranges.large_sum if values.dtype == np.int64 else ranges.real_sum
+        total = range_aggregates.large_sum if values.dtype == np.int64 else range_aggregates.real_sum
         return pa.array(total(values, valid, *windows) / np.maximum(known, 1), mask=blank)
-    result, undefined = moment(output.function, ranges.moments(values.astype(np.float64), valid, *windows))
+    result, undefined = moment(output.function, range_aggregates.moments(values.astype(np.float64), valid, *windows))
     return pa.array(result, pa.float64(), mask=blank | undefined)
 
 
 def _sum(column: pa.Array, valid: Bools, first: Ints, last: Ints) -> pa.Array:
     if pa.types.is_decimal(column.type):
-        return ranges.decimal_sum(column, valid, first, last)
+        return range_aggregates.decimal_sum(column, valid, first, last)
     values, _ = numeric(column)
-    return pa.array((ranges.whole_sum if values.dtype == np.int64 else ranges.real_sum)(values, valid, first, last))
+    return pa.array(
+        (range_aggregates.whole_sum if values.dtype == np.int64 else range_aggregates.real_sum)(values, valid, first, last)
+    )
 
 
 def extreme_values(column: pa.Array, valid: Bools, first: Ints, last: Ints, greatest: bool) -> pa.Array:
     """The least or greatest value of each range, of the column's type; NULL where a range has none."""
     values, _ = numeric(column)
-    blank = ranges.count_in(valid, first, last) == 0
+    blank = range_aggregates.count_in(valid, first, last) == 0
     codes = np.where(valid, ordered_codes(values), search.LEAST if greatest else search.GREATEST)
-    best = ranges.extreme(codes, first, last, greatest)
+    best = range_aggregates.extreme(codes, first, last, greatest)
     if values.dtype == np.int64 and pa.types.is_integer(column.type):
         return pa.array(np.where(blank, 0, best), pa.int64(), mask=blank).cast(column.type)
     known = np.flatnonzero(valid)
@@ -81,7 +83,7 @@ def extreme_values(column: pa.Array, valid: Bools, first: Ints, last: Ints, grea
     return column.take(pa.array(row, mask=blank))
 
 
-def moment(function: str, state: ranges.RunningState) -> tuple[Any, Bools]:
+def moment(function: str, state: range_aggregates.RunningState) -> tuple[Any, Bools]:
     """A moment's value and where it has none."""
     n, _, second, third, fourth = state
     with np.errstate(divide="ignore", invalid="ignore"):

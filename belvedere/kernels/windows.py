@@ -17,9 +17,9 @@ import pyarrow as pa
 
 from belvedere.kernels import search
 from belvedere.kernels.output_columns import WindowWriter
+from belvedere.kernels.predicates import Evaluation, Places, comparable, first_pair, holds, leaves
 from belvedere.kernels.search import Bools, Ints
 from belvedere.kernels.sorted_rows import SortedRows, Windows
-from belvedere.kernels.terms import Evaluation, Places, comparable, first_pair, holds, leaves
 from belvedere.plan.operators.window_specs import BoundarySpec, CompareSpec, ConjunctionSpec, KernelSpec, Members, OperationTerm
 
 ARRAY_CHUNK = 2_000_000  # members of arrays that one batch of the output holds at most

@@ -23,7 +23,7 @@ from belvedere.editor.completion import complete
 from belvedere.editor.definitions import NamePlace, definitions, references
 from belvedere.editor.document import Document, Opened
 from belvedere.editor.function_help import signature_of
-from belvedere.editor.garbage import collect
+from belvedere.editor.garbage_collection import collect
 from belvedere.editor.hover import explained, hover, signature_text
 from belvedere.editor.linked_scripts import LinkedScripts
 from belvedere.editor.outline import outline

@@ -16,7 +16,6 @@ from sqlglot import exp
 
 from belvedere.errors import fail
 from belvedere.optimize.indexes import stored_columns
-from belvedere.plan.facts import is_linear
 from belvedere.plan.operators.nodes import (
     Aggregate,
     Distinct,
@@ -33,6 +32,7 @@ from belvedere.plan.operators.nodes import (
     Unnest,
     Values,
 )
+from belvedere.plan.plan_properties import is_linear
 
 PAGE = 100.0
 """So many rows a request reads where nothing is known: the API's own limit."""

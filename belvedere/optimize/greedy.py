@@ -10,8 +10,8 @@ from collections.abc import Mapping
 
 from belvedere.catalog.catalog import Catalog, Placement
 from belvedere.optimize.choice import CostedOperator
-from belvedere.plan.facts import equalities, is_linear
 from belvedere.plan.operators.nodes import Aggregate, Distinct, Join, Node, Scan, SetOperation, TopK, Values
+from belvedere.plan.plan_properties import equalities, is_linear
 
 DATABASE, STREAM_SHARE = 1.0, 0.1
 STREAM, RELATION, STATE, STATIC = 100.0, 20.0, 10.0, 1.0

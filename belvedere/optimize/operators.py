@@ -12,8 +12,8 @@ from dataclasses import dataclass, field, replace
 from belvedere.catalog.catalog import Catalog, Placement
 from belvedere.optimize.choice import CostedOperator
 from belvedere.optimize.costs import Coefficients, Sizes, Workload, computing, first_share, maintaining, passed_share, storing
-from belvedere.plan.facts import is_linear
 from belvedere.plan.operators.nodes import Node, Scan
+from belvedere.plan.plan_properties import is_linear
 
 Path = tuple[int, ...]
 

@@ -36,7 +36,6 @@ from belvedere.rules.keyed import KEYED
 from belvedere.rules.linear import LINEAR
 from belvedere.rules.merge.merge_rule import MERGE
 from belvedere.rules.options import Options
-from belvedere.rules.recompute import WHOLE
 from belvedere.rules.rule import Refusal, Rule, Site
 from belvedere.rules.sessions.session_groups import SESSION_GROUPS
 from belvedere.rules.sessions.sessions import SESSIONS
@@ -46,8 +45,9 @@ from belvedere.rules.top_k.first import FIRST
 from belvedere.rules.top_k.offset import OFFSET
 from belvedere.rules.top_k.row_number import ROW_NUMBER
 from belvedere.rules.top_k.top import TOP
-from belvedere.rules.window_by.lowered_inputs import OVER
+from belvedere.rules.whole import WHOLE
 from belvedere.rules.window_by.open_windows import OPEN_WINDOWS
+from belvedere.rules.window_by.over import OVER
 from belvedere.rules.window_by.windows_rule import WINDOWS
 
 RULES: tuple[Rule, ...] = (

@@ -12,8 +12,8 @@ from enum import StrEnum
 from typing import Any
 
 from belvedere.catalog.catalog import Catalog, ChangeKind
+from belvedere.engine.change.change_plan import planned
 from belvedere.engine.change.lost_rows import changed_inputs, lost_rows, not_kept
-from belvedere.engine.change.planned_tables import planned
 from belvedere.engine.change.stored_relations import StoredRelations
 from belvedere.engine.change.table_plan import TablePlan
 from belvedere.engine.errors.failed_stages import Failed, failures_of

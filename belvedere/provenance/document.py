@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from belvedere.catalog.catalog import Catalog
+from belvedere.provenance.epoch_lookup import Moment
 from belvedere.provenance.findings import FoundRows, Lost, Since, Why, WhyNot, since_text
-from belvedere.provenance.moments import Moment
 from belvedere.values.row_texts import value_text
 
 Row = Mapping[str, Any]

@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import Any
 
 from belvedere.catalog.catalog import Catalog
-from belvedere.provenance.moments import Moment
+from belvedere.provenance.epoch_lookup import Moment
 
 
 @dataclass(frozen=True)

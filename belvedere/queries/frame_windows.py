@@ -25,7 +25,7 @@ from belvedere.sqlpp.query_tree import QueryExpression
 from belvedere.syntax.wording import did_you_mean
 
 if TYPE_CHECKING:
-    from belvedere.spark.classes import Column, DataFrame
+    from belvedere.spark.pyspark_types import Column, DataFrame
 
 OPERATORS = frozenset({"=", "<", "<=", ">", ">=", "+", "-", "*", "/", "%", "and", "or"})
 UNARY = {"not": "(NOT {})", "negative": "(- {})", "isNull": "({} IS UNKNOWN)", "isNotNull": "({} IS VALUED)"}

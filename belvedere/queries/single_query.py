@@ -25,7 +25,7 @@ from belvedere.store.stored_table import StoredTable
 from belvedere.syntax.spl.mentions import mentions_spl_window
 
 if TYPE_CHECKING:
-    from belvedere.spark.classes import DataFrame, SparkSession
+    from belvedere.spark.pyspark_types import DataFrame, SparkSession
 
 
 def sql(spark: SparkSession, text: str, **tables: Any) -> DataFrame:

@@ -38,7 +38,7 @@ from belvedere.syntax.parse import parse_script
 from belvedere.syntax.statement_tree import DefineTemplate
 
 if TYPE_CHECKING:
-    from belvedere.spark.classes import SparkSession
+    from belvedere.spark.pyspark_types import SparkSession
 
 QUERY_FILE = "<query>"
 PLACE = "_place~"

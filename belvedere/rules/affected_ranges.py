@@ -17,7 +17,7 @@ from belvedere.engine.sql.stage_sql import ROWS
 from belvedere.engine.work import Work
 from belvedere.rules.key_ranges import TooMuch
 from belvedere.rules.keyed import KeyedStage
-from belvedere.rules.recompute import replace_all
+from belvedere.rules.whole import replace_all
 from belvedere.schema import KEY
 
 

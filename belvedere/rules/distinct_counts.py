@@ -13,8 +13,8 @@ import pyarrow as pa
 from sqlglot import exp
 
 from belvedere.plan.expressions import column, conjunction
-from belvedere.plan.facts import needs_clock
 from belvedere.plan.operators.nodes import Aggregate, Expr, Item, Join, JoinKind, Node, Project
+from belvedere.plan.plan_properties import needs_clock
 from belvedere.plan.rewrites.keys import item_of
 from belvedere.rules.grouping_sets import fresh_name, in_order_of, once_for_each
 from belvedere.rules.merge.accumulate import ROWS, accumulate

@@ -14,8 +14,8 @@ import pyarrow as pa
 from sqlglot import exp
 
 from belvedere.plan.expressions import column
-from belvedere.plan.facts import needs_clock
 from belvedere.plan.operators.nodes import Aggregate, Expr, Item, Node, Project, Union, Unnest
+from belvedere.plan.plan_properties import needs_clock
 from belvedere.plan.rewrites.keys import item_of, unused_name
 from belvedere.rules.merge.accumulate import accumulate
 from belvedere.rules.merge.merge_rule import MERGE

@@ -15,8 +15,8 @@ from belvedere.engine.sql.stage_sql import Texts
 from belvedere.engine.stage import Stage
 from belvedere.engine.work import Work
 from belvedere.plan.expressions import columns_of
-from belvedere.plan.facts import is_linear, needs_clock
 from belvedere.plan.operators.nodes import Filter, Node, Project, Scan, Values
+from belvedere.plan.plan_properties import is_linear, needs_clock
 from belvedere.plan.rewrites.rewrite import plain_columns
 from belvedere.rules.rule import Maintain, Rule, Site
 from belvedere.schema import WEIGHT

@@ -15,7 +15,7 @@ from belvedere.errors import BelvedereError, Diagnostic, Severity, Span, fail
 from belvedere.functions.project_functions import OwnFunction
 from belvedere.plan.operators.nodes import Node, Project, Scan
 from belvedere.plan.operators.predicate_window import PredicateWindow
-from belvedere.plan.operators.window_words import found_by
+from belvedere.plan.operators.window_explanation import found_by
 from belvedere.plan.rewrites.push_conditions import push_conditions
 from belvedere.schema import Schema
 from belvedere.sqlpp.bindings import Result, output_items

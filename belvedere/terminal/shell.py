@@ -34,7 +34,7 @@ from belvedere.terminal.statements import is_blank, piped
 from belvedere.terminal.store_prompt import StoreTables, open_store_tables
 
 if TYPE_CHECKING:
-    from belvedere.spark.classes import SparkSession
+    from belvedere.spark.pyspark_types import SparkSession
 
 HELP = """\
 A query ends with `;`. The database answers it, or Spark where that has to compute.

@@ -33,7 +33,7 @@ from belvedere.terminal.stores import compile_over_store
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from belvedere.spark.classes import SparkSession
+    from belvedere.spark.pyspark_types import SparkSession
     from belvedere.store import Reader, StoredTable
 
 LONGEST = 86_400.0

@@ -49,7 +49,7 @@ from belvedere.spark.session import SparkSession, local_session
 from belvedere.store import open_store
 from belvedere.store.read.history import AsOf, not_whole, rows_as_of
 from belvedere.time.arrival_columns import arrival_times
-from belvedere.time.intake import Intake
+from belvedere.time.pending_arrivals import Intake
 from belvedere.values.input_rows import as_instant, shown
 from belvedere.values.instants import microseconds
 from belvedere.workbench.notebook_page import workbench_html

@@ -13,7 +13,7 @@ import api_example as example
 import pytest
 from api_reader import MemoryReader, OnLoop, Recorded
 
-from belvedere.api.http.garbage import shorten_collections
+from belvedere.api.http.garbage_collection import shorten_collections
 from belvedere.store import EpochRow, open_reader, open_served_reader, open_store
 from tests.api import node_clients
 

@@ -19,7 +19,7 @@ import uvicorn
 from api_reader import MemoryReader
 
 from belvedere.api.access.gate import ServerSettings
-from belvedere.api.http import garbage
+from belvedere.api.http import garbage_collection
 from belvedere.api.http.application import Application
 from belvedere.api.http.connections import Connection
 from belvedere.api.limits import Limits
@@ -143,8 +143,8 @@ def test_no_push_holds_the_loop(name: str) -> None:
 
 
 def test_garbage_is_collected_when_nobody_asks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(garbage, "LOOK_SECONDS", 0.001)
-    monkeypatch.setattr(garbage, "MOST_LOOKS", 20)
+    monkeypatch.setattr(garbage_collection, "LOOK_SECONDS", 0.001)
+    monkeypatch.setattr(garbage_collection, "MOST_LOOKS", 20)
     looks: list[bool] = []
 
     class Knot:
@@ -159,7 +159,9 @@ def test_garbage_is_collected_when_nobody_asks(monkeypatch: pytest.MonkeyPatch) 
         looks.clear()
         gc.collect()
         left = knotted()
-        collecting = asyncio.create_task(garbage.collect_when_idle(lambda: looks.append(True) or idle[len(looks) % len(idle)]))
+        collecting = asyncio.create_task(
+            garbage_collection.collect_when_idle(lambda: looks.append(True) or idle[len(looks) % len(idle)])
+        )
         while left() is not None:
             await asyncio.sleep(0.001)
         collecting.cancel()

@@ -19,8 +19,8 @@ from belvedere.api.access.tokens import TokenRules
 from belvedere.api.agents.mcp_tools import call, tools_of
 from belvedere.api.failures import RequestError
 from belvedere.api.http.application import Application
-from belvedere.api.reads.filter_predicates import predicate_of_filter
 from belvedere.api.reads.provenance import WhyAsked, WhyNotAsked
+from belvedere.api.reads.why_not_filters import predicate_of_filter
 from belvedere.compiler import compile_script
 from belvedere.project.settings import read_project
 from belvedere.provenance.why_not.pruning import condition_text

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from belvedere.compiler import compile_script
 from belvedere.editor.document import Document
 from belvedere.lang.statements import lower
-from belvedere.lang.statements.progress import KEPT
+from belvedere.lang.statements.incremental_compile import KEPT
 from belvedere.project.settings import load_project
 from tests.depth import examples
 

@@ -14,8 +14,8 @@ from belvedere import Workbench
 from belvedere.cli import run
 from belvedere.errors import BelvedereError
 from belvedere.plan.operators.nodes import Node
+from belvedere.provenance.epoch_lookup import Moment
 from belvedere.provenance.findings import Since, since_text
-from belvedere.provenance.moments import Moment
 from belvedere.provenance.plan_queries import Answers, QueryRunner
 from belvedere.store.write import database
 

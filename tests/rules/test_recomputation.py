@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from belvedere.engine.costs import LEAST
+from belvedere.engine.cardinalities import LEAST
 from belvedere.pipeline.choose import plain, without
 from belvedere.rules.options import Options
 from belvedere.workbench.workbench import Workbench

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from belvedere.compiler import compile_script
-from belvedere.engine.change.table_changes import looked_up_relations
+from belvedere.engine.change.table_diff import looked_up_relations
 from belvedere.engine.pipeline import Pipeline
 from belvedere.pipeline.choose import maintain, without
 from belvedere.rules.options import Options

@@ -49,7 +49,7 @@ class Loop:
 
     def once(self, *pushes: tuple[str, bytes], retry: bool = False) -> None:
         """Compile the script and run it until nothing is left; `pushes` are bodies in JSON, `retry` tries rejected rows again."""
-        from belvedere.connectors.rereading import past_of, rereadable_inputs
+        from belvedere.connectors.replay import past_of, rereadable_inputs
         from belvedere.connectors.run_records import RECORDS, REJECTED, files_of, files_read
         from belvedere.pipeline.choose import maintain
         from belvedere.spark.run.backfill import Backfill, fill_before

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from belvedere.engine.costs import Costs
+from belvedere.engine.cardinalities import Costs
 
 
 def test_a_table_that_had_enough_rows_is_not_counted_again() -> None:

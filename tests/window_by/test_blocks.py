@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, event, given, settings
 from hypothesis import strategies as st
 
-from belvedere.kernels.margins import Margin, begin_of
+from belvedere.kernels.overlap import Margin, begin_of
 from belvedere.kernels.windows import window_tables
 from belvedere.plan.operators.predicate_window import PredicateWindow
 from belvedere.plan.operators.window_specs import Ends

@@ -13,7 +13,7 @@ from belvedere.pipeline.choose import maintain, without
 from belvedere.pipeline.explain import explain
 from belvedere.plan.operators.nodes import Node, Scan
 from belvedere.plan.operators.predicate_window import PredicateWindow
-from belvedere.plan.operators.window_words import search_of
+from belvedere.plan.operators.window_explanation import search_of
 from belvedere.schema import Column, Schema
 from belvedere.sqlpp.lower import lower_window_query
 from belvedere.sqlpp.spark_text.sql_text import Open, constant_of

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from belvedere.kernels import ranges, search
+from belvedere.kernels import range_aggregates, search
 from belvedere.kernels.sorted_rows import ordered_codes
 from tests.depth import examples
 from tests.window_by.interpreter.values import order_key
@@ -49,7 +49,7 @@ def same(left: float, right: float) -> bool:
 @pytest.mark.deep
 @settings(max_examples=examples(200), deadline=None)
 def test_sums_of_doubles(column: tuple[Any, Any, Any, Any]) -> None:
-    found = ranges.real_sum(column[0].astype(np.float64), *column[1:])
+    found = range_aggregates.real_sum(column[0].astype(np.float64), *column[1:])
     for value, inside in zip(found, members(column), strict=True):
         if all(math.isfinite(x) for x in inside):
             assert math.isclose(value, math.fsum(inside), rel_tol=1e-9, abs_tol=1e-20)
@@ -70,19 +70,19 @@ def test_sums_of_whole_numbers_fit_or_are_refused(column: tuple[Any, Any, Any, A
         sum(int(x) for x, v in zip(numbers[a : b + 1], valid[a : b + 1], strict=True) if v)
         for a, b in zip(first, last, strict=True)
     ]
-    assert ranges.large_sum(*column).tolist() == [float(s) for s in sums]
+    assert range_aggregates.large_sum(*column).tolist() == [float(s) for s in sums]
     if all(-(2**63) <= s < 2**63 for s in sums):
-        assert ranges.whole_sum(*column).tolist() == sums
+        assert range_aggregates.whole_sum(*column).tolist() == sums
     else:
         with pytest.raises(OverflowError):
-            ranges.whole_sum(*column)
+            range_aggregates.whole_sum(*column)
 
 
 @given(columns(FINITE))
 @pytest.mark.deep
 @settings(max_examples=examples(100), deadline=None)
 def test_moments(column: tuple[Any, Any, Any, Any]) -> None:
-    count, mean, second, _, _ = ranges.moments(column[0].astype(np.float64), *column[1:])
+    count, mean, second, _, _ = range_aggregates.moments(column[0].astype(np.float64), *column[1:])
     for n, m, s, inside in zip(count, mean, second, members(column), strict=True):
         assert n == len(inside)
         if inside:
@@ -97,8 +97,8 @@ def test_moments(column: tuple[Any, Any, Any, Any]) -> None:
 def test_percentiles_and_distinct_values(column: tuple[Any, Any, Any, Any], fraction: float) -> None:
     values, valid, first, last = column
     values = values.astype(np.float64)
-    found = ranges.percentile(values, valid, first, last, fraction)
-    kinds = ranges.distinct_count(ordered_codes(values), valid, first, last)
+    found = range_aggregates.percentile(values, valid, first, last, fraction)
+    kinds = range_aggregates.distinct_count(ordered_codes(values), valid, first, last)
     for value, kind, inside in zip(found, kinds, members(column), strict=True):
         assert kind == len({order_key(x) for x in inside})
         if inside and all(math.isfinite(x) for x in inside):
@@ -111,7 +111,7 @@ def test_percentiles_and_distinct_values(column: tuple[Any, Any, Any, Any], frac
 def test_extremes_in_the_order_of_values(column: tuple[Any, Any, Any, Any], greatest: bool) -> None:
     values, _, first, last = column
     codes = ordered_codes(values.astype(np.float64))
-    found = ranges.extreme(codes, first, last, greatest)
+    found = range_aggregates.extreme(codes, first, last, greatest)
     pick = max if greatest else min
     for code, a, b in zip(found, first, last, strict=True):
         assert code == pick(codes[a : b + 1])
@@ -157,7 +157,7 @@ def test_sums_of_decimals_are_exact(given_: list[int | None], one: int, other: i
     low, high = sorted(min(n, len(values) - 1) for n in (one, other))
     column = pa.array([Decimal(1), *values], pa.decimal128(28, 3)).slice(1)
     valid = np.array([v is not None for v in values])
-    found = ranges.decimal_sum(column, valid, np.array([low]), np.array([high]))
+    found = range_aggregates.decimal_sum(column, valid, np.array([low]), np.array([high]))
     with localcontext() as context:
         context.prec = 60
         assert found.to_pylist() == [sum((v for v in values[low : high + 1] if v is not None), Decimal(0))]

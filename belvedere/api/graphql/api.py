@@ -33,7 +33,7 @@ from belvedere.api.graphql.types import schema_of
 from belvedere.api.limits import Limits, check_variables
 from belvedere.api.quarantined_answers import Held, as_json, held_in, held_of, held_sql
 from belvedere.api.reads.entities import Model, model_of
-from belvedere.api.reads.long_texts import with_long_texts
+from belvedere.api.reads.int64_as_text import with_long_texts
 from belvedere.api.reads.role_catalog import seen_catalog
 from belvedere.catalog.catalog import Catalog, Grant
 from belvedere.errors import BelvedereError

@@ -22,7 +22,7 @@ from belvedere.api.failures import BAD_REQUEST, BAD_VALUE, INTERNAL, LIMIT_EXCEE
 from belvedere.api.graphql.push_fields import DROPPED, REFUSED, TAKEN, PushField
 from belvedere.api.graphql.scalars import LONG
 from belvedere.api.http.pushes import sender_name
-from belvedere.api.reads.long_texts import long_text
+from belvedere.api.reads.int64_as_text import long_text
 from belvedere.errors import BelvedereError
 from belvedere.intake.claims import NOBODY, Claims
 from belvedere.intake.ingest_service import OFFSET, TOLD, Reply, Request

@@ -32,8 +32,8 @@ from belvedere.api.graphql.event_fields import subscription_fields
 from belvedere.api.graphql.push_fields import mutation_type
 from belvedere.api.graphql.scalars import AS_OF, CURSOR, DATE_TIME, JSON, LONG, SORT_ORDER, STRUCT, output_field, scalar_of
 from belvedere.api.limits import Limits
-from belvedere.api.reads.conditions import NONE, SOME, Compared, operators_for
 from belvedere.api.reads.entities import Entity, Model, RelationshipField, Template
+from belvedere.api.reads.filters import NONE, SOME, Compared, operators_for
 from belvedere.api.reads.page_planning import link_sorts
 from belvedere.api.reads.structs import StructType, each_struct
 from belvedere.catalog.catalog import Parameter

@@ -17,7 +17,7 @@ from belvedere.api.http.pushes import CLAIMS
 from belvedere.api.http.status import seen_status, status_of
 from belvedere.api.http.store_reads import StoreReads
 from belvedere.api.live.event_streams import EventStreams
-from belvedere.api.reads.long_texts import longs_asked
+from belvedere.api.reads.int64_as_text import longs_asked
 from belvedere.api.reads.provenance import Provenance
 from belvedere.api.reads.role_view import RoleViews, Seen
 from belvedere.api.serving.served_store import ServedStore

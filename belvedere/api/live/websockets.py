@@ -20,7 +20,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 from belvedere.api.failures import BAD_REQUEST, INTERNAL, NOT_ALLOWED, RequestError
 from belvedere.api.http.graphql_requests import Asked, checked
 from belvedere.api.live.event_streams import INTERRUPTED, StreamMessage
-from belvedere.api.reads.long_texts import NUMBER, TEXT
+from belvedere.api.reads.int64_as_text import NUMBER, TEXT
 from belvedere.intake.claims import Claims
 from belvedere.values.json_numbers import loads
 

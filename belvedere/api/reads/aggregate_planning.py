@@ -11,9 +11,9 @@ from collections.abc import Iterator, Mapping
 from belvedere.api.failures import BAD_VALUE, RequestError
 from belvedere.api.graphql.selections import Selection
 from belvedere.api.reads.argument_values import Given
-from belvedere.api.reads.conditions import as_list
 from belvedere.api.reads.costs import Cost, asked_costs
 from belvedere.api.reads.entities import Entity, RelationshipField
+from belvedere.api.reads.filters import as_list
 from belvedere.api.reads.request_values import RequestValues
 from belvedere.store.read.aggregates import has_aggregation
 from belvedere.store.read.query import (

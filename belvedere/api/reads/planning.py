@@ -16,9 +16,9 @@ from belvedere.api.graphql.selections import Selection
 from belvedere.api.reads.aggregate_planning import groups_of
 from belvedere.api.reads.argument_values import Given, ValueSource
 from belvedere.api.reads.bound_values import AskedCursor
-from belvedere.api.reads.conditions import is_keyed
 from belvedere.api.reads.costs import Cost, asked_costs
 from belvedere.api.reads.entities import Entity, RelationshipField, Template
+from belvedere.api.reads.filters import is_keyed
 from belvedere.api.reads.page_planning import page_of
 from belvedere.api.reads.request_values import RequestValues
 from belvedere.api.reads.structs import StructType

@@ -129,7 +129,7 @@ class Provenance:
         return document(self._catalog, why(asker, id_, row, epoch, depth=asked.depth, size=asked.rows), self._shown)
 
     def _why_not(self, asker: QueryRunner, asked: WhyNotAsked) -> dict[str, Any]:
-        from belvedere.api.reads.filter_predicates import predicate_of_filter  # few processes are asked for it
+        from belvedere.api.reads.why_not_filters import predicate_of_filter  # few processes are asked for it
         from belvedere.provenance.document import why_not_document
         from belvedere.provenance.why_not.why_not import why_not
 

@@ -16,8 +16,8 @@ from belvedere.api.graphql.scalars import SORT_ORDERS
 from belvedere.api.limits import Limits
 from belvedere.api.reads.argument_values import Fixed, Given, Scalar
 from belvedere.api.reads.bound_values import BoundValues
-from belvedere.api.reads.conditions import FilterReader, as_list
 from belvedere.api.reads.entities import Entity, Model, RelationshipField
+from belvedere.api.reads.filters import FilterReader, as_list
 from belvedere.schema import TIMESTAMP
 from belvedere.store.read.query import (
     BoundValue,

@@ -24,9 +24,9 @@ from belvedere.api.quarantined_answers import as_header
 from belvedere.api.reads.provenance import Question
 from belvedere.api.reads.role_view import Seen
 from belvedere.api.rest.answers import CSV, JSON, body_of, headers_of, media_of, rows_of, status_of
-from belvedere.api.rest.calls import RPC, arguments_of, check_callable, check_profile
 from belvedere.api.rest.parameters import range_of
 from belvedere.api.rest.requests import ROWS, SHORT, RestRequest
+from belvedere.api.rest.rpc import RPC, arguments_of, check_callable, check_profile
 from belvedere.intake.claims import Claims
 
 METHODS = "GET, HEAD, OPTIONS"

@@ -14,8 +14,8 @@ import pyarrow as pa
 from belvedere.api.failures import BAD_VALUE, LIMIT_EXCEEDED, RequestError
 from belvedere.api.limits import Limits
 from belvedere.api.reads.argument_values import Fixed, Given, Scalar
-from belvedere.api.reads.conditions import FILTER_OPERATORS, Compared
 from belvedere.api.reads.entities import Entity
+from belvedere.api.reads.filters import FILTER_OPERATORS, Compared
 from belvedere.api.rest.grammar import ConditionGroup, Test, unreadable
 from belvedere.api.rest.query_values import number_of_rows, value_of
 from belvedere.schema import Column

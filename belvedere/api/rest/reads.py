@@ -10,9 +10,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from belvedere.api.graphql.operations import Operations, Plan, Prepared, remember
-from belvedere.api.reads.conditions import is_keyed
 from belvedere.api.reads.costs import Cost, asked_costs
 from belvedere.api.reads.entities import Entity, Template
+from belvedere.api.reads.filters import is_keyed
 from belvedere.api.reads.planning import ReadPlanner
 from belvedere.api.rest.requests import ROWS, RestRequest
 from belvedere.intake.claims import NOBODY, Claims

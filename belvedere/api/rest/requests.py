@@ -208,7 +208,7 @@ class _RequestReader:
 
     def missing(self, entity: Entity) -> WhyNotAsked:
         """Rows of an entity that are looked for."""
-        from belvedere.api.reads.filter_predicates import with_values  # with the machinery of provenance, which few ask
+        from belvedere.api.reads.why_not_filters import with_values  # with the machinery of provenance, which few ask
 
         said = sorted_parameters(self.pairs)
         words = words_of([p for p in said.own if p.is_word(("limit",))])

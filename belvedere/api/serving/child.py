@@ -24,7 +24,7 @@ import uvicorn
 from belvedere.api.access.gate import ServerSettings
 from belvedere.api.http.application import Application
 from belvedere.api.http.connections import IDLE_SECONDS, Connection
-from belvedere.api.http.garbage import collect_when_idle, shorten_collections
+from belvedere.api.http.garbage_collection import collect_when_idle, shorten_collections
 from belvedere.api.http.metrics import Metrics
 from belvedere.api.http.proxies import behind_proxy
 from belvedere.catalog.catalog import Catalog

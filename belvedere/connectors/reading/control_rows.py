@@ -22,8 +22,8 @@ from belvedere.engine.rows.scratch_rows import Scratch
 from belvedere.errors import BelvedereError, fail
 from belvedere.intake.request_rows import read_act
 from belvedere.schema import CONTROL
-from belvedere.time.intake import Intake
 from belvedere.time.intake_entries import Act, BoundMark, ProducerAct
+from belvedere.time.pending_arrivals import Intake
 
 SIGN = f'"{CONTROL}"'
 

@@ -20,7 +20,7 @@ from pyspark.sql import functions as F
 
 from belvedere.connectors.reading.formats import time_formats
 from belvedere.connectors.reading.text_records import BAD, FAULT, FIELDS, FILE, LINE, TEXT
-from belvedere.connectors.reading.value_checks import (
+from belvedere.connectors.reading.value_reasons import (
     differs,
     joined,
     judged,

@@ -15,7 +15,7 @@ from typing import Any
 from belvedere.catalog.catalog import Catalog, OnError
 from belvedere.engine.change.fingerprints import definition_fingerprints
 from belvedere.engine.change.lost_rows import lost_rows
-from belvedere.engine.change.table_changes import with_forgotten
+from belvedere.engine.change.table_diff import with_forgotten
 from belvedere.engine.errors.failed_stages import Failed
 from belvedere.engine.pipeline import Pipeline
 from belvedere.engine.relation import name_in_script

@@ -14,9 +14,9 @@ from sqlglot import exp
 from belvedere.engine.sql.plan_sql import render
 from belvedere.functions.spark_types import quote
 from belvedere.plan.expressions import column, row_number
-from belvedere.plan.facts import base_scan
 from belvedere.plan.operators.nodes import Item, Node, Scan, Window
 from belvedere.plan.operators.recursion import LAST, Recursion, side_name
+from belvedere.plan.plan_properties import base_scan
 from belvedere.plan.rewrites.rewrite import replace_scans
 from belvedere.schema import Schema
 

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from belvedere.kernels import ranges
+from belvedere.kernels import range_aggregates
 from belvedere.kernels.aggregates import extreme_values, moment
 from belvedere.kernels.search import Bools, Ints
 
@@ -119,7 +119,10 @@ class Exact(BlockAggregate):
 
     def fold(self, parts: Parts, first: Ints, last: Ints) -> list[pa.Array]:
         values = parts[0]
-        return [ranges.decimal_sum(values, np.ones(len(values), np.bool_), first, last), _added(parts[1], first, last)]
+        return [
+            range_aggregates.decimal_sum(values, np.ones(len(values), np.bool_), first, last),
+            _added(parts[1], first, last),
+        ]
 
     def value(self, parts: Parts) -> pa.Array:
         return pc.if_else(pc.greater(parts[1], 0), parts[0], pa.scalar(None, parts[0].type))
@@ -137,7 +140,7 @@ class Real(BlockAggregate):
         return [pa.array(_plain(values, 0.0)), pa.array(np.zeros(rows.num_rows)), _known(values)]
 
     def fold(self, parts: Parts, first: Ints, last: Ints) -> list[pa.Array]:
-        high, low = ranges.real_sums(np.asarray(parts[0]), np.asarray(parts[1]), first, last)
+        high, low = range_aggregates.real_sums(np.asarray(parts[0]), np.asarray(parts[1]), first, last)
         return [pa.array(high), pa.array(low), _added(parts[2], first, last)]
 
     def value(self, parts: Parts) -> pa.Array:
@@ -194,7 +197,7 @@ class Deviation(BlockAggregate):
 
     def fold(self, parts: Parts, first: Ints, last: Ints) -> list[pa.Array]:
         zero = np.zeros(len(parts[0]))
-        return [pa.array(p) for p in ranges.joined_moments((*map(np.asarray, parts), zero, zero), first, last)[:3]]
+        return [pa.array(p) for p in range_aggregates.joined_moments((*map(np.asarray, parts), zero, zero), first, last)[:3]]
 
     def value(self, parts: Parts) -> pa.Array:
         n, mean, second = (np.asarray(p) for p in parts)
@@ -220,5 +223,5 @@ def _plain(values: pa.Array, blank: float) -> np.ndarray:
 
 
 def _added(part: pa.Array, first: Ints, last: Ints) -> pa.Array:
-    sums = ranges.prefix(np.asarray(part))
+    sums = range_aggregates.prefix(np.asarray(part))
     return pa.array(sums[last + 1] - sums[first])  # type: ignore[operator]

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from belvedere.lang.names.definitions import Definitions, NamedRelation
-from belvedere.plan.facts import base_scan
 from belvedere.plan.operators.nodes import Node, Scan
+from belvedere.plan.plan_properties import base_scan
 from belvedere.plan.rewrites.keys import item_of
 from belvedere.plan.rewrites.rewrite import carry, inline
 from belvedere.schema import INGEST_TIME, UID

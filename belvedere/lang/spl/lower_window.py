@@ -24,11 +24,11 @@ from belvedere.lang.spl.clause_checks import window_of
 from belvedere.lang.spl.spl_functions import count_of, reading_of, spelled_out
 from belvedere.lang.types.typing_scope import SubqueryValue
 from belvedere.plan.expressions import column, map_operands
-from belvedere.plan.facts import base_scan
 from belvedere.plan.operators.nodes import Expr, Item, Node, Project
 from belvedere.plan.operators.spl_aggregate import CountColumn, FiringReading, GroupCount, ReadingColumn, SplAggregate
 from belvedere.plan.operators.spl_join import FIRED, FIRING
 from belvedere.plan.operators.spl_windows import Interval, Punctuation, SplWindow, Tumbling
+from belvedere.plan.plan_properties import base_scan
 from belvedere.plan.rewrites.keys import item_of, unused_name
 from belvedere.schema import TIMESTAMP
 from belvedere.syntax.spl.window_tree import SplClause

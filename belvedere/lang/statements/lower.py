@@ -22,13 +22,13 @@ from belvedere.lang.notices.endless_growth import check_catalog
 from belvedere.lang.notices.flink_differences import flink_values, flink_windows
 from belvedere.lang.notices.project_functions import unplaced_calls
 from belvedere.lang.notices.untold_changes import changing_arguments, open_windows
+from belvedere.lang.statements.incremental_compile import Progress, is_refused, resumed
 from belvedere.lang.statements.lower_columns import define_column
 from belvedere.lang.statements.lower_imports import Ask, Importer, answered
 from belvedere.lang.statements.lower_inputs import define_created
 from belvedere.lang.statements.lower_outputs import define_export, define_subscribed, define_template
 from belvedere.lang.statements.lower_relationships import define_by_query, define_relationship
 from belvedere.lang.statements.lower_views import define_distinct, define_view
-from belvedere.lang.statements.progress import Progress, is_refused, resumed
 from belvedere.lang.statements.script_lowering import ScriptLowering
 from belvedere.plan.operators.nodes import Node
 from belvedere.plan.rewrites.rewrite import replace_scans

@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from sqlglot import exp
 
 from belvedere.plan.expressions import column, conjunction, conjuncts, reads_clock, replace_columns
-from belvedere.plan.facts import is_linear
 from belvedere.plan.operators.nodes import Expr, Filter, Join, JoinKind, Node, Project, TopK
+from belvedere.plan.plan_properties import is_linear
 from belvedere.plan.rewrites.keys import item_of, unused_name
 
 PlanPlace = tuple[int, str]

@@ -9,7 +9,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from typing import Any
 
 from belvedere.catalog.catalog import Catalog
-from belvedere.plan.operators.historic import HISTORIC
+from belvedere.plan.operators.history_dependent import HISTORIC
 from belvedere.plan.operators.nodes import Filter, Node, Project, Scan, TopK, Union
 from belvedere.plan.rewrites.keys import keep_columns
 from belvedere.provenance.constants import row_tests

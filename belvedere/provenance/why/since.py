@@ -15,12 +15,12 @@ from typing import Any
 from belvedere.catalog.catalog import Input, View
 from belvedere.engine.errors.failed_stages import failures_of, quarantined
 from belvedere.engine.source_spans import SPANS
-from belvedere.plan.facts import needs_clock
 from belvedere.plan.operators.nodes import Scan
 from belvedere.plan.operators.time_nodes import PTIME, Emit
+from belvedere.plan.plan_properties import needs_clock
+from belvedere.provenance.epoch_lookup import Moment, arrival, emitted_in
 from belvedere.provenance.findings import FoundRows, Since
 from belvedere.provenance.found_rows import SAMPLE, answered
-from belvedere.provenance.moments import Moment, arrival, emitted_in
 from belvedere.provenance.plan_queries import QueryRunner
 from belvedere.provenance.why.covering_views import kept_text, why_not_stored
 from belvedere.provenance.why.traces import Traced

@@ -17,9 +17,9 @@ from belvedere.errors import Diagnostic
 from belvedere.plan.expressions import column
 from belvedere.plan.operators.nodes import Node, Order, Scan, TopK
 from belvedere.provenance.constants import row_tests
+from belvedere.provenance.epoch_lookup import Moment, arrived_in
 from belvedere.provenance.findings import FoundRows, Version
 from belvedere.provenance.found_rows import COUNT, Question, answered, counted, not_stored, sample_order
-from belvedere.provenance.moments import Moment, arrived_in
 from belvedere.provenance.narrowing import restricted
 from belvedere.provenance.plan_queries import QueryRunner
 from belvedere.provenance.row_predicates import RowPredicate, matching, other, same, test

@@ -16,7 +16,7 @@ import pyarrow as pa
 from belvedere.catalog.catalog import Catalog
 from belvedere.plan.bounds import bounds_of
 from belvedere.plan.monotone import NEVER
-from belvedere.plan.operators.historic import HISTORIC
+from belvedere.plan.operators.history_dependent import HISTORIC
 from belvedere.plan.operators.nodes import Node, Scan
 from belvedere.plan.operators.spl_aggregate import SplAggregate
 from belvedere.plan.operators.spl_join import SplJoin

@@ -20,8 +20,8 @@ from belvedere.engine.rows.epoch_rows import ColumnValues, Rows, keys_of
 from belvedere.engine.sql.stage_sql import ROWS
 from belvedere.engine.work import Work
 from belvedere.plan.expressions import column, columns_of, conjunction, conjuncts
-from belvedere.plan.facts import base_scan, equalities, partition_of
 from belvedere.plan.operators.nodes import Expr, Item, Join, JoinKind, Node, Order, TopK, Window
+from belvedere.plan.plan_properties import base_scan, equalities, partition_of
 from belvedere.plan.rewrites.keys import keep_columns, unused_name
 from belvedere.plan.rewrites.rewrite import carry, push_down
 from belvedere.plan.rewrites.ties_by_arrival import with_ties

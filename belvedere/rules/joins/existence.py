@@ -19,14 +19,14 @@ from belvedere.engine.sql.stage_sql import DELTA, KEY_COLUMN, ROWS, Texts
 from belvedere.engine.stage import Stage
 from belvedere.engine.work import Work
 from belvedere.plan.bounds import Bounds
-from belvedere.plan.facts import equalities, needs_clock
 from belvedere.plan.operators.nodes import Join, JoinKind, Node, Project
+from belvedere.plan.plan_properties import equalities, needs_clock
 from belvedere.plan.rewrites.keys import item_of
 from belvedere.plan.rewrites.rewrite import passes_key, with_column
 from belvedere.rules.bounds_below import operator_of
 from belvedere.rules.keyed import counted_slots
-from belvedere.rules.recompute import replace_all
 from belvedere.rules.rule import Maintain, Refusal, Rule, Site
+from belvedere.rules.whole import replace_all
 from belvedere.schema import KEY
 
 KEYS = pa.schema([pa.field(KEY, pa.string(), nullable=False)])

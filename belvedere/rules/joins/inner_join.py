@@ -20,8 +20,8 @@ from belvedere.engine.work import Work, without
 from belvedere.functions.spark_types import quote
 from belvedere.plan.bounds import Bounds, bounds_of, implied_bounds
 from belvedere.plan.expressions import column
-from belvedere.plan.facts import Partition, equalities, needs_clock
 from belvedere.plan.operators.nodes import Join, JoinKind
+from belvedere.plan.plan_properties import Partition, equalities, needs_clock
 from belvedere.plan.rewrites.rewrite import with_column
 from belvedere.rules.bounds_below import operator_of, side_of, through
 from belvedere.rules.rule import Maintain, Rule, Site

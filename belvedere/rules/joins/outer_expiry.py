@@ -18,9 +18,9 @@ from sqlglot import exp
 from belvedere.engine.rows.epoch_rows import Rows
 from belvedere.plan.bounds import Bounds, implied_bounds
 from belvedere.plan.expressions import column
-from belvedere.plan.facts import is_linear
 from belvedere.plan.monotone import FOREVER
 from belvedere.plan.operators.nodes import Item, Join, JoinKind, Node, Project
+from belvedere.plan.plan_properties import is_linear
 from belvedere.schema import TIMESTAMP
 
 PRESERVED: Mapping[JoinKind, tuple[int, ...]] = {

@@ -13,8 +13,8 @@ from functools import partial
 from sqlglot import exp
 
 from belvedere.plan.expressions import column, conjunction
-from belvedere.plan.facts import equalities, needs_clock
 from belvedere.plan.operators.nodes import Aggregate, Distinct, Expr, Filter, Item, Join, JoinKind, Node, Project, Scan, Union
+from belvedere.plan.plan_properties import equalities, needs_clock
 from belvedere.plan.rewrites.keys import item_of, unused_name
 from belvedere.rules.builder import Builder
 from belvedere.rules.rule import Maintain, Rule, Site

@@ -13,8 +13,8 @@ from functools import partial
 from belvedere.engine.relation import Relation
 from belvedere.engine.sql.stage_sql import Texts
 from belvedere.plan.bounds import next_time
-from belvedere.plan.facts import Partition, partition_of
 from belvedere.plan.operators.nodes import Node, Project, Scan, Union, Window
+from belvedere.plan.plan_properties import Partition, partition_of
 from belvedere.plan.rewrites.keys import item_of
 from belvedere.rules.rule import Maintain, Rule, Site
 from belvedere.rules.top_k.top import OWN, OwnRowsStage

@@ -23,8 +23,8 @@ from belvedere.engine.stage import Stage, slots_known
 from belvedere.engine.work import Work
 from belvedere.plan.bounds import Bounds, Known, bounds_of
 from belvedere.plan.expressions import column
-from belvedere.plan.facts import Partition, partition_of
 from belvedere.plan.operators.nodes import Aggregate, Expr, Project, Scan
+from belvedere.plan.plan_properties import Partition, partition_of
 from belvedere.plan.rewrites.rewrite import carry
 from belvedere.rules.bounds_below import of_keys
 from belvedere.rules.merge.accumulate import ROWS as COUNT

@@ -21,15 +21,15 @@ from belvedere.engine.sql.plan_sql import order_text
 from belvedere.engine.sql.stage_sql import DELTA, ROWS, WEIGHT_COLUMN, WEIGHTED, Texts
 from belvedere.engine.work import Work
 from belvedere.plan.bounds import Bounds
-from belvedere.plan.facts import Partition, needs_clock
 from belvedere.plan.operators.nodes import Project, Scan, TopK, Union
+from belvedere.plan.plan_properties import Partition, needs_clock
 from belvedere.plan.rewrites.keys import item_of
 from belvedere.plan.rewrites.rewrite import with_column
 from belvedere.plan.ties import tie_order
 from belvedere.rules.builder import StageOwner
-from belvedere.rules.recompute import OperatorStage, maintain_whole
 from belvedere.rules.rule import Maintain, Rule, Site
 from belvedere.rules.top_k.top import OWN, maintain_top, needs_only_top
+from belvedere.rules.whole import OperatorStage, maintain_whole
 from belvedere.schema import KEY, WEIGHT
 from belvedere.store.stage_memory import StageMemory, remembered
 

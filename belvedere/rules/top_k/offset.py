@@ -11,8 +11,8 @@ from functools import partial
 from sqlglot import exp
 
 from belvedere.plan.expressions import column, conjunction
-from belvedere.plan.facts import needs_clock
 from belvedere.plan.operators.nodes import Join, JoinKind, Node, Project, TopK
+from belvedere.plan.plan_properties import needs_clock
 from belvedere.plan.rewrites.keys import item_of
 from belvedere.rules.rule import Maintain, Rule, Site
 from belvedere.rules.top_k.first import MANY

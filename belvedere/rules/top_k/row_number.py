@@ -14,8 +14,8 @@ from sqlglot import exp
 
 from belvedere.engine.relation import Relation
 from belvedere.plan.expressions import conjunction, conjuncts
-from belvedere.plan.facts import base_scan
 from belvedere.plan.operators.nodes import Expr, Filter, Item, Node, Order, Project, Scan, TopK, Window
+from belvedere.plan.plan_properties import base_scan
 from belvedere.plan.rewrites.keys import item_of
 from belvedere.rules.rule import Maintain, Rule, Site
 from belvedere.rules.top_k.top import TOP

@@ -19,15 +19,15 @@ from belvedere.engine.sql.stage_sql import DELTA, ROWS, Texts
 from belvedere.engine.stage import Stage
 from belvedere.engine.work import Work
 from belvedere.plan.bounds import Bounds
-from belvedere.plan.facts import Partition, base_scan, partition_of
 from belvedere.plan.operators.nodes import Node, Project, Scan, TopK, Union
+from belvedere.plan.plan_properties import Partition, base_scan, partition_of
 from belvedere.plan.rewrites.keys import item_of
 from belvedere.plan.ties import tie_order
 from belvedere.rules.bounds_below import of_keys
 from belvedere.rules.builder import Builder
 from belvedere.rules.merge.merge_rule import keys_of_changes
-from belvedere.rules.recompute import OperatorStage
 from belvedere.rules.rule import Maintain, Rule, Site
+from belvedere.rules.whole import OperatorStage
 
 OWN, NEW = "own", "new"
 """The scans by which a stage reads its own rows, and the first ones of its changes."""

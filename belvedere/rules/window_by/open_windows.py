@@ -20,16 +20,16 @@ from belvedere.engine.stage import Stage
 from belvedere.engine.work import Work
 from belvedere.functions.spark_types import quote
 from belvedere.plan.expressions import column
-from belvedere.plan.facts import base_scan
 from belvedere.plan.monotone import NEVER
 from belvedere.plan.operators.nodes import Scan
 from belvedere.plan.operators.predicate_window import PredicateWindow
-from belvedere.plan.operators.window_words import search_of
+from belvedere.plan.operators.window_explanation import search_of
+from belvedere.plan.plan_properties import base_scan
 from belvedere.plan.rewrites.keys import carry_keys
 from belvedere.rules.builder import Builder, StageOwner
 from belvedere.rules.rule import Maintain, Rule, Site
 from belvedere.rules.window_by.expiry import ROW, SETTLED, SINCE, Settling, forget_final, open_rows
-from belvedere.rules.window_by.lowered_inputs import keeps_key
+from belvedere.rules.window_by.over import keeps_key
 from belvedere.schema import KEY, Column, Schema
 
 SUFFIX = "$state"

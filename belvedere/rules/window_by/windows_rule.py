@@ -14,16 +14,16 @@ from sqlglot import exp
 from belvedere.engine.relation import Relation
 from belvedere.engine.work import Work
 from belvedere.plan.expressions import column
-from belvedere.plan.facts import Partition, base_scan, partition_of
 from belvedere.plan.operators.nodes import Item, Scan
 from belvedere.plan.operators.predicate_window import PredicateWindow, Ranges, WindowForm
-from belvedere.plan.operators.window_words import search_of
+from belvedere.plan.operators.window_explanation import search_of
+from belvedere.plan.plan_properties import Partition, base_scan, partition_of
 from belvedere.plan.rewrites.keys import carry_keys
 from belvedere.plan.rewrites.rewrite import carry, push_down
 from belvedere.rules.affected_ranges import ReachedStage
 from belvedere.rules.rule import Maintain, Rule, Site
 from belvedere.rules.window_by.affected_windows import Reach, windows_around
-from belvedere.rules.window_by.lowered_inputs import keeps_key
+from belvedere.rules.window_by.over import keeps_key
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from pyspark.sql import SparkSession
 
 from belvedere.catalog.catalog import Catalog, Input
 from belvedere.connectors.connector import Arrived, OffsetRange, RereadableFeed
-from belvedere.connectors.rereading import Past, past_of
+from belvedere.connectors.replay import Past, past_of
 from belvedere.connectors.run_records import not_as_it_was
 from belvedere.connectors.source_readings import SINCE, Reading, as_today, feed_of, reading_at
 from belvedere.engine.epoch import Engine

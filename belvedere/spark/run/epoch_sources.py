@@ -23,7 +23,7 @@ from belvedere.connectors.connector import Arrived, Feed, NoteStore, OffsetRange
 from belvedere.connectors.feeds import columns_of, open_feed
 from belvedere.connectors.outage_backoff import is_final
 from belvedere.connectors.push import OFFSET, Pushes, Unpushed
-from belvedere.connectors.rereading import is_rereadable
+from belvedere.connectors.replay import is_rereadable
 from belvedere.connectors.run_records import RejectedRow, SourceFile
 from belvedere.connectors.source_readings import OFFSET as READINGS
 from belvedere.connectors.source_readings import Reading, reading_of, with_reading
@@ -40,7 +40,7 @@ from belvedere.schema import WEIGHT
 from belvedere.store.protocol import EpochRow
 from belvedere.time.arrival_columns import ArrivalTimes, earliest
 from belvedere.time.event_time import Clocks, pass_time
-from belvedere.time.intake import Waiting
+from belvedere.time.pending_arrivals import Waiting
 from belvedere.values.decimals import decimals_of
 from belvedere.values.instants import microseconds
 from belvedere.values.time_range import rows_beyond

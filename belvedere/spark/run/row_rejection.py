@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from belvedere.connectors.rereading import EXCLUDED
+from belvedere.connectors.replay import EXCLUDED
 from belvedere.connectors.run_records import RejectedRow
 from belvedere.engine.errors.quarantine import StageFailure
 from belvedere.engine.rows.epoch_rows import Rows

@@ -23,9 +23,9 @@ from pyspark.sql import SparkSession
 
 from belvedere.catalog.catalog import Catalog, pushed_inputs
 from belvedere.connectors.abandoned_slots import left_slots
-from belvedere.connectors.rereading import Past, past_of, rereadable_inputs
+from belvedere.connectors.replay import Past, past_of, rereadable_inputs
 from belvedere.connectors.run_records import RECORDS, REJECTED, SourceFile, files_of, files_read
-from belvedere.engine.change.planned_tables import plan_tables
+from belvedere.engine.change.change_plan import plan_tables
 from belvedere.engine.epoch import Engine
 from belvedere.engine.errors.quarantine import failure_text
 from belvedere.engine.measurements import Requests

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from belvedere.kernels.margins import Margin, begin_of
+from belvedere.kernels.overlap import Margin, begin_of
 from belvedere.plan.operators.predicate_window import PredicateWindow
 from belvedere.spark.window_by.frame_types import arrow_schema, sort_columns
 from belvedere.spark.window_by.long_partitions import (

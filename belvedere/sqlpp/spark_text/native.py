@@ -24,7 +24,7 @@ from belvedere.sqlpp.spark_text.native_queries import query_value
 from belvedere.sqlpp.spark_text.native_values import HANDLERS, Environment, value_of
 from belvedere.sqlpp.spark_text.native_values import boolean as boolean_of
 from belvedere.sqlpp.spark_text.sql_values import MISSING_VALUE, NULL, SqlValue, Untranslatable, Value, flat, merge, numbered
-from belvedere.sqlpp.windows.classes import ARITHMETIC, OPERATORS
+from belvedere.sqlpp.windows.boundary_classes import ARITHMETIC, OPERATORS
 
 __all__ = ["boolean", "scalar", "translate", "whole_number"]
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from belvedere.plan.operators.window_specs import Ends
 from belvedere.spark_sql.dialect import SparkSql
 from belvedere.sqlpp.query_tree import WindowBy
-from belvedere.sqlpp.windows.classes import ItemFacts, Search, classify
+from belvedere.sqlpp.windows.boundary_classes import ItemFacts, Search, classify
 from belvedere.sqlpp.windows.closing import closing_of, constant_of, frame_closing
 
 

@@ -13,7 +13,7 @@ from sqlglot import exp
 from belvedere.functions.function_table import canonical
 from belvedere.functions.sqlpp_functions import duration_micros
 from belvedere.sqlpp.query_tree import Expr, WindowBy
-from belvedere.sqlpp.windows.classes import Compare, Conjunction, ItemFacts, Search, Summand, is_monotone
+from belvedere.sqlpp.windows.boundary_classes import Compare, Conjunction, ItemFacts, Search, Summand, is_monotone
 
 
 def closing_of(found: Search, window: WindowBy, item: ItemFacts, nullable: bool = False) -> tuple[int, ...]:

@@ -21,7 +21,7 @@ from belvedere.sqlpp.query_names import free_in
 from belvedere.sqlpp.query_tree import Expr, QueryBlock
 from belvedere.sqlpp.spark_text.native import translate
 from belvedere.sqlpp.spark_text.sql_values import Object, SqlValue, Untranslatable, Value, any_of, merge, name
-from belvedere.sqlpp.windows.classes import ItemFacts, item_expression
+from belvedere.sqlpp.windows.boundary_classes import ItemFacts, item_expression
 from belvedere.sqlpp.windows.plan_boundaries import BoundaryPlanner
 from belvedere.sqlpp.windows.plan_results import Rewriter
 

@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from belvedere.plan.operators import window_specs as specs
 from belvedere.sqlpp.query_tree import Boundary, Expr
-from belvedere.sqlpp.windows.classes import Compare, ItemFacts, Search, Summand, classify, is_monotone
+from belvedere.sqlpp.windows.boundary_classes import Compare, ItemFacts, Search, Summand, classify, is_monotone
 from belvedere.sqlpp.windows.plan_terms import TermPlanner
 
 

@@ -33,7 +33,7 @@ from belvedere.sqlpp.spark_text.sql_values import (
 )
 from belvedere.sqlpp.substitute import substituted
 from belvedere.sqlpp.type_rules import arithmetic_type
-from belvedere.sqlpp.windows.classes import ARITHMETIC, ITEM, OPERATORS, Summand
+from belvedere.sqlpp.windows.boundary_classes import ARITHMETIC, ITEM, OPERATORS, Summand
 from belvedere.sqlpp.windows.plan_columns import PlanColumns
 
 CHOICES = {"LEAST": "least", "GREATEST": "greatest", "COALESCE": "known", "IF_MISSING_OR_NULL": "known"}

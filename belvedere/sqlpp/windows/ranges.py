@@ -22,7 +22,7 @@ from belvedere.plan.operators.predicate_window import Ranges, WindowEnd, WindowF
 from belvedere.plan.operators.window_specs import BoundarySpec
 from belvedere.schema import Column
 from belvedere.sqlpp.query_tree import Expr, QueryBlock, WindowBy
-from belvedere.sqlpp.windows.classes import ItemFacts, classify
+from belvedere.sqlpp.windows.boundary_classes import ItemFacts, classify
 from belvedere.sqlpp.windows.closing import closing_of, frame_closing, is_before
 from belvedere.sqlpp.windows.plan_boundaries import BoundaryPlanner
 from belvedere.sqlpp.windows.resume import neighbours_of, only_distances

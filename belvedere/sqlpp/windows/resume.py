@@ -16,7 +16,7 @@ from belvedere.plan.operators.predicate_window import Neighbour, Ranges, Resume,
 from belvedere.schema import Column
 from belvedere.sqlpp.query_names import after_window, free_in
 from belvedere.sqlpp.query_tree import Expr, QueryBlock, WindowBy
-from belvedere.sqlpp.windows.classes import ItemFacts, classify
+from belvedere.sqlpp.windows.boundary_classes import ItemFacts, classify
 
 
 def resume_of(

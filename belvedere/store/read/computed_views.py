@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from belvedere.catalog.catalog import Catalog, View
 from belvedere.errors import BelvedereError, fail
-from belvedere.plan.operators.historic import HISTORIC
+from belvedere.plan.operators.history_dependent import HISTORIC
 from belvedere.plan.operators.nodes import Aggregate, Distinct, Node, Scan, SetOperation, TopK, Window
 from belvedere.plan.rewrites.rewrite import inline
 from belvedere.plan.ties import tie_columns

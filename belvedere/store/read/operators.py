@@ -15,7 +15,6 @@ from sqlglot import exp
 
 from belvedere.errors import BelvedereError, fail
 from belvedere.plan.expressions import conjuncts
-from belvedere.plan.facts import equalities
 from belvedere.plan.operators.nodes import (
     Aggregate,
     Distinct,
@@ -34,6 +33,7 @@ from belvedere.plan.operators.nodes import (
     Unnest,
     Values,
 )
+from belvedere.plan.plan_properties import equalities
 from belvedere.plan.ties import tie_order
 from belvedere.schema import Schema
 from belvedere.store.dialects.codec import form

@@ -33,7 +33,7 @@ from belvedere.store.system import (
     WRITTEN_BY,
     set_documents,
 )
-from belvedere.store.write.replacement import Replacement
+from belvedere.store.write.table_swap import Replacement
 from belvedere.store.write.tables import Tables
 from belvedere.store.write.transaction import EpochTransaction
 from belvedere.store.write.views import Views

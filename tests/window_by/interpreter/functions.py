@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from belvedere.functions.sqlpp_functions import duration_micros
-from belvedere.kernels import ranges
+from belvedere.kernels import range_aggregates
 from belvedere.kernels.aggregates import moment
 from belvedere.kernels.search import Bools, Ints
 from tests.window_by.interpreter.casts import to_date, to_instant, to_real, to_text, to_whole
@@ -75,7 +75,7 @@ def mean(numbers: list[Any]) -> float:
 
 def _moment(name: str) -> Callable[[list[Any]], float | None]:
     def aggregate(numbers: list[Any]) -> float | None:
-        value, undefined = moment(name, ranges.moments(np.array(numbers, np.float64), *_all(numbers)))
+        value, undefined = moment(name, range_aggregates.moments(np.array(numbers, np.float64), *_all(numbers)))
         return None if undefined[0] else float(value[0])
 
     return aggregate
@@ -90,7 +90,7 @@ def percentile(numbers: list[Any], fraction: Any) -> float | None:
     """The continuous percentile: linear between the two nearest ranks."""
     if not numbers or rank(fraction) != 3 or not 0 <= fraction <= 1:
         return None
-    return float(ranges.percentile(np.array(numbers, np.float64), *_all(numbers), float(fraction))[0])
+    return float(range_aggregates.percentile(np.array(numbers, np.float64), *_all(numbers), float(fraction))[0])
 
 
 NUMERIC_AGGREGATES: dict[str, Callable[[list[Any]], Any]] = {

@@ -19,7 +19,7 @@ from belvedere.functions.array_aggregates import GROUP_AGGREGATES
 from belvedere.functions.calendar import UNITS
 from belvedere.functions.function_table import canonical
 from belvedere.sqlpp.query_tree import Expr, Missing, QueryExpression
-from belvedere.sqlpp.windows.classes import ARITHMETIC, OPERATORS
+from belvedere.sqlpp.windows.boundary_classes import ARITHMETIC, OPERATORS
 from tests.window_by.interpreter import paths
 from tests.window_by.interpreter import values as v
 from tests.window_by.interpreter.casts import cast

@@ -1,8 +1,8 @@
 """The normal form of START and END: what makes a boundary fast to find.
 
 In: a boundary's predicate, the variables' sides and the type of an item. Out: its conjunctions of atoms, or None for the arbitrary
-class d (`plan/operators/window_words.py` names the classes). A search looks, for each known tuple i, for the first tuple j at or after a
-place where one of the conjunctions holds.
+class d (`plan/operators/window_explanation.py` names the classes). A search looks, for each known tuple i, for the first tuple j at or
+after a place where one of the conjunctions holds.
 """
 
 from __future__ import annotations

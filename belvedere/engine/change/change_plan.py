@@ -17,7 +17,7 @@ from belvedere.catalog.catalog import Catalog
 from belvedere.engine.change.complete_inputs import count_rows_of, held_inputs
 from belvedere.engine.change.lost_rows import lost_rows, not_kept, refuse
 from belvedere.engine.change.stored_relations import StoredRelations, stored_now
-from belvedere.engine.change.table_changes import compare_tables
+from belvedere.engine.change.table_diff import compare_tables
 from belvedere.engine.change.table_plan import TablePlan
 from belvedere.engine.errors.failed_stages import Failed, failures_of
 from belvedere.engine.errors.missed_changes import SUFFIX

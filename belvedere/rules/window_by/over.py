@@ -6,9 +6,9 @@ from functools import partial
 
 from belvedere.engine.relation import Relation
 from belvedere.plan.expressions import column
-from belvedere.plan.facts import base_scan
 from belvedere.plan.operators.nodes import Scan
 from belvedere.plan.operators.predicate_window import PredicateWindow
+from belvedere.plan.plan_properties import base_scan
 from belvedere.plan.rewrites.keys import carry_keys
 from belvedere.plan.rewrites.rewrite import push_down
 from belvedere.rules.rule import Maintain, Rule, Site

@@ -15,8 +15,8 @@ from sqlglot import exp
 from belvedere.api.failures import BAD_VALUE, LIMIT_EXCEEDED, RequestError
 from belvedere.api.limits import NESTED_MOST
 from belvedere.api.reads.argument_values import Fixed, Given, Scalar, look_up
-from belvedere.api.reads.conditions import FILTER_OPERATORS, Compared, as_list
 from belvedere.api.reads.entities import Entity
+from belvedere.api.reads.filters import FILTER_OPERATORS, Compared, as_list
 from belvedere.plan.expressions import column, conjunction
 from belvedere.plan.operators.nodes import Expr
 from belvedere.provenance.constants import constant

@@ -17,8 +17,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
+from belvedere.kernels.predicates import holds, leaves
 from belvedere.kernels.sorted_rows import SortedRows, Windows
-from belvedere.kernels.terms import holds, leaves
 from belvedere.kernels.windows import Finder
 from belvedere.plan.operators.window_specs import BoundarySpec, Ends, KernelSpec
 

@@ -16,11 +16,11 @@ from belvedere.engine.stage import Stage
 from belvedere.engine.work import Work
 from belvedere.plan.bounds import Bounds
 from belvedere.plan.clock_steps import clock_step, next_step
-from belvedere.plan.facts import needs_clock
 from belvedere.plan.operators.nodes import Aggregate, Join, Node, TopK, Window
 from belvedere.plan.operators.predicate_window import PredicateWindow
 from belvedere.plan.operators.recursion import Recursion
-from belvedere.plan.operators.window_words import search_of
+from belvedere.plan.operators.window_explanation import search_of
+from belvedere.plan.plan_properties import needs_clock
 from belvedere.rules.bounds_below import operator_of
 from belvedere.rules.rule import Maintain, Rule, Site
 

@@ -1,6 +1,6 @@
 """How the windows of a `PredicateWindow` are found, in words: the class of each boundary's search and what it costs.
 
-In: the operator. Out: lines for people. The classes are those of conjunctions (`sqlpp/windows/classes.py`):
+In: the operator. Out: lines for people. The classes are those of conjunctions (`sqlpp/windows/boundary_classes.py`):
 
     0    no condition on j                      a    P(j)
     b    monotone in j: positions, order key    a+b  both
