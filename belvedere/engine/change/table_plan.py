@@ -1,6 +1,6 @@
 """What becomes of stored relations in the first epoch of a script.
 
-In: nothing. Out: a `TablePlan`, which `table_changes` makes and the engine carries out.
+In: nothing. Out: a `TablePlan`, which `table_diff` makes and the engine carries out.
 """
 
 from __future__ import annotations
