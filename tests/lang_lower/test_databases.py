@@ -40,7 +40,7 @@ def weak(monkeypatch: pytest.MonkeyPatch) -> None:
             raise refused(tree)
         return printed(tree, scope)
 
-    for module in ("plans", "sources", "expressions"):
+    for module in ("operators", "sources", "expressions"):
         monkeypatch.setattr(f"belvedere.store.read.{module}.print_expression", without_sums)
 
 

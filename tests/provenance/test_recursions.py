@@ -74,7 +74,7 @@ def named(found: Why) -> dict[str, set[Any]]:
 
 def by_database(wb: Workbench, view: str, key: Mapping[str, Any]) -> Why:
     """What is told without Spark."""
-    with wb._asker() as asker:
+    with wb._query_runner() as asker:
         row, epoch = find_row(asker, view, key_tests(wb.catalog, view, key))
         return why(replace(asker, spark=None), view, row, epoch, size=100)
 

@@ -34,7 +34,7 @@ def test_views_are_their_batch_answers(each_store: str, seed: int, executor: Any
     chance = random.Random(seed)
     views = AT_ONCE | AFTER
     wb = Workbench(INPUT + "".join(f"{n} := {q};\n" for n, q in views.items()), spark=executor)
-    assert {s.output.name for s in wb.engine.stages if "first" in s.sql and s.output.view} - {"T"} == set(AT_ONCE)
+    assert {p.output.name for _, p in wb.engine.stages if "first" in p.sql and p.output.view} - {"T"} == set(AT_ONCE)
     known: dict[int, dict[str, Any]] = {}
     for epoch in range(epochs(seed)):
         # few groups at first, others later: some epochs have new ones alone, some none

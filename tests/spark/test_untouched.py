@@ -33,7 +33,7 @@ def test_only_stages_that_changes_reach_make_views(executor: Any, monkeypatch: p
     monkeypatch.setattr(wb.engine.compute, "put", noted)
     wb.insert("Clicks", [{"who": 1}])
     wb.step()
-    stages = {s.stage.output: f"{s.number}_" for s in wb.engine.stages}
+    stages = {stage.output: f"{prepared.number}_" for stage, prepared in wb.engine.stages}
     assert any(m.startswith(stages["Counts"]) for m in made)
     assert not [m for m in made if m.startswith((stages["People"], stages["Upper"], stages["Names"]))]
     assert (wb.rows("Counts"), wb.rows("Names")) == ([{"who": 1, "clicks": 2}], [{"name": "ZOË"}])
