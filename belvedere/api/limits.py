@@ -12,6 +12,8 @@ from typing import Any
 from belvedere.api.failures import LIMIT_EXCEEDED, RequestError
 from belvedere.store.read.query import LIMIT_DEFAULT, LIMIT_MOST
 
+FEW_VALUES = 1_000
+"""So many values of a request are read on the event loop; they take some 5 ms."""
 NESTED_MOST = 100
 """So many levels of brackets, selections or values may be nested; what walks them by recursion has room for that."""
 
@@ -75,6 +77,16 @@ def check_variables(variables: Mapping[str, Any], limits: Limits) -> None:
         if number > limits.values:
             raise too_many_values(limits)
         level = [v for value in level if isinstance(value, dict | list) for v in _inside(value)]
+
+
+def are_many(variables: Mapping[str, Any]) -> bool:
+    """Whether reading a request's variables would hold up the requests beside it: then a thread does."""
+    level: list[Any] = list(variables.values())
+    number = 0
+    while level and number <= FEW_VALUES:
+        number += len(level)
+        level = [v for value in level if isinstance(value, dict | list) for v in _inside(value)]
+    return number > FEW_VALUES
 
 
 def too_many_values(limits: Limits) -> RequestError:

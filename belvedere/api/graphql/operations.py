@@ -37,7 +37,7 @@ from belvedere.api.failures import BAD_REQUEST, BAD_VALUE, LIMIT_EXCEEDED, SYNTA
 from belvedere.api.graphql.documents import check_document, fragments_of
 from belvedere.api.graphql.literals import Literals, take_out
 from belvedere.api.graphql.selections import Selection, SelectionReader
-from belvedere.api.limits import NESTED_MOST, Limits
+from belvedere.api.limits import NESTED_MOST, Limits, are_many
 from belvedere.api.reads.argument_values import ArgumentValues, ValueSource, look_up, shape
 from belvedere.api.reads.bound_values import AskedCursor
 from belvedere.api.reads.costs import Cost
@@ -152,8 +152,8 @@ class Operations:
     def known_plan(
         self, operation: Operation, literals: list[Any], variables: Mapping[str, Any], claims: Claims = NOBODY
     ) -> Prepared | None:
-        """As `prepare`, where it has a plan already."""
-        plan = operation.plans.get(_shape(operation, variables))
+        """As `prepare`, where it has a plan already and the variables are few."""
+        plan = None if are_many(variables) else operation.plans.get(_shape(operation, variables))
         if plan is None:
             return None
         self.check_variables(operation, variables)
