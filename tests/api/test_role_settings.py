@@ -140,3 +140,22 @@ def test_tokens_name_roles_that_there_are() -> None:
         ('[api.tokens.a]\ntoken = "x"\nrights = ["all"]', "B9104"),
     ):
         assert [c for c, _, _ in errors(f"{text}\n{known}")] == [code], text
+
+
+WISHES = """
+CREATE TABLE Offers (offer INT, kind STRING, price DOUBLE, tenant STRING, PRIMARY KEY (offer));
+CREATE TABLE Wishes (wish INT, kind STRING, price DOUBLE, PRIMARY KEY (wish));
+Wishes.alike := JOIN Offers o ON upper(o.kind) = upper(_.kind);
+"""
+
+
+def test_the_stored_rows_of_a_relationship_are_seen_as_those_of_its_target() -> None:
+    roles = '[roles.shop]\nviews = ["Wishes", "Offers"]\n[roles.shop.rows]\nOffers = "tenant = claim(\'tenant\')"\n'
+    file = Path("/nowhere/belvedere.toml")
+    catalog = compile_script(WISHES, project=read_project(roles, file.parent, file, {})).catalog
+    (relationship,) = catalog.relationships
+    assert relationship.kept is not None, "the store cannot compute upper()"
+    grant = catalog.grants["shop"]
+    assert relationship.kept in grant.relations
+    conditions = {id_: rows.condition.sql() for id_, rows in grant.rows.items()}
+    assert conditions == dict.fromkeys((relationship.target, relationship.kept), conditions[relationship.target])
