@@ -10,6 +10,7 @@ from belvedere.functions.spark_types import BOOLEAN, DOUBLE, INT32, INT64, is_in
 from belvedere.functions.type_rules import (
     approximate_percentile,
     average,
+    average_of_second,
     boolean_or_text,
     listed,
     listed_text,
@@ -62,8 +63,8 @@ AGGREGATES: tuple[Function, ...] = (
     window_function("PercentRank", "percent_rank:0", DOUBLE, ties=Ties.PEERS),
     aggregate("Quantile", "percentile:2", percentile),
     window_function("Rank", "rank:0", INT32, ties=Ties.PEERS),
-    aggregate("RegrAvgx", "regr_avgx:2", DOUBLE),
-    aggregate("RegrAvgy", "regr_avgy:2", DOUBLE),
+    aggregate("RegrAvgx", "regr_avgx:2", average_of_second),
+    aggregate("RegrAvgy", "regr_avgy:2", average),
     aggregate("RegrCount", "regr_count:2", INT64, over_nothing="0"),
     aggregate("RegrIntercept", "regr_intercept:2", DOUBLE),
     aggregate("RegrR2", "regr_r2:2", DOUBLE),

@@ -224,6 +224,10 @@ def average(args: Sequence[pa.DataType]) -> pa.DataType | None:
     return type_ if t.is_interval(type_) else t.DOUBLE if t.is_number(type_) or type_ in (t.STRING, t.NULL) else None
 
 
+def average_of_second(args: Sequence[pa.DataType]) -> pa.DataType | None:
+    return average(args[1:])
+
+
 def percentile(args: Sequence[pa.DataType]) -> pa.DataType | None:
     type_ = args[0] if args and t.is_interval(args[0]) else t.DOUBLE
     return pa.list_(type_) if len(args) > 1 and t.is_array(args[1]) else type_

@@ -96,3 +96,10 @@ def test_spark_refuses_what_is_refused(spark: Any, part: int) -> None:
             except AnalysisException:
                 continue
     assert accepted == []
+
+
+def test_averages_of_regressions_have_the_type_of_the_average() -> None:
+    query = "SELECT regr_avgy(d, i) AS y, regr_avgx(i, d) AS x, regr_avgy(i, d) AS n, regr_slope(d, d) AS s FROM T"
+    script = f"CREATE TABLE T (i INT, d DECIMAL(10,2), PRIMARY KEY (i));\nV := {query};"
+    schema = compile_script(script).catalog.views["V"].plan.schema
+    assert [str(schema[name].type) for name in "yxns"] == ["decimal128(14, 6)", "decimal128(14, 6)", "double", "double"]
