@@ -42,7 +42,7 @@ def test_an_epoch_is_a_trace(spark: Any, spans: InMemorySpanExporter) -> None:
     wb.insert("T", [{"k": 1, "a": 2}, {"k": 2, "a": 3}])
     wb.step()
     *steps, epoch = spans.get_finished_spans()
-    assert (epoch.name, dict(epoch.attributes or {})) == ("epoch", {"belvedere.epoch": 1, "belvedere.values.input_rows": 2})
+    assert (epoch.name, dict(epoch.attributes or {})) == ("epoch", {"belvedere.epoch": 1, "belvedere.rows": 2})
     names = [s.name for s in steps]
     assert names[0] == "ingest"
     assert names[-4:] == ["expire", "sync", "write", "commit"]
@@ -54,7 +54,7 @@ def test_an_epoch_is_a_trace(spark: Any, spans: InMemorySpanExporter) -> None:
         assert epoch.start_time <= step.start_time <= step.end_time <= epoch.end_time  # type: ignore[operator]
     (best,) = [s for s in steps if s.name == "Best"]
     assert best.attributes is not None
-    assert best.attributes["belvedere.values.input_rows"] == 1
+    assert best.attributes["belvedere.rows"] == 1
     levels = [(s.attributes or {})["belvedere.level"] for s in steps if s.name == "Q"]
     assert best.attributes["belvedere.level"] > max(levels) >= 2  # type: ignore[operator, type-var]
     assert best.attributes["belvedere.rule"] in {"whole", "merge", "top", "keyed"}
