@@ -5,8 +5,9 @@ In: nothing. Out: `Limits`, all on by default. Each limit that a request exceeds
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from typing import Any
 
 from belvedere.api.failures import LIMIT_EXCEEDED, RequestError
@@ -66,32 +67,32 @@ def limits_of(settings: Mapping[str, Any]) -> Limits:
 
 
 def check_variables(variables: Mapping[str, Any], limits: Limits) -> None:
-    """Raise where a request's variables are too many or nested too deeply. It does not recurse itself."""
-    level: list[Any] = list(variables.values())
-    number = depth = 0
-    while level:
-        number += len(level)
-        depth += 1
+    """Raise where a request's variables are too many or nested too deeply."""
+    number = 0
+    for depth, count in enumerate(_levels(variables), 1):
         if depth > NESTED_MOST:
             raise RequestError(LIMIT_EXCEEDED, f"the variables are nested more than {NESTED_MOST} levels deep", "nest less")
+        number += count
         if number > limits.values:
             raise too_many_values(limits)
-        level = [v for value in level if isinstance(value, dict | list) for v in _inside(value)]
 
 
 def are_many(variables: Mapping[str, Any]) -> bool:
     """Whether reading a request's variables would hold up the requests beside it: then a thread does."""
-    level: list[Any] = list(variables.values())
-    number = 0
-    while level and number <= FEW_VALUES:
-        number += len(level)
-        level = [v for value in level if isinstance(value, dict | list) for v in _inside(value)]
-    return number > FEW_VALUES
+    return any(number > FEW_VALUES for number in accumulate(_levels(variables)))
 
 
 def too_many_values(limits: Limits) -> RequestError:
     """The error of a request with too many values."""
     return RequestError(LIMIT_EXCEEDED, f"more than {limits.values} values in one request", "ask in several requests")
+
+
+def _levels(variables: Mapping[str, Any]) -> Iterator[int]:
+    """How many values there are at each depth. It does not recurse itself."""
+    level: list[Any] = list(variables.values())
+    while level:
+        yield len(level)
+        level = [v for value in level if isinstance(value, dict | list) for v in _inside(value)]
 
 
 def _inside(value: dict[str, Any] | list[Any]) -> Iterable[Any]:
