@@ -12,17 +12,12 @@ from pathlib import Path
 
 from sqlglot import exp
 
-from belvedere.catalog.catalog import (
-    TARGET,
-    Catalog,
-    Grant,
-    OnError,
-    Placement,
-    Relationship,
-    View,
-    equal_as_they_are,
-    shown_names,
-)
+from belvedere.catalog.access import Access, Grant
+from belvedere.catalog.catalog import Catalog
+from belvedere.catalog.hints import OnError, Placement
+from belvedere.catalog.relationships import TARGET, Relationship, equal_as_they_are
+from belvedere.catalog.shown_names import shown_names
+from belvedere.catalog.views import View
 from belvedere.connectors.exporting.export_targets import refused_targets
 from belvedere.connectors.registry import SourceTables
 from belvedere.errors import BelvedereError, Diagnostic, Severity
@@ -120,8 +115,8 @@ def with_functions(project: ProjectSettings | None) -> tuple[ProjectSettings | N
 
 def with_policies(catalog: Catalog, other: OnError) -> Catalog:
     """The catalog with what becomes of each view that fails; `other` where the script does not say it."""
-    said = {i: catalog.on_error.get(i, other) for i in catalog.views}
-    catalog = replace(catalog, on_error=said)
+    said = {i: catalog.hints.on_error.get(i, other) for i in catalog.views}
+    catalog = replace(catalog, hints=replace(catalog.hints, on_error=said))
     return _forgiving(catalog) if OnError.NULL in said.values() else catalog
 
 
@@ -130,7 +125,7 @@ def _forgiving(catalog: Catalog) -> Catalog:
     views: dict[str, View] = {}
     schemas: dict[str, Schema] = {}
     for id_, view in catalog.views.items():  # a view reads earlier ones
-        plan = forgive(view.plan, schemas, catalog.on_error.get(id_) is OnError.NULL)
+        plan = forgive(view.plan, schemas, catalog.hints.on_error.get(id_) is OnError.NULL)
         views[id_], schemas[id_] = replace(view, plan=plan, schema=plan.schema), plan.schema
     subscriptions = {i: replace(s, schema=_as_nullable(s.schema, schemas[s.view])) for i, s in catalog.subscriptions.items()}
     return replace(catalog, views=views, subscriptions=subscriptions)
@@ -177,7 +172,7 @@ def with_kept_links(catalog: Catalog) -> tuple[Catalog, tuple[Diagnostic, ...]]:
 
 def with_views_at_read(catalog: Catalog) -> tuple[Catalog, tuple[Diagnostic, ...]]:
     """The catalog with a plan for each view that shall be computed when it is read, and why one cannot be (B8024)."""
-    wanted = [i for i in catalog.views if catalog.placed.get(i) is Placement.AT_READ]
+    wanted = [i for i in catalog.views if catalog.hints.placed.get(i) is Placement.AT_READ]
     if not wanted:
         return catalog, ()
     from belvedere.store.read.computed_views import plan_at_read  # loaded by the few scripts that have such views
@@ -185,7 +180,8 @@ def with_views_at_read(catalog: Catalog) -> tuple[Catalog, tuple[Diagnostic, ...
     found: list[Diagnostic] = []
     for id_ in wanted:  # in the order of definition: a view reads earlier ones
         try:
-            catalog = replace(catalog, at_read={**catalog.at_read, id_: plan_at_read(catalog, id_)})
+            at_read = {**catalog.placement.at_read, id_: plan_at_read(catalog, id_)}
+            catalog = replace(catalog, placement=replace(catalog.placement, at_read=at_read))
         except BelvedereError as error:
             found += error.diagnostics
     return catalog, tuple(found)
@@ -207,7 +203,7 @@ def with_grants(catalog: Catalog, project: ProjectSettings | None) -> tuple[Cata
                 message = f"role `{name}`, rows of `{catalog.name_of(id_)}`: {error.diagnostics[0].message}"
                 place = project.roles[name].place("rows", catalog.name_of(id_))
                 refused.append(replace(error.diagnostics[0], message=message, span=place))
-    return replace(catalog, grants=grants), tuple(refused)
+    return replace(catalog, access=Access(grants)), tuple(refused)
 
 
 def _with_old_rows(grant: Grant, id_: str, database: str | None) -> Grant:

@@ -26,7 +26,8 @@ from rich.console import Console
 from rich.table import Table
 
 from belvedere.api.serving.processes import start_api
-from belvedere.catalog.catalog import Catalog, View
+from belvedere.catalog.catalog import Catalog
+from belvedere.catalog.views import View
 from belvedere.optimize.indexes import read_indexes
 from belvedere.plan.operators.nodes import Scan
 from belvedere.schema import KEY, TIMESTAMP, WEIGHT, Column, Schema

@@ -120,7 +120,7 @@ def choices(replay: Replay, costs: Coefficients, epochs: int) -> Iterator[tuple[
         with suppress(BelvedereError):
             none = with_view_at_read(none, id_)
     yield "maintained", catalog, cost_of(made.found, everything)
-    at_read = {i: none.placed_parts.get(i, ()) for i in none.at_read}
+    at_read = {i: none.placement.part_paths.get(i, ()) for i in none.placement.at_read}
     yield "at read", none, cost_of(made.found, made.maintained_now(at_read))
     kept = greedy(catalog, made.found, made.nodes)
     ruled = Choice(kept, cost_of(made.found, kept))
@@ -160,7 +160,7 @@ def replayed(catalog: Catalog, replay: Replay, spark: Any, epochs: int) -> tuple
 
 def places(catalog: Catalog) -> str:
     """The views that requests compute."""
-    return ", ".join(i + " in part" * bool(catalog.placed_parts.get(i)) for i in catalog.at_read) or "none"
+    return ", ".join(i + " in part" * bool(catalog.placement.part_paths.get(i)) for i in catalog.placement.at_read) or "none"
 
 
 def main() -> None:

@@ -95,9 +95,9 @@ def _print_graphql(catalog: Catalog, project: ProjectSettings, role: str | None,
         printed_schema,
     )
 
-    if role is not None and role not in catalog.grants:
+    if role is not None and role not in catalog.access.grants:
         raise typer.BadParameter(
-            f"role `{role}` is none of [roles] in belvedere.toml: {', '.join(catalog.grants) or 'there are none'}"
+            f"role `{role}` is none of [roles] in belvedere.toml: {', '.join(catalog.access.grants) or 'there are none'}"
         )
     typer.echo((printed_policies if policies else printed_schema)(catalog, project, role))
     return 0

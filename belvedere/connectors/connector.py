@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, runtime_che
 
 import pyarrow as pa
 
-from belvedere.catalog.catalog import Input
+from belvedere.catalog.inputs import Input
 from belvedere.connectors.run_records import RejectedRow, SourceFile
 from belvedere.engine.rows.epoch_rows import Rows
 from belvedere.engine.source_spans import PastSpan

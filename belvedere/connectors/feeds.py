@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from belvedere.catalog.catalog import Input
+from belvedere.catalog.inputs import Input
 from belvedere.connectors.connector import Feed, FeedRequest, FormerRows, NoteStore
 from belvedere.connectors.registry import reading_connector
 from belvedere.connectors.run_records import SourceFile

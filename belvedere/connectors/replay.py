@@ -12,7 +12,8 @@ from typing import cast
 
 import pyarrow as pa
 
-from belvedere.catalog.catalog import Catalog, Input, MetadataKind
+from belvedere.catalog.catalog import Catalog
+from belvedere.catalog.inputs import Input, MetadataKind
 from belvedere.connectors.connector import RereadableFeed
 from belvedere.connectors.feeds import open_feed
 from belvedere.connectors.registry import reads_again

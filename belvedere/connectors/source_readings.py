@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from belvedere.catalog.catalog import Input
+from belvedere.catalog.inputs import Input
 from belvedere.connectors.connector import Arrived, RereadableFeed
 from belvedere.connectors.feeds import columns_of, feed_request_of
 from belvedere.connectors.registry import reading_connector

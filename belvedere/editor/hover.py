@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from belvedere.catalog.catalog import shown_names
+from belvedere.catalog.shown_names import shown_names
 from belvedere.codes import CODES
 from belvedere.editor.document import Document, Revision
 from belvedere.editor.function_help import Signature, signature_of

@@ -8,7 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from belvedere.catalog.catalog import Catalog, Input, InputKind, Relationship, Subscription, View
+from belvedere.catalog.catalog import Catalog
+from belvedere.catalog.inputs import Input, InputKind
+from belvedere.catalog.relationships import Relationship
+from belvedere.catalog.subscriptions import Subscription
+from belvedere.catalog.views import View
 from belvedere.errors import Span
 from belvedere.schema import Column, Schema, find_named
 

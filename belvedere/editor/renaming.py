@@ -11,7 +11,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from belvedere.catalog.catalog import Catalog, Input, QueryTemplate, Subscription, View
+from belvedere.catalog.catalog import Catalog
+from belvedere.catalog.inputs import Input
+from belvedere.catalog.subscriptions import Subscription
+from belvedere.catalog.templates import QueryTemplate
+from belvedere.catalog.views import View
 from belvedere.compiler import compile_script
 from belvedere.editor.definitions import NamePlace, places, symbols_at
 from belvedere.editor.document import COMPILING, Document

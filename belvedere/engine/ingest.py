@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from belvedere.catalog.catalog import Input
+from belvedere.catalog.inputs import Input
 from belvedere.engine.arrow_copy import identified, is_identified
 from belvedere.engine.bag_ingest import ingest_bag
 from belvedere.engine.relation import delta_schema

@@ -14,7 +14,8 @@ from typing import Any, NamedTuple, TypeVar, Union
 
 import pyarrow as pa
 
-from belvedere.catalog.catalog import Catalog, Input, LatePolicy
+from belvedere.catalog.catalog import Catalog
+from belvedere.catalog.inputs import Input, LatePolicy
 from belvedere.engine.rows import epoch_rows as held
 from belvedere.engine.rows.epoch_rows import Rows, SparkFrame, is_frame
 from belvedere.engine.rows.ordered_rows import stream

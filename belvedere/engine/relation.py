@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from belvedere.catalog.catalog import shown_names
+from belvedere.catalog.shown_names import shown_names
 from belvedere.plan.operators.nodes import Expr
 from belvedere.schema import KEY, Schema
 

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from belvedere.catalog.catalog import Catalog, Parameter
+from belvedere.catalog.catalog import Catalog
+from belvedere.catalog.templates import Parameter
 
 SERVED = "served"
 """The name of the list in `EpochRow.extra`."""

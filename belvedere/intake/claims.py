@@ -14,7 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from belvedere.catalog.catalog import Input, Metadata, MetadataKind
+from belvedere.catalog.inputs import Input, Metadata, MetadataKind
 from belvedere.errors import fail
 from belvedere.values.input_rows import convert, describe
 

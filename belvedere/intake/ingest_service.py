@@ -17,7 +17,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from belvedere.catalog.catalog import Catalog, Input, LatePolicy, MetadataKind
+from belvedere.catalog.catalog import Catalog
+from belvedere.catalog.inputs import Input, LatePolicy, MetadataKind
 from belvedere.errors import BelvedereError, Diagnostic, fail
 from belvedere.intake.entry_bytes import Record, decode_record, encode_record
 from belvedere.intake.journal import Journal, JournalPosition

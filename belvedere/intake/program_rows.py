@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from belvedere.catalog.catalog import Input
+from belvedere.catalog.inputs import Input
 from belvedere.errors import BelvedereError, fail
 from belvedere.frames.frame_columns import NO_FRAME, WANTED, frame_columns, is_frame, no_frame
 from belvedere.frames.frame_rows import rows_of_frame

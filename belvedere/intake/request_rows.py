@@ -12,7 +12,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from belvedere.catalog.catalog import IMPORTED, Catalog, Check, Input, MetadataKind
+from belvedere.catalog.catalog import Catalog
+from belvedere.catalog.inputs import Check, Input, MetadataKind
+from belvedere.catalog.shown_names import IMPORTED
 from belvedere.errors import BelvedereError, fail
 from belvedere.functions.widening import is_wider
 from belvedere.intake.claims import NOBODY, Claims, claimed_columns
@@ -46,7 +48,7 @@ class Pushed:
 
 def find_input(catalog: Catalog, name: str) -> Input:
     """The input of that name, whatever its case; one of an imported script under the name that it has there. Raises B6012."""
-    pushes = catalog.inputs.keys() if catalog.seen_by is None else catalog.seen_by.pushes
+    pushes = catalog.inputs.keys() if catalog.access.grant is None else catalog.access.grant.pushes
     inputs = [i for i in catalog.inputs.values() if i.late_of is None and i.id in pushes]
     for wanted in (name.casefold(), f"_{name}{IMPORTED}".casefold()):
         found = next((i for i in reversed(inputs) if i.name.casefold() == wanted), None)

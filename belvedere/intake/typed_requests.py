@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
-from belvedere.catalog.catalog import Input
+from belvedere.catalog.inputs import Input
 from belvedere.decode.json_objects import is_readable
 from belvedere.intake.claims import NOBODY, Claims, claimed_columns
 from belvedere.intake.request_rows import Pushed, given_columns, key_columns

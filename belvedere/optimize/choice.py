@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from belvedere.catalog.catalog import Placement
+from belvedere.catalog.hints import Placement
 
 MAINTAINED, READ = "maintained", "read"
 UNITS = 10**9

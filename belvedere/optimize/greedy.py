@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from belvedere.catalog.catalog import Catalog, Placement
+from belvedere.catalog.catalog import Catalog
+from belvedere.catalog.hints import Placement
 from belvedere.optimize.choice import CostedOperator
 from belvedere.plan.operators.nodes import Aggregate, Distinct, Join, Node, Scan, SetOperation, TopK, Values
 from belvedere.plan.plan_properties import equalities, is_linear

@@ -13,7 +13,9 @@ from collections.abc import Iterable, Iterator
 import pyarrow as pa
 from sqlglot import exp
 
-from belvedere.catalog.catalog import TARGET, Catalog, QueryArgument, Relationship
+from belvedere.catalog.catalog import Catalog
+from belvedere.catalog.hints import QueryArgument
+from belvedere.catalog.relationships import TARGET, Relationship
 from belvedere.optimize.covering import Columns, ReadBy, covering, read_by
 from belvedere.plan.expressions import conjuncts
 from belvedere.plan.operators.nodes import Aggregate, Distinct, Expr, Filter, Join, Node, Project, Scan, Union
@@ -23,11 +25,11 @@ from belvedere.schema import HISTORY, Schema
 def read_indexes(catalog: Catalog, relation: str) -> tuple[Columns, ...]:
     """The indexes of a stored relation that the API shows; none for one that it does not show."""
     relation = relation.removesuffix(HISTORY)  # versions are read by the same columns
-    if relation not in catalog.public | catalog.parts or relation in catalog.at_read:
+    if relation not in catalog.public | catalog.placement.parts or relation in catalog.placement.at_read:
         return ()
     schema = catalog.schema_of(relation)
     wanted = _asked(catalog, relation)
-    for id_, plan in catalog.at_read.items():
+    for id_, plan in catalog.placement.at_read.items():
         wanted += [*_of_plan(plan, relation), *_of_joins(plan, relation)]
         wanted += [_read_below(read, plan, relation) for read in _asked(catalog, id_)]
     known = {c.name: c.type for c in schema}
@@ -40,9 +42,9 @@ def _asked(catalog: Catalog, relation: str) -> list[ReadBy]:
     schema = catalog.schema_of(relation)
     wanted = [read_by((), schema.key or ())]
     wanted += [_of_relationship(r, schema) for r in catalog.relationships if r.target == relation]
-    asking = (t for t in catalog.templates.values() if t.name not in catalog.scanning)
+    asking = (t for t in catalog.templates.values() if t.name not in catalog.placement.scanning)
     wanted += [c for t in asking for c in _of_plan(t.plan, relation)]
-    wanted += _of_arguments(catalog.query_by.get(relation, ()))
+    wanted += _of_arguments(catalog.hints.query_by.get(relation, ()))
     view = catalog.views.get(relation)
     if view is not None and view.parent is not None:
         wanted.append(read_by((own for own, _ in view.parent_key), (o.expr.name for o in view.order)))

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from belvedere.catalog.catalog import Catalog, Placement
+from belvedere.catalog.catalog import Catalog
+from belvedere.catalog.hints import Placement
 from belvedere.optimize.choice import CostedOperator
 from belvedere.optimize.costs import Coefficients, Sizes, Workload, computing, first_share, maintaining, passed_share, storing
 from belvedere.plan.operators.nodes import Node, Scan
@@ -67,7 +68,7 @@ def operators_of(
             operator = made.found[below]
             made.found[below] = replace(operator, readers=tuple(dict.fromkeys((*operator.readers, reader))))
         root = made.found[made.places[id_][()]]
-        placed = catalog.placed.get(id_)
+        placed = catalog.hints.placed.get(id_)
         stored = must_be_stored(id_) or placed is Placement.MAINTAIN
         fixed = Placement.MAINTAIN if stored else placed or root.fixed
         made.found[root.name] = replace(root, asked=True, fixed=fixed)

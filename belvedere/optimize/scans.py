@@ -36,16 +36,16 @@ class ScanningTemplate:
 def scanning_templates(catalog: Catalog, workload: Workload, costs: Coefficients) -> tuple[ScanningTemplate, ...]:
     """The templates that should scan, those that are asked most rarely first; one changes where that gains more than `GAIN`."""
     found: list[ScanningTemplate] = []
-    chosen = replace(catalog, scanning=frozenset())
+    chosen = replace(catalog, placement=replace(catalog.placement, scanning=frozenset()))
     for template in sorted(catalog.templates.values(), key=lambda t: workload.templates.get(t.name, 0.0)):
-        without = replace(chosen, scanning=chosen.scanning | {template.name})
+        without = replace(chosen, placement=replace(chosen.placement, scanning=chosen.placement.scanning | {template.name}))
         relations = sorted({n.relation for n in template.plan.walk() if isinstance(n, Scan)})
         lost = tuple((r, c) for r in relations for c in set(read_indexes(chosen, r)) - set(read_indexes(without, r)))
         changed = sum(workload.changed.get(r, 0.0) for r, _ in lost) / max(workload.pause, 1e-3)
         saved = costs.indexed * changed + costs.kept * sum(workload.rows.get(r, 0.0) for r, _ in lost)
         seconds = costs.read * sum(workload.rows.get(r, 0.0) for r in {r for r, _ in lost})
         cost = seconds * workload.templates.get(template.name, 0.0)
-        gain = 1 - GAIN if template.name in catalog.scanning else 1 + GAIN
+        gain = 1 - GAIN if template.name in catalog.placement.scanning else 1 + GAIN
         if lost and seconds <= workload.latency.get(template.name, float("inf")) and saved > gain * cost:
             found.append(ScanningTemplate(template.name, lost, saved, cost))
             chosen = without

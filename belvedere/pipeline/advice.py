@@ -13,7 +13,8 @@ from typing import Any
 import pyarrow as pa
 from sqlglot import exp
 
-from belvedere.catalog.catalog import Catalog, Placement, Promise
+from belvedere.catalog.catalog import Catalog
+from belvedere.catalog.hints import Placement, Promise
 from belvedere.engine.measurements import DOCUMENT as MEASURED
 from belvedere.engine.measurements import Measured
 from belvedere.errors import fail
@@ -134,7 +135,7 @@ def advice_of(
     fresh = seconds_in(expected.get("freshness", ""))
     workload = workload_of(today, measured, {n: rows for n, (rows, _) in sizes.items()}, expected)
     made = made_operators(catalog, replace(workload, distinct=distinct), costs)
-    now = made.maintained_now({i: today.placed_parts.get(i, ()) for i in today.at_read})
+    now = made.maintained_now({i: today.placement.part_paths.get(i, ()) for i in today.placement.at_read})
     if greedy:
         kept = greedy_choice(catalog, made.found, made.nodes)
         best = Choice(kept, cost_of(made.found, kept))
@@ -154,7 +155,7 @@ def advice_of(
         workload.pause,
         epoch,
         scanning,
-        today.scanning,
+        today.placement.scanning,
         fresh,
         measured.epochs,
     )
@@ -170,7 +171,7 @@ def made_operators(catalog: Catalog, workload: Workload, costs: Coefficients | N
 
 def placed_views(catalog: Catalog, made: Operators, choice: Choice) -> PlacedViews:
     """The views that a choice lets requests compute, as the store keeps it; what the script says itself is left out."""
-    found = {i: made.parts(i, choice.maintained) for i in made.plans if i not in catalog.placed}
+    found = {i: made.parts(i, choice.maintained) for i in made.plans if i not in catalog.hints.placed}
     return PlacedViews({i: PlacedView(fingerprint_of(catalog, i), parts) for i, parts in found.items() if parts is not None})
 
 
@@ -202,18 +203,18 @@ def workload_of(catalog: Catalog, measured: Measured, rows: Mapping[str, float],
     seconds: dict[str, float] = {}
     for name, value in measured.seconds.items():
         owner = name.partition("$")[0]
-        if owner in catalog.views and owner not in catalog.at_read:
+        if owner in catalog.views and owner not in catalog.placement.at_read:
             seconds[owner] = seconds.get(owner, 0.0) + value
     requests: dict[str, float] = {}
     latency: dict[str, float] = {}
     for id_ in (i for i in catalog.views if i in catalog.public):
-        promise = catalog.promises.get(id_, Promise())
+        promise = catalog.hints.promises.get(id_, Promise())
         seen = max(LEAST_RATE, measured.rate(id_)) if measured.requests else None
         requests[id_] = promise.rate or seen or expected.get("rate") or RATE
         latency |= _least(latency, id_, promise.latency or seconds_in(expected.get("latency", "")))
     templates: dict[str, float] = {}
     for template in catalog.templates.values():
-        promise = catalog.promises.get(template.name, Promise())
+        promise = catalog.hints.promises.get(template.name, Promise())
         seen = max(LEAST_RATE, measured.rate(template.name)) if measured.requests else None
         templates[template.name] = promise.rate or seen or expected.get("rate") or RATE
         latency |= _least(latency, template.name, promise.latency or seconds_in(expected.get("latency", "")))
@@ -233,7 +234,7 @@ def _sizes(store: Store, today: Catalog) -> dict[str, tuple[int, int]]:
     reader = store.reader()
     try:
         made = {t.name for t in store.tables() if t.query}
-        for id_ in today.at_read.keys() & made:
+        for id_ in today.placement.at_read.keys() & made:
             found[id_] = (int(reader.execute(f"SELECT count(*) FROM {identifier(id_)}")[0][0]), 0)
     finally:
         reader.close()
@@ -288,7 +289,7 @@ def _place(made: Operators, id_: str, maintained: frozenset[str]) -> str:
 
 
 def _reason(made: Operators, id_: str, best: str, least: str) -> str:
-    if id_ in made.catalog.placed:
+    if id_ in made.catalog.hints.placed:
         return "the script says so"
     if made.found[made.places[id_][()]].fixed is Placement.MAINTAIN:
         return why_maintained(made.catalog, id_) or "a request would take longer than promised"

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
-from belvedere.catalog.catalog import Catalog, ChangeKind
+from belvedere.catalog.catalog import Catalog
+from belvedere.catalog.subscriptions import ChangeKind
 from belvedere.engine.change.change_plan import planned
 from belvedere.engine.change.lost_rows import changed_inputs, lost_rows, not_kept
 from belvedere.engine.change.stored_relations import StoredRelations
@@ -157,7 +158,7 @@ class _Comparison:
             if id_ in refused:
                 error = refused[id_].diagnostics[0]
                 found = RelationChange(id_, ChangeEffect.REFUSED, error.message, hint=error.hint or "")
-            elif id_ in self.catalog.at_read:
+            elif id_ in self.catalog.placement.at_read:
                 found = self._at_read(id_)
             else:
                 found = self._filled(id_)
@@ -181,7 +182,7 @@ class _Comparison:
 
     def dropped(self) -> Iterator[RelationChange]:
         """Those that were served and are no more."""
-        there = {*self.pipeline.relations, *self._ids(), *self.catalog.parts}
+        there = {*self.pipeline.relations, *self._ids(), *self.catalog.placement.parts}
         for name in self.before:
             base = name.removesuffix(HISTORY)
             is_shown = not name.startswith("_") and "@" not in name and not (base != name and base in self.before)
@@ -208,7 +209,7 @@ class _Comparison:
     def _ids(self) -> list[str]:
         shown = self.catalog.public | self.catalog.subscriptions.keys()
         known = (*self.catalog.inputs, *self.catalog.views, *self.catalog.subscriptions)
-        return [i for i in known if i in shown and (i in self.pipeline.served or i in self.catalog.at_read)]
+        return [i for i in known if i in shown and (i in self.pipeline.served or i in self.catalog.placement.at_read)]
 
     def refused(self) -> dict[str, BelvedereError]:
         """The errors that a start would raise, by the id of what they are about."""

@@ -10,7 +10,9 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from belvedere.catalog.catalog import Catalog, Input, shown_names
+from belvedere.catalog.catalog import Catalog
+from belvedere.catalog.inputs import Input
+from belvedere.catalog.shown_names import shown_names
 from belvedere.engine.expiry import held_by
 from belvedere.engine.pipeline import Pipeline
 from belvedere.engine.relation import Relation

@@ -11,7 +11,9 @@ import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
-from belvedere.catalog.catalog import Catalog, Placement, View
+from belvedere.catalog.catalog import Catalog
+from belvedere.catalog.hints import Placement
+from belvedere.catalog.views import View
 from belvedere.errors import BelvedereError
 from belvedere.plan.operators.nodes import Node, Scan
 from belvedere.plan.rewrites.keys import carry_keys, keep_columns
@@ -61,16 +63,17 @@ def fingerprint_of(catalog: Catalog, id_: str) -> str:
 
 def whole_plan(catalog: Catalog, id_: str) -> Node:
     """A view's plan down to public relations, of those that the script does not let be unstored: the operators that a choice is about."""
-    at_read = {i for i, placed in catalog.placed.items() if placed is Placement.AT_READ}
+    at_read = {i for i, placed in catalog.hints.placed.items() if placed is Placement.AT_READ}
     private = {i: v.plan for i, v in catalog.views.items() if i not in catalog.public or i in at_read}
     return inline(catalog.views[id_].plan, private.get)
 
 
 def with_choice(catalog: Catalog, choice: PlacedViews) -> Catalog:
     """The catalog with the choice, as far as it still fits it; hints of the script come first."""
-    catalog = replace(catalog, scanning=choice.scanning & {t.name for t in catalog.templates.values()})
+    scanning = choice.scanning & {t.name for t in catalog.templates.values()}
+    catalog = replace(catalog, placement=replace(catalog.placement, scanning=scanning))
     for id_, placed in choice.views.items():
-        if id_ not in catalog.views or id_ in catalog.placed or fingerprint_of(catalog, id_) != placed.fingerprint:
+        if id_ not in catalog.views or id_ in catalog.hints.placed or fingerprint_of(catalog, id_) != placed.fingerprint:
             continue
         try:
             catalog = with_view_at_read(catalog, id_, placed.parts)
@@ -91,10 +94,12 @@ def with_view_at_read(catalog: Catalog, id_: str, parts: Collection[Path] = ()) 
         if known.id == id_:
             views |= made
         views[known.id] = known
-    found = replace(catalog, views={**views, id_: replace(view, plan=plan)}, parts=catalog.parts | made.keys())
+    placement = replace(catalog.placement, parts=catalog.placement.parts | made.keys())
+    found = replace(catalog, views={**views, id_: replace(view, plan=plan)}, placement=placement)
     computed = plan_at_read(found, id_)
-    places = {**catalog.placed_parts, id_: tuple(sorted(parts))}
-    return replace(found, views=views, at_read={**catalog.at_read, id_: computed}, placed_parts=places)
+    at_read = {**placement.at_read, id_: computed}
+    part_paths = {**placement.part_paths, id_: tuple(sorted(parts))}
+    return replace(found, views=views, placement=replace(placement, at_read=at_read, part_paths=part_paths))
 
 
 def _split(plan: Node, path: Path, name: str) -> tuple[Node, View]:

@@ -32,7 +32,7 @@ def running_views(catalog: Catalog, pipeline: Pipeline, plan: TablePlan) -> Runn
     """The catalog without what is new or changed and is computed of inputs in `plan.again`."""
     late = _late_relations(pipeline, plan)
     ids = {i for i, relation in pipeline.served.items() if relation in late}
-    ids |= {i for i, p in catalog.at_read.items() if _scans(p) & (late | ids)}
+    ids |= {i for i, p in catalog.placement.at_read.items() if _scans(p) & (late | ids)}
     subscriptions = {i: s for i, s in catalog.subscriptions.items() if i not in ids and s.view not in ids}
     ids |= catalog.subscriptions.keys() - subscriptions.keys()
     running = replace(
@@ -42,7 +42,7 @@ def running_views(catalog: Catalog, pipeline: Pipeline, plan: TablePlan) -> Runn
         exports=tuple(e for e in catalog.exports if e.relation not in ids),
         histories=_without(catalog.histories, ids),
         templates={n: t for n, t in catalog.templates.items() if not _scans(t.plan) & ids},
-        at_read=_without(catalog.at_read, ids),
+        placement=replace(catalog.placement, at_read=_without(catalog.placement.at_read, ids)),
         relationships=tuple(r for r in catalog.relationships if not {r.owner, r.target, r.kept} & ids),
     )
     return RunningViews(running, tuple(catalog.name_of(i) for i in sorted(ids & catalog.public)))

@@ -13,7 +13,8 @@ from typing import Any
 from rich.console import Console
 from rich.tree import Tree
 
-from belvedere.catalog.catalog import Catalog, shown_names
+from belvedere.catalog.catalog import Catalog
+from belvedere.catalog.shown_names import shown_names
 from belvedere.provenance.document import relation_name, rows_of, visible
 from belvedere.provenance.findings import FoundRows, Since, Why, WhyNot, since_text
 from belvedere.schema import UID

@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from belvedere.catalog.catalog import Catalog, QueryTemplate
+from belvedere.catalog.catalog import Catalog
+from belvedere.catalog.templates import QueryTemplate
 from belvedere.compiler import compile_script
 from belvedere.connectors.into_spark import into_spark
 from belvedere.errors import BelvedereError, Diagnostic, Severity, moved

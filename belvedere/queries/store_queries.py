@@ -15,7 +15,10 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from belvedere.catalog.catalog import Catalog, Input, InputKind, QueryTemplate, View
+from belvedere.catalog.catalog import Catalog
+from belvedere.catalog.inputs import Input, InputKind
+from belvedere.catalog.templates import QueryTemplate
+from belvedere.catalog.views import View
 from belvedere.compiler import with_functions
 from belvedere.connectors.registry import SourceTables
 from belvedere.engine.errors.failed_stages import failures_of, quarantined

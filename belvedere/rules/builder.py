@@ -11,7 +11,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from belvedere.catalog.catalog import Catalog, LatePolicy
+from belvedere.catalog.catalog import Catalog
+from belvedere.catalog.inputs import LatePolicy
 from belvedere.engine.change.table_diff import reads_rows
 from belvedere.engine.expiry import final_below, final_inputs, relation_bounds
 from belvedere.engine.pipeline import Pipeline
@@ -81,7 +82,9 @@ class Builder:
         relations = {n: replace(d.relation, paths=tuple(d.paths)) for n, d in self.drafts.items()}
         served = {i: self.names[i] for i in self.stored_ids if i in self.names}
         relations |= _with_internal(relations, self.stages, frozenset(served.values()))
-        made = Pipeline(relations, tuple(self.stages), served, self.never_final, self.options.cost, self.catalog.at_read)
+        made = Pipeline(
+            relations, tuple(self.stages), served, self.never_final, self.options.cost, self.catalog.placement.at_read
+        )
         found = final_below(made, bounds_by_input(self.catalog, Clocks()).__getitem__)
         for name, columns in found.items():
             known = relations[name]

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from belvedere.catalog.catalog import ChangeKind, Subscription
+from belvedere.catalog.subscriptions import ChangeKind, Subscription
 from belvedere.engine.relation import Relation, Slot
 from belvedere.engine.rows.epoch_rows import Rows, combined
 from belvedere.engine.rows.ordered_rows import changes_by_key, stream

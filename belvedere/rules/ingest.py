@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from belvedere.catalog.catalog import Input
+from belvedere.catalog.inputs import Input
 from belvedere.engine.relation import Relation
 from belvedere.engine.sql.stage_sql import Texts
 from belvedere.engine.stage import Stage

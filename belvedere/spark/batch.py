@@ -17,7 +17,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 
-from belvedere.catalog.catalog import Catalog, Input
+from belvedere.catalog.catalog import Catalog
+from belvedere.catalog.inputs import Input
 from belvedere.engine.epoch import EpochReport
 from belvedere.engine.fixpoint import all_levels
 from belvedere.engine.rows.epoch_rows import Rows

@@ -12,7 +12,8 @@ from datetime import datetime
 
 import pyarrow as pa
 
-from belvedere.catalog.catalog import Catalog, Input, InputKind
+from belvedere.catalog.catalog import Catalog
+from belvedere.catalog.inputs import Input, InputKind
 from belvedere.engine.rows.epoch_rows import Rows
 from belvedere.plan.operators.nodes import Node, Scan
 from belvedere.provenance.plan_queries import BySpark

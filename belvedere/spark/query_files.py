@@ -17,7 +17,10 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from sqlglot import exp
 
-from belvedere.catalog.catalog import Catalog, Input, InputKind, QueryTemplate, View
+from belvedere.catalog.catalog import Catalog
+from belvedere.catalog.inputs import Input, InputKind
+from belvedere.catalog.templates import QueryTemplate
+from belvedere.catalog.views import View
 from belvedere.connectors.into_spark import into_spark
 from belvedere.connectors.reading.reader import Taken, read_files
 from belvedere.connectors.run_records import RejectedRow, SourceFile

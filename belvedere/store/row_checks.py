@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 from sqlglot import exp
 
-from belvedere.catalog.catalog import Check, Input
+from belvedere.catalog.inputs import Check, Input
 from belvedere.store.dialects.codec import form
 from belvedere.store.dialects.sqlite.python_sqlite import library
 from belvedere.store.dialects.sqlite.sqlite import Sqlite

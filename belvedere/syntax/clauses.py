@@ -11,7 +11,7 @@ from typing import Any, TypeVar, cast
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
-from belvedere.catalog.catalog import LatePolicy
+from belvedere.catalog.inputs import LatePolicy
 from belvedere.errors import Span
 from belvedere.syntax.dialect import SqrlParser
 from belvedere.syntax.forms.rewriting import rewritten

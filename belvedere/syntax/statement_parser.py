@@ -14,7 +14,8 @@ from typing import Any, NoReturn
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
-from belvedere.catalog.catalog import ChangeKind, InputKind
+from belvedere.catalog.inputs import InputKind
+from belvedere.catalog.subscriptions import ChangeKind
 from belvedere.errors import Span
 from belvedere.syntax.clauses import ClauseParser, cut_history
 from belvedere.syntax.dialect import Sqrl

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 
 from sqlglot import exp
 
-from belvedere.catalog.catalog import ChangeKind, InputKind, LatePolicy
+from belvedere.catalog.inputs import InputKind, LatePolicy
+from belvedere.catalog.subscriptions import ChangeKind
 from belvedere.errors import Diagnostic, Severity, Span
 from belvedere.syntax.query_tree import QueryTree
 

@@ -28,7 +28,8 @@ from belvedere.terminal.output import print_table
 from belvedere.time.event_time import Clocks
 
 if TYPE_CHECKING:
-    from belvedere.catalog.catalog import Catalog, Input
+    from belvedere.catalog.catalog import Catalog
+    from belvedere.catalog.inputs import Input
     from belvedere.project.settings import ProjectSettings
 
 LONGEST_TEXT = 120

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from belvedere.catalog.catalog import Input, LatePolicy
+from belvedere.catalog.inputs import Input, LatePolicy
 from belvedere.connectors.connector import Sampled
 from belvedere.connectors.feeds import columns_of
 from belvedere.connectors.run_records import RejectedRow

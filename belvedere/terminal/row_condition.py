@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from dataclasses import replace
 
-from belvedere.catalog.catalog import QueryTemplate
+from belvedere.catalog.templates import QueryTemplate
 from belvedere.editor.quoted_names import written
 from belvedere.errors import BelvedereError, Diagnostic, fail, moved
 from belvedere.plan.expressions import conjuncts

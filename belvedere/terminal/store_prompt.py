@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from belvedere.catalog.catalog import shown_names
+from belvedere.catalog.shown_names import shown_names
 from belvedere.engine.errors.failed_stages import failures_of, quarantined
 from belvedere.engine.store_folders import read_state
 from belvedere.errors import BelvedereError, fail

@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from belvedere.catalog.catalog import Input, MetadataKind
+from belvedere.catalog.inputs import Input, MetadataKind
 from belvedere.schema import INGEST_TIME, PLACE, ROWTIME, TIMESTAMP
 from belvedere.values.instants import microseconds
 

@@ -16,7 +16,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from belvedere.catalog.catalog import Catalog, Input, InputKind, LatePolicy, Watermark
+from belvedere.catalog.catalog import Catalog
+from belvedere.catalog.inputs import Input, InputKind, LatePolicy, Watermark
 from belvedere.plan.monotone import FOREVER, NEVER
 from belvedere.schema import INGEST_TIME, TIMESTAMP, UID, WEIGHT
 from belvedere.time import producers

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
-from belvedere.catalog.catalog import Catalog, Input, LatePolicy
+from belvedere.catalog.catalog import Catalog
+from belvedere.catalog.inputs import Input, LatePolicy
 from belvedere.errors import BelvedereError, Diagnostic, fail
 from belvedere.time import event_time
 from belvedere.time.arrival_columns import with_arrival, with_place

@@ -45,7 +45,7 @@ def _rows(engine: Engine, id_: str) -> str:
 
 
 def _kept(engine: Engine, id_: str) -> str:
-    if id_ in engine.catalog.at_read:
+    if id_ in engine.catalog.placement.at_read:
         return "computed when it is read"
     rules = dict.fromkeys(s.rule for s in engine.pipeline.stages if s.owner == id_)
     return ", ".join(rules)

@@ -15,7 +15,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from belvedere.catalog.catalog import Catalog, Input
+from belvedere.catalog.catalog import Catalog
+from belvedere.catalog.inputs import Input
 from belvedere.compiler import compile_script
 from belvedere.engine.epoch import EpochReport
 from belvedere.engine.store_folders import beside
@@ -259,7 +260,7 @@ class Workbench:
 
     def changes(self, view: str) -> RowList[tuple[dict[str, Any], int]]:
         """What the last epoch changed in the view: rows with weight +1 or -1."""
-        if self._relation(view) in self.catalog.at_read:
+        if self._relation(view) in self.catalog.placement.at_read:
             hint = "write /*+ maintain */ before its definition"
             raise fail("B7050", f'"{view}" is computed when it is read: nobody notes its changes', hint=hint)
         delta = self._report.deltas.get(self._relation(view)) if self._report else None

@@ -10,7 +10,11 @@ from typing import Any
 import pyarrow as pa
 from sqlglot import exp
 
-from belvedere.catalog.catalog import Catalog, Input, InputKind, Parameter, QueryTemplate, Relationship, View
+from belvedere.catalog.catalog import Catalog
+from belvedere.catalog.inputs import Input, InputKind
+from belvedere.catalog.relationships import Relationship
+from belvedere.catalog.templates import Parameter, QueryTemplate
+from belvedere.catalog.views import View
 from belvedere.plan.expressions import column
 from belvedere.plan.operators.nodes import Filter, Item, Order, Project, Scan
 from belvedere.schema import INGEST_TIME, TIMESTAMP, UID, Column, Schema

@@ -12,6 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from belvedere.catalog.access import Access
 from belvedere.catalog.catalog import Catalog
 from belvedere.compiler import compile_script
 from belvedere.project.settings import read_project
@@ -140,9 +141,11 @@ def rows() -> dict[str, list[dict[str, Any]]]:
 def tables(of: Catalog, dialect: str) -> dict[str, StoredTable]:
     """What is stored, and what the database computes."""
     kept = {
-        i: StoredTable(i, of.schema_of(i), fingerprint="example") for i in of.public if i not in of.at_read and "LATE" not in i
+        i: StoredTable(i, of.schema_of(i), fingerprint="example")
+        for i in of.public
+        if i not in of.placement.at_read and "LATE" not in i
     }
-    return kept | {i: computed_table(of, i, plan, DIALECTS[dialect]) for i, plan in of.at_read.items()}
+    return kept | {i: computed_table(of, i, plan, DIALECTS[dialect]) for i, plan in of.placement.at_read.items()}
 
 
 def fill(url: str, given: Mapping[str, list[dict[str, Any]]], of: Catalog | None = None) -> None:
@@ -163,4 +166,4 @@ def fill(url: str, given: Mapping[str, list[dict[str, Any]]], of: Catalog | None
 
 
 def without_roles(of: Catalog) -> Catalog:
-    return replace(of, grants={})
+    return replace(of, access=Access())

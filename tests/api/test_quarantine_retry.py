@@ -14,7 +14,7 @@ from starlette.testclient import TestClient
 from belvedere.api.access.gate import FixedToken, ServerSettings
 from belvedere.api.http.application import Application
 from belvedere.api.http.metrics import AllCounts, Metrics, shared_file
-from belvedere.catalog.catalog import Right
+from belvedere.catalog.access import Right
 from belvedere.commands import quarantine
 from belvedere.engine.errors.failed_stages import Failed, failures_document
 from belvedere.errors import BelvedereError

@@ -14,12 +14,12 @@ from belvedere.api.graphql.api import Api
 from belvedere.api.graphql.types import schema_of
 from belvedere.api.limits import Limits
 from belvedere.api.reads.entities import model_of
-from belvedere.catalog.catalog import QueryArgument
+from belvedere.catalog.hints import Hints, QueryArgument
 from belvedere.compiler import compile_script
 from belvedere.optimize.indexes import read_indexes
 
 ANY = {"Things": tuple(QueryArgument(c, False) for c in ("flag", "small", "price", "name", "at", "day", "ratio"))}
-CATALOG = replace(example.catalog(), query_by=ANY)
+CATALOG = replace(example.catalog(), hints=Hints(query_by=ANY))
 
 
 def asked(reader: Any, text: str, **variables: Any) -> Any:
@@ -88,7 +88,7 @@ def test_arguments_and_indexes_of_a_script() -> None:
 
 
 def test_what_must_be_given_must_be_given(reader: Any) -> None:
-    required = replace(CATALOG, query_by={"Things": (QueryArgument("small", True), QueryArgument("name", True))})
+    required = replace(CATALOG, hints=Hints(query_by={"Things": (QueryArgument("small", True), QueryArgument("name", True))}))
     api = Api(required, reader)
     assert json.loads(api.answer('{ things(small: 7, name: "ab") { id } }'))["data"]["things"] == [{"id": 5}]
     for text in ("{ things { id } }", "{ things(small: 7) { id } }", '{ things(small: null, name: "ab") { id } }'):

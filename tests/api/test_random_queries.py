@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from belvedere.api.graphql.api import execute_graphql
-from belvedere.catalog.catalog import Relationship
+from belvedere.catalog.relationships import Relationship
 from tests.depth import examples
 
 PEERS = Relationship("Things", "peers", "Things", (("small", "small"),))

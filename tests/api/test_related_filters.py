@@ -15,7 +15,8 @@ from sqlglot import exp
 from belvedere.api.failures import RequestError
 from belvedere.api.graphql.api import Api, execute_graphql
 from belvedere.api.limits import Limits
-from belvedere.catalog.catalog import Parameter, Relationship
+from belvedere.catalog.relationships import Relationship
+from belvedere.catalog.templates import Parameter
 from belvedere.plan.operators.nodes import Order
 from belvedere.store.read.query import Exists, queries_in
 

@@ -20,7 +20,8 @@ from belvedere.api.access.callers import Caller
 from belvedere.api.graphql.api import Api
 from belvedere.api.reads.role_catalog import seen_catalog
 from belvedere.api.rest.in_process import execute_rest
-from belvedere.catalog.catalog import Catalog, Right
+from belvedere.catalog.access import Right
+from belvedere.catalog.catalog import Catalog
 from belvedere.compiler import compile_script
 from belvedere.project.settings import read_project
 from belvedere.store import EpochRow, StoredTable, open_reader, open_store
@@ -124,8 +125,12 @@ def catalog_of(words: list[str]) -> Catalog:
 def fill(url: str, catalog: Catalog, words: list[str]) -> None:
     store = open_store(url)
     dialect = DIALECTS["postgres" if url.startswith("postgres") else "sqlite"]
-    tables = {i: StoredTable(i, catalog.schema_of(i), fingerprint="test") for i in catalog.public if i not in catalog.at_read}
-    computed = [computed_table(catalog, i, plan, dialect) for i, plan in catalog.at_read.items()]
+    tables = {
+        i: StoredTable(i, catalog.schema_of(i), fingerprint="test")
+        for i in catalog.public
+        if i not in catalog.placement.at_read
+    }
+    computed = [computed_table(catalog, i, plan, dialect) for i, plan in catalog.placement.at_read.items()]
     store.create([*tables.values(), *computed])
     store.acquire("test", 600)
     transaction = store.begin()
@@ -167,7 +172,7 @@ def test_every_word_is_a_name(request: pytest.FixtureRequest, tmp_path: Path, da
     fill(url, catalog, words)
     reader = open_reader(url)
     api = Api(catalog, reader)
-    some = Api(seen_catalog(catalog, catalog.grants["some"]), reader)
+    some = Api(seen_catalog(catalog, catalog.access.grants["some"]), reader)
     entities = {e.name: e for e in api.model.entities.values()}
     assert set(words) <= set(entities)
     asked = Caller({}, "some", frozenset({Right.READ}))

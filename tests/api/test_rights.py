@@ -12,7 +12,7 @@ from starlette.testclient import TestClient
 from belvedere.api.access.gate import FixedToken, ServerSettings
 from belvedere.api.http.application import Application
 from belvedere.api.http.route_rights import Mount, Route
-from belvedere.catalog.catalog import Right
+from belvedere.catalog.access import Right
 from belvedere.compiler import compile_script
 
 SCRIPT = """

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from belvedere.catalog.catalog import Right
+from belvedere.catalog.access import Right
 from belvedere.compiler import Compiled, compile_script
 from belvedere.project.settings import read_project
 
@@ -37,10 +37,10 @@ def errors(text: str) -> list[tuple[str, str, str]]:
 
 def test_rights_follow_from_what_is_named() -> None:
     text = '[roles.a]\nviews = ["t"]\n[roles.b]\npushes = ["S"]\n[roles.c]\nrights = ["status"]\nviews = ["V"]\n[roles.d]\n'
-    grants = compiled(text)[0].catalog.grants
+    grants = compiled(text)[0].catalog.access.grants
     assert [g.rights for g in grants.values()] == [{Right.READ}, {Right.PUSH}, {Right.STATUS}, set()]
     assert [set(g.relations) for g in grants.values()] == [{"T"}, set(), {"V"}, set()]
-    assert not compiled("")[0].catalog.grants
+    assert not compiled("")[0].catalog.access.grants
 
 
 @pytest.mark.parametrize(
@@ -110,20 +110,20 @@ def test_texts_of_several_lines_and_quoted_names() -> None:
 def test_a_claim_has_the_type_of_what_it_is_compared_with(condition: str, type_: str) -> None:
     result, _ = compiled(f'[roles.a]\nviews = ["T"]\nrows = {{T = "{condition}"}}\n')
     assert result.ok, result.diagnostics
-    (parameter,) = result.catalog.grants["a"].rows["T"].parameters
+    (parameter,) = result.catalog.access.grants["a"].rows["T"].parameters
     assert str(parameter.type) == type_
 
 
 def test_names_of_claims() -> None:
     text = "claim('a.b') = tenant AND claim('https://x.example/tenant') = tenant AND claim('a.b') = level"
-    grant = compiled(f'[roles.a]\nviews = ["T"]\nrows = {{T = "{text}"}}\n')[0].catalog.grants["a"]
+    grant = compiled(f'[roles.a]\nviews = ["T"]\nrows = {{T = "{text}"}}\n')[0].catalog.access.grants["a"]
     claims = [p.metadata.claim for p in grant.rows["T"].parameters if p.metadata is not None]
     assert claims == [("a", "b"), ("https://x.example/tenant",), ("a", "b")]
 
 
 def test_what_is_wrong_is_not_granted() -> None:
     result, _ = compiled('[roles.a]\nviews = ["T", "V", "Q"]\nrows = {T = "tenat = 1"}\n')
-    grant = result.catalog.grants["a"]
+    grant = result.catalog.access.grants["a"]
     assert (set(grant.relations), set(grant.templates)) == ({"V"}, set())
     assert len(result.diagnostics) == 1
 
@@ -155,7 +155,7 @@ def test_the_stored_rows_of_a_relationship_are_seen_as_those_of_its_target() -> 
     catalog = compile_script(WISHES, project=read_project(roles, file.parent, file, {})).catalog
     (relationship,) = catalog.relationships
     assert relationship.kept is not None, "the store cannot compute upper()"
-    grant = catalog.grants["shop"]
+    grant = catalog.access.grants["shop"]
     assert relationship.kept in grant.relations
     conditions = {id_: rows.condition.sql() for id_, rows in grant.rows.items()}
     assert conditions == dict.fromkeys((relationship.target, relationship.kept), conditions[relationship.target])

@@ -248,7 +248,7 @@ def test_every_relation_in_a_statement_is_guarded(text: str, dialect: str) -> No
         def __init__(self) -> None:
             self.dialect = dialect
 
-    api = Api(seen_catalog(CATALOG, CATALOG.grants["tenant"]), Reader())  # type: ignore[arg-type]
+    api = Api(seen_catalog(CATALOG, CATALOG.access.grants["tenant"]), Reader())  # type: ignore[arg-type]
     operation, literals = api.find(text)
     sql = api.operations.prepare(operation, literals, {}, shop.TENANT).plan.statement.sql
     named = re.findall(r'(?:FROM|JOIN|,) "(\w+)"(?=(.{0,200}))', sql)

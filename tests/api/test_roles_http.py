@@ -19,7 +19,7 @@ from belvedere.api.access.tokens import TokenRules
 from belvedere.api.http.application import Application
 from belvedere.api.live.event_streams import QUIET
 from belvedere.api.serving.processes import server_settings
-from belvedere.catalog.catalog import Right
+from belvedere.catalog.access import Right
 from belvedere.errors import BelvedereError
 from belvedere.store import open_reader
 

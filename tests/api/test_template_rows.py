@@ -17,7 +17,8 @@ from belvedere.api.graphql.api import Api, execute_graphql
 from belvedere.api.graphql.types import schema_of
 from belvedere.api.limits import Limits
 from belvedere.api.reads.entities import model_of
-from belvedere.catalog.catalog import Catalog, Parameter, QueryTemplate
+from belvedere.catalog.catalog import Catalog
+from belvedere.catalog.templates import Parameter, QueryTemplate
 from belvedere.compiler import compile_script
 from belvedere.plan.expressions import column
 from belvedere.plan.operators.nodes import Filter, Item, Node, Order, Project, Scan, TopK

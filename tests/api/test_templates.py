@@ -12,7 +12,8 @@ from sqlglot import exp, parse_one
 
 from belvedere.api.graphql.api import execute_graphql
 from belvedere.api.reads.entities import model_of
-from belvedere.catalog.catalog import Catalog, Parameter, QueryTemplate
+from belvedere.catalog.catalog import Catalog
+from belvedere.catalog.templates import Parameter, QueryTemplate
 from belvedere.plan.expressions import column
 from belvedere.plan.operators.nodes import (
     Aggregate,

@@ -24,7 +24,7 @@ from belvedere.api.access import token_keys
 from belvedere.api.access.gate import Gate, ServerSettings
 from belvedere.api.access.tokens import TokenRules, TokenVerifier, token_rules
 from belvedere.api.serving.processes import server_settings, start_api
-from belvedere.catalog.catalog import Right
+from belvedere.catalog.access import Right
 from belvedere.compiler import compile_script
 from belvedere.errors import BelvedereError
 from belvedere.intake.ingest_service import IngestService

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from belvedere.api.http.status import status_of
-from belvedere.catalog.catalog import shown_names
+from belvedere.catalog.shown_names import shown_names
 from belvedere.cli import run
 from belvedere.compiler import compile_script
 from belvedere.engine.measurements import Measured

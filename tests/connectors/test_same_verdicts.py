@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from belvedere.api.http.push_bodies import rows_of as pushed_rows
-from belvedere.catalog.catalog import Input
+from belvedere.catalog.inputs import Input
 from belvedere.compiler import compile_script
 from belvedere.connectors.connector import FeedRequest, Outgoing
 from belvedere.connectors.delta import open_outlet

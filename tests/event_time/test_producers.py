@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from belvedere.catalog.catalog import Input, InputKind, LatePolicy, Watermark
+from belvedere.catalog.inputs import Input, InputKind, LatePolicy, Watermark
 from belvedere.compiler import compile_script
 from belvedere.engine.late_rows import judge
 from belvedere.schema import TIMESTAMP, UID, Column, Schema

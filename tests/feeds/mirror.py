@@ -13,7 +13,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from belvedere.catalog.catalog import Catalog, Input
+from belvedere.catalog.catalog import Catalog
+from belvedere.catalog.inputs import Input
 from belvedere.compiler import compile_script
 from belvedere.connectors.connector import Arrived, Feed
 from belvedere.connectors.feeds import open_feed

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from belvedere import Workbench
-from belvedere.catalog.catalog import Input
+from belvedere.catalog.inputs import Input
 from belvedere.compiler import compile_script
 from belvedere.errors import BelvedereError
 from belvedere.intake.request_rows import read_rows

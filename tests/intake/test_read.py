@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from belvedere.catalog.catalog import Input, pushed_inputs
+from belvedere.catalog.catalog import pushed_inputs
+from belvedere.catalog.inputs import Input
 from belvedere.compiler import compile_script
 from belvedere.intake.request_rows import find_input, read_rows
 

@@ -12,7 +12,7 @@ import pytest
 
 from belvedere.api.failures import RequestError
 from belvedere.api.http import pushes
-from belvedere.catalog.catalog import SourceTable
+from belvedere.catalog.inputs import SourceTable
 from belvedere.compiler import compile_script
 from belvedere.intake import ingest_service
 from belvedere.intake.journal import JournalPosition

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from belvedere.catalog.catalog import Catalog, Placement, Promise
+from belvedere.catalog.catalog import Catalog
+from belvedere.catalog.hints import Placement, Promise
 from belvedere.cli import app
 from belvedere.compiler import compile_script
 from belvedere.engine.measurements import EPOCHS, Measured, Meter
@@ -52,8 +53,8 @@ def at_read(text: str, **known: Any) -> dict[str, int]:
     choice = placed_views(catalog, made, cheapest(made.found))
     found = with_choice(catalog, PlacedViews.of_text(choice.as_text()))
     maintain(found)
-    assert found.at_read.keys() - catalog.at_read.keys() == choice.views.keys()
-    return {i: len(found.placed_parts.get(i, ())) for i in found.at_read}
+    assert found.placement.at_read.keys() - catalog.placement.at_read.keys() == choice.views.keys()
+    return {i: len(found.placement.part_paths.get(i, ())) for i in found.placement.at_read}
 
 
 def test_many_changes_and_few_reads_are_computed_at_read() -> None:
@@ -82,7 +83,7 @@ def test_a_promised_latency_and_hints_bind() -> None:
 
 def test_rates_and_latencies_are_read() -> None:
     text = TABLE + LOW + "/*+ rate(2.5), latency(2 s) */\nBy(a INT) := SELECT * FROM T WHERE a = :a;\n"
-    assert compile_script(text).catalog.promises == {"By": Promise(2.5, 2.0)}
+    assert compile_script(text).catalog.hints.promises == {"By": Promise(2.5, 2.0)}
     told = compile_script(TABLE + "/*+ rate(often) */\n" + LOW + "/*+ latency(7) */\nV := SELECT k FROM T;").diagnostics
     assert [d.code for d in told if d.code.startswith("B40")] == ["B4035", "B4035"]
     assert [d.code for d in compile_script("/*+ rate(2) */\n" + TABLE).diagnostics if d.code == "B4033"] == ["B4033"]
@@ -106,9 +107,9 @@ def test_a_choice_is_known_again() -> None:
     catalog, made = operators(TABLE + FINE + COARSE + LOW, changed=10_000, rate=0.1)
     best = next_choice(made.found, made.maintained_now({}))
     today = with_choice(catalog, placed_views(catalog, made, best))
-    assert made.maintained_now({i: today.placed_parts[i] for i in today.at_read}) == best.maintained
+    assert made.maintained_now({i: today.placement.part_paths[i] for i in today.placement.at_read}) == best.maintained
     changed = compile_script(TABLE + FINE + COARSE + LOW.replace("< 3", "< 4")).catalog
-    assert "Low" not in with_choice(changed, placed_views(catalog, made, best)).at_read
+    assert "Low" not in with_choice(changed, placed_views(catalog, made, best)).placement.at_read
 
 
 def test_epochs_are_measured() -> None:
@@ -239,11 +240,11 @@ def test_a_start_chooses_where_the_project_says_so(executor: Any, tmp_path: Path
     bench.close()
     assert _started(catalog, url, tmp_path, monkeypatch, rate=0.001) == (catalog, "")
     chosen, told = _started(catalog, url, tmp_path, monkeypatch, **rates)
-    assert set(chosen.at_read) == {"Low"}
+    assert set(chosen.placement.at_read) == {"Low"}
     assert "what is stored changes" in told
     assert "Low at read" in told
     again, told = _started(catalog, url, tmp_path, monkeypatch, **rates)
-    assert (set(again.at_read), told) == ({"Low"}, "")
+    assert (set(again.placement.at_read), told) == ({"Low"}, "")
 
 
 def test_the_next_start_takes_the_choice(executor: Any, tmp_path: Path) -> None:

@@ -100,7 +100,7 @@ def test_views_move_between_epochs_and_requests(executor: Any, each_store: str, 
     for at_read in (set(NAMES), set(), set(random.sample(NAMES, 8))):
         wb = Workbench(script(at_read), url, spark=executor)
         try:
-            assert set(wb.catalog.at_read) == at_read
+            assert set(wb.catalog.placement.at_read) == at_read
             log = log or wb._log
             wb._log, wb._batch.log = log, log
             if not at_read:  # before its first epoch a store shows what it had

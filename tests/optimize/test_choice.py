@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from belvedere.catalog.catalog import Placement
+from belvedere.catalog.hints import Placement
 from belvedere.optimize.choice import Choice, CostedOperator, cheapest, cost_of, next_choice
 
 

@@ -5,7 +5,10 @@ from __future__ import annotations
 import pyarrow as pa
 from sqlglot import exp
 
-from belvedere.catalog.catalog import Catalog, Parameter, QueryTemplate, Relationship, View
+from belvedere.catalog.catalog import Catalog
+from belvedere.catalog.relationships import Relationship
+from belvedere.catalog.templates import Parameter, QueryTemplate
+from belvedere.catalog.views import View
 from belvedere.optimize.indexes import read_indexes
 from belvedere.plan.expressions import column
 from belvedere.plan.operators.nodes import Filter, Item, Order, Project, Scan

@@ -8,7 +8,9 @@ from random import Random
 import pyarrow as pa
 from sqlglot import exp, parse_one
 
-from belvedere.catalog.catalog import Catalog, Input, InputKind, View
+from belvedere.catalog.catalog import Catalog
+from belvedere.catalog.inputs import Input, InputKind
+from belvedere.catalog.views import View
 from belvedere.plan.expressions import column
 from belvedere.plan.operators.nodes import (
     Aggregate,

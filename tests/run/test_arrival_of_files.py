@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from belvedere.catalog.catalog import SourceTable
+from belvedere.catalog.inputs import SourceTable
 from belvedere.compiler import compile_script
 from belvedere.connectors.connector import FeedRequest
 from belvedere.connectors.files import open_feed

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 import pytest
 
 from belvedere.api.filling_views import filling_text
-from belvedere.catalog.catalog import Input, InputKind
+from belvedere.catalog.inputs import Input, InputKind
 from belvedere.commands.plan import deployment_of
 from belvedere.connectors import files as connectors_files
 from belvedere.connectors.connector import FeedRequest

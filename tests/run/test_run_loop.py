@@ -14,7 +14,9 @@ import pyarrow as pa
 import pytest
 from sqlglot import exp
 
-from belvedere.catalog.catalog import Catalog, Input, InputKind, SourceTable, View
+from belvedere.catalog.catalog import Catalog
+from belvedere.catalog.inputs import Input, InputKind, SourceTable
+from belvedere.catalog.views import View
 from belvedere.errors import BelvedereError
 from belvedere.plan.expressions import column
 from belvedere.plan.operators.nodes import Aggregate, Item, Scan

@@ -207,7 +207,7 @@ def test_many_bad_rows_are_counted_and_some_are_kept(spark: Any, tmp_path: Path,
 
 @pytest.mark.parametrize(("small", "chunk"), [(APART, 500), (SMALL, 1), *at_night([(SMALL, 1 << 25), (LARGE, 1 << 25)])])
 def test_control_rows_are_bounds_where_they_stand(spark: Any, tmp_path: Path, small: int, chunk: int) -> None:
-    from belvedere.catalog.catalog import Input, InputKind, Watermark
+    from belvedere.catalog.inputs import Input, InputKind, Watermark
     from belvedere.connectors.reading.reader import read_files
     from belvedere.schema import Schema
     from belvedere.values.instants import microseconds
@@ -246,7 +246,7 @@ def test_control_rows_are_bounds_where_they_stand(spark: Any, tmp_path: Path, sm
 
 def test_files_with_bounds_are_read_in_chunks_as_at_once(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows, bounds, refusals and files that are cut: a chunk ends anywhere."""
-    from belvedere.catalog.catalog import Input, InputKind, Watermark
+    from belvedere.catalog.inputs import Input, InputKind, Watermark
     from belvedere.connectors.reading import control_rows as source_marks
     from belvedere.connectors.reading import text_records as source_text
     from belvedere.connectors.reading.reader import read_files
@@ -305,7 +305,7 @@ def test_many_rows_come_in_the_order_of_their_files(spark: Any, tmp_path: Path) 
 def test_the_newest_of_many_rows_of_a_key_stays_and_late_ones_are_judged(
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from belvedere.catalog.catalog import SourceTable
+    from belvedere.catalog.inputs import SourceTable
     from belvedere.compiler import compile_script
     from belvedere.connectors.connector import FeedRequest
     from belvedere.connectors.files import open_feed

@@ -13,7 +13,8 @@ from typing import Any, NoReturn
 import pyarrow as pa
 import pytest
 
-from belvedere.catalog.catalog import Input, InputKind, View
+from belvedere.catalog.inputs import Input, InputKind
+from belvedere.catalog.views import View
 from belvedere.errors import BelvedereError
 from belvedere.plan.operators.nodes import Node, Scan
 from belvedere.queries.store_queries import (

@@ -12,7 +12,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from belvedere.api.failures import NOT_ALLOWED, RequestError
-from belvedere.catalog.catalog import ALL_RIGHTS, Catalog, Grant, Right
+from belvedere.catalog.access import ALL_RIGHTS, Grant, Right
+from belvedere.catalog.catalog import Catalog
 from belvedere.intake.claims import Claims
 
 NO_GRANT = Grant("", frozenset())
@@ -65,5 +66,5 @@ _HINT = "ask with another token; belvedere.toml says what each role may do"
 def grant_of(catalog: Catalog, claims: Claims) -> Grant | None:
     """What a caller may see; None: everything. Who is not known to be let in sees nothing where there are roles."""
     if isinstance(claims, Caller):
-        return None if claims.role is None else catalog.grants.get(claims.role, NO_GRANT)
-    return NO_GRANT if catalog.grants else None
+        return None if claims.role is None else catalog.access.grants.get(claims.role, NO_GRANT)
+    return NO_GRANT if catalog.access.grants else None

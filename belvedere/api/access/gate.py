@@ -23,7 +23,7 @@ from belvedere.api.failures import BAD_REQUEST, KEYS_AWAY, LIMIT_EXCEEDED, NOT_A
 from belvedere.api.http.pushes import CLAIMS
 from belvedere.api.http.route_rights import Needed, RouteNeed
 from belvedere.api.limits import Limits
-from belvedere.catalog.catalog import ALL_RIGHTS, Grant, Right
+from belvedere.catalog.access import ALL_RIGHTS, Grant, Right
 
 TOKEN = "belvedere.token"
 """The member of a WebSocket's scope with the token by which its caller was let in."""

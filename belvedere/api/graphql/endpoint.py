@@ -29,7 +29,7 @@ from belvedere.api.live.event_streams import How, StreamMessage
 from belvedere.api.live.sse import EVENTS, graphql_events, takes_events_alone
 from belvedere.api.live.websockets import WebSocketSession
 from belvedere.api.reads.role_view import Seen
-from belvedere.catalog.catalog import Right
+from belvedere.catalog.access import Right
 from belvedere.intake.claims import Claims
 
 Headers = Mapping[bytes, bytes]

@@ -43,7 +43,7 @@ from belvedere.api.reads.bound_values import AskedCursor
 from belvedere.api.reads.costs import Cost
 from belvedere.api.reads.entities import Model
 from belvedere.api.reads.planning import PlannedRead, ReadPlanner
-from belvedere.catalog.catalog import Parameter
+from belvedere.catalog.templates import Parameter
 from belvedere.errors import BelvedereError
 from belvedere.intake.claims import NOBODY, Claims, claim_value
 from belvedere.store.protocol import AnsweringReader

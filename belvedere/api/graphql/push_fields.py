@@ -26,7 +26,9 @@ from graphql import (
 
 from belvedere.api.graphql.scalars import literal_value
 from belvedere.api.reads.graphql_names import Namespace, first_lower, graphql_name
-from belvedere.catalog.catalog import IMPORTED, Catalog, Input, pushed_inputs
+from belvedere.catalog.catalog import Catalog, pushed_inputs
+from belvedere.catalog.inputs import Input
+from belvedere.catalog.shown_names import IMPORTED
 from belvedere.intake.request_rows import DELETE, given_columns, key_columns
 from belvedere.schema import Column
 

@@ -30,4 +30,4 @@ def printed_policies(catalog: Catalog, project: ProjectSettings, role: str | Non
 
 
 def _model(catalog: Catalog, role: str | None) -> Model:
-    return model_of(catalog if role is None else seen_catalog(catalog, catalog.grants[role]))
+    return model_of(catalog if role is None else seen_catalog(catalog, catalog.access.grants[role]))

@@ -36,7 +36,7 @@ from belvedere.api.reads.entities import Entity, Model, RelationshipField, Templ
 from belvedere.api.reads.filters import NONE, SOME, Compared, operators_for
 from belvedere.api.reads.page_planning import link_sorts
 from belvedere.api.reads.structs import StructType, each_struct
-from belvedere.catalog.catalog import Parameter
+from belvedere.catalog.templates import Parameter
 from belvedere.store.read.query import is_ordered
 
 

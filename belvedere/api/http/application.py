@@ -33,7 +33,8 @@ from belvedere.api.reads.role_view import RoleViews
 from belvedere.api.rest.endpoint import RestEndpoint
 from belvedere.api.serving.lazy_reader import LazyReader
 from belvedere.api.serving.served_store import ServedStore
-from belvedere.catalog.catalog import Catalog, Right
+from belvedere.catalog.access import Right
+from belvedere.catalog.catalog import Catalog
 from belvedere.intake.wire import IngestClient
 from belvedere.store.protocol import AnsweringReader, Reader
 
@@ -55,7 +56,7 @@ class Application:
         started this one runs epochs, and hears when views in quarantine are to be tried again.
         """
         settings = settings or ServerSettings()
-        self._gate = Gate(settings, catalog.grants)
+        self._gate = Gate(settings, catalog.access.grants)
         self.served = served = _served(catalog, open_reader, settings, metrics, desk, open_whole, heals, self._gate.is_closed)
         self._graphql, self._rest = GraphqlEndpoint(served, self._gate, self._page), RestEndpoint(served)
         self.routes = routes(served, self._graphql, self._rest, ModelContext(served, self._graphql.first))

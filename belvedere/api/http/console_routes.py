@@ -23,7 +23,7 @@ from belvedere.api.http.pushes import CLAIMS
 from belvedere.api.http.route_rights import Mount, Route, RouteNeed
 from belvedere.api.http.served_api import ServedApi
 from belvedere.api.live.status_events import status_events
-from belvedere.catalog.catalog import Right
+from belvedere.catalog.access import Right
 from belvedere.intake.claims import Claims
 from belvedere.store.protocol import EpochRow
 
@@ -59,7 +59,7 @@ def console_routes(served: ServedApi) -> list[Route | Mount]:
         found = await served.store.in_planner(lambda: definition_of(seen.catalog, id_))
         if found is None:
             raise RequestError("B2001", f'the script defines no "{id_}"', "`/lineage` lists what it defines", status=404)
-        if seen.catalog.seen_by is not None:  # how views are made and kept tells of what they read
+        if seen.catalog.access.grant is not None:  # how views are made and kept tells of what they read
             return JSONResponse(found | {"kept": None})
         choice = await served.store.choice()
         async with explaining:  # who asks meanwhile waits for the same

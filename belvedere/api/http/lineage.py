@@ -10,7 +10,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from belvedere.api.reads.entities import Entity, Model
-from belvedere.catalog.catalog import Catalog, Input, Subscription, View, pushed_inputs
+from belvedere.catalog.catalog import Catalog, pushed_inputs
+from belvedere.catalog.inputs import Input
+from belvedere.catalog.subscriptions import Subscription
+from belvedere.catalog.views import View
 from belvedere.errors import BelvedereError
 from belvedere.plan.operators.nodes import Node, Scan
 
@@ -21,7 +24,7 @@ def lineage_of(catalog: Catalog, model: Model) -> dict[str, Any]:
     takes, behind = pushed_inputs(catalog), {s.view for s in catalog.subscriptions.values() if s.view.startswith(f"{s.id}~")}
     nodes = [
         *(
-            _input(t, model.entities.get(i), i in takes, pushes.get(i), catalog.seen_by is None)
+            _input(t, model.entities.get(i), i in takes, pushes.get(i), catalog.access.grant is None)
             for i, t in catalog.inputs.items()
         ),
         *(
@@ -57,7 +60,7 @@ def _input(table: Input, entity: Entity | None, takes_pushes: bool, mutation: st
 
 def _view(view: View, entity: Entity | None, catalog: Catalog) -> dict[str, Any]:
     found = _node(view.id, view.name, "view", view.doc, entity, _scans(view.plan))
-    return found | {"at_read": view.id in catalog.at_read}
+    return found | {"at_read": view.id in catalog.placement.at_read}
 
 
 def _subscription(subscription: Subscription, entity: Entity | None) -> dict[str, Any]:
@@ -108,7 +111,7 @@ def _reported_behind(reads: Iterable[str], known: set[str], catalog: Catalog) ->
 
 def definition_of(catalog: Catalog, id_: str) -> dict[str, Any] | None:
     """What a node of the graph is, as it was written and in standard SQL; None where there is no such node."""
-    if catalog.seen_by is not None:  # texts name what a role may not see
+    if catalog.access.grant is not None:  # texts name what a role may not see
         known = id_[:-2] in catalog.templates if id_.endswith("()") else id_ in catalog.public
         return {"id": id_, "sql": None, "standard_sql": None} if known else None
     from belvedere.lang.select.standard_sql import expand  # few processes are asked for it

@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from belvedere.api.failures import BAD_REQUEST, LIMIT_EXCEEDED, RequestError
-from belvedere.catalog.catalog import Input
+from belvedere.catalog.inputs import Input
 from belvedere.decode.json_objects import rows_of_array, rows_of_block
 from belvedere.intake.claims import Claims
 from belvedere.intake.request_rows import Pushed, read_rows

@@ -20,7 +20,9 @@ from belvedere.api.access.callers import own_key
 from belvedere.api.failures import AGAIN, BAD_REQUEST, LIMIT_EXCEEDED, RequestError
 from belvedere.api.http.push_bodies import JSON_TYPES, LINES_TYPES, rows_of
 from belvedere.api.http.route_rights import Route
-from belvedere.catalog.catalog import Catalog, Input, Right
+from belvedere.catalog.access import Right
+from belvedere.catalog.catalog import Catalog
+from belvedere.catalog.inputs import Input
 from belvedere.errors import BelvedereError
 from belvedere.intake.claims import MISSING, Claims
 from belvedere.intake.ingest_service import Reply, problem

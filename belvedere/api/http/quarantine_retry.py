@@ -12,7 +12,7 @@ from starlette.responses import JSONResponse, Response
 from belvedere.api.failures import RequestError
 from belvedere.api.http.route_rights import Route
 from belvedere.api.http.served_api import ServedApi
-from belvedere.catalog.catalog import Right
+from belvedere.catalog.access import Right
 from belvedere.engine.errors.failed_stages import failures_of, quarantined
 
 PATH = "/quarantine/retry"

@@ -14,7 +14,7 @@ from starlette import routing
 from starlette.routing import BaseRoute, Match
 from starlette.types import ASGIApp, Scope
 
-from belvedere.catalog.catalog import Right
+from belvedere.catalog.access import Right
 
 
 class RouteNeed(StrEnum):

@@ -28,7 +28,8 @@ from belvedere.api.http.status import STATE_FIGURES, state_figures
 from belvedere.api.http.unexpected_errors import handled
 from belvedere.api.http.view_metrics import view_metrics
 from belvedere.api.live.sse import events_of, is_passing, no_events_yet, plain_events
-from belvedere.catalog.catalog import Catalog, Right
+from belvedere.catalog.access import Right
+from belvedere.catalog.catalog import Catalog
 from belvedere.errors import BelvedereError
 from belvedere.store.protocol import EpochRow
 
@@ -156,7 +157,7 @@ def _metrics_text(served: ServedApi, row: EpochRow | None, seen: Catalog) -> str
     """What this server counts, how old its last epoch is, and what that epoch says of the state; to a role what it may see of that."""
     committed = None if row is None or row.committed_at is None else row.committed_at.timestamp()
     freshness = None if committed is None else max(0.0, time.time() - committed)
-    figures = {} if row is None or seen.seen_by is not None else state_figures(row)
+    figures = {} if row is None or seen.access.grant is not None else state_figures(row)
     gauges = [(f"belvedere_state_{n}", STATE_FIGURES[n], value) for n, value in figures.items()]
-    endpoints = None if seen.seen_by is None else seen.endpoints
+    endpoints = None if seen.access.grant is None else seen.endpoints
     return served.metrics.text(None if row is None else row.epoch, freshness, gauges, endpoints)

@@ -11,7 +11,9 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from belvedere.catalog.catalog import Catalog, Input, shown_names
+from belvedere.catalog.catalog import Catalog
+from belvedere.catalog.inputs import Input
+from belvedere.catalog.shown_names import shown_names
 from belvedere.engine.errors.failed_stages import Failed, failures_of, quarantined
 from belvedere.engine.last_changes import DOCUMENT as CHANGED
 from belvedere.engine.last_changes import last_change
@@ -55,7 +57,7 @@ def status_of(catalog: Catalog, row: EpochRow | None, takes_pushes: bool, now: d
 
 def seen_status(status: dict[str, Any], seen: Catalog) -> dict[str, Any]:
     """What callers of a role may see of a status: what is counted of rows, and who sends them, only where they may see all rows."""
-    grant = seen.seen_by
+    grant = seen.access.grant
     if grant is None:
         return status
     inputs, whole = {t.name for t in seen.inputs.values()}, grant.relations - grant.rows.keys()
@@ -124,7 +126,7 @@ def _held(id_: str, failed: tuple[Failed, ...], held: Mapping[str, int | None]) 
 
 def _stored_behind(catalog: Catalog, id_: str) -> set[str]:
     """The relation itself, or those that the database reads for it."""
-    plan: Node | None = catalog.at_read.get(id_)
+    plan: Node | None = catalog.placement.at_read.get(id_)
     return {id_} if plan is None else {n.relation for n in plan.walk() if isinstance(n, Scan)}
 
 

@@ -14,7 +14,9 @@ import pyarrow as pa
 from belvedere.api.failures import BAD_VALUE, RequestError
 from belvedere.api.limits import Limits
 from belvedere.api.reads.argument_values import Fixed, Given, Scalar, ValueSource
-from belvedere.catalog.catalog import Grant, Metadata, Parameter
+from belvedere.catalog.access import Grant
+from belvedere.catalog.inputs import Metadata
+from belvedere.catalog.templates import Parameter
 from belvedere.schema import Column
 from belvedere.store.read.cursors import order_mark
 from belvedere.store.read.query import BoundValue, Guard, Role, StoreQuery

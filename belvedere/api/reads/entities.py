@@ -15,7 +15,10 @@ import pyarrow as pa
 from belvedere.api.graphql.push_fields import PushField, push_fields
 from belvedere.api.reads.graphql_names import Namespace, first_lower, graphql_name
 from belvedere.api.reads.structs import StructType, structs_of
-from belvedere.catalog.catalog import Catalog, Grant, Parameter, QueryTemplate, Relationship, fixes_key
+from belvedere.catalog.access import Grant
+from belvedere.catalog.catalog import Catalog
+from belvedere.catalog.relationships import Relationship, fixes_key
+from belvedere.catalog.templates import Parameter, QueryTemplate
 from belvedere.errors import BelvedereError, Diagnostic
 from belvedere.schema import Column, Schema
 from belvedere.store.read.plans import check_template
@@ -162,7 +165,7 @@ def model_of(catalog: Catalog) -> Model:
     omitted: list[Diagnostic] = []
     entities = {i: _with_relations(catalog, e, entities, types, omitted) for i, e in entities.items()}
     shown = _templates(catalog, entities, templates, types, omitted)
-    return Model(entities, shown, tuple(omitted), push_fields(catalog, types), catalog.seen_by)
+    return Model(entities, shown, tuple(omitted), push_fields(catalog, types), catalog.access.grant)
 
 
 def _is_shown(catalog: Catalog, relation: str) -> bool:
@@ -230,14 +233,14 @@ def _entity(catalog: Catalog, relation: str, type_name: str, root: str, fields: 
 
 def hides_key(catalog: Catalog, relation: str) -> bool:
     """Whether a role may not see a part of the key."""
-    hidden = frozenset[str]() if catalog.seen_by is None else catalog.seen_by.hidden.get(relation, frozenset())
+    hidden = frozenset[str]() if catalog.access.grant is None else catalog.access.grant.hidden.get(relation, frozenset())
     return not hidden.isdisjoint(catalog.schema_of(relation).key or ())
 
 
 def _arguments(catalog: Catalog, relation: str, shown: Mapping[str, str]) -> dict[str, tuple[Column, bool]]:
     """The arguments that hints give, under their columns' names."""
     names = Namespace((*LIST_ARGUMENTS, *PAGE_ARGUMENTS, "asOf"))
-    found = [(a, catalog.schema_of(relation)[a.column]) for a in catalog.query_by.get(relation, ()) if a.column in shown]
+    found = [(a, catalog.schema_of(relation)[a.column]) for a in catalog.hints.query_by.get(relation, ()) if a.column in shown]
     return {names.claim(shown[c.name]): (c, a.required) for a, c in found}
 
 

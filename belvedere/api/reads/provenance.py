@@ -149,7 +149,7 @@ class Provenance:
 
 def check_may_ask(seen: Catalog) -> None:
     """Raise where a caller sees a part of the views or of their rows alone; `seen` is the catalog as the caller sees it."""
-    if seen.seen_by is not None:
+    if seen.access.grant is not None:
         hint = "ask with a token that has no role"
         raise RequestError(NOT_ALLOWED, "a role is not told where rows come from: they may be of others", hint, status=403)
 

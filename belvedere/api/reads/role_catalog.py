@@ -10,7 +10,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from itertools import takewhile
 
-from belvedere.catalog.catalog import Catalog, Grant, Right, View
+from belvedere.catalog.access import Access, Grant, Right
+from belvedere.catalog.catalog import Catalog
+from belvedere.catalog.views import View
 from belvedere.schema import Schema
 
 
@@ -34,8 +36,7 @@ def seen_catalog(catalog: Catalog, grant: Grant) -> Catalog:
         templates={n: t for n, t in catalog.templates.items() if n in grant.templates and relations},
         exports=(),
         public=public,
-        seen_by=replace(grant, relations=relations, pushes=pushes),
-        grants={},
+        access=Access(grant=replace(grant, relations=relations, pushes=pushes)),
     )
 
 

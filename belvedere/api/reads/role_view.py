@@ -23,7 +23,8 @@ from belvedere.api.rest.openapi import openapi_of
 from belvedere.api.rest.reads import RestReads
 from belvedere.api.rest.requests import Requests
 from belvedere.api.serving.served_store import ServedStore
-from belvedere.catalog.catalog import Catalog, Grant
+from belvedere.catalog.access import Grant
+from belvedere.catalog.catalog import Catalog
 from belvedere.intake.claims import Claims
 
 
@@ -62,7 +63,7 @@ class Seen:
     @cached_property
     def fingerprint(self) -> str:
         """Tells this API from others over the same epoch."""
-        role = "" if self.catalog.seen_by is None else self.catalog.seen_by.role
+        role = "" if self.catalog.access.grant is None else self.catalog.access.grant.role
         return hashlib.sha256(f"{role}\n{self.schema_text}".encode()).hexdigest()[:8]
 
     def mark(self, prepared: Prepared) -> str:

@@ -19,7 +19,7 @@ from belvedere.api.reads.provenance import MOST_DEPTH, MOST_ROWS, ROWS, SINCE, W
 from belvedere.api.rest.answers import CSV, JSON, OBJECT
 from belvedere.api.rest.filters import operators_of
 from belvedere.api.rest.requests import OF_ROOTS, name_of
-from belvedere.catalog.catalog import Parameter
+from belvedere.catalog.templates import Parameter
 from belvedere.schema import Column
 from belvedere.store.dialects.nested_json import has_text_keys, is_list
 

@@ -32,7 +32,7 @@ from belvedere.api.rest.grammar import (
     unreadable,
 )
 from belvedere.api.rest.parameters import Pairs, Said, pairs_of, sorted_parameters, words_of
-from belvedere.catalog.catalog import Parameter
+from belvedere.catalog.templates import Parameter
 from belvedere.plan.operators.nodes import Scan
 from belvedere.store.read.query import is_ordered
 from belvedere.syntax.wording import did_you_mean

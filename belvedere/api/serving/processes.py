@@ -28,7 +28,8 @@ from belvedere.api.limits import limits_of
 from belvedere.api.serving.child import Assignment
 from belvedere.api.serving.orphans import has_orphans
 from belvedere.api.serving.supervisor import Supervisor
-from belvedere.catalog.catalog import ALL_RIGHTS, Catalog, Right
+from belvedere.catalog.access import ALL_RIGHTS, Right
+from belvedere.catalog.catalog import Catalog
 from belvedere.errors import BelvedereError, fail
 from belvedere.intake.wire import IngestServer
 

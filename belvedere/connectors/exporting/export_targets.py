@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
-from belvedere.catalog.catalog import Catalog, Export
+from belvedere.catalog.catalog import Catalog
+from belvedere.catalog.subscriptions import Export
 from belvedere.connectors.registry import writing_connector
 from belvedere.errors import BelvedereError, Diagnostic
 from belvedere.project.settings import Sink

@@ -18,7 +18,8 @@ from typing import TypeAlias
 
 import pyarrow as pa
 
-from belvedere.catalog.catalog import Catalog, Export
+from belvedere.catalog.catalog import Catalog
+from belvedere.catalog.subscriptions import Export
 from belvedere.connectors.connector import Outgoing, SharedOutlet
 from belvedere.connectors.exporting.lost_events import lost_events
 from belvedere.connectors.outage_backoff import Away, is_away

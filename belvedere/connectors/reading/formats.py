@@ -12,7 +12,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from belvedere.catalog.catalog import Input
+from belvedere.catalog.inputs import Input
 from belvedere.connectors.reading.text_records import COMPRESSIONS
 from belvedere.connectors.run_records import RejectedRow, SourceFile
 from belvedere.schema import Column

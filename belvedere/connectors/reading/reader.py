@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from belvedere.catalog.catalog import Input
+from belvedere.catalog.inputs import Input
 from belvedere.connectors.reading.control_rows import MarkScratch, has_marks
 from belvedere.connectors.reading.formats import CHUNK_BYTES, FileReading, by_format
 from belvedere.connectors.reading.row_frames import frames_of

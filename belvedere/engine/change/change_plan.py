@@ -125,7 +125,7 @@ def _stored_above(pipeline: Pipeline, stage: Stage) -> frozenset[str]:
 
 def _said(catalog: Catalog) -> frozenset[str]:
     """The views that the script lets go on, with those that read them: a private view may be a part of these."""
-    found = set(catalog.resumed)
+    found = set(catalog.hints.resumed)
     for id_, view in catalog.views.items():  # a view reads earlier ones
         if any(isinstance(n, Scan) and n.relation in found for n in view.plan.walk()):
             found.add(id_)

@@ -11,7 +11,8 @@ from collections.abc import Callable, Collection
 import numpy as np
 import pyarrow as pa
 
-from belvedere.catalog.catalog import Catalog, Input
+from belvedere.catalog.catalog import Catalog
+from belvedere.catalog.inputs import Input
 from belvedere.engine.change.stored_relations import DEFINITIONS
 from belvedere.engine.compute import Compute
 from belvedere.engine.pipeline import Pipeline

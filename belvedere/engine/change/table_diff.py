@@ -12,7 +12,9 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 
 import pyarrow as pa
 
-from belvedere.catalog.catalog import Catalog, Input, View
+from belvedere.catalog.catalog import Catalog
+from belvedere.catalog.inputs import Input
+from belvedere.catalog.views import View
 from belvedere.engine.change.continued_events import continued_tellers
 from belvedere.engine.change.fingerprints import definition_fingerprints, path_print
 from belvedere.engine.change.lost_rows import not_kept

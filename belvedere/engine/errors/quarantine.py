@@ -12,7 +12,8 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from belvedere.catalog.catalog import Catalog, OnError
+from belvedere.catalog.catalog import Catalog
+from belvedere.catalog.hints import OnError
 from belvedere.engine.change.fingerprints import definition_fingerprints
 from belvedere.engine.change.lost_rows import lost_rows
 from belvedere.engine.change.table_diff import with_forgotten
@@ -119,7 +120,7 @@ class Isolation:
         """Whether the script lets it be in quarantine: what it says of the view, or of the views that are made of a private one."""
         made = next(s for s in self.pipeline.stages if s.output == stage)
         subscription = self.catalog.subscriptions.get(made.owner)
-        owner, said = made.owner if subscription is None else subscription.view, self.catalog.on_error
+        owner, said = made.owner if subscription is None else subscription.view, self.catalog.hints.on_error
         if made.is_input:
             return False
         shown = [i for i in self.served(self.behind(stage)) if i in self.catalog.views and i in self.catalog.public]

@@ -12,7 +12,10 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 from sqlglot import exp
 
-from belvedere.catalog.catalog import Catalog, Grant, QueryTemplate, Relationship, Right, RowCondition, pushed_inputs
+from belvedere.catalog.access import Grant, Right, RowCondition
+from belvedere.catalog.catalog import Catalog, pushed_inputs
+from belvedere.catalog.relationships import Relationship
+from belvedere.catalog.templates import QueryTemplate
 from belvedere.errors import BelvedereError, Diagnostic, Severity, Span, fail
 from belvedere.lang.endpoints.row_conditions import row_condition
 from belvedere.plan.expressions import columns_of, map_columns

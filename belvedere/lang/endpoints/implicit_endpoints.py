@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from belvedere.catalog.catalog import IMPORTED, Catalog, shown_names
+from belvedere.catalog.catalog import Catalog
+from belvedere.catalog.shown_names import IMPORTED, shown_names
 from belvedere.errors import Diagnostic, Severity
 from belvedere.plan.operators.nodes import Scan
 

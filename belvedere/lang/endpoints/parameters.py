@@ -13,7 +13,7 @@ from decimal import Decimal, InvalidOperation
 import pyarrow as pa
 from sqlglot import exp
 
-from belvedere.catalog.catalog import Parameter
+from belvedere.catalog.templates import Parameter
 from belvedere.errors import BelvedereError, Span, fail
 from belvedere.functions.spark_types import Typed, a_type, arrow_type, unstorable_interval
 from belvedere.lang.select.query_frame import StatementContext

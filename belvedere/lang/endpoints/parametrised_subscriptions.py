@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
-from belvedere.catalog.catalog import ChangeKind
+from belvedere.catalog.subscriptions import ChangeKind
 from belvedere.errors import BelvedereError, fail
 from belvedere.functions.function_table import is_aggregate
 from belvedere.lang.types.leaf_types import parameter_name

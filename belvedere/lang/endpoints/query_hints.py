@@ -11,7 +11,8 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from belvedere.catalog.catalog import Catalog, OnError, Placement, Promise, QueryArgument
+from belvedere.catalog.catalog import Catalog
+from belvedere.catalog.hints import OnError, Placement, Promise, QueryArgument
 from belvedere.errors import Diagnostic, Severity, Span
 from belvedere.project.setting_rules import seconds_in
 from belvedere.schema import Column

@@ -13,7 +13,9 @@ from typing import NoReturn
 import pyarrow as pa
 from sqlglot import exp
 
-from belvedere.catalog.catalog import Metadata, MetadataKind, Parameter, RowCondition
+from belvedere.catalog.access import RowCondition
+from belvedere.catalog.inputs import Metadata, MetadataKind
+from belvedere.catalog.templates import Parameter
 from belvedere.errors import BelvedereError, Diagnostic, Span, fail
 from belvedere.functions.spark_types import Typed, a_type, arrow_type
 from belvedere.lang.endpoints.parameters import compared_with

@@ -11,7 +11,10 @@ from copy import copy
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from belvedere.catalog.catalog import TARGET, Input, Relationship, Subscription, View, relationship_column
+from belvedere.catalog.inputs import Input
+from belvedere.catalog.relationships import TARGET, Relationship, relationship_column
+from belvedere.catalog.subscriptions import Subscription
+from belvedere.catalog.views import View
 from belvedere.errors import BelvedereError, Span, fail
 from belvedere.functions.project_functions import OwnFunction
 from belvedere.schema import OWN_TABLES, Schema

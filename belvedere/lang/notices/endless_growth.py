@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from belvedere.catalog.catalog import Catalog, InputKind, LatePolicy, View
+from belvedere.catalog.catalog import Catalog
+from belvedere.catalog.inputs import InputKind, LatePolicy
+from belvedere.catalog.views import View
 from belvedere.errors import Diagnostic, Severity
 from belvedere.plan.bounds import Bounds, Known, bounds_of, event_time_columns, grouping_columns, implied_bounds, is_time
 from belvedere.plan.expressions import columns_of, reads_clock

@@ -11,7 +11,9 @@ from collections.abc import Iterator
 
 from sqlglot import exp
 
-from belvedere.catalog.catalog import Catalog, ChangeKind, QueryTemplate
+from belvedere.catalog.catalog import Catalog
+from belvedere.catalog.subscriptions import ChangeKind
+from belvedere.catalog.templates import QueryTemplate
 from belvedere.errors import Diagnostic, Severity
 from belvedere.lang.notices.endless_growth import event_times
 from belvedere.plan.bounds import event_time_columns, grouping_columns

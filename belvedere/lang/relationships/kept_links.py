@@ -12,7 +12,9 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from belvedere.catalog.catalog import OWNER, TARGET, Catalog, Relationship, View, relationship_column
+from belvedere.catalog.catalog import Catalog
+from belvedere.catalog.relationships import OWNER, TARGET, Relationship, relationship_column
+from belvedere.catalog.views import View
 from belvedere.functions.spark_types import Typed
 from belvedere.lang.statements.script_lowering import finish_plan
 from belvedere.lang.types.infer import Inference

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 from sqlglot import exp
 
-from belvedere.catalog.catalog import OWNER
+from belvedere.catalog.relationships import OWNER
 from belvedere.functions.function_table import is_aggregate
 from belvedere.lang.names.scope import name_parts
 from belvedere.lang.select.grouping import contains_aggregate

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
-from belvedere.catalog.catalog import OWNER, Relationship
+from belvedere.catalog.relationships import OWNER, Relationship
 from belvedere.lang.names.scope import FromItem
 from belvedere.lang.select.query_frame import Frame, StatementContext, named_source, scan
 from belvedere.plan.expressions import column, columns_of, conjunction, conjuncts

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from belvedere.catalog.catalog import OWNER
+from belvedere.catalog.relationships import OWNER
 from belvedere.lang.select.from_items import lower_item
 from belvedere.lang.select.from_using import shared_columns
 from belvedere.lang.select.query_frame import Frame

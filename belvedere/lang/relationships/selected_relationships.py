@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from belvedere.catalog.catalog import OWNER
+from belvedere.catalog.relationships import OWNER
 from belvedere.functions.function_table import is_aggregate
 from belvedere.lang.names.definitions import Definitions
 from belvedere.lang.select.select_list import ordinal

@@ -10,7 +10,10 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
-from belvedere.catalog.catalog import OWNER, Catalog, View, shown_names
+from belvedere.catalog.catalog import Catalog
+from belvedere.catalog.relationships import OWNER
+from belvedere.catalog.shown_names import shown_names
+from belvedere.catalog.views import View
 from belvedere.lang.relationships.path_aggregates import expand_path_aggregates, is_scalar
 from belvedere.lang.select.standard_sql_paths import PathExpansion, base_name, fresh, requalify
 from belvedere.lang.statements.lower_relationships import joined_query

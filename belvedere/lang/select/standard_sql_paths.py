@@ -9,7 +9,8 @@ from collections.abc import Iterable, Sequence
 
 from sqlglot import exp
 
-from belvedere.catalog.catalog import OWNER, TARGET, Catalog, Relationship
+from belvedere.catalog.catalog import Catalog
+from belvedere.catalog.relationships import OWNER, TARGET, Relationship
 from belvedere.lang.names.scope import name_parts
 from belvedere.plan.expressions import conjuncts, map_columns, row_number
 from belvedere.plan.operators.nodes import Expr, Order

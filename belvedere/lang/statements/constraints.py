@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 from sqlglot import exp
 
-from belvedere.catalog.catalog import Check
+from belvedere.catalog.inputs import Check
 from belvedere.errors import fail
 from belvedere.functions import spark_types as t
 from belvedere.functions.function_table import is_aggregate

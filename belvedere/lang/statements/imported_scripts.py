@@ -9,7 +9,10 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from belvedere.catalog.catalog import EVENT_COLUMNS, IMPORTED, Input, Subscription, View
+from belvedere.catalog.inputs import Input
+from belvedere.catalog.shown_names import IMPORTED
+from belvedere.catalog.subscriptions import EVENT_COLUMNS, Subscription
+from belvedere.catalog.views import View
 from belvedere.lang.names.definitions import Definitions, NamedRelation
 from belvedere.plan.operators.nodes import Project, Scan
 from belvedere.plan.rewrites.keys import item_of

@@ -13,7 +13,10 @@ from typing import Any
 
 from sqlglot import exp
 
-from belvedere.catalog.catalog import Catalog, InputKind, Relationship
+from belvedere.catalog.catalog import Catalog
+from belvedere.catalog.hints import Hints
+from belvedere.catalog.inputs import InputKind
+from belvedere.catalog.relationships import Relationship
 from belvedere.errors import BelvedereError, Diagnostic, Severity, fail
 from belvedere.lang.endpoints.implicit_endpoints import served_behind
 from belvedere.lang.endpoints.query_hints import idle_hint, placements, policies, promises, query_arguments, resumed_views
@@ -65,7 +68,7 @@ def lower_script(
         promised, unread = promises(catalog, lowering.promised, script.file)
         on_error, unsaid = policies(catalog, lowering.on_error, script.file)
         resumed, idle = resumed_views(catalog, lowering.resumed, script.file)
-        catalog = replace(catalog, query_by=arguments, placed=placed, promises=promised, on_error=on_error, resumed=resumed)
+        catalog = replace(catalog, hints=Hints(arguments, placed, on_error, resumed, promised))
         lowering.diagnostics += [*told, *found, *misplaced, *unread, *unsaid, *idle]
     if not any(d.severity == "error" for d in lowering.diagnostics):
         lowering.diagnostics += [

@@ -11,7 +11,8 @@ from dataclasses import replace
 import pyarrow as pa
 from sqlglot import exp
 
-from belvedere.catalog.catalog import EVENT_COLUMNS, OWNER, Relationship, relationship_column
+from belvedere.catalog.relationships import OWNER, Relationship, relationship_column
+from belvedere.catalog.subscriptions import EVENT_COLUMNS
 from belvedere.errors import BelvedereError, Span, fail
 from belvedere.functions.function_table import is_aggregate
 from belvedere.lang.endpoints.view_order import own_order

@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from belvedere.catalog.catalog import SourceTable
+from belvedere.catalog.inputs import SourceTable
 from belvedere.errors import BelvedereError, Diagnostic, Severity, Span, fail
 from belvedere.lang.names.definitions import Definitions, NamedRelation
 from belvedere.lang.statements.imported_scripts import bring_in

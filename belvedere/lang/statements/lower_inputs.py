@@ -13,18 +13,9 @@ from typing import Any
 import pyarrow as pa
 from sqlglot import exp
 
-from belvedere.catalog.catalog import (
-    ARRIVAL_COLUMNS,
-    Input,
-    InputKind,
-    LatePolicy,
-    Metadata,
-    Relationship,
-    SourceTable,
-    View,
-    Watermark,
-    late_input,
-)
+from belvedere.catalog.inputs import ARRIVAL_COLUMNS, Input, InputKind, LatePolicy, Metadata, SourceTable, Watermark, late_input
+from belvedere.catalog.relationships import Relationship
+from belvedere.catalog.views import View
 from belvedere.errors import Span, fail
 from belvedere.functions import spark_types as t
 from belvedere.lang.names.definitions import Definitions, NamedRelation

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from belvedere.catalog.catalog import OWNER
+from belvedere.catalog.relationships import OWNER
 from belvedere.errors import Diagnostic, Severity, fail
 from belvedere.lang.endpoints.view_order import ordered_plan, unlimited
 from belvedere.lang.names.definitions import NamedRelation

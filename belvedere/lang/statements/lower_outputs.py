@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from belvedere.catalog.catalog import Export, QueryTemplate
+from belvedere.catalog.subscriptions import Export
+from belvedere.catalog.templates import QueryTemplate
 from belvedere.errors import fail
 from belvedere.lang.endpoints.parameters import declared_parameters, infer_parameters, typed_parameters
 from belvedere.lang.endpoints.parametrised_subscriptions import split_parameters

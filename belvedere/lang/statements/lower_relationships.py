@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from belvedere.catalog.catalog import OWNER, TARGET, Relationship, relationship_column
+from belvedere.catalog.relationships import OWNER, TARGET, Relationship, relationship_column
 from belvedere.errors import BelvedereError, fail
 from belvedere.lang.endpoints.parameters import declared_parameters, typed_parameters
 from belvedere.lang.names.definitions import NamedRelation

@@ -11,7 +11,7 @@ from dataclasses import replace
 import pyarrow as pa
 from sqlglot import exp
 
-from belvedere.catalog.catalog import ChangeKind, Subscription
+from belvedere.catalog.subscriptions import ChangeKind, Subscription
 from belvedere.lang.endpoints.view_order import is_unsorted, ordered_plan, unlimited
 from belvedere.lang.names.resolve import Resolver
 from belvedere.lang.names.scope import FromItem

@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from belvedere.catalog.catalog import Metadata, MetadataKind
+from belvedere.catalog.inputs import Metadata, MetadataKind
 from belvedere.errors import fail
 from belvedere.functions.spark_types import a_type
 from belvedere.schema import TIMESTAMP

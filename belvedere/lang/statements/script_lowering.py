@@ -10,7 +10,9 @@ from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 
-from belvedere.catalog.catalog import Export, QueryTemplate, View
+from belvedere.catalog.subscriptions import Export
+from belvedere.catalog.templates import QueryTemplate
+from belvedere.catalog.views import View
 from belvedere.errors import BelvedereError, Diagnostic, Severity, Span, fail
 from belvedere.functions import spark_types as t
 from belvedere.functions.spark_types import Typed

@@ -11,7 +11,8 @@ from datetime import timedelta
 
 from sqlglot import exp
 
-from belvedere.catalog.catalog import Catalog, View
+from belvedere.catalog.catalog import Catalog
+from belvedere.catalog.views import View
 from belvedere.plan.expressions import column
 from belvedere.plan.operators.nodes import Item, Join, JoinKind, Node, Project, Scan
 from belvedere.schema import Schema

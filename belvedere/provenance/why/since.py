@@ -12,7 +12,8 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from belvedere.catalog.catalog import Input, View
+from belvedere.catalog.inputs import Input
+from belvedere.catalog.views import View
 from belvedere.engine.errors.failed_stages import failures_of, quarantined
 from belvedere.engine.source_spans import SPANS
 from belvedere.plan.operators.nodes import Scan

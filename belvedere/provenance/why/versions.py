@@ -12,7 +12,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from belvedere.catalog.catalog import View
+from belvedere.catalog.views import View
 from belvedere.errors import Diagnostic
 from belvedere.plan.expressions import column
 from belvedere.plan.operators.nodes import Node, Order, Scan, TopK

@@ -12,7 +12,7 @@ from datetime import timedelta
 
 from sqlglot import exp
 
-from belvedere.catalog.catalog import Input
+from belvedere.catalog.inputs import Input
 from belvedere.engine.errors.failed_stages import failures_of, quarantined
 from belvedere.plan.expressions import column
 from belvedere.plan.operators.nodes import Expr, Item, Node, Project, Scan

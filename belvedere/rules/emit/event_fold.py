@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 from sqlglot import exp
 
-from belvedere.catalog.catalog import ChangeKind
+from belvedere.catalog.subscriptions import ChangeKind
 from belvedere.engine.sql.row_identity import key_text
 from belvedere.plan.operators.nodes import Item, Node, Project
 from belvedere.plan.operators.time_nodes import Observed

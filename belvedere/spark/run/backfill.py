@@ -18,7 +18,8 @@ from typing import cast
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from belvedere.catalog.catalog import Catalog, Input
+from belvedere.catalog.catalog import Catalog
+from belvedere.catalog.inputs import Input
 from belvedere.connectors.connector import Arrived, OffsetRange, RereadableFeed
 from belvedere.connectors.replay import Past, past_of
 from belvedere.connectors.run_records import not_as_it_was

@@ -18,7 +18,8 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from belvedere.catalog.catalog import Catalog, Input
+from belvedere.catalog.catalog import Catalog
+from belvedere.catalog.inputs import Input
 from belvedere.connectors.connector import Arrived, Feed, NoteStore, OffsetRange, RenamingFeed
 from belvedere.connectors.feeds import columns_of, open_feed
 from belvedere.connectors.outage_backoff import is_final

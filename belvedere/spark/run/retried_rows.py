@@ -21,7 +21,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 
-from belvedere.catalog.catalog import Catalog, Input, pushed_inputs
+from belvedere.catalog.catalog import Catalog, pushed_inputs
+from belvedere.catalog.inputs import Input
 from belvedere.connectors.connector import Arrived
 from belvedere.connectors.feeds import columns_of
 from belvedere.connectors.file_names import place_of

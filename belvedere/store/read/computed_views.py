@@ -11,7 +11,8 @@ from collections.abc import Collection, Iterator
 
 import pyarrow as pa
 
-from belvedere.catalog.catalog import Catalog, View
+from belvedere.catalog.catalog import Catalog
+from belvedere.catalog.views import View
 from belvedere.errors import BelvedereError, fail
 from belvedere.plan.operators.history_dependent import HISTORIC
 from belvedere.plan.operators.nodes import Aggregate, Distinct, Node, Scan, SetOperation, TopK, Window
@@ -116,9 +117,9 @@ def computed_table(catalog: Catalog, id_: str, plan: Node, dialect: Dialect) -> 
 
 def _part(catalog: Catalog, id_: str) -> Node | None:
     """The plan of a view that is not stored."""
-    known = catalog.at_read.get(id_)
+    known = catalog.placement.at_read.get(id_)
     view = catalog.views.get(id_)
-    return known if known is not None or view is None or id_ in catalog.public | catalog.parts else view.plan
+    return known if known is not None or view is None or id_ in catalog.public | catalog.placement.parts else view.plan
 
 
 def _reasons(catalog: Catalog, view: View, plan: Node) -> Iterator[str]:
@@ -146,7 +147,7 @@ def _followed(catalog: Catalog, view: View) -> Iterator[str]:
 def _not_there(catalog: Catalog, id_: str) -> Iterator[str]:
     """Why a relation that it reads is not in the store with all of its rows."""
     source = catalog.inputs.get(id_)
-    if id_ not in catalog.public | catalog.parts:
+    if id_ not in catalog.public | catalog.placement.parts:
         yield f"it reads `{catalog.name_of(id_)}`, which is not stored"
     elif source is not None and source.keep is not None:
         yield f"rows leave `{source.name}` (KEEP), which it reads"

@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping
 
 from sqlglot import exp
 
-from belvedere.catalog.catalog import QueryTemplate
+from belvedere.catalog.templates import QueryTemplate
 from belvedere.errors import BelvedereError, fail
 from belvedere.plan.operators.nodes import (
     Node,

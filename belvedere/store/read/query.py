@@ -13,7 +13,8 @@ from enum import StrEnum
 
 import pyarrow as pa
 
-from belvedere.catalog.catalog import Relationship, RowCondition
+from belvedere.catalog.access import RowCondition
+from belvedere.catalog.relationships import Relationship
 from belvedere.plan.operators.nodes import Expr, Node, Order
 from belvedere.schema import Schema
 
@@ -220,7 +221,7 @@ Field = ColumnField | MemberField | ConstantField | Nested | AggregateField | Ob
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """How a nested query's rows belong to a row of the outer one (a relationship, see `belvedere.catalog.catalog.Relationship`), or without
+    """How a nested query's rows belong to a row of the outer one (see `belvedere.catalog.relationships.Relationship`), or without
     `pairs` which rows a query template chooses.
 
     `pairs` are (column of the outer row, own column). `residual` and `order` name columns as `_.name` (outer row) and

@@ -1,0 +1,133 @@
+"""The tables that rows arrive in: where from, what a row must fulfil, and how late it may come."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Any
+
+import pyarrow as pa
+from sqlglot import exp
+
+from belvedere.errors import Span
+from belvedere.schema import INGEST_TIME, TIMESTAMP, UID, Column, Schema
+
+
+class InputKind(StrEnum):
+    IMPORT = "import"
+    STREAM = "stream"
+    TABLE = "table"
+
+
+class LatePolicy(StrEnum):
+    REJECT = "reject"
+    DROP = "drop"
+    KEEP = "keep"
+
+
+@dataclass(frozen=True)
+class Watermark:
+    """An event-time column of an input. `delay` in microseconds behind its rows; None = only explicit bounds count."""
+
+    column: str
+    delay: int | None = None
+    idle_after: int | None = None
+
+
+class MetadataKind(StrEnum):
+    TIMESTAMP = "timestamp"
+    UUID = "uuid"
+    CLAIM = "auth"
+
+
+@dataclass(frozen=True)
+class Metadata:
+    """Where a value comes from that no client gives: the clock at arrival, an identity made at arrival, or a claim of the caller's token.
+
+    `claim` is the claim's path in the token: `auth.realm.user` is `("realm", "user")`.
+    """
+
+    kind: MetadataKind
+    claim: tuple[str, ...] = ()
+
+    @property
+    def meaning(self) -> str:
+        """What the value is, for people."""
+        if self.kind is MetadataKind.CLAIM:
+            return f"the claim `{'.'.join(self.claim)}` of the caller's token"
+        return "the time of arrival" if self.kind is MetadataKind.TIMESTAMP else "an identity that is made at arrival"
+
+
+@dataclass(frozen=True)
+class SourceTable:
+    """Where an import reads from: a source of the project file and the table's name in it, with its options."""
+
+    source: str
+    table: str
+    connector: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+    columns: pa.Schema | None = None
+    """The columns where rows told them: they hold for as long as the store does."""
+
+
+ARRIVAL_COLUMNS = (
+    Column(UID, pa.int64(), nullable=False, hidden=True),
+    Column(INGEST_TIME, TIMESTAMP, nullable=False, hidden=True),
+)
+
+
+@dataclass(frozen=True)
+class Check:
+    """A condition that each row of an input fulfils, or leaves open; by its name, or its text where it has none."""
+
+    name: str
+    text: str
+    condition: exp.Expr
+    span: Span | None = None
+
+
+@dataclass(frozen=True)
+class Input:
+    """A table that rows arrive in. Its schema ends with the hidden `_uid` BIGINT and `_ingest_time` TIMESTAMP.
+
+    `schema.key` is the declared primary key, else `("_uid",)`. Nested data stays in array and struct columns here;
+    nested tables are views that unnest them.
+    """
+
+    id: str
+    name: str
+    kind: InputKind
+    schema: Schema
+    primary_key: tuple[str, ...] = ()
+    source: SourceTable | None = None
+    watermarks: tuple[Watermark, ...] = ()
+    late: LatePolicy = LatePolicy.KEEP
+    keep: int | None = None
+    span: Span | None = None
+    doc: str | None = None
+    late_of: str | None = None
+    """The id of the input whose late rows these are."""
+    metadata: Mapping[str, Metadata] = field(default_factory=dict)
+    """The columns that the intake fills in, by name."""
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+    """What a row has in a column that it does not bring, by name; as rows bring it."""
+    checks: tuple[Check, ...] = ()
+
+    @property
+    def append_only(self) -> bool:
+        """Whether rows only ever arrive: neither updates nor deletes."""
+        return not self.primary_key and self.kind is not InputKind.TABLE
+
+
+LATE_REASON, LATE_BOUND = "reason", "bound"
+
+
+def late_input(table: Input) -> Input:
+    """`LATE(T)`: the rows of an input that came below its bound and were not used, each with the reason and the bound."""
+    columns = [replace(c, hidden=False, nullable=True) for c in table.schema if c.name not in (UID, INGEST_TIME)]
+    taken = {c.name.casefold() for c in columns}
+    for name, type_ in ((LATE_REASON, pa.string()), (LATE_BOUND, TIMESTAMP)):
+        columns.append(Column(name if name not in taken else f"late_{name}", type_))
+    schema = Schema((*columns, *ARRIVAL_COLUMNS), (UID,))
+    return Input(f"LATE({table.id})", f"LATE({table.name})", InputKind.STREAM, schema, span=table.span, late_of=table.id)
