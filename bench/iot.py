@@ -100,7 +100,7 @@ def measure_size(size: int, seconds: float) -> Measured:
                 break
         peak = peak_memory()
         spark = _spark_batch(bench, Path(folder), pa.concat_tables(rows), placed, readings, placements)
-        duck = _duckdb_batch(pa.concat_tables(rows), placed, bench.engine.last_clock or START)
+        duck = _duckdb_batch(pa.concat_tables(rows), placed, bench.engine.last.clock or START)
         bench.close()
     steady = sorted(times[WARM_UP:])
     total = size * len(steady)
@@ -141,7 +141,7 @@ def _spark_batch(bench: Workbench, folder: Path, rows: pa.Table, placed: pa.Tabl
         source = bench.catalog.inputs[id_]
         pq.write_table(stamp(table, source, 1, START).select(source.schema.names), path, row_group_size=250_000)
         bench.spark.read.parquet(str(path)).createOrReplaceTempView(names[id_])
-    clock = pa.table({CLOCK_COLUMN: pa.array([bench.engine.last_clock], pa.timestamp("us", tz="UTC"))})
+    clock = pa.table({CLOCK_COLUMN: pa.array([bench.engine.last.clock], pa.timestamp("us", tz="UTC"))})
     bench.spark.createDataFrame(clock).createOrReplaceTempView("bench_clock")
     queries = [render(full_plan(bench.catalog, v), names.__getitem__, "bench_clock") for v in bench.catalog.views]
     best = float("inf")

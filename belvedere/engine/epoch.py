@@ -9,31 +9,33 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Collection, Iterable, Mapping
-from contextlib import closing
-from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
+from contextlib import AbstractContextManager, closing
+from dataclasses import replace
+from datetime import UTC, datetime
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import pyarrow as pa
 
 from belvedere.catalog.catalog import Catalog
 from belvedere.engine.cardinalities import Costs
 from belvedere.engine.change.change_plan import plan_tables
-from belvedere.engine.change.complete_inputs import held_rows
 from belvedere.engine.change.continued_events import DOCUMENT as TELLING
-from belvedere.engine.change.continued_events import ReportedRows, former_results
+from belvedere.engine.change.script_tables import ScriptTables
 from belvedere.engine.change.stored_relations import DEFINITIONS, UNFILLED
-from belvedere.engine.change.table_diff import make_tables, rows_of_today, unread_inputs
 from belvedere.engine.compute import Compute
-from belvedere.engine.errors.failed_stages import Failed, failures_document, quarantined
-from belvedere.engine.errors.healing import Attempt, Healing, Quarantine, RowsTouched
+from belvedere.engine.deliveries import Deliveries
+from belvedere.engine.epoch_report import EpochReport
+from belvedere.engine.errors.attempts import Attempt, Quarantine, RowsTouched
+from belvedere.engine.errors.failed_stages import failures_document, quarantined
+from belvedere.engine.errors.healing import Healing
 from belvedere.engine.errors.missed_changes import Missed
 from belvedere.engine.errors.quarantine import Cordon, Isolation, StageFailure
-from belvedere.engine.expiry import expire, final_results_below
+from belvedere.engine.expiry import Expiry, final_results_below
 from belvedere.engine.ingest import StampedRows, in_order, ingest, receive, whole_input
 from belvedere.engine.last_changes import DOCUMENT as CHANGED
 from belvedere.engine.last_changes import with_changes
+from belvedere.engine.last_epoch import NEXT_UID, LastEpoch
 from belvedere.engine.late_rows import Arrivals, judge
 from belvedere.engine.measurements import DOCUMENT as MEASURED
 from belvedere.engine.measurements import Measured, Meter
@@ -55,14 +57,13 @@ from belvedere.plan.monotone import FOREVER, NEVER
 from belvedere.plan.plan_properties import needs_clock
 from belvedere.process.activity import NOW
 from belvedere.process.tracing import TRACES
-from belvedere.schema import INGEST_TIME, TIMESTAMP, WEIGHT
+from belvedere.schema import TIMESTAMP, WEIGHT
 from belvedere.state.state import State
 from belvedere.store.protocol import EpochRow, Store, Transaction
 from belvedere.store.source_columns import COLUMNS, columns_document
 from belvedere.store.stage_memory import MEMORIES, Memories
 from belvedere.time.arrival_columns import NO_TIMES, ArrivalTimes
 from belvedere.time.event_time import Clocks, bounds_by_input, pass_time
-from belvedere.time.past_bounds import PastBounds
 from belvedere.values.instants import microseconds
 
 EPOCH_PATIENCE = 10.0
@@ -71,49 +72,8 @@ STATE = "state"
 """In the epoch row's `extra`: where the manifest of the state lies."""
 
 
-@dataclass(frozen=True)
-class EpochReport:
-    """What an epoch did: rows taken in per input, rows changed per relation, seconds per stage."""
-
-    epoch: int
-    clock: datetime
-    rows_in: Mapping[str, int] = field(default_factory=dict)
-    changes: Mapping[str, int] = field(default_factory=dict)
-    seconds: Mapping[str, float] = field(default_factory=dict)
-    total_seconds: float = 0.0
-    whole: tuple[str, ...] = ()
-    """The relations that were recomputed whole, since most of their input changed or is new to them."""
-    failing: tuple[Failed, ...] = ()
-    healed: tuple[Failed, ...] = ()
-    """The stages that have failed in it and are in quarantine now, and those that are no more."""
-    held: Mapping[str, int | None] = field(default_factory=dict)
-    """The public views in quarantine after it, each with its last good epoch."""
-    deltas: Mapping[str, pa.Table] = field(default_factory=dict)
-    """The changes of stored relations, with `_weight`, where the caller asked for them."""
-    arrivals: Mapping[str, pa.Table] = field(default_factory=dict)
-    """The stamped rows of each input, where the caller asked for deltas."""
-    bounds: Mapping[str, Mapping[str, int] | None] = field(default_factory=dict)
-    """The bounds of the inputs' event-time columns, where the caller asked for deltas."""
-
-
 class Undone(Exception):
     """A trial of an epoch came to its end."""
-
-
-class Deliveries(Protocol):
-    """What goes on to sinks: `belvedere.connectors.exporting.exports.Exports`."""
-
-    def deliver(self, epoch: int, memories: Memories) -> None:
-        """Send what was committed and not delivered yet."""
-
-    def catch_up(self, wait: bool = False) -> tuple[str, ...]:
-        """Try sinks again that were away; `wait`: until they have all. What people should know."""
-
-    def forget(self, transaction: Transaction) -> None:
-        """Drop what was delivered."""
-
-    def close(self) -> None:
-        """Let go of the sinks."""
 
 
 class Engine:
@@ -134,50 +94,21 @@ class Engine:
         self.pipeline = pipeline
         self.store, self.state = store, state
         self.compute = compute
+        self.exports = exports
         self.stages = prepare(pipeline.stages, pipeline.relations, self.compute.view_name)
-        last = store.last_epoch()
-        isolation = Isolation(catalog, pipeline)
+        row = store.last_epoch()
+        self.last = LastEpoch() if row is None else LastEpoch.of_row(row)
         planned = plan_tables(catalog, pipeline, store, state, again)
-        self.plan, failed = planned.tables, planned.failed
-        self._levels = pipeline.levels
-        self.past: Mapping[str, Rows] = {}
-        """The rows so far of the inputs in `plan.again`, stamped as they were; wanted before the first epoch."""
-        self._is_first = True
+        self.tables = ScriptTables(planned.tables, catalog, pipeline, state, compute, row)
+        missed = Missed(state, compute, pipeline.relations)
+        self.quarantine = Quarantine.opened(Isolation(catalog, pipeline), missed, planned.failed, self.tables, self.last.clocks)
+        self.expiry = Expiry(pipeline)
+        self.costs = Costs(pipeline.by_cost)
+        measured = Measured.of_document(row.extra.get(MEASURED) if row else None)
+        self.meter = Meter(measured.only(pipeline.relations, catalog.endpoints))
         self._due: int | None = None
         """The time of the next epoch that time alone makes, once it was asked for."""
-        self.tables, self.fresh = {**self.plan.tables, **self.plan.computed}, self.plan.fresh
-        """`fresh`: the relations that no epoch has filled."""
-        self.unmade = self.plan.unmade
-        new = self.fresh | self.plan.refilled
-        kept = self.plan.arranged.keys() - new - {n for n, (_, to_state) in self.plan.copied.items() if to_state}
-        self.state.arrange(self.plan.arranged.values(), frozenset(kept))
-        self.needed: frozenset[str] = self.plan.again - self.plan.held - (unread_inputs(catalog, last) if last else frozenset())
-        """The inputs whose rows so far are wanted before the first epoch."""
-        self.epoch = last.epoch if last else 0
-        self.last_clock = last.clock if last else None
-        self.next_uid = int(last.extra.get("next_uid", 1)) if last else 1
-        self.memories = Memories.of(last.extra) if last else Memories()
-        self.changed: Mapping[str, Any] = last.extra.get(CHANGED, {}) if last else {}
-        self.row_counts: Mapping[str, int] = last.extra.get(ROWS, {}) if last else {}
-        """How many rows each public relation has that is stored."""
-        measured = Measured.of_document(last.extra.get(MEASURED) if last else None)
-        self.meter = Meter(measured.only(pipeline.relations, catalog.endpoints))
-        self.clocks = Clocks.of_document(last.bounds) if last else Clocks()
-        self.missed = Missed(state, compute, pipeline.relations)
-        still = isolation.still(failed, self.fresh)
-        gone = self.missed.open(isolation.missing(still))
-        lost = {f.stage for f in still if f.resumes and isolation.outside(f.stage) & gone}
-        still = tuple(replace(f, lost=f.lost or "what it has missed is gone") if f.stage in lost else f for f in still)
-        filled = self.fresh - self.plan.waiting  # of all rows, which are read again where they are not stored
-        still = tuple(replace(f, resumes=False, lost="") if f.stage in filled else f for f in still)
-        self.quarantine = Quarantine(isolation, still, clocks=self.clocks)
-        self.former = ReportedRows(state, compute)
-        self.former.open(last.extra.get(TELLING, {}) if last else {}, self.fresh)
-        self._forgotten: dict[tuple[str, str], int] = {}
-        self.costs = Costs(pipeline.by_cost)
-        self._past = PastBounds(pipeline.delays)
-        self.exports = exports
-        self.exports.deliver(self.epoch, self.memories)
+        self.exports.deliver(self.last.number, self.last.memories)
 
     def run_epoch(
         self,
@@ -201,12 +132,12 @@ class Engine:
         Raises BelvedereError, with the store at the last epoch, where a view cannot be computed or the store cannot commit.
         """
         started = time.perf_counter()
-        if self.last_clock is not None:
-            clock = max(clock, self.last_clock)  # now() never goes back
+        if self.last.clock is not None:
+            clock = max(clock, self.last.clock)  # now() never goes back
         attempt = self.quarantine.begin(clock)
         usual = sum(self.meter.known.seconds.values())
         while True:
-            NOW.begin(f"epoch {self.epoch + 1}", EPOCH_PATIENCE if self.epoch else 1.0, usual)
+            NOW.begin(f"epoch {self.last.number + 1}", EPOCH_PATIENCE if self.last.number else 1.0, usual)
             try:
                 with TRACES.failing():
                     attempt, report = self._run_epoch(
@@ -222,14 +153,13 @@ class Engine:
                         trial,
                     )
             except (StageFailure, RowsTouched) as error:
-                attempt = self.quarantine.after(error, attempt, self.epoch + 1, clock, self.fresh)
+                attempt = self.quarantine.after(error, attempt, self.last.number + 1, clock, self.tables.fresh)
                 continue
             NOW.rest()
             TRACES.end({"epoch": report.epoch, "rows": sum(report.rows_in.values())}, report.changes)
             before = {(f.stage, f.lost) for f in self.quarantine.failed}
             total = time.perf_counter() - started
-            self.quarantine.committed(attempt, clock, total, self.clocks)
-            self.missed.only(self.quarantine.isolation.missing(attempt.left))
+            self.quarantine.committed(attempt, clock, total, self.last.clocks)
             failing = tuple(f for f in attempt.left if (f.stage, f.lost) not in before)
             healed = tuple(f for f in attempt.failed if f.stage in attempt.healed)
             return replace(report, total_seconds=total, failing=failing, healed=healed, held=self.held)
@@ -256,9 +186,9 @@ class Engine:
         self.state.begin()
         transaction = self.store.begin(self.compute.memory.chunk)
         try:
-            with closing(Storage(self.state, transaction, self.plan.tables, self.compute)) as storage:
+            with closing(Storage(self.state, transaction, self.tables.plan.tables, self.compute)) as storage:
                 context, taken, next_uid, seconds = self._compute(attempt, storage, arrivals, clock, bounds, times)
-                attempt = self._note_missed(attempt, context)
+                attempt = self.quarantine.note_missed(attempt, context, self._explaining)
                 with TRACES.step("sync"):
                     manifest = None if trial else self.state.prepare()
                 with TRACES.step("write"):  # what is written behind, or late, is waited for here
@@ -269,20 +199,19 @@ class Engine:
                 change = transaction.apply if WEIGHT in table.schema.names else transaction.append
                 change(name, table.to_reader())
             if spans:
-                noted, next_uid = record_spans(spans, taken, self.epoch + 1, context.clock, next_uid)
+                noted, next_uid = record_spans(spans, taken, self.last.number + 1, context.clock, next_uid)
                 transaction.append(SPANS.name, noted.to_reader())
             measured = self._measure(context, seconds, clock)
             extra = {MEASURED: measured.as_document(), **failures_document(attempt.left)}
-            empty = self.fresh & attempt.cordon.blocked
-            extra[ROWS] = counts = self._count_rows(transaction)
-            row = self._row(context, next_uid, EpochRow(self.epoch + 1, clock, offsets, extra=extra), empty)
+            empty = self.tables.fresh & attempt.cordon.blocked
+            extra[ROWS] = self._count_rows(transaction)
+            row = self._row(context, next_uid, EpochRow(self.last.number + 1, clock, offsets, extra=extra), empty)
             row = replace(row, extra={**row.extra, STATE: manifest})
             with TRACES.step("commit"):
                 transaction.commit(row)
             self.state.committed()
-            self.former.committed()
-            self._committed(row, context, next_uid, empty)
-            self.row_counts = counts
+            self.tables.committed(empty)
+            self._committed(row, context)
             self.meter.committed()
             return attempt, self._report(context, taken, seconds, keep_deltas)
         except BaseException:
@@ -302,40 +231,31 @@ class Engine:
         times: Mapping[str, ArrivalTimes],
     ) -> tuple[EpochContext, dict[str, StampedRows], int, dict[str, float]]:
         """All that an epoch changes, in its open transaction: what was taken in, the next free `_uid`, seconds per stage."""
-        told, tellers = self.former.rows(), self.plan.continued.union(*self.former.tellers.values())
-        if self._is_first:
-            missing = self.needed - self.past.keys()
-            if missing:
-                raise AssertionError(f"rows so far of {sorted(missing)} were not read again")
-            transaction = storage.transaction
-            told = former_results(self.plan, self.pipeline, transaction, self.compute) | told
-            of_table = partial(rows_of_today, plan=self.plan, pipeline=self.pipeline, state=self.state, transaction=transaction)
-            self.past = {**self.past, **held_rows(self.catalog, self.plan.held, of_table, self.compute)}
-            make = make_tables(self.plan, self.catalog, self.pipeline, self.state, transaction, self.compute, self.past)
-            changed = {*self.plan.outdated, *self.plan.fresh, *self.plan.refilled, *self.plan.copied}
-            storage.prepare(changed, partial(make, self.store))
+        told = self.tables.prepare(storage, self.store)
+        tellers = self.tables.tellers
         if bounds is None:
-            arrivals, clocks, times = judge(self.catalog, self.clocks, arrivals, clock, times=times)
+            arrivals, clocks, times = judge(self.catalog, self.last.clocks, arrivals, clock, times=times)
         else:
             clocks = Clocks.of_document(bounds)
         clocks = pass_time(clocks, self.catalog, microseconds(clock))
         known = bounds_by_input(self.catalog, clocks)
         cordon, isolation = attempt.cordon, self.quarantine.isolation
-        healing = Healing(cordon, self.fresh, storage, self.compute, isolation, self.missed, told, tellers)
+        fresh = self.tables.fresh
+        healing = Healing(cordon, fresh, storage, self.compute, isolation, self.quarantine.missed, told, tellers)
         context = EpochContext(
             self.compute,
             storage,
             self.pipeline.relations,
             {},
             clock,
-            (self.fresh - cordon.blocked) | cordon.fresh,
-            (self.plan.restored & self.fresh - cordon.blocked) | cordon.restored,
-            memories=Memories(self.memories.document()),
+            (fresh - cordon.blocked) | cordon.fresh,
+            (self.tables.plan.restored & fresh - cordon.blocked) | cordon.restored,
+            memories=Memories(self.last.memories.document()),
             bounds=known,
-            epoch=self.epoch + 1,
+            epoch=self.last.number + 1,
             clocks=clocks,
             costs=self.costs,
-            final_results=final_results_below(self.pipeline, bounds_by_input(self.catalog, self.clocks).__getitem__),
+            final_results=final_results_below(self.pipeline, bounds_by_input(self.catalog, self.last.clocks).__getitem__),
         )
         self.costs.whole.clear()
         self._put_clock(clock)
@@ -344,41 +264,18 @@ class Engine:
         seconds = self._run_stages(context, cordon, healing)
         with TRACES.step("expire"):
             self.quarantine.look(attempt, context)
-            unfilled = {n: rows for n, rows in told.items() if n in self.fresh & cordon.blocked}
-            self.former.keep(unfilled, {n: self._readers(n) & tellers for n in unfilled})
-            self._forget(storage, clock)
-            expire(self.pipeline, context, self._forgotten, self._past, isolation.waiting(attempt.left))
+            self.tables.keep_former(told, cordon.blocked)
+            self.expiry.expire(context, isolation.waiting(attempt.left))
         return context, taken, next_uid, seconds
 
-    def _readers(self, relation: str) -> frozenset[str]:
-        """The outputs of stages that read a relation."""
-        return frozenset(p.stage.output for p in self.stages if any(s.relation == relation for s in p.stage.slots))
-
-    def _note_missed(self, attempt: Attempt, context: EpochContext) -> Attempt:
-        """Keep the changes that stages in quarantine miss in this epoch; what cannot be kept is said of those that miss it."""
-        isolation = self.quarantine.isolation
-        again = {f.stage for f in attempt.left if isolation.outside(f.stage) & context.whole.keys()}
-        why = "its rows so far are read again with the next start"
-        failed = tuple(replace(f, resumes=True, lost=why) if f.stage in again else f for f in attempt.failed)
-        attempt = replace(attempt, failed=failed)
-        producers = {p.stage.output: p for p in self.stages}
-        for name in sorted(isolation.missing(attempt.left)):
-            readers = [f for f in attempt.left if f.resumes and name in isolation.outside(f.stage)]
-            if name in attempt.cordon.fresh or (name in context.fresh and any(f.since < context.epoch for f in readers)):
-                why = f'"{name_in_script(name)}" was computed anew meanwhile'
-            else:
-                with self.compute.explaining(producers[name].prepared, self.catalog):
-                    if self.missed.note(name, context.deltas.get(name), context.epoch):
-                        continue
-                why = f'it has missed more than {self.missed.most:,} changes of "{name_in_script(name)}", and no more are kept'
-            lost = {f.stage for f in readers}
-            failed = tuple(replace(f, lost=f.lost or why) if f.stage in lost else f for f in failed)
-        return replace(attempt, failed=failed)
+    def _explaining(self, relation: str) -> AbstractContextManager[None]:
+        """Errors within are those of the view that the stage of a relation is made for."""
+        prepared = next(p.prepared for p in self.stages if p.stage.output == relation)
+        return self.compute.explaining(prepared, self.catalog)
 
     def _count_rows(self, transaction: Transaction) -> dict[str, int]:
-        served = {i: n for i, n in self.pipeline.served.items() if i in self.catalog.public and n in self.plan.tables}
-        copied = self.plan.copied if self._is_first else {}
-        return count_rows(self.row_counts, served, self.fresh | copied.keys(), transaction)
+        served = {i: n for i, n in self.pipeline.served.items() if i in self.catalog.public and n in self.tables.plan.tables}
+        return count_rows(self.last.row_counts, served, self.tables.fresh.union(self.tables.copied), transaction)
 
     def _measure(self, context: EpochContext, seconds: Mapping[str, float], clock: datetime) -> Measured:
         """What is known with this epoch; one that fills relations anew says nothing of those that follow."""
@@ -388,25 +285,22 @@ class Engine:
         return self.meter.measure(changed, seconds, clock)
 
     def _row(self, context: EpochContext, next_uid: int, row: EpochRow, empty: frozenset[str]) -> EpochRow:
-        filled = {n: t.fingerprint for n, t in self.tables.items() if n not in empty}
-        extra = {**row.extra, "next_uid": next_uid, MEMORIES: context.memories.document(), DEFINITIONS: filled}
+        filled = {n: t.fingerprint for n, t in self.tables.by_name.items() if n not in empty}
+        extra = {**row.extra, NEXT_UID: next_uid, MEMORIES: context.memories.document(), DEFINITIONS: filled}
         extra[COLUMNS] = columns_document(self.catalog)
         extra[SERVED] = served_names(self.catalog)
-        extra |= {TELLING: self.former.document(), UNFILLED: sorted(empty)}
+        extra |= {TELLING: self.tables.former.document(), UNFILLED: sorted(empty)}
         now = datetime.now(UTC)
         served = dict.fromkeys(self.pipeline.served.values())
         changed = (n for n in served if n in context.deltas and context.deltas[n].num_rows)
-        extra[CHANGED] = with_changes(self.changed, changed, served, row.epoch, microseconds(now))
+        extra[CHANGED] = with_changes(self.last.changed, changed, served, row.epoch, microseconds(now))
         return replace(row, bounds=context.clocks.as_document(), extra=extra, committed_at=now)
 
-    def _committed(self, row: EpochRow, context: EpochContext, next_uid: int, empty: frozenset[str]) -> None:
-        self.epoch, self.last_clock, self.next_uid, self.fresh = row.epoch, row.clock, next_uid, empty
-        self.changed = row.extra[CHANGED]
-        self.clocks = context.clocks
-        self._past.note(microseconds(row.clock), context.bounds)
+    def _committed(self, row: EpochRow, context: EpochContext) -> None:
+        self.last = LastEpoch.of_row(row, context.clocks, context.memories)
+        self.expiry.note(microseconds(row.clock), context.bounds)
         self._due = None
-        self.memories, self._is_first, self.unmade, self.past = context.memories, False, frozenset(), {}
-        self.exports.deliver(self.epoch, self.memories)
+        self.exports.deliver(self.last.number, self.last.memories)
 
     def _report(
         self,
@@ -418,18 +312,12 @@ class Engine:
         deltas = {n: r for n, r in context.deltas.items() if self.pipeline.relations[n].stored}
         changes = {n: r.num_rows for n, r in deltas.items()}
         rows_in = {n: a.rows for n, a in taken.items()}
-        report = EpochReport(self.epoch, context.clock, rows_in, changes, seconds, whole=tuple(self.costs.whole))
+        report = EpochReport(self.last.number, context.clock, rows_in, changes, seconds, whole=tuple(self.costs.whole))
         if not keep_deltas:
             return report
         tables = {n: r.table for n, r in deltas.items()}
         stamped = {n: a.stamped.table for n, a in taken.items()}
         return replace(report, deltas=tables, arrivals=stamped, bounds=context.bounds)
-
-    def _forget(self, storage: Storage, clock: datetime) -> None:
-        """Take out the rows of inputs that are served for a while only."""
-        for relation in self.pipeline.relations.values():
-            if relation.keep is not None and relation.stored:
-                storage.delete_range(relation.name, INGEST_TIME, clock - timedelta(microseconds=relation.keep))
 
     def _put_clock(self, clock: datetime) -> None:
         self.compute.put("clock", Rows(pa.table({CLOCK_COLUMN: pa.array([clock], TIMESTAMP)})))
@@ -439,10 +327,10 @@ class Engine:
     ) -> tuple[dict[str, StampedRows], int]:
         """Take all inputs' rows in; the next free `_uid` comes back with them."""
         taken: dict[str, StampedRows] = {}
-        arrivals, next_uid = in_order(arrivals, self.next_uid, self.last_clock, context.clock)
+        arrivals, next_uid = in_order(arrivals, self.last.next_uid, self.last.clock, context.clock)
         for stage, prepared in self.stages:
             id_ = stage.output
-            given, past = arrivals.get(id_), self.past.get(id_)
+            given, past = arrivals.get(id_), self.tables.past.get(id_)
             if not stage.is_input or (given is None and past is None):
                 continue
             source, work = self.catalog.inputs[id_], Work(prepared, context)
@@ -475,7 +363,7 @@ class Engine:
     def _run_stage(self, ready: ReadyStage, context: EpochContext, healing: Healing) -> None:
         stage, prepared = ready
         traced = TRACES.step(
-            name_in_script(stage.output), output=stage.output, rule=stage.rule, level=self._levels[stage.output]
+            name_in_script(stage.output), output=stage.output, rule=stage.rule, level=self.pipeline.levels[stage.output]
         )
         with traced, self.compute.explaining(prepared, self.catalog):
             work = Work(prepared, healing.seen_by(stage, context))
@@ -507,9 +395,9 @@ class Engine:
     def _next_due(self) -> int:
         """The time at which time alone may change a view next, in microseconds."""
         blocked = self.quarantine.isolation.around(self.quarantine.failed, ()).blocked
-        if self.last_clock is None or self.fresh - blocked or (self._is_first and self.plan.refilled):
+        if self.last.clock is None or self.tables.fresh - blocked or self.tables.refilled:
             return NEVER
-        clock = microseconds(self.last_clock)
+        clock = microseconds(self.last.clock)
         plans = [list(plan.walk()) for plan in self.pipeline.at_read.values()]  # they show the last epoch's clock
         steps = [clock_step(nodes) for nodes in plans if any(map(needs_clock, nodes))]
         times = [NEVER if s is None else next_step(clock, s) for s in steps]

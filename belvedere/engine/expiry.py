@@ -9,6 +9,7 @@ its rule says (`Stage.writes_from`, `reads_from`). Rows that are served never le
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterator, Mapping
+from datetime import timedelta
 
 from belvedere.engine.pipeline import Pipeline
 from belvedere.engine.relation import Relation
@@ -16,7 +17,7 @@ from belvedere.engine.stage import BoundsNow, Stage
 from belvedere.engine.work import EpochContext
 from belvedere.plan.bounds import Bounds, Known
 from belvedere.plan.monotone import FOREVER, NEVER
-from belvedere.schema import TIMESTAMP
+from belvedere.schema import INGEST_TIME, TIMESTAMP
 from belvedere.time.past_bounds import PastBounds
 from belvedere.values.instants import instant, microseconds
 
@@ -71,35 +72,46 @@ def relation_bounds(stages: tuple[Stage, ...], inputs: Known, known: Mapping[str
     return found
 
 
-def expire(
-    pipeline: Pipeline,
-    context: EpochContext,
-    done: dict[tuple[str, str], int],
-    past: PastBounds,
-    waiting: Container[str] = frozenset(),
-) -> None:
-    """Drop the rows that bounds have made final, at the end of an epoch; `done` are the bounds up to which that was done before.
+class Expiry:
+    """Rows leave at the end of each epoch: those that bounds have made final, and those of inputs that are served for a while only."""
 
-    Rows of `waiting` relations stay: stages in quarantine still need them.
+    def __init__(self, pipeline: Pipeline):
+        self._pipeline = pipeline
+        self._done: dict[tuple[str, str], int] = {}
+        """The bounds up to which rows have left, by relation and column."""
+        self._past = PastBounds(pipeline.delays)
 
-    Nothing is looked at but the columns that are indexed for it; no view changes.
-    """
-    if not any(r.final for r in pipeline.relations.values()):
-        return
-    now = microseconds(context.clock)
-    final = final_below(pipeline, context.bounds.__getitem__, lambda delay: past.before(now, delay))
-    for name, columns in final.items():
-        if name in waiting:
-            continue
+    def note(self, clock: int, bounds: Mapping[str, Mapping[str, int] | None]) -> None:
+        """The bounds after an epoch that was committed, at its clock (microseconds since 1970)."""
+        self._past.note(clock, bounds)
+
+    def expire(self, context: EpochContext, waiting: Container[str] = frozenset()) -> None:
+        """Drop these rows, but for final ones of `waiting` relations: stages in quarantine still need them.
+
+        Nothing is looked at but the columns that are indexed for it; no view changes.
+        """
+        for relation in self._pipeline.relations.values():
+            if relation.keep is not None and relation.stored:
+                kept_since = context.clock - timedelta(microseconds=relation.keep)
+                context.storage.delete_range(relation.name, INGEST_TIME, kept_since)
+        if not any(r.final for r in self._pipeline.relations.values()):
+            return
+        now = microseconds(context.clock)
+        final = final_below(self._pipeline, context.bounds.__getitem__, lambda delay: self._past.before(now, delay))
+        for name, columns in final.items():
+            if name not in waiting:
+                self._expire(name, columns, context)
+
+    def _expire(self, name: str, columns: Mapping[str, int], context: EpochContext) -> None:
         for column, bound in columns.items():
-            if bound == NEVER or (done.get((name, column)) == bound and name not in context.deltas):
+            if bound == NEVER or (self._done.get((name, column)) == bound and name not in context.deltas):
                 continue
             try:
                 last = instant(bound - 1)
             except OverflowError:
                 continue
             context.storage.delete_range(name, column, last)
-            done[name, column] = bound
+            self._done[name, column] = bound
 
 
 def _now(pipeline: Pipeline, inputs: Known, earlier: Callable[[int], Known] | None) -> BoundsNow:

@@ -191,10 +191,8 @@ def _diagnostic_text(diagnostic: Diagnostic) -> str:
 
 def _against_batch(bench: Workbench) -> list[str]:
     """The stored views that are not what their batch answer is."""
-    catalog, wrong = bench.catalog, []
-    filled = [
-        id_ for id_ in catalog.views if id_ in bench.engine.tables and id_ not in bench.engine.fresh | bench.engine.unmade
-    ]
+    catalog, tables, wrong = bench.catalog, bench.engine.tables, []
+    filled = [id_ for id_ in catalog.views if id_ in tables.by_name and id_ not in tables.fresh | tables.unmade]
     for id_, computed in bench.batches(filled).items():
         view, stored = catalog.views[id_], bench.rows(id_)
         if not same_rows(computed, stored, view.schema.visible, ordered=False):

@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 
 from belvedere.catalog.catalog import Catalog
 from belvedere.catalog.inputs import Input
-from belvedere.engine.epoch import EpochReport
+from belvedere.engine.epoch_report import EpochReport
 from belvedere.engine.fixpoint import all_levels
 from belvedere.engine.rows.epoch_rows import Rows
 from belvedere.engine.sql.plan_sql import CLOCK_COLUMN, render

@@ -24,7 +24,7 @@ from belvedere.catalog.views import View
 from belvedere.connectors.into_spark import into_spark
 from belvedere.connectors.reading.reader import Taken, read_files
 from belvedere.connectors.run_records import RejectedRow, SourceFile
-from belvedere.engine.epoch import EpochReport
+from belvedere.engine.epoch_report import EpochReport
 from belvedere.engine.ingest import UID_BITS, stamp, stamp_frame
 from belvedere.engine.rows.epoch_rows import Rows
 from belvedere.engine.rows.scratch_rows import scratch_rows, uri

@@ -19,7 +19,11 @@ def workbench_html(engine: Engine, url: str, clock: datetime | None) -> str:
     """The page of a Workbench; `clock` is the time of the next epoch, None for the real time."""
     catalog = engine.catalog
     shown = [i for i in (*catalog.inputs, *catalog.views, *catalog.subscriptions) if i in catalog.public]
-    facts = [f"epoch {engine.epoch}", "real time" if clock is None else f"clock {value_text(clock)}", without_password(url)]
+    facts = [
+        f"epoch {engine.last.number}",
+        "real time" if clock is None else f"clock {value_text(clock)}",
+        without_password(url),
+    ]
     facts += [f"in quarantine: {', '.join(engine.held)}"] if engine.held else []
     table = html_table(COLUMNS, [_line(engine, id_) for id_ in shown], [False, False, True, False, False])
     return f"<p><b>Workbench</b>: {escape('; '.join(facts))}</p>{table}"
@@ -40,7 +44,7 @@ def _kind(engine: Engine, id_: str) -> str:
 
 def _rows(engine: Engine, id_: str) -> str:
     """How many rows the relation has; nothing where they are computed when it is read."""
-    count = engine.row_counts.get(id_)
+    count = engine.last.row_counts.get(id_)
     return "" if count is None else f"{count:,}"
 
 

@@ -18,7 +18,7 @@ import pyarrow as pa
 from belvedere.catalog.catalog import Catalog
 from belvedere.catalog.inputs import Input
 from belvedere.compiler import compile_script
-from belvedere.engine.epoch import EpochReport
+from belvedere.engine.epoch_report import EpochReport
 from belvedere.engine.store_folders import beside
 from belvedere.errors import BelvedereError, fail
 from belvedere.frames.answer_frames import QueryRows, RowList, row_list
@@ -123,7 +123,7 @@ class Workbench:
         self.engine = open_engine(self.spark, self.catalog, self.pipeline, self.store, self._sinks, memory, self._state)
         self.engine.quarantine.pause = 0.0  # a step does what it can, whenever it is taken
         self.store.acquire("workbench", 86_400.0)
-        self._intake.resume(self.engine.clocks)
+        self._intake.resume(self.engine.last.clocks)
 
     # --- input
 
@@ -204,7 +204,7 @@ class Workbench:
         waiting = self._intake.waiting()
         bounds = waiting.clocks.as_document()
         report = self.engine.run_epoch(waiting.arrivals(self.catalog), now, bounds=bounds, keep_deltas=True)
-        self._intake.committed(waiting, self.engine.clocks)
+        self._intake.committed(waiting, self.engine.last.clocks)
         self._report = report
         self._log.add(report)
         return report.epoch
@@ -231,7 +231,7 @@ class Workbench:
     def rows(self, view: str, as_of: int | datetime | str | None = None) -> RowList[dict[str, Any]]:
         """The view now, as the store serves it; with `as_of` as it was after an epoch, or after the last one at a time."""
         id_ = self._relation(view)
-        table, arranged = self.engine.tables.get(id_), self.engine.plan.arranged.get(id_)
+        table, arranged = self.engine.tables.by_name.get(id_), self.engine.tables.plan.arranged.get(id_)
         if table is None and arranged is not None:
             if arranged.final:
                 raise not_whole(view)
@@ -248,13 +248,13 @@ class Workbench:
 
     def _stored(self, id_: str, then: int | datetime | None = None) -> pa.Table:
         """The rows of a table of the store; none where no epoch has filled it yet."""
-        if id_ in self.engine.fresh | self.engine.unmade:
-            return self.engine.tables[id_].arrow.empty_table()
+        if id_ in self.engine.tables.fresh | self.engine.tables.unmade:
+            return self.engine.tables.by_name[id_].arrow.empty_table()
         reader = self.store.reader()
         try:
             if then is None:
-                return reader.rows(self.engine.tables[id_])
-            return rows_as_of(reader, self.engine.tables, id_, AsOf.of(then))
+                return reader.rows(self.engine.tables.by_name[id_])
+            return rows_as_of(reader, self.engine.tables.by_name, id_, AsOf.of(then))
         finally:
             reader.close()
 
@@ -277,9 +277,9 @@ class Workbench:
         Raises BelvedereError with places in the query where it is wrong.
         """
         catalog, template, read = compile_over(
-            _text(sql, "a query", 'write "SELECT ... FROM View"'), self.engine.tables, self._project
+            _text(sql, "a query", 'write "SELECT ... FROM View"'), self.engine.tables.by_name, self._project
         )
-        now = self.engine.last_clock or self._clock or datetime.now(UTC)
+        now = self.engine.last.clock or self._clock or datetime.now(UTC)
         rows = {i: self._stored(catalog.inputs[i].name).select(columns) for i, columns in read.items()}
         return QueryRows(answer_template(self.spark, catalog, template, rows, now))
 
@@ -306,11 +306,11 @@ class Workbench:
     @contextmanager
     def _query_runner(self) -> Iterator[QueryRunner]:
         """The store as it can be asked now, with what lies in the state alone."""
-        held = {n: partial(self.engine.rows, n) for n, a in self.engine.plan.arranged.items() if not a.final}
+        held = {n: partial(self.engine.rows, n) for n, a in self.engine.tables.plan.arranged.items() if not a.final}
         reader = self.store.reader()
         try:
             spark = by_spark(lambda: self.spark, self.catalog)
-            yield QueryRunner(self.catalog, self.engine.tables, reader, spark, held)
+            yield QueryRunner(self.catalog, self.engine.tables.by_name, reader, spark, held)
         finally:
             reader.close()
 
@@ -321,7 +321,7 @@ class Workbench:
     def batches(self, views: Iterable[str]) -> dict[str, RowList[dict[str, Any]]]:
         """`batch` of several views, in as few queries as they allow."""
         ids = {view: self._relation(view) for view in views}
-        now = self.engine.last_clock or self._clock or datetime.now(UTC)
+        now = self.engine.last.clock or self._clock or datetime.now(UTC)
         answers = self._batch.answers(list(dict.fromkeys(ids.values())), now)
         return {view: row_list(self._shown(id_, sorted_rows(answers[id_], self._order(id_)))) for view, id_ in ids.items()}
 
@@ -338,7 +338,7 @@ class Workbench:
 
         reader = self.store.reader()
         try:
-            tables = self.engine.tables
+            tables = self.engine.tables.by_name
             answer: dict[str, Any] = execute_graphql(self.catalog, tables, reader, text, variables, claims=claims, role=role)
             return answer
         finally:
@@ -350,7 +350,7 @@ class Workbench:
 
         reader = self.store.reader()
         try:
-            return execute_rest(self.catalog, self.engine.tables, reader, address, claims)
+            return execute_rest(self.catalog, self.engine.tables.by_name, reader, address, claims)
         finally:
             reader.close()
 

@@ -163,6 +163,6 @@ def test_windows_count_both_ends_and_readers_see_rows_and_bounds(executor: Any, 
 
 def reader(wb: Workbench) -> tuple[bool, Any]:
     """What a reader of the stream can tell after an epoch: whether there are new rows, and the bound."""
-    bound = wb.engine.clocks.bound("s", "rowtime")
+    bound = wb.engine.last.clocks.bound("s", "rowtime")
     times = (at(f"{h}:00") for h in (11, 12, 13, 14))
     return bool(wb.changes("Noon")), next(t for t in times if microseconds(t) == bound)

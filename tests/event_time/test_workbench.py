@@ -64,7 +64,7 @@ def test_rows_in_are_rows_used_and_rows_late(wb: Workbench) -> None:
     assert [r["ts"] for r in wb.rows("LATE(Dropped)")] == [at("8:58:59"), at("9:00:30")]
     assert len(wb.rows("Kept")) == 1
     assert wb.rows("LATE(Kept)") == []
-    for name, counts in wb.engine.clocks.counts.items():
+    for name, counts in wb.engine.last.clocks.counts.items():
         assert counts.given == len(wb.rows(name)) + len(wb.rows(f"LATE({name})"))
 
 
@@ -134,8 +134,8 @@ def test_rows_of_sources_are_judged_by_the_epoch_that_takes_them_in(spark: Any) 
         assert [r["n"] for r in wb.rows("Dropped")] == [1, 2, 3]
         assert [r["n"] for r in wb.rows("LATE(Dropped)")] == [4]
         assert len(wb.rows("Kept")) == 4
-        assert wb.engine.clocks.bound("Kept", "ts") == microseconds(at("9:05"))
-        assert wb.engine.clocks.counts["Kept"].given == 4
+        assert wb.engine.last.clocks.bound("Kept", "ts") == microseconds(at("9:05"))
+        assert wb.engine.last.clocks.counts["Kept"].given == 4
         assert wb.rows("Hours") == []
         wb.restart()
         wb.engine.run_epoch({"Dropped": frame, "Kept": spark.createDataFrame(table.slice(0, 0))}, at("12:01"))

@@ -73,7 +73,7 @@ def main(rows: int, megabytes: int, url: str) -> dict[str, Any]:
         peak.ended.set()
     reader = store.reader()
     found = {
-        "summary": reader.rows(engine.tables["Summary"]).select(["n", "rows"]).to_pylist(),
+        "summary": reader.rows(engine.tables.by_name["Summary"]).select(["n", "rows"]).to_pylist(),
         "rich": reader.execute('SELECT count(*), sum(total) FROM "Rich"')[0],
         "middle": reader.execute('SELECT count(*), CAST(sum(n) AS BIGINT), min(middle), max(middle) FROM "Middle"')[0],
         "changes": dict(report.changes),

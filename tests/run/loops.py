@@ -70,7 +70,7 @@ class Loop:
         desk = None
         try:
             store.create(RECORDS)
-            backfill = Backfill(self.spark, catalog, project, past, engine.plan.again)
+            backfill = Backfill(self.spark, catalog, project, past, engine.tables.plan.again)
             assert fill_before(engine, backfill, lambda: False)
             if pushed_inputs(catalog):
                 desk = open_ingest_service(catalog, self.folder / "s.intake", store.last_epoch())
@@ -89,7 +89,7 @@ class Loop:
                 project,
                 store.last_epoch(),
                 known,
-                engine.fresh,
+                engine.tables.fresh,
                 desk,
                 former=engine.rows_of,
                 notes=store,

@@ -58,7 +58,7 @@ class Run:
         now = {} if clock is None else {"now": clock.now}  # rows arrive at the run's clock
         self.desk: IngestService = open_ingest_service(self.catalog, self.folder / "intake", last, **now)
         self.engine = open_engine(self.spark, self.catalog, maintain(self.catalog), self.store)
-        sources = open_sources(self.catalog, ProjectSettings(self.folder), last, {}, self.engine.fresh, self.desk)
+        sources = open_sources(self.catalog, ProjectSettings(self.folder), last, {}, self.engine.tables.fresh, self.desk)
         chosen = RunSettings("test", **({"interval": 0.05} | settings))
         self.loop = RunLoop(self.spark, self.engine, self.store, sources, chosen, self.progress.append, clock=clock)
 
@@ -89,7 +89,7 @@ class Run:
     def rows(self, name: str) -> list[dict[str, Any]]:
         reader = self.store.reader()
         try:
-            table = self.engine.tables[name]
+            table = self.engine.tables.by_name[name]
             return list(reader.rows(table).select([c.name for c in table.schema.columns if not c.hidden]).to_pylist())
         finally:
             reader.close()
@@ -137,7 +137,7 @@ def test_pushes_become_epochs(spark: Any, tmp_path: Path) -> None:
     run.loop.run()
     assert len(run.progress) == epochs + 1
     for name, malformed in (("Bid", 1), ("Loose", 1)):
-        counts = run.engine.clocks.counts[name]
+        counts = run.engine.last.clocks.counts[name]
         late = run.rows(f"LATE({name})")
         assert (counts.used, counts.late, counts.malformed) == (len(run.rows(name)), len(late), malformed)
         assert counts.given == counts.used + counts.late + counts.malformed
@@ -215,7 +215,7 @@ def test_a_clock_that_jumps_ahead_expires_nothing_until_it_is_accepted(spark: An
         run.push("Bid", row)
         run.loop.run()
         reader = run.store.reader()
-        found = reader.rows(run.engine.tables["Bid"]).num_rows
+        found = reader.rows(run.engine.tables.by_name["Bid"]).num_rows
         reader.close()
         return found
 

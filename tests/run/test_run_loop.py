@@ -98,14 +98,14 @@ class Shop:
         engine = open_engine(self.spark, found, maintain(found), store)
         store.create(RECORDS)
         reader = store.reader()
-        sources = open_sources(found, project, store.last_epoch(), files_read(reader), engine.fresh)
+        sources = open_sources(found, project, store.last_epoch(), files_read(reader), engine.tables.fresh)
         reader.close()
         chosen = RunSettings("test", **settings)
         return RunLoop(self.spark, engine, store, sources, chosen, self.progress.append, tell=self.told.append), store, engine
 
     def totals(self, store: Any, engine: Any) -> dict[str, tuple[int, int]]:
         reader = store.reader()
-        rows = reader.rows(engine.tables["Totals"]).to_pylist()
+        rows = reader.rows(engine.tables.by_name["Totals"]).to_pylist()
         reader.close()
         return {r["item"]: (r["total"], r["n"]) for r in rows}
 

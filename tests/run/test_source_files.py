@@ -351,15 +351,15 @@ def test_the_newest_of_many_rows_of_a_key_stays_and_late_ones_are_judged(
                 taken = feed.read(spark, span)
                 assert not isinstance(taken.rows, pa.Table)
                 arrivals[id_] = taken.rows
-        used, clocks, _ = judge(catalog, engine.clocks, arrivals, now)
+        used, clocks, _ = judge(catalog, engine.last.clocks, arrivals, now)
         engine.run_epoch(used, now, bounds=clocks.as_document())
         reader = store.reader()
-        assert sorted(map(str, reader.rows(engine.tables["Names"]).select(["name", "n"]).to_pylist())) == [
+        assert sorted(map(str, reader.rows(engine.tables.by_name["Names"]).select(["name", "n"]).to_pylist())) == [
             "{'name': 'new', 'n': 600}",
             "{'name': 'old', 'n': 300}",
         ]
         # each minute has the times of five hours' seconds: only the first pass over the minutes is not late, and its last
-        assert reader.rows(engine.tables["Latest"]).to_pylist()[0]["n"] == 60 + 4
+        assert reader.rows(engine.tables.by_name["Latest"]).to_pylist()[0]["n"] == 60 + 4
         reader.close()
     finally:
         engine.close()

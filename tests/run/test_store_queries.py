@@ -159,7 +159,7 @@ def by_spark(wb: Workbench, plans: dict[str, Node], rows: dict[str, pa.Table]) -
     inputs = {i: Input(i, i, InputKind.TABLE, s) for i, s in scans.items()}
     views = {n: View(n, n, p, p.schema) for n, p in plans.items()}
     catalog = replace(wb.catalog, inputs=inputs, views=views)
-    now = wb.engine.last_clock
+    now = wb.engine.last.clock
     assert now is not None
     batch = BatchAnswers(wb.spark, catalog, GivenRows(catalog, {i: rows[i].select(s.names) for i, s in scans.items()}, now))
     try:

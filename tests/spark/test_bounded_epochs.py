@@ -182,7 +182,7 @@ def test_the_net_change_of_a_key_is_its_first_row_that_went_and_its_last_that_ca
 def _answer(wb: Workbench, name: str) -> list[str]:
     """The rows as texts, in their order where that counts."""
     rows = list(map(repr, wb.rows(name)))
-    return rows if wb.engine.tables[name].schema.key == (SEQUENCE,) else sorted(rows)
+    return rows if wb.engine.tables.by_name[name].schema.key == (SEQUENCE,) else sorted(rows)
 
 
 def _watch(wb: Workbench, spied: dict[str, int]) -> None:

@@ -50,19 +50,19 @@ def test_views_are_kept_rebuilt_added_and_dropped(executor: Any, tmp_path: Path)
     reader = wb.store.reader()
     assert "Big" in {t.name for t in wb.store.tables()}, "the old views stay until the new ones are filled"
     reader.close()
-    assert "T" not in wb.engine.fresh, "an input whose meaning is unchanged keeps its rows"
+    assert "T" not in wb.engine.tables.fresh, "an input whose meaning is unchanged keeps its rows"
     wb.insert("T", [{"k": 4, "a": 7}])
     wb.step()
     assert {(r["odd"], r["total"]) for r in wb.rows("Sums")} == {(0, 30), (1, 7)}
     assert {r["k"] for r in wb.rows("Small")} == {1, 4}
     assert "Big" not in {t.name for t in wb.store.tables()}
     assert {n: c for n, c in shown(wb).items() if n != "Small"} == {**views, "views_Small": ["k"]}
-    assert wb.engine.row_counts == {"T": 4, "Sums": 2, "Odd": 2}
+    assert wb.engine.last.row_counts == {"T": 4, "Sums": 2, "Odd": 2}
     wb.restart()
     wb.delete("T", [{"k": 2}, {"k": 3}])
     wb.insert("T", [{"k": 1, "a": 9}])
     wb.step()
-    assert wb.engine.row_counts == {"T": 2, "Sums": 1, "Odd": 1}
+    assert wb.engine.last.row_counts == {"T": 2, "Sums": 1, "Odd": 1}
     wb.close()
 
 
@@ -95,7 +95,7 @@ def test_an_epoch_that_fails_leaves_the_store_at_the_last_good_one(spark: Any) -
     assert "try_divide" in found.hint
     assert [r["k"] for r in wb.rows("T")] == [1]
     wb.restart()
-    assert wb.engine.epoch == 1
+    assert wb.engine.last.number == 1
     wb.close()
 
 

@@ -174,7 +174,7 @@ def test_what_is_missed_is_bounded_and_told(executor: Any, tmp_path: Path, monke
     """Beyond the bound nothing is kept any more; the word in the script lets the view go on without that, and `plan` says so."""
     url, project = f"sqlite:///{tmp_path}/s.db", ProjectSettings(tmp_path, on_error="quarantine")
     wb = Workbench(SCRIPT, url, spark=executor, project=project)
-    wb.engine.missed.most = 4
+    wb.engine.quarantine.missed.most = 4
     put(wb, "00:00", (1, "a", "5"))
     put(wb, "02:00", (2, "a", "zero"))
     assert [f.lost for f in wb.engine.quarantine.failed] == ["", "", ""]

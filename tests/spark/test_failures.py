@@ -64,7 +64,7 @@ def test_the_view_the_expression_and_the_row_are_named(spark: Any, case: str) ->
         assert "ansi.enabled" not in found.detail
         assert f"row of \"T\": k = 77, g = 'y', a = 0, b = {BAD['b']}" in found.detail
         wb.restart()
-        assert wb.engine.epoch == 1
+        assert wb.engine.last.number == 1
         assert wb.rows("Q") == before
     finally:
         wb.close()

@@ -193,7 +193,7 @@ def test_a_view_that_never_was_well_has_no_rows_and_others_go_on(spark: Any) -> 
     wb.insert("T", [{"k": 3, "a": 1}])
     with pytest.raises(BelvedereError, match="B7040"):  # the other view says stop, by default
         wb.step()
-    assert wb.engine.epoch == 2
+    assert wb.engine.last.number == 2
     wb.close()
 
 

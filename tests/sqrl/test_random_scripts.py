@@ -31,7 +31,7 @@ def check(seed: int, spark: Any, statements: int = 8) -> None:
             wb.step()
             if random.random() < 0.4:
                 wb.restart()
-            for id_, computed in wb.batches(v for v in wb.catalog.views if v in wb.engine.tables).items():
+            for id_, computed in wb.batches(v for v in wb.catalog.views if v in wb.engine.tables.by_name).items():
                 view, kept = wb.catalog.views[id_], wb.rows(id_)
                 same = same_rows(computed, kept, view.schema.visible, ordered=False)
                 assert same, f"seed {seed}, epoch {epoch}, view {view.name}:\n{text}\nkept  {kept}\nbatch {computed}"

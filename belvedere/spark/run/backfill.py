@@ -222,7 +222,7 @@ def fill_before(
     """
     while not is_stopped():
         if not backfill.step():
-            engine.past = backfill.rows()
+            engine.tables.past = backfill.rows()
             return True
         between()
     return False

@@ -29,8 +29,9 @@ from belvedere.connectors.run_records import (
     record_retried,
     renamed_files,
 )
-from belvedere.engine.epoch import Deliveries
+from belvedere.engine.deliveries import Deliveries
 from belvedere.engine.errors.quarantine import failure_text, healing_text
+from belvedere.engine.last_epoch import LastEpoch
 from belvedere.engine.source_spans import SourceSpan
 from belvedere.errors import BelvedereError
 from belvedere.process.tracing import TRACES
@@ -62,8 +63,8 @@ class EpochRunner(Protocol):
     """What the loop needs of `belvedere.engine.epoch.Engine`."""
 
     @property
-    def clocks(self) -> Clocks:
-        """The clocks of the inputs after the last epoch."""
+    def last(self) -> LastEpoch:
+        """The last epoch."""
 
     @property
     def exports(self) -> Deliveries:
@@ -271,9 +272,9 @@ class RunLoop:
             times={i: times for i, times in batch.times.items() if i not in batch.emptied},
             records=self._records(batch, epoch) | (self._tried_again(new, epoch) if new.is_retry else {}),
         )
-        self.sources.committed(new, self.engine.clocks)
+        self.sources.committed(new, self.engine.last.clocks)
         self.last, self._is_first = EpochRow(report.epoch, report.clock, offsets), False
-        self.watch(_progress(report, batch, self.sources.catalog, self.engine.clocks, time.perf_counter() - started))
+        self.watch(_progress(report, batch, self.sources.catalog, self.engine.last.clocks, time.perf_counter() - started))
         return True
 
     def _sift(self, batch: EpochInput, now: datetime) -> Places:

@@ -303,10 +303,10 @@ class Runner:
         while not stopped.is_set():
             engine, past = self._opened(spark, pipeline)
             try:
-                if backfill is None or not engine.needed <= backfill.ids:
+                if backfill is None or not engine.tables.needed <= backfill.ids:
                     self._check(spark, pipeline, engine)
-                    backfill = Backfill(spark, self.catalog, self.project, past, engine.needed)
-                    at_once = self.once or self.retries or backfill.left <= FEW or engine.plan.continued
+                    backfill = Backfill(spark, self.catalog, self.project, past, engine.tables.needed)
+                    at_once = self.once or self.retries or backfill.left <= FEW or engine.tables.plan.continued
                     running = None if at_once else self._running(pipeline, engine)
                 else:
                     backfill.go_on(past)
@@ -324,8 +324,8 @@ class Runner:
     def _opened(self, spark: SparkSession, pipeline: Pipeline) -> tuple[Engine, Past]:
         """An engine over all of the script, and what can be read again of the inputs that it needs. Raises B7030."""
         engine = self._engine(spark, self.catalog, pipeline, rereadable_inputs(self.catalog))
-        past = past_of(self.catalog, self.store, engine.needed)
-        if engine.needed <= past.spans.keys():
+        past = past_of(self.catalog, self.store, engine.tables.needed)
+        if engine.tables.needed <= past.spans.keys():
             return engine, past
         engine.discard()
         return self._engine(spark, self.catalog, pipeline, past.spans.keys()), past
@@ -341,14 +341,14 @@ class Runner:
 
     def _check(self, spark: SparkSession, pipeline: Pipeline, engine: Engine) -> None:
         """Let Spark say what it refuses, before anything changes."""
-        refused = analyze(spark, self.catalog, pipeline, engine.fresh) if engine.fresh else []
+        refused = analyze(spark, self.catalog, pipeline, engine.tables.fresh) if engine.tables.fresh else []
         if refused:
             raise BelvedereError(refused)
         self.store.create(RECORDS)
 
     def _running(self, pipeline: Pipeline, engine: Engine) -> RunningViews | None:
         """What can run while rows are read again; None where it needs them too."""
-        found = running_views(self.catalog, pipeline, engine.plan)
+        found = running_views(self.catalog, pipeline, engine.tables.plan)
         try:
             plan_tables(found.catalog, maintain(found.catalog), self.store, engine.state)
         except BelvedereError:
@@ -390,8 +390,8 @@ class Runner:
             known = files_read(reader)
         finally:
             reader.close()
-        last, misfits = self.store.last_epoch(), engine.plan.misfits
-        taken = (last, known, engine.fresh, self.desk, misfits, engine.rows_of, self.store, self._files_of)
+        last, misfits = self.store.last_epoch(), engine.tables.plan.misfits
+        taken = (last, known, engine.tables.fresh, self.desk, misfits, engine.rows_of, self.store, self._files_of)
         sources = open_sources(catalog, self.project, *taken)
         for notice in left_slots(self.catalog, self.project, last.offsets if last is not None else {}):
             tell(notice)

@@ -1,0 +1,92 @@
+"""The stored relations of a script while it runs: which of them no epoch has filled, and what the first epoch does for them.
+
+In: a `TablePlan`, the last epoch before this run. Out: the names of relations that are to be filled; within the first epoch, tables and
+arrangements with the rows that they have already.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from functools import partial
+
+from belvedere.catalog.catalog import Catalog
+from belvedere.engine.change.complete_inputs import held_rows
+from belvedere.engine.change.continued_events import DOCUMENT as TELLING
+from belvedere.engine.change.continued_events import ReportedRows, former_results
+from belvedere.engine.change.table_diff import make_tables, rows_of_today, unread_inputs
+from belvedere.engine.change.table_plan import TablePlan
+from belvedere.engine.compute import Compute
+from belvedere.engine.pipeline import Pipeline
+from belvedere.engine.rows.epoch_rows import Rows
+from belvedere.engine.storage import Storage
+from belvedere.state.state import State
+from belvedere.store.protocol import EpochRow, Store
+
+
+class ScriptTables:
+    """Tables of the database, its views, and arrangements, from the start of a run on."""
+
+    def __init__(
+        self, plan: TablePlan, catalog: Catalog, pipeline: Pipeline, state: State, compute: Compute, last: EpochRow | None
+    ):
+        """Opens the arrangements with the rows that stay; `last` is the last epoch, of another run."""
+        self.plan = plan
+        self._catalog, self._pipeline, self._state, self._compute = catalog, pipeline, state, compute
+        self.by_name = {**plan.tables, **plan.computed}
+        self.fresh = plan.fresh
+        """The relations that no epoch has filled."""
+        self.unmade = plan.unmade
+        """The views of the database that the first epoch makes."""
+        self.past: Mapping[str, Rows] = {}
+        """The rows so far of the inputs in `plan.again`, stamped as they were; given before the first epoch, gone after it."""
+        self.needed: frozenset[str] = plan.again - plan.held - (unread_inputs(catalog, last) if last else frozenset())
+        """The inputs whose rows so far must be in `past` before the first epoch."""
+        self._is_first = True
+        new = plan.fresh | plan.refilled
+        kept = plan.arranged.keys() - new - {n for n, (_, to_state) in plan.copied.items() if to_state}
+        state.arrange(plan.arranged.values(), frozenset(kept))
+        self.former = ReportedRows(state, compute)
+        self.former.open(last.extra.get(TELLING, {}) if last else {}, self.fresh)
+
+    @property
+    def tellers(self) -> frozenset[str]:
+        """The relations that go on to report changes of relations that are computed again."""
+        return self.plan.continued.union(*self.former.tellers.values())
+
+    @property
+    def copied(self) -> Collection[str]:
+        """The relations that the coming epoch fills from their own rows."""
+        return self.plan.copied.keys() if self._is_first else ()
+
+    @property
+    def refilled(self) -> Collection[str]:
+        """The inputs into which the coming epoch puts their rows so far."""
+        return self.plan.refilled if self._is_first else ()
+
+    def prepare(self, storage: Storage, store: Store) -> dict[str, Rows]:
+        """Make and fill tables in the first epoch; the reported rows of relations that are computed again, in each epoch."""
+        reported = self.former.rows()
+        if not self._is_first:
+            return reported
+        missing = self.needed - self.past.keys()
+        if missing:
+            raise AssertionError(f"rows so far of {sorted(missing)} were not read again")
+        plan, pipeline, transaction = self.plan, self._pipeline, storage.transaction
+        reported = former_results(plan, pipeline, transaction, self._compute) | reported
+        of_table = partial(rows_of_today, plan=plan, pipeline=pipeline, state=self._state, transaction=transaction)
+        self.past = {**self.past, **held_rows(self._catalog, plan.held, of_table, self._compute)}
+        make = make_tables(plan, self._catalog, pipeline, self._state, transaction, self._compute, self.past)
+        storage.prepare({*plan.outdated, *plan.fresh, *plan.refilled, *plan.copied}, partial(make, store))
+        return reported
+
+    def keep_former(self, reported: Mapping[str, Rows], blocked: Collection[str]) -> None:
+        """Keep the reported rows of relations that an epoch could not fill, since they are `blocked`."""
+        unfilled = {n: rows for n, rows in reported.items() if n in self.fresh and n in blocked}
+        tellers, stages = self.tellers, self._pipeline.stages
+        readers = {n: frozenset(s.output for s in stages if any(i.relation == n for i in s.slots)) for n in unfilled}
+        self.former.keep(unfilled, {n: found & tellers for n, found in readers.items()})
+
+    def committed(self, unfilled: frozenset[str]) -> None:
+        """An epoch was committed; `unfilled` are the relations that still have no rows."""
+        self.former.committed()
+        self.fresh, self.unmade, self.past, self._is_first = unfilled, frozenset(), {}, False

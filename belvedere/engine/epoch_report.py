@@ -1,0 +1,36 @@
+"""What an epoch did, for those who run it,."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+import pyarrow as pa
+
+from belvedere.engine.errors.failed_stages import Failed
+
+
+@dataclass(frozen=True)
+class EpochReport:
+    """What an epoch did: rows taken in per input, rows changed per relation, seconds per stage."""
+
+    epoch: int
+    clock: datetime
+    rows_in: Mapping[str, int] = field(default_factory=dict)
+    changes: Mapping[str, int] = field(default_factory=dict)
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    total_seconds: float = 0.0
+    whole: tuple[str, ...] = ()
+    """The relations that were recomputed whole, since most of their input changed or is new to them."""
+    failing: tuple[Failed, ...] = ()
+    healed: tuple[Failed, ...] = ()
+    """The stages that have failed in it and are in quarantine now, and those that are no more."""
+    held: Mapping[str, int | None] = field(default_factory=dict)
+    """The public views in quarantine after it, each with its last good epoch."""
+    deltas: Mapping[str, pa.Table] = field(default_factory=dict)
+    """The changes of stored relations, with `_weight`, where the caller asked for them."""
+    arrivals: Mapping[str, pa.Table] = field(default_factory=dict)
+    """The stamped rows of each input, where the caller asked for deltas."""
+    bounds: Mapping[str, Mapping[str, int] | None] = field(default_factory=dict)
+    """The bounds of the inputs' event-time columns, where the caller asked for deltas."""

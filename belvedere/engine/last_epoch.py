@@ -1,0 +1,46 @@
+"""What an epoch that was committed leaves to the next one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from belvedere.engine.last_changes import DOCUMENT as CHANGED
+from belvedere.engine.row_counts import DOCUMENT as ROWS
+from belvedere.store.protocol import EpochRow
+from belvedere.store.stage_memory import Memories
+from belvedere.time.event_time import Clocks
+
+NEXT_UID = "next_uid"
+"""In the epoch row's `extra`: the first `_uid` that no row has."""
+
+
+@dataclass(frozen=True)
+class LastEpoch:
+    """The last committed epoch; number 0: there was none."""
+
+    number: int = 0
+    clock: datetime | None = None
+    next_uid: int = 1
+    clocks: Clocks = field(default_factory=Clocks)
+    """The inputs' clocks."""
+    memories: Memories = field(default_factory=Memories)
+    changed: Mapping[str, Any] = field(default_factory=dict)
+    """When each public relation changed last, as the epoch's row says it."""
+    row_counts: Mapping[str, int] = field(default_factory=dict)
+    """How many rows each public relation has that is stored."""
+
+    @classmethod
+    def of_row(cls, row: EpochRow, clocks: Clocks | None = None, memories: Memories | None = None) -> LastEpoch:
+        """Read the epoch's row, but for what the caller has at hand."""
+        return cls(
+            row.epoch,
+            row.clock,
+            int(row.extra.get(NEXT_UID, 1)),
+            Clocks.of_document(row.bounds) if clocks is None else clocks,
+            Memories.of(row.extra) if memories is None else memories,
+            row.extra.get(CHANGED, {}),
+            row.extra.get(ROWS, {}),
+        )
