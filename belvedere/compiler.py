@@ -19,13 +19,14 @@ from belvedere.catalog.relationships import TARGET, Relationship, equal_as_they_
 from belvedere.catalog.shown_names import shown_names
 from belvedere.catalog.views import View
 from belvedere.connectors.exporting.export_targets import refused_targets
+from belvedere.connectors.project_file import load_project
 from belvedere.connectors.registry import SourceTables
 from belvedere.errors import BelvedereError, Diagnostic, Severity
 from belvedere.lang.statements.incremental_compile import Progress
 from belvedere.lang.statements.lower import lower_script
 from belvedere.plan.operators.time_nodes import InOrder
 from belvedere.plan.rewrites.null_on_error import forgive
-from belvedere.project.settings import ProjectSettings, load_project
+from belvedere.project.settings import ProjectSettings
 from belvedere.schema import Schema
 from belvedere.store.read.query import guard_of, link_of
 from belvedere.syntax.parse import parse_script

@@ -25,7 +25,7 @@ from belvedere.compiler import compile_script
 from belvedere.connectors.feeds import open_feed
 from belvedere.connectors.kafka.formats import format_named
 from belvedere.connectors.kafka.formats.descriptors import library, of_file
-from belvedere.project.settings import load_project
+from belvedere.connectors.project_file import load_project
 from tools.servers.postgres import running_postgres
 
 SCRIPT = "CREATE STREAM Orders (id BIGINT, customer STRING, amount DOUBLE, at TIMESTAMP, note STRING);"

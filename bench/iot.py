@@ -24,8 +24,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from belvedere import Workbench
+from belvedere.connectors.project_file import load_project
 from belvedere.connectors.sensor_data import SensorOptions, sensor_placements, sensor_readings
-from belvedere.project.settings import load_project
 
 ROOT = Path(__file__).parents[1]
 EXAMPLE = ROOT / "examples" / "iot"

@@ -26,7 +26,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from belvedere import Workbench
-from belvedere.project.settings import load_project
+from belvedere.connectors.project_file import load_project
 from belvedere.spark.jvm.quiet_session import quiet_session
 from belvedere.spark.session import SparkSession
 

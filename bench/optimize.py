@@ -24,7 +24,7 @@ from typing import Any
 from belvedere.api.graphql.api import Api
 from belvedere.catalog.catalog import Catalog
 from belvedere.compiler import compile_script
-from belvedere.engine.measurements import Measured
+from belvedere.engine.epoch_row.measurements import Measured
 from belvedere.errors import BelvedereError
 from belvedere.optimize.choice import Choice, cheapest, cost_of
 from belvedere.optimize.costs import Coefficients, known_coefficients

@@ -100,8 +100,8 @@ def _looked(project: ProjectSettings, compiled: Compiled, rows: int) -> list[Loo
 
 def _compiled(text: str, path: Path) -> tuple[ProjectSettings, Compiled]:
     from belvedere.compiler import compile_script  # loaded when the command runs, not for its help
+    from belvedere.connectors.project_file import load_project
     from belvedere.connectors.registry import SourceTables
-    from belvedere.project.settings import load_project
     from belvedere.terminal.stores import with_columns_at_hand
 
     project = replace(with_columns_at_hand(load_project(path.parent), path), finder=SourceTables())

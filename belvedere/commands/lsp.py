@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from belvedere.connectors.project_file import load_project
 from belvedere.editor.garbage_collection import collect_when_asked
 from belvedere.errors import fail
-from belvedere.project.settings import ProjectSettings, load_project
+from belvedere.project.settings import ProjectSettings
 from belvedere.terminal.stores import store_url, with_columns_at_hand
 
 

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
+from belvedere.connectors.project_file import load_project
 from belvedere.optimize.costs import known_coefficients
-from belvedere.project.settings import load_project
 from belvedere.terminal.addresses import StoreOption
 from belvedere.terminal.output import has_errors, print_json, print_table, read_script, show
 from belvedere.terminal.stores import compile_over_store

@@ -20,6 +20,7 @@ from rich.table import Table
 from belvedere.catalog.catalog import Catalog
 from belvedere.connectors.abandoned_slots import left_slots
 from belvedere.connectors.file_names import place_of
+from belvedere.connectors.project_file import load_project
 from belvedere.connectors.replay import broken_inputs, past_of, rereadable_inputs
 from belvedere.connectors.run_records import FILES, files_read
 from belvedere.engine.change.stored_relations import StoredRelations, stored_now
@@ -27,7 +28,7 @@ from belvedere.engine.store_folders import read_state, state_root
 from belvedere.errors import fail
 from belvedere.pipeline.deployment import ChangeEffect, Deployment, plan_deployment
 from belvedere.pipeline.placement import DOCUMENT, PlacedViews, with_choice
-from belvedere.project.settings import ProjectSettings, load_project
+from belvedere.project.settings import ProjectSettings
 from belvedere.store import open_store, refusal
 from belvedere.store.dialects import dialect_of
 from belvedere.terminal.addresses import StoreOption

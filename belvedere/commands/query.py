@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from belvedere.connectors.project_file import load_project
 from belvedere.connectors.reading.column_inference import infer_file
 from belvedere.errors import BelvedereError, Severity
-from belvedere.project.settings import load_project
 from belvedere.queries.single_query import compile_query
 from belvedere.queries.store_queries import QUERY_FILE as FILE
 from belvedere.schema import Column, Schema

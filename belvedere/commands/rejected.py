@@ -13,9 +13,9 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
+from belvedere.connectors.project_file import load_project
 from belvedere.engine.relation import name_in_script
 from belvedere.errors import BelvedereError
-from belvedere.project.settings import load_project
 from belvedere.spark.jvm.java import use_java
 from belvedere.spark.run.stop_flag import stop_on_signals
 from belvedere.terminal.addresses import StoreOption

@@ -13,7 +13,7 @@ from uuid import uuid4
 
 import typer
 
-from belvedere.project.settings import load_project
+from belvedere.connectors.project_file import load_project
 from belvedere.terminal.addresses import StoreOption
 from belvedere.terminal.output import has_errors, print_json, read_script, show
 from belvedere.terminal.stores import compile_over_store

@@ -13,11 +13,12 @@ from typing import Annotated
 import typer
 
 from belvedere.catalog.catalog import Catalog
+from belvedere.connectors.project_file import load_project
 from belvedere.errors import Severity
 from belvedere.optimize.costs import known_coefficients
 from belvedere.process.activity import NOW
 from belvedere.process.tracing import traced_by_environment
-from belvedere.project.settings import ProjectSettings, load_project
+from belvedere.project.settings import ProjectSettings
 from belvedere.spark.jvm.java import use_java
 from belvedere.spark.run.stop_flag import StopFlag, stop_on_signals
 from belvedere.terminal.addresses import StoreOption, host_of, port_of

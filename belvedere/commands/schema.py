@@ -16,9 +16,10 @@ import typer
 
 from belvedere.catalog.catalog import Catalog
 from belvedere.connectors.new_columns import TableGrowth, growth_of_sources
+from belvedere.connectors.project_file import load_project
 from belvedere.errors import BelvedereError
 from belvedere.functions.spark_types import type_text
-from belvedere.project.settings import ProjectSettings, load_project
+from belvedere.project.settings import ProjectSettings
 from belvedere.store import open_reader
 from belvedere.store.source_columns import accept_columns
 from belvedere.terminal.addresses import StoreOption

@@ -16,8 +16,8 @@ from typing import Annotated
 
 import typer
 
+from belvedere.connectors.project_file import load_project
 from belvedere.errors import Diagnostic, Severity
-from belvedere.project.settings import load_project
 from belvedere.terminal.addresses import StoreOption, host_of, port_of
 from belvedere.terminal.logs import LogFormat, logged, report, tell
 from belvedere.terminal.output import has_errors, read_script

@@ -17,10 +17,11 @@ from rich.table import Table
 
 from belvedere.connectors.connector import Imported, SourcePart
 from belvedere.connectors.outage_backoff import is_away
+from belvedere.connectors.project_file import load_project
 from belvedere.connectors.registry import SourceTables
 from belvedere.connectors.run_records import lengths_read
 from belvedere.errors import BelvedereError, Diagnostic
-from belvedere.project.settings import ProjectSettings, load_project
+from belvedere.project.settings import ProjectSettings
 from belvedere.store import open_reader
 from belvedere.terminal.addresses import StoreOption
 from belvedere.terminal.output import has_errors, print_json, print_table, read_script, show

@@ -17,8 +17,8 @@ import pyarrow as pa
 
 from belvedere.catalog.inputs import Input
 from belvedere.connectors.run_records import RejectedRow, SourceFile
+from belvedere.engine.epoch_row.source_spans import PastSpan
 from belvedere.engine.rows.epoch_rows import Rows
-from belvedere.engine.source_spans import PastSpan
 from belvedere.errors import Diagnostic
 from belvedere.project.settings import Sink, Source
 from belvedere.schema import Column

@@ -25,7 +25,7 @@ from belvedere.connectors.reading.column_inference import SAMPLED_FILES, options
 from belvedere.connectors.reading.file_columns import names_in, unknown_columns
 from belvedere.connectors.reading.formats import format_of
 from belvedere.connectors.run_records import SourceFile, in_order, not_as_it_was, path_text
-from belvedere.engine.source_spans import PastSpan
+from belvedere.engine.epoch_row.source_spans import PastSpan
 from belvedere.errors import fail
 from belvedere.project.settings import Sink, Source
 from belvedere.schema import CONTROL

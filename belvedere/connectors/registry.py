@@ -30,10 +30,21 @@ from belvedere.connectors.connector import (
 )
 from belvedere.connectors.outage_backoff import is_away
 from belvedere.errors import BelvedereError, fail
-from belvedere.project.settings import CONNECTORS, OWN_CONNECTORS, Source
+from belvedere.project.settings import KnownConnectors, Source
 from belvedere.syntax.wording import did_you_mean
 
 Answer = TypeVar("Answer")
+CONNECTORS = "belvedere.connectors"
+"""The group of entry points by which other packages add connectors."""
+OWN_CONNECTORS = ("files", "console", "sensors", "kafka", "postgres", "spark", "http", "delta")
+"""A module each of `belvedere.connectors`, with its keys in a module of the same name of `belvedere.connectors.keys`."""
+
+
+@cache
+def known_connectors() -> KnownConnectors:
+    """What a project file may name, and the keys of Belvedere's own connectors."""
+    keys = {name: import_module(f"belvedere.connectors.keys.{name}").KEYS for name in OWN_CONNECTORS}
+    return KnownConnectors(keys, tuple(sorted(entry_points(group=CONNECTORS).names)))
 
 
 def reading_connector(name: str) -> Connector:
@@ -154,5 +165,5 @@ def _found(name: str) -> Any:
 
 
 def _names_hint(name: str) -> str | None:
-    names = [*OWN_CONNECTORS, *sorted(entry_points(group=CONNECTORS).names)]
+    names = [*OWN_CONNECTORS, *known_connectors().others]
     return did_you_mean(name, names)

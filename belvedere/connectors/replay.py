@@ -28,7 +28,7 @@ from belvedere.connectors.run_records import (
 )
 from belvedere.connectors.source_readings import OFFSET as READINGS
 from belvedere.connectors.source_readings import Reading
-from belvedere.engine.source_spans import SPANS, PastSpans, past_spans
+from belvedere.engine.epoch_row.source_spans import SPANS, PastSpans, past_spans
 from belvedere.errors import BelvedereError
 from belvedere.project.settings import ProjectSettings
 from belvedere.store.protocol import Reader, Store

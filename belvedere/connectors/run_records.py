@@ -20,7 +20,7 @@ from urllib.parse import unquote_to_bytes, urlsplit
 
 import pyarrow as pa
 
-from belvedere.engine.source_spans import SPANS, of_input
+from belvedere.engine.epoch_row.source_spans import SPANS, of_input
 from belvedere.errors import BelvedereError, fail
 from belvedere.schema import CONTROL, KEY, TIMESTAMP, WEIGHT, Column, Schema
 from belvedere.store import identifiers

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from belvedere.connectors.keys.sensors import OPTIONS
 from belvedere.errors import fail
-from belvedere.project.settings import SENSOR_OPTIONS
 from belvedere.schema import TIMESTAMP, Column
 from belvedere.values.instants import microseconds
 
@@ -42,11 +42,9 @@ class SensorOptions:
 
 def sensor_options(options: Mapping[str, Any]) -> SensorOptions:
     """The options of the project file, checked. Raises B6021 for one that makes no sense."""
-    unknown = [k for k in options if k not in SENSOR_OPTIONS]
+    unknown = [k for k in options if k not in OPTIONS]
     if unknown:
-        raise fail(
-            "B6021", f'the sensors source has no option "{unknown[0]}"', hint=f"its options: {', '.join(SENSOR_OPTIONS)}"
-        )
+        raise fail("B6021", f'the sensors source has no option "{unknown[0]}"', hint=f"its options: {', '.join(OPTIONS)}")
     values: dict[str, Any] = dict(options)
     if isinstance(values.get("start"), str):
         values["start"] = _instant(values["start"])

@@ -14,6 +14,7 @@ from threading import RLock
 
 from belvedere.catalog.catalog import Catalog
 from belvedere.compiler import Compiled, compile_script
+from belvedere.connectors.project_file import load_project
 from belvedere.editor.known_relations import Known
 from belvedere.editor.name_uses import uses_of
 from belvedere.editor.positions import LineIndex
@@ -24,7 +25,7 @@ from belvedere.editor.symbols import Use
 from belvedere.editor.tolerant_reading import ReadText, read
 from belvedere.errors import BelvedereError, Diagnostic, Severity
 from belvedere.lang.statements.incremental_compile import Progress
-from belvedere.project.settings import ProjectSettings, load_project, read_file
+from belvedere.project.settings import ProjectSettings, read_file
 
 SUFFIX = ".sqrl"
 COMPILING = RLock()

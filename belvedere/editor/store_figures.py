@@ -12,9 +12,9 @@ from belvedere.catalog.catalog import Catalog
 from belvedere.editor.pipelines import pipeline_of
 from belvedere.engine.change.fingerprints import definition_fingerprints
 from belvedere.engine.change.stored_relations import filled_tables
-from belvedere.engine.measurements import DOCUMENT as MEASURED
-from belvedere.engine.measurements import Measured
-from belvedere.engine.row_counts import DOCUMENT as ROWS
+from belvedere.engine.epoch_row.measurements import DOCUMENT as MEASURED
+from belvedere.engine.epoch_row.measurements import Measured
+from belvedere.engine.epoch_row.row_counts import DOCUMENT as ROWS
 from belvedere.errors import BelvedereError
 from belvedere.pipeline.placement import DOCUMENT as CHOICE
 from belvedere.pipeline.placement import PlacedViews, with_choice

@@ -26,6 +26,15 @@ from belvedere.engine.change.stored_relations import DEFINITIONS, UNFILLED
 from belvedere.engine.compute import Compute
 from belvedere.engine.deliveries import Deliveries
 from belvedere.engine.epoch_report import EpochReport
+from belvedere.engine.epoch_row.last_changes import DOCUMENT as CHANGED
+from belvedere.engine.epoch_row.last_changes import with_changes
+from belvedere.engine.epoch_row.last_epoch import NEXT_UID, LastEpoch
+from belvedere.engine.epoch_row.measurements import DOCUMENT as MEASURED
+from belvedere.engine.epoch_row.measurements import Measured, Meter
+from belvedere.engine.epoch_row.row_counts import DOCUMENT as ROWS
+from belvedere.engine.epoch_row.row_counts import count_rows
+from belvedere.engine.epoch_row.served_names import SERVED, served_names
+from belvedere.engine.epoch_row.source_spans import SPANS, SourceSpan, record_spans
 from belvedere.engine.errors.attempts import Attempt, Quarantine, RowsTouched
 from belvedere.engine.errors.failed_stages import failures_document, quarantined
 from belvedere.engine.errors.healing import Healing
@@ -33,22 +42,13 @@ from belvedere.engine.errors.missed_changes import Missed
 from belvedere.engine.errors.quarantine import Cordon, Isolation, StageFailure
 from belvedere.engine.expiry import Expiry, final_results_below
 from belvedere.engine.ingest import StampedRows, in_order, ingest, receive, whole_input
-from belvedere.engine.last_changes import DOCUMENT as CHANGED
-from belvedere.engine.last_changes import with_changes
-from belvedere.engine.last_epoch import NEXT_UID, LastEpoch
 from belvedere.engine.late_rows import Arrivals, judge
-from belvedere.engine.measurements import DOCUMENT as MEASURED
-from belvedere.engine.measurements import Measured, Meter
 from belvedere.engine.pipeline import Pipeline
 from belvedere.engine.query_batching import Task
 from belvedere.engine.ready_stages import ReadyStage, prepare
 from belvedere.engine.relation import name_in_script
-from belvedere.engine.row_counts import DOCUMENT as ROWS
-from belvedere.engine.row_counts import count_rows
 from belvedere.engine.rows.epoch_rows import Rows
 from belvedere.engine.rows.rows_by_key import rows_of_keys
-from belvedere.engine.served_names import SERVED, served_names
-from belvedere.engine.source_spans import SPANS, SourceSpan, record_spans
 from belvedere.engine.sql.plan_sql import CLOCK_COLUMN
 from belvedere.engine.storage import Storage
 from belvedere.engine.work import EpochContext, Work

@@ -15,8 +15,8 @@ from sqlglot import exp
 
 from belvedere.catalog.catalog import Catalog
 from belvedere.catalog.hints import Placement, Promise
-from belvedere.engine.measurements import DOCUMENT as MEASURED
-from belvedere.engine.measurements import Measured
+from belvedere.engine.epoch_row.measurements import DOCUMENT as MEASURED
+from belvedere.engine.epoch_row.measurements import Measured
 from belvedere.errors import fail
 from belvedere.optimize.choice import Choice, cheapest, cost_of, epoch_seconds, next_choice, weighed
 from belvedere.optimize.costs import Coefficients, Workload

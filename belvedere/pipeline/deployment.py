@@ -17,11 +17,11 @@ from belvedere.engine.change.change_plan import planned
 from belvedere.engine.change.lost_rows import changed_inputs, lost_rows, not_kept
 from belvedere.engine.change.stored_relations import StoredRelations
 from belvedere.engine.change.table_plan import TablePlan
+from belvedere.engine.epoch_row.served_names import SERVED, served_names
 from belvedere.engine.errors.failed_stages import Failed, failures_of
 from belvedere.engine.errors.quarantine import Isolation
 from belvedere.engine.pipeline import Pipeline
 from belvedere.engine.relation import name_in_script
-from belvedere.engine.served_names import SERVED, served_names
 from belvedere.errors import BelvedereError
 from belvedere.functions.spark_types import type_text
 from belvedere.functions.widening import growth

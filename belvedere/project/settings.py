@@ -11,12 +11,12 @@ import os
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from belvedere.errors import Diagnostic, Span
 from belvedere.project.api_settings import ApiReader
+from belvedere.project.connector_keys import DOTTED, TABLE_KEYS, ConnectorKeys, TableKey
 from belvedere.project.profiles import DEFAULT_CONNECTOR, PROFILE_KEY, PROFILE_VARIABLE, chosen_tables, laid_over
 from belvedere.project.role_settings import RoleSettings
 from belvedere.project.setting_rules import OPTIMIZE_RULES, RUN_RULES
@@ -45,65 +45,11 @@ PROFILE_KEYS = (
 )
 TOP_KEYS = (*PROFILE_KEYS, PROFILE_KEY)
 DRIVER_MEMORY_MB = 1024
-SENSOR_OPTIONS = ("rows_per_second", "sensors", "machines", "seed", "rows", "start", "fahrenheit", "move_every")
-FILE_OPTIONS = ("header", "delimiter", "null", "timestamp_format", "max_files", "max_line_mb", "appends")
-ADDRESS_HINTS = {
-    "files": "files are read and written in folders of this machine: mount the bucket there, or copy its files",
-    "delta": "write it as `url`, with what its storage needs: `storage = { ... }`",
-}
-"""Where a path is meant, by connector."""
-DOTTED = "."
-"""Among the keys of a connector: it takes keys with a dot, which are its client's, too."""
-KAFKA_OPTIONS = (DOTTED, "servers", "starting", "max_rows", "max_line_mb", "timestamp_format", "on_lost", "registry")
-POSTGRES_OPTIONS = ("url", "schema", "publication", "slot")
-SOURCE_OPTIONS = {"files": FILE_OPTIONS, "sensors": SENSOR_OPTIONS}
-SOURCE_KEYS: Mapping[str, tuple[str, ...]] = {
-    "files": ("connector", "path", "format", "options", "tables", "new_columns", *FILE_OPTIONS),
-    "sensors": ("connector", "options", *SENSOR_OPTIONS),
-    "kafka": ("connector", "format", "options", "tables", *KAFKA_OPTIONS),
-    "postgres": ("connector", "options", "tables", *POSTGRES_OPTIONS),
-    "spark": ("connector", "format", "options", "tables", "every_seconds"),
-}
-CONNECTORS = "belvedere.connectors"
-"""The group of entry points by which other packages add connectors."""
 STARTS = ("full", "quick")
 """How Spark's Java compiles: as ever, or once and lightly."""
-OWN_CONNECTORS = ("files", "sensors", "kafka", "postgres", "spark", "http", "delta", "console")
-COMMON_KEYS = ("connector", "path", "format", "options", "tables", "new_columns")
+OWN_FIELDS = ("connector", "path", "format", "options", "tables", "new_columns")
+"""The keys of sources and sinks that are fields of `Source` and `Sink`: all others are options of the connector."""
 NEW_COLUMNS = ("ignore", "add", "reject")
-TABLE_VALUES: Mapping[str, tuple[type, str]] = {
-    "columns": (dict, 'columns = { id = "BIGINT" }'),
-    "primary_key": (list, 'primary_key = ["id"]'),
-    "topic": (str, 'topic = "shop.orders"'),
-    "metadata": (dict, 'metadata = { sent = "timestamp" }'),
-    "schema": (str, 'schema = "order.avsc"'),
-    "message": (str, 'message = "shop.Order"'),
-    "key_format": (str, 'key_format = "avro"'),
-    "key_schema": (str, 'key_schema = "key.avsc"'),
-    "key_message": (str, 'key_message = "shop.Key"'),
-    "increasing": (str, 'increasing = "id"'),
-    "version": (str, 'version = "max(changed)"'),
-    "path": (str, 'path = "data/orders"'),
-    "options": (dict, 'options = { dbtable = "orders" }'),
-}
-DECLARED = ("columns", "primary_key")
-TABLE_FILES = ("schema", "key_schema", "path")
-"""What is a path from the project file on, unless it is an address."""
-TABLE_KEYS: Mapping[str, tuple[str, ...]] = {
-    "kafka": (*DECLARED, "topic", "metadata", "schema", "message", "key_format", "key_schema", "key_message"),
-    "spark": (*DECLARED, "increasing", "version", "path", "options"),
-}
-"""What may be declared of a table; columns and their key of those of all other connectors."""
-SINK_KEYS = {
-    "files": ("connector", "path", "format", "options"),
-    "console": ("connector",),
-    "kafka": ("connector", "options", "servers", "exactly_once", "names", DOTTED),
-    "postgres": ("connector", "options", "url", "schema", "names"),
-    "http": ("connector", "options", "url", "headers", "secret", "timeout_seconds"),
-    "delta": ("connector", "options", "path", "url", "storage", "names"),
-}
-FORMATS = ("json", "csv", "parquet")
-SOURCE_FORMATS: Mapping[str, tuple[str, ...] | None] = {"spark": None, "kafka": ("json", "avro", "protobuf", "text")}
 ON_ERROR = ("stop", "null", "quarantine")
 
 
@@ -211,7 +157,19 @@ class ProjectSettings:
         return replace(self, sources={n: replace(s, stored=stored.get(s.name, {})) for n, s in self.sources.items()})
 
 
-def load_project(directory: Path | str, environ: Mapping[str, str] | None = None) -> ProjectSettings:
+@dataclass(frozen=True)
+class KnownConnectors:
+    """The connectors that a project file may name."""
+
+    keys: Mapping[str, ConnectorKeys] = field(default_factory=dict)
+    """What Belvedere's own take."""
+    others: tuple[str, ...] = ()
+    """Those of other packages, which check their keys themselves."""
+
+
+def load_project(
+    directory: Path | str, connectors: KnownConnectors, environ: Mapping[str, str] | None = None
+) -> ProjectSettings:
     """Read `belvedere.toml` of a directory; what is wrong in it is in `diagnostics`, and left out.
 
     The environment's BELVEDERE_PROFILE chooses a profile; raises B9108 where the file does not have it.
@@ -226,12 +184,14 @@ def load_project(directory: Path | str, environ: Mapping[str, str] | None = None
         text = file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         return ProjectSettings(directory, file, diagnostics=(Diagnostic("B9102", f"{FILE_NAME} cannot be read: {error}"),))
-    return read_project(text, directory, file, environ)
+    return read_project(text, directory, file, connectors, environ)
 
 
-def read_project(text: str, directory: Path, file: Path, environ: Mapping[str, str]) -> ProjectSettings:
+def read_project(
+    text: str, directory: Path, file: Path, connectors: KnownConnectors, environ: Mapping[str, str]
+) -> ProjectSettings:
     """A project from the text of its file."""
-    reader = _ProjectReader(text, file, directory, environ)
+    reader = _ProjectReader(text, file, directory, environ, connectors)
     try:
         raw = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -246,6 +206,10 @@ def _first_lower(text: str) -> str:
 
 class _ProjectReader(ApiReader):
     """Walks the parsed file."""
+
+    def __init__(self, text: str, file: Path, directory: Path, environ: Mapping[str, str], connectors: KnownConnectors):
+        super().__init__(text, file, directory, environ)
+        self.connectors = connectors
 
     def project(self, raw: Mapping[str, Any]) -> ProjectSettings:
         self.known(raw, TOP_KEYS, "")
@@ -298,32 +262,32 @@ class _ProjectReader(ApiReader):
         return self.directory / named if named else None
 
     def source(self, name: str, table: Mapping[str, Any]) -> Source:
-        section = f"sources.{name}"
-        connector = self.connector(table, section, tuple(SOURCE_KEYS))
+        section, own = f"sources.{name}", {n: k for n, k in self.connectors.keys.items() if k.source is not None}
+        connector = self.connector(table, section, tuple(own))
         path = self.path(table, section, connector, 'write `path = "data/..."`')
-        form = self.format(table, section, SOURCE_FORMATS.get(connector, FORMATS) if connector in SOURCE_KEYS else None)
-        options = self.options(table, section, SOURCE_KEYS.get(connector), SOURCE_OPTIONS.get(connector))
+        keys = own[connector].source if connector in own else None
+        form = self.format(table, section, None if keys is None else keys.formats)
+        options = self.options(table, section, None if keys is None else keys.keys, None if keys is None else keys.options)
         new = self.choice(table, "new_columns", section, NEW_COLUMNS, "ignore")
-        return Source(name, connector, path, form, options, self.declared(table, section, connector), new_columns=new)
+        declared = self.declared(table, section, {**TABLE_KEYS, **({} if keys is None else keys.table_keys)})
+        return Source(name, connector, path, form, options, declared, new_columns=new)
 
     def connector(self, table: Mapping[str, Any], section: str, own: tuple[str, ...]) -> str:
         """The connector that is named: one of our `own`, or another package's."""
         named = table.get("connector", DEFAULT_CONNECTOR)
         if named in own:
             return str(named)
-        others = tuple(sorted(entry_points(group=CONNECTORS).names))
-        return self.choice(table, "connector", section, (*own, *others), DEFAULT_CONNECTOR)
+        return self.choice(table, "connector", section, (*own, *self.connectors.others), DEFAULT_CONNECTOR)
 
     def path(self, table: Mapping[str, Any], section: str, connector: str, hint: str) -> Path | None:
-        """The path, which files need."""
-        path = self.text_value(table, "path", section, None)
-        if connector == "files" and path is None:
+        """The path, which some connectors need."""
+        path, keys = self.text_value(table, "path", section, None), self.connectors.keys.get(connector, ConnectorKeys())
+        if keys.needs_path and path is None:
             kind, _, name = section.partition("s.")
             self.report("B9106", f"{kind} `{name}` has no path", self.at(section, None), hint)
-        if path is not None and "://" in path and connector in ("files", "delta"):
-            self.report(
-                "B9104", f'`path` of `{section}` is an address: "{path}"', self.at(section, "path"), ADDRESS_HINTS[connector]
-            )
+        if path is not None and "://" in path and keys.address_hint is not None:
+            message = f'`path` of `{section}` is an address: "{path}"'
+            self.report("B9104", message, self.at(section, "path"), keys.address_hint)
             return None
         return self.directory / path if path else None
 
@@ -342,26 +306,28 @@ class _ProjectReader(ApiReader):
             self.known(_without_dotted(table, keys), keys, section)
         if inner is not None:
             self.known(_without_dotted(options, inner), inner, f"{section}.options")
-        return {k: v for k, v in table.items() if k not in COMMON_KEYS} | options
+        return {k: v for k, v in table.items() if k not in OWN_FIELDS} | options
 
-    def declared(self, table: Mapping[str, Any], section: str, connector: str) -> dict[str, dict[str, Any]]:
+    def declared(self, table: Mapping[str, Any], section: str, keys: Mapping[str, TableKey]) -> dict[str, dict[str, Any]]:
         found = self.tables(table, "tables")
         for name, declared in found.items():
-            self.known(declared, TABLE_KEYS.get(connector, DECLARED), f"{section}.tables.{name}")
-            for key, (kind, hint) in TABLE_VALUES.items():
-                if not isinstance(declared.get(key, kind()), kind):
-                    self.report("B9104", f"`{key}` of table `{name}` does not fit", self.at(section, key), f"write `{hint}`")
-            for key in TABLE_FILES:
-                if isinstance(declared.get(key), str) and "://" not in declared[key]:
-                    declared[key] = str(self.directory / declared[key])
+            self.known(declared, tuple(keys), f"{section}.tables.{name}")
+            for key, known in keys.items():
+                value = declared.get(key)
+                if key in declared and not isinstance(value, known.type):
+                    message = f"`{key}` of table `{name}` does not fit"
+                    self.report("B9104", message, self.at(section, key), f"write `{known.example}`")
+                elif known.is_file and value is not None and "://" not in value:
+                    declared[key] = str(self.directory / value)
         return found
 
     def sink(self, name: str, table: Mapping[str, Any]) -> Sink:
-        section = f"sinks.{name}"
-        connector = self.connector(table, section, tuple(SINK_KEYS))
+        section, own = f"sinks.{name}", {n: k for n, k in self.connectors.keys.items() if k.sink is not None}
+        connector = self.connector(table, section, tuple(own))
         path = self.path(table, section, connector, 'write `path = "out/..."`')
-        form = self.format(table, section, FORMATS if connector in SINK_KEYS else None)
-        return Sink(name, connector, path, form or "json", self.options(table, section, SINK_KEYS.get(connector)))
+        keys = own[connector].sink if connector in own else None
+        form = self.format(table, section, None if keys is None else keys.formats)
+        return Sink(name, connector, path, form or "json", self.options(table, section, None if keys is None else keys.keys))
 
 
 def _without_dotted(table: Mapping[str, Any], keys: tuple[str, ...]) -> dict[str, Any]:

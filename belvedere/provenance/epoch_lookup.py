@@ -11,7 +11,7 @@ from datetime import datetime
 
 from sqlglot import exp
 
-from belvedere.engine.source_spans import SPANS
+from belvedere.engine.epoch_row.source_spans import SPANS
 from belvedere.errors import Diagnostic
 from belvedere.plan.expressions import column
 from belvedere.plan.operators.nodes import Order, Scan, TopK

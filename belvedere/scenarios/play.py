@@ -19,9 +19,10 @@ from time import perf_counter
 from typing import Any
 
 from belvedere.compiler import compile_script
+from belvedere.connectors.project_file import load_project
 from belvedere.errors import BelvedereError, Diagnostic, fail
 from belvedere.process.temporary_folders import process_folder
-from belvedere.project.settings import ProjectSettings, Sink, load_project
+from belvedere.project.settings import ProjectSettings, Sink
 from belvedere.scenarios.cells import read_rows, same_rows
 from belvedere.scenarios.observe import OBSERVE, Observation
 from belvedere.scenarios.parse import Scenario, Step

@@ -14,13 +14,13 @@ import typer
 
 from belvedere.catalog.catalog import Catalog
 from belvedere.compiler import compile_script
+from belvedere.connectors.project_file import load_project
 from belvedere.engine.store_folders import read_state, state_root
 from belvedere.errors import BelvedereError, fail
 from belvedere.lang.select.standard_sql import expand
 from belvedere.pipeline.choose import maintain
 from belvedere.pipeline.explain import ViewExplanation, explain, explanation_text
 from belvedere.pipeline.placement import DOCUMENT, PlacedViews, with_choice
-from belvedere.project.settings import load_project
 from belvedere.state.state import Size
 from belvedere.store import open_reader, open_store
 from belvedere.syntax.wording import did_you_mean

@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from belvedere.catalog.shown_names import shown_names
+from belvedere.connectors.project_file import load_project
 from belvedere.engine.errors.failed_stages import failures_of, quarantined
 from belvedere.engine.store_folders import read_state
 from belvedere.errors import BelvedereError, fail
-from belvedere.project.settings import ProjectSettings, load_project
+from belvedere.project.settings import ProjectSettings
 from belvedere.queries.single_query import compile_over
 from belvedere.queries.store_queries import StoreAnswer, Vocabulary, answer_query, script_vocabulary, store_vocabulary
 from belvedere.schema import KEY

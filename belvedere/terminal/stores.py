@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from belvedere.catalog.catalog import Catalog
+from belvedere.connectors.project_file import load_project
 from belvedere.errors import BelvedereError, Diagnostic
-from belvedere.project.settings import ProjectSettings, load_project
+from belvedere.project.settings import ProjectSettings
 from belvedere.terminal.output import has_errors
 
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 from belvedere.catalog.access import Access
 from belvedere.catalog.catalog import Catalog
 from belvedere.compiler import compile_script
-from belvedere.project.settings import read_project
+from belvedere.connectors.project_file import read_project
 from belvedere.store import EpochRow, StoredTable, open_store
 from belvedere.store.dialects import DIALECTS
 from belvedere.store.read.computed_views import computed_table

@@ -12,7 +12,7 @@ import pytest
 from belvedere.api.http.metrics import AllCounts, Metrics
 from belvedere.api.serving.processes import start_api
 from belvedere.compiler import compile_script
-from belvedere.engine.measurements import DOCUMENT, Measured
+from belvedere.engine.epoch_row.measurements import DOCUMENT, Measured
 from belvedere.workbench.workbench import Workbench
 
 SCRIPT = """

@@ -20,7 +20,7 @@ from belvedere.api.reads.entities import model_of
 from belvedere.api.serving.served_store import CHOICE
 from belvedere.catalog.catalog import Catalog
 from belvedere.compiler import compile_script
-from belvedere.engine.last_changes import last_change, with_changes
+from belvedere.engine.epoch_row.last_changes import last_change, with_changes
 from belvedere.errors import fail
 from belvedere.pipeline.placement import DOCUMENT, PlacedView, PlacedViews, fingerprint_of
 from belvedere.store import EpochRow, StoredTable, open_reader, open_store

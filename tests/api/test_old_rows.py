@@ -20,7 +20,7 @@ from belvedere.api.reads.role_catalog import seen_catalog
 from belvedere.catalog.access import Right
 from belvedere.catalog.catalog import Catalog
 from belvedere.compiler import compile_script
-from belvedere.project.settings import read_project
+from belvedere.connectors.project_file import read_project
 from belvedere.store import EpochRow, StoredTable, open_reader, open_store
 
 SCRIPT = """

@@ -23,7 +23,7 @@ from belvedere.api.rest.in_process import execute_rest
 from belvedere.catalog.access import Right
 from belvedere.catalog.catalog import Catalog
 from belvedere.compiler import compile_script
-from belvedere.project.settings import read_project
+from belvedere.connectors.project_file import read_project
 from belvedere.store import EpochRow, StoredTable, open_reader, open_store
 from belvedere.store.dialects import DIALECTS
 from belvedere.store.read.computed_views import computed_table

@@ -8,7 +8,7 @@ import pytest
 
 from belvedere.catalog.access import Right
 from belvedere.compiler import Compiled, compile_script
-from belvedere.project.settings import read_project
+from belvedere.connectors.project_file import read_project
 
 SCRIPT = """
 CREATE TABLE T (id BIGINT NOT NULL, tenant STRING, level INT, price DECIMAL(8,2), at TIMESTAMP, ok BOOLEAN, raw BINARY,

@@ -33,8 +33,8 @@ from belvedere.api.limits import Limits
 from belvedere.api.live import websockets
 from belvedere.api.serving.processes import server_settings, start_api
 from belvedere.compiler import compile_script
+from belvedere.connectors.project_file import load_project
 from belvedere.intake.request_rows import REFUSED_MOST
-from belvedere.project.settings import load_project
 
 CATALOG = example.catalog()
 ASKED = {"query": "{ things(limit: 1) { id } }"}

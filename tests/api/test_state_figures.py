@@ -11,7 +11,7 @@ from belvedere.api.http.metrics import Metrics
 from belvedere.api.http.status import status_of
 from belvedere.catalog.catalog import Catalog
 from belvedere.compiler import compile_script
-from belvedere.engine.measurements import Measured
+from belvedere.engine.epoch_row.measurements import Measured
 from belvedere.schema import KEY
 from belvedere.state.sorted_run import Arranged
 from belvedere.state.state import State

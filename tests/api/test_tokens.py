@@ -26,11 +26,11 @@ from belvedere.api.access.tokens import TokenRules, TokenVerifier, token_rules
 from belvedere.api.serving.processes import server_settings, start_api
 from belvedere.catalog.access import Right
 from belvedere.compiler import compile_script
+from belvedere.connectors.project_file import load_project
 from belvedere.errors import BelvedereError
 from belvedere.intake.ingest_service import IngestService
 from belvedere.intake.journal import JournalPosition
 from belvedere.intake.wire import IngestServer
-from belvedere.project.settings import load_project
 from belvedere.time.event_time import Clocks
 from belvedere.time.intake_entries import TakenRows
 from belvedere.workbench.workbench import Workbench

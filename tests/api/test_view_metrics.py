@@ -17,8 +17,8 @@ from belvedere.api.http.application import Application
 from belvedere.api.http.status import status_of
 from belvedere.api.http.view_metrics import FAMILIES, view_metrics
 from belvedere.compiler import compile_script
+from belvedere.engine.epoch_row.measurements import Measured
 from belvedere.engine.errors.failed_stages import Failed, failures_document
-from belvedere.engine.measurements import Measured
 from belvedere.store import EpochRow, open_reader
 from belvedere.time.event_time import Clocks, Counts
 

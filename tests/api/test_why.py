@@ -22,7 +22,7 @@ from belvedere.api.http.application import Application
 from belvedere.api.reads.provenance import WhyAsked, WhyNotAsked
 from belvedere.api.reads.why_not_filters import predicate_of_filter
 from belvedere.compiler import compile_script
-from belvedere.project.settings import read_project
+from belvedere.connectors.project_file import read_project
 from belvedere.provenance.why_not.pruning import condition_text
 from belvedere.store import EpochRow, StoredTable, open_reader, open_served_reader, open_store
 from tests.depth import examples

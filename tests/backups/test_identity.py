@@ -12,11 +12,11 @@ import pytest
 
 from belvedere.backups import restore_backup, take_backup
 from belvedere.compiler import compile_script
+from belvedere.connectors.project_file import load_project
 from belvedere.engine.store_folders import DOCUMENT, open_state, others_of, own_identity, read_state
 from belvedere.errors import BelvedereError
 from belvedere.intake.ingest_service import OFFSET
 from belvedere.intake.journal import Journal, JournalPosition
-from belvedere.project.settings import load_project
 from belvedere.spark.run.runner import Runner
 from belvedere.store import open_reader, open_store
 from belvedere.store.identity import identity_of

@@ -11,7 +11,7 @@ from belvedere.api.http.status import status_of
 from belvedere.catalog.shown_names import shown_names
 from belvedere.cli import run
 from belvedere.compiler import compile_script
-from belvedere.engine.measurements import Measured
+from belvedere.engine.epoch_row.measurements import Measured
 from belvedere.store import EpochRow
 from tests.event_time.cases import at
 

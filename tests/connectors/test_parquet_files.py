@@ -11,11 +11,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from belvedere.connectors.project_file import load_project
 from belvedere.connectors.reading.column_inference import schema_of_files
 from belvedere.connectors.reading.parquet import parquet_records, parquet_schema
 from belvedere.connectors.reading.text_records import FAULT
 from belvedere.connectors.run_records import SourceFile
-from belvedere.project.settings import load_project
 from belvedere.schema import Column
 
 ODD = {

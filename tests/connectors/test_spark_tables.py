@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from belvedere.compiler import compile_script
+from belvedere.connectors.project_file import load_project
 from belvedere.errors import BelvedereError
-from belvedere.project.settings import load_project
 from tests.commands.asked_sources import as_json, part
 from tests.connectors.conftest import driver
 from tests.run.loops import Loop

@@ -13,8 +13,9 @@ import pyarrow as pa
 import pytest
 
 from belvedere.connectors import registry
+from belvedere.connectors.project_file import load_project
 from belvedere.errors import BelvedereError
-from belvedere.project.settings import Sink, Source, load_project
+from belvedere.project.settings import Sink, Source
 from tests.docs.test_pages import ROOT, blocks_of
 from tests.run.loops import Loop
 

@@ -14,9 +14,9 @@ import pyarrow as pa
 from belvedere.api.serving.processes import Serving, start_api
 from belvedere.catalog.catalog import Catalog
 from belvedere.compiler import compile_script
+from belvedere.engine.epoch_row.last_changes import DOCUMENT as CHANGED
+from belvedere.engine.epoch_row.last_changes import with_changes
 from belvedere.engine.errors.failed_stages import Failed, failures_document
-from belvedere.engine.last_changes import DOCUMENT as CHANGED
-from belvedere.engine.last_changes import with_changes
 from belvedere.intake.ingest_service import OFFSET, IngestService
 from belvedere.intake.journal import JournalPosition
 from belvedere.intake.wire import IngestServer

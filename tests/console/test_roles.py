@@ -11,7 +11,7 @@ import jwt
 import pytest
 
 from belvedere.compiler import compile_script
-from belvedere.project.settings import read_project
+from belvedere.connectors.project_file import read_project
 from tests.console.conftest import Visit
 from tests.console.served import SCRIPT, Service, serving
 

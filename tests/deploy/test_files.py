@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import yaml
 
-from belvedere.project.settings import read_project
+from belvedere.connectors.project_file import read_project
 from tests.run.processes import status_of, wait_for
 
 ROOT = Path(__file__).parents[2]

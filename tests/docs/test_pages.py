@@ -133,7 +133,7 @@ def write_file(block: Block, folder: Path) -> None:
 
 def check_script(script: str, error: str | None, folder: Path, place: str) -> None:
     from belvedere.compiler import compile_script
-    from belvedere.project.settings import load_project
+    from belvedere.connectors.project_file import load_project
 
     compiled = compile_script(script, project=load_project(folder))
     errors = {d.code: d.message for d in compiled.diagnostics if d.severity == "error"}
@@ -144,8 +144,8 @@ def check_script(script: str, error: str | None, folder: Path, place: str) -> No
 
 
 def check_project(text: str, folder: Path, place: str) -> None:
+    from belvedere.connectors.project_file import read_project
     from belvedere.project.setting_sections import VARIABLE
-    from belvedere.project.settings import read_project
 
     variables = {m[1]: "set" for m in VARIABLE.finditer(text)}
     for profile in ("", *tomllib.loads(text).get("profile", ())):

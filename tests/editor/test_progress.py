@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from belvedere.compiler import compile_script
+from belvedere.connectors.project_file import load_project
 from belvedere.editor.document import Document
 from belvedere.lang.statements import lower
 from belvedere.lang.statements.incremental_compile import KEPT
-from belvedere.project.settings import load_project
 from tests.depth import examples
 
 SCRIPT = """/** What people offer. */

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from belvedere.compiler import compile_script
+from belvedere.connectors.project_file import load_project
 from belvedere.editor.definitions import references
 from belvedere.editor.document import Document
 from belvedere.editor.linked_scripts import LinkedScripts, linked, scripts_in
 from belvedere.editor.renaming import RENAMED, apply, rename
 from belvedere.errors import BelvedereError
-from belvedere.project.settings import load_project
 from tests import depth
 from tests.depth import PART
 

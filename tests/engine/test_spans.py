@@ -10,9 +10,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from belvedere.engine.epoch_row.source_spans import SPANS, SourceSpan, past_spans, record_spans
 from belvedere.engine.ingest import StampedRows
 from belvedere.engine.rows.epoch_rows import Rows
-from belvedere.engine.source_spans import SPANS, SourceSpan, past_spans, record_spans
 from belvedere.store import open_store
 from belvedere.store.protocol import EpochRow
 from belvedere.time.event_time import Clocks

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.spark
 def open_example(example: str, folder: Path) -> Any:
     """A Workbench on an example's script; its files are in `folder`, for their columns."""
     from belvedere import Workbench
-    from belvedere.project.settings import load_project
+    from belvedere.connectors.project_file import load_project
 
     text = (
         (EXAMPLES / example / "belvedere.toml")

@@ -18,8 +18,8 @@ from belvedere.catalog.inputs import Input
 from belvedere.compiler import compile_script
 from belvedere.connectors.connector import Arrived, Feed
 from belvedere.connectors.feeds import open_feed
+from belvedere.connectors.project_file import load_project
 from belvedere.errors import BelvedereError
-from belvedere.project.settings import load_project
 from belvedere.schema import WEIGHT
 
 Row = tuple[Any, ...]

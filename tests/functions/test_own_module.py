@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from belvedere.compiler import compile_script
-from belvedere.project.settings import load_project
+from belvedere.connectors.project_file import load_project
 
 HEAD = "import belvedere\n"
 TABLE = "CREATE TABLE T (id INT, price DOUBLE, s STRING, PRIMARY KEY (id));\n"

@@ -22,8 +22,9 @@ from belvedere.connectors.kafka.formats import registry
 from belvedere.connectors.kafka.message_rows import BAD_KEY, NO_KEY, MessageShape
 from belvedere.connectors.kafka.topics import Place, Topic
 from belvedere.connectors.outage_backoff import AwayError
+from belvedere.connectors.project_file import load_project
 from belvedere.errors import BelvedereError
-from belvedere.project.settings import Sink, load_project
+from belvedere.project.settings import Sink
 from belvedere.schema import TIMESTAMP, WEIGHT, Column
 from tests.kafka.registry import serving
 from tests.kafka.test_avro import avro

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from belvedere.connectors.kafka.keys import KeyFormat, key_format
+from belvedere.connectors.kafka.message_keys import KeyFormat, key_format
 from belvedere.connectors.kafka.message_rows import HEADERS, MessageShape
 from belvedere.connectors.reading.long_lines import SHOWN
 from belvedere.errors import BelvedereError

@@ -17,9 +17,9 @@ from google.protobuf import json_format
 from belvedere.compiler import compile_script
 from belvedere.connectors.kafka.formats.descriptors import library, of_file
 from belvedere.connectors.kafka.formats.protobuf import columns, decode
+from belvedere.connectors.project_file import load_project
 from belvedere.errors import BelvedereError
 from belvedere.functions.spark_types import type_text
-from belvedere.project.settings import load_project
 from belvedere.schema import Column
 from tests.kafka.conftest import Bus
 from tests.kafka.registry import serving

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from belvedere.connectors.project_file import load_project
 from belvedere.connectors.registry import SourceTables
 from belvedere.errors import BelvedereError
-from belvedere.project.settings import load_project
 from tests.kafka.certificates import make_certificate
 from tests.kafka.conftest import Bus
 from tests.kafka.reading import committed

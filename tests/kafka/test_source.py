@@ -13,8 +13,8 @@ from belvedere.compiler import compile_script
 from belvedere.connectors.kafka.client import client_settings
 from belvedere.connectors.kafka.ranges import MessageRange, RangeReader
 from belvedere.connectors.kafka.topics import Cluster
+from belvedere.connectors.project_file import load_project
 from belvedere.errors import BelvedereError
-from belvedere.project.settings import load_project
 from belvedere.store import open_reader
 from tests.kafka.conftest import Bus
 from tests.run.loops import Loop

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from belvedere.compiler import compile_script
-from belvedere.project.settings import load_project
+from belvedere.connectors.project_file import load_project
 from belvedere.syntax.fmt.script_layout import format_script
 
 SCRIPT = """CREATE TABLE order-items (id INT, qty INT, PRIMARY KEY (id));

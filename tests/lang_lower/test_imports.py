@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from belvedere.compiler import Compiled, compile_script
-from belvedere.project.settings import load_project
+from belvedere.connectors.project_file import load_project
 from belvedere.workbench.workbench import Workbench
 
 CARDS = """

@@ -9,7 +9,7 @@ import pytest
 
 from belvedere.compiler import compile_script
 from belvedere.engine.change.fingerprints import definition_fingerprints
-from belvedere.engine.measurements import Measured
+from belvedere.engine.epoch_row.measurements import Measured
 from belvedere.pipeline.choose import maintain
 from tests.commands.stored import change_columns, make_store
 from tests.language_server.client import Client

@@ -27,7 +27,7 @@ def nexmark() -> ModuleType:
 def open_nexmark(nexmark: ModuleType, folder: Path, spark: Any = None) -> Any:
     """A Workbench on the example; a few events as files give the inputs their columns."""
     from belvedere import Workbench
-    from belvedere.project.settings import load_project
+    from belvedere.connectors.project_file import load_project
 
     nexmark.write(folder / "data" / "auctions", count=50, each=50)
     (folder / "belvedere.toml").write_text((EXAMPLES / "nexmark" / "belvedere.toml").read_text())

@@ -16,7 +16,7 @@ from belvedere.catalog.catalog import Catalog
 from belvedere.catalog.hints import Placement, Promise
 from belvedere.cli import app
 from belvedere.compiler import compile_script
-from belvedere.engine.measurements import EPOCHS, Measured, Meter
+from belvedere.engine.epoch_row.measurements import EPOCHS, Measured, Meter
 from belvedere.optimize.choice import cheapest, cost_of, epoch_seconds, next_choice, weighed
 from belvedere.optimize.costs import Coefficients, Sizes, Workload
 from belvedere.optimize.greedy import greedy

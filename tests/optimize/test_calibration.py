@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from belvedere.cli import app
 from belvedere.compiler import compile_script
-from belvedere.engine.measurements import Measured
+from belvedere.engine.epoch_row.measurements import Measured
 from belvedere.errors import BelvedereError
 from belvedere.optimize.choice import cheapest
 from belvedere.optimize.costs import Coefficients, keep_coefficients, known_coefficients

@@ -318,7 +318,7 @@ def test_a_source_that_leaves_the_script(shop: Shop, tmp_path: Path) -> None:
     ],
 )
 def test_what_is_missing_is_told(shop: Shop, spark: Any, tmp_path: Path, statement: str, more: str, code: str) -> None:
-    from belvedere.project.settings import load_project
+    from belvedere.connectors.project_file import load_project
 
     shop.run(statement)
     (tmp_path / "belvedere.toml").write_text(project(shop, more))
@@ -330,8 +330,8 @@ def test_what_is_missing_is_told(shop: Shop, spark: Any, tmp_path: Path, stateme
 def test_a_server_that_is_away(shop: Shop, spark: Any, tmp_path: Path) -> None:
     gone = project(shop).replace(shop.url, "postgresql://nobody@127.0.0.1:1/x")
     (tmp_path / "belvedere.toml").write_text(gone)
+    from belvedere.connectors.project_file import load_project
     from belvedere.connectors.registry import SourceTables
-    from belvedere.project.settings import load_project
 
     source = load_project(tmp_path).sources["crm"]
     with pytest.raises(BelvedereError) as caught:

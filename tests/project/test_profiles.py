@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from belvedere import cli
+from belvedere.connectors.project_file import load_project
 from belvedere.errors import BelvedereError
 from belvedere.project.profiles import laid_over
-from belvedere.project.settings import ProjectSettings, load_project
+from belvedere.project.settings import ProjectSettings
 
 PROJECT = """
 store = "sqlite:///shop.db"

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import fields
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 
 from belvedere.compiler import compile_script
 from belvedere.connectors import sensor_data
+from belvedere.connectors.keys import sensors
+from belvedere.connectors.project_file import load_project, read_project
+from belvedere.connectors.registry import OWN_CONNECTORS, known_connectors
 from belvedere.project import setting_rules, settings
-from belvedere.project.settings import ProjectSettings, load_project, read_project
+from belvedere.project.connector_keys import ConnectorKeys, SourceKeys, TableKey
+from belvedere.project.settings import KnownConnectors, ProjectSettings
 from belvedere.terminal.diagnostics import render
 
 FILE = Path("/project/belvedere.toml")
@@ -169,7 +174,26 @@ def test_a_file_that_is_no_text(tmp_path: Path) -> None:
 
 
 def test_the_options_of_the_sensors_are_known() -> None:
-    assert tuple(f.name for f in fields(sensor_data.SensorOptions)) == settings.SENSOR_OPTIONS
+    assert tuple(f.name for f in fields(sensor_data.SensorOptions)) == sensors.OPTIONS
+
+
+def test_only_connectors_know_their_keys(tmp_path: Path) -> None:
+    """Of another package's connector any key is taken; of Belvedere's own those that its module of keys declares."""
+    text = '[sources.s]\nconnector = "telegraph"\nwire = 1\n[sources.s.tables.T]\ncolumns = { a = "INT" }\ntopic = "t"\n'
+    others = settings.read_project(text, tmp_path, FILE, KnownConnectors(others=("telegraph",)), {})
+    assert others.sources["s"].options == {"wire": 1}
+    assert [d.message for d in others.diagnostics] == ["unknown key `topic` in [sources.s.tables.T]"]
+    keys = ConnectorKeys(SourceKeys(("connector", "tables", "line"), table_keys={"topic": TableKey(str, 'topic = "t"')}))
+    own = settings.read_project(text, tmp_path, FILE, KnownConnectors({"telegraph": keys}), {})
+    assert [d.message for d in own.diagnostics] == ["unknown key `wire` in [sources.s]"]
+    assert own.sources["s"].tables["T"]["topic"] == "t"
+    for name in OWN_CONNECTORS:
+        known = known_connectors().keys[name]
+        assert (known.source is not None) == hasattr(import_module(f"belvedere.connectors.{name}"), "open_feed"), name
+    rooms = Path(settings.__file__).parent.glob("*.py")
+    assert [p.name for p in rooms for n in OWN_CONNECTORS if n != "files" and f'"{n}"' in p.read_text(encoding="utf-8")] == [
+        "settings.py"
+    ]
 
 
 def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from belvedere.cli import COMMANDS
-from belvedere.project.settings import OWN_CONNECTORS
+from belvedere.connectors.registry import OWN_CONNECTORS
 from belvedere.store.dialects import DIALECTS
 from tests.rules.test_fixtures import NAMES as RULES
 from tests.smoke import SHOWN

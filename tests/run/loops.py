@@ -12,9 +12,10 @@ from belvedere.api.http.push_bodies import rows_of
 from belvedere.catalog.catalog import Catalog, pushed_inputs
 from belvedere.compiler import compile_script
 from belvedere.connectors.new_columns import with_starting_columns
+from belvedere.connectors.project_file import load_project
 from belvedere.intake.ingest_service import IngestService, Request, open_ingest_service
 from belvedere.intake.request_rows import find_input
-from belvedere.project.settings import ProjectSettings, load_project
+from belvedere.project.settings import ProjectSettings
 
 
 @dataclass(frozen=True)

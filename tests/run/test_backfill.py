@@ -25,7 +25,7 @@ from belvedere.connectors.connector import FeedRequest
 from belvedere.connectors.reading import row_frames
 from belvedere.connectors.run_records import RejectedRow
 from belvedere.engine.epoch import Engine
-from belvedere.engine.source_spans import PastSpan, SourceSpan
+from belvedere.engine.epoch_row.source_spans import PastSpan, SourceSpan
 from belvedere.errors import BelvedereError
 from belvedere.pipeline.choose import maintain
 from belvedere.pipeline.deployment import Deployment

@@ -50,7 +50,7 @@ def test_sources(tmp_path: Path) -> None:
 
     (tmp_path / "T.jsonl").write_text('{"id": 1}\n')
     (tmp_path / "belvedere.toml").write_text(f'[sources.s]\nconnector = "files"\npath = "{tmp_path}"\n')
-    from belvedere.project.settings import load_project
+    from belvedere.connectors.project_file import load_project
 
     catalog = compile_script("IMPORT s.T", project=load_project(tmp_path)).catalog
     for project in (ProjectSettings(tmp_path), ProjectSettings(tmp_path, sources={"s": Source("s", "telegraph", tmp_path)})):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from belvedere.compiler import compile_script
-from belvedere.project.settings import load_project
+from belvedere.connectors.project_file import load_project
 from belvedere.spark.run.epoch_sources import open_sources
 
 

@@ -11,8 +11,8 @@ import pytest
 from belvedere import Workbench
 from belvedere.commands.plan import confirm_deployment, deployment_of
 from belvedere.compiler import compile_script
+from belvedere.connectors.project_file import load_project
 from belvedere.errors import BelvedereError
-from belvedere.project.settings import load_project
 from tests.depth import at_night
 
 BEFORE = """

@@ -12,9 +12,10 @@ import pytest
 from belvedere import Workbench
 from belvedere.commands.plan import deployment_of
 from belvedere.compiler import compile_script
+from belvedere.connectors.project_file import load_project
 from belvedere.engine.errors.quarantine import failure_text
 from belvedere.errors import BelvedereError
-from belvedere.project.settings import ProjectSettings, load_project
+from belvedere.project.settings import ProjectSettings
 from tests.depth import at_night
 
 SCRIPT = """

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 
 from belvedere import Workbench
+from belvedere.connectors.project_file import load_project
 from belvedere.errors import BelvedereError
 from belvedere.functions import spark_types as t
-from belvedere.project.settings import load_project
 from belvedere.queries.single_query import compile_query
 from belvedere.schema import Column
 from belvedere.spark.query_files import answer_template

@@ -13,11 +13,12 @@ from typing import Any
 import pytest
 
 from belvedere.compiler import compile_script
+from belvedere.connectors.project_file import load_project
 from belvedere.engine.errors.failed_stages import Failed, quarantined
 from belvedere.engine.errors.quarantine import Isolation
 from belvedere.errors import BelvedereError
 from belvedere.pipeline.choose import maintain
-from belvedere.project.settings import ProjectSettings, load_project
+from belvedere.project.settings import ProjectSettings
 from belvedere.workbench.workbench import Workbench
 from tests.depth import at_night
 

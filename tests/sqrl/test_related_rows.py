@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from belvedere.project.settings import ProjectSettings, load_project
+from belvedere.connectors.project_file import load_project
+from belvedere.project.settings import ProjectSettings
 from belvedere.workbench.workbench import Workbench
 
 SCRIPT = """

@@ -18,8 +18,8 @@ from werkzeug.serving import make_server
 
 from belvedere import Workbench
 from belvedere.commands.query import state_rows
+from belvedere.connectors.project_file import load_project
 from belvedere.errors import BelvedereError
-from belvedere.project.settings import load_project
 from belvedere.state.remote_files import Remote
 from belvedere.state.runs_by_tasks import writing
 from belvedere.state.state import State

@@ -14,7 +14,7 @@ import psycopg
 import pyarrow as pa
 import pytest
 
-from belvedere.engine import epoch as engine
+from belvedere.engine.errors.attempts import Quarantine
 from belvedere.errors import BelvedereError
 from belvedere.schema import Column
 from belvedere.schema import Schema as Columns
@@ -75,17 +75,17 @@ def test_no_transaction_is_open_while_epochs_are_computed(
 ) -> None:
     """Of a first epoch, a later one, one of a changed script; each has all rows before the first is written."""
     seen: list[tuple[int, bool]] = []
-    noted, opened = engine.Engine._note_missed, EpochTransaction.open
+    noted, opened = Quarantine.note_missed, EpochTransaction.open
 
-    def computed(self: Any, attempt: Any, context: Any) -> Any:
+    def computed(self: Quarantine, attempt: Any, context: Any, explaining: Any) -> Any:
         seen.append((other.execute(IDLE).fetchone()[0], bool(context.deltas)))
-        return noted(self, attempt, context)
+        return noted(self, attempt, context, explaining)
 
     def open_(self: EpochTransaction) -> None:
         assert self.is_begun or len(seen) == steps, "nothing is written before all is computed"
         opened(self)
 
-    monkeypatch.setattr(engine.Engine, "_note_missed", computed)
+    monkeypatch.setattr(Quarantine, "note_missed", computed)
     wb, steps = Workbench(SCRIPT, store=postgres_url, spark=executor), 1
     monkeypatch.setattr(EpochTransaction, "open", open_)
     wb.clock("2024-01-01 00:00:00")

@@ -14,11 +14,11 @@ from typing import Any
 from belvedere.catalog.catalog import Catalog
 from belvedere.catalog.inputs import Input
 from belvedere.catalog.shown_names import shown_names
+from belvedere.engine.epoch_row.last_changes import DOCUMENT as CHANGED
+from belvedere.engine.epoch_row.last_changes import last_change
+from belvedere.engine.epoch_row.measurements import DOCUMENT, Measured
+from belvedere.engine.epoch_row.row_counts import DOCUMENT as ROWS
 from belvedere.engine.errors.failed_stages import Failed, failures_of, quarantined
-from belvedere.engine.last_changes import DOCUMENT as CHANGED
-from belvedere.engine.last_changes import last_change
-from belvedere.engine.measurements import DOCUMENT, Measured
-from belvedere.engine.row_counts import DOCUMENT as ROWS
 from belvedere.plan.bounds import Bounds, bounds_of
 from belvedere.plan.monotone import FOREVER, NEVER
 from belvedere.plan.operators.nodes import Node, Scan

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from belvedere.engine.measurements import DOCUMENT, Measured
+from belvedere.engine.epoch_row.measurements import DOCUMENT, Measured
 from belvedere.store.protocol import EpochRow
 
 FAMILIES = {

@@ -17,16 +17,16 @@ import numpy as np
 
 from belvedere.connectors.connector import Arrived, FeedRequest, OffsetRange
 from belvedere.connectors.kafka.client import client_settings
-from belvedere.connectors.kafka.keys import KeyFormat, key_format
 from belvedere.connectors.kafka.message_chunks import Gathered, gathered
+from belvedere.connectors.kafka.message_keys import KeyFormat, key_format
 from belvedere.connectors.kafka.message_rows import METADATA, Chunk, MessageShape
 from belvedere.connectors.kafka.ranges import MessageRange, RangeReader, lost_offsets
 from belvedere.connectors.kafka.read_tasks import read_by_tasks
 from belvedere.connectors.kafka.topics import Cluster, Place, Topic, no_topic
 from belvedere.connectors.outage_backoff import Away
 from belvedere.connectors.run_records import SourceFile, not_as_it_was
+from belvedere.engine.epoch_row.source_spans import PastSpan
 from belvedere.engine.rows.epoch_rows import fits_parquet
-from belvedere.engine.source_spans import PastSpan
 from belvedere.errors import BelvedereError, fail
 from belvedere.project.settings import Source
 from belvedere.time.arrival_columns import NO_TIMES, ArrivalTimes, Ints

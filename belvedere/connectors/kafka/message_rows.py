@@ -17,7 +17,7 @@ from confluent_kafka import Message
 
 from belvedere.connectors.kafka.formats import format_named
 from belvedere.connectors.kafka.formats.decoded_rows import Decoded
-from belvedere.connectors.kafka.keys import KeyFormat
+from belvedere.connectors.kafka.message_keys import KeyFormat
 from belvedere.connectors.reading.long_lines import SHOWN, limit_of, too_long
 from belvedere.decode.row_values import placed, row_schema
 from belvedere.errors import fail

@@ -14,8 +14,8 @@ from typing import Any
 
 from belvedere.catalog.inputs import Input
 from belvedere.catalog.views import View
+from belvedere.engine.epoch_row.source_spans import SPANS
 from belvedere.engine.errors.failed_stages import failures_of, quarantined
-from belvedere.engine.source_spans import SPANS
 from belvedere.plan.operators.nodes import Scan
 from belvedere.plan.operators.time_nodes import PTIME, Emit
 from belvedere.plan.plan_properties import needs_clock

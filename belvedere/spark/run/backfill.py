@@ -25,11 +25,11 @@ from belvedere.connectors.replay import Past, past_of
 from belvedere.connectors.run_records import not_as_it_was
 from belvedere.connectors.source_readings import SINCE, Reading, as_today, feed_of, reading_at
 from belvedere.engine.epoch import Engine
+from belvedere.engine.epoch_row.source_spans import PastSpan, PastSpans
 from belvedere.engine.ingest import stamp
 from belvedere.engine.late_rows import judge
 from belvedere.engine.rows.epoch_rows import WEIGHT_FIELD, Rows
 from belvedere.engine.rows.scratch_rows import Scratch
-from belvedere.engine.source_spans import PastSpan, PastSpans
 from belvedere.pipeline.refill import DOCUMENT
 from belvedere.process.activity import NOW
 from belvedere.project.settings import ProjectSettings

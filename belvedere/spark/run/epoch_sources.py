@@ -30,10 +30,10 @@ from belvedere.connectors.source_readings import OFFSET as READINGS
 from belvedere.connectors.source_readings import Reading, reading_of, with_reading
 from belvedere.engine.change.lost_rows import changed_inputs, refuse
 from belvedere.engine.change.stored_relations import DEFINITIONS
+from belvedere.engine.epoch_row.source_spans import SourceSpan
 from belvedere.engine.late_rows import judge
 from belvedere.engine.rows.epoch_rows import Rows
 from belvedere.engine.rows.scratch_rows import scratch_frame
-from belvedere.engine.source_spans import SourceSpan
 from belvedere.errors import BelvedereError, fail
 from belvedere.process.activity import NOW
 from belvedere.project.settings import ProjectSettings

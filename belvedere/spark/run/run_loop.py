@@ -30,9 +30,9 @@ from belvedere.connectors.run_records import (
     renamed_files,
 )
 from belvedere.engine.deliveries import Deliveries
+from belvedere.engine.epoch_row.last_epoch import LastEpoch
+from belvedere.engine.epoch_row.source_spans import SourceSpan
 from belvedere.engine.errors.quarantine import failure_text, healing_text
-from belvedere.engine.last_epoch import LastEpoch
-from belvedere.engine.source_spans import SourceSpan
 from belvedere.errors import BelvedereError
 from belvedere.process.tracing import TRACES
 from belvedere.schema import WEIGHT

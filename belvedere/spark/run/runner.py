@@ -27,8 +27,8 @@ from belvedere.connectors.replay import Past, past_of, rereadable_inputs
 from belvedere.connectors.run_records import RECORDS, REJECTED, SourceFile, files_of, files_read
 from belvedere.engine.change.change_plan import plan_tables
 from belvedere.engine.epoch import Engine
+from belvedere.engine.epoch_row.measurements import Requests
 from belvedere.engine.errors.quarantine import failure_text
-from belvedere.engine.measurements import Requests
 from belvedere.engine.pipeline import Pipeline
 from belvedere.engine.store_folders import JOURNAL_ENDING, beside, folder_of, others_of, own_identity, state_root
 from belvedere.errors import BelvedereError, fail

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from belvedere.engine.last_changes import DOCUMENT as CHANGED
-from belvedere.engine.row_counts import DOCUMENT as ROWS
+from belvedere.engine.epoch_row.last_changes import DOCUMENT as CHANGED
+from belvedere.engine.epoch_row.row_counts import DOCUMENT as ROWS
 from belvedere.store.protocol import EpochRow
 from belvedere.store.stage_memory import Memories
 from belvedere.time.event_time import Clocks

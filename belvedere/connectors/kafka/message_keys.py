@@ -18,12 +18,12 @@ from belvedere.connectors.kafka.formats import format_named
 from belvedere.connectors.kafka.formats import json as json_format
 from belvedere.connectors.kafka.formats.decoded_rows import COLUMN, Decoded, Sample
 from belvedere.connectors.kafka.formats.payload_values import MISFITS, RefusedMessage, rows_of
+from belvedere.connectors.keys.kafka import MESSAGE_FORMATS
 from belvedere.errors import fail
 from belvedere.lang.types.samples import arrow_type, kind_of_value, merge
 from belvedere.schema import Column
 from belvedere.values.decimals import decimals_of
 
-FORMATS = ("json", "avro", "protobuf", "text")
 T = pa.types
 
 
@@ -77,8 +77,8 @@ class KeyFormat:
 
 def key_format(source: str, table: str, name: str | None, options: Mapping[str, Any]) -> KeyFormat:
     """The format that a table's keys have. Raises B6206."""
-    if name is not None and name not in FORMATS:
-        listed = ", ".join(f'"{n}"' for n in FORMATS)
+    if name is not None and name not in MESSAGE_FORMATS:
+        listed = ", ".join(f'"{n}"' for n in MESSAGE_FORMATS)
         raise fail("B6206", f'keys of table "{table}" of source "{source}" cannot be "{name}"', hint=f"write one of {listed}")
     return KeyFormat(name, options)
 
