@@ -10,7 +10,7 @@ from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
 
-from belvedere.project.settings import load_project
+from belvedere.connectors.project_file import load_project
 from belvedere.scenarios.outline import read_outline
 from tests.compatibility.forms import form_lists
 from tests.compatibility.verdicts import Queries, Script
