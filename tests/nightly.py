@@ -39,7 +39,8 @@ def folders(names: str) -> tuple[str, ...]:
 SLICES = {
     "kills": Slice(20, KILLS),
     "language": Slice(
-        12, folders("lang lang_lower functions spark_grammar random_sql sqrl plan editor language_server scenarios")
+        12,
+        folders("lang lang_lower compatibility functions spark_grammar random_sql sqrl plan editor language_server scenarios"),
     ),
     "rules": Slice(14, folders("rules engine spark state store optimize nexmark")),
     "time": Slice(12, folders("event_time intake")),
