@@ -17,7 +17,7 @@ PYTEST = $(BIN)/pytest -n $(WORKERS) --dist worksteal $(TESTS)
 MINUTES = $(if $(TESTS),,--budget $(1) --slower $(SLOWER))
 NEARLY_ALL = $(if $(TESTS),,--nearly-all 1)
 NEEDS_MORE := spark or postgres or browser or node or kafka or cluster
-QUICK := not ($(NEEDS_MORE)) or smoke
+QUICK := not ($(NEEDS_MORE) or thorough) or smoke
 
 .DEFAULT_GOAL := help
 .PHONY: help setup dev run check test test-rest test-all fast nightly cluster bench docs clean

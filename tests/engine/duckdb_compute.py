@@ -145,6 +145,13 @@ def _rewritten(node: exp.Expr) -> exp.Expr:
         return exp.DataType.build("timestamp")
     if isinstance(node, exp.TryCast) and not node.args.get("safe"):  # CAST fails, as Spark's does under ANSI rules
         return exp.Cast(this=node.this, to=node.args["to"])
+    if isinstance(node, exp.Dot) and isinstance(
+        node.this, exp.ArraySort
+    ):  # a field of an array of rows is an array of the field
+        each = exp.Lambda(
+            this=exp.Dot(this=exp.to_identifier("r"), expression=node.expression), expressions=[exp.to_identifier("r")]
+        )
+        return exp.Anonymous(this="list_transform", expressions=[node.this, each])
     if isinstance(node, exp.Anonymous) and str(node.this).lower() in _CALLS:
         return _CALLS[str(node.this).lower()](node)
     return node

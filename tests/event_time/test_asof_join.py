@@ -99,10 +99,10 @@ def bag(rows: list[Any]) -> list[str]:
     return sorted(map(repr, plain))
 
 
-@pytest.mark.spark
+@pytest.mark.thorough
 @pytest.mark.parametrize("seed", [1, *at_night(range(2, 12))])
-def test_it_equals_duckdb_and_batch(spark: Any, seed: int) -> None:
-    wb = Workbench(SCRIPT, spark=spark)
+def test_it_equals_duckdb_and_batch(executor: Any, seed: int) -> None:
+    wb = Workbench(SCRIPT, spark=executor)
     try:
         feed = Feed(wb, Random(seed))
         for epoch in range(5):

@@ -14,8 +14,6 @@ import pytest
 
 from tests.examples.example_answers import EXAMPLES, answers, differences, duckdb_over, duckdb_queries, load_prepare
 
-pytestmark = pytest.mark.spark
-
 
 def open_example(example: str, folder: Path) -> Any:
     """A Workbench on an example's script; its files are in `folder`, for their columns."""
@@ -52,6 +50,7 @@ def shared(rows: list[dict[str, Any]], others: list[dict[str, Any]]) -> list[dic
     return [{k: v for k, v in row.items() if k.lower() in names} for row in rows]
 
 
+@pytest.mark.spark
 def test_sensors_on_machines(folder: Path) -> None:
     iot = load_prepare("iot")
     iot.write(folder / "data")
@@ -92,6 +91,8 @@ def iot_database(
     return database
 
 
+@pytest.mark.thorough
+@pytest.mark.usefixtures("executor")
 def test_flights_of_three_days(folder: Path) -> None:
     flights = load_prepare("flights")
     since = date(2013, 2, 7)  # a snow storm: many cancellations
@@ -118,6 +119,8 @@ def test_flights_of_three_days(folder: Path) -> None:
     wb.close()
 
 
+@pytest.mark.thorough
+@pytest.mark.usefixtures("executor")
 def test_the_whole_monitoring_story(folder: Path) -> None:
     monitoring = load_prepare("monitoring")
     end = datetime(2024, 5, 1, 12, 0, tzinfo=UTC)
@@ -161,6 +164,7 @@ def monitoring_database(folder: Path, clock: datetime) -> duckdb.DuckDBPyConnect
     )
 
 
+@pytest.mark.spark
 def test_the_papers_request_for_a_monitoring_group(folder: Path) -> None:
     monitoring = load_prepare("monitoring")
     end = datetime(2024, 5, 1, 12, 0, tzinfo=UTC)
@@ -186,6 +190,8 @@ def test_the_papers_request_for_a_monitoring_group(folder: Path) -> None:
     wb.close()
 
 
+@pytest.mark.thorough
+@pytest.mark.usefixtures("executor")
 def test_trades_and_quotes_in_windows(folder: Path) -> None:
     market = load_prepare("spl")
     market.write(folder / "data" / "market")

@@ -51,15 +51,14 @@ def same_views(wb: Workbench) -> None:
         assert same_rows(wb.rows(view), batch), (view, wb.rows(view), batch)
 
 
-@pytest.mark.spark
-def test_sums_and_averages_of_wide_decimals_are_exact() -> None:
+def test_sums_and_averages_of_wide_decimals_are_exact(executor: Any) -> None:
     pipeline = maintain(compile_script(DECIMALS).catalog)
     assert {s.output: s.rule for s in pipeline.stages if s.rule != "ingest"} == {
         "Wide": "keyed",
         "Long": "keyed",
         "Narrow": "merge",
     }
-    wb = Workbench(DECIMALS)
+    wb = Workbench(DECIMALS, spark=executor)
     for values in ((1, 2, 2), (4, 5, 3, 8)):
         wb.insert("S", [{"k": 1, **dict.fromkeys("abcd", n), "e": Decimal(n) / 7} for n in values])
         wb.step()
@@ -99,7 +98,7 @@ def test_keys_in_objects_and_maps_the_clock_and_ties() -> None:
     wb.close()
 
 
-@pytest.mark.spark
+@pytest.mark.usefixtures("executor")
 def test_rows_without_a_key_are_deleted_by_equality() -> None:
     wb = Workbench("CREATE TABLE Bag (d DOUBLE, s STRING);\nV := SELECT d, s, count(*) AS n FROM Bag GROUP BY d, s;")
     wb.insert("Bag", [{"d": d, "s": "a"} for d in (0.0, -0.0, float("nan"), float("nan"), None)])
@@ -117,11 +116,11 @@ def test_the_engines_names_are_known() -> None:
     assert {KEY, WEIGHT, NEW, RANK, PLACE, ENTER, LEAVE} == ENGINE_COLUMNS
 
 
-@pytest.mark.spark
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", ["key", "new"])
-def test_key_columns_have_any_name(name: str) -> None:
+def test_key_columns_have_any_name(executor: Any, name: str) -> None:
     """Where a view does not show its key, it has it as a hidden column with a name of its own."""
-    wb = Workbench(NAMES.format(name=name))
+    wb = Workbench(NAMES.format(name=name), spark=executor)
     wb.clock(START)
     wb.insert("T", [{name: n, "b": 1, "s": f"s{n}", "at": START} for n in (1, 2, 3)])
     wb.step()

@@ -62,13 +62,13 @@ def test_views_are_their_batch_answers(each_store: str, seed: int, executor: Any
     wb.close()
 
 
-@pytest.mark.spark
-def test_what_would_fail_for_the_changes_alone_does_not(spark: Any) -> None:
+@pytest.mark.thorough
+def test_what_would_fail_for_the_changes_alone_does_not(executor: Any) -> None:
     views = {
         "Parts": "SELECT g, 100 / (count(*) - 5) AS part FROM T GROUP BY g",
         "Whole": "SELECT g, sum(a) AS total FROM T GROUP BY g",
     }
-    wb = Workbench(INPUT + "".join(f"{n} := {q};\n" for n, q in views.items()), spark=spark)
+    wb = Workbench(INPUT + "".join(f"{n} := {q};\n" for n, q in views.items()), spark=executor)
     wb.insert("T", [{"id": 0, "g": "x", "a": -(2**62)}])
     wb.step()
     wb.insert("T", [{"id": id_, "g": "x", "a": 2**62 if id_ < 3 else 0} for id_ in range(1, 6)])

@@ -104,11 +104,11 @@ def check(spark: Any, seed: int) -> None:
         wb.close()
 
 
+@pytest.mark.thorough
 @pytest.mark.deep
-@pytest.mark.spark
 @pytest.mark.parametrize("seed", [1, 2, *at_night([3])])  # with that in Postgres each of the options
-def test_every_view_equals_its_batch_run_after_every_epoch(spark: Any, seed: int) -> None:
-    check(spark, seed)
+def test_every_view_equals_its_batch_run_after_every_epoch(executor: Any, seed: int) -> None:
+    check(executor, seed)
 
 
 @pytest.mark.deep

@@ -108,10 +108,9 @@ def test_views_equal_their_batch_run(spark: Any, options: Options) -> None:
         assert not any(whole)
 
 
-@pytest.mark.spark
-def test_few_changes_of_many_rows_are_not_recomputed_whole(spark: Any) -> None:
+def test_few_changes_of_many_rows_are_not_recomputed_whole(executor: Any) -> None:
     script = "CREATE TABLE T (id INT PRIMARY KEY, a INT); M := SELECT a, median(id) AS m FROM T GROUP BY a;"
-    wb = Workbench(script, spark=spark)
+    wb = Workbench(script, spark=executor)
     try:
         chosen = []
         for first, count in ((0, 6_000), (0, 300), (0, 1_100), (0, 4_000)):

@@ -7,13 +7,10 @@ from collections import Counter
 from decimal import Decimal
 from typing import Any
 
-import pytest
-
 from belvedere import Workbench
 from tests.spl.clauses import clause
 from tests.spl.simulator import Simulator, Tuple
 
-pytestmark = pytest.mark.spark
 SCRIPT = """
 CREATE STREAM Trades (id INT, sym STRING, kind INT, level INT, price DECIMAL(12, 3));
 Counted := SELECT STREAM kind, count(*) AS n, CountGroups() AS groups, CountAll() AS total, CountByGroup() AS each
@@ -53,11 +50,11 @@ def soonest(rows: list[dict[str, Any]], size: int) -> list[dict[str, Any]]:
     return found
 
 
-def test_counts_decimals_and_sorted_rows(spark: Any) -> None:
+def test_counts_decimals_and_sorted_rows(executor: Any) -> None:
     pick = random.Random(5)
     rows: list[dict[str, Any]] = []
     level = 0
-    wb = Workbench(SCRIPT, spark=spark)
+    wb = Workbench(SCRIPT, spark=executor)
     try:
         for size in (7, 1, 9):
             new: list[dict[str, Any]] = []

@@ -17,7 +17,6 @@ from tests.spl.clauses import clause, micros
 from tests.spl.join_simulator import JoinSimulator
 from tests.spl.simulator import Tuple
 
-pytestmark = pytest.mark.spark
 START = datetime(2020, 1, 1, tzinfo=UTC)
 EVICTIONS = ("count(0)", "count(1)", "count(3)", "time(2)", "time(5)", "delta(level, 2)")
 OUTER = {"JOIN": (False, False), "LEFT JOIN": (True, False), "RIGHT JOIN": (False, True), "FULL JOIN": (True, True)}
@@ -135,11 +134,13 @@ def check(seed: int, spark: Any, views: int = 4, epochs: int = 6) -> None:
         wb.close()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("each_store", "seed"), stores_by_turns(range(1)), indirect=["each_store"])
-def test_maintained_is_simulated(each_store: str, seed: int, spark: Any) -> None:
-    check(seed, spark, views=3, epochs=4)
+def test_maintained_is_simulated(each_store: str, seed: int, executor: Any) -> None:
+    check(seed, executor, views=3, epochs=4)
 
 
+@pytest.mark.spark
 @pytest.mark.nightly
 @pytest.mark.parametrize("seed", range(100, 140))
 def test_maintained_is_simulated_often(seed: int, spark: Any) -> None:

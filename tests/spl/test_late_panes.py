@@ -13,7 +13,6 @@ from belvedere.plan.operators.spl_windows import Interval
 from tests.depth import at_night
 from tests.spl.simulator import Fired, PaneSimulator, Tuple
 
-pytestmark = pytest.mark.spark
 START = datetime(2020, 1, 1, tzinfo=UTC)
 SECOND = 1_000_000
 DELAY = 2
@@ -83,11 +82,12 @@ CORRECTING = (100, 101, 102, 105, 106, 107, 108, 109)
 """Seeds whose rows correct panes: of others some come too late for all of them."""
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("seed", [1, *at_night(CORRECTING)])
-def test_late_rows_correct_their_panes(seed: int, spark: Any) -> None:
+def test_late_rows_correct_their_panes(seed: int, executor: Any) -> None:
     pick = random.Random(seed)
     views = {f"V{n}": (interval(pick), n % 2 == 0) for n in range(3)}
-    wb = Workbench("\n".join([STREAM, *(view(name, *of) for name, of in views.items())]), spark=spark)
+    wb = Workbench("\n".join([STREAM, *(view(name, *of) for name, of in views.items())]), spark=executor)
     simulated = {name: Simulated(kind) for name, (kind, _) in views.items()}
     greatest = None
     try:

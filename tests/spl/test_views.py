@@ -14,7 +14,6 @@ from belvedere import Workbench
 from belvedere.rules.spl import block_columns, buffered_rows
 from tests.depth import at_night
 
-pytestmark = pytest.mark.spark
 START = datetime(2020, 1, 1, tzinfo=UTC)
 POSTGRES = pytest.param("postgres", 3, marks=pytest.mark.postgres)
 FORGETTINGS = ("partitionAge(3)", "partitionCount(2)", "tupleCount(6)")
@@ -105,25 +104,28 @@ def plain(rows: list[dict[str, Any]], ordered: bool) -> list[str]:
     return shown if ordered else sorted(shown)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("each_store", "seed"), [("sqlite", 0), POSTGRES, *at_night([("sqlite", 1), ("sqlite", 2)])], indirect=["each_store"]
 )
-def test_maintained_is_batch(each_store: str, seed: int, spark: Any) -> None:
-    check(seed, spark, views=8 if each_store == "sqlite" else 4)
+def test_maintained_is_batch(each_store: str, seed: int, executor: Any) -> None:
+    check(seed, executor, views=8 if each_store == "sqlite" else 4)
 
 
+@pytest.mark.spark
 @pytest.mark.nightly
 @pytest.mark.parametrize("seed", range(100, 120))
 def test_maintained_is_batch_often(seed: int, spark: Any) -> None:
     check(seed, spark)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("seed", [11, *at_night(range(200, 230))])
-def test_blocks_are_batch(seed: int, spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_blocks_are_batch(seed: int, executor: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks of two rows: much is read as blocks, and many of them are made and go."""
     for module in (block_columns, buffered_rows):
         monkeypatch.setattr(module, "BLOCK_ROWS", 2)
-    check(seed, spark, LONG)
+    check(seed, executor, LONG)
 
 
 def check(seed: int, spark: Any, given: Given = ALL, views: int = 8) -> None:
@@ -145,7 +147,8 @@ def check(seed: int, spark: Any, given: Given = ALL, views: int = 8) -> None:
         wb.close()
 
 
-def test_cuts_do_not_matter(spark: Any) -> None:
+@pytest.mark.thorough
+def test_cuts_do_not_matter(executor: Any) -> None:
     """The same rows at the same clocks in one epoch for each clock, or in several."""
     pick = random.Random(7)
     views = script(pick, 12).splitlines()
@@ -154,7 +157,7 @@ def test_cuts_do_not_matter(spark: Any) -> None:
     given = list(epochs(pick))
     answers = []
     for cut in (False, True):
-        wb = Workbench(text, spark=spark)
+        wb = Workbench(text, spark=executor)
         try:
             for at, rows in given:
                 wb.clock(at)

@@ -169,14 +169,14 @@ Middle := SELECT g, median(b) AS middle FROM S GROUP BY g;
 """
 
 
-@pytest.mark.spark
+@pytest.mark.thorough
 @pytest.mark.deep
-def test_a_crash_before_and_after_each_write_loses_and_repeats_nothing(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_crash_before_and_after_each_write_loses_and_repeats_nothing(executor: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """The step fails at its first, second, ... write, sync or commit; after a restart the same input gives what batch gives."""
     from belvedere.state import files
     from belvedere.store.write.transaction import EpochTransaction
 
-    wb = Workbench(SCRIPT, spark=spark)
+    wb = Workbench(SCRIPT, spark=executor)
     calls = [0]
     crashes = [-1]
 

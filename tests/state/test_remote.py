@@ -193,11 +193,11 @@ def agree(wb: Workbench) -> None:
         assert sorted(map(repr, wb.rows(view))) == sorted(map(repr, batch))
 
 
-@pytest.mark.spark
-def test_a_workbench_goes_on_after_a_crash_around_each_write(s3: S3, spark: Any, tmp_path: Path) -> None:
+@pytest.mark.thorough
+def test_a_workbench_goes_on_after_a_crash_around_each_write(s3: S3, executor: Any, tmp_path: Path) -> None:
     (tmp_path / "belvedere.toml").write_text(f'[run]\nstate = "{s3.address("bench")}"\n')
     store = f"sqlite:///{tmp_path}/shop.db"
-    wb = Workbench(SCRIPT, store=store, spark=spark, project=load_project(tmp_path))
+    wb = Workbench(SCRIPT, store=store, spark=executor, project=load_project(tmp_path))
     for epoch in range(3):
         for at in ("before", "after", None):
             wb.insert("T", [{"k": 3 * epoch + n, "a": n % 2, "b": epoch + n} for n in range(4)])

@@ -100,8 +100,9 @@ def test_rows_leave_between_blocks_too() -> None:
     assert stage.reason.startswith("the open windows of the changed k; rows leave once their windows end below the bound on ts")
 
 
-@pytest.mark.spark
+@pytest.mark.thorough
 @pytest.mark.parametrize("seed", [0, *at_night([1, 2])])
+@pytest.mark.usefixtures("executor")
 def test_rows_of_final_windows_between_blocks_leave(seed: int) -> None:
     streamed(seed, 3, ["Cold", "Sessions"] if not seed else ["Cold", "Three", "Blocks", "Sessions", "Week"], INNER, OUTER)
 

@@ -89,7 +89,8 @@ def check(framed: list[Framing], seed: int, epochs: int) -> None:
 
 @given(st.lists(framings(), min_size=5, max_size=5), st.integers(0, 1_000_000))
 @settings(max_examples=1, deadline=None, derandomize=True, phases=(Phase.generate,), suppress_health_check=list(HealthCheck))
-def test_views_follow_the_rules(executor: Any, framed: list[Framing], seed: int) -> None:
+@pytest.mark.usefixtures("executor")
+def test_views_follow_the_rules(framed: list[Framing], seed: int) -> None:
     check(framed, seed, 3)
 
 
@@ -121,7 +122,8 @@ def row(station: str, day: int, val: int, kind: str = "TMIN") -> Row:
     return {"station": station, "date": f"2020-01-{day:02d}", "val": val, "kind": kind}
 
 
-def test_the_paper_query_as_a_view_with_views_on_it(executor: Any) -> None:
+@pytest.mark.usefixtures("executor")
+def test_the_paper_query_as_a_view_with_views_on_it() -> None:
     bench = Workbench(SCRIPT.replace("END AS e UNBOUNDED", "END UNBOUNDED"))
     try:
         bench.insert("Places", [{"id": "a", "name": "here"}, {"id": "b", "name": "here"}])
@@ -218,18 +220,21 @@ def streamed(
         bench.close()
 
 
-def test_rows_of_final_windows_leave(executor: Any) -> None:
+@pytest.mark.usefixtures("executor")
+def test_rows_of_final_windows_leave() -> None:
     streamed(0, 4, ["Cold", "Blocks", "Sessions"])
 
 
-def test_rows_that_later_windows_look_back_at_stay(executor: Any) -> None:
+@pytest.mark.usefixtures("executor")
+def test_rows_that_later_windows_look_back_at_stay() -> None:
     streamed(4, 4, ["Gaps", "Falls", "Around"], where="WHERE g.val <> 5")
 
 
-@pytest.mark.spark
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("views", "epochs"), [(["Blocks", "Lately"], 3), pytest.param(list(OPEN)[::2], 4, marks=pytest.mark.nightly)]
 )
+@pytest.mark.usefixtures("executor")
 def test_the_same_rows_leave_where_they_are_many(views: list[str], epochs: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without memory all rows go through files, and Spark sorts their windows."""
     few = streamed(2, epochs, views)

@@ -6,6 +6,8 @@ joins whose state has no end).
 
 from __future__ import annotations
 
+from functools import cache
+
 import pyarrow as pa
 
 from belvedere.catalog.catalog import Catalog
@@ -37,7 +39,39 @@ SHOWN = 3
 
 def check_catalog(catalog: Catalog) -> list[Diagnostic]:
     """What a user should know before running the script."""
-    return [*_unbounded_streams(catalog), *_endless_joins(catalog), *_endless_groups(catalog)]
+    growth = Growth(catalog)
+    return [*_unbounded_streams(catalog), *_endless_joins(catalog, growth), *_endless_groups(catalog, growth)]
+
+
+class Growth:
+    """What is known of the relations of a catalog, each looked at once however many views read it."""
+
+    def __init__(self, catalog: Catalog):
+        self._catalog = catalog
+        self.known = event_times(catalog)
+        self.settled = event_times(catalog, settled=True)
+        self.endless_relation = cache(self._endless_relation)
+
+    def endless(self, node: Node) -> str | None:
+        """The input that makes a relation grow without end; None where keys, limits or the clock bound it."""
+        match node:
+            case Scan():
+                return self.endless_relation(node.relation)
+            case SplAggregate():
+                return self.endless(node.input) if node.every else None
+            case Aggregate() | TopK() | Distinct() | SetOperation() | Values():
+                return None
+            case Filter() if reads_clock(node.condition):
+                return None
+            case _:
+                return next((n for n in map(self.endless, node.inputs) if n is not None), None)
+
+    def _endless_relation(self, relation: str) -> str | None:
+        input_ = self._catalog.inputs.get(relation)
+        if input_ is not None:
+            return input_.name if input_.append_only else None
+        view = self._catalog.views.get(relation)
+        return self.endless(view.plan) if view is not None else self._catalog.subscriptions[relation].name
 
 
 def _unbounded_streams(catalog: Catalog) -> list[Diagnostic]:
@@ -55,7 +89,7 @@ def _unbounded_streams(catalog: Catalog) -> list[Diagnostic]:
 # -- joins ------------------------------------------------------------------------------------------------------------
 
 
-def _endless_joins(catalog: Catalog) -> list[Diagnostic]:
+def _endless_joins(catalog: Catalog, growth: Growth) -> list[Diagnostic]:
     """Joins of two relations whose rows stay for ever."""
     found = []
     for view in catalog.views.values():
@@ -64,12 +98,12 @@ def _endless_joins(catalog: Catalog) -> list[Diagnostic]:
             id(n.input): n for n in nodes if isinstance(n, TopK)
         }  # FOR SYSTEM_TIME AS OF: joined, then cut to the last one
         for join in (n for n in nodes if isinstance(n, Join)):
-            sides = [_endless(side, catalog) for side in (join.left, join.right)]
+            sides = [growth.endless(side) for side in (join.left, join.right)]
             cut = versions.get(id(join))
-            bounded = _bounds_time(join, catalog) or (cut is not None and _settles(cut, catalog))
+            bounded = _bounds_time(join, growth) or (cut is not None and _settles(cut, growth))
             if None not in sides and sides[0] != sides[1] and not bounded:
                 late = [t for t in catalog.inputs.values() if t.name in sides and t.watermarks and t.late is LatePolicy.KEEP]
-                ties = cut is not None or _ties_times(join, catalog, settled=False)
+                ties = cut is not None or _ties_times(join, growth.known)
                 used = [t.name for t in late] if ties else []
                 found.append(_endless_join(view, sides[0] or "", sides[1] or "", versions=cut is not None, late=used))
                 break
@@ -89,15 +123,14 @@ def _endless_join(view: View, left: str, right: str, *, versions: bool, late: li
     return Diagnostic("B6121", message, Severity.NOTICE, view.span, hint=hint)
 
 
-def _bounds_time(join: Join, catalog: Catalog) -> bool:
+def _bounds_time(join: Join, growth: Growth) -> bool:
     if join.kind in (JoinKind.SEMI, JoinKind.ANTI) or (join.condition is not None and reads_clock(join.condition)):
         return True
-    return join.kind in (JoinKind.INNER, JoinKind.LEFT, JoinKind.RIGHT, JoinKind.FULL) and _ties_times(join, catalog)
+    return join.kind in (JoinKind.INNER, JoinKind.LEFT, JoinKind.RIGHT, JoinKind.FULL) and _ties_times(join, growth.settled)
 
 
-def _ties_times(join: Join, catalog: Catalog, settled: bool = True) -> bool:
-    """Whether each side's rows are final once the other side's bound is far enough; `settled`: with what becomes of late rows."""
-    known = event_times(catalog, settled=settled)
+def _ties_times(join: Join, known: Known) -> bool:
+    """Whether each side's rows are final once the other side's bound is far enough."""
     for one, other in ((join.left, join.right), (join.right, join.left)):
         tied = implied_bounds(bounds_of(other, known), join.condition)
         if not any(c.name in tied and is_time(c.type) for c in one.schema):
@@ -105,15 +138,16 @@ def _ties_times(join: Join, catalog: Catalog, settled: bool = True) -> bool:
     return True
 
 
-def _settles(cut: TopK, catalog: Catalog) -> bool:
+def _settles(cut: TopK, growth: Growth) -> bool:
     """Whether bounds of both sides tell which rows keep the version that they were joined with."""
-    found = bounds_of(cut, event_times(catalog, settled=True))
+    found = bounds_of(cut, growth.settled)
     return any(n in found and is_time(cut.schema[n].type) for n in cut.alike)
 
 
 def event_times(catalog: Catalog, settled: bool = False) -> Known:
     """Which columns of inputs and views may have a bound; with `settled` only those of inputs that do not change below it."""
 
+    @cache  # views that read a view twice would double the work at each level
     def known(relation: str) -> Bounds | None:
         table = catalog.inputs.get(relation)
         if table is not None:
@@ -127,12 +161,12 @@ def event_times(catalog: Catalog, settled: bool = False) -> Known:
 # -- groups -----------------------------------------------------------------------------------------------------------
 
 
-def _endless_groups(catalog: Catalog) -> list[Diagnostic]:
+def _endless_groups(catalog: Catalog, growth: Growth) -> list[Diagnostic]:
     """GROUP BY on rows with event time, by nothing that follows it: groups are never complete (One SQL, extension 2). Told once."""
     found: dict[str, tuple[View, str]] = {}
     for view in catalog.views.values():
         for node in view.plan.walk():
-            times = _unused_times(node, catalog) if isinstance(node, Aggregate) and node.keys else []
+            times = _unused_times(node, growth) if isinstance(node, Aggregate) and node.keys else []
             if times:
                 found.setdefault(view.name, (view, times[0].rpartition(".")[2]))
     if not found:
@@ -145,48 +179,25 @@ def _endless_groups(catalog: Catalog) -> list[Diagnostic]:
     return [Diagnostic("B6122", message, Severity.NOTICE, view.span, hint=hint)]
 
 
-def _unused_times(node: Aggregate, catalog: Catalog) -> list[str]:
+def _unused_times(node: Aggregate, growth: Growth) -> list[str]:
     """The event-time columns of an endless input, where no key of the groups is one or follows one."""
-    known = event_times(catalog)
-    if _endless(node.input, catalog) is None or event_time_columns(node, known) or grouping_columns(node, known):
+    known = growth.known
+    if growth.endless(node.input) is None or event_time_columns(node, known) or grouping_columns(node, known):
         return []
     endless = [k for k in node.keys if not pa.types.is_boolean(k.type)]
-    if all(_limited(c, node.input, catalog) for k in endless for c in columns_of(k.expr)):
+    if all(_limited(c, node.input, growth) for k in endless for c in columns_of(k.expr)):
         return []
     below = bounds_of(node.input, known)
     return [c.name for c in node.input.schema if c.name in below and is_time(c.type) and not c.hidden]
 
 
-def _limited(column: str, node: Node, catalog: Catalog) -> bool:
+def _limited(column: str, node: Node, growth: Growth) -> bool:
     """Whether a column has no more values than a relation that does not grow without end has rows."""
-    if _endless(node, catalog) is None:
+    if growth.endless(node) is None:
         return True
     if isinstance(node, Project):
         expr = next(i.expr for i in node.items if i.name == column)
-        return all(_limited(c, node.input, catalog) for c in columns_of(expr))
+        return all(_limited(c, node.input, growth) for c in columns_of(expr))
     if isinstance(node, Filter | Join | Window | TopK):
-        return any(column in i.schema.names and _limited(column, i, catalog) for i in node.inputs)
+        return any(column in i.schema.names and _limited(column, i, growth) for i in node.inputs)
     return False
-
-
-def _endless(node: Node, catalog: Catalog) -> str | None:
-    """The input that makes a relation grow without end; None where keys, limits or the clock bound it."""
-    match node:
-        case Scan():
-            return _endless_relation(node.relation, catalog)
-        case SplAggregate():
-            return _endless(node.input, catalog) if node.every else None
-        case Aggregate() | TopK() | Distinct() | SetOperation() | Values():
-            return None
-        case Filter() if reads_clock(node.condition):
-            return None
-        case _:
-            return next((n for n in (_endless(i, catalog) for i in node.inputs) if n is not None), None)
-
-
-def _endless_relation(relation: str, catalog: Catalog) -> str | None:
-    input_ = catalog.inputs.get(relation)
-    if input_ is not None:
-        return input_.name if input_.append_only else None
-    view = catalog.views.get(relation)
-    return _endless(view.plan, catalog) if view is not None else catalog.subscriptions[relation].name

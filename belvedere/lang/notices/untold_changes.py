@@ -8,6 +8,7 @@ with columns which may change under one key.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 
 from sqlglot import exp
 
@@ -87,37 +88,45 @@ def _template_columns(template: QueryTemplate) -> dict[str, str]:
 
 def _only_arrives(node: Node, catalog: Catalog) -> bool:
     """Whether rows neither change nor go; what is not known to be so is not."""
-    match node:
-        case Scan() if node.relation in catalog.inputs:
-            return catalog.inputs[node.relation].append_only
-        case Scan() if node.relation in catalog.views:
-            return _only_arrives(catalog.views[node.relation].plan, catalog)
-        case Scan():
-            return True  # events
-        case Emit():
-            return node.watermark or node.stream
-        case Filter() if reads_clock(node.condition):
-            return False
-        case Project() | Filter() | Union() | InOrder():
-            return all(_only_arrives(i, catalog) for i in node.inputs)
-        case Join():
-            return node.kind is JoinKind.INNER and all(_only_arrives(i, catalog) for i in node.inputs)
-    return False
+
+    @cache  # views that read a view twice would double the work at each level
+    def arrives(relation: str) -> bool:
+        if relation in catalog.inputs:
+            return catalog.inputs[relation].append_only
+        return relation not in catalog.views or of(catalog.views[relation].plan)  # else events
+
+    def of(node: Node) -> bool:
+        match node:
+            case Scan():
+                return arrives(node.relation)
+            case Emit():
+                return node.watermark or node.stream
+            case Filter() if reads_clock(node.condition):
+                return False
+            case Project() | Filter() | Union() | InOrder():
+                return all(map(of, node.inputs))
+            case Join():
+                return node.kind is JoinKind.INNER and all(map(of, node.inputs))
+        return False
+
+    return of(node)
 
 
 def is_open(plan: Node, catalog: Catalog) -> bool:
     """Whether rows of incomplete windows come through."""
     known = event_times(catalog)
-    return any(n.aggregates and grouping_columns(n, known) & event_time_columns(n, known) for n in _groups(plan, catalog))
+    groups = _groups(plan, catalog, set())
+    return any(n.aggregates and grouping_columns(n, known) & event_time_columns(n, known) for n in groups)
 
 
-def _groups(node: Node, catalog: Catalog) -> Iterator[Aggregate]:
-    """The aggregates below, also of views; what EMIT or SELECT STREAM holds back is not looked at."""
+def _groups(node: Node, catalog: Catalog, visited: set[str]) -> Iterator[Aggregate]:
+    """The aggregates below, also of views but those `visited`; what EMIT or SELECT STREAM holds back is not looked at."""
     if isinstance(node, (Emit, InOrder)):
         return
     if isinstance(node, Aggregate):
         yield node
-    if isinstance(node, Scan) and node.relation in catalog.views:
-        yield from _groups(catalog.views[node.relation].plan, catalog)
+    if isinstance(node, Scan) and node.relation in catalog.views and node.relation not in visited:
+        visited.add(node.relation)
+        yield from _groups(catalog.views[node.relation].plan, catalog, visited)
     for below in node.inputs:
-        yield from _groups(below, catalog)
+        yield from _groups(below, catalog, visited)
