@@ -15,7 +15,7 @@ from belvedere.engine.pipeline import Pipeline
 from belvedere.engine.relation import Relation
 from belvedere.engine.stage import BoundsNow, Stage
 from belvedere.engine.work import EpochContext
-from belvedere.plan.bounds import Bounds, Known
+from belvedere.plan.bound_rules import Bounds, Known
 from belvedere.plan.monotone import FOREVER, NEVER
 from belvedere.schema import INGEST_TIME, TIMESTAMP
 from belvedere.time.past_bounds import PastBounds

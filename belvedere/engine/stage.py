@@ -15,7 +15,8 @@ from belvedere.engine.rows.epoch_rows import Rows
 from belvedere.engine.sql.stage_sql import Texts
 from belvedere.engine.sql.staged_operators import print_plan
 from belvedere.engine.work import Work
-from belvedere.plan.bounds import Bounds, Known, bounds_of
+from belvedere.plan.bound_rules import Bounds, Known
+from belvedere.plan.bounds import bounds_of
 from belvedere.plan.monotone import FOREVER, NEVER
 from belvedere.plan.operators.nodes import Node
 from belvedere.plan.plan_properties import needs_clock

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from sqlglot import exp
 
@@ -31,7 +32,13 @@ from belvedere.plan.operators.nodes import (
     Union,
     Unnest,
     Values,
+    Window,
 )
+from belvedere.plan.operators.predicate_window import PredicateWindow
+from belvedere.plan.operators.recursion import Last, Recursion
+from belvedere.plan.operators.spl_aggregate import SplAggregate
+from belvedere.plan.operators.spl_join import SplJoin
+from belvedere.plan.operators.time_nodes import Emit, InOrder, Observed, TimeWindow
 from belvedere.plan.plan_properties import is_linear
 
 PAGE = 100.0
@@ -151,31 +158,10 @@ class Sizes:
 
     def _estimated(self, node: Node) -> float:
         below = [self.rows(i) for i in node.inputs]
-        match node:
-            case Values():
-                return float(len(node.rows))
-            case Filter():
-                return below[0] * PASSED
-            case Join(kind=JoinKind.SEMI | JoinKind.ANTI):
-                return below[0] * PASSED
-            case Join(condition=None):
-                return below[0] * below[1]
-            case Join():
-                return max(below)
-            case Aggregate():
-                return self._groups(node.input, [k.expr for k in node.keys])
-            case Distinct():
-                return self._groups(node.input, [exp.column(n) for n in node.schema.names])
-            case TopK():
-                most = PAGE if node.limit is None else float(node.limit)
-                return min(below[0], most if not node.partition else below[0] ** 0.75 * most)
-            case Union():
-                return sum(below)
-            case Unnest():
-                return below[0] * 4
-        return max(below, default=0.0)
+        cost = COSTS.get(type(node))
+        return max(below, default=0.0) if cost is None else cost.rows(self, node, below)
 
-    def _groups(self, below: Node, keys: Iterable[Expr]) -> float:
+    def groups(self, below: Node, keys: Iterable[Expr]) -> float:
         """How many groups rows are in: as many as the keys have values together, where they are columns whose values were counted."""
         rows, count = self.rows(below), 1.0
         for key in keys:
@@ -188,15 +174,84 @@ class Sizes:
 
     def _moved(self, node: Node) -> float:
         below = [self.changed(i) for i in node.inputs]
-        rows = self.rows(node)
-        if isinstance(node, Filter):
-            return below[0] * PASSED
-        if isinstance(node, Join):
-            sizes = [max(1.0, self.rows(i)) for i in node.inputs]
-            return sum(b * max(1.0, rows / size) for b, size in zip(below, sizes, strict=True))
-        if isinstance(node, Aggregate | Distinct | TopK | SetOperation):
-            return min(2 * sum(below), 2 * rows)
-        return sum(below)
+        cost = COSTS.get(type(node))
+        return sum(below) if cost is None else cost.changed(self, node, below)
+
+
+Estimate = Callable[[Sizes, Any, list[float]], float]
+"""Rows, or changed rows, of an operator, given those of its inputs."""
+
+
+def _sum(sizes: Sizes, node: Node, below: list[float]) -> float:
+    return sum(below)
+
+
+def _most(sizes: Sizes, node: Node, below: list[float]) -> float:
+    return max(below, default=0.0)
+
+
+def _passed(sizes: Sizes, node: Node, below: list[float]) -> float:
+    return below[0] * PASSED
+
+
+def _made_again(sizes: Sizes, node: Node, below: list[float]) -> float:
+    """A changed row takes an old row of the result away and gives a new one."""
+    return min(2 * sum(below), 2 * sizes.rows(node))
+
+
+def _joined(sizes: Sizes, node: Join, below: list[float]) -> float:
+    if node.kind in (JoinKind.SEMI, JoinKind.ANTI):
+        return below[0] * PASSED
+    return below[0] * below[1] if node.condition is None else max(below)
+
+
+def _joined_again(sizes: Sizes, node: Join, below: list[float]) -> float:
+    rows = sizes.rows(node)
+    return sum(b * max(1.0, rows / max(1.0, sizes.rows(i))) for b, i in zip(below, node.inputs, strict=True))
+
+
+def _first_rows(sizes: Sizes, node: TopK, below: list[float]) -> float:
+    most = PAGE if node.limit is None else float(node.limit)
+    return min(below[0], most if not node.partition else below[0] ** 0.75 * most)
+
+
+@dataclass(frozen=True)
+class OperatorCost:
+    """Estimates of an operator where nothing was measured."""
+
+    rows: Estimate = _most
+    changed: Estimate = _sum
+
+
+COSTS: Mapping[type[Node], OperatorCost] = {
+    Values: OperatorCost(lambda sizes, node, below: float(len(node.rows))),
+    Filter: OperatorCost(_passed, _passed),
+    Join: OperatorCost(_joined, _joined_again),
+    Aggregate: OperatorCost(lambda sizes, node, below: sizes.groups(node.input, [k.expr for k in node.keys]), _made_again),
+    Distinct: OperatorCost(
+        lambda sizes, node, below: sizes.groups(node.input, [exp.column(n) for n in node.schema.names]), _made_again
+    ),
+    SetOperation: OperatorCost(changed=_made_again),
+    TopK: OperatorCost(_first_rows, _made_again),
+    Union: OperatorCost(_sum),
+    Unnest: OperatorCost(lambda sizes, node, below: below[0] * 4),
+}
+"""What each operator makes of its input."""
+NOT_COSTED: dict[type[Node], str] = {
+    Scan: "measured, or that of the view's plan",
+    Project: "a row for each row",
+    Window: "a row for each row",
+    TimeWindow: "of the order of its input: the number of windows around a time is small",
+    PredicateWindow: "of the order of its input: no more windows than rows",
+    Recursion: "unknown: levels are not foreseen",
+    Last: "no plan has it once it is lowered",
+    Emit: "a row for each row, later",
+    InOrder: "a row for each row, later",
+    Observed: "an event for each change",
+    SplAggregate: "of the order of its input: at most a firing for each row",
+    SplJoin: "of the order of its greater input",
+}
+"""Why nothing better is known of the others than that they have as many rows, and changes, as their inputs."""
 
 
 def maintaining(node: Node, sizes: Sizes, costs: Coefficients) -> float:

@@ -11,8 +11,9 @@ from collections.abc import Mapping
 from belvedere.catalog.catalog import Catalog
 from belvedere.catalog.hints import Placement
 from belvedere.optimize.choice import CostedOperator
+from belvedere.plan.operators.join import equalities
 from belvedere.plan.operators.nodes import Aggregate, Distinct, Join, Node, Scan, SetOperation, TopK, Values
-from belvedere.plan.plan_properties import equalities, is_linear
+from belvedere.plan.plan_properties import is_linear
 
 DATABASE, STREAM_SHARE = 1.0, 0.1
 STREAM, RELATION, STATE, STATIC = 100.0, 20.0, 10.0, 1.0

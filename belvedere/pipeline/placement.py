@@ -16,7 +16,8 @@ from belvedere.catalog.hints import Placement
 from belvedere.catalog.views import View
 from belvedere.errors import BelvedereError
 from belvedere.plan.operators.nodes import Node, Scan
-from belvedere.plan.rewrites.keys import carry_keys, keep_columns
+from belvedere.plan.operators.project import keep_columns
+from belvedere.plan.rewrites.keys import carry_keys
 from belvedere.plan.rewrites.rewrite import inline
 from belvedere.store.read.computed_views import plan_at_read
 

@@ -19,6 +19,11 @@ def column(name: str) -> exp.Column:
     return exp.Column(this=exp.to_identifier(name, quoted=True))
 
 
+def columns(names: Iterable[str]) -> tuple[Expr, ...]:
+    """References to columns of the input."""
+    return tuple(column(n) for n in names)
+
+
 def call(name: str, *arguments: Expr) -> exp.Anonymous:
     """A call of a function by its name in Spark."""
     return exp.Anonymous(this=name, expressions=list(arguments))

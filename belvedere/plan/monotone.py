@@ -15,7 +15,7 @@ from sqlglot import exp
 
 from belvedere.functions.calendar import MONTHS, UNITS, CalendarStep, floor_to, in_calendar
 from belvedere.functions.function_table import function_of
-from belvedere.plan.operators.nodes import Expr
+from belvedere.plan.expressions import Expr
 
 NEVER = -(2**63)
 """No bound yet: any time may still come."""

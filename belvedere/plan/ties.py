@@ -1,12 +1,10 @@
 """Ties in an order are broken the same way everywhere: by arrival, then by key, in the direction of the last sort key.
 
-In: a TopK, or a schema. Out: the sort keys to append. 'Among equal order keys the later arrival counts as greater.'
+In: a schema. Out: the columns to append. 'Among equal order keys the later arrival counts as greater.'
 """
 
 from __future__ import annotations
 
-from belvedere.plan.expressions import column
-from belvedere.plan.operators.nodes import Order, TopK
 from belvedere.schema import UID, Schema, has_map
 
 
@@ -14,9 +12,3 @@ def tie_columns(schema: Schema) -> tuple[str, ...]:
     """The arrival numbers and the key of a relation's rows, as far as it has them."""
     arrivals = [c.name for c in schema if c.name == UID or c.name.endswith(f".{UID}")]
     return tuple(n for n in dict.fromkeys([*arrivals, *(schema.key or ())]) if not has_map(schema[n].type))
-
-
-def tie_order(node: TopK) -> tuple[Order, ...]:
-    """The same as sort keys, ascending unless the last sort key of the node descends."""
-    descending = bool(node.order) and node.order[-1].descending
-    return tuple(Order(column(n), descending) for n in tie_columns(node.input.schema))

@@ -10,9 +10,9 @@ from dataclasses import replace
 
 from sqlglot import exp
 
+from belvedere.plan.expression_text import expression_text
 from belvedere.plan.expressions import replace_columns
 from belvedere.plan.operators.nodes import Aggregate, Distinct, Expr, Filter, Node, Project, TopK, Window
-from belvedere.plan.plan_text import expression_text
 from belvedere.provenance.findings import FoundRows
 from belvedere.provenance.row_predicates import RowPredicate
 

@@ -11,13 +11,12 @@ from sqlglot import exp
 
 from belvedere.plan.expressions import columns_of, conjunction, replace_columns
 from belvedere.plan.operators.nodes import Expr, Order, TopK
-from belvedere.plan.ties import tie_order
 from belvedere.provenance.row_predicates import of_other, other
 
 
 def ahead_of(node: TopK) -> Expr:
     """The rows before the other one in the order of the node, and that row itself; ties as the node breaks them."""
-    orders = (*node.order, *tie_order(node))
+    orders = (*node.order, *node.tie_order)
     ways: list[Expr] = []
     equal: list[Expr] = []
     for order in orders:

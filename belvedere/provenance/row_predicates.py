@@ -12,7 +12,7 @@ from sqlglot import exp
 
 from belvedere.plan.expressions import column, columns_of, conjunction, map_columns, replace_columns
 from belvedere.plan.operators.nodes import Expr, Node, Project
-from belvedere.plan.rewrites.keys import item_of
+from belvedere.plan.operators.project import item_of
 
 MARK = "~wanted"
 """Behind the names of the columns of the rows that must match, so that they are disjoint from the relation's own."""

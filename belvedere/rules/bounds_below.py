@@ -11,12 +11,14 @@ from collections.abc import Iterator
 from sqlglot import exp
 
 from belvedere.engine.relation import Relation
-from belvedere.plan.bounds import Bounds, Known, bounds_of
+from belvedere.plan.bound_rules import Bounds, Known
+from belvedere.plan.bounds import bounds_of
 from belvedere.plan.expressions import column
 from belvedere.plan.monotone import FOREVER, NEVER, combine, reach
+from belvedere.plan.operators.node import Partition
 from belvedere.plan.operators.nodes import Expr, Filter, Node, Project, Scan, Unnest
 from belvedere.plan.operators.time_nodes import TimeWindow, TimeWindowKind
-from belvedere.plan.plan_properties import Partition, is_linear
+from belvedere.plan.plan_properties import is_linear
 
 
 def operator_of(plan: Node) -> Node:

@@ -18,10 +18,13 @@ from belvedere.engine.expiry import final_below, final_inputs, relation_bounds
 from belvedere.engine.pipeline import Pipeline
 from belvedere.engine.relation import Path, Relation, Slot
 from belvedere.engine.stage import Stage, slots_known
-from belvedere.plan.bounds import Bounds, bounds_of, event_time_columns
+from belvedere.plan.bound_rules import Bounds
+from belvedere.plan.bounds import bounds_of, event_time_columns
+from belvedere.plan.operators.node import Partition
 from belvedere.plan.operators.nodes import Expr, Join, JoinKind, Node, Project, Scan, Values
-from belvedere.plan.plan_properties import Partition, base_scan, is_linear, needs_clock
-from belvedere.plan.rewrites.keys import carry_keys, keep_columns
+from belvedere.plan.operators.project import keep_columns
+from belvedere.plan.plan_properties import base_scan, is_linear, needs_clock
+from belvedere.plan.rewrites.keys import carry_keys
 from belvedere.plan.rewrites.rewrite import inline, plain_columns, push_down, replace_node, replace_scans
 from belvedere.rules.options import Options
 from belvedere.schema import Schema

@@ -20,11 +20,11 @@ from belvedere.engine.rows.epoch_rows import WEIGHT_FIELD, Rows, coming, keys_of
 from belvedere.engine.sql.stage_sql import Texts
 from belvedere.engine.stage import Stage
 from belvedere.engine.work import Work
-from belvedere.plan.bounds import Bounds, Known
+from belvedere.plan.bound_rules import Bounds, Known
 from belvedere.plan.expressions import column, conjunction, conjuncts, reads_clock
 from belvedere.plan.monotone import FOREVER
 from belvedere.plan.operators.nodes import Expr, Filter, Item, Project
-from belvedere.plan.rewrites.keys import item_of
+from belvedere.plan.operators.project import item_of
 from belvedere.plan.rewrites.rewrite import carry
 from belvedere.rules.builder import Draft
 from belvedere.rules.rule import Maintain, Rule, Site

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from belvedere.plan.operators.nodes import Aggregate, Distinct
-from belvedere.plan.rewrites.keys import item_of
+from belvedere.plan.operators.project import item_of
 from belvedere.rules.rule import Maintain, Rule, Site
 
 

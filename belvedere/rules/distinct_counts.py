@@ -14,8 +14,8 @@ from sqlglot import exp
 
 from belvedere.plan.expressions import column, conjunction
 from belvedere.plan.operators.nodes import Aggregate, Expr, Item, Join, JoinKind, Node, Project
+from belvedere.plan.operators.project import item_of
 from belvedere.plan.plan_properties import needs_clock
-from belvedere.plan.rewrites.keys import item_of
 from belvedere.rules.grouping_sets import fresh_name, in_order_of, once_for_each
 from belvedere.rules.merge.accumulate import ROWS, accumulate
 from belvedere.rules.merge.merge_rule import MERGE

@@ -15,8 +15,9 @@ from sqlglot import exp
 
 from belvedere.plan.expressions import column
 from belvedere.plan.operators.nodes import Aggregate, Expr, Item, Node, Project, Union, Unnest
+from belvedere.plan.operators.project import item_of
 from belvedere.plan.plan_properties import needs_clock
-from belvedere.plan.rewrites.keys import item_of, unused_name
+from belvedere.plan.unused_names import unused_name
 from belvedere.rules.merge.accumulate import accumulate
 from belvedere.rules.merge.merge_rule import MERGE
 from belvedere.rules.rule import Maintain, Rule, Site

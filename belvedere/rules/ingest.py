@@ -9,7 +9,7 @@ from belvedere.catalog.inputs import Input
 from belvedere.engine.relation import Relation
 from belvedere.engine.sql.stage_sql import Texts
 from belvedere.engine.stage import Stage
-from belvedere.plan.bounds import Bounds, Known
+from belvedere.plan.bound_rules import Bounds, Known
 from belvedere.plan.expressions import column
 from belvedere.plan.operators.nodes import Scan
 from belvedere.rules.builder import Builder, StageOwner

@@ -16,12 +16,13 @@ from belvedere.engine.rows.epoch_rows import Rows, keys_of
 from belvedere.engine.sql.stage_sql import Texts
 from belvedere.engine.stage import BoundsNow, Stage
 from belvedere.engine.work import Work
-from belvedere.plan.bounds import Bounds
+from belvedere.plan.bound_rules import Bounds
 from belvedere.plan.expressions import column
+from belvedere.plan.operators.node import Partition
 from belvedere.plan.operators.nodes import Join, JoinKind, Scan
 from belvedere.plan.operators.predicate_window import PredicateWindow
 from belvedere.plan.operators.window_explanation import search_of
-from belvedere.plan.plan_properties import Partition, partition_of
+from belvedere.plan.plan_properties import partition_of
 from belvedere.plan.rewrites.rewrite import carry
 from belvedere.rules.bounds_below import by_key, of_keys, operator_of, side_of, through
 from belvedere.rules.joins.outer_expiry import beside_final_results, final_results, join_of, needed, times_to_carry

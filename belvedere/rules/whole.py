@@ -14,7 +14,7 @@ from belvedere.engine.rows.epoch_rows import Rows
 from belvedere.engine.sql.stage_sql import Texts
 from belvedere.engine.stage import Stage
 from belvedere.engine.work import Work
-from belvedere.plan.bounds import Bounds
+from belvedere.plan.bound_rules import Bounds
 from belvedere.plan.clock_steps import clock_step, next_step
 from belvedere.plan.operators.nodes import Aggregate, Join, Node, TopK, Window
 from belvedere.plan.operators.predicate_window import PredicateWindow

@@ -18,35 +18,20 @@ from sqlglot import exp
 from belvedere.catalog.catalog import Catalog
 from belvedere.engine.pipeline import Pipeline
 from belvedere.engine.relation import Relation
-from belvedere.engine.sql.plan_sql import CLOCK_COLUMN, print_expression, render
+from belvedere.engine.sql.plan_sql import CLOCK_COLUMN, SPARK_SQL, print_expression, render
 from belvedere.engine.sql.row_identity import identity_columns
 from belvedere.engine.stage import Stage
 from belvedere.errors import Diagnostic, Span
 from belvedere.functions.spark_types import quote
 from belvedere.plan.operators.nodes import (
-    Aggregate,
-    Distinct,
     Expr,
-    Filter,
-    Join,
     Node,
-    Project,
     Scan,
-    SetOperation,
-    TopK,
-    Union,
-    Unnest,
     Values,
-    Window,
 )
-from belvedere.plan.operators.recursion import Recursion
-from belvedere.plan.operators.time_nodes import TimeWindow
 from belvedere.schema import Column
 from belvedere.spark.project_functions import register_functions
 from belvedere.spark.spark_failures import CONDITION
-
-PRINTED = (Aggregate, Distinct, Filter, Join, Project, SetOperation, TimeWindow, TopK, Union, Unnest, Values, Window)
-"""Operators that are Spark SQL; of the others Spark computes parts only, or nothing."""
 
 THREADS = 4
 
@@ -163,8 +148,8 @@ def _queries(plan: Node) -> Iterator[Node]:
     def cut(node: Node) -> Node:
         if isinstance(node, Scan):
             return _empty(node.schema.columns)
-        if not isinstance(node, PRINTED):
-            waiting.extend((*node.inputs, node.step) if isinstance(node, Recursion) else node.inputs)
+        if type(node) not in SPARK_SQL:
+            waiting.extend((*node.inputs, *(plan for _, plan in node.inner_plans)))
             return _empty(node.schema.columns)
         return node.with_inputs(tuple(map(cut, node.inputs)))
 

@@ -17,7 +17,7 @@ from belvedere.functions.spark_types import is_array_of_struct
 from belvedere.functions.sqlpp_functions import DURATION, holds_duration
 from belvedere.plan.expressions import column
 from belvedere.plan.operators.nodes import Item, Node, Order, Project
-from belvedere.plan.rewrites.keys import item_of
+from belvedere.plan.operators.project import item_of
 from belvedere.schema import TIMESTAMP, Column, Schema
 from belvedere.sqlpp.query_tree import OrderKey
 from belvedere.sqlpp.spark_text.sql_text import is_column, parsed

@@ -16,7 +16,7 @@ from sqlglot import exp
 from belvedere.plan.expressions import column, conjunction
 from belvedere.plan.expressions import columns_of as columns_in
 from belvedere.plan.operators.nodes import Aggregate, Distinct, Item, Join, JoinKind, Order, Project
-from belvedere.plan.rewrites.keys import item_of
+from belvedere.plan.operators.project import item_of
 from belvedere.spark_sql.dialect import SparkSql
 from belvedere.sqlpp.bindings import Bindings, Result, columns_of, stored_type
 from belvedere.sqlpp.lower_tuples import Tables, TupleLowering, unsortable

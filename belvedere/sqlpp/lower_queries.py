@@ -29,7 +29,7 @@ from belvedere.plan.operators.nodes import (
     Unnest,
     Values,
 )
-from belvedere.plan.rewrites.keys import item_of
+from belvedere.plan.operators.project import item_of
 from belvedere.schema import Column
 from belvedere.sqlpp.bindings import Bindings, Result, columns_of, sort_orders, stored_type, with_items
 from belvedere.sqlpp.lower_groups import grouped

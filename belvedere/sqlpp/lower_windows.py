@@ -17,7 +17,8 @@ from belvedere.plan.expressions import columns_of as columns_in
 from belvedere.plan.operators import window_specs as specs
 from belvedere.plan.operators.nodes import Item, Node, Order, Project
 from belvedere.plan.operators.predicate_window import PredicateWindow, WindowForm, output_names
-from belvedere.plan.rewrites.keys import carry_keys, item_of
+from belvedere.plan.operators.project import item_of
+from belvedere.plan.rewrites.keys import carry_keys
 from belvedere.plan.rewrites.push_conditions import push_conditions
 from belvedere.schema import Column
 from belvedere.spark_sql.dialect import SparkSql

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Mapping
 
-from belvedere.plan.bounds import Known
+from belvedere.plan.bound_rules import Known
 
 Inputs = Mapping[str, Mapping[str, int] | None]
 STEPS, MOST = 100, 10_000

@@ -11,7 +11,7 @@ from sqlglot import exp, parse_one
 from belvedere import Workbench
 from belvedere.plan.expressions import column
 from belvedere.plan.operators.nodes import Item, Join, JoinKind, Project, Scan
-from belvedere.plan.rewrites.keys import item_of
+from belvedere.plan.operators.project import item_of
 from belvedere.provenance.constants import is_impossible
 from belvedere.schema import Schema
 from belvedere.store import open_reader

@@ -19,7 +19,8 @@ from belvedere.engine.epoch_row.last_changes import last_change
 from belvedere.engine.epoch_row.measurements import DOCUMENT, Measured
 from belvedere.engine.epoch_row.row_counts import DOCUMENT as ROWS
 from belvedere.engine.errors.failed_stages import Failed, failures_of, quarantined
-from belvedere.plan.bounds import Bounds, bounds_of
+from belvedere.plan.bound_rules import Bounds
+from belvedere.plan.bounds import bounds_of
 from belvedere.plan.monotone import FOREVER, NEVER
 from belvedere.plan.operators.nodes import Node, Scan
 from belvedere.store.protocol import EpochRow

@@ -7,6 +7,7 @@ that Spark compiles its code once; `now()` is read from the one-row view `clock`
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from sqlglot import exp
 
@@ -32,9 +33,12 @@ from belvedere.plan.operators.nodes import (
     Values,
     Window,
 )
-from belvedere.plan.operators.time_nodes import TimeWindow, TimeWindowKind
-from belvedere.plan.rewrites.keys import item_of
-from belvedere.plan.ties import tie_order
+from belvedere.plan.operators.predicate_window import PredicateWindow
+from belvedere.plan.operators.project import item_of
+from belvedere.plan.operators.recursion import Last, Recursion
+from belvedere.plan.operators.spl_aggregate import SplAggregate
+from belvedere.plan.operators.spl_join import SplJoin
+from belvedere.plan.operators.time_nodes import Emit, InOrder, Observed, TimeWindow, TimeWindowKind
 from belvedere.schema import Column, has_map
 from belvedere.spark_sql.dialect import SparkSql
 
@@ -63,39 +67,10 @@ class _Renderer:
 
     def query(self, node: Node) -> str:
         """One SELECT whose output columns are just `node.schema.names`."""
-        match node:
-            case Scan():
-                return f"SELECT {_columns(node)} FROM {quote(self.view_of(node.relation))}"
-            case Values():
-                return self._values(node)
-            case Project():
-                items = ", ".join(_item(i) for i in node.items)
-                return f"SELECT {items} FROM {self._from(node.input, *(i.expr for i in node.items))}"
-            case Filter():
-                condition = self.expr(node.condition)
-                return f"SELECT {_columns(node.input)} FROM {self._from(node.input, node.condition)} WHERE {condition}"
-            case Join():
-                return self._join(node)
-            case Aggregate():
-                return self._aggregate(node)
-            case Distinct():
-                return self._distinct(node)
-            case Union():
-                return self._union(node)
-            case SetOperation():
-                word = node.kind.value.upper()
-                return f"({self.query(node.left)}) {word} ({self.query(node.right)})"
-            case Window():
-                items = ", ".join(_item(i) for i in node.items)
-                return f"SELECT {_columns(node.input)}, {items} FROM {self._from(node.input, *(i.expr for i in node.items))}"
-            case TopK():
-                return self._top(node)
-            case Unnest():
-                return self._unnest(node)
-            case TimeWindow():
-                return self._time_window(node)
-            case _:
-                raise TypeError(type(node).__name__)
+        printer = SPARK_SQL.get(type(node))
+        if printer is None:
+            raise TypeError(type(node).__name__)
+        return printer(self, node)
 
     def expr(self, expr: Expr) -> str:
         return print_expression(expr)
@@ -106,7 +81,10 @@ class _Renderer:
             text += f" CROSS JOIN {quote(self.clock)}"
         return text
 
-    def _values(self, node: Values) -> str:
+    def scan(self, node: Scan) -> str:
+        return f"SELECT {_columns(node)} FROM {quote(self.view_of(node.relation))}"
+
+    def values(self, node: Values) -> str:
         if not node.columns:
             return "SELECT 0 AS `_nothing`" + ("" if node.rows else " WHERE FALSE")
         names = ", ".join(quote(c.name) for c in node.columns)
@@ -122,7 +100,22 @@ class _Renderer:
             return f"SELECT * FROM ({rows}) AS t({names})"
         return f"SELECT * FROM VALUES {', '.join(f'({c})' for c in casts)} AS t({names})"
 
-    def _join(self, node: Join) -> str:
+    def project(self, node: Project) -> str:
+        items = ", ".join(_item(i) for i in node.items)
+        return f"SELECT {items} FROM {self._from(node.input, *(i.expr for i in node.items))}"
+
+    def filter(self, node: Filter) -> str:
+        condition = self.expr(node.condition)
+        return f"SELECT {_columns(node.input)} FROM {self._from(node.input, node.condition)} WHERE {condition}"
+
+    def window(self, node: Window) -> str:
+        items = ", ".join(_item(i) for i in node.items)
+        return f"SELECT {_columns(node.input)}, {items} FROM {self._from(node.input, *(i.expr for i in node.items))}"
+
+    def set_operation(self, node: SetOperation) -> str:
+        return f"({self.query(node.left)}) {node.kind.value.upper()} ({self.query(node.right)})"
+
+    def join(self, node: Join) -> str:
         columns = ", ".join(quote(n) for n in node.schema.names)
         left = self.query(node.left)
         if node.there is not None:
@@ -135,12 +128,12 @@ class _Renderer:
             text += f"{JOIN_WORDS[node.kind]} ({self.query(node.right)}) AS r"
         return f"{text} ON {self.expr(node.condition)}"
 
-    def _distinct(self, node: Distinct) -> str:
+    def distinct(self, node: Distinct) -> str:
         if any(has_map(c.type) for c in node.schema):
-            return self._aggregate(Aggregate(node.input, tuple(map(item_of, node.schema)), ()))
+            return self.aggregate(Aggregate(node.input, tuple(map(item_of, node.schema)), ()))
         return f"SELECT DISTINCT {_columns(node)} FROM {self._from(node.input)}"
 
-    def _aggregate(self, node: Aggregate) -> str:
+    def aggregate(self, node: Aggregate) -> str:
         if node.grouping_sets is not None:
             return self._grouping_sets(node)
         source = self._from(node.input, *(i.expr for i in (*node.keys, *node.aggregates)))
@@ -172,7 +165,7 @@ class _Renderer:
         group = ", ".join(names.values())
         return f"SELECT {', '.join(items)} FROM {source} GROUP BY {group} GROUPING SETS ({sets})"
 
-    def _union(self, node: Union) -> str:
+    def union(self, node: Union) -> str:
         parts = []
         for n, branch in enumerate(node.branches):
             pairs = zip(branch.schema.names, node.schema.columns, strict=False)
@@ -182,9 +175,9 @@ class _Renderer:
             parts.append(f"SELECT {', '.join(items)} FROM ({self.query(branch)}) AS t")
         return " UNION ALL ".join(parts)
 
-    def _top(self, node: TopK) -> str:
+    def top(self, node: TopK) -> str:
         """Row numbers in the order, ties broken by the key; the columns themselves are kept as they are."""
-        order = ", ".join(order_text(o) for o in node.order + tie_order(node)) or "1"
+        order = ", ".join(order_text(o) for o in node.order + node.tie_order) or "1"
         by = f"PARTITION BY {', '.join(quote(p) for p in node.partition)} " if node.partition else ""
         number = f"row_number() OVER ({by}ORDER BY {order}) AS `_row`"
         place = "" if node.number is None else f", `_row` AS {quote(node.number.name)}"
@@ -196,7 +189,7 @@ class _Renderer:
         source = self._from(node.input, *(o.expr for o in node.order))
         return f"SELECT {columns} FROM (SELECT {_columns(node.input)}, {number} FROM {source}) AS n{where}"
 
-    def _unnest(self, node: Unnest) -> str:
+    def unnest(self, node: Unnest) -> str:
         outer = " OUTER" if node.outer else ""
         source = self._from(node.input, node.expr)
         columns = _columns(node.input)
@@ -213,7 +206,7 @@ class _Renderer:
     def _fields(node: Unnest) -> list[str]:
         return [f"`_element`.{quote(c.name.split('.')[-1])} AS {quote(c.name)}" for c in node.columns]
 
-    def _time_window(self, node: TimeWindow) -> str:
+    def time_window(self, node: TimeWindow) -> str:
         if node.kind is TimeWindowKind.SESSION:
             return self._session(node)
         columns = _columns(node.input)
@@ -248,6 +241,35 @@ class _Renderer:
         last = f"timestamp_micros(unix_micros(max({time}) OVER ({within})) + {node.size}L)"
         bounds = f"min({time}) OVER ({within}) AS {quote(node.start)}, {last} AS {quote(node.end)}"
         return f"SELECT {bounds}, {columns} FROM {session_numbers(node, self.query(node.input))}"
+
+
+SPARK_SQL: dict[type[Node], Callable[[_Renderer, Any], str]] = {
+    Scan: _Renderer.scan,
+    Values: _Renderer.values,
+    Project: _Renderer.project,
+    Filter: _Renderer.filter,
+    Join: _Renderer.join,
+    Aggregate: _Renderer.aggregate,
+    Distinct: _Renderer.distinct,
+    Union: _Renderer.union,
+    SetOperation: _Renderer.set_operation,
+    Window: _Renderer.window,
+    TopK: _Renderer.top,
+    Unnest: _Renderer.unnest,
+    TimeWindow: _Renderer.time_window,
+}
+"""How each operator is a query."""
+NOT_SPARK_SQL: dict[type[Node], str] = {
+    PredicateWindow: "kernels find its windows, over rows that Spark prepares",
+    Recursion: "a query for each level, as long as it gives rows",
+    Emit: "what is emitted depends on the epochs before",
+    InOrder: "which rows come out depends on the epochs before",
+    SplAggregate: "kernels compute what the window holds as it fires",
+    SplJoin: "kernels find what meets in the windows",
+    Observed: "its rules make events of changes",
+    Last: "a scan, once the step of its recursion is lowered",
+}
+"""Why Spark computes parts of the other operators only, or nothing."""
 
 
 def session_numbers(node: TimeWindow, query: str) -> str:

@@ -13,8 +13,8 @@ from belvedere.engine.relation import Path, Relation
 from belvedere.engine.sql.canonical_values import normalised
 from belvedere.engine.sql.plan_sql import print_expression
 from belvedere.functions.spark_types import quote, type_text
+from belvedere.plan.null_on_error import forgiving
 from belvedere.plan.operators.nodes import Expr
-from belvedere.plan.rewrites.null_on_error import forgiving
 from belvedere.schema import KEY, Schema
 
 _EXACT_JSON = (

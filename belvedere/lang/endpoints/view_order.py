@@ -16,8 +16,9 @@ from belvedere.functions.spark_types import Typed
 from belvedere.lang.types.infer import Inference
 from belvedere.plan.expressions import column, reads_clock
 from belvedere.plan.operators.nodes import Expr, Item, Node, Order, Project, TopK
+from belvedere.plan.operators.project import item_of
 from belvedere.plan.operators.time_nodes import Emit
-from belvedere.plan.rewrites.keys import item_of, unused_name
+from belvedere.plan.unused_names import unused_name
 
 NAME = "_order"
 """Hidden columns with the sort keys that a query does not show."""

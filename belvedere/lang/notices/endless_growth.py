@@ -14,7 +14,8 @@ from belvedere.catalog.catalog import Catalog
 from belvedere.catalog.inputs import InputKind, LatePolicy
 from belvedere.catalog.views import View
 from belvedere.errors import Diagnostic, Severity
-from belvedere.plan.bounds import Bounds, Known, bounds_of, event_time_columns, grouping_columns, implied_bounds, is_time
+from belvedere.plan.bound_rules import Bounds, Known, implied_bounds, is_time
+from belvedere.plan.bounds import bounds_of, event_time_columns, grouping_columns
 from belvedere.plan.expressions import columns_of, reads_clock
 from belvedere.plan.monotone import NEVER
 from belvedere.plan.operators.nodes import (

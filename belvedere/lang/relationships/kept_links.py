@@ -20,7 +20,8 @@ from belvedere.lang.statements.script_lowering import finish_plan
 from belvedere.lang.types.infer import Inference
 from belvedere.plan.expressions import column, conjunction
 from belvedere.plan.operators.nodes import Expr, Item, Join, JoinKind, Node, Order, Project, Scan, TopK
-from belvedere.plan.rewrites.keys import item_of, unused_name
+from belvedere.plan.operators.project import item_of
+from belvedere.plan.unused_names import unused_name
 from belvedere.schema import Column, Schema
 
 ORDER = "_order"

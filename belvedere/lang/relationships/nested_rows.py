@@ -14,7 +14,8 @@ from sqlglot import exp
 from belvedere.lang.names.definitions import Definitions, NamedRelation
 from belvedere.plan.expressions import column, row_number
 from belvedere.plan.operators.nodes import Aggregate, Item, Node, Project, Scan, Unnest, Window
-from belvedere.plan.rewrites.keys import item_of, unused_name
+from belvedere.plan.operators.project import item_of
+from belvedere.plan.unused_names import unused_name
 from belvedere.schema import UID, has_map
 
 NUMBER = "_number"

@@ -9,8 +9,8 @@ from collections.abc import Collection
 
 from belvedere.lang.names.definitions import Definitions, NamedRelation
 from belvedere.plan.operators.nodes import Node, Scan
+from belvedere.plan.operators.project import item_of
 from belvedere.plan.plan_properties import base_scan
-from belvedere.plan.rewrites.keys import item_of
 from belvedere.plan.rewrites.rewrite import carry, inline
 from belvedere.schema import INGEST_TIME, UID
 

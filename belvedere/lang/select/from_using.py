@@ -12,7 +12,7 @@ from belvedere.lang.names.scope import FromItem, SourceColumn
 from belvedere.lang.select.query_frame import Frame
 from belvedere.plan.expressions import column, conjunction
 from belvedere.plan.operators.nodes import Expr, JoinKind, Node, Project
-from belvedere.plan.rewrites.keys import item_of
+from belvedere.plan.operators.project import item_of
 from belvedere.syntax.wording import did_you_mean
 
 

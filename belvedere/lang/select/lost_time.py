@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from belvedere.plan.bounds import Known, event_time_columns
+from belvedere.plan.bound_rules import Known
+from belvedere.plan.bounds import event_time_columns
 from belvedere.plan.operators.nodes import Join, Node, TopK
 
 

@@ -38,7 +38,8 @@ from belvedere.plan.operators.nodes import (
     Union,
     Window,
 )
-from belvedere.plan.rewrites.keys import carry_keys, item_of
+from belvedere.plan.operators.project import item_of
+from belvedere.plan.rewrites.keys import carry_keys
 from belvedere.schema import find_named, has_map
 from belvedere.syntax.query_tree import WindowByBlock, emit_of, is_stream, span_of, unwrap_query
 from belvedere.syntax.wording import counted, did_you_mean, misfit

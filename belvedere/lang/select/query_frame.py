@@ -20,7 +20,7 @@ from belvedere.lang.names.scope import REPEATED, SAME, FromItem, InternalAliases
 from belvedere.lang.types.infer import Inference
 from belvedere.plan.monotone import interval_length
 from belvedere.plan.operators.nodes import Filter, Item, Join, JoinKind, Node, Project, Scan
-from belvedere.plan.rewrites.keys import item_of
+from belvedere.plan.operators.project import item_of
 from belvedere.schema import has_map
 from belvedere.syntax.query_tree import span_of
 

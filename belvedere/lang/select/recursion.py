@@ -29,8 +29,9 @@ from belvedere.plan.operators.nodes import (
     Union,
     Unnest,
 )
+from belvedere.plan.operators.project import item_of
 from belvedere.plan.operators.recursion import LEVELS, Last, Recursion, parted
-from belvedere.plan.rewrites.keys import item_of, unused_name
+from belvedere.plan.unused_names import unused_name
 from belvedere.schema import Column, has_map
 from belvedere.syntax.query_tree import unwrap_query
 from belvedere.syntax.wording import counted, misfit

@@ -23,7 +23,7 @@ from belvedere.lang.select.window_functions import WindowFunctions
 from belvedere.lang.types.typing_scope import SubqueryValue
 from belvedere.plan.expressions import column, columns_of, conjunction, conjuncts
 from belvedere.plan.operators.nodes import Distinct, Expr, Item, Node, Order, Project, TopK, Window
-from belvedere.plan.rewrites.keys import item_of
+from belvedere.plan.operators.project import item_of
 from belvedere.plan.rewrites.push_conditions import push_conditions
 from belvedere.syntax.query_tree import PLACE
 

@@ -22,7 +22,7 @@ from belvedere.lang.select.query_frame import Frame
 from belvedere.lang.types.typing_scope import SubqueryValue
 from belvedere.plan.expressions import column, columns_of, conjunction, replace_columns
 from belvedere.plan.operators.nodes import Aggregate, Distinct, Expr, Filter, Item, Join, JoinKind, Node, Project
-from belvedere.plan.rewrites.keys import item_of
+from belvedere.plan.operators.project import item_of
 from belvedere.schema import has_map
 
 

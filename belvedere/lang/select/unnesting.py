@@ -19,7 +19,7 @@ from belvedere.lang.select.query_frame import Frame
 from belvedere.lang.select.subqueries import over_domain
 from belvedere.plan.expressions import column, conjunction
 from belvedere.plan.operators.nodes import Expr, Filter, Item, JoinKind, Project, Unnest, Values
-from belvedere.plan.rewrites.keys import item_of
+from belvedere.plan.operators.project import item_of
 from belvedere.schema import Column
 from belvedere.syntax.wording import misfit
 

@@ -19,8 +19,10 @@ from belvedere.lang.select.subqueries import attach_all
 from belvedere.lang.types.typing_scope import SubqueryValue
 from belvedere.plan.expressions import column, columns_of, conjunction, conjuncts, equated, reads_clock
 from belvedere.plan.operators.nodes import Expr, Filter, Join, JoinKind, Node, Order, Project, Scan, TopK
-from belvedere.plan.rewrites.keys import carry_keys, item_of, unused_name
+from belvedere.plan.operators.project import item_of
+from belvedere.plan.rewrites.keys import carry_keys
 from belvedere.plan.rewrites.rewrite import extend_items
+from belvedere.plan.unused_names import unused_name
 from belvedere.schema import TIMESTAMP, UID
 
 

@@ -23,10 +23,11 @@ from belvedere.lang.spl.spl_functions import reading_of
 from belvedere.lang.types.typing_scope import SubqueryValue
 from belvedere.plan.expressions import column, reads_clock
 from belvedere.plan.operators.nodes import Expr, Item, Join, JoinKind, Node, Project
+from belvedere.plan.operators.project import item_of
 from belvedere.plan.operators.spl_aggregate import FiringReading
 from belvedere.plan.operators.spl_join import FIRED, FIRING, JoinedWindow, SplJoin
 from belvedere.plan.operators.spl_windows import Count, Sliding, SplWindow
-from belvedere.plan.rewrites.keys import item_of, unused_name
+from belvedere.plan.unused_names import unused_name
 from belvedere.schema import TIMESTAMP
 from belvedere.syntax.spl.window_tree import SplClause
 from belvedere.syntax.spl.window_words import WORDS

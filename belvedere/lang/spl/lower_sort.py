@@ -16,9 +16,10 @@ from belvedere.lang.spl.lower_window import SplGrouping, SplLowering
 from belvedere.lang.spl.spl_functions import ARITY, REFUSED, reading_of
 from belvedere.plan.expressions import column
 from belvedere.plan.operators.nodes import Expr, Node, Order, Project
+from belvedere.plan.operators.project import item_of
 from belvedere.plan.operators.spl_aggregate import SplAggregate
 from belvedere.plan.operators.spl_windows import Count, Sliding, SplWindow, Tumbling
-from belvedere.plan.rewrites.keys import item_of, unused_name
+from belvedere.plan.unused_names import unused_name
 
 AGGREGATES = {"last", *ARITY, *REFUSED}
 """Names of aggregates beside a window, of those that the parser does not know as such."""

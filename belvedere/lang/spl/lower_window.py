@@ -25,11 +25,12 @@ from belvedere.lang.spl.spl_functions import count_of, reading_of, spelled_out
 from belvedere.lang.types.typing_scope import SubqueryValue
 from belvedere.plan.expressions import column, map_operands
 from belvedere.plan.operators.nodes import Expr, Item, Node, Project
+from belvedere.plan.operators.project import item_of
 from belvedere.plan.operators.spl_aggregate import CountColumn, FiringReading, GroupCount, ReadingColumn, SplAggregate
 from belvedere.plan.operators.spl_join import FIRED, FIRING
 from belvedere.plan.operators.spl_windows import Interval, Punctuation, SplWindow, Tumbling
 from belvedere.plan.plan_properties import base_scan
-from belvedere.plan.rewrites.keys import item_of, unused_name
+from belvedere.plan.unused_names import unused_name
 from belvedere.schema import TIMESTAMP
 from belvedere.syntax.spl.window_tree import SplClause
 from belvedere.syntax.spl.window_words import FINAL

@@ -15,7 +15,7 @@ from belvedere.catalog.subscriptions import EVENT_COLUMNS, Subscription
 from belvedere.catalog.views import View
 from belvedere.lang.names.definitions import Definitions, NamedRelation
 from belvedere.plan.operators.nodes import Project, Scan
-from belvedere.plan.rewrites.keys import item_of
+from belvedere.plan.operators.project import item_of
 from belvedere.plan.rewrites.rewrite import replace_scans
 
 

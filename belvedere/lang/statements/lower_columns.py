@@ -27,7 +27,8 @@ from belvedere.lang.select.subqueries import attach_all
 from belvedere.lang.statements.lower_inputs import PARENT
 from belvedere.lang.statements.script_lowering import ScriptLowering
 from belvedere.plan.operators.nodes import Expr, Item, Project
-from belvedere.plan.rewrites.keys import item_of, unused_name
+from belvedere.plan.operators.project import item_of
+from belvedere.plan.unused_names import unused_name
 from belvedere.schema import INGEST_TIME, UID, Schema
 from belvedere.syntax.statement_tree import DefineColumn, DottedName, Part
 from belvedere.syntax.wording import did_you_mean

@@ -25,7 +25,8 @@ from belvedere.lang.statements.source_tables import TableSchema
 from belvedere.plan.expressions import column
 from belvedere.plan.monotone import interval_length
 from belvedere.plan.operators.nodes import Item, Project, Scan, Unnest
-from belvedere.plan.rewrites.keys import item_of, unused_name
+from belvedere.plan.operators.project import item_of
+from belvedere.plan.unused_names import unused_name
 from belvedere.schema import INGEST_TIME, ROWTIME, TIMESTAMP, UID, Column, Schema, find_named
 from belvedere.spark_sql.dialect import SparkSql
 from belvedere.syntax.query_tree import span_of

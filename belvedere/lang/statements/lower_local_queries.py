@@ -22,7 +22,8 @@ from belvedere.lang.select.select_list import output_name
 from belvedere.lang.statements.lower_columns import add_column
 from belvedere.lang.statements.lower_inputs import link_nested
 from belvedere.lang.statements.script_lowering import ScriptLowering
-from belvedere.plan.rewrites.keys import item_of, unused_name
+from belvedere.plan.operators.project import item_of
+from belvedere.plan.unused_names import unused_name
 from belvedere.syntax.query_tree import WindowByBlock, unwrap_query
 from belvedere.syntax.statement_tree import DefineLocalQuery
 

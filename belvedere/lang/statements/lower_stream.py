@@ -20,12 +20,14 @@ from belvedere.lang.select.select import SelectLowering
 from belvedere.lang.select.select_list import make_order
 from belvedere.lang.select.stream_grouping import complete_rows, grouped_stream, order_windows
 from belvedere.lang.select.stream_joins import joins_streams, windowed_join
-from belvedere.plan.bounds import Bounds, Known, bounds_of, event_time_columns, grouping_columns
+from belvedere.plan.bound_rules import Bounds, Known
+from belvedere.plan.bounds import bounds_of, event_time_columns, grouping_columns
 from belvedere.plan.expressions import column
 from belvedere.plan.monotone import interval_length, monotone
 from belvedere.plan.operators.nodes import Item, Node, Project, Union
+from belvedere.plan.operators.project import item_of
 from belvedere.plan.operators.time_nodes import PTIME, UNDO, VERSION, Emit, InOrder
-from belvedere.plan.rewrites.keys import carry_keys, item_of
+from belvedere.plan.rewrites.keys import carry_keys
 from belvedere.plan.rewrites.nested_joins import join_nested
 from belvedere.plan.rewrites.rewrite import inline
 from belvedere.schema import ROWTIME, TIMESTAMP, find_named

@@ -23,7 +23,7 @@ from belvedere.lang.select.select_list import make_order
 from belvedere.lang.statements.script_lowering import ScriptLowering
 from belvedere.plan.expressions import column
 from belvedere.plan.operators.nodes import Node, Order, Project, TopK
-from belvedere.plan.rewrites.keys import item_of
+from belvedere.plan.operators.project import item_of
 from belvedere.schema import TIMESTAMP, UID, Column, Schema
 from belvedere.syntax.query_tree import unwrap_query
 from belvedere.syntax.statement_tree import CreateSubscription, DefineView, DistinctOn

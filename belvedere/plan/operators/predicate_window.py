@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 from enum import Enum, auto
 
 from belvedere.plan.cached_values import cached_property
-from belvedere.plan.expressions import columns_of
+from belvedere.plan.expressions import columns, columns_of
 from belvedere.plan.operators import window_specs as specs
-from belvedere.plan.operators.nodes import Node, Order
+from belvedere.plan.operators.node import Node, Order, Partition, pruned_below
 from belvedere.schema import Column, Schema
 
 LABEL, FROM, TO, AFTER = "_label", "_from", "_to", "_after"
@@ -181,6 +181,21 @@ class PredicateWindow(Node):
     @cached_property
     def schema(self) -> Schema:
         return Schema(self.columns, self.identity)
+
+    @property
+    def text(self) -> str:
+        return "window by" + (f" per [{', '.join(self.by)}]" if self.by else "")
+
+    @property
+    def key_by_key(self) -> Partition | None:
+        if not self.partition:
+            return None
+        types = tuple(self.schema[n].type for n in self.partition)
+        return Partition((columns(self.spec.keys),), columns(self.partition), types)
+
+    def pruned(self, wanted: frozenset[str]) -> Node:
+        kept = self.with_results(wanted)
+        return pruned_below(kept, kept.reads.union(self.input.schema.key or ()))
 
     @property
     def reads(self) -> frozenset[str]:

@@ -5,13 +5,15 @@ In: plans. Out: a plan node that knows its schema, its key and what it reads; no
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
 from belvedere.plan.cached_values import cached_property
-from belvedere.plan.operators.nodes import Expr, Node, Part, Scan
+from belvedere.plan.expressions import Expr
+from belvedere.plan.operators.node import Node, Part
+from belvedere.plan.operators.scan import Scan
 from belvedere.schema import Column, Schema
 
 LEVELS = 100
@@ -33,6 +35,10 @@ class Last(Node):
     @cached_property
     def schema(self) -> Schema:
         return Schema(self.columns)
+
+    @property
+    def text(self) -> str:
+        return "last"
 
 
 @dataclass(frozen=True)
@@ -77,6 +83,18 @@ class Recursion(Node):
             return Schema(self.columns, names)
         number = Column(self.copy, pa.int32(), nullable=False, hidden=True)
         return Schema((*self.columns, number), (*names, self.copy))
+
+    @property
+    def text(self) -> str:
+        return f"recursion {self.name} by {'union' if self.distinct else 'union all'}, at most {self.levels} levels"
+
+    @property
+    def inner_plans(self) -> tuple[tuple[str, Node], ...]:
+        return (("step", self.step),)
+
+    def forgiving(self, views: Mapping[str, Schema], expressions: bool) -> Node:
+        base, *sides = (i.forgiving(views, expressions) for i in self.inputs)
+        return replace(self, base=base, sides=tuple(sides), step=self.step.forgiving({}, expressions))
 
 
 def parted(step: Node, last: Last) -> tuple[Node, tuple[Node, ...]]:

@@ -6,13 +6,14 @@ windows are found (`belvedere.plan.operators.spl_windows` has the policies).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import ClassVar
 
 import pyarrow as pa
 
 from belvedere.plan.cached_values import cached_property
-from belvedere.plan.operators.nodes import Item, Node, Order
+from belvedere.plan.operators.node import Item, Node, Order, pruned_below, texts
 from belvedere.plan.operators.spl_windows import Interval, Sliding, SplWindow
 from belvedere.plan.operators.time_nodes import SEQUENCE
 from belvedere.schema import TIMESTAMP, Column, Schema
@@ -127,6 +128,30 @@ class SplAggregate(Node):
     sort: tuple[Order, ...] = ()
     """Where it is given, a row of the result is a row of the contents, sorted: `aggregates` are columns of it, as the sort keys are.
     A sliding window by count then lets the least of its rows go before another one comes in: that row is the firing."""
+
+    is_historic: ClassVar[bool] = True
+
+    @property
+    def text(self) -> str:
+        words = [f"spl window {self.window.text}"]
+        words += [f"partitioned by [{texts(self.partition)}]"] if self.partition else []
+        words += [f"group by [{texts(self.groups)}]"] if self.groups else []
+        shown = [texts(self.aggregates), *(f"{r.name} = {r.reading}()" for r in self.readings)]
+        shown += [f"sorted by {texts(self.sort)}"] if self.sort else []
+        shown += [f"{c.name} = {c.count}()" for c in self.counts]
+        words.append(", ".join(s for s in shown if s))
+        return " ".join(w for w in (*words, "every firing" if self.every else "") if w)
+
+    def pruned(self, wanted: frozenset[str]) -> Node:
+        aggregates = tuple(i for i in self.aggregates if i.name in wanted)
+        if self.sort and not aggregates:
+            aggregates = self.aggregates[:1]  # one row for each of the contents
+        kept = wanted.union(self.schema.key or ())
+        readings = tuple(r for r in self.readings if r.name in kept or r.name == self.pane)
+        counts = tuple(c for c in self.counts if c.name in wanted)
+        read = {n for n in (self.order, self.clock, self.time, self.punctuation) if n is not None}
+        pruned = replace(self, aggregates=aggregates, readings=readings, counts=counts)
+        return pruned_below(pruned, self.window.columns.union(read))
 
     @property
     def progressive(self) -> bool:

@@ -7,11 +7,15 @@ are found.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import pyarrow as pa
 
 from belvedere.plan.cached_values import cached_property
-from belvedere.plan.operators.nodes import Expr, JoinKind, Node
+from belvedere.plan.expression_text import expression_text
+from belvedere.plan.expressions import Expr, columns_of
+from belvedere.plan.operators.join import JoinKind
+from belvedere.plan.operators.node import Node
 from belvedere.plan.operators.spl_windows import Policy, Sliding, SplWindow
 from belvedere.plan.operators.time_nodes import SEQUENCE
 from belvedere.schema import TIMESTAMP, Column, Schema
@@ -28,6 +32,12 @@ class JoinedWindow:
     partition: tuple[str, ...]
     order: str
     clock: str
+
+    @property
+    def text(self) -> str:
+        """The clause, and by what it is partitioned."""
+        by = f" partitioned by {', '.join(self.partition)}" if self.partition else ""
+        return f"({self.window.text}{by})"
 
     @property
     def eviction(self) -> Policy:
@@ -61,6 +71,24 @@ class SplJoin(Node):
     condition: Expr | None
     windows: tuple[JoinedWindow, JoinedWindow]
     one_order: bool = True
+
+    is_historic: ClassVar[bool] = True
+
+    @property
+    def text(self) -> str:
+        left, right = (w.text for w in self.windows)
+        on = "" if self.condition is None else f" on {expression_text(self.condition)}"
+        return f"spl {self.kind} join of {left} and {right}{on}" + ("" if self.one_order else " in order of their clocks")
+
+    def pruned(self, wanted: frozenset[str]) -> Node:
+        read = columns_of(self.condition) if self.condition is not None else frozenset()
+        sides = zip(self.inputs, self.windows, strict=True)
+        return self.with_inputs(
+            tuple(
+                i.pruned(frozenset(i.schema.names) & (wanted | read | w.columns) | frozenset(i.schema.key or ()))
+                for i, w in sides
+            )
+        )
 
     @property
     def outer(self) -> tuple[bool, bool]:

@@ -7,12 +7,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import ClassVar
 
 import pyarrow as pa
 
 from belvedere.functions.calendar import floor
+from belvedere.plan.bound_rules import Bounds, Known, only
 from belvedere.plan.cached_values import cached_property
-from belvedere.plan.operators.nodes import Node
+from belvedere.plan.monotone import FOREVER, NEVER
+from belvedere.plan.operators.node import Node, Partition, pruned_below
 from belvedere.schema import TIMESTAMP, Column, Schema
 
 
@@ -52,6 +55,42 @@ class TimeWindow(Node):
         if key is not None and self.kind in (TimeWindowKind.HOP, TimeWindowKind.CUMULATE):
             key += (self.end if self.kind is TimeWindowKind.CUMULATE else self.start,)
         return Schema(bounds + self.input.schema.columns, key)
+
+    @property
+    def text(self) -> str:
+        words = [f"{self.kind.value} {self.time} size {self.size}us"]
+        words += [f"step {self.step}us"] if self.step else []
+        words += [f"offset {self.offset}us"] if self.offset else []
+        words += [f"per [{', '.join(self.partition)}]"] if self.partition else []
+        return " ".join(words)
+
+    @property
+    def is_linear(self) -> bool:
+        return self.kind is not TimeWindowKind.SESSION
+
+    @property
+    def key_by_key(self) -> Partition | None:
+        return Partition.by_columns(self.partition, self.input.schema) if self.partition else None
+
+    def pruned(self, wanted: frozenset[str]) -> Node:
+        return pruned_below(self, wanted.union((self.time,), self.partition))
+
+    def ways(self, known: Known) -> tuple[Bounds, ...]:
+        """The starts and ends of the windows that a row at the bound or later can still be in."""
+        below = self.input.bounds(known)
+        bound = below.get(self.time)
+        if self.kind is TimeWindowKind.SESSION:
+            # a row joins the sessions that end at its time or later, and changes their start and every row's columns
+            return (only(below, self.partition) | ({} if bound is None else {self.end: bound}),)
+        if bound is None:
+            return (below,)
+        if bound in (NEVER, FOREVER):
+            return ({**below, self.start: bound, self.end: bound},)
+        return ({**below, self.start: self.first_start(bound), self.end: self.first_end(bound)},)
+
+    def grouping_columns(self, known: Known) -> frozenset[str]:
+        below = self.input.grouping_columns(known)
+        return below | {self.start, self.end} if self.time in self.input.event_times(known) else below
 
     def first_start(self, time: int) -> int:
         """The earliest start of a window of rows from this time on, in microseconds; of a session there is none to be told."""
@@ -96,6 +135,20 @@ class Emit(Node):
         )
         return Schema(self.input.schema.visible + added, (SEQUENCE,))
 
+    is_historic: ClassVar[bool] = True
+
+    @property
+    def text(self) -> str:
+        words = ["emit"]
+        words += ["stream"] if self.stream else []
+        words += [f"after delay {self.delay}us"] if self.delay is not None else []
+        words += ["after watermark"] if self.watermark else []
+        return " ".join(words)
+
+    def ways(self, known: Known) -> tuple[Bounds, ...]:
+        # what a delay holds back comes out later, however far the bound is; completion lets all of a group out
+        return (self.input.bounds(known) if self.watermark or self.delay is None else {},)
+
 
 @dataclass(frozen=True)
 class InOrder(Node):
@@ -117,6 +170,16 @@ class InOrder(Node):
         shown = tuple(c for c in self.input.schema if not c.hidden or c.name == self.time)
         return Schema((*shown, number), (SEQUENCE,))
 
+    is_historic: ClassVar[bool] = True
+
+    @property
+    def text(self) -> str:
+        then = "".join(f", {name}{' desc' if down else ''}" for name, down, _ in self.then)
+        return f"in order of {self.time}{then}" + (f" within {self.within}us" if self.within is not None else "")
+
+    def ways(self, known: Known) -> tuple[Bounds, ...]:
+        return (only(self.input.bounds(known), (self.time,)) if self.within is None else {},)
+
 
 @dataclass(frozen=True)
 class Observed(Node):
@@ -132,3 +195,9 @@ class Observed(Node):
     @cached_property
     def schema(self) -> Schema:
         return self.events
+
+    is_historic: ClassVar[bool] = True
+
+    @property
+    def text(self) -> str:
+        return "observed"

@@ -14,8 +14,8 @@ from sqlglot import exp
 
 from belvedere.plan.expressions import column, columns_of, conjunction, conjuncts, equated, replace_columns
 from belvedere.plan.operators.nodes import Expr, Filter, Item, Join, JoinKind, Node, Project, Scan, Unnest
+from belvedere.plan.operators.project import item_of, keep_columns
 from belvedere.plan.plan_properties import is_linear, needs_clock
-from belvedere.plan.rewrites.keys import item_of, keep_columns
 from belvedere.plan.rewrites.rewrite import carry, plain_columns, push_down, replace_node
 
 Definition = Callable[[str], Node | None]

@@ -12,8 +12,9 @@ from sqlglot import exp
 
 from belvedere.plan.expressions import column, replace_columns
 from belvedere.plan.operators.nodes import Expr, Filter, Item, Node, Project, Scan
+from belvedere.plan.operators.project import item_of, keep_columns
 from belvedere.plan.plan_properties import base_scan, needs_clock
-from belvedere.plan.rewrites.keys import item_of, keep_columns, unused_name
+from belvedere.plan.unused_names import unused_name
 from belvedere.schema import Column, Schema
 
 

@@ -14,8 +14,9 @@ from sqlglot import exp
 
 from belvedere.plan.expressions import column, conjunction, conjuncts, reads_clock, replace_columns
 from belvedere.plan.operators.nodes import Expr, Filter, Join, JoinKind, Node, Project, TopK
+from belvedere.plan.operators.project import item_of
 from belvedere.plan.plan_properties import is_linear
-from belvedere.plan.rewrites.keys import item_of, unused_name
+from belvedere.plan.unused_names import unused_name
 
 PlanPlace = tuple[int, str]
 """A column of a join, whatever it is called there: the number of the side and the side's own name for it."""

@@ -16,6 +16,7 @@ from typing import Any
 
 from sqlglot import exp
 
+from belvedere.plan.expression_text import expression_text
 from belvedere.plan.expressions import column, columns_of, conjuncts
 from belvedere.plan.operators.nodes import (
     Aggregate,
@@ -35,11 +36,10 @@ from belvedere.plan.operators.nodes import (
     Window,
 )
 from belvedere.plan.operators.predicate_window import PredicateWindow
-from belvedere.plan.operators.recursion import Recursion
+from belvedere.plan.operators.recursion import Last, Recursion
 from belvedere.plan.operators.spl_aggregate import SplAggregate
 from belvedere.plan.operators.spl_join import SplJoin
-from belvedere.plan.operators.time_nodes import Emit, InOrder, TimeWindow, TimeWindowKind
-from belvedere.plan.plan_text import expression_text
+from belvedere.plan.operators.time_nodes import Emit, InOrder, Observed, TimeWindow, TimeWindowKind
 from belvedere.provenance.column_labels import group_text, text_over
 from belvedere.provenance.constants import fixed_columns, is_impossible
 from belvedere.provenance.found_rows import relations_of
@@ -262,3 +262,9 @@ STEPS: dict[type[Node], Callable[[Backward, Any, RowPredicate, Trail], Iterator[
     Recursion: _recursion,
 }
 """How each operator's rows are traced to its inputs' rows."""
+NOT_TRACED: dict[type[Node], str] = {
+    Scan: "a trace ends there",
+    Observed: "its rows are events of a subscription, and no rows of a view",
+    Last: "no plan has it once the step of its recursion is lowered",
+}
+"""Why the others have no step."""

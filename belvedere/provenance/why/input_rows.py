@@ -9,9 +9,8 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from typing import Any
 
 from belvedere.catalog.catalog import Catalog
-from belvedere.plan.operators.history_dependent import HISTORIC
 from belvedere.plan.operators.nodes import Filter, Node, Project, Scan, TopK, Union
-from belvedere.plan.rewrites.keys import keep_columns
+from belvedere.plan.operators.project import keep_columns
 from belvedere.provenance.constants import row_tests
 from belvedere.provenance.narrowing import narrowed
 from belvedere.provenance.plan_queries import QueryRunner
@@ -22,7 +21,7 @@ from belvedere.provenance.why.traces import Backward, Traced, Trail
 
 def root_predicate(plan: Node, row: Mapping[str, Any], *, whole: bool = False) -> RowPredicate:
     """What finds a stored row in its view's plan: its key; `whole`, or where the plan depends on history: all that can be compared."""
-    historic = any(isinstance(n, HISTORIC) for n in plan.walk())
+    historic = any(n.is_historic for n in plan.walk())
     key = plan.schema.key or ()
     names = [c.name for c in plan.schema if c.name in row] if historic or whole or not key else key
     return RowPredicate(row_tests(row, {n: plan.schema[n].type for n in names}))

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 
 from sqlglot import exp
 
+from belvedere.plan.expression_text import expression_text
 from belvedere.plan.expressions import conjuncts
 from belvedere.plan.operators.nodes import Expr, Join, JoinKind, Node
-from belvedere.plan.plan_text import expression_text
 from belvedere.provenance.constants import fixed_columns, is_impossible
 from belvedere.provenance.row_predicates import RowPredicate, matching, of_other, same
 from belvedere.provenance.why.traces import Backward, Below, Trail, is_fixed

@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 
 from belvedere.plan.operators import recursion
 from belvedere.plan.operators.nodes import Node, Project, Scan, Union
+from belvedere.plan.operators.project import item_of, keep_columns
 from belvedere.plan.operators.recursion import LAST, Last, Recursion, parted, side_name
-from belvedere.plan.rewrites.keys import item_of, keep_columns
 from belvedere.plan.rewrites.rewrite import replace_scans
 from belvedere.provenance.narrowing import narrowed
 from belvedere.provenance.row_predicates import RowPredicate, matching, same

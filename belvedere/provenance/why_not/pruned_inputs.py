@@ -14,10 +14,10 @@ from sqlglot import exp
 
 from belvedere.catalog.inputs import Input
 from belvedere.engine.errors.failed_stages import failures_of, quarantined
+from belvedere.plan.expression_text import expression_text
 from belvedere.plan.expressions import column
 from belvedere.plan.operators.nodes import Expr, Item, Node, Project, Scan
-from belvedere.plan.plan_text import expression_text
-from belvedere.plan.rewrites.keys import item_of, keep_columns
+from belvedere.plan.operators.project import item_of, keep_columns
 from belvedere.provenance.constants import fixed_columns
 from belvedere.provenance.findings import Lost, Where
 from belvedere.provenance.row_predicates import RowPredicate, test

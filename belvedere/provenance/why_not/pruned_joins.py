@@ -11,9 +11,9 @@ from dataclasses import replace
 
 from sqlglot import exp
 
+from belvedere.plan.expression_text import expression_text
 from belvedere.plan.expressions import columns_of, conjuncts, replace_columns
 from belvedere.plan.operators.nodes import Expr, Join, JoinKind
-from belvedere.plan.plan_text import expression_text
 from belvedere.provenance.constants import constant, fixed_columns, is_impossible
 from belvedere.provenance.findings import FoundRows, Lost, Where
 from belvedere.provenance.found_rows import relations_of

@@ -10,7 +10,8 @@ from datetime import timedelta
 from functools import partial
 from typing import Any
 
-from belvedere.plan.bounds import Bounds, bounds_of
+from belvedere.plan.bound_rules import Bounds
+from belvedere.plan.bounds import bounds_of
 from belvedere.plan.expressions import column
 from belvedere.plan.monotone import FOREVER, NEVER
 from belvedere.plan.operators.nodes import Expr, Node

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from belvedere.plan.expression_text import expression_text
 from belvedere.plan.operators.nodes import Node, Scan
 from belvedere.plan.operators.recursion import Recursion
-from belvedere.plan.plan_text import expression_text
 from belvedere.provenance.column_labels import shown
 from belvedere.provenance.findings import FoundRows, Lost, Where
 from belvedere.provenance.found_rows import Question, answered, relations_of, sample_order

@@ -11,6 +11,7 @@ from dataclasses import replace
 import pyarrow as pa
 from sqlglot import exp
 
+from belvedere.plan.expression_text import expression_text
 from belvedere.plan.expressions import columns_of, conjuncts
 from belvedere.plan.operators.nodes import (
     Aggregate,
@@ -31,12 +32,11 @@ from belvedere.plan.operators.nodes import (
     Window,
 )
 from belvedere.plan.operators.predicate_window import PredicateWindow
-from belvedere.plan.operators.recursion import Recursion
+from belvedere.plan.operators.project import item_of
+from belvedere.plan.operators.recursion import Last, Recursion
 from belvedere.plan.operators.spl_aggregate import SplAggregate
 from belvedere.plan.operators.spl_join import SplJoin
-from belvedere.plan.operators.time_nodes import Emit, InOrder, TimeWindow
-from belvedere.plan.plan_text import expression_text
-from belvedere.plan.rewrites.keys import item_of
+from belvedere.plan.operators.time_nodes import Emit, InOrder, Observed, TimeWindow
 from belvedere.provenance.column_labels import group_text, predicate_over, text_over
 from belvedere.provenance.constants import fixed_columns, is_impossible
 from belvedere.provenance.findings import FoundRows, Lost, Where
@@ -323,3 +323,8 @@ LOSSES: Losses = {
     Recursion: _recursion,
 }
 """How each operator's missing rows are followed down."""
+NOT_FOLLOWED: dict[type[Node], str] = {
+    Observed: "its rows are events of a subscription, and no rows of a view",
+    Last: "no plan has it once the step of its recursion is lowered",
+}
+"""Why those of the others are not."""

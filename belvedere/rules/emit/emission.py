@@ -13,7 +13,8 @@ from typing import Any
 import pyarrow as pa
 
 from belvedere.catalog.catalog import Catalog
-from belvedere.plan.bounds import Known, bounds_of, event_time_columns, grouping_columns
+from belvedere.plan.bound_rules import Known
+from belvedere.plan.bounds import bounds_of, event_time_columns, grouping_columns
 from belvedere.plan.monotone import NEVER
 from belvedere.plan.operators.nodes import Node, Scan
 from belvedere.plan.operators.time_nodes import Emit, InOrder

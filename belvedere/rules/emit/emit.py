@@ -20,7 +20,7 @@ from belvedere.engine.rows.ordered_rows import stream
 from belvedere.engine.sql.stage_sql import ROWS, Texts
 from belvedere.engine.stage import BoundsNow, Stage
 from belvedere.engine.work import Work
-from belvedere.plan.bounds import Bounds
+from belvedere.plan.bound_rules import Bounds
 from belvedere.plan.expressions import column
 from belvedere.plan.monotone import NEVER
 from belvedere.plan.operators.nodes import Scan, Union

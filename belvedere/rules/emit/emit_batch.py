@@ -1,6 +1,6 @@
 """The batch answer of what depends on history: the input's batch answer after each epoch, folded by definition.
 
-In: a plan with nodes of `HISTORIC`, a log of accepted input with the clock and the bounds of each epoch, a
+In: a plan with operators that are historic, a log of accepted input with the clock and the bounds of each epoch, a
 function that answers a plan at an epoch. Out: the plan over tables for those nodes. Slow by design: it is an oracle.
 """
 
@@ -16,7 +16,6 @@ import pyarrow as pa
 from belvedere.catalog.catalog import Catalog
 from belvedere.plan.bounds import bounds_of
 from belvedere.plan.monotone import NEVER
-from belvedere.plan.operators.history_dependent import HISTORIC
 from belvedere.plan.operators.nodes import Node, Scan
 from belvedere.plan.operators.spl_aggregate import SplAggregate
 from belvedere.plan.operators.spl_join import SplJoin
@@ -69,20 +68,11 @@ class History:
 
     def _with_scans(self, node: Node) -> Node:
         """The plan with a scan in place of each node that depends on history."""
-        if not isinstance(node, HISTORIC):
+        if not node.is_historic:
             return node.with_inputs(tuple(self._with_scans(i) for i in node.inputs))
         below = tuple(self._with_scans(i) for i in node.inputs)
         name = f"{self._name}$history{len(self._steps)}"
-        if isinstance(node, SplJoin):
-            self._steps[name] = self._joined(node, below)
-        elif isinstance(node, SplAggregate):
-            self._steps[name] = self._replayed(node, below[0])
-        elif isinstance(node, Observed):
-            fold = EventFold(node)
-            self._steps[name] = self._folded(with_keys(below[0]), lambda rows, e: fold.epoch(rows, e.clock), node.schema.arrow)
-        else:
-            made = self._emitted(node) if isinstance(node, Emit) else self._ordered(node)
-            self._steps[name] = self._folded(below[0], made, node.schema.arrow)
+        self._steps[name] = HISTORY_STEPS[type(node)](self, node, below)
         self.tables[name] = node.schema.arrow.empty_table()
         return Scan(name, node.schema)
 
@@ -93,16 +83,20 @@ class History:
 
         return step
 
-    def _replayed(self, node: SplAggregate, below: Node) -> Step:
+    def observed(self, node: Observed, below: tuple[Node, ...]) -> Step:
+        fold = EventFold(node)
+        return self._folded(with_keys(below[0]), lambda rows, e: fold.epoch(rows, e.clock), node.schema.arrow)
+
+    def replayed(self, node: SplAggregate, below: tuple[Node, ...]) -> Step:
         def step(number: int, epochs: Sequence[LoggedEpoch]) -> pa.Table:
             clocks = tuple(microseconds(e.clock) for e in epochs)
             bounds = tuple(bounds_of(node.input, e.bounds.get).get(node.time or "", NEVER) for e in epochs)
             ends = epochs[number].ends
-            return SplReplay(replace(node, input=below), clocks, bounds, self._answer_then, ends).after(number)
+            return SplReplay(replace(node, input=below[0]), clocks, bounds, self._answer_then, ends).after(number)
 
         return step
 
-    def _joined(self, node: SplJoin, below: tuple[Node, ...]) -> Step:
+    def joined(self, node: SplJoin, below: tuple[Node, ...]) -> Step:
         def step(number: int, epochs: Sequence[LoggedEpoch]) -> pa.Table:
             clocks = tuple(microseconds(e.clock) for e in epochs)
             return SplJoinReplay(replace(node, left=below[0], right=below[1]), clocks, self._answer_then).after(number)
@@ -113,18 +107,32 @@ class History:
         """The rows of a plan over nodes with history, and over these tables, as they were after an epoch."""
         return self._answer(plan, epoch, {**(self._past[epoch] if epoch < len(self._past) else self.tables), **tables})
 
-    def _emitted(self, node: Emit) -> Fold:
+    def emitted(self, node: Emit, below: tuple[Node, ...]) -> Step:
         emission = plan_emission(node, node.input, bounds_by_input(self._catalog, Clocks()))
         visible = tuple(c.name for c in node.input.schema.visible)
         fold = EmitFold(emission, node.input.schema.key or (), visible)
-        return lambda rows, e: fold.epoch(rows, microseconds(e.clock), emission.bounds(e.bounds.get))
 
-    def _ordered(self, node: InOrder) -> Fold:
+        def made(rows: list[dict[str, Any]], e: LoggedEpoch) -> list[dict[str, Any]]:
+            return fold.epoch(rows, microseconds(e.clock), emission.bounds(e.bounds.get))
+
+        return self._folded(below[0], made, node.schema.arrow)
+
+    def ordered(self, node: InOrder, below: tuple[Node, ...]) -> Step:
         emission = plan_emission(node, node.input, bounds_by_input(self._catalog, Clocks()))
         fold = OrderFold(node, node.input.schema.key or (), tuple(n for n in node.schema.names[:-1]))
-        return lambda rows, e: fold.epoch(rows, emission.bounds(e.bounds.get)[0])
+        return self._folded(below[0], lambda rows, e: fold.epoch(rows, emission.bounds(e.bounds.get)[0]), node.schema.arrow)
+
+
+HISTORY_STEPS: dict[type[Node], Callable[[History, Any, tuple[Node, ...]], Step]] = {
+    Emit: History.emitted,
+    InOrder: History.ordered,
+    Observed: History.observed,
+    SplAggregate: History.replayed,
+    SplJoin: History.joined,
+}
+"""How the rows of each operator with history follow, epoch by epoch, from those of its inputs."""
 
 
 def has_history(plan: Node) -> bool:
     """Whether the answer depends on how the input came to be."""
-    return any(isinstance(n, HISTORIC) for n in plan.walk())
+    return any(n.is_historic for n in plan.walk())

@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 from sqlglot import exp
 
+from belvedere.plan.arrival_order import unwrapped
 from belvedere.plan.monotone import interval_length
 from belvedere.plan.operators.nodes import Expr, Window
-from belvedere.plan.rewrites.ties_by_arrival import unwrapped
 from belvedere.schema import Column
 
 DAY = 86_400_000_000

@@ -17,9 +17,11 @@ from belvedere.engine.relation import Relation
 from belvedere.engine.sql.stage_sql import Texts
 from belvedere.engine.work import Work
 from belvedere.plan.expressions import column
+from belvedere.plan.operators.node import Partition
 from belvedere.plan.operators.nodes import Filter, Item, Node, Scan, Window
-from belvedere.plan.plan_properties import Partition, base_scan, needs_clock
-from belvedere.plan.rewrites.keys import carry_keys, item_of, keep_columns
+from belvedere.plan.operators.project import item_of, keep_columns
+from belvedere.plan.plan_properties import base_scan, needs_clock
+from belvedere.plan.rewrites.keys import carry_keys
 from belvedere.plan.rewrites.rewrite import carry, passes_key, push_down, replace_node
 from belvedere.rules.affected_ranges import ReachedStage
 from belvedere.rules.builder import Builder

@@ -13,12 +13,13 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 from sqlglot import exp
 
+from belvedere.plan.arrival_order import unwrapped, with_ties
 from belvedere.plan.expressions import column
 from belvedere.plan.operators.nodes import Expr, Item, Node, Project, Window
-from belvedere.plan.rewrites.keys import item_of, unused_name
+from belvedere.plan.operators.project import item_of
 from belvedere.plan.rewrites.rewrite import with_column
-from belvedere.plan.rewrites.ties_by_arrival import unwrapped, with_ties
 from belvedere.plan.ties import tie_columns
+from belvedere.plan.unused_names import unused_name
 from belvedere.rules.frames.frames import end_of_growth, name_of
 from belvedere.rules.merge.accumulate import BIGINT, DOUBLE, adds_exactly, is_modified, is_small_integer, template
 from belvedere.schema import Column

@@ -19,13 +19,15 @@ from belvedere.engine.relation import Relation
 from belvedere.engine.rows.epoch_rows import ColumnValues, Rows, keys_of
 from belvedere.engine.sql.stage_sql import ROWS
 from belvedere.engine.work import Work
+from belvedere.plan.arrival_order import with_ties
 from belvedere.plan.expressions import column, columns_of, conjunction, conjuncts
+from belvedere.plan.operators.join import equalities
 from belvedere.plan.operators.nodes import Expr, Item, Join, JoinKind, Node, Order, TopK, Window
-from belvedere.plan.plan_properties import base_scan, equalities, partition_of
-from belvedere.plan.rewrites.keys import keep_columns, unused_name
+from belvedere.plan.operators.project import keep_columns
+from belvedere.plan.plan_properties import base_scan, partition_of
 from belvedere.plan.rewrites.rewrite import carry, push_down
-from belvedere.plan.rewrites.ties_by_arrival import with_ties
 from belvedere.plan.ties import tie_columns
+from belvedere.plan.unused_names import unused_name
 from belvedere.rules.joins.outer_expiry import beside_final_results, times_to_carry
 from belvedere.rules.keyed import KeyedStage
 from belvedere.rules.rule import Maintain, Rule, Site

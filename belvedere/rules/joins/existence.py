@@ -18,10 +18,11 @@ from belvedere.engine.rows.epoch_rows import Rows, keys_of
 from belvedere.engine.sql.stage_sql import DELTA, KEY_COLUMN, ROWS, Texts
 from belvedere.engine.stage import Stage
 from belvedere.engine.work import Work
-from belvedere.plan.bounds import Bounds
+from belvedere.plan.bound_rules import Bounds
+from belvedere.plan.operators.join import equalities
 from belvedere.plan.operators.nodes import Join, JoinKind, Node, Project
-from belvedere.plan.plan_properties import equalities, needs_clock
-from belvedere.plan.rewrites.keys import item_of
+from belvedere.plan.operators.project import item_of
+from belvedere.plan.plan_properties import needs_clock
 from belvedere.plan.rewrites.rewrite import passes_key, with_column
 from belvedere.rules.bounds_below import operator_of
 from belvedere.rules.keyed import counted_slots

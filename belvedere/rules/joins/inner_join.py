@@ -18,10 +18,13 @@ from belvedere.engine.sql.stage_sql import DELTA, ROWS, WEIGHT_COLUMN, Texts
 from belvedere.engine.stage import BoundsNow, Stage
 from belvedere.engine.work import Work, without
 from belvedere.functions.spark_types import quote
-from belvedere.plan.bounds import Bounds, bounds_of, implied_bounds
+from belvedere.plan.bound_rules import Bounds, implied_bounds
+from belvedere.plan.bounds import bounds_of
 from belvedere.plan.expressions import column
+from belvedere.plan.operators.join import equalities
+from belvedere.plan.operators.node import Partition
 from belvedere.plan.operators.nodes import Join, JoinKind
-from belvedere.plan.plan_properties import Partition, equalities, needs_clock
+from belvedere.plan.plan_properties import needs_clock
 from belvedere.plan.rewrites.rewrite import with_column
 from belvedere.rules.bounds_below import operator_of, side_of, through
 from belvedere.rules.rule import Maintain, Rule, Site

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from sqlglot import exp
 
 from belvedere.engine.rows.epoch_rows import Rows
-from belvedere.plan.bounds import Bounds, implied_bounds
+from belvedere.plan.bound_rules import Bounds, implied_bounds
 from belvedere.plan.expressions import column
 from belvedere.plan.monotone import FOREVER
 from belvedere.plan.operators.nodes import Item, Join, JoinKind, Node, Project

@@ -13,9 +13,11 @@ from functools import partial
 from sqlglot import exp
 
 from belvedere.plan.expressions import column, conjunction
+from belvedere.plan.operators.join import equalities
 from belvedere.plan.operators.nodes import Aggregate, Distinct, Expr, Filter, Item, Join, JoinKind, Node, Project, Scan, Union
-from belvedere.plan.plan_properties import equalities, needs_clock
-from belvedere.plan.rewrites.keys import item_of, unused_name
+from belvedere.plan.operators.project import item_of
+from belvedere.plan.plan_properties import needs_clock
+from belvedere.plan.unused_names import unused_name
 from belvedere.rules.builder import Builder
 from belvedere.rules.rule import Maintain, Rule, Site
 from belvedere.schema import TIMESTAMP, Column

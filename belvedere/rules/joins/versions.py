@@ -12,10 +12,11 @@ from functools import partial
 
 from belvedere.engine.relation import Relation
 from belvedere.engine.sql.stage_sql import Texts
-from belvedere.plan.bounds import next_time
+from belvedere.plan.operators.node import Partition
 from belvedere.plan.operators.nodes import Node, Project, Scan, Union, Window
-from belvedere.plan.plan_properties import Partition, partition_of
-from belvedere.plan.rewrites.keys import item_of
+from belvedere.plan.operators.project import item_of
+from belvedere.plan.operators.window import next_time
+from belvedere.plan.plan_properties import partition_of
 from belvedere.rules.rule import Maintain, Rule, Site
 from belvedere.rules.top_k.top import OWN, OwnRowsStage
 from belvedere.spark_sql.dialect import SparkSql

@@ -21,10 +21,12 @@ from belvedere.engine.sql.stage_sql import ROWS, Texts
 from belvedere.engine.sql.staged_operators import print_plan
 from belvedere.engine.stage import Stage, slots_known
 from belvedere.engine.work import Work
-from belvedere.plan.bounds import Bounds, Known, bounds_of
+from belvedere.plan.bound_rules import Bounds, Known
+from belvedere.plan.bounds import bounds_of
 from belvedere.plan.expressions import column
+from belvedere.plan.operators.node import Partition
 from belvedere.plan.operators.nodes import Aggregate, Expr, Project, Scan
-from belvedere.plan.plan_properties import Partition, partition_of
+from belvedere.plan.plan_properties import partition_of
 from belvedere.plan.rewrites.rewrite import carry
 from belvedere.rules.bounds_below import of_keys
 from belvedere.rules.merge.accumulate import ROWS as COUNT

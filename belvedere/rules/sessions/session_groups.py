@@ -16,12 +16,13 @@ from belvedere.engine.relation import Relation
 from belvedere.engine.sql.plan_sql import print_expression, session_numbers
 from belvedere.engine.sql.stage_sql import DELTA, ROWS, Texts
 from belvedere.functions.spark_types import quote, type_text
-from belvedere.plan.bounds import Bounds
+from belvedere.plan.bound_rules import Bounds
 from belvedere.plan.expressions import columns_of
+from belvedere.plan.operators.node import Partition
 from belvedere.plan.operators.nodes import Aggregate, Expr, Item, Node, Project, Scan
+from belvedere.plan.operators.project import item_of
 from belvedere.plan.operators.time_nodes import TimeWindow, TimeWindowKind
-from belvedere.plan.plan_properties import Partition, needs_clock, partition_of
-from belvedere.plan.rewrites.keys import item_of
+from belvedere.plan.plan_properties import needs_clock, partition_of
 from belvedere.rules.builder import StageOwner
 from belvedere.rules.merge.accumulate import Accumulators, accumulate, accumulators_of
 from belvedere.rules.rule import Maintain, Rule, Site

@@ -14,10 +14,11 @@ from sqlglot import exp
 from belvedere.engine.relation import Relation
 from belvedere.engine.sql.stage_sql import WEIGHT_COLUMN, Texts
 from belvedere.plan.expressions import column, conjunction
+from belvedere.plan.operators.node import Partition
 from belvedere.plan.operators.nodes import Filter, Join, JoinKind, Node, Project, Scan, Union
+from belvedere.plan.operators.project import item_of
 from belvedere.plan.operators.time_nodes import TimeWindow, TimeWindowKind
-from belvedere.plan.plan_properties import Partition, partition_of
-from belvedere.plan.rewrites.keys import item_of
+from belvedere.plan.plan_properties import partition_of
 from belvedere.plan.rewrites.rewrite import with_column
 from belvedere.rules.rule import Maintain, Rule, Site
 from belvedere.rules.top_k.top import OWN, OwnRowsStage

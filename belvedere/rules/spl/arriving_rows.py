@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from belvedere.engine.relation import Relation, Slot, name_in_script
 from belvedere.engine.stage import BoundsNow, Stage
 from belvedere.errors import fail
-from belvedere.plan.bounds import Bounds, Known
+from belvedere.plan.bound_rules import Bounds, Known
 from belvedere.plan.plan_text import plan_text
 from belvedere.rules.builder import Builder
 

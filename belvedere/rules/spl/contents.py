@@ -16,9 +16,9 @@ from belvedere.kernels.search import Ints
 from belvedere.kernels.spl.window_rows import Firings
 from belvedere.plan.expressions import column
 from belvedere.plan.operators.nodes import Aggregate, Expr, Item, Node, Project, Scan
+from belvedere.plan.operators.project import item_of
 from belvedere.plan.operators.spl_aggregate import PANE_TIMINGS, FiringReading, SplAggregate
 from belvedere.plan.operators.spl_windows import Interval
-from belvedere.plan.rewrites.keys import item_of
 from belvedere.plan.rewrites.ties_by_arrival import in_arrival_order
 from belvedere.rules.spl.group_counts import needed, with_counts
 from belvedere.rules.spl.sorting import sorted_contents

@@ -12,8 +12,8 @@ from sqlglot import exp, parse_one
 
 from belvedere.plan.expressions import column
 from belvedere.plan.operators.nodes import Expr, Item, Node, Project, Window
+from belvedere.plan.operators.project import item_of
 from belvedere.plan.operators.spl_aggregate import GroupCount, SplAggregate
-from belvedere.plan.rewrites.keys import item_of
 from belvedere.spark_sql.dialect import SparkSql
 
 ROWS = Item("$rows_of_group", exp.Count(this=exp.Star(), big_int=True), pa.int64(), nullable=False, hidden=True)

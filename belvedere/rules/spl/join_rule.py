@@ -17,10 +17,10 @@ from belvedere.engine.sql.stage_sql import DELTA, ROWS, Texts
 from belvedere.engine.work import Work
 from belvedere.functions.spark_types import quote
 from belvedere.plan.expressions import column
+from belvedere.plan.operators.join import equalities
 from belvedere.plan.operators.nodes import Join, JoinKind, Scan
 from belvedere.plan.operators.spl_join import SplJoin
 from belvedere.plan.operators.spl_windows import Time
-from belvedere.plan.plan_properties import equalities
 from belvedere.rules.rule import Maintain, Rule, Site
 from belvedere.rules.spl.arriving_rows import check_that_rows_arrive
 from belvedere.rules.spl.firing_memory import FiringMemory

@@ -17,8 +17,8 @@ from belvedere.kernels.search import Bools, Ints
 from belvedere.kernels.spl.join import JoinResults, Lives, SideRows, lives, results
 from belvedere.plan.expressions import column, columns_of, conjunction, conjuncts
 from belvedere.plan.operators.nodes import Expr, Join, JoinKind, Node, Project, Scan
+from belvedere.plan.operators.project import item_of
 from belvedere.plan.operators.spl_join import FIRED, FIRING, SplJoin
-from belvedere.plan.rewrites.keys import item_of
 from belvedere.rules.spl.kernel_rows import micros, steps_of, whole
 from belvedere.schema import TIMESTAMP, Column, Schema
 

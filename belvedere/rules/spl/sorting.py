@@ -11,8 +11,8 @@ from sqlglot import exp
 
 from belvedere.plan.expressions import column, row_number
 from belvedere.plan.operators.nodes import Item, Node, Project, Scan, Window
+from belvedere.plan.operators.project import item_of
 from belvedere.plan.operators.spl_aggregate import SplAggregate
-from belvedere.plan.rewrites.keys import item_of
 from belvedere.rules.spl.kernel_rows import Numbers, whole
 
 RANKED = "ranked"

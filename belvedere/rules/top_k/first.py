@@ -20,12 +20,12 @@ from belvedere.engine.rows.epoch_rows import WEIGHT_FIELD, Rows, combined
 from belvedere.engine.sql.plan_sql import order_text
 from belvedere.engine.sql.stage_sql import DELTA, ROWS, WEIGHT_COLUMN, WEIGHTED, Texts
 from belvedere.engine.work import Work
-from belvedere.plan.bounds import Bounds
+from belvedere.plan.bound_rules import Bounds
+from belvedere.plan.operators.node import Partition
 from belvedere.plan.operators.nodes import Project, Scan, TopK, Union
-from belvedere.plan.plan_properties import Partition, needs_clock
-from belvedere.plan.rewrites.keys import item_of
+from belvedere.plan.operators.project import item_of
+from belvedere.plan.plan_properties import needs_clock
 from belvedere.plan.rewrites.rewrite import with_column
-from belvedere.plan.ties import tie_order
 from belvedere.rules.builder import StageOwner
 from belvedere.rules.rule import Maintain, Rule, Site
 from belvedere.rules.top_k.top import OWN, maintain_top, needs_only_top
@@ -73,7 +73,7 @@ class FirstStage(OperatorStage):
         columns = (*top.schema, WEIGHT_COLUMN)
         own = Project(Scan(OWN, top.schema), (*(item_of(c) for c in top.schema), replace(item_of(WEIGHT_COLUMN), expr=none)))
         both = Union((Project(changes, tuple(item_of(c) for c in columns)), own))
-        order = ", ".join(order_text(o) for o in top.order + tie_order(top)) or "1"
+        order = ", ".join(order_text(o) for o in top.order + top.tie_order) or "1"
         place = f"{WEIGHTED}, CAST(row_number() OVER (ORDER BY {order}) AS BIGINT) AS `{PLACE}`"
         kinds = {**dict.fromkeys(names, DELTA), OWN: ROWS}
         return {"rows": texts.rows(top, ROWS), "placed": texts.rows(both, kinds, place)}

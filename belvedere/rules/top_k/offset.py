@@ -12,8 +12,8 @@ from sqlglot import exp
 
 from belvedere.plan.expressions import column, conjunction
 from belvedere.plan.operators.nodes import Join, JoinKind, Node, Project, TopK
+from belvedere.plan.operators.project import item_of
 from belvedere.plan.plan_properties import needs_clock
-from belvedere.plan.rewrites.keys import item_of
 from belvedere.rules.rule import Maintain, Rule, Site
 from belvedere.rules.top_k.first import MANY
 from belvedere.rules.top_k.top import needs_only_top

@@ -15,8 +15,8 @@ from sqlglot import exp
 from belvedere.engine.relation import Relation
 from belvedere.plan.expressions import conjunction, conjuncts
 from belvedere.plan.operators.nodes import Expr, Filter, Item, Node, Order, Project, Scan, TopK, Window
+from belvedere.plan.operators.project import item_of
 from belvedere.plan.plan_properties import base_scan
-from belvedere.plan.rewrites.keys import item_of
 from belvedere.rules.rule import Maintain, Rule, Site
 from belvedere.rules.top_k.top import TOP
 

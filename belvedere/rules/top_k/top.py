@@ -18,11 +18,11 @@ from belvedere.engine.rows.epoch_rows import ColumnValues, Rows, hashes_in, keys
 from belvedere.engine.sql.stage_sql import DELTA, ROWS, Texts
 from belvedere.engine.stage import Stage
 from belvedere.engine.work import Work
-from belvedere.plan.bounds import Bounds
+from belvedere.plan.bound_rules import Bounds
+from belvedere.plan.operators.node import Partition
 from belvedere.plan.operators.nodes import Node, Project, Scan, TopK, Union
-from belvedere.plan.plan_properties import Partition, base_scan, partition_of
-from belvedere.plan.rewrites.keys import item_of
-from belvedere.plan.ties import tie_order
+from belvedere.plan.operators.project import item_of
+from belvedere.plan.plan_properties import base_scan, partition_of
 from belvedere.rules.bounds_below import of_keys
 from belvedere.rules.builder import Builder
 from belvedere.rules.merge.merge_rule import keys_of_changes
@@ -145,7 +145,7 @@ def maintain_top(site: Site, top: TopK, partition: Partition) -> Relation:
     builder, part = site.builder, site.part
     source, slots = builder.delta_slots(top.input)
     slots = builder.hash_changes(top.input, slots, partition)
-    ordered = top.order + tie_order(top)  # a union has no key to break ties by
+    ordered = top.order + top.tie_order  # a union has no key to break ties by
     both = replace(top, input=Union((source, _stored(top, OWN))), order=ordered)
     path = builder.path_of(part, partition.output, partition.types)
     by = f" by {', '.join(top.partition)}" if top.partition else ""

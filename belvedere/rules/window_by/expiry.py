@@ -25,7 +25,8 @@ from belvedere.engine.work import Work
 from belvedere.functions.spark_types import quote
 from belvedere.kernels.search import GREATEST as LAST
 from belvedere.kernels.search import LEAST as FIRST
-from belvedere.plan.bounds import Known, bounds_of
+from belvedere.plan.bound_rules import Known
+from belvedere.plan.bounds import bounds_of
 from belvedere.plan.monotone import NEVER
 from belvedere.plan.operators.nodes import Node
 from belvedere.plan.operators.predicate_window import (

@@ -14,10 +14,11 @@ from sqlglot import exp
 from belvedere.engine.relation import Relation
 from belvedere.engine.work import Work
 from belvedere.plan.expressions import column
+from belvedere.plan.operators.node import Partition
 from belvedere.plan.operators.nodes import Item, Scan
 from belvedere.plan.operators.predicate_window import PredicateWindow, Ranges, WindowForm
 from belvedere.plan.operators.window_explanation import search_of
-from belvedere.plan.plan_properties import Partition, base_scan, partition_of
+from belvedere.plan.plan_properties import base_scan, partition_of
 from belvedere.plan.rewrites.keys import carry_keys
 from belvedere.plan.rewrites.rewrite import carry, push_down
 from belvedere.rules.affected_ranges import ReachedStage

@@ -21,7 +21,7 @@ from belvedere.functions.spark_types import quote
 from belvedere.functions.sqlpp_functions import DURATION
 from belvedere.plan.expressions import columns_of
 from belvedere.plan.operators.nodes import Item, Project, Scan
-from belvedere.plan.rewrites.keys import item_of
+from belvedere.plan.operators.project import item_of
 from belvedere.plan.rewrites.prune_columns import prune
 from belvedere.plan.rewrites.push_conditions import push_conditions
 from belvedere.spark.window_by.frame_types import schema_of, sort_columns

@@ -11,7 +11,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from belvedere.plan.bounds import is_time
+from belvedere.plan.bound_rules import is_time
 from belvedere.plan.operators.predicate_window import Neighbour, Ranges, Resume, WindowEnd, WindowForm
 from belvedere.schema import Column
 from belvedere.sqlpp.query_names import after_window, free_in

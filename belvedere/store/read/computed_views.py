@@ -14,7 +14,6 @@ import pyarrow as pa
 from belvedere.catalog.catalog import Catalog
 from belvedere.catalog.views import View
 from belvedere.errors import BelvedereError, fail
-from belvedere.plan.operators.history_dependent import HISTORIC
 from belvedere.plan.operators.nodes import Aggregate, Distinct, Node, Scan, SetOperation, TopK, Window
 from belvedere.plan.rewrites.rewrite import inline
 from belvedere.plan.ties import tie_columns
@@ -65,7 +64,7 @@ def plan_of_unstored(catalog: Catalog, id_: str, stored: Collection[str]) -> Nod
         return None
     for node in view.plan.walk():
         source = catalog.inputs.get(node.relation) if isinstance(node, Scan) else None
-        if isinstance(node, HISTORIC) or (source is not None and source.keep is not None):
+        if node.is_historic or (source is not None and source.keep is not None):
             return None
     return view.plan
 

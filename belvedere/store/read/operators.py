@@ -15,6 +15,7 @@ from sqlglot import exp
 
 from belvedere.errors import BelvedereError, fail
 from belvedere.plan.expressions import conjuncts
+from belvedere.plan.operators.join import equalities
 from belvedere.plan.operators.nodes import (
     Aggregate,
     Distinct,
@@ -32,9 +33,13 @@ from belvedere.plan.operators.nodes import (
     Union,
     Unnest,
     Values,
+    Window,
 )
-from belvedere.plan.plan_properties import equalities
-from belvedere.plan.ties import tie_order
+from belvedere.plan.operators.predicate_window import PredicateWindow
+from belvedere.plan.operators.recursion import Last, Recursion
+from belvedere.plan.operators.spl_aggregate import SplAggregate
+from belvedere.plan.operators.spl_join import SplJoin
+from belvedere.plan.operators.time_nodes import Emit, InOrder, Observed, TimeWindow
 from belvedere.schema import Schema
 from belvedere.store.dialects.codec import form
 from belvedere.store.dialects.dialect import Dialect, Pair
@@ -55,15 +60,6 @@ Printer = Callable[["Plans", Any], str]
 _JOINS = {JoinKind.INNER: "JOIN", JoinKind.LEFT: "LEFT JOIN", JoinKind.RIGHT: "RIGHT JOIN", JoinKind.FULL: "FULL JOIN"}
 
 
-_SHOWN = {
-    "Unnest": "UNNEST",
-    "Emit": "EMIT",
-    "InOrder": "SELECT STREAM",
-    "SplAggregate": "a window of SPL",
-    "Recursion": "WITH RECURSIVE",
-}
-
-
 @dataclass(frozen=True)
 class Plans:
     """Prints the operators of a plan."""
@@ -78,7 +74,7 @@ class Plans:
     """Printers of operators that are not printed here."""
 
     def select(self, node: Node) -> str:
-        printer = _NODES.get(type(node)) or self.others.get(type(node))
+        printer = STORE_SQL.get(type(node)) or self.others.get(type(node))
         if printer is None:
             raise beyond_store(node)
         return printer(self, node)
@@ -225,7 +221,7 @@ class Plans:
         return f" {word} ".join(sides)
 
     def top(self, node: TopK) -> str:
-        keys = [self.order(o, node.input.schema) for o in (*node.order, *tie_order(node))]
+        keys = [self.order(o, node.input.schema) for o in (*node.order, *node.tie_order)]
         order = f" ORDER BY {','.join(keys)}" if keys else ""
         columns = ",".join(identifier(n) for n in node.input.schema.names)
         if not node.partition and node.number is None:
@@ -255,8 +251,7 @@ class Plans:
 
 def beyond_store(node: Node) -> BelvedereError:
     """The diagnostic for an operator that has no SQL here."""
-    what = type(node).__name__
-    what = _SHOWN.get(what, f"{'an' if what[0] in 'AEIOU' else 'a'} {what.lower()}")
+    what = NOT_STORE_SQL[type(node)]
     hint = "compute it in a view, and query the view"
     if isinstance(node, Unnest):
         hint = "write `JOIN t.items i` for an array of objects; elements of another array are computed in a view"
@@ -274,7 +269,7 @@ def _same_form(one: pa.DataType, other: pa.DataType) -> bool:
     return one == other or any(kind(one) and kind(other) for kind in kinds)
 
 
-_NODES: Mapping[type[Node], Printer] = {
+STORE_SQL: Mapping[type[Node], Printer] = {
     Scan: Plans.scan,
     Values: Plans.values,
     Project: Plans.project,
@@ -286,3 +281,18 @@ _NODES: Mapping[type[Node], Printer] = {
     SetOperation: Plans.set_operation,
     TopK: Plans.top,
 }
+"""How each operator is a query in the store."""
+NOT_STORE_SQL: dict[type[Node], str] = {
+    Window: "a window",
+    PredicateWindow: "a predicatewindow",
+    TimeWindow: "a timewindow",
+    Unnest: "UNNEST",
+    Emit: "EMIT",
+    InOrder: "SELECT STREAM",
+    Observed: "an observed",
+    SplAggregate: "a window of SPL",
+    SplJoin: "a spljoin",
+    Recursion: "WITH RECURSIVE",
+    Last: "a last",
+}
+"""What cannot be computed when it is read, in the user's words."""

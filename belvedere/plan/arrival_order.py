@@ -1,0 +1,168 @@
+"""Calls that depend on the order of rows that tie see them in the order of their arrival.
+
+In: an aggregate or a window function, and the columns that break ties. Out: its settled form: `first`, `last`, `any_value`,
+`collect_list`, `listagg`, `max_by`, `min_by`; `row_number`, `ntile`, `lag`, `lead`, frames of ROWS. What arrives later counts as greater.
+Sets are sorted, and of the most frequent values `mode` is the least. Ranks and frames of RANGE keep their peers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import pyarrow as pa
+from sqlglot import exp
+
+from belvedere.functions.function import Ties
+from belvedere.functions.function_table import function_of
+from belvedere.plan.expressions import Expr, column, row_number
+from belvedere.plan.operators.node import Item
+from belvedere.plan.unused_names import unused_name
+from belvedere.schema import Schema, has_map
+
+PLACE, VALUE = "_place", "_value"
+BY_PLACE = (Ties.FIRST, Ties.LAST, Ties.NTH, Ties.LIST)
+"""What a frame gives by the places of its rows."""
+
+
+def over_arrival(expr: Expr, names: Sequence[str], type_: pa.DataType, places: dict[Expr, Item], source: Schema) -> Expr:
+    """A window function in its settled form; `places` gathers the row numbers that it needs below."""
+    window = expr.copy()
+    if not isinstance(window, exp.Window):
+        return window
+    (call, _, skips), order, spec = unwrapped(window.this), window.args.get("order"), window.args.get("spec")
+    ties_of = _ties_of(call)
+    if ties_of is Ties.PEERS:
+        return window
+    if window.this is call and ties_of is Ties.FIRST and not skips and order is not None and spec is None:
+        # its frame begins with the partition, so it is the first row's in every frame that does
+        spec = exp.WindowSpec(kind="ROWS", start="UNBOUNDED", start_side="PRECEDING", end="CURRENT ROW")
+        window.set("spec", spec)
+    by_rows = spec is not None and spec.args["kind"].upper() == "ROWS"
+    if ties_of is Ties.ROW or by_rows:
+        window.set("order", with_ties(order, names))
+        if ties_of is Ties.ROW:
+            return window
+    if by_rows and ties_of in BY_PLACE:
+        return window
+    ties = [column(n) for n in names]
+    if order is not None and ties_of in BY_PLACE:
+        ties = [column(_place(window, names, places, source))]
+    return with_arrival(window, ties, type_)
+
+
+def _place(window: exp.Window, names: Sequence[str], places: dict[Expr, Item], source: Schema) -> str:
+    """The column with the place of a row in its partition, ties broken."""
+    number = row_number(window.args.get("partition_by") or (), with_ties(window.args["order"], names))
+    if number not in places:
+        name = unused_name(PLACE, {*source.names, *(i.name for i in places.values())})
+        places[number] = Item(name, number, pa.int32(), nullable=False, hidden=True)
+    return places[number].name
+
+
+def with_ties(order: exp.Order | None, names: Sequence[str]) -> exp.Order:
+    """The order and the tie columns, in the direction of its last key."""
+    keys = [] if order is None else [k.copy() for k in order.expressions]
+    descends = bool(keys) and bool(keys[-1].args.get("desc"))
+    known = {k.this for k in keys}
+    ties = [exp.Ordered(this=column(n), desc=descends, nulls_first=not descends) for n in names if column(n) not in known]
+    return exp.Order(expressions=[*keys, *ties])
+
+
+def with_arrival(expr: Expr, ties: Sequence[Expr], type_: pa.DataType) -> Expr:
+    """An aggregate, perhaps with FILTER, IGNORE NULLS and OVER, that gives one answer however its rows come."""
+    window = expr if isinstance(expr, exp.Window) else None
+    call, condition, skips = unwrapped(expr.this if window is not None else expr)
+    value = call.this
+    made = call.copy()
+
+    def asked(made: Expr, *present: Expr) -> Expr:
+        """A call over the rows that have all of `present`."""
+        tests = [exp.Not(this=exp.Is(this=p.copy(), expression=exp.Null())) for p in present]
+        where = exp.and_(*([condition.copy()] if condition is not None else []), *tests) if condition or tests else None
+        made = made if where is None else exp.Filter(this=made, expression=exp.Where(this=where))
+        if window is None:
+            return made
+        around = window.copy()
+        around.set("this", made)
+        return around
+
+    kept = [value] if skips else []
+    match _ties_of(call):
+        case Ties.FIRST:
+            return asked(exp.ArgMin(this=value.copy(), expression=_one(ties)), *kept)
+        case Ties.LAST:
+            return asked(exp.ArgMax(this=value.copy(), expression=_one(ties)), *kept)
+        case Ties.EXTREME:
+            made.set("expression", _struct(call.expression, *ties))
+            return asked(made, call.expression)
+        case Ties.NTH:
+            listed = _listed(asked(_pairs(value, ties), *kept))
+            return exp.Dot(
+                this=exp.Anonymous(this="try_element_at", expressions=[listed, call.args["offset"].copy()]), expression=_field()
+            )
+        case Ties.LIST if isinstance(value, exp.Distinct):
+            return _listed(asked(made))
+        case Ties.LIST if not has_map(type_):
+            return exp.Dot(this=_listed(asked(_pairs(value, ties), value)), expression=_field())
+        case Ties.SET:
+            return _listed(asked(made))
+        case Ties.MODE:
+            made.set("deterministic", exp.true())
+            return asked(made)
+        case Ties.TEXT:
+            return _joined(call, ties, asked)
+        case _:
+            return expr
+
+
+def _joined(call: Expr, ties: Sequence[Expr], asked: Callable[..., Expr]) -> Expr:
+    """`listagg` as a list that is joined; NULL where there is nothing to join."""
+    distinct = isinstance(call.this, exp.Distinct)
+    value = exp.cast(call.this.expressions[0] if distinct else call.this, "string")
+    separator = call.args.get("separator") or exp.Literal.string("")
+    if distinct:
+        texts = _listed(asked(exp.ArrayUniqueAgg(this=value.copy())))
+    else:
+        texts = exp.Dot(this=_listed(asked(_pairs(value, ties), value)), expression=_field())
+    joined = exp.Anonymous(this="array_join", expressions=[texts, separator.copy()])
+    some = exp.GT(this=asked(exp.Count(this=value.copy(), big_int=True)), expression=exp.Literal.number(0))
+    return exp.Case(ifs=[exp.If(this=some, true=joined)])
+
+
+def unwrapped(expr: Expr) -> tuple[Expr, Expr | None, bool]:
+    """The call itself, the condition of its FILTER, and whether it skips NULLs."""
+    condition, skips = None, False
+    while isinstance(expr, exp.Filter | exp.IgnoreNulls | exp.RespectNulls):
+        if isinstance(expr, exp.Filter):
+            condition = expr.expression.this
+        skips = skips or isinstance(expr, exp.IgnoreNulls)
+        expr = expr.this
+    return expr, condition, skips
+
+
+def _ties_of(call: Expr) -> Ties | None:
+    row = function_of(call)
+    return None if row is None else row.ties
+
+
+def _one(ties: Sequence[Expr]) -> Expr:
+    return ties[0].copy() if len(ties) == 1 else _struct(*ties)
+
+
+def _struct(*parts: Expr) -> Expr:
+    named = [p for n, part in enumerate(parts) for p in (exp.Literal.string(f"_{n}"), part.copy())]
+    return exp.Anonymous(this="named_struct", expressions=named)
+
+
+def _pairs(value: Expr, ties: Sequence[Expr]) -> Expr:
+    pair = _struct(*ties)
+    pair.set("expressions", [*pair.expressions, exp.Literal.string(VALUE), value.copy()])
+    return exp.ArrayAgg(this=pair, nulls_excluded=True)
+
+
+def _listed(array: Expr) -> Expr:
+    return exp.Anonymous(this="sort_array", expressions=[array])
+
+
+def _field() -> exp.Identifier:
+    return exp.to_identifier(VALUE, quoted=True)

@@ -1,0 +1,12 @@
+"""Expressions as text for people."""
+
+from __future__ import annotations
+
+from belvedere.plan.expressions import Expr
+from belvedere.spark_sql.dialect import SparkSql
+
+
+def expression_text(expr: Expr) -> str:
+    """An expression without the quotes around plain names."""
+    text: str = expr.sql(dialect=SparkSql, comments=False)
+    return text.replace("`", "")

@@ -1,0 +1,80 @@
+"""GROUP BY."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from belvedere.plan.arrival_order import with_arrival
+from belvedere.plan.bound_rules import Bounds, Known, given
+from belvedere.plan.cached_values import cached_property
+from belvedere.plan.expressions import column, columns
+from belvedere.plan.monotone import combine, monotone
+from belvedere.plan.operators.node import Item, Node, Partition, texts
+from belvedere.plan.operators.project import pruned_through
+from belvedere.plan.ties import tie_columns
+from belvedere.schema import Column, Schema
+
+
+@dataclass(frozen=True)
+class Aggregate(Node):
+    """GROUP BY `keys` with `aggregates`. Without keys: exactly one row, also over nothing.
+
+    `grouping_sets` lists, per set, the names of the keys that take part; the others are NULL. Then the hidden key
+    column `grouping_id` (BIGINT, as Spark's `grouping_id()`) tells the sets apart and is part of the key.
+    """
+
+    input: Node
+    keys: tuple[Item, ...]
+    aggregates: tuple[Item, ...]
+    grouping_sets: tuple[tuple[str, ...], ...] | None = None
+    grouping_id: str | None = None
+
+    @cached_property
+    def schema(self) -> Schema:
+        columns = tuple(i.column for i in self.keys + self.aggregates)
+        key = tuple(i.name for i in self.keys)
+        if self.grouping_sets is not None:
+            columns = tuple(replace(c, nullable=True) if c.name in key else c for c in columns)
+        if self.grouping_id is not None:
+            columns += (Column(self.grouping_id, pa.int64(), nullable=False, hidden=True),)
+            key += (self.grouping_id,)
+        return Schema(columns, key)
+
+    @property
+    def text(self) -> str:
+        sets = ""
+        if self.grouping_sets is not None:
+            sets = " sets " + ", ".join("(" + ", ".join(s) + ")" for s in self.grouping_sets)
+        return f"aggregate by [{texts(self.keys)}]{sets} {texts(self.aggregates)}".rstrip()
+
+    @property
+    def key_by_key(self) -> Partition | None:
+        if self.grouping_sets is not None:
+            return None
+        own = columns(i.name for i in self.keys)
+        return Partition((tuple(i.expr for i in self.keys),), own, tuple(i.type for i in self.keys))
+
+    def pruned(self, wanted: frozenset[str]) -> Node:
+        aggregates = tuple(i for i in self.aggregates if i.name in wanted)
+        if not aggregates and not self.keys:
+            aggregates = self.aggregates[:1]
+        below, items = pruned_through(self.input, (*self.keys, *aggregates))
+        count = len(self.keys)
+        return replace(self, input=below, keys=items[:count], aggregates=items[count:])
+
+    def in_arrival_order(self) -> Node:
+        ties = [column(n) for n in tie_columns(self.input.schema)]
+        if not ties:
+            return self
+        return replace(self, aggregates=tuple(replace(i, expr=with_arrival(i.expr, ties, i.type)) for i in self.aggregates))
+
+    def ways(self, known: Known) -> tuple[Bounds, ...]:
+        below = self.input.bounds(known)
+        return (given((i.name, combine(below, i.expr)) for i in self.keys),)
+
+    def grouping_columns(self, known: Known) -> frozenset[str]:
+        below = self.input.grouping_columns(known) | self.input.event_times(known)
+        read = ((i.name, monotone(i.expr)) for i in self.keys)
+        return frozenset(name for name, found in read if found is not None and found.column in below)

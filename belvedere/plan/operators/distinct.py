@@ -1,0 +1,40 @@
+"""Each row once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from belvedere.plan.bound_rules import Bounds, Known
+from belvedere.plan.cached_values import cached_property
+from belvedere.plan.operators.node import Node, Partition
+from belvedere.plan.operators.project import keep_columns, pruned_inside
+from belvedere.schema import Schema
+
+
+@dataclass(frozen=True)
+class Distinct(Node):
+    """Each row once. All columns of the input count and all are kept (the language projects hidden ones away first)."""
+
+    input: Node
+
+    @cached_property
+    def schema(self) -> Schema:
+        return self.input.schema.with_key(self.input.schema.names)
+
+    @property
+    def text(self) -> str:
+        return "distinct"
+
+    @property
+    def key_by_key(self) -> Partition | None:
+        return Partition.by_columns(self.schema.names, self.input.schema)
+
+    def pruned(self, wanted: frozenset[str]) -> Node:
+        return Distinct(pruned_inside(self.input))
+
+    def with_key_columns(self) -> Node:
+        """Every column counts: a key that the input has beside them would change the meaning."""
+        return Distinct(keep_columns(self.input.with_key_columns(), self.input.schema.names))
+
+    def ways(self, known: Known) -> tuple[Bounds, ...]:
+        return (self.input.bounds(known),)

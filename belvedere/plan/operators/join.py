@@ -1,0 +1,209 @@
+"""Two relations side by side."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+import pyarrow as pa
+from sqlglot import exp
+
+from belvedere.plan.bound_rules import Bounds, Known, implied_bounds, only
+from belvedere.plan.cached_values import cached_property
+from belvedere.plan.expression_text import expression_text
+from belvedere.plan.expressions import Expr, columns_of, conjuncts, equated
+from belvedere.plan.operators.node import Node, Partition
+from belvedere.plan.operators.project import Project, item_of
+from belvedere.plan.operators.scan import Scan
+from belvedere.plan.unused_names import unused_name
+from belvedere.schema import TIMESTAMP, Column, Schema
+
+THERE = "_there"
+
+
+class JoinKind(StrEnum):
+    INNER = "inner"
+    LEFT = "left"
+    RIGHT = "right"
+    FULL = "full"
+    SEMI = "semi"
+    ANTI = "anti"
+
+
+@dataclass(frozen=True)
+class Join(Node):
+    """Two relations side by side; `condition` None is TRUE (a cross join). SEMI and ANTI give the left columns only.
+
+    `versions` are two columns of the right side: each of its rows is a version, valid from the one time until before the other (NULL: to
+    this day), and the condition asks for the one that is valid at a time of the left row. So a left row has at most one.
+
+    `there`, if any, is a hidden column: TRUE where there is a left row. A FULL join needs it in its key where the keys of both sides
+    may be NULL: a left row without a right one and a right row without a left one could look the same.
+    """
+
+    left: Node
+    right: Node
+    kind: JoinKind
+    condition: Expr | None = None
+    there: str | None = None
+    versions: tuple[str, str] | None = None
+
+    @cached_property
+    def schema(self) -> Schema:
+        left, right = self.left.schema, self.right.schema
+        if self.kind in (JoinKind.SEMI, JoinKind.ANTI):
+            return left
+        columns = tuple(
+            replace(c, nullable=c.nullable or outer)
+            for side, outer in (
+                (left, self.kind in (JoinKind.RIGHT, JoinKind.FULL)),
+                (right, self.kind in (JoinKind.LEFT, JoinKind.FULL)),
+            )
+            for c in side
+        )
+        if self.there is not None:
+            columns += (Column(self.there, pa.bool_(), hidden=True),)
+        return Schema(columns, self._key())
+
+    def _key(self) -> tuple[str, ...] | None:
+        """Both sides' keys; one side's alone where the condition says which row of the other side there is."""
+        left, right = self.left.schema, self.right.schema
+        if left.key is None or right.key is None:
+            return None
+        if self.versions is not None:
+            return left.key
+        pairs = equated(self.condition)
+        if self.kind in (JoinKind.INNER, JoinKind.LEFT) and _determined(right, pairs, left):
+            return left.key
+        if self.kind in (JoinKind.INNER, JoinKind.RIGHT) and _determined(left, pairs, right):
+            return right.key
+        return left.key + right.key + (() if self.there is None else (self.there,))
+
+    @property
+    def text(self) -> str:
+        return f"join {self.kind.value} on {expression_text(self.condition) if self.condition is not None else 'true'}"
+
+    @property
+    def key_by_key(self) -> Partition | None:
+        """By the columns that its condition compares."""
+        pairs = equalities(self)
+        if not pairs:
+            return None
+        left, right = tuple(a for a, _, _ in pairs), tuple(b for _, b, _ in pairs)
+        output: tuple[Expr, ...] = right if self.kind is JoinKind.RIGHT else left
+        if self.kind is JoinKind.FULL:
+            output = tuple(exp.Coalesce(this=a.copy(), expressions=[b.copy()]) for a, b in zip(left, right, strict=True))
+        return Partition((left, right), output, tuple(t for _, _, t in pairs))
+
+    def pruned(self, wanted: frozenset[str]) -> Node:
+        read = columns_of(self.condition) if self.condition is not None else frozenset()
+        needed = wanted | read | frozenset(self.left.schema.key or ()) | frozenset(self.right.schema.key or ())
+        left = self.left.pruned(needed & frozenset(self.left.schema.names))
+        half = self.kind in (JoinKind.SEMI, JoinKind.ANTI)
+        right_wanted = (read if half else needed) | frozenset(self.right.schema.key or ())
+        return replace(self, left=left, right=self.right.pruned(right_wanted & frozenset(self.right.schema.names)))
+
+    def with_key_columns(self) -> Node:
+        node = replace(self, left=self.left.with_key_columns(), right=self.right.with_key_columns())
+        return _with_left_marked(_with_names_apart(node))
+
+    # -- bounds
+
+    def ways(self, known: Known) -> tuple[Bounds, ...]:
+        """What follows for its columns from a change of either side.
+
+        They are told apart as long as that says more: the later of two times, one of each side, is above the bound of the side that
+        changes. What a comparison implies holds for rows that match; a row that an outer join keeps without a match has its own bounds.
+        """
+        left, right = self.left.bounds(known), self.right.bounds(known)
+        if self.versions is not None:
+            return self._ways_of_versions(self.versions, left, right)
+        from_left, from_right = implied_bounds(left, self.condition), implied_bounds(right, self.condition)
+        if self.kind in (JoinKind.LEFT, JoinKind.FULL, JoinKind.ANTI):
+            from_left = {n: b for n, b in from_left.items() if n not in self.left.schema.names} | dict(left)
+        if self.kind in (JoinKind.RIGHT, JoinKind.FULL):
+            from_right = {n: b for n, b in from_right.items() if n not in self.right.schema.names} | dict(right)
+        if _holds_nothing_back(self.right, known):
+            return (only(from_left, self.schema.names),)
+        if _holds_nothing_back(self.left, known):
+            return (only(from_right, self.schema.names),)
+        return only(from_left, self.schema.names), only(from_right, self.schema.names)
+
+    def _ways_of_versions(self, versions: tuple[str, str], left: Bounds, right: Bounds) -> tuple[Bounds, ...]:
+        """The bounds of left columns, which carry the time: a version to come is valid from a time on that is not below its bound.
+
+        It ends the validity of the one before it, however old that is; rows of earlier times keep what they were joined with.
+        """
+        since, until = versions
+        begins = {**right, **({since: right[until]} if until in right else {})}
+        found = (left, implied_bounds(begins, self.condition))
+        return tuple(only(b, self.left.schema.names) for b in found)
+
+
+def _determined(schema: Schema, pairs: tuple[tuple[str, Expr], ...], other: Schema) -> bool:
+    """Whether every key column is equal to an expression over the other side's columns."""
+    return all(any(n == k and _fixes(schema[k].type, e, other) for n, e in pairs) for k in schema.key or ())
+
+
+def _fixes(type_: pa.DataType, expr: Expr, other: Schema) -> bool:
+    """Whether equality with `expr` leaves one value: not so where the comparison casts both ('1' = 1 and '01' = 1)."""
+    names = set(other.names)
+    if any(c.name not in names for c in expr.find_all(exp.Column)):
+        return False
+    if isinstance(expr, exp.Column):
+        return bool(other[expr.name].type == type_)
+    return type_ in (pa.int8(), pa.int16(), pa.int32(), pa.date32(), pa.bool_(), TIMESTAMP)
+
+
+def equalities(node: Join) -> tuple[tuple[Expr, Expr, pa.DataType], ...]:
+    """The pairs (left, right) of a join's condition that are columns of equal type compared by `=` or `<=>`."""
+    left, right = node.left.schema, node.right.schema
+    pairs = []
+    for part in conjuncts(node.condition):
+        if not isinstance(part, exp.EQ | exp.NullSafeEQ):
+            continue
+        a, b = part.this.unnest(), part.expression.unnest()
+        if columns_of(a) <= set(right.names) and columns_of(b) <= set(left.names):
+            a, b = b, a
+        if isinstance(a, exp.Column) and isinstance(b, exp.Column) and a.name in left.names and b.name in right.names:
+            type_ = comparable_type(left[a.name].type, right[b.name].type)
+            if type_ is not None:
+                pairs.append((a, b, type_))
+    return tuple(pairs)
+
+
+def comparable_type(a: pa.DataType, b: pa.DataType) -> pa.DataType | None:
+    """The type in which equality of two columns may be decided by equal hashes; None where that is not exact."""
+    if a == b:
+        return a
+    if pa.types.is_integer(a) and pa.types.is_integer(b):
+        return pa.int64()
+    if pa.types.is_floating(a) and pa.types.is_floating(b):
+        return pa.float64()
+    return None
+
+
+def _holds_nothing_back(node: Node, known: Known) -> bool:
+    return all(known(n.relation) is None for n in node.walk() if isinstance(n, Scan))
+
+
+def _with_names_apart(node: Join) -> Join:
+    """Rename key columns that both sides have come to carry, so that the sides' names stay disjoint."""
+    left = set(node.left.schema.names)
+    taken = left | set(node.right.schema.names)
+    items = []
+    for c in node.right.schema:
+        name = unused_name(c.name, taken) if c.name in left else c.name
+        taken.add(name)
+        items.append(item_of(c, name))
+    if all(i.name == c.name for i, c in zip(items, node.right.schema, strict=True)):
+        return node
+    return replace(node, right=Project(node.right, tuple(items)))
+
+
+def _with_left_marked(node: Join) -> Join:
+    """Let a FULL join say where there is a left row, if its sides' keys do not."""
+    keys = [side.schema[k] for side in node.inputs for k in side.schema.key or ()]
+    if node.kind is not JoinKind.FULL or node.there is not None or not all(c.nullable for c in keys):
+        return node
+    return replace(node, there=unused_name(THERE, set(node.schema.names)))

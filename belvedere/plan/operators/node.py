@@ -1,0 +1,258 @@
+"""What all relational operators are: frozen dataclasses that know what the operator means.
+
+In: names, Arrow types and sqlglot expressions that the language has resolved. Out: trees that know their schema and key.
+Rules that hold everywhere:
+
+* A node's columns have distinct names; an expression refers to a column of its input by an unqualified `exp.Column`.
+  The two sides of a join have disjoint names (the language names them `alias.column`).
+* An expression is never changed in place. `now()` is `exp.CurrentTimestamp`.
+* `Item.type` is the Arrow type of the expression's value as Spark computes it.
+
+Each operator is a module beside this one. None prints SQL, or decides how a view is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any, ClassVar
+
+import pyarrow as pa
+from sqlglot import exp
+
+from belvedere.plan.bound_rules import Bounds, Known, is_time
+from belvedere.plan.cached_values import cached_property
+from belvedere.plan.expression_text import expression_text
+from belvedere.plan.expressions import Expr, columns, columns_of
+from belvedere.plan.null_on_error import forgiving
+from belvedere.schema import Column, Schema
+
+
+@dataclass(frozen=True)
+class Item:
+    """A named, typed expression: one output column."""
+
+    name: str
+    expr: Expr
+    type: pa.DataType
+    nullable: bool = True
+    hidden: bool = False
+    doc: str | None = None
+
+    @property
+    def column(self) -> Column:
+        return Column(self.name, self.type, self.nullable, self.hidden, self.doc)
+
+    @property
+    def text(self) -> str:
+        """Its name and, where it is another one, its expression; in parentheses where it is hidden."""
+        text = expression_text(self.expr)
+        shown = self.name if text == self.name else f"{self.name} = {text}"
+        return f"({shown})" if self.hidden else shown
+
+
+@dataclass(frozen=True)
+class Order:
+    """One sort key. Spark's default: NULLs first ascending, last descending."""
+
+    expr: Expr
+    descending: bool = False
+    nulls_first: bool | None = None
+
+    @property
+    def nulls_come_first(self) -> bool:
+        return not self.descending if self.nulls_first is None else self.nulls_first
+
+    @property
+    def text(self) -> str:
+        """What ORDER BY says."""
+        text = expression_text(self.expr) + (" desc" if self.descending else "")
+        if self.nulls_first is None or self.nulls_come_first != self.descending:
+            return text
+        return f"{text} nulls {'first' if self.nulls_first else 'last'}"
+
+
+@dataclass(frozen=True)
+class Partition:
+    """How an operator splits: per input the expressions of its key; `output` over the operator's own columns.
+
+    None instead of a Partition means that any change may touch all of the output.
+    """
+
+    inputs: tuple[tuple[Expr, ...], ...]
+    output: tuple[Expr, ...]
+    types: tuple[pa.DataType, ...]
+
+    @property
+    def items(self) -> tuple[Item, ...]:
+        """`output` as columns to carry to where the operator's rows are stored."""
+        return tuple(Item(f"_by{n}", e, t) for n, (e, t) in enumerate(zip(self.output, self.types, strict=True)))
+
+    @classmethod
+    def by_columns(cls, names: Iterable[str], source: Schema) -> Partition:
+        """That of an operator with one input, `source`, whose columns of these names it has too."""
+        names = tuple(names)
+        exprs = columns(names)
+        return cls((exprs,), exprs, tuple(source[n].type for n in names))
+
+
+Part = Item | Order | Expr
+"""What an operator computes, sorts by or tests."""
+
+
+@dataclass(frozen=True)
+class Node:
+    """A relation: knows its schema, its key, its inputs, and all that follows from what the operator means.
+
+    An operator is a subclass, which says what its rows are (`schema`) and how it is printed (`text`). Of the rest it says what is better
+    than here: by default it reads all columns of its inputs, has no bounds, is not linear and cannot be computed key by key.
+    """
+
+    is_historic: ClassVar[bool] = False
+    """Whether its rows depend on which rows came in which epoch, beside what is there in the end."""
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        return tuple(v for v in self.__dict__.values() if isinstance(v, Node))
+
+    def with_inputs(self, inputs: tuple[Node, ...]) -> Node:
+        """The same operator over other inputs."""
+        names = [k for k, v in self.__dict__.items() if isinstance(v, Node)]
+        changes: dict[str, Any] = dict(zip(names, inputs, strict=True))
+        return replace(self, **changes) if changes else self
+
+    @property
+    def expressions(self) -> tuple[Expr, ...]:
+        """The scalar expressions of the operator itself, wherever they stand in its fields."""
+        return tuple(
+            p if isinstance(p, exp.Expr) else p.expr for p in _parts(tuple(getattr(self, f.name) for f in fields(self)))
+        )
+
+    def with_parts(self, change: Callable[[Part], Part]) -> Node:
+        """The same operator with each of its items, sort keys and bare expressions changed."""
+        changes: dict[str, Any] = {f.name: _changed(getattr(self, f.name), change) for f in fields(self)}
+        return replace(self, **changes)
+
+    @cached_property
+    def schema(self) -> Schema:
+        """Its columns and the key of its rows."""
+        raise NotImplementedError(type(self).__name__)
+
+    @property
+    def text(self) -> str:
+        """The operator in one line, without its inputs."""
+        raise NotImplementedError(type(self).__name__)
+
+    @property
+    def inner_plans(self) -> tuple[tuple[str, Node], ...]:
+        """Plans within the operator, which are no inputs, and what they are called."""
+        return ()
+
+    def walk(self) -> Iterator[Node]:
+        """This node and all below it, parents first."""
+        yield self
+        for child in self.inputs:
+            yield from child.walk()
+
+    # -- what is computed of which rows
+
+    @property
+    def is_linear(self) -> bool:
+        """Whether the operator applied to a delta is the delta of the operator, unless it reads the clock."""
+        return False
+
+    @property
+    def key_by_key(self) -> Partition | None:
+        """By which expressions it works key by key, unless it reads the clock; None where any change may touch all of its rows."""
+        return None
+
+    def pruned(self, wanted: frozenset[str]) -> Node:
+        """The operator with at least the wanted columns and its key, over the columns that it reads of its inputs."""
+        return self.with_inputs(tuple(i.pruned(frozenset(i.schema.names)) for i in self.inputs))
+
+    def with_key_columns(self) -> Node:
+        """The same relation with a key, whose columns it has beside its own."""
+        return self.with_inputs(tuple(i.with_key_columns() for i in self.inputs))
+
+    def in_arrival_order(self) -> Node:
+        """The operator so that its rows do not depend on the order of rows that tie: these are in the order of their arrival."""
+        return self
+
+    def forgiving(self, views: Mapping[str, Schema], expressions: bool) -> Node:
+        """The same with expressions that give NULL where they would fail, or only as nullable as `views`, which do so, make it.
+
+        `views`: schemas of what it scans.
+        """
+        node = self.with_inputs(tuple(i.forgiving(views, expressions) for i in self.inputs))
+        if not node.inputs:
+            return node
+        source = Schema(tuple(c for i in node.inputs for c in i.schema))
+        return node.with_parts(lambda part: _forgiving(part, source, expressions))
+
+    # -- bounds
+
+    def ways(self, known: Known) -> tuple[Bounds, ...]:
+        """The bounds of its columns for each way in which a change can come: from either side of a join."""
+        return ({},)
+
+    def bounds(self, known: Known) -> dict[str, int]:
+        """The bounds of its columns, whichever way a change comes."""
+        ways = self.ways(known)
+        shared = set(ways[0]).intersection(*ways[1:])
+        return {n: min(w[n] for w in ways) for n in ways[0] if n in shared}
+
+    def event_times(self, known: Known) -> frozenset[str]:
+        """Its columns of times that can have a bound at all, now or later."""
+        return frozenset(n for n in self.bounds(known) if is_time(self.schema[n].type))
+
+    def grouping_columns(self, known: Known) -> frozenset[str]:
+        """Its columns that say to which event-time group a row belongs: windows' starts and ends, event-time keys of GROUP BY."""
+        found = frozenset(c for i in self.inputs for c in i.grouping_columns(known))
+        return found & frozenset(self.schema.names)
+
+
+def pruned_below(node: Node, wanted: frozenset[str]) -> Node:
+    """An operator over what it reads of its one input, and what is wanted of that."""
+    below = node.inputs[0]
+    needed = wanted.union(*map(columns_of, node.expressions)).intersection(below.schema.names)
+    return node.with_inputs((below.pruned(needed),))
+
+
+def shared_grouping_columns(node: Node, known: Known) -> frozenset[str]:
+    """Of an operator whose inputs have their columns by position, those that are grouping columns of each."""
+    names = node.inputs[0].schema.names
+    shared = set(names)
+    for branch in node.inputs:
+        own = branch.grouping_columns(known)
+        shared &= {n for n, c in zip(names, branch.schema.names, strict=False) if c in own}
+    return frozenset(shared)
+
+
+def texts(parts: Iterable[Item | Order]) -> str:
+    """Items, or sort keys, as one text."""
+    return ", ".join(p.text for p in parts)
+
+
+def _parts(value: object) -> Iterator[Part]:
+    if isinstance(value, Item | Order | exp.Expr):
+        yield value
+    elif isinstance(value, tuple):
+        for member in value:
+            yield from _parts(member)
+
+
+def _changed(value: Any, change: Callable[[Part], Part]) -> Any:
+    if isinstance(value, Item | Order | exp.Expr):
+        return change(value)
+    return tuple(_changed(member, change) for member in value) if isinstance(value, tuple) else value
+
+
+def _forgiving(part: Part, source: Schema, expressions: bool) -> Part:
+    if isinstance(part, Item):
+        expr = forgiving(part.expr, source) if expressions else part.expr
+        read = (source.find(c.name) for c in expr.find_all(exp.Column))
+        nullable = part.nullable or expr != part.expr or any(c is not None and c.nullable for c in read)
+        return replace(part, expr=expr, nullable=nullable)  # what may have become NULL, here or below, is nullable
+    if not expressions:
+        return part
+    return replace(part, expr=forgiving(part.expr, source)) if isinstance(part, Order) else forgiving(part, source)

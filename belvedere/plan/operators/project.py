@@ -1,0 +1,103 @@
+"""New columns computed row by row; and columns as they are, as items of a projection."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from sqlglot import exp
+
+from belvedere.plan.bound_rules import Bounds, Known, given
+from belvedere.plan.cached_values import cached_property
+from belvedere.plan.expressions import Expr, column, columns_of, replace_columns
+from belvedere.plan.monotone import combine, monotone
+from belvedere.plan.operators.node import Item, Node, texts
+from belvedere.plan.unused_names import unused_name
+from belvedere.schema import Column, Schema
+
+
+@dataclass(frozen=True)
+class Project(Node):
+    """New columns computed row by row."""
+
+    input: Node
+    items: tuple[Item, ...]
+
+    @cached_property
+    def schema(self) -> Schema:
+        kept: dict[str, str] = {}
+        for item in self.items:
+            if isinstance(item.expr, exp.Column):
+                kept.setdefault(item.expr.name, item.name)
+        key = self.input.schema.key
+        if key is not None:
+            key = tuple(kept[k] for k in key) if all(k in kept for k in key) else None
+        return Schema(tuple(i.column for i in self.items), key)
+
+    @property
+    def text(self) -> str:
+        return f"project {texts(self.items)}"
+
+    @property
+    def is_linear(self) -> bool:
+        return True
+
+    def pruned(self, wanted: frozenset[str]) -> Node:
+        key = frozenset(self.schema.key or ())
+        items = tuple(i for i in self.items if i.name in wanted | key) or self.items[:1]
+        return Project(*pruned_through(self.input, items))
+
+    def with_key_columns(self) -> Node:
+        """The projection with the columns of its input's key that it dropped, hidden."""
+        below = self.input.with_key_columns()
+        present = {i.expr.name for i in self.items if isinstance(i.expr, exp.Column)}
+        taken = {i.name for i in self.items}
+        extra = []
+        for name in below.schema.key or ():
+            if name not in present:
+                fresh = unused_name(name, taken)
+                taken.add(fresh)
+                extra.append(item_of(below.schema[name], fresh, hidden=True))
+        return replace(self, input=below, items=self.items + tuple(extra))
+
+    def ways(self, known: Known) -> tuple[Bounds, ...]:
+        nullable = {c.name for c in self.input.schema if c.nullable}
+        return tuple(given((i.name, combine(w, i.expr, nullable)) for i in self.items) for w in self.input.ways(known))
+
+    def grouping_columns(self, known: Known) -> frozenset[str]:
+        below, times = self.input.grouping_columns(known), self.input.event_times(known)
+        return frozenset(i.name for i in self.items if _groups(i.expr, below, times))
+
+
+def _groups(expr: Expr, grouping: frozenset[str], times: frozenset[str]) -> bool:
+    """A grouping column moved or rounded, or an event time that is rounded."""
+    found = monotone(expr)
+    if found is None:
+        return False
+    return found.column in grouping or (found.column in times and found.shift is None)
+
+
+def pruned_through(below: Node, items: tuple[Item, ...]) -> tuple[Node, tuple[Item, ...]]:
+    """What is below projections that only rename, pruned, and items over it: putting those into items computes nothing twice."""
+    while isinstance(below, Project) and all(isinstance(i.expr, exp.Column) for i in below.items):
+        inner = {i.name: i.expr for i in below.items}
+        items = tuple(replace(i, expr=replace_columns(i.expr, inner)) for i in items)
+        below = below.input
+    read = frozenset(c for i in items for c in columns_of(i.expr))
+    return below.pruned(read | frozenset(below.schema.key or ())), items
+
+
+def item_of(c: Column, name: str | None = None, *, hidden: bool | None = None) -> Item:
+    """The column as it is, as an item of a projection; perhaps under another name, hidden or shown."""
+    return Item(name or c.name, column(c.name), c.type, c.nullable, c.hidden if hidden is None else hidden, c.doc)
+
+
+def keep_columns(node: Node, names: tuple[str, ...]) -> Node:
+    """A projection on `names`, or the node itself where it has just these."""
+    if node.schema.names == names:
+        return node
+    return Project(node, tuple(item_of(node.schema[n]) for n in names))
+
+
+def pruned_inside(node: Node) -> Node:
+    """The node pruned inside, with just the columns that it had: they count by position."""
+    return keep_columns(node.pruned(frozenset(node.schema.names)), node.schema.names)

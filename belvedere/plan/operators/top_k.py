@@ -1,0 +1,73 @@
+"""The first rows of an order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from belvedere.plan.bound_rules import Bounds, Known, only
+from belvedere.plan.cached_values import cached_property
+from belvedere.plan.expressions import column
+from belvedere.plan.operators.node import Node, Order, Partition, pruned_below, texts
+from belvedere.plan.ties import tie_columns
+from belvedere.schema import Column, Schema
+
+
+@dataclass(frozen=True)
+class TopK(Node):
+    """The rows `offset` .. `offset + limit` in `order`, of the whole or within each `partition`; ties by the input's key."""
+
+    input: Node
+    order: tuple[Order, ...]
+    limit: int | None
+    offset: int = 0
+    partition: tuple[str, ...] = ()
+    by_rows: bool = False
+    """Whether each row stays what it is, with the input's key, also where the first one alone is wanted."""
+    alike: tuple[str, ...] = ()
+    """Columns that are equal in all rows of a partition: where it is the key of a join's left side, that side's columns."""
+    number: Column | None = None
+    """The column that has a row's place in its partition, from 1 (INT)."""
+    most: str = ""
+    """The parameter that is the limit, in a query that is answered when it is asked; `limit` is None then."""
+
+    @cached_property
+    def schema(self) -> Schema:
+        schema = self.input.schema
+        if self.number is not None:
+            schema = Schema((*schema.columns, self.number), schema.key)
+        return schema.with_key(self.partition) if self.limit == 1 and schema.key != () and not self.by_rows else schema
+
+    @property
+    def text(self) -> str:
+        words = [f"top {self.limit if self.limit is not None else 'all'}"]
+        words += [f"after {self.offset}"] if self.offset else []
+        words += [f"per [{', '.join(self.partition)}]"] if self.partition else []
+        words += [f"by {texts(self.order)}"] if self.order else []
+        words += [f"as {self.number.name}"] if self.number is not None else []
+        return " ".join(words)
+
+    @property
+    def key_by_key(self) -> Partition | None:
+        return Partition.by_columns(self.partition, self.input.schema) if self.partition else None
+
+    @property
+    def tie_order(self) -> tuple[Order, ...]:
+        """The sort keys that break ties, ascending unless the last key of the order descends."""
+        descending = bool(self.order) and self.order[-1].descending
+        return tuple(Order(column(n), descending) for n in tie_columns(self.input.schema))
+
+    def pruned(self, wanted: frozenset[str]) -> Node:
+        return pruned_below(self, wanted.union(self.partition, self.input.schema.key or ()))
+
+    def ways(self, known: Known) -> tuple[Bounds, ...]:
+        return (only(self.input.bounds(known), (*self.partition, *self.alike, *self._first_times())),)
+
+    def _first_times(self) -> tuple[str, ...]:
+        """The column by which the earliest rows come first: what a row to come displaces is not before it."""
+        first = self.order[0] if self.order else None
+        if first is None or first.descending or not isinstance(first.expr, exp.Column):
+            return ()
+        nulls_last = not first.nulls_come_first
+        return (first.expr.name,) if nulls_last or not self.input.schema[first.expr.name].nullable else ()
