@@ -173,13 +173,13 @@ def with_kept_links(catalog: Catalog) -> tuple[Catalog, tuple[Diagnostic, ...]]:
 
 def with_views_at_read(catalog: Catalog) -> tuple[Catalog, tuple[Diagnostic, ...]]:
     """The catalog with a plan for each view that shall be computed when it is read, and why one cannot be (B8024)."""
-    wanted = [i for i in catalog.views if catalog.hints.placed.get(i) is Placement.AT_READ]
-    if not wanted:
+    requested = [i for i in catalog.views if catalog.hints.placed.get(i) is Placement.AT_READ]
+    if not requested:
         return catalog, ()
     from belvedere.store.read.computed_views import plan_at_read  # loaded by the few scripts that have such views
 
     found: list[Diagnostic] = []
-    for id_ in wanted:  # in the order of definition: a view reads earlier ones
+    for id_ in requested:  # in the order of definition: a view reads earlier ones
         try:
             at_read = {**catalog.placement.at_read, id_: plan_at_read(catalog, id_)}
             catalog = replace(catalog, placement=replace(catalog.placement, at_read=at_read))

@@ -49,7 +49,7 @@ def processor_seconds(processes: Sequence[int]) -> float:
     """What these processes have used so far (Linux)."""
     total = 0.0
     for process in processes:
-        fields = _told(process, "stat").rpartition(")")[2].split()
+        fields = _reported(process, "stat").rpartition(")")[2].split()
         if not fields:
             continue
         total += (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
@@ -59,12 +59,12 @@ def processor_seconds(processes: Sequence[int]) -> float:
 def children(process: int) -> list[int]:
     """A process and those that it started."""
     found = [process]
-    for child in _told(process, f"task/{process}/children").split():
+    for child in _reported(process, f"task/{process}/children").split():
         found += children(int(child))
     return found
 
 
-def _told(process: int, file: str) -> str:
+def _reported(process: int, file: str) -> str:
     """What the system tells of a process; nothing of one that has ended, as those do in which a database tidies up."""
     try:
         return Path(f"/proc/{process}/{file}").read_text()

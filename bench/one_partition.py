@@ -101,9 +101,9 @@ def main() -> None:
         if contest.name not in NAMES:
             continue
         for cores in given.cores:
-            one, _, wanted = measured(contest.window_by, given.rows, cores, blocks=False)
+            one, _, requested = measured(contest.window_by, given.rows, cores, blocks=False)
             many, memory, found = measured(contest.window_by, given.rows, cores, blocks=True)
-            assert abs(found - wanted) <= 1e-6 * max(1.0, abs(wanted)), (found, wanted)
+            assert abs(found - requested) <= 1e-6 * max(1.0, abs(requested)), (found, requested)
             shown = f"{one:.2f}", f"{many:.2f}", f"{one / many:.2f}", f"{memory:.0f}"
             print(ROW.format(contest.name, cores, *shown), flush=True)
 

@@ -72,17 +72,17 @@ def fill(folder: Path, rows: int, url: str) -> None:
 
 def measured(script: Path, url: str, view: str) -> str:
     """How many rows of orders a row of a view comes from, and the seconds to find it, to tell one level and two."""
-    with open_query_runner(url, script) as (asker, _):
-        wanted = key_tests(asker.catalog, view, ROWS[view])
+    with open_query_runner(url, script) as (query_runner, _):
+        requested = key_tests(query_runner.catalog, view, ROWS[view])
         started = time.perf_counter()
-        row, epoch = find_row(asker, view, wanted)
+        row, epoch = find_row(query_runner, view, requested)
         found = time.perf_counter()
-        answer = why(asker, view, row, epoch)
-        told = time.perf_counter()
-        why(asker, view, row, epoch, depth=2)
+        answer = why(query_runner, view, row, epoch)
+        reported = time.perf_counter()
+        why(query_runner, view, row, epoch, depth=2)
         opened = time.perf_counter()
-    count = sum(r.count for r in answer.inputs if asker.catalog.name_of(r.relation) == "Orders")
-    return f"{view:<12}{count:>12,}{found - started:>10.2f}{told - found:>10.2f}{opened - told:>10.2f}"
+    count = sum(r.count for r in answer.inputs if query_runner.catalog.name_of(r.relation) == "Orders")
+    return f"{view:<12}{count:>12,}{found - started:>10.2f}{reported - found:>10.2f}{opened - reported:>10.2f}"
 
 
 def write_data(folder: Path, rows: int) -> None:

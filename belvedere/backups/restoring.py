@@ -53,9 +53,9 @@ def restore_backup(source: Path, url: str, intake: Path, state: Path | str | Non
 
 
 def _check_kind(contents: BackupContents, url: str) -> None:
-    if contents.dialect != (wanted := dialect_of(url).name):
+    if contents.dialect != (requested := dialect_of(url).name):
         hint = f"name a store of {contents.dialect} with --store"
-        raise fail("B7103", f"the backup is of a store in {contents.dialect}, not in {wanted}", hint=hint)
+        raise fail("B7103", f"the backup is of a store in {contents.dialect}, not in {requested}", hint=hint)
     if contents.format != FORMAT:
         hint = f"restore it with Belvedere {contents.belvedere}"
         raise fail("B7103", f"the backup has the format {contents.format}, this version reads {FORMAT}", hint=hint)

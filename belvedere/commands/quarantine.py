@@ -83,9 +83,9 @@ def _asked(url: str, token: str | None) -> Any:
         with build_opener(ProxyHandler({})).open(request, timeout=SECONDS) as answer:
             return json_module.loads(answer.read())
     except HTTPError as error:
-        told = _problem(error)
-        hint = told.get("hint") or 'give a token with `rights = ["admin"]`: `--token`'
-        raise fail("B9128", f"{url} refuses: {told.get('title', error.reason)}", hint=hint) from error
+        reported = _problem(error)
+        hint = reported.get("hint") or 'give a token with `rights = ["admin"]`: `--token`'
+        raise fail("B9128", f"{url} refuses: {reported.get('title', error.reason)}", hint=hint) from error
     except (URLError, OSError, ValueError) as error:
         hint = "`belvedere run` prints its address when it starts: write `--url http://127.0.0.1:PORT`"
         raise fail("B9128", f"nobody answers at {url}", hint=hint, detail=str(error)) from error

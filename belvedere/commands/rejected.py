@@ -81,7 +81,7 @@ def _retry(script: Path, over: OverStore, json: bool, yes: bool) -> int:
     use_java()
     with stop_on_signals() as stopped, Runner(script, over.catalog, over.project, over.url, once=True) as runner:
         runner.retries = True
-        runner.run(lambda progress: None, stopped, lambda told: typer.echo(told, err=True))
+        runner.run(lambda progress: None, stopped, lambda reported: typer.echo(reported, err=True))
         found = runner.retried
     taken, stay = (0, 0) if found is None else (found.taken, found.stay)
     if json:

@@ -152,7 +152,14 @@ def run(
     with (
         Runner(script, catalog, project, url, once=once, accept_clock=accept_clock, costs=costs) as runner,
         start_api(
-            catalog, runner.store_url, port, host, settings=project.api, desk=runner.server, heals=True, tell=display.notice
+            catalog,
+            runner.store_url,
+            port,
+            host,
+            settings=project.api,
+            ingest_service=runner.server,
+            heals=True,
+            tell=display.notice,
         ) as api,
     ):
         runner.requests, runner.heals = api.requests, api.heals

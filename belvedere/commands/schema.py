@@ -65,14 +65,14 @@ def command(
     imported = {i: t.source for i, t in over.catalog.inputs.items() if t.source is not None}
     columns = {(s.source, s.table): s.columns for s in imported.values() if s.columns is not None}
     growths = _growths(over.project, over.url, {(s.source, s.table): i for i, s in imported.items() if s.columns is not None})
-    grown = [g for g in growths if g.has_new_columns]
-    if accepts and grown:
-        accept_columns(over.url, {s: {g.table: g.after for g in grown if g.source == s} for s in {g.source for g in grown}})
+    evolved = [g for g in growths if g.has_new_columns]
+    if accepts and evolved:
+        accept_columns(over.url, {s: {g.table: g.after for g in evolved if g.source == s} for s in {g.source for g in evolved}})
     if json:
         print_json(
             {
                 "tables": [_as_json(s, t, c) for (s, t), c in columns.items()],
-                "new": [_reported(g) for g in grown],
+                "new": [_reported(g) for g in evolved],
                 "accepted": accepts,
             }
         )
@@ -84,8 +84,8 @@ def command(
         for line in (*growth.changes, *growth.stays):
             typer.echo(f"{growth.source}.{growth.table}: {line}", err=not accepts)
     if accepts:
-        typer.echo("taken with the next start" if grown else "there is nothing new to accept")
-    elif grown:
+        typer.echo("taken with the next start" if evolved else "there is nothing new to accept")
+    elif evolved:
         typer.echo(f"not taken yet: `belvedere schema accept {script}`", err=True)
     return 0
 

@@ -57,17 +57,17 @@ def command(
     reader = _reader(over.url, must_be=store is not None)
     try:
         imports = _imports(over.catalog, reader)
-        told = [_reported(name, over.project, finder, imports.get(name, ())) for name in over.project.sources]
+        reported = [_reported(name, over.project, finder, imports.get(name, ())) for name in over.project.sources]
         exports = _exports(over.catalog, over.project, reader)
     finally:
         if reader is not None:
             reader.close()
     if json:
-        print_json(_as_json(told, over.project, over.catalog, exports))
+        print_json(_as_json(reported, over.project, over.catalog, exports))
     else:
-        _show(told, over.project, over.catalog, exports)
-    nobody_answers = bool(told) and all(t.failure is not None for t in told)
-    return 1 if nobody_answers or has_errors(refused) else 0
+        _show(reported, over.project, over.catalog, exports)
+    no_answer = bool(reported) and all(t.failure is not None for t in reported)
+    return 1 if no_answer or has_errors(refused) else 0
 
 
 def _reader(url: str, must_be: bool) -> Reader | None:
@@ -128,20 +128,23 @@ def _exported(
 ) -> Iterator[dict[str, Any]]:
     """What is told of each sink and export."""
     for name, sink in project.sinks.items():
-        told = [e for e in catalog.exports if e.sink.casefold() == name.casefold()]
-        if not told:
+        reported = [e for e in catalog.exports if e.sink.casefold() == name.casefold()]
+        if not reported:
             yield {"sink": name, "connector": sink.connector}
-        for export in told:
+        for export in reported:
             waiting = exports.get((export.sink, export.target))
             row = {"sink": name, "connector": sink.connector, "target": export.target, "view": catalog.name_of(export.relation)}
             yield row if waiting is None else row | {"sent": waiting.done, "waiting": waiting.waiting}
 
 
 def _as_json(
-    told: Sequence[SourceReport], project: ProjectSettings, catalog: Catalog, exports: Mapping[tuple[str, str], ExportBacklog]
+    reported: Sequence[SourceReport],
+    project: ProjectSettings,
+    catalog: Catalog,
+    exports: Mapping[tuple[str, str], ExportBacklog],
 ) -> dict[str, Any]:
     sources: list[dict[str, Any]] = []
-    for source in told:
+    for source in reported:
         row: dict[str, Any] = {"source": source.source, "connector": source.connector}
         if source.failure is not None:
             row["failure"] = {"code": source.failure.code, "message": source.failure.message, "detail": source.failure.detail}
@@ -152,25 +155,28 @@ def _as_json(
 
 
 def _show(
-    told: Sequence[SourceReport], project: ProjectSettings, catalog: Catalog, exports: Mapping[tuple[str, str], ExportBacklog]
+    reported: Sequence[SourceReport],
+    project: ProjectSettings,
+    catalog: Catalog,
+    exports: Mapping[tuple[str, str], ExportBacklog],
 ) -> None:
-    if not told and not project.sinks:
+    if not reported and not project.sinks:
         typer.echo("belvedere.toml names no sources and no sinks")
-    if told:
-        print_table(_source_table(told))
+    if reported:
+        print_table(_source_table(reported))
     if project.sinks:
         typer.echo("")
         print_table(_sink_table(_exported(project, catalog, exports)))
 
 
-def _source_table(told: Sequence[SourceReport]) -> Table:
+def _source_table(reported: Sequence[SourceReport]) -> Table:
     table = Table(box=None, pad_edge=False)
     for name in ("source", "table", "input", "has"):
         table.add_column(name, overflow="fold")
     for name in ("first", "end", "taken", "behind"):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("", overflow="fold")
-    for source in told:
+    for source in reported:
         if source.failure is not None:
             table.add_row(source.source, *[""] * 7, source.failure.message)
         elif not source.parts:

@@ -46,13 +46,13 @@ def command(
     if malformed:
         write_junit(junit, junit_errors(malformed))
         return refuse(malformed, {str(p): t for p, t in texts.items()}, json=json)
-    wanted = {
+    requested = {
         path: [s for s in found if only is None or only.casefold() in s.title.casefold()] for path, (found, _) in read.items()
     }
     results: dict[Path, list[Outcome]] = {}
     with UnderWay(quiet=json) as way, shared_session(way) as session:
-        run = TestRun(way, session, sum(map(len, wanted.values())), batch=batch, quiet=json, update=update)
-        for path, scenarios in wanted.items():
+        run = TestRun(way, session, sum(map(len, requested.values())), batch=batch, quiet=json, update=update)
+        for path, scenarios in requested.items():
             if scenarios:
                 results[path] = run_file(path, scenarios, run)
                 if update:

@@ -41,15 +41,15 @@ def command(
 ) -> int:
     """Say which rows of the inputs a row of a view was made of, through every view between."""
     try:
-        with UnderWay(quiet=json), open_query_runner(store, script) as (asker, known):
-            id_ = relation_named(asker.catalog, view.replace("`", ""))
-            found, epoch = find_row(asker, id_, predicate_of_condition(view, row, known))
-            answer = why(asker, id_, found, epoch, depth=depth, size=rows)
+        with UnderWay(quiet=json), open_query_runner(store, script) as (query_runner, known):
+            id_ = relation_named(query_runner.catalog, view.replace("`", ""))
+            found, epoch = find_row(query_runner, id_, predicate_of_condition(view, row, known))
+            answer = why(query_runner, id_, found, epoch, depth=depth, size=rows)
     except BelvedereError as error:
         show_refused(error, row, json=json)
         return 1
     if json:
-        print_json(document(asker.catalog, answer, partial(visible, asker.catalog)))
+        print_json(document(query_runner.catalog, answer, partial(visible, query_runner.catalog)))
     else:
         print_tree(why_tree(answer))
     return 0

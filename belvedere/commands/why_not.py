@@ -33,14 +33,14 @@ def command(
 ) -> int:
     """Say where the rows vanish of a row that is missing, and what nearly matched."""
     try:
-        with UnderWay(quiet=json), open_query_runner(store, script) as (asker, known):
-            id_ = relation_named(asker.catalog, view.replace("`", ""))
-            answer = why_not(asker, id_, predicate_of_condition(view, row, known), size=rows)
+        with UnderWay(quiet=json), open_query_runner(store, script) as (query_runner, known):
+            id_ = relation_named(query_runner.catalog, view.replace("`", ""))
+            answer = why_not(query_runner, id_, predicate_of_condition(view, row, known), size=rows)
     except BelvedereError as error:
         show_refused(error, row, json=json)
         return 1
     if json:
-        print_json(why_not_document(asker.catalog, answer, partial(visible, asker.catalog)))
+        print_json(why_not_document(query_runner.catalog, answer, partial(visible, query_runner.catalog)))
     else:
         print_tree(why_not_tree(answer))
     return 0

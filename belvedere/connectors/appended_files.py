@@ -33,7 +33,7 @@ PAUSE, REST = 30.0, 1.0
 """Seconds between two looks at files that were read; with `appends` the second is enough."""
 SHARE = 20
 """A look takes at most one part in so many of the time."""
-GROWN, REPLACED = "grown", "replaced"
+APPENDED, REPLACED = "grown", "replaced"
 """In an offset: how many files have lines that are not read, and how many are others than those that were read."""
 
 
@@ -62,7 +62,7 @@ class Watch:
     def changed(self) -> dict[str, int]:
         """How many files have changed since they were read, by how; only what there is."""
         kinds = list(self._changed.values())
-        return {k: kinds.count(k) for k in (GROWN, REPLACED) if k in kinds}
+        return {k: kinds.count(k) for k in (APPENDED, REPLACED) if k in kinds}
 
     def first_parts(self, files: Iterable[SourceFile]) -> list[SourceFile]:
         """New files up to their last whole line; others as they are."""
@@ -81,7 +81,7 @@ class Watch:
             return [], []
         if self._ends is None:
             self._ends = {f.name: f for f in self.noted()}
-        parts, told = list[SourceFile](), list[str]()
+        parts, reported = list[SourceFile](), list[str]()
         for file in self.listing.known_files():
             before = self._ends.get(file.name)
             if before is None:
@@ -93,10 +93,10 @@ class Watch:
                 if part := self._part(file, before):
                     parts.append(part)
                 continue
-            told += self._reported(file, before)
+            reported += self._reported(file, before)
         took = time.monotonic() - now
         self._next = now + took + max(REST if self.appends else PAUSE, SHARE * took)
-        return parts, told
+        return parts, reported
 
     def committed(self, files: Iterable[SourceFile]) -> None:
         """The store has noted these."""
@@ -114,12 +114,12 @@ class Watch:
         if file.length == before.length and last == file:
             return
         self._seen[file.name] = file
-        how = GROWN if file.length > before.length and not self.appends else REPLACED
+        how = APPENDED if file.length > before.length and not self.appends else REPLACED
         if self._changed.get(file.name) == how:
             return
         self._changed[file.name] = how
         sizes = f"{file.length:,} bytes and had {before.length:,} when it was read"
-        if how == GROWN:
+        if how == APPENDED:
             what = "its new lines are not read; write `appends = true` under its source where files grow"
         else:
             what = "it was replaced, and is not read again; give new rows in a file of another name"

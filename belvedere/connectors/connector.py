@@ -210,7 +210,7 @@ class Connector(Protocol):
     def columns(self, source: Source, table: str) -> pa.Schema:
         """The columns of a table where the project file declares none. Raises BelvedereError where they cannot be found."""
 
-    def open_feed(self, wanted: FeedRequest) -> Feed:
+    def open_feed(self, requested: FeedRequest) -> Feed:
         """Go on with an input from its offset."""
 
 

@@ -31,8 +31,8 @@ def open_feed(
 
     Raises B6020.
     """
-    wanted = replace(feed_request_of(table, project, offset, files, former, notes), noted=noted)
-    return reading_connector(wanted.source.connector).open_feed(wanted)
+    requested = replace(feed_request_of(table, project, offset, files, former, notes), noted=noted)
+    return reading_connector(requested.source.connector).open_feed(requested)
 
 
 def feed_request_of(

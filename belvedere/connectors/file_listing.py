@@ -18,7 +18,7 @@ from belvedere.connectors.file_names import name_text
 from belvedere.connectors.run_records import SourceFile, path_text
 from belvedere.errors import fail
 
-SETTLED_SECONDS = 3.0
+STABLE_SECONDS = 3.0
 """A folder that changed so long before it was listed has a time of change that the next file would move: file systems count in ticks."""
 LISTED_AGAIN = 30.0
 """Seconds after which a folder is listed whatever its time of change says: some file systems hold that back."""
@@ -88,7 +88,7 @@ class Listing:
             now = time.monotonic()
             if not must_list and folder.changed == changed and now - folder.listed < LISTED_AGAIN:
                 return
-            settled = time.time() - changed / 1e9 > SETTLED_SECONDS
+            final = time.time() - changed / 1e9 > STABLE_SECONDS
             folder.waits = False
             found = list(self._unknown(folder))
         except (FileNotFoundError, NotADirectoryError):
@@ -99,7 +99,7 @@ class Listing:
                 f'the folder {path_text(folder.path)} of table "{self.table}" cannot be listed: {error.strerror or error}',
                 hint="give this user the right to read it; its files are taken in when it can be",
             ) from error
-        folder.changed, folder.listed = changed if settled and not found and not folder.waits else None, now
+        folder.changed, folder.listed = changed if final and not found and not folder.waits else None, now
         yield from found
 
     def _unknown(self, folder: _Folder) -> Iterator[SourceFile]:

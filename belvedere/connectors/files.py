@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, cast
 import pyarrow as pa
 
 from belvedere.connectors.addresses import same_address
-from belvedere.connectors.appended_files import GROWN, REPLACED, Watch, as_files, in_their_files
+from belvedere.connectors.appended_files import APPENDED, REPLACED, Watch, as_files, in_their_files
 from belvedere.connectors.connector import Arrived, FeedRequest, Imported, OffsetRange, Sampled, SourcePart
 from belvedere.connectors.exporting.event_files import SUFFIXES, WRITERS
 from belvedere.connectors.file_listing import Listing
@@ -83,20 +83,20 @@ def parts(source: Source, imports: Sequence[Imported]) -> Iterator[SourcePart]:
 def changed_files(found: Iterable[SourceFile], known: Mapping[str | None, int | None]) -> dict[str, int]:
     """How many files are longer or shorter than what was read of them; only what there is."""
     lengths = [(f.length, read) for f in found if (read := known.get(f.name)) is not None]
-    counts = {GROWN: sum(now > read for now, read in lengths), REPLACED: sum(now < read for now, read in lengths)}
+    counts = {APPENDED: sum(now > read for now, read in lengths), REPLACED: sum(now < read for now, read in lengths)}
     return {how: count for how, count in counts.items() if count}
 
 
-def open_feed(wanted: FeedRequest) -> FileFeed:
+def open_feed(requested: FeedRequest) -> FileFeed:
     """The files of one table, and which of them were read."""
-    if wanted.source.path is None:
-        raise fail("B6020", f'source "{wanted.source.name}" has no path', hint='write `path = "data/..."`')
-    return FileFeed(wanted)
+    if requested.source.path is None:
+        raise fail("B6020", f'source "{requested.source.name}" has no path', hint='write `path = "data/..."`')
+    return FileFeed(requested)
 
 
-def sample(wanted: FeedRequest, rows: int, spark: Callable[[], SparkSession]) -> Sampled:
+def sample(requested: FeedRequest, rows: int, spark: Callable[[], SparkSession]) -> Sampled:
     """The first and last rows of the first and last files. Raises B6020, B6022, B6023."""
-    return open_feed(wanted).sample(rows, spark)
+    return open_feed(requested).sample(rows, spark)
 
 
 @dataclass(frozen=True)
@@ -121,29 +121,31 @@ class NewFiles:
 class FileFeed:
     """The files of one table. Its offset is their number; their names are in the store, which knows each that was read."""
 
-    def __init__(self, wanted: FeedRequest):
-        source, table = wanted.source, wanted.input
+    def __init__(self, requested: FeedRequest):
+        source, table = requested.source, requested.input
         assert source.path is not None
-        self.id, self.table = table.id, wanted.table
-        self.options = options_of(source, wanted.options)
-        self.columns = wanted.columns
+        self.id, self.table = table.id, requested.table
+        self.options = options_of(source, requested.options)
+        self.columns = requested.columns
         self.new_columns = source.new_columns if table.source is not None else "ignore"
         if self.new_columns == "reject":
             self.options["new_columns"] = "reject"
         self.bounded = table if table.watermarks and table.schema.find(CONTROL) is None else None
-        self.tells_ignored = table.source is not None and table.source.columns is not None and self.new_columns != "reject"
-        self.ignored: dict[str, str] = dict(wanted.offset.get(IGNORED, {}))
+        self.reports_ignored = table.source is not None and table.source.columns is not None and self.new_columns != "reject"
+        self.ignored: dict[str, str] = dict(requested.offset.get(IGNORED, {}))
         """Columns that files had and the table has not, each with the place where it came first: told once for a store."""
-        self.chunk = min(CHUNK_BYTES, max(LEAST_CHUNK, wanted.memory // 16))
+        self.chunk = min(CHUNK_BYTES, max(LEAST_CHUNK, requested.memory // 16))
         self.directory = os.path.abspath(source.path)
-        known = (name_below(self.directory, n) for n in wanted.files)
+        known = (name_below(self.directory, n) for n in requested.files)
         self.listing = Listing(self.directory, self.table, (n for n in known if n is not None))
-        self._renames = renamed_below(self.directory, wanted.files)
-        self._noted = wanted.noted if wanted.files else None
-        self._watch = Watch(self.listing, self.options, self._as_named(wanted.noted) if wanted.files else tuple, self.table)
-        self._changed = {k: wanted.offset[k] for k in (GROWN, REPLACED) if k in wanted.offset}
+        self._renames = renamed_below(self.directory, requested.files)
+        self._noted = requested.noted if requested.files else None
+        self._watch = Watch(
+            self.listing, self.options, self._as_named(requested.noted) if requested.files else tuple, self.table
+        )
+        self._changed = {k: requested.offset[k] for k in (APPENDED, REPLACED) if k in requested.offset}
         """How many files have changed since they were read, as the last epoch's row says."""
-        self._parts = int(wanted.offset.get("parts", 0))
+        self._parts = int(requested.offset.get("parts", 0))
         self._notices: list[str] = []
 
     def look(self, now: datetime, once: bool) -> OffsetRange | None:
@@ -158,7 +160,7 @@ class FileFeed:
         changed = self._watch.changed()
         if not new and changed == self._changed:
             return None
-        ignored = self._ignored(new) if self.tells_ignored else {}
+        ignored = self._ignored(new) if self.reports_ignored else {}
         if ignored and self.new_columns == "add":
             name, place = next(iter(ignored.items()))
             hint = 'start again: the start adds it; the file is read then. `new_columns = "ignore"` reads it without'
@@ -168,8 +170,8 @@ class FileFeed:
         end: dict[str, Any] = {"files": len(self.listing.known) + sum(not f.start for f in new), **changed}
         if self._watch.appends:
             end["parts"] = self._parts + len(new)
-        if told := self.ignored | ignored:
-            end[IGNORED] = told
+        if reported := self.ignored | ignored:
+            end[IGNORED] = reported
         return OffsetRange(end, NewFiles(tuple(new), ignored))
 
     def _as_named(self, noted: Callable[[], Sequence[SourceFile]]) -> Callable[[], Sequence[SourceFile]]:
@@ -203,8 +205,8 @@ class FileFeed:
 
     def notices(self) -> Sequence[str]:
         """What people should know of files that have other names, each once."""
-        told, self._notices = self._notices, []
-        return told
+        reported, self._notices = self._notices, []
+        return reported
 
     def _shown(self, place: str) -> str:
         """The place of a column in a file, for people."""
@@ -284,7 +286,7 @@ class FileFeed:
         content = cast(NewFiles, span.content)
         self.listing.add(content.files)
         self._watch.committed(content.files)
-        self._changed = {k: span.end[k] for k in (GROWN, REPLACED) if k in span.end}
+        self._changed = {k: span.end[k] for k in (APPENDED, REPLACED) if k in span.end}
         self._parts = int(span.end.get("parts", 0))
         self.ignored |= content.ignored
 

@@ -77,8 +77,8 @@ def growth_of_sources(project: ProjectSettings, reader: Reader, ids: Mapping[tup
                 continue
             id_ = ids[name, table]
             places = (Path(place_of(str(source.path), p, table)) for p in ignored.get(id_, ()))
-            told = [p for p in places if p.is_file()]
-            schemas = [*_schemas(source, table, told), *_schemas(source, table, table_files(source, table), together=True)]
+            reported = [p for p in places if p.is_file()]
+            schemas = [*_schemas(source, table, reported), *_schemas(source, table, table_files(source, table), together=True)]
             found.append(_with_new_columns(name, table, before, [*schemas, *_schema_of_texts(rejected.get(id_, ()))]))
     return found
 
@@ -107,8 +107,8 @@ def _with_new(source: Source, table: str, schema: pa.Schema, noted: Noted) -> pa
     options, columns = options_of(source), [Column(f.name, f.type) for f in schema]
     files = [f for f in table_files(source, table) if not _is_noted(f, str(source.path), noted)]
     having = [f for f in files if unknown_columns(str(f), format_of(str(f), options), columns, options)]
-    grown = _with_new_columns(source.name, table, schema, _schemas(source, table, having)).after
-    return pa.schema([*schema, *list(grown)[len(schema) :]])
+    evolved = _with_new_columns(source.name, table, schema, _schemas(source, table, having)).after
+    return pa.schema([*schema, *list(evolved)[len(schema) :]])
 
 
 def _schemas(source: Source, table: str, files: Iterable[Path], together: bool = False) -> Iterator[pa.Schema]:
@@ -148,8 +148,8 @@ def _with_new_columns(source: str, table: str, before: pa.Schema, found: Iterabl
 
 def _places(offsets: Mapping[str, Any]) -> dict[str, list[str]]:
     """The files in which columns were found that their table has not, by input id."""
-    told = ((i, o.get(IGNORED, {})) for i, o in offsets.items() if isinstance(o, Mapping))
-    return {i: list(dict.fromkeys(_file_of(p) for p in places.values())) for i, places in told}
+    reported = ((i, o.get(IGNORED, {})) for i, o in offsets.items() if isinstance(o, Mapping))
+    return {i: list(dict.fromkeys(_file_of(p) for p in places.values())) for i, places in reported}
 
 
 def _file_of(place: str) -> str:

@@ -122,9 +122,9 @@ class SourceTables:
         """What a source has, and how far a store has it. Raises what the connector raises."""
         return self._asked(source, lambda c: tuple(getattr(c, "parts", partial(_parts_of_any, c))(source, imports)))
 
-    def sample(self, wanted: FeedRequest, rows: int, spark: Callable[[], Any]) -> Sampled | None:
+    def sample(self, requested: FeedRequest, rows: int, spark: Callable[[], Any]) -> Sampled | None:
         """About so many rows of a table; None where its connector gives none. Raises what the connector raises."""
-        return self._asked(wanted.source, lambda c: getattr(c, "sample", _no_sample)(wanted, rows, spark))
+        return self._asked(requested.source, lambda c: getattr(c, "sample", _no_sample)(requested, rows, spark))
 
     def _asked(self, source: Source, question: Callable[[Connector], Answer]) -> Answer:
         if source.name in self._away:

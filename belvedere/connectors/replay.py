@@ -65,12 +65,12 @@ def rereadable_inputs(catalog: Catalog) -> frozenset[str]:
 def past_of(catalog: Catalog, store: Store, ids: Collection[str]) -> Past:
     """What can be read again of these inputs, each from its beginning to the last epoch. What all epochs took is read for it."""
     last = store.last_epoch()
-    wanted = sorted(rereadable_inputs(catalog) & set(ids))
-    if last is None or not wanted or not any(t.name == SPANS.name for t in store.tables()):
+    requested = sorted(rereadable_inputs(catalog) & set(ids))
+    if last is None or not requested or not any(t.name == SPANS.name for t in store.tables()):
         return Past()
     reader = store.reader()
     try:
-        spans = past_spans(reader, wanted, last.offsets)
+        spans = past_spans(reader, requested, last.offsets)
         has_retried = any(s.retried for s in spans.values()) and any(t.name == RETRIED.name for t in store.tables())
         retried = {k: rows for i in spans for k, rows in retried_rows(reader, i).items()} if has_retried else {}
         spans = {i: s for i, s in spans.items() if all((i, epoch) in retried for epoch in s.retried)}

@@ -46,9 +46,9 @@ def columns(source: Source, table: str) -> pa.Schema:
     return pa.schema([pa.field(c.name, c.type, c.nullable) for c in sensor_tables(source.options)[table]])
 
 
-def open_feed(wanted: FeedRequest) -> SensorFeed:
+def open_feed(requested: FeedRequest) -> SensorFeed:
     """The table as far as the offset says it was read."""
-    return SensorFeed(wanted.table, wanted.options, wanted.offset)
+    return SensorFeed(requested.table, requested.options, requested.offset)
 
 
 class SensorFeed:

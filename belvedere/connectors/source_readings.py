@@ -30,11 +30,11 @@ Reading = Mapping[str, Any]
 
 def reading_of(table: Input, project: ProjectSettings) -> dict[str, Any]:
     """How the source of an input is read now, as JSON data."""
-    wanted = feed_request_of(table, project)
-    options = {n: v for n, v in wanted.options.items() if n in MATTERING}
-    columns = pa.schema([pa.field(c.name, c.type, c.nullable) for c in wanted.columns])
+    requested = feed_request_of(table, project)
+    options = {n: v for n, v in requested.options.items() if n in MATTERING}
+    columns = pa.schema([pa.field(c.name, c.type, c.nullable) for c in requested.columns])
     text = base64.b64encode(columns.serialize().to_pybytes()).decode()
-    return {"columns": text, "options": options, "format": wanted.source.format, "new_columns": wanted.source.new_columns}
+    return {"columns": text, "options": options, "format": requested.source.format, "new_columns": requested.source.new_columns}
 
 
 MATTERING = ("header", "delimiter", "null", "timestamp_format", "max_line_mb", "appends")
@@ -60,14 +60,14 @@ def reading_at(past: Iterable[Reading], epoch: int) -> Reading | None:
 
 def feed_of(table: Input, project: ProjectSettings, reading: Reading | None) -> RereadableFeed:
     """A feed that reads as an epoch has; as today for None."""
-    wanted = feed_request_of(table, project)
+    requested = feed_request_of(table, project)
     if reading is not None:
         columns = tuple(Column(f.name, f.type, f.nullable) for f in _schema(reading))
-        others = {n: v for n, v in wanted.options.items() if n not in MATTERING}
-        grows = {"appends": True} if wanted.options.get("appends") else {}  # files may have grown since then
-        source = replace(wanted.source, format=reading["format"], new_columns=reading["new_columns"])
-        wanted = replace(wanted, columns=columns, options={**others, **reading["options"], **grows}, source=source)
-    feed: Any = reading_connector(wanted.source.connector).open_feed(wanted)
+        others = {n: v for n, v in requested.options.items() if n not in MATTERING}
+        grows = {"appends": True} if requested.options.get("appends") else {}  # files may have grown since then
+        source = replace(requested.source, format=reading["format"], new_columns=reading["new_columns"])
+        requested = replace(requested, columns=columns, options={**others, **reading["options"], **grows}, source=source)
+    feed: Any = reading_connector(requested.source.connector).open_feed(requested)
     return feed  # type: ignore[no-any-return]
 
 

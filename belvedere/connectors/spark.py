@@ -49,7 +49,7 @@ EARLY, LATE = "0002", "9999"
 ENDLESS = ("NaN", "Infinity")
 LAST_DAY = "9999-12-30"
 """The last day of the year 9999 in any zone: what Spark makes of a database's `infinity`."""
-GROWING = (T.NumericType, T.StringType, T.DateType, T.TimestampType, T.TimestampNTZType)
+INCREASING = (T.NumericType, T.StringType, T.DateType, T.TimestampType, T.TimestampNTZType)
 
 
 def tables(source: Source) -> Sequence[str]:
@@ -75,14 +75,14 @@ def parts(source: Source, imports: Sequence[Imported]) -> Iterator[SourcePart]:
         yield SourcePart(table, imported=name, facts={"format": source.format, **by}, taken=taken, note=note)
 
 
-def sample(wanted: FeedRequest, rows: int, spark: Callable[[], SparkSession]) -> Sampled:
+def sample(requested: FeedRequest, rows: int, spark: Callable[[], SparkSession]) -> Sampled:
     """The first and last rows by the column that grows; of a table with a version whatever Spark reads first. Raises B6250, B6251."""
-    return SparkFeed(wanted).sample(rows, spark())
+    return SparkFeed(requested).sample(rows, spark())
 
 
-def open_feed(wanted: FeedRequest) -> SparkFeed:
+def open_feed(requested: FeedRequest) -> SparkFeed:
     """A table from its offset on."""
-    return SparkFeed(wanted)
+    return SparkFeed(requested)
 
 
 @dataclass(frozen=True)
@@ -137,9 +137,9 @@ def _text(value: Any) -> str:
 class SparkFeed:
     """A table, and how far it was read."""
 
-    def __init__(self, wanted: FeedRequest):
-        source, table, declared = wanted.source, wanted.table, wanted.source.declared(wanted.table)
-        self.id, self.columns, self.key = wanted.input.id, tuple(wanted.columns), wanted.input.primary_key
+    def __init__(self, requested: FeedRequest):
+        source, table, declared = requested.source, requested.table, requested.source.declared(requested.table)
+        self.id, self.columns, self.key = requested.input.id, tuple(requested.columns), requested.input.primary_key
         self.reading = reading_of(source, table)
         self.increasing: str | None = declared.get("increasing")
         self.version: str | None = declared.get("version")
@@ -149,8 +149,8 @@ class SparkFeed:
         if self.version is not None and not self.key:
             hint = 'write `primary_key = ["id"]`: by it the rows of a version are compared with those before'
             raise fail("B6250", f'table "{table}" with a version has no primary key', hint=hint)
-        self.every = float(wanted.options.get("every_seconds", EVERY))
-        self.offset: Mapping[str, Any] = wanted.offset
+        self.every = float(requested.options.get("every_seconds", EVERY))
+        self.offset: Mapping[str, Any] = requested.offset
         self._asked: float | None = None
         self._is_over = False
         """With `once`: what was there at the first look is all."""
@@ -200,7 +200,7 @@ class SparkFeed:
     def _kind(self, frame: DataFrame) -> T.DataType:
         """The type of the column that grows. Raises B6250."""
         kind: T.DataType = frame.select(self._column).schema[0].dataType
-        if not isinstance(kind, GROWING):
+        if not isinstance(kind, INCREASING):
             message = f'column "{self.increasing}" of table "{self.reading.table}" is {kind.simpleString().upper()}'
             raise fail("B6250", f"{message}, which does not grow", hint="name a number, a time or a text")
         return kind
@@ -241,8 +241,8 @@ class SparkFeed:
         """The table; raises B6250 where it lacks a column, and says those that it has."""
         frame = self.reading.frame(spark)
         there = {f.name.casefold() for f in frame.schema}
-        wanted = [c.name for c in self.columns] + ([self.increasing] if self.increasing is not None else [])
-        missing = next((n for n in wanted if n.casefold() not in there), None)
+        requested = [c.name for c in self.columns] + ([self.increasing] if self.increasing is not None else [])
+        missing = next((n for n in requested if n.casefold() not in there), None)
         if missing is not None:
             listed = ", ".join(f'{f.name} = "{f.dataType.simpleString().upper()}"' for f in frame.schema)
             message = f'table "{self.reading.table}" of source "{self.reading.source}" has no column "{missing}"'
@@ -314,8 +314,8 @@ class SparkFeed:
         """Rows with a reason, of which the first are told."""
         bad = frame.where(F.col(REASON).isNotNull())
         count = bad.count()
-        told = bad.select(F.substring(TEXT, 1, LONGEST_TEXT), REASON).limit(MOST_REJECTED).collect() if count else []
-        return tuple(RejectedRow(self.id, self.reading.table, None, t, r) for t, r in told), count
+        reported = bad.select(F.substring(TEXT, 1, LONGEST_TEXT), REASON).limit(MOST_REJECTED).collect() if count else []
+        return tuple(RejectedRow(self.id, self.reading.table, None, t, r) for t, r in reported), count
 
     def committed(self, span: OffsetRange) -> None:
         """Go on behind it."""

@@ -138,8 +138,8 @@ class Document:
     def wrong_at(self, offset: int) -> list[Diagnostic]:
         """The errors and warnings of the last compile at an offset; none where it was one of another text."""
         done = self._compiled
-        told = done[1].diagnostics if done is not None and done[0] == self.text else ()
-        here = [d for d in told if d.span is not None and d.span.file == self.file and d.span.start <= offset <= d.span.end]
+        reported = done[1].diagnostics if done is not None and done[0] == self.text else ()
+        here = [d for d in reported if d.span is not None and d.span.file == self.file and d.span.start <= offset <= d.span.end]
         return [d for d in here if d.severity is not Severity.NOTICE]
 
     def ready(self) -> Revision:

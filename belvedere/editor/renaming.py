@@ -162,9 +162,9 @@ def _check(document: Document, before: Catalog, texts: Mapping[Path, str], renam
         first = next((d for d in errors if d.code != IMPORTED), errors[0])
         place = Path(first.span.file) if first.span is not None else document.path
         raise _refused(f"then in {place.name} {first.message}", OTHERWISE)
-    told = [_meanings(c, renaming) for c in (before, after.catalog)]
-    changed = next((name for (name, b), (_, a) in zip(*told, strict=False) if a != b), None)
-    if changed is not None or len(told[0]) != len(told[1]):
+    reported = [_meanings(c, renaming) for c in (before, after.catalog)]
+    changed = next((name for (name, b), (_, a) in zip(*reported, strict=False) if a != b), None)
+    if changed is not None or len(reported[0]) != len(reported[1]):
         raise _refused(f"`{changed or renaming.symbol.name}` of {document.path.name} would change", OTHERWISE)
 
 
@@ -176,8 +176,8 @@ def _meanings(catalog: Catalog, renaming: _Renaming) -> list[tuple[str, str]]:
         *catalog.subscriptions.values(),
         *catalog.templates.values(),
     )
-    told = [(r.name, _text(r)) for r in made]
-    told += [(r.name, f"{r.owner} {r.name} {r.target} {r.pairs}") for r in catalog.relationships]
+    reported = [(r.name, _text(r)) for r in made]
+    reported += [(r.name, f"{r.owner} {r.name} {r.target} {r.pairs}") for r in catalog.relationships]
     word = re.compile(
         rf"(?<!\w)(_*){re.escape(renaming.old)}(?!\w)"
     )  # `_name` is a hidden key, or a relation that an import needs
@@ -186,7 +186,7 @@ def _meanings(catalog: Catalog, renaming: _Renaming) -> list[tuple[str, str]]:
     def in_new_words(text: str) -> str:
         return word.sub(lambda f: f[1] + renaming.new, text.casefold()).replace(same, renaming.new)  # `a AS a` is `a`
 
-    return [(name, in_new_words(text)) for name, text in told]
+    return [(name, in_new_words(text)) for name, text in reported]
 
 
 def _text(made: Input | View | Subscription | QueryTemplate) -> str:

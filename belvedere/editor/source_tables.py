@@ -25,7 +25,7 @@ class CachedTables:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic):
         self._clock = clock
-        self._told: dict[Hashable, tuple[Hashable, Any]] = {}
+        self._reported: dict[Hashable, tuple[Hashable, Any]] = {}
 
     def tables(self, source: Source) -> tuple[str, ...]:
         """The tables of a source."""
@@ -39,13 +39,13 @@ class CachedTables:
     def _of(self, what: str, source: Source, table: str, ask: Callable[[], Any]) -> Any:
         key = (what, source.name, repr((source.connector, source.path, source.format, source.options, source.tables)), table)
         mark = self._mark(source, table)
-        known = self._told.get(key)
+        known = self._reported.get(key)
         if known is None or known[0] != mark:
             try:
-                told: Any = ask()
+                reported: Any = ask()
             except BelvedereError as error:
-                told = error
-            known = self._told[key] = (mark, told)
+                reported = error
+            known = self._reported[key] = (mark, reported)
         if isinstance(known[1], BelvedereError):
             raise BelvedereError(known[1].diagnostics)
         return known[1]

@@ -41,8 +41,8 @@ def stored_figures(catalog: Catalog, url: str) -> dict[str, str]:
     pipeline = pipeline_of(with_choice(catalog, PlacedViews.of_text(choice)) if choice else catalog)
     if row is None or pipeline is None:
         return {}
-    filled, wanted = filled_tables(row, tables.values()), definition_fingerprints(pipeline)
-    same = {i: n for i, n in pipeline.served.items() if filled.get(n) == wanted[n]}
+    filled, requested = filled_tables(row, tables.values()), definition_fingerprints(pipeline)
+    same = {i: n for i, n in pipeline.served.items() if filled.get(n) == requested[n]}
     return {i: text for i, n in same.items() if (text := _text(i, n, row))}
 
 

@@ -67,26 +67,26 @@ def _found(table: Input, going: Rows, work: Work) -> Iterator[pa.Table]:
 def _taken(table: Input, stored: Rows, going: pa.Table) -> Iterator[pa.Table]:
     """For each row to take out one equal stored row, the oldest first. Raises B6010 where there are too few."""
     names = [c.name for c in table.schema if not c.hidden]
-    wanted: Counter[Hashable] = Counter()
+    requested: Counter[Hashable] = Counter()
     shown: dict[Hashable, dict[str, Any]] = {}
     for rows in _looked_at(going):
         for row in rows.select(names).to_pylist():
             content = _content(row)
-            wanted[content] += 1
+            requested[content] += 1
             shown.setdefault(content, row)
     missing = going.num_rows
     for batch in (b for t in stored.tables() for b in _looked_at(t)):
         found = []
         for place, row in enumerate(batch.select(names).to_pylist()):
             content = _content(row)
-            if wanted.get(content):  # else it has the hash alone, or there are enough
-                wanted[content] -= 1
+            if requested.get(content):  # else it has the hash alone, or there are enough
+                requested[content] -= 1
                 found.append(place)
         yield batch.take(pa.array(found, pa.int64()))
         missing -= len(found)
         if not missing:
             return
-    row = next(shown[c] for c, count in wanted.items() if count)
+    row = next(shown[c] for c, count in requested.items() if count)
     raise fail(
         "B6010",
         f'table "{table.name}" has no row {row} to delete',

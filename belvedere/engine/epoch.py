@@ -231,7 +231,7 @@ class Engine:
         times: Mapping[str, ArrivalTimes],
     ) -> tuple[EpochContext, dict[str, StampedRows], int, dict[str, float]]:
         """All that an epoch changes, in its open transaction: what was taken in, the next free `_uid`, seconds per stage."""
-        told = self.tables.prepare(storage, self.store)
+        reported = self.tables.prepare(storage, self.store)
         tellers = self.tables.tellers
         if bounds is None:
             arrivals, clocks, times = judge(self.catalog, self.last.clocks, arrivals, clock, times=times)
@@ -241,7 +241,7 @@ class Engine:
         known = bounds_by_input(self.catalog, clocks)
         cordon, isolation = attempt.cordon, self.quarantine.isolation
         fresh = self.tables.fresh
-        healing = Healing(cordon, fresh, storage, self.compute, isolation, self.quarantine.missed, told, tellers)
+        healing = Healing(cordon, fresh, storage, self.compute, isolation, self.quarantine.missed, reported, tellers)
         context = EpochContext(
             self.compute,
             storage,
@@ -264,7 +264,7 @@ class Engine:
         seconds = self._run_stages(context, cordon, healing)
         with TRACES.step("expire"):
             self.quarantine.look(attempt, context)
-            self.tables.keep_former(told, cordon.blocked)
+            self.tables.keep_former(reported, cordon.blocked)
             self.expiry.expire(context, isolation.waiting(attempt.left))
         return context, taken, next_uid, seconds
 

@@ -67,7 +67,7 @@ class Stage:
     """Whether its rows are what somebody asked for, whatever their name: they never leave."""
     is_input: ClassVar[bool] = False
     """Whether the epoch itself gives it rows: those that arrived."""
-    tells_changes: ClassVar[bool] = False
+    emits_changes: ClassVar[bool] = False
     """Whether its rows tell what changed in its slot's relation: of a relation that is computed anew they tell what differs."""
     defers: ClassVar[bool] = False
     """Whether it can leave its change to be computed within the query of its one reader, so that the output needs no rows of its own."""

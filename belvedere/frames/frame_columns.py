@@ -17,7 +17,7 @@ from belvedere.frames.plain_values import plain
 from belvedere.schema import TIMESTAMP
 
 NO_FRAME = "B6015"
-WANTED = "a DataFrame of pandas or Polars, or a Table of Arrow"
+REQUESTED = "a DataFrame of pandas or Polars, or a Table of Arrow"
 Values: TypeAlias = pa.ChunkedArray | list[Any]
 """A column: as Arrow has it, or value by value where pandas' objects have no type in common."""
 
@@ -27,14 +27,14 @@ def is_frame(value: Any) -> bool:
     return any(hasattr(value, name) for name in ("__arrow_c_stream__", "__arrow_c_array__", "toArrow"))
 
 
-def no_frame(value: Any, what: str, wanted: str = WANTED) -> BelvedereError:
+def no_frame(value: Any, what: str, requested: str = REQUESTED) -> BelvedereError:
     """The diagnostic for a value that is neither a frame nor what else was wanted for `what`."""
     if hasattr(value, "to_frame"):
         hint = "a single column becomes a frame by .to_frame()"
     elif hasattr(value, "collect"):
         hint = "a frame that is not computed yet becomes one by .collect()"
     else:
-        hint = f"give {wanted}"
+        hint = f"give {requested}"
     return fail(NO_FRAME, f"{type(value).__name__} is no frame for {what}", hint=hint)
 
 

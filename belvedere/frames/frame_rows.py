@@ -36,10 +36,10 @@ def rows_of_frame(
 
     `only_known` leaves out the frame's other columns, which are an error without it.
     """
-    wanted = list(columns)
-    given, length = _by_name(table, wanted, frame_columns(frame, f'"{table}"'), only_known)
-    made = {c.name: _column(table, c, given.get(c.name), defaults.get(c.name), length) for c in wanted}
-    return pa.table(made, schema=pa.schema([pa.field(c.name, c.type) for c in wanted]))
+    requested = list(columns)
+    given, length = _by_name(table, requested, frame_columns(frame, f'"{table}"'), only_known)
+    made = {c.name: _column(table, c, given.get(c.name), defaults.get(c.name), length) for c in requested}
+    return pa.table(made, schema=pa.schema([pa.field(c.name, c.type) for c in requested]))
 
 
 def _by_name(table: str, columns: list[Column], given: Mapping[str, Values], only_known: bool) -> tuple[dict[str, Values], int]:
@@ -97,16 +97,16 @@ def _cast(values: pa.ChunkedArray, type_: pa.DataType) -> pa.ChunkedArray | None
         return None
 
 
-def _is_same_kind(given: pa.DataType, wanted: pa.DataType) -> bool:
+def _is_same_kind(given: pa.DataType, requested: pa.DataType) -> bool:
     """Whether a safe cast gives what `belvedere.values.input_rows.convert` gives of each value, or fails."""
-    if wanted == MONTHS:  # Arrow would take seconds for months
+    if requested == MONTHS:  # Arrow would take seconds for months
         return bool(pa.types.is_null(given))
-    if given == wanted or pa.types.is_null(given):
+    if given == requested or pa.types.is_null(given):
         return True
-    if is_list(given) and is_list(wanted):
-        return _is_same_kind(given.value_type, wanted.value_type)
+    if is_list(given) and is_list(requested):
+        return _is_same_kind(given.value_type, requested.value_type)
     kinds = (pa.types.is_timestamp, pa.types.is_duration, pa.types.is_date, pa.types.is_decimal, is_text, is_bytes)
-    if any(is_kind(given) and is_kind(wanted) for is_kind in kinds):
+    if any(is_kind(given) and is_kind(requested) for is_kind in kinds):
         return True
     is_number = pa.types.is_integer(given) or pa.types.is_floating(given)
-    return bool(is_number and (pa.types.is_integer(wanted) or pa.types.is_floating(wanted)))
+    return bool(is_number and (pa.types.is_integer(requested) or pa.types.is_floating(requested)))

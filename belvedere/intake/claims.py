@@ -19,7 +19,7 @@ from belvedere.errors import fail
 from belvedere.values.input_rows import convert, describe
 
 Claims = Mapping[str, Any]
-NOBODY: Claims = MappingProxyType({})
+NO_ONE: Claims = MappingProxyType({})
 """The claims of a caller without a token."""
 MISSING = "B8036"
 """The code of a request whose token does not have what it takes."""
@@ -34,19 +34,19 @@ def claimed_columns(table: Input, claims: Claims) -> dict[str, Any]:
     }
 
 
-def claim_value(wanted: Metadata, type_: pa.DataType, claims: Claims, what: str) -> Any:
+def claim_value(requested: Metadata, type_: pa.DataType, claims: Claims, what: str) -> Any:
     """One claim as a value that Arrow takes for the type; `what` needs it. Raises B8036."""
     found: Any = claims
-    for step in wanted.claim:
+    for step in requested.claim:
         found = found.get(step) if isinstance(found, Mapping) else None
     if found is None:
         hint = (
             "send `Authorization: Bearer TOKEN` with a token that has it; [api.jwt] of belvedere.toml says which tokens count"
         )
-        raise fail(MISSING, f"{what} needs {wanted.meaning}", hint=hint)
+        raise fail(MISSING, f"{what} needs {requested.meaning}", hint=hint)
     try:
         return convert(found, type_)
     except (ValueError, TypeError, InvalidOperation, OverflowError, pa.ArrowException):
         raise fail(
-            MISSING, f"{what} needs {wanted.meaning} as a {describe(type_)}", hint="the token has another type there"
+            MISSING, f"{what} needs {requested.meaning} as a {describe(type_)}", hint="the token has another type there"
         ) from None

@@ -38,9 +38,9 @@ KEYS_KEPT = 10_000
 KEYS_FOR = timedelta(hours=24)
 WAITING_BYTES = 256 << 20
 """More than this does not wait for an epoch: clients are asked to come again."""
-TOLD = 1_000
+REPORTED = 1_000
 """So many refused rows are reported one by one; all are counted."""
-TOLD_MADE = 100
+REPORTED_MADE = 100
 """Of so many rows an answer says what the intake filled in: answers are remembered by their keys."""
 
 
@@ -236,8 +236,8 @@ class IngestService:
         if request.key is not None:
             self._keys.add(request.table, request.key, now, request.digest, answer)
             self._unwritten.add((request.table, request.key))
-        told = {"status": answer.status, "body": answer.body}
-        return answer, Record(entry, request.key, request.digest, told if request.key is not None else {})
+        reported = {"status": answer.status, "body": answer.body}
+        return answer, Record(entry, request.key, request.digest, reported if request.key is not None else {})
 
     def _rows(self, table: Input, pushed: Pushed, producer: str | None, now: int) -> tuple[Entry, Reply]:
         taken, admission = self.intake.judge(table, pushed.rows, now, producer, pushed.malformed)
@@ -246,8 +246,8 @@ class IngestService:
             {"index": m.index, "code": code, "reason": m.reason} for m, code in zip(pushed.malformed, pushed.codes, strict=True)
         ]
         for row in admission.late if rejects else ():
-            told = refused(table, replace(row, index=pushed.places[row.index]))
-            refusal = {"index": pushed.places[row.index], "code": told.code, "reason": told.message}
+            reported = refused(table, replace(row, index=pushed.places[row.index]))
+            refusal = {"index": pushed.places[row.index], "code": reported.code, "reason": reported.message}
             refusals.append(refusal | {"bound": time_text(row.bound)})
         refusals.sort(key=lambda r: int(r["index"]))
         dropped = [] if rejects else sorted({pushed.places[row.index] for row in admission.late})
@@ -257,10 +257,10 @@ class IngestService:
             "taken": taken.rows.num_rows,
             "dropped": 0 if rejects else taken.late_count,
             "refused": len(refusals),
-            "refusals": refusals[:TOLD],
+            "refusals": refusals[:REPORTED],
         }
         if dropped:
-            body["dropped_at"] = dropped[:TOLD]
+            body["dropped_at"] = dropped[:REPORTED]
         if ahead := self._far_ahead(table, taken, now):
             body["ahead"] = ahead
         if table.metadata:
@@ -289,8 +289,8 @@ class IngestService:
         entry = self.intake.decide(replace(act, now=now))
         assert entry.column is not None
         bound = entry.moved(self.intake.clocks, self.catalog).bound(table.id, entry.column)
-        told = {"stream": table.name, "column": entry.column, "bound": None if bound is None else time_text(bound)}
-        return entry, Reply(200, told)
+        reported = {"stream": table.name, "column": entry.column, "bound": None if bound is None else time_text(bound)}
+        return entry, Reply(200, reported)
 
     def _refuse_far_ahead(self, table: Input, act: ProducerAct, now: int) -> None:
         """Raise B5026 for a bound that would make the rows of years late."""
@@ -366,10 +366,10 @@ def _numbered(decided: Sequence[tuple[Reply, Record | None]], last: int) -> list
 def _made(table: Input, rows: pa.Table, places: Sequence[int]) -> dict[str, Any]:
     """What the intake gave the first rows that were taken: the sender knows them by it."""
     names = [n for n, found in table.metadata.items() if found.kind is not MetadataKind.CLAIM]
-    told = rows.slice(0, TOLD_MADE).select([*names, WEIGHT]).to_pylist()
+    reported = rows.slice(0, REPORTED_MADE).select([*names, WEIGHT]).to_pylist()
     made = [
         {"index": p, **{n: time_text(microseconds(v)) if isinstance(v := row[n], datetime) else v for n in names}}
-        for p, row in zip(places, told, strict=False)
+        for p, row in zip(places, reported, strict=False)
         if row[WEIGHT] > 0
     ]
     return {"made": made} if names and made else {}

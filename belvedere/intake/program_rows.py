@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from belvedere.catalog.inputs import Input
 from belvedere.errors import BelvedereError, fail
-from belvedere.frames.frame_columns import NO_FRAME, WANTED, frame_columns, is_frame, no_frame
+from belvedere.frames.frame_columns import NO_FRAME, REQUESTED, frame_columns, is_frame, no_frame
 from belvedere.frames.frame_rows import rows_of_frame
 from belvedere.frames.plain_values import plain
 from belvedere.intake.request_rows import check_broken, given_columns, key_columns, refuse_made, taken_columns
@@ -21,7 +21,7 @@ from belvedere.schema import Column
 from belvedere.store.row_checks import broken_checks
 from belvedere.values.input_rows import NO_DEFAULTS, arrow_rows, misfit, shown
 
-ROWS = f"a list of dicts, {WANTED}"
+ROWS = f"a list of dicts, {REQUESTED}"
 
 
 def rows_of_program(source: Input, given: Any) -> pa.Table:

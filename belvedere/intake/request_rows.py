@@ -17,7 +17,7 @@ from belvedere.catalog.inputs import Check, Input, MetadataKind
 from belvedere.catalog.shown_names import IMPORTED
 from belvedere.errors import BelvedereError, fail
 from belvedere.functions.widening import is_wider
-from belvedere.intake.claims import NOBODY, Claims, claimed_columns
+from belvedere.intake.claims import NO_ONE, Claims, claimed_columns
 from belvedere.schema import INGEST_TIME, UID, WEIGHT, Column
 from belvedere.store.row_checks import broken_checks
 from belvedere.syntax.wording import did_you_mean
@@ -50,8 +50,8 @@ def find_input(catalog: Catalog, name: str) -> Input:
     """The input of that name, whatever its case; one of an imported script under the name that it has there. Raises B6012."""
     pushes = catalog.inputs.keys() if catalog.access.grant is None else catalog.access.grant.pushes
     inputs = [i for i in catalog.inputs.values() if i.late_of is None and i.id in pushes]
-    for wanted in (name.casefold(), f"_{name}{IMPORTED}".casefold()):
-        found = next((i for i in reversed(inputs) if i.name.casefold() == wanted), None)
+    for requested in (name.casefold(), f"_{name}{IMPORTED}".casefold()):
+        found = next((i for i in reversed(inputs) if i.name.casefold() == requested), None)
         if found is not None:
             return found
     known = sorted({i.name.removesuffix(IMPORTED) for i in inputs})
@@ -103,7 +103,7 @@ def refuse_made(table: Input, place: int, row: Mapping[str, Any], allowed: Conta
             raise fail("B6014", message, hint="leave it out")
 
 
-def read_rows(table: Input, rows: Sequence[Any], claims: Claims = NOBODY) -> Pushed:
+def read_rows(table: Input, rows: Sequence[Any], claims: Claims = NO_ONE) -> Pushed:
     """The rows of a request; each that does not fit is refused with its reason, the others are taken.
 
     `claims` are those of the caller's token; raises B8036 where it lacks one that a column is.

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from belvedere.catalog.inputs import Input
 from belvedere.decode.json_objects import is_readable
-from belvedere.intake.claims import NOBODY, Claims, claimed_columns
+from belvedere.intake.claims import NO_ONE, Claims, claimed_columns
 from belvedere.intake.request_rows import Pushed, given_columns, key_columns
 from belvedere.schema import WEIGHT, Column
 from belvedere.store.row_checks import broken_checks
@@ -33,7 +33,7 @@ def _is_single(type_: pa.DataType) -> bool:
     return bool(type_ == pa.float32())
 
 
-def pushed(table: Input, parts: Iterable[pa.Table], claims: Claims = NOBODY) -> Pushed | None:
+def pushed(table: Input, parts: Iterable[pa.Table], claims: Claims = NO_ONE) -> Pushed | None:
     """Rows that were read with `typed_columns`; None where one breaks a CHECK. Raises B8036 as `read_rows` does."""
     claimed = claimed_columns(table, claims)
     rows = pa.concat_tables(parts).combine_chunks()

@@ -105,8 +105,8 @@ class _Room:
 class IngestServer:
     """Serves a desk to other processes. `connect` gives the other end of a new connection."""
 
-    def __init__(self, desk: IngestService, in_flight: int = IN_FLIGHT_BYTES):
-        self.desk = desk
+    def __init__(self, ingest_service: IngestService, in_flight: int = IN_FLIGHT_BYTES):
+        self.ingest_service = ingest_service
         self._requests: queue.SimpleQueue[tuple[Request, Callable[[Reply], None], int] | None] = queue.SimpleQueue()
         self._room = _Room(in_flight)
         self._sockets: list[socket.socket] = []
@@ -167,7 +167,7 @@ class IngestServer:
                     found.append(self._requests.get_nowait())
             together = [f for f in found if f is not None]
             ended = len(together) < len(found)
-            answers = self.desk.take([request for request, _, _ in together])
+            answers = self.ingest_service.take([request for request, _, _ in together])
             for (_, reply, size), answer in zip(together, answers, strict=True):
                 self._room.give(size)
                 reply(answer)

@@ -67,10 +67,10 @@ def first_pair(rows: SortedRows, term: Term, known: Places, side: str, begin: In
             inside = places <= high[some, None]
             flat, windows = np.where(inside, places, high[some, None]).ravel(), np.repeat(some, width)
 
-            def at(wanted: str, flat: Ints = flat, windows: Ints = windows) -> tuple[Ints, Bools]:
-                if wanted == side:
+            def at(requested: str, flat: Ints = flat, windows: Ints = windows) -> tuple[Ints, Bools]:
+                if requested == side:
                     return flat, np.ones(len(flat), np.bool_)
-                places, there = known(wanted)
+                places, there = known(requested)
                 return places[windows], there[windows]
 
             hits = np.broadcast_to(evaluation.truth(at), flat.shape).reshape(len(some), width) & inside

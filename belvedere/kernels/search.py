@@ -33,7 +33,7 @@ def first_in(mask: Bools, begin: Ints, last: Ints) -> Ints:
     return np.where((found < n) & (found <= last), found, NONE)
 
 
-def lower_bound(values: Ints, begin: Ints, last: Ints, wanted: Ints, beyond: bool) -> Ints:
+def lower_bound(values: Ints, begin: Ints, last: Ints, requested: Ints, beyond: bool) -> Ints:
     """Class b: the first row in [begin, last] whose value is >= wanted (`beyond`: > wanted); last + 1 for none.
 
     Values do not fall within a partition.
@@ -44,13 +44,13 @@ def lower_bound(values: Ints, begin: Ints, last: Ints, wanted: Ints, beyond: boo
         active = low < high
         middle = (low + high) >> 1
         found = values[np.minimum(middle, len(values) - 1)]
-        before = (found <= wanted) if beyond else (found < wanted)
+        before = (found <= requested) if beyond else (found < requested)
         low = np.where(active & before, middle + 1, low)
         high = np.where(active & ~before, middle, high)
     return low
 
 
-def first_above(values: Ints, begin: Ints, wanted: Ints) -> Ints:
+def first_above(values: Ints, begin: Ints, requested: Ints) -> Ints:
     """Class c1: the first row at or after `begin` with a value > wanted, by descent in a tree of maxima; n for none."""
     n = len(values)
     levels = [values]
@@ -65,7 +65,7 @@ def first_above(values: Ints, begin: Ints, wanted: Ints) -> Ints:
     for k, level in enumerate(levels):
         top = k == len(levels) - 1
         testing = searching & ((node & 1 == 1) | top) & (node < len(level))
-        hit = testing & (level[np.minimum(node, len(level) - 1)] > wanted)
+        hit = testing & (level[np.minimum(node, len(level) - 1)] > requested)
         found_level[hit] = k
         searching &= ~hit & (node < len(level))
         node = np.where(searching, (node + 1) >> 1, node)
@@ -73,48 +73,48 @@ def first_above(values: Ints, begin: Ints, wanted: Ints) -> Ints:
         inside = found_level >= k
         left = node << 1
         level = levels[k - 1]
-        goes_left = level[np.minimum(left, len(level) - 1)] > wanted
+        goes_left = level[np.minimum(left, len(level) - 1)] > requested
         node = np.where(inside, np.where(goes_left, left, left + 1), node)
     return np.where(found_level >= 0, node, n)
 
 
-def first_equal(values: Ints, begin: Ints, wanted: Ints) -> Ints:
+def first_equal(values: Ints, begin: Ints, requested: Ints) -> Ints:
     """Class c2: the first row at or after `begin` with that value; n for none."""
     n = len(values)
     distinct, codes = np.unique(values, return_inverse=True)
     keys = np.sort(codes.astype(np.int64) * n + np.arange(n, dtype=np.int64))
-    code = np.searchsorted(distinct, wanted)
+    code = np.searchsorted(distinct, requested)
     known = code < len(distinct)
-    known &= distinct[np.minimum(code, max(len(distinct) - 1, 0))] == wanted if len(distinct) else False
+    known &= distinct[np.minimum(code, max(len(distinct) - 1, 0))] == requested if len(distinct) else False
     place = np.searchsorted(keys, code * n + np.minimum(begin, n - 1))
     candidate = keys[np.minimum(place, max(len(keys) - 1, 0))] if len(keys) else np.zeros(len(begin), np.int64)
     hit = known & (place < len(keys)) & (begin < n) & (candidate // max(n, 1) == code)
     return np.where(hit, candidate % max(n, 1), n)
 
 
-def first_compared(operator: str, values: Ints, begin: Ints, wanted: Ints) -> Ints:
+def first_compared(operator: str, values: Ints, begin: Ints, requested: Ints) -> Ints:
     """The first row at or after `begin` with `value operator wanted`; n for none."""
     if operator == "=":
-        return first_equal(values, begin, wanted)
+        return first_equal(values, begin, requested)
     if operator == "<>":
-        return np.minimum(first_above(values, begin, wanted), first_above(~values, begin, ~wanted))
+        return np.minimum(first_above(values, begin, requested), first_above(~values, begin, ~requested))
     if operator in ("<", "<="):
-        values, wanted = ~values, ~wanted  # turns the order around without overflow
+        values, requested = ~values, ~requested  # turns the order around without overflow
     if operator in (">=", "<="):
-        impossible = wanted == LEAST
-        found = first_above(values, begin, np.where(impossible, LEAST, wanted - 1))
+        impossible = requested == LEAST
+        found = first_above(values, begin, np.where(impossible, LEAST, requested - 1))
         return np.where(impossible, np.minimum(begin, len(values)), found)
-    return first_above(values, begin, wanted)
+    return first_above(values, begin, requested)
 
 
-def monotone_range(operator: str, values: Ints, begin: Ints, last: Ints, wanted: Ints) -> tuple[Ints, Ints]:
+def monotone_range(operator: str, values: Ints, begin: Ints, last: Ints, requested: Ints) -> tuple[Ints, Ints]:
     """Class b: the rows [from, to] of [begin, last] with `value operator wanted`, of values that do not fall."""
     if operator in (">", ">="):
-        return lower_bound(values, begin, last, wanted, operator == ">"), last
+        return lower_bound(values, begin, last, requested, operator == ">"), last
     if operator in ("<", "<="):
-        return begin, lower_bound(values, begin, last, wanted, operator == "<=") - 1
-    first = lower_bound(values, begin, last, wanted, False)
-    return first, lower_bound(values, first, last, wanted, True) - 1
+        return begin, lower_bound(values, begin, last, requested, operator == "<=") - 1
+    first = lower_bound(values, begin, last, requested, False)
+    return first, lower_bound(values, first, last, requested, True) - 1
 
 
 def follow(following: Ints, first: int = 0) -> Ints:

@@ -90,8 +90,10 @@ class Finder:
         if boundary.scan is not None:
             return first_pair(self.rows, boundary.scan, windows.tuples, side, begin)
 
-        def at(wanted: str) -> tuple[Ints, Bools]:
-            return (self.rows.everywhere, np.ones(self.rows.count, np.bool_)) if wanted == side else windows.tuples(wanted)
+        def at(requested: str) -> tuple[Ints, Bools]:
+            return (
+                (self.rows.everywhere, np.ones(self.rows.count, np.bool_)) if requested == side else windows.tuples(requested)
+            )
 
         result = np.full(len(windows), search.GREATEST, np.int64)
         for conjunction in boundary.search or ():
@@ -108,14 +110,14 @@ class Finder:
         mask = holds(self.rows, spec.local)
         general: tuple[str, Ints, Ints] | None = None
         for compare in spec.compares:
-            codes, valid, wanted, known = self.compared(compare, at)
-            wanted = np.broadcast_to(wanted, len(begin))
+            codes, valid, requested, known = self.compared(compare, at)
+            requested = np.broadcast_to(requested, len(begin))
             alive &= known
             mask = mask & valid
             if compare.direction and compare.operator != "<>":
-                low, high = self.narrowed(compare, codes, valid, wanted, low, high)
+                low, high = self.narrowed(compare, codes, valid, requested, low, high)
             else:
-                general = (compare.operator, codes, wanted)
+                general = (compare.operator, codes, requested)
         if general is not None:
             return np.where(alive, first_among(mask, *general, low, high), search.NONE)
         return np.where(alive, search.first_in(mask, np.minimum(low, self.rows.count), high), search.NONE)
@@ -126,38 +128,38 @@ class Finder:
         Raises OverflowError where a searched value does not fit 64 bits.
         """
         term = OperationTerm(compare.operator, (compare.searched, compare.known))
-        (values, valid), (wanted, known) = Evaluation(self.rows, term).sides(term, at)
+        (values, valid), (requested, known) = Evaluation(self.rows, term).sides(term, at)
         if not np.ndim(values):  # a value that no row has, such as a field of a number
             values, valid = np.full(self.rows.count, values), np.broadcast_to(valid, self.rows.count)
         if values.dtype == object and not all(-(1 << 63) <= x < 1 << 63 for x in values[valid]):
             raise OverflowError("a sum of whole numbers has more than 64 bits")
-        codes = (np.asarray(x, np.int64) for x in comparable(values, wanted))
+        codes = (np.asarray(x, np.int64) for x in comparable(values, requested))
         return next(codes), valid, next(codes), known
 
     def narrowed(
-        self, compare: CompareSpec, codes: Ints, valid: Bools, wanted: Ints, low: Ints, high: Ints
+        self, compare: CompareSpec, codes: Ints, valid: Bools, requested: Ints, low: Ints, high: Ints
     ) -> tuple[Ints, Ints]:
         """The range of rows by a value that rises or falls with them."""
         (part,) = leaves(compare.searched)
         operator = compare.operator
         if compare.direction < 0:
-            codes, wanted = ~codes, ~wanted
+            codes, requested = ~codes, ~requested
             operator = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}.get(operator, operator)
         filler = search.LEAST if compare.nulls_first else search.GREATEST
         edge = {"previous": search.LEAST, "next": search.GREATEST}.get(part.role, filler)
         inside = self.rows.shifted(self.rows.everywhere, part.role)[1]
         codes = np.where(valid, codes, np.where(inside, filler, edge))
-        first, last = search.monotone_range(operator, codes, np.minimum(low, high + 1), high, wanted)
+        first, last = search.monotone_range(operator, codes, np.minimum(low, high + 1), high, requested)
         return np.maximum(low, first), np.minimum(high, last)
 
 
-def first_among(mask: Bools, operator: str, codes: Ints, wanted: Ints, low: Ints, high: Ints) -> Ints:
+def first_among(mask: Bools, operator: str, codes: Ints, requested: Ints, low: Ints, high: Ints) -> Ints:
     """The first row of the mask in [low, high] whose code compares with the wanted one; -1 for none."""
     kept = np.flatnonzero(mask).astype(np.int64)
     if not len(kept):
         return np.full(len(low), search.NONE, np.int64)
     begin = np.searchsorted(kept, low).astype(np.int64)
-    found = search.first_compared(operator, codes[kept], begin, wanted)
+    found = search.first_compared(operator, codes[kept], begin, requested)
     place = np.append(kept, search.GREATEST)[np.minimum(found, len(kept))]
     return np.where(place <= high, place, search.NONE)
 

@@ -123,8 +123,8 @@ class ScriptServer(LanguageServer):
 
     def _publish(self, uri: str, text: str, found: Iterable[Diagnostic]) -> None:
         lines = LineIndex(text)
-        told = [to_diagnostic(d, lines, self.encoding) for d in found]
-        self.text_document_publish_diagnostics(lsp.PublishDiagnosticsParams(uri, told))
+        reported = [to_diagnostic(d, lines, self.encoding) for d in found]
+        self.text_document_publish_diagnostics(lsp.PublishDiagnosticsParams(uri, reported))
 
     def tell_beside(self, uri: str, found: dict[str, list[Diagnostic]]) -> None:
         """Tell what an open script says of files that are not open; what it said before and no script says any more goes."""
@@ -132,7 +132,7 @@ class ScriptServer(LanguageServer):
         self.beside |= {uri: found} if found else {}
         for file in before.keys() | found.keys():
             if Path(file) not in self.documents.opened:
-                said = dict.fromkeys(d for told in self.beside.values() for d in told.get(file, ()))
+                said = dict.fromkeys(d for reported in self.beside.values() for d in reported.get(file, ()))
                 self._publish(Path(file).as_uri(), _text(file), said)
 
     def tell(self, error: Exception) -> None:
@@ -302,8 +302,8 @@ def _renamed(server: ScriptServer, params: lsp.RenameParams) -> lsp.WorkspaceEdi
     try:
         edits = rename(document, offset, params.new_name, beside)
     except BelvedereError as error:
-        told = error.diagnostics[0]
-        raise RequestRefused(f"{told.message} ({told.hint})") from error
+        reported = error.diagnostics[0]
+        raise RequestRefused(f"{reported.message} ({reported.hint})") from error
     changes: dict[str, list[lsp.TextEdit]] = {}
     lines = {d.file: d.now.lines for d in (document, *beside.documents)}
     for e in edits:

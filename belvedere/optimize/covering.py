@@ -39,11 +39,11 @@ def read_by(equal: Iterable[str], ordered: Iterable[str] = ()) -> ReadBy:
 
 def covering(reads: Iterable[ReadBy]) -> tuple[Columns, ...]:
     """The fewest lists of columns that begin with each read's."""
-    wanted = sorted(_with_orders({r for r in reads if r.equal}))
-    places = range(len(wanted))
-    order = [(("before", a), ("after", b)) for a in places for b in places if a != b and wanted[a].is_before(wanted[b])]
+    requested = sorted(_with_orders({r for r in reads if r.equal}))
+    places = range(len(requested))
+    order = [(("before", a), ("after", b)) for a in places for b in places if a != b and requested[a].is_before(requested[b])]
     matched = _matching(order, [("before", n) for n in places]) if order else {}
-    return tuple(sorted(_path(wanted, matched, n) for n in places if ("after", n) not in matched))
+    return tuple(sorted(_path(requested, matched, n) for n in places if ("after", n) not in matched))
 
 
 def _matching(order: list[tuple[Place, Place]], before: list[Place]) -> dict[Place, Place]:
@@ -70,12 +70,12 @@ def _with_orders(reads: set[ReadBy]) -> set[ReadBy]:
     return made if made == reads else _with_orders(made)
 
 
-def _path(wanted: list[ReadBy], matched: dict[Place, Place], first: int) -> Columns:
+def _path(requested: list[ReadBy], matched: dict[Place, Place], first: int) -> Columns:
     """The columns of the reads from the first one on, each in the place that the reads before it leave."""
     columns: list[str] = []
     place: int | None = first
     while place is not None:
-        read = wanted[place]
+        read = requested[place]
         columns += [c for c in (*read.equal, *read.ordered) if c not in columns]
         place = matched[("before", place)][1] if ("before", place) in matched else None
     return tuple(columns)

@@ -32,8 +32,8 @@ def greedy(catalog: Catalog, operators: Mapping[str, CostedOperator], nodes: Map
         if name not in maintained:
             below = [decide(f) for f in feeding[name]]
             fixed = operators[name].fixed
-            wanted = STREAM_SHARE * _join_cost(catalog, nodes[name]) <= DATABASE and all(below)
-            maintained[name] = wanted if fixed is None else fixed is Placement.MAINTAIN
+            requested = STREAM_SHARE * _join_cost(catalog, nodes[name]) <= DATABASE and all(below)
+            maintained[name] = requested if fixed is None else fixed is Placement.MAINTAIN
         return maintained[name]
 
     for name in operators:

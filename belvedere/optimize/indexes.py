@@ -28,29 +28,29 @@ def read_indexes(catalog: Catalog, relation: str) -> tuple[Columns, ...]:
     if relation not in catalog.public | catalog.placement.parts or relation in catalog.placement.at_read:
         return ()
     schema = catalog.schema_of(relation)
-    wanted = _asked(catalog, relation)
+    requested = _asked(catalog, relation)
     for id_, plan in catalog.placement.at_read.items():
-        wanted += [*_of_plan(plan, relation), *_of_joins(plan, relation)]
-        wanted += [_read_below(read, plan, relation) for read in _asked(catalog, id_)]
+        requested += [*_of_plan(plan, relation), *_of_joins(plan, relation)]
+        requested += [_read_below(read, plan, relation) for read in _asked(catalog, id_)]
     known = {c.name: c.type for c in schema}
-    usable = [w for w in wanted if all(n in known and not pa.types.is_nested(known[n]) for n in (*w.equal, *w.ordered))]
+    usable = [w for w in requested if all(n in known and not pa.types.is_nested(known[n]) for n in (*w.equal, *w.ordered))]
     return covering(usable)
 
 
 def _asked(catalog: Catalog, relation: str) -> list[ReadBy]:
     """By which columns the API reads a relation, whether it is stored or not."""
     schema = catalog.schema_of(relation)
-    wanted = [read_by((), schema.key or ())]
-    wanted += [_of_relationship(r, schema) for r in catalog.relationships if r.target == relation]
+    requested = [read_by((), schema.key or ())]
+    requested += [_of_relationship(r, schema) for r in catalog.relationships if r.target == relation]
     asking = (t for t in catalog.templates.values() if t.name not in catalog.placement.scanning)
-    wanted += [c for t in asking for c in _of_plan(t.plan, relation)]
-    wanted += _of_arguments(catalog.hints.query_by.get(relation, ()))
+    requested += [c for t in asking for c in _of_plan(t.plan, relation)]
+    requested += _of_arguments(catalog.hints.query_by.get(relation, ()))
     view = catalog.views.get(relation)
     if view is not None and view.parent is not None:
-        wanted.append(read_by((own for own, _ in view.parent_key), (o.expr.name for o in view.order)))
+        requested.append(read_by((own for own, _ in view.parent_key), (o.expr.name for o in view.order)))
     elif view is not None:
-        wanted.append(read_by((), (o.expr.name for o in view.order)))
-    return wanted
+        requested.append(read_by((), (o.expr.name for o in view.order)))
+    return requested
 
 
 def _of_arguments(arguments: Iterable[QueryArgument]) -> list[ReadBy]:

@@ -119,14 +119,14 @@ def _roots(catalog: Catalog) -> tuple[str, ...]:
     exported = {e.relation for e in catalog.exports}
     # a former definition makes events only where somebody reads them
     events = {i: s for i, s in catalog.subscriptions.items() if i == s.name or i in exported}
-    wanted = set(catalog.public) | set(catalog.histories) | {s.view for s in events.values()} | set(events)
-    wanted |= exported & catalog.views.keys()
-    wanted -= catalog.placement.at_read.keys()
-    wanted |= {n.relation for plan in catalog.placement.at_read.values() for n in plan.walk() if isinstance(n, Scan)}
-    wanted |= {i for i, table in catalog.inputs.items() if table.late_of is not None}
+    requested = set(catalog.public) | set(catalog.histories) | {s.view for s in events.values()} | set(events)
+    requested |= exported & catalog.views.keys()
+    requested -= catalog.placement.at_read.keys()
+    requested |= {n.relation for plan in catalog.placement.at_read.values() for n in plan.walk() if isinstance(n, Scan)}
+    requested |= {i for i, table in catalog.inputs.items() if table.late_of is not None}
     for template in catalog.templates.values():
-        wanted |= {n.relation for n in template.plan.walk() if isinstance(n, Scan)} - catalog.placement.at_read.keys()
-    return tuple(i for i in order if i in wanted)
+        requested |= {n.relation for n in template.plan.walk() if isinstance(n, Scan)} - catalog.placement.at_read.keys()
+    return tuple(i for i in order if i in requested)
 
 
 def _make(builder: Builder, id_: str) -> None:

@@ -236,9 +236,9 @@ class _Comparison:
 
     def _filled(self, id_: str) -> RelationChange:
         relation = self.pipeline.served[id_]
-        if relation in self.plan.grown:
-            grown = growth(self.plan.grown[relation], self.pipeline.relations[relation].schema)
-            return RelationChange(id_, ChangeEffect.CHANGED, "; ".join(grown))
+        if relation in self.plan.evolved:
+            evolved = growth(self.plan.evolved[relation], self.pipeline.relations[relation].schema)
+            return RelationChange(id_, ChangeEffect.CHANGED, "; ".join(evolved))
         if relation in self.plan.refilled:
             seconds = READING * self.again.get(relation, 0)
             return RelationChange(id_, ChangeEffect.ADDED, self._read_again([relation]), seconds=seconds)
@@ -265,7 +265,7 @@ class _Comparison:
         """Its own definition, or what it reads."""
         known = self.stored.filled
         found = (n for n in self._walk(relation, lambda n: "$" not in n) if n != relation and "$" not in n)
-        below = [n for n in found if n in self.plan.fresh | self.plan.grown.keys() and n in known]
+        below = [n for n in found if n in self.plan.fresh | self.plan.evolved.keys() and n in known]
         return (
             f"{' and '.join(dict.fromkeys(map(name_in_script, below)))} has changed" if below else "its definition has changed"
         )

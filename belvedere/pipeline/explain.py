@@ -153,8 +153,8 @@ def _rows(relation: Relation, stage: Stage, pipeline: Pipeline) -> str:
     if relation.append_only:
         return "unbounded: it is append-only"
     held = stage.holds(relation)
-    growing = _appended_inputs(stage, pipeline)
-    return f"{held}, unbounded: from append-only {', '.join(growing)}" if growing else held
+    appended = _appended_inputs(stage, pipeline)
+    return f"{held}, unbounded: from append-only {', '.join(appended)}" if appended else held
 
 
 def _appended_inputs(stage: Stage, pipeline: Pipeline) -> tuple[str, ...]:

@@ -40,10 +40,10 @@ def text_over(node: Node, expr: Expr) -> str:
     return expression_text(replace_columns(expr, computed(node)))
 
 
-def predicate_over(node: Node, wanted: RowPredicate) -> RowPredicate:
+def predicate_over(node: Node, requested: RowPredicate) -> RowPredicate:
     """What is wanted of an operator's rows, to be told."""
     made = computed(node)
-    return replace(wanted, tests=tuple(replace_columns(t, made) for t in wanted.tests))
+    return replace(requested, tests=tuple(replace_columns(t, made) for t in requested.tests))
 
 
 def group_text(node: Aggregate, members: Iterable[str] | None = None) -> str:

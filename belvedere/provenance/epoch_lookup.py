@@ -39,31 +39,31 @@ class Moment:
         return at if self.epoch is None else f"epoch {self.epoch}, {at}"
 
 
-def arrival(asker: QueryRunner, input_: str, time: datetime, uid: int) -> Moment:
+def arrival(query_runner: QueryRunner, input_: str, time: datetime, uid: int) -> Moment:
     """The epoch that took in a row of an input: the first that is not before its `_ingest_time` and has numbered its `_uid`."""
-    (least, first), *_ = asker.reader.execute(f"SELECT min(epoch), min(clock) FROM {EPOCH}")
+    (least, first), *_ = query_runner.reader.execute(f"SELECT min(epoch), min(clock) FROM {EPOCH}")
     if first is not None and (least == 1 or int(first) <= microseconds(time)):
         later = f"SELECT epoch FROM {EPOCH} WHERE clock >= {microseconds(time)} ORDER BY epoch"
-        rows = (_row(asker, int(epoch)) for (epoch,) in asker.reader.execute(later))
+        rows = (_row(query_runner, int(epoch)) for (epoch,) in query_runner.reader.execute(later))
         found = next((r for r in rows if r is not None and uid < _next_uid(r)), None)
         if found is not None:
             return Moment(found.epoch, found.clock)
-    return _spanned(asker, input_, uid) or Moment(None, time)
+    return _spanned(query_runner, input_, uid) or Moment(None, time)
 
 
-def emitted_in(asker: QueryRunner, time: datetime) -> Moment:
+def emitted_in(query_runner: QueryRunner, time: datetime) -> Moment:
     """The epoch that emitted what was due at a time: the first whose clock is not before it; not known where several have the clock."""
-    (least, first), *_ = asker.reader.execute(f"SELECT min(epoch), min(clock) FROM {EPOCH}")
-    if first is None or (least != 1 and int(first) > microseconds(time)) or len(_epochs(asker, time)) > 1:
+    (least, first), *_ = query_runner.reader.execute(f"SELECT min(epoch), min(clock) FROM {EPOCH}")
+    if first is None or (least != 1 and int(first) > microseconds(time)) or len(_epochs(query_runner, time)) > 1:
         return Moment(None, time)
-    ((found,),) = asker.reader.execute(f"SELECT min(epoch) FROM {EPOCH} WHERE clock >= {microseconds(time)}")
+    ((found,),) = query_runner.reader.execute(f"SELECT min(epoch) FROM {EPOCH} WHERE clock >= {microseconds(time)}")
     return Moment(None if found is None else int(found), time)
 
 
-def arrived_in(asker: QueryRunner, moment: Moment) -> RowPredicate:
+def arrived_in(query_runner: QueryRunner, moment: Moment) -> RowPredicate:
     """What rows of an input have in common that an epoch took in: the numbers that it gave; where it is forgotten, their time."""
-    last = None if moment.epoch is None else _row(asker, moment.epoch)
-    before = None if moment.epoch is None else _row(asker, moment.epoch - 1)
+    last = None if moment.epoch is None else _row(query_runner, moment.epoch)
+    before = None if moment.epoch is None else _row(query_runner, moment.epoch - 1)
     if last is None or (before is None and moment.epoch != 1):
         return RowPredicate((exp.EQ(this=column(INGEST_TIME), expression=constant(moment.time, TIMESTAMP)),))
     tests: list[exp.Expr] = [exp.LT(this=column(UID), expression=exp.Literal.number(_next_uid(last)))]
@@ -72,14 +72,14 @@ def arrived_in(asker: QueryRunner, moment: Moment) -> RowPredicate:
     return RowPredicate(tuple(tests))
 
 
-def _epochs(asker: QueryRunner, time: datetime) -> list[int]:
+def _epochs(query_runner: QueryRunner, time: datetime) -> list[int]:
     """The epochs with this clock that the store remembers."""
-    rows = asker.reader.execute(f"SELECT epoch FROM {EPOCH} WHERE clock = {microseconds(time)} ORDER BY epoch")
+    rows = query_runner.reader.execute(f"SELECT epoch FROM {EPOCH} WHERE clock = {microseconds(time)} ORDER BY epoch")
     return [int(r[0]) for r in rows]
 
 
-def _row(asker: QueryRunner, epoch: int) -> EpochRow | None:
-    rows = asker.reader.execute(f"SELECT epoch, clock, content, committed_at FROM {EPOCH} WHERE epoch = {epoch}")
+def _row(query_runner: QueryRunner, epoch: int) -> EpochRow | None:
+    rows = query_runner.reader.execute(f"SELECT epoch, clock, content, committed_at FROM {EPOCH} WHERE epoch = {epoch}")
     return epoch_from_values(rows[0]) if rows else None
 
 
@@ -87,9 +87,9 @@ def _next_uid(row: EpochRow) -> int:
     return int(row.extra.get("next_uid", 1))
 
 
-def _spanned(asker: QueryRunner, input_: str, uid: int) -> Moment | None:
+def _spanned(query_runner: QueryRunner, input_: str, uid: int) -> Moment | None:
     """The epoch that took the row of its source, where that is written down."""
-    if SPANS.name not in asker.tables:
+    if SPANS.name not in query_runner.tables:
         return None
     tests = (
         exp.EQ(this=column("input"), expression=exp.Literal.string(input_)),
@@ -97,6 +97,6 @@ def _spanned(asker: QueryRunner, input_: str, uid: int) -> Moment | None:
         exp.GT(this=exp.Add(this=column("first_uid"), expression=column("used")), expression=exp.Literal.number(uid)),
     )
     spans = restricted(Scan(SPANS.name, SPANS.schema), RowPredicate(tests))
-    (found,) = asker.ask([TopK(spans, (Order(column("epoch"), descending=True),), 1)]).rows
+    (found,) = query_runner.ask([TopK(spans, (Order(column("epoch"), descending=True),), 1)]).rows
     epochs = [] if isinstance(found, Diagnostic) else found.select(["epoch", "clock"]).to_pylist()
     return Moment(epochs[0]["epoch"], epochs[0]["clock"]) if epochs else None

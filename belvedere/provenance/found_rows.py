@@ -54,9 +54,9 @@ def _scanned(node: Node) -> Iterator[str]:
         yield from _scanned(below)
 
 
-def not_stored(asker: QueryRunner, read: FoundRows) -> FoundRows:
+def not_stored(query_runner: QueryRunner, read: FoundRows) -> FoundRows:
     """That the rows of a relation are nowhere."""
-    return replace(read, untold=why_not_stored(asker.catalog, read.relation))
+    return replace(read, untold=why_not_stored(query_runner.catalog, read.relation))
 
 
 @dataclass(frozen=True)
@@ -69,11 +69,11 @@ class Question:
     """Of an input's rows: whether the one that arrived last is told, too."""
 
 
-def answered(asker: QueryRunner, questions: Sequence[Question], size: int) -> tuple[EpochRow | None, list[FoundRows]]:
+def answered(query_runner: QueryRunner, questions: Sequence[Question], size: int) -> tuple[EpochRow | None, list[FoundRows]]:
     """Count and sample the rows of each question, all of one epoch, which is given too."""
     parts = [_plans(q, size) for q in questions]
     plans = list(dict.fromkeys(p for part in parts for p in part))  # the rows that a view read may be those of the inputs, too
-    asked = asker.ask(plans)
+    asked = query_runner.ask(plans)
     answers = dict(zip(plans, asked.rows, strict=True))
     return asked.epoch, [_read(q.read, [answers[p] for p in part]) for q, part in zip(questions, parts, strict=True)]
 

@@ -18,21 +18,21 @@ Definition = Callable[[str], Node | None]
 """The plan of a relation that is not stored."""
 
 
-def restricted(node: Node, wanted: RowPredicate) -> Node:
+def restricted(node: Node, requested: RowPredicate) -> Node:
     """The wanted rows of an operator, computed over all of its rows."""
-    condition = conjunction(wanted.tests)
+    condition = conjunction(requested.tests)
     rows = node if condition is None else Filter(node, condition)
-    for match in wanted.matches:
+    for match in requested.matches:
         rows = Join(rows, match.rows, JoinKind.ANTI if match.negated else JoinKind.SEMI, match.condition)
     return rows
 
 
-def narrowed(node: Node, wanted: RowPredicate, definition: Definition) -> Node:
+def narrowed(node: Node, requested: RowPredicate, definition: Definition) -> Node:
     """The wanted rows of an operator, each test as low as it may stand; scans of what is not stored are replaced by its plan."""
     if isinstance(node, Scan):
         plan = inline(node, lambda i: definition(i) if i == node.relation else None)
-        return restricted(node, wanted) if plan == node else narrowed(plan, wanted, definition)
-    below, left = passing(node, wanted)
+        return restricted(node, requested) if plan == node else narrowed(plan, requested, definition)
+    below, left = passing(node, requested)
     return restricted(
         node.with_inputs(tuple(narrowed(i, w, definition) for i, w in zip(node.inputs, below, strict=True))), left
     )

@@ -51,9 +51,9 @@ class ReachedStage(KeyedStage):
         work.put(self.slots[0].name, self.kind, Rows(rows))
         work.put_windows(rows.num_rows)
         results = work.rows(self.kind)
-        wanted = combined(pc.unique(pa.chunked_array([*keys, combined(delta.table[KEY])], pa.string())))
-        again = results.where(lambda b: pc.is_in(b.column(KEY), value_set=wanted))
-        return work.replace(KEY, wanted, again)
+        requested = combined(pc.unique(pa.chunked_array([*keys, combined(delta.table[KEY])], pa.string())))
+        again = results.where(lambda b: pc.is_in(b.column(KEY), value_set=requested))
+        return work.replace(KEY, requested, again)
 
     def _around(self, work: Work, delta: pa.Table) -> tuple[pa.Table, list[pa.Array]] | None:
         try:

@@ -52,10 +52,10 @@ def of_keys(own: Bounds, output: Relation, path: str) -> dict[str, int]:
     return {n: b for n, b in own.items() if n in keys}
 
 
-def through(fragment: Node, wanted: Iterator[tuple[Expr, int]]) -> dict[str, int]:
+def through(fragment: Node, requested: Iterator[tuple[Expr, int]]) -> dict[str, int]:
     """Bounds on expressions over a fragment's rows as bounds on columns of the relation below it."""
     found: dict[str, int] = {}
-    for expr, bound in wanted:
+    for expr, bound in requested:
         below = _below(fragment, expr)
         if below is not None:
             name, above = below

@@ -276,9 +276,9 @@ def _with_internal(
         if stage.output in served or stage.is_result or stage.is_input or relation.append_only or not read:
             continue
         if relation.view is None and all(r is not None for r in read):
-            wanted = frozenset().union(*(r for r in read if r is not None))
-            silent = tuple(n for n in relation.schema.names if n not in wanted)
-            yield stage.output, replace(relation, silent=tuple(dict.fromkeys((*relation.silent, *silent))))
+            requested = frozenset().union(*(r for r in read if r is not None))
+            internal = tuple(n for n in relation.schema.names if n not in requested)
+            yield stage.output, replace(relation, internal=tuple(dict.fromkeys((*relation.internal, *internal))))
 
 
 def _renames(project: Project) -> bool:

@@ -52,7 +52,7 @@ class EventsStage(Stage):
 
     rule = "events"
     is_result = True
-    tells_changes = True
+    emits_changes = True
     memory = Numbered
 
     @property

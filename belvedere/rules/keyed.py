@@ -76,8 +76,8 @@ class KeyedStage(OperatorStage):
         if side is None or partition is None:
             return {}
         if join_of(self.plan) is not None:
-            wanted = needed(self.plan, now.relations[self.output], side)
-            together = through(operator.inputs[side], ((column(n), b) for n, b in wanted.items()))
+            requested = needed(self.plan, now.relations[self.output], side)
+            together = through(operator.inputs[side], ((column(n), b) for n, b in requested.items()))
             if together:
                 return together
         return by_key(operator, partition, side, known)

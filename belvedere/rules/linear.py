@@ -38,7 +38,7 @@ class LinearStage(Stage):
         """Where no two rows that differ become rows that do not: every column is shown as it is."""
         found = _columns(self.plan) if len(self.slots) == 1 else None
         source = relations[self.slots[0].relation] if self.slots else None
-        return found is not None and source is not None and found[1].issuperset(set(source.schema.names) - set(source.silent))
+        return found is not None and source is not None and found[1].issuperset(set(source.schema.names) - set(source.internal))
 
     def texts(self, texts: Texts) -> Mapping[str, str]:
         return {"changes": texts.changes(self.plan)}
@@ -56,17 +56,17 @@ class LinearStage(Stage):
 
 def _columns(plan: Node) -> tuple[frozenset[str], frozenset[str]] | None:
     """The columns of its scan that a chain of projections and filters reads, and those that it shows as they are."""
-    wanted, shown = frozenset(plan.schema.names), {n: n for n in plan.schema.names}
+    requested, shown = frozenset(plan.schema.names), {n: n for n in plan.schema.names}
     node: Node = plan
     while isinstance(node, Project | Filter):
         if isinstance(node, Filter):
-            wanted |= columns_of(node.condition)
+            requested |= columns_of(node.condition)
         else:
-            wanted = frozenset().union(*(columns_of(i.expr) for i in node.items if i.name in wanted))
+            requested = frozenset().union(*(columns_of(i.expr) for i in node.items if i.name in requested))
             plain = plain_columns(node)
             shown = {top: plain[n] for top, n in shown.items() if n in plain}
         node = node.input
-    return (wanted, frozenset(shown.values())) if isinstance(node, Scan) else None
+    return (requested, frozenset(shown.values())) if isinstance(node, Scan) else None
 
 
 @dataclass(frozen=True)

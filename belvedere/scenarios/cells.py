@@ -33,13 +33,13 @@ class BadLine(ValueError):
 
 def read_rows(lines: Sequence[str]) -> tuple[list[str], list[dict[str, Any]]]:
     """The columns of the header (none for JSON lines) and the rows. Comment lines and blank ones do not count. Raises BadLine."""
-    wanted = [(n, line) for n, line in enumerate(lines) if line.strip() and not line.startswith("#")]
-    if wanted and wanted[0][1].lstrip().startswith("{"):
-        return [], [_json_line(n, line) for n, line in wanted]
-    if not wanted:
+    requested = [(n, line) for n, line in enumerate(lines) if line.strip() and not line.startswith("#")]
+    if requested and requested[0][1].lstrip().startswith("{"):
+        return [], [_json_line(n, line) for n, line in requested]
+    if not requested:
         return [], []
-    names = [name.strip() for name in wanted[0][1].split(BAR)]
-    return names, [_row(n, line, names) for n, line in wanted[1:]]
+    names = [name.strip() for name in requested[0][1].split(BAR)]
+    return names, [_row(n, line, names) for n, line in requested[1:]]
 
 
 def _json_line(number: int, line: str) -> dict[str, Any]:
@@ -119,14 +119,14 @@ def write_table(names: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str
 def same_cell(expected: Any, actual: Any, type_: pa.DataType) -> bool:
     """Whether a cell that was read says the value; doubles may differ by 1e-9 of their size."""
     try:
-        wanted = convert(expected, type_)
+        requested = convert(expected, type_)
     except (ValueError, TypeError, InvalidOperation, OverflowError, pa.ArrowException):
         return write_cell(expected) == write_cell(actual)
-    if type_ == MONTHS and wanted is not None:
-        return bool(actual == months_text(wanted))
-    if pa.types.is_map(type_) and wanted is not None and actual is not None:
-        return same_value(dict(wanted), dict(actual))
-    return same_value(wanted, actual) or (isinstance(expected, str) and expected == write_cell(actual))
+    if type_ == MONTHS and requested is not None:
+        return bool(actual == months_text(requested))
+    if pa.types.is_map(type_) and requested is not None and actual is not None:
+        return same_value(dict(requested), dict(actual))
+    return same_value(requested, actual) or (isinstance(expected, str) and expected == write_cell(actual))
 
 
 def same_value(left: Any, right: Any) -> bool:

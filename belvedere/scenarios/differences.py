@@ -17,12 +17,12 @@ TABLES = ("rows", "changes", "events")
 
 def marked(expected: Sequence[str], actual: Sequence[str], *, ordered: bool) -> list[str] | None:
     """The lines; None where the two have other columns, or one of them is no table."""
-    wanted, found = _cells(expected), _cells(actual)
-    if not wanted or not found or wanted[0] != found[0] or any(len(r) != len(found[0]) for r in (*wanted, *found)):
+    requested, found = _cells(expected), _cells(actual)
+    if not requested or not found or requested[0] != found[0] or any(len(r) != len(found[0]) for r in (*requested, *found)):
         return None
-    widths = [max(map(len, column)) for column in zip(*wanted, *found, strict=True)]
+    widths = [max(map(len, column)) for column in zip(*requested, *found, strict=True)]
     lines = ["  " + _line(found[0], widths)]
-    for old, new in _paired(wanted[1:], found[1:], ordered=ordered):
+    for old, new in _paired(requested[1:], found[1:], ordered=ordered):
         if old is not None and new is not None and _alike(old, new) == len(new):
             lines.append("  " + _line(new, widths))
             continue
@@ -50,12 +50,12 @@ def _alike(old: Row, new: Row) -> int:
     return sum(map(_same, old, new))
 
 
-def _paired(wanted: Sequence[Row], found: Sequence[Row], *, ordered: bool) -> list[tuple[Row | None, Row | None]]:
+def _paired(requested: Sequence[Row], found: Sequence[Row], *, ordered: bool) -> list[tuple[Row | None, Row | None]]:
     """Each row with the one that it stands for: the same, else the most like it; in order, the one at its place."""
     if ordered:
-        length = max(len(wanted), len(found))
-        return [(wanted[n] if n < len(wanted) else None, found[n] if n < len(found) else None) for n in range(length)]
-    left = list(wanted)
+        length = max(len(requested), len(found))
+        return [(requested[n] if n < len(requested) else None, found[n] if n < len(found) else None) for n in range(length)]
+    left = list(requested)
     pairs: dict[int, Row] = {}
     for least in range(len(found[0]) if found else 0, 0, -1):
         for n, new in enumerate(found):

@@ -15,7 +15,7 @@ from belvedere.errors import Diagnostic
 from belvedere.scenarios import Outcome
 
 
-def junit_text(results: Mapping[Path, Sequence[Outcome]], told: Callable[[Path, Outcome], str]) -> str:
+def junit_text(results: Mapping[Path, Sequence[Outcome]], reported: Callable[[Path, Outcome], str]) -> str:
     """The results; `told` says what was not as expected in a scenario."""
     root = xml.Element("testsuites")
     for path, outcomes in results.items():
@@ -25,7 +25,7 @@ def junit_text(results: Mapping[Path, Sequence[Outcome]], told: Callable[[Path, 
             case = _case(suite, str(path), outcome.scenario.title, outcome.scenario.line)
             case.set("time", f"{outcome.seconds:.3f}")
             if not outcome.ok:
-                _fault(case, "failure", "not as expected", unstyle(told(path, outcome)))
+                _fault(case, "failure", "not as expected", unstyle(reported(path, outcome)))
     return _printed(root)
 
 

@@ -42,8 +42,8 @@ class Observation:
 
 def text_of(lines: Sequence[str], step: Step) -> Observation:
     """Text that must be there line by line; blanks at the ends of lines do not count."""
-    wanted = [line.rstrip() for line in step.section.text.split("\n") if line.strip()]
-    return Observation(lines, wanted == [line.rstrip() for line in lines if line.strip()])
+    requested = [line.rstrip() for line in step.section.text.split("\n") if line.strip()]
+    return Observation(lines, requested == [line.rstrip() for line in lines if line.strip()])
 
 
 def _table(world: World, step: Step, rows: list[dict[str, Any]], *, ordered: bool, signs: Sequence[str] = ()) -> Observation:
@@ -58,10 +58,10 @@ def _table(world: World, step: Step, rows: list[dict[str, Any]], *, ordered: boo
         rows = sorted(rows, key=lambda row: by_value([row[c.name] for c in shown]))
     lines = write_table([c.name for c in shown], [[write_cell(row[c.name]) for c in shown] for row in rows])
     folded = {c.name.casefold(): c.name for c in shown}
-    wanted = [{folded.get(k.casefold(), k): v for k, v in row.items()} for row in expected]
-    unknown = [k for row in wanted for k in row if k not in folded.values()]
+    requested = [{folded.get(k.casefold(), k): v for k, v in row.items()} for row in expected]
+    unknown = [k for row in requested for k in row if k not in folded.values()]
     spelled = not named or named == [c.name for c in shown]
-    return Observation(lines, not unknown and spelled and same_rows(wanted, rows, shown, ordered=ordered))
+    return Observation(lines, not unknown and spelled and same_rows(requested, rows, shown, ordered=ordered))
 
 
 def _columns(catalog: Catalog, name: str, named: list[str]) -> list[Column]:
@@ -121,9 +121,9 @@ def write_json(value: Any, indent: str = "") -> str:
 def _error(world: World, step: Step) -> Observation:
     """Code and message per line; a line with the code alone leaves the message open."""
     lines = [f"{d.code}: {d.message}" for d in world.errors]
-    wanted = [line.strip() for line in step.section.text.split("\n") if line.strip()]
-    same = len(wanted) == len(lines) and all(
-        line == wish or line.split(":")[0] == wish for line, wish in zip(lines, wanted, strict=True)
+    requested = [line.strip() for line in step.section.text.split("\n") if line.strip()]
+    same = len(requested) == len(lines) and all(
+        line == wish or line.split(":")[0] == wish for line, wish in zip(lines, requested, strict=True)
     )
     return Observation(lines, same and bool(lines))
 

@@ -154,10 +154,10 @@ class _CaseReader:
                 self.wrong("B9405", section.line + 1 + misfit.line, str(misfit), hint)
 
     def check_place(self, step: Step, before: list[Step]) -> None:
-        wanted = ABOUT_THE_LAST.get(step.kind)
+        requested = ABOUT_THE_LAST.get(step.kind)
         last: Any = next((s for s in reversed(before) if not s.expects), None)
-        if wanted is not None and (last is None or last.kind not in wanted):
-            after = "a step" if len(wanted) > 1 else "`graphql`"
+        if requested is not None and (last is None or last.kind not in requested):
+            after = "a step" if len(requested) > 1 else "`graphql`"
             self.wrong(
                 "B9407",
                 step.section.line,

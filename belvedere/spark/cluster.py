@@ -30,7 +30,7 @@ from belvedere.spark.session import LOOPBACK
 MASTER = re.compile(r"local(\[.+\])?|local-cluster\[\d+,\d+,\d+\]|spark://[^/\s]+:\d+(,[^/\s]+:\d+)*|yarn|k8s://\S+")
 HINT = 'write "spark://host:7077", "yarn", "k8s://https://host:port", "local[4]" or "local-cluster[2,1,1024]"'
 REACH_SECONDS = 5.0
-SETTLED_SECONDS = 1.0
+STABLE_SECONDS = 1.0
 MODULES = ("numpy", "pyarrow", "pandas", "sqlglot", "belvedere")
 """What Python functions import on executors; the package itself is sent to them."""
 Found = tuple[str, str | None, bool]
@@ -149,7 +149,7 @@ def _has_executors(spark: SparkSession, seconds: float, stopped: Callable[[], bo
         now, count = time.monotonic(), status.getExecutorMemoryStatus().size() - 1  # the driver is among them
         if count != known:
             known, since = count, now
-        if known and now - since >= SETTLED_SECONDS:
+        if known and now - since >= STABLE_SECONDS:
             return True
         if not known and now >= end:
             memory = spark.conf.get("spark.executor.memory", "1g")

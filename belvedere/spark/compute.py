@@ -71,7 +71,7 @@ class SparkCompute:
         """How many rows each view has, about; None where they are not counted."""
         self._interpreting = Interpreting(spark)
         self._standing = None if is_cluster(spark) else StandingViews(spark, self._scratch / "few")
-        self._turns: QueryBatching[tuple[str, pa.Schema], Rows] = QueryBatching(self._compute_together)
+        self._batching: QueryBatching[tuple[str, pa.Schema], Rows] = QueryBatching(self._compute_together)
         self.last_query = ""
         """The query that ran last: the one that failed, where one failed."""
 
@@ -158,8 +158,8 @@ class SparkCompute:
         if schema is None:
             schema = self._schemas.get(sql) or arrow_schema(self.spark.sql(sql))
             self._schemas[sql] = schema
-        if self._turns.is_on and not ordered and self._has_at_most(self.small, sql) and not self._is_large(sql):
-            return self._turns.ask((sql, schema))
+        if self._batching.is_on and not ordered and self._has_at_most(self.small, sql) and not self._is_large(sql):
+            return self._batching.ask((sql, schema))
         return self._compute(sql, schema)
 
     def _compute(self, sql: str, schema: pa.Schema) -> Rows:
@@ -176,7 +176,7 @@ class SparkCompute:
 
     def run_batched(self, tasks: Sequence[Task]) -> None:
         """Run stages; queries over few rows that several of them wait for become one."""
-        self._turns.run(tasks)
+        self._batching.run(tasks)
 
     def _compute_together(self, queries: Sequence[tuple[str, pa.Schema]]) -> list[Rows | Exception]:
         """The rows of each query; where one fails, each is run alone, so that the error is told of the right one."""

@@ -55,14 +55,14 @@ def _fits(path: str, columns: Sequence[Column]) -> bool:
         return False
 
 
-def _is_as(given: pa.DataType, wanted: pa.DataType) -> bool:
+def _is_as(given: pa.DataType, requested: pa.DataType) -> bool:
     if T.is_dictionary(given):
-        return _is_as(given.value_type, wanted)
+        return _is_as(given.value_type, requested)
     if T.is_timestamp(given):
-        return bool(given.unit in ("ms", "us") and wanted == TIMESTAMP)
+        return bool(given.unit in ("ms", "us") and requested == TIMESTAMP)
     if T.is_large_string(given):
-        return bool(T.is_string(wanted))
-    return bool(given == wanted and not T.is_nested(given) and not T.is_duration(given))
+        return bool(T.is_string(requested))
+    return bool(given == requested and not T.is_nested(given) and not T.is_duration(given))
 
 
 def _has_usual_times(file: pq.FileMetaData, column: Column) -> bool:

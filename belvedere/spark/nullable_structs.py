@@ -21,7 +21,7 @@ def collected(frame: DataFrame) -> pa.Table:
 def with_nullable_fields(frame: DataFrame) -> DataFrame:
     """The same rows, with structs whose fields may be NULL."""
     types = [(field.dataType, _nullable(field.dataType)) for field in frame.schema.fields]
-    if all(given == wanted for given, wanted in types):
+    if all(given == requested for given, requested in types):
         return frame
     names = [f"c{n}" for n in range(len(types))]
     numbered = frame.toDF(*names)

@@ -40,8 +40,8 @@ def unpacked(frame: DataFrame, schema: pa.Schema) -> DataFrame:
     """A frame made of `carried` rows with the types of `schema`."""
     if all(carried_type(f.type) == f.type for f in schema):
         return frame
-    wanted = [_with_months(a.type, f.dataType) for a, f in zip(schema, frame.schema.fields, strict=True)]
-    return _cast(frame, [(_replaced(type_, ONE_FIELD), type_) for type_ in wanted])
+    requested = [_with_months(a.type, f.dataType) for a, f in zip(schema, frame.schema.fields, strict=True)]
+    return _cast(frame, [(_replaced(type_, ONE_FIELD), type_) for type_ in requested])
 
 
 def packed(frame: DataFrame) -> DataFrame:
@@ -60,13 +60,13 @@ def arrow_schema(frame: DataFrame) -> pa.Schema:
 def _cast(frame: DataFrame, ways: list[tuple[DataType, DataType]]) -> DataFrame:
     """Each column by way of the first type to the second."""
     given = [f.dataType for f in frame.schema.fields]
-    if given == [wanted for _, wanted in ways]:
+    if given == [requested for _, requested in ways]:
         return frame
     names = [f"c{n}" for n in range(len(ways))]
     numbered = frame.toDF(*names)
     columns = [
-        numbered[name] if type_ == wanted else numbered[name].cast(way).cast(wanted)
-        for name, type_, (way, wanted) in zip(names, given, ways, strict=True)
+        numbered[name] if type_ == requested else numbered[name].cast(way).cast(requested)
+        for name, type_, (way, requested) in zip(names, given, ways, strict=True)
     ]
     return numbered.select(*columns).toDF(*frame.columns)
 

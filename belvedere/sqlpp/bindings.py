@@ -67,8 +67,8 @@ class Names:
 
     def named(self, text: str) -> str:
         """A name that says what the column is."""
-        wanted, number = text.translate(NO_NAMES), 1
-        while (found := wanted if number == 1 else f"{wanted}_{number}").casefold() in self._taken:
+        requested, number = text.translate(NO_NAMES), 1
+        while (found := requested if number == 1 else f"{requested}_{number}").casefold() in self._taken:
             number += 1
         self._taken.add(found.casefold())
         return found

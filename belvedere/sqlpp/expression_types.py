@@ -60,10 +60,10 @@ class VariableScope:
         return next((t for t in self.tables if t.casefold() == name.casefold()), None)
 
 
-def _fits(found: Type, wanted: pa.DataType) -> bool:
+def _fits(found: Type, requested: pa.DataType) -> bool:
     """Whether a parameter takes a value as it is; whole numbers have no width in SQL++."""
-    both_whole = found is not None and pa.types.is_integer(found) and pa.types.is_integer(wanted)
-    return found is None or both_whole or common_type(wanted, found) == wanted
+    both_whole = found is not None and pa.types.is_integer(found) and pa.types.is_integer(requested)
+    return found is None or both_whole or common_type(requested, found) == requested
 
 
 class ExpressionTyping(ABC):
@@ -248,8 +248,8 @@ class ExpressionTyping(ABC):
             self.report("B2604", f"function {node.name} is not known", within, hint)
             return None
         if len(types) < function.least or (function.most >= 0 and len(types) > function.most):
-            wanted = str(function.least) if function.least == function.most else f"{function.least} or more"
-            self.report("B3604", f"{name} takes {wanted} argument(s), not {len(types)}", within)
+            requested = str(function.least) if function.least == function.most else f"{function.least} or more"
+            self.report("B3604", f"{name} takes {requested} argument(s), not {len(types)}", within)
             return None
         first = arguments[0]
         if name == "DURATION" and isinstance(first, exp.Literal) and first.is_string and duration_micros(first.name) is None:
@@ -259,11 +259,11 @@ class ExpressionTyping(ABC):
 
     def _own(self, own: OwnFunction, types: list[Type], within: Span | None) -> Type:
         """A function of the project: arguments that fit into its parameters as they are."""
-        wanted = [type_ for _, type_ in own.parameters]
+        requested = [type_ for _, type_ in own.parameters]
         hint = f"it is {signature(own, type_text)}: CAST the arguments"
-        if len(types) != len(wanted):
-            self.report("B3604", f"{own.name} takes {len(wanted)} argument(s), not {len(types)}", within, hint)
-        elif not all(map(_fits, types, wanted)):
+        if len(types) != len(requested):
+            self.report("B3604", f"{own.name} takes {len(requested)} argument(s), not {len(types)}", within, hint)
+        elif not all(map(_fits, types, requested)):
             shown = ", ".join("?" if found is None else describe(found) for found in types)
             self.report("B3606", f"{own.name} does not take ({shown})", within, hint)
         return own.result

@@ -66,8 +66,8 @@ def explain_window_query(text: str, schemas: Mapping[str, Schema], file: str = "
 
 def lowered_query(query: Query, sources: Mapping[str, Node], file: str = "", utc: bool = True) -> Result:
     """The relation of a query's results over those of `sources` that it names. Raises B3624 for what the plan cannot say."""
-    wanted = {n.casefold() for n in free_names(query)}
-    used = {name: node for name, node in sources.items() if name.casefold() in wanted}
+    requested = {n.casefold() for n in free_names(query)}
+    used = {name: node for name, node in sources.items() if name.casefold() in requested}
     try:
         return QueryLowering(used, utc).query(query, {})
     except Untranslatable as reason:

@@ -31,9 +31,9 @@ class TupleLowering:
     def __init__(self, known: Mapping[str, Node], utc: bool = True):
         self.known, self.utc, self.names = known, utc, Names()
 
-    def table(self, wanted: str, tables: Tables, variable: str) -> Result | None:
+    def table(self, requested: str, tables: Tables, variable: str) -> Result | None:
         """The relation of a name in FROM, bound to a variable; a fresh one each time."""
-        for known in (wanted, *(t for t in (*tables, *self.known) if t.casefold() == wanted.casefold())):
+        for known in (requested, *(t for t in (*tables, *self.known) if t.casefold() == requested.casefold())):
             if known in tables:
                 return self.names.renamed(tables[known])
             if known in self.known:
@@ -61,12 +61,12 @@ class TupleLowering:
         self, bindings: Bindings, exprs: Sequence[Expr], tables: Tables, hidden: Set[str] = frozenset()
     ) -> Bindings:
         """The tuples with the array of each table that stands in the expressions; `hidden` names are variables there."""
-        for wanted in sorted({n for e in exprs for n in free_in(e, hidden)} - set(bindings.environment)):
-            result = self.table(wanted, tables, wanted)
+        for requested in sorted({n for e in exprs for n in free_in(e, hidden)} - set(bindings.environment)):
+            result = self.table(requested, tables, requested)
             if result is not None:
                 node, value = self.collected(result)
                 joined = Join(bindings.node, node, JoinKind.INNER)
-                bindings = replace(bindings, node=joined, sorted=False, outside={**bindings.outside, wanted: value})
+                bindings = replace(bindings, node=joined, sorted=False, outside={**bindings.outside, requested: value})
         return bindings
 
     def collected(self, result: Result) -> tuple[Node, Value]:

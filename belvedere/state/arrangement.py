@@ -70,14 +70,14 @@ class Arrangement:
 
     def look_up_before(self, by: str, keys: Keys) -> Iterator[pa.RecordBatch]:
         """The rows as they were before this epoch whose path `by` is among `keys`."""
-        wanted, found = _distinct(keys), []
-        for run in self.runs if len(wanted) else ():
-            positions = run.index(by).at(run.index(by).of_keys(wanted)[0])
+        requested, found = _distinct(keys), []
+        for run in self.runs if len(requested) else ():
+            positions = run.index(by).at(run.index(by).of_keys(requested)[0])
             if run.dead is not None:
                 died = [p for r, p in self.killed if r is run] or [np.zeros(0, np.int64)]
                 positions = positions[~run.dead[positions] | np.isin(positions, np.concatenate(died))]
             found.append((run, positions))
-        yield from self._rows(self._counted(len(wanted), found))
+        yield from self._rows(self._counted(len(requested), found))
 
     def look_up_range(self, column: str, above: int | None, up_to: int | None) -> Iterator[pa.RecordBatch]:
         """The rows with `above < column <= up_to` (as numbers); None = unbounded on that side. NULLs never match."""
@@ -128,9 +128,11 @@ class Arrangement:
         if by is None or keys is None:
             return self._counted(0, [(r, r.all_living()) for r in self._all])
         if by != KEY:
-            wanted = _distinct(keys)
-            runs = self._all if len(wanted) else ()
-            return self._counted(len(wanted), [(r, r.living(r.index(by).at(r.index(by).of_keys(wanted)[0]))) for r in runs])
+            requested = _distinct(keys)
+            runs = self._all if len(requested) else ()
+            return self._counted(
+                len(requested), [(r, r.living(r.index(by).at(r.index(by).of_keys(requested)[0]))) for r in runs]
+            )
         found: dict[int, list[Positions]] = {}
         asked = 0
         for texts in map(pc.unique, _arrays(keys)):
@@ -217,8 +219,8 @@ class Arrangement:
             old, new = run.take(positions[part]), piece.take(pa.array(which[part]))
             differ = differing(old, new, names)
             same[part] = ~differ
-            if self.arranged.silent and differ.any():
-                differ = differing(old, new, [n for n in names if n not in self.arranged.silent])
+            if self.arranged.internal and differ.any():
+                differ = differing(old, new, [n for n in names if n not in self.arranged.internal])
             if differ.any():
                 mask = pa.array(differ)
                 changes += [(old.filter(mask), -1), (new.filter(mask), 1)]

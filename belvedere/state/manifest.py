@@ -98,7 +98,7 @@ def _entry(place: list[Any], dead: list[list[Any]], alive: int) -> ManifestEntry
 
 def _definition(a: Arranged) -> dict[str, Any]:
     schema = base64.b64encode(a.schema.serialize().to_pybytes()).decode()
-    parts = {"paths": a.paths, "ranges": a.ranges, "spans": a.spans, "silent": sorted(a.silent)}
+    parts = {"paths": a.paths, "ranges": a.ranges, "spans": a.spans, "silent": sorted(a.internal)}
     return {"schema": schema, **parts, "append_only": a.append_only, "meaning": a.fingerprint.text}
 
 

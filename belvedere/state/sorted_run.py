@@ -39,7 +39,7 @@ class Arranged:
     paths: tuple[str, ...] = ()
     ranges: tuple[str, ...] = ()
     spans: tuple[tuple[str, str], ...] = ()
-    silent: frozenset[str] = frozenset()
+    internal: frozenset[str] = frozenset()
     append_only: bool = False
     fingerprint: Fingerprint = UNKNOWN
     """Which rows these are."""

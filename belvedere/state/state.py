@@ -114,9 +114,9 @@ class State:
         """Compare the checksums of all that the manifest names. Raises B7061."""
         self.files.check([*([self._at] if self._at else []), *self.manifest.places])
 
-    def arrange(self, wanted: Iterable[Arranged], kept: frozenset[str]) -> None:
+    def arrange(self, requested: Iterable[Arranged], kept: frozenset[str]) -> None:
         """Open the arrangements of these relations: those that are `kept` with their rows, the others empty."""
-        for arranged in wanted:
+        for arranged in requested:
             runs = runs_of(arranged, self.manifest.relations[arranged.name][1], self.files) if arranged.name in kept else []
             self.arrangements[arranged.name] = Arrangement(arranged, self._spill, self.run_bytes, runs)
 

@@ -51,9 +51,9 @@ def table_from_text(text: str) -> StoredTable:
     return StoredTable(content["name"], schema, tuple(content["ranges"]), indexes, content["meaning"], order, content["query"])
 
 
-def same_definition(stored: StoredTable, wanted: StoredTable) -> bool:
+def same_definition(stored: StoredTable, requested: StoredTable) -> bool:
     """Whether the rows of `stored` are those of `wanted`: same definition, columns and types."""
-    return stored.fingerprint == wanted.fingerprint and _columns(stored) == _columns(wanted)
+    return stored.fingerprint == requested.fingerprint and _columns(stored) == _columns(requested)
 
 
 def _columns(table: StoredTable) -> list[tuple[str, pa.DataType]]:

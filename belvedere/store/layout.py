@@ -117,11 +117,11 @@ class Layout:
         if self.table.query:
             return {}
         own = (self.table.identity,)
-        wanted = dict.fromkeys([own] + [(c,) for c in self.table.ranges] + list(self.table.indexes))
+        requested = dict.fromkeys([own] + [(c,) for c in self.table.ranges] + list(self.table.indexes))
         if self._lies_by_key:
-            del wanted[own]
+            del requested[own]
         result = {}
-        for columns in wanted:
+        for columns in requested:
             name = self.index(columns)
             unique = "UNIQUE " if columns == own else ""
             listed = ", ".join(identifier(c) for c in columns)

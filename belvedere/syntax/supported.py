@@ -97,7 +97,7 @@ def _read() -> dict[Class, frozenset[str]]:
 READ: dict[Class, frozenset[str]] = _read()
 """The arguments that are read. Of operators and functions that are not here, what Spark's printer writes: `printed`."""
 
-TOLD_BY_FALSE: frozenset[tuple[Class, str]] = frozenset({(exp.Window, "first"), (exp.Lateral, "cross_apply")})
+REPORTED_BY_FALSE: frozenset[tuple[Class, str]] = frozenset({(exp.Window, "first"), (exp.Lateral, "cross_apply")})
 """Arguments that say something where they are False too."""
 
 WORDS: dict[tuple[Class, str], frozenset[str]] = {
@@ -267,7 +267,7 @@ def _unlisted(node: exp.Expr) -> Problem | None:
 def _refused(class_: Class, name: str, value: Any, read: frozenset[str]) -> tuple[str, str | None] | None:
     """How an argument is called, and what to write instead, where it is not read as it stands."""
     at = (class_, name)
-    if value is None or value == [] or (value is False and at not in TOLD_BY_FALSE):
+    if value is None or value == [] or (value is False and at not in REPORTED_BY_FALSE):
         return None
     plain = name in read
     if at in WORDS:

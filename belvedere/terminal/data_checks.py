@@ -143,8 +143,8 @@ def _as_json(looked: Looked) -> dict[str, Any]:
         ]
     if looked.note:
         found["note"] = looked.note
-    told: list[Mapping[str, Any]] = [{k: v for k, v in asdict(f).items() if v not in ("", None)} for f in looked.findings]
-    return found | {"rows": looked.rows, "fit": looked.fit, "findings": told}
+    reported: list[Mapping[str, Any]] = [{k: v for k, v in asdict(f).items() if v not in ("", None)} for f in looked.findings]
+    return found | {"rows": looked.rows, "fit": looked.fit, "findings": reported}
 
 
 def show_data(looked: Sequence[Looked]) -> None:

@@ -41,7 +41,7 @@ class Imports:
 
     def add(self, source: str, table: str, found: pa.Schema) -> None:
         """An import of a table, and a view that counts its rows."""
-        told = ", ".join(f"{f.name} {type_text(f.type)}" for f in found)
+        reported = ", ".join(f"{f.name} {type_text(f.type)}" for f in found)
         said = in_words(table)
         name = table if table.casefold() not in self.names else self.free(f"{source}_{table}")
         alias = "" if name == table else f" AS {name}"
@@ -50,7 +50,7 @@ class Imports:
         view = self.free(view if WORD.fullmatch(view) else f"T{view}")
         self.names.add(view.casefold())
         statement = f"IMPORT {source}.{said}{alias};\n{view} := SELECT count(*) AS rows_so_far FROM {in_words(name)};\n"
-        self.statements.append(f"-- {told}\n{statement}")
+        self.statements.append(f"-- {reported}\n{statement}")
 
     def free(self, name: str) -> str:
         """The name, with a number where it is taken."""

@@ -41,8 +41,8 @@ def _from_kafka(address: str, registry: str | None) -> NewProject:
     asked = options if registry is None else options | {"registry": registry}
     for found in proposed_topics(Source(BUS, "kafka", options=asked)):
         if not isinstance(found, ProposedTopic):
-            told = found.diagnostics[0]
-            skipped.append(f"{told.message}: it is left out" + (f"; {told.hint}" if told.hint else ""))
+            reported = found.diagnostics[0]
+            skipped.append(f"{reported.message}: it is left out" + (f"; {reported.hint}" if reported.hint else ""))
             continue
         source = BUS if found.format == "json" else f"{BUS}_{found.format}"
         if source not in sections:
@@ -115,7 +115,7 @@ def _from_postgres(address: str) -> NewProject:
 
     name = source_name(urlsplit(address).path, "database")
     url, to_do = _without_password(address, f"{name}_password".upper())
-    imports, skipped, wanted = Imports(), list[str](), list[Any]()
+    imports, skipped, requested = Imports(), list[str](), list[Any]()
     with Server(Source(name, "postgres", options={"url": address})) as server:
         for table in server.tables():
             try:
@@ -123,22 +123,22 @@ def _from_postgres(address: str) -> NewProject:
             except BelvedereError as error:
                 skipped.append(left_out(table, error))
                 continue
-            wanted.append(found)
+            requested.append(found)
             imports.add(name, table, found.schema)
-        if not wanted:
+        if not requested:
             hint = "tables need a primary key, and this role must be allowed to read them"
             raise no_tables(f'schema "{server.schema}" of the database has no table', hint, skipped)
         lines = [f"[sources.{name}]", 'connector = "postgres"', f"url = {in_quotes(url)}"]
         if server.confirmed() is not None:  # another store's
             lines.append(f'slot = "belvedere_{name}"')
-        to_do += _publication(server, wanted)
+        to_do += _publication(server, requested)
     project = "\n".join(lines) + "\n"
     return NewProject(
         {Path(f"{name}.sqrl"): "\n".join(imports.statements), Path(FILE_NAME): project}, tuple(skipped), tuple(to_do)
     )
 
 
-def _publication(server: Any, wanted: list[Any]) -> list[str]:
+def _publication(server: Any, requested: list[Any]) -> list[str]:
     """What the owner of the tables has to run."""
     from belvedere.connectors.postgres.publication import addition_statement, publication_statement  # loads the driver
 
@@ -148,7 +148,7 @@ def _publication(server: Any, wanted: list[Any]) -> list[str]:
         "SELECT tablename FROM pg_publication_tables WHERE pubname = %s AND schemaname = %s", server.publication, server.schema
     )
     published = {n for (n,) in rows}
-    missing = [t.name for t in wanted if t.name not in published]
+    missing = [t.name for t in requested if t.name not in published]
     if not missing:
         return found
     if server.ask("SELECT 1 FROM pg_publication WHERE pubname = %s", server.publication):
@@ -161,9 +161,9 @@ def _without_password(address: str, variable: str) -> tuple[str, list[str]]:
     parts = urlsplit(address)
     user, at, host = parts.netloc.rpartition("@")
     name, _, password = user.partition(":")
-    told = f"${{env:{variable}}}"
+    reported = f"${{env:{variable}}}"
     query = [(k, v) for k, v in parse_qsl(parts.query) if k != "password"]
     given = password or quote(dict(parse_qsl(parts.query)).get("password", ""), safe="")
-    netloc = f"{name}:{told}@{host}" if given else f"{name}{at}{host}"
+    netloc = f"{name}:{reported}@{host}" if given else f"{name}{at}{host}"
     written = urlunsplit((parts.scheme, netloc, parts.path, urlencode(query, safe="/"), ""))
     return written, [f"set the environment variable {variable} to the password, as addresses have it"] if given else []

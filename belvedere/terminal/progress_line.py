@@ -20,7 +20,7 @@ from typing import IO, Any, Self
 from belvedere.process.activity import NOW
 
 VARIABLE = "BELVEDERE_PROGRESS"
-TOLD_AT = (10.0, 30.0)
+REPORTED_AT = (10.0, 30.0)
 """Seconds after which plain lines tell that something is still under way; then each minute."""
 LATER = 60.0
 
@@ -112,20 +112,20 @@ class UnderWay:
         return Text(self.line() if NOW.text else "", style="dim")
 
     def _tell(self) -> None:
-        since, told = 0.0, 0
+        since, reported = 0.0, 0
         while not self._ended.wait(0.1):
             if NOW.since != since:
-                since, told = NOW.since, 0
-            if NOW.text and NOW.seconds >= reported_at(told, NOW.patience):
-                told += 1
+                since, reported = NOW.since, 0
+            if NOW.text and NOW.seconds >= reported_at(reported, NOW.patience):
+                reported += 1
                 self._stream.write(self._line_of(self.line()) + "\n")
                 self._stream.flush()
 
 
-def reported_at(told: int, patience: float) -> float:
+def reported_at(reported: int, patience: float) -> float:
     """The seconds after which something is told again that was told so many times."""
-    times = [patience, *(t for t in TOLD_AT if t > patience)]
-    return times[told] if told < len(times) else LATER * (told - len(times) + 1)
+    times = [patience, *(t for t in REPORTED_AT if t > patience)]
+    return times[reported] if reported < len(times) else LATER * (reported - len(times) + 1)
 
 
 def _own(stream: IO[str]) -> IO[str]:

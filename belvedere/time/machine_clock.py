@@ -51,7 +51,7 @@ class MachineClock:
         self._ticks = ticks or machine_ticks()
         self._lock = threading.Lock()
         self._base: tuple[int, int] | None = None
-        self._told: int | None = None
+        self._reported: int | None = None
         if noted and not accept and noted["started"] == self._ticks.started:
             self._base = (noted["clock"], noted["counter"])
 
@@ -67,15 +67,15 @@ class MachineClock:
             clock, expected = self._read()
             counter = self._ticks.counter()
             if clock - expected <= HOUR:
-                self._told = None
+                self._reported = None
                 return
             said = other()
             if said is not None and abs(said - clock) <= HOUR:
                 self._base = (clock, counter)
                 return
-            if self._told is not None and counter - self._told < HOUR:
+            if self._reported is not None and counter - self._reported < HOUR:
                 return
-            self._told = counter
+            self._reported = counter
         ahead = duration_text(clock - expected)
         self.tell(f"the clock of this machine has jumped ahead by {ahead}: now() goes on from before the jump; {ACCEPT}")
 

@@ -21,7 +21,7 @@ from belvedere.time.event_time import Admission, Clocks, Counts, LateRow, log_po
 from belvedere.time.intake_entries import Act, Entry, Malformed, ProducerAct, TakenRows
 
 LOG = logging.getLogger("belvedere.late")
-TOLD_AT_ONCE = 10
+REPORTED_AT_ONCE = 10
 """So many late rows of one call are named in its error."""
 
 
@@ -103,7 +103,7 @@ class Intake:
         taken, admission = self.judge(table, rows, now, producer)
         self.hold(taken)
         if admission.late and table.late is LatePolicy.REJECT:
-            raise BelvedereError([refused(table, r) for r in admission.late[:TOLD_AT_ONCE]])
+            raise BelvedereError([refused(table, r) for r in admission.late[:REPORTED_AT_ONCE]])
 
     def delete(self, table: Input, rows: pa.Table) -> None:
         """Take retractions in; their times do not count."""

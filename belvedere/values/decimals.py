@@ -45,9 +45,9 @@ def _decimal(text: str, scale: int) -> Decimal:
             exact = Decimal(text.strip())
             if exact.adjusted() >= DIGITS:
                 raise InvalidOperation
-            fitted = exact.quantize(Decimal(1).scaleb(-scale))
+            typed = exact.quantize(Decimal(1).scaleb(-scale))
     except InvalidOperation:
         raise pa.ArrowInvalid(f"{text[:200]} is no number that fits") from None
-    if fitted != exact:
+    if typed != exact:
         raise pa.ArrowInvalid(f"{text[:200]} has more than {scale} digits behind the point")
-    return fitted
+    return typed

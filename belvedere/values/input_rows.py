@@ -35,9 +35,9 @@ def arrow_rows(
 
     Raises BelvedereError B6001 (value), B6002 (unknown column), B6003 (NULL where none may be).
     """
-    wanted = list(columns)
-    names = names_of(wanted)
-    return arrow_of([converted_row(table, n, row, wanted, names, defaults) for n, row in enumerate(rows)], wanted)
+    requested = list(columns)
+    names = names_of(requested)
+    return arrow_of([converted_row(table, n, row, requested, names, defaults) for n, row in enumerate(rows)], requested)
 
 
 def arrow_of(converted: list[dict[str, Any]], columns: Sequence[Column]) -> pa.Table:

@@ -72,22 +72,22 @@ def processor_time() -> float:
 
 
 def calibrate(
-    spark: SparkSession, told: Callable[[str], None] = lambda _: None, many: int = MANY, epochs: int = 7
+    spark: SparkSession, reported: Callable[[str], None] = lambda _: None, many: int = MANY, epochs: int = 7
 ) -> Coefficients:
     """The coefficients of this machine; `told` hears what is measured next."""
     found: dict[str, EpochSeconds] = {}
     asked: dict[str, float] = {}
     folder = temporary_folder("calibrate-")
     try:
-        told("nothing yet: Spark compiles what epochs run")
+        reported("nothing yet: Spark compiles what epochs run")
         with closing(Workbench(SCRIPTS["groups"], "sqlite://", spark=spark)) as bench:
             _epochs(bench, many // 5, epochs)
         for name, script in SCRIPTS.items():
-            told(f"epochs of a script with {name}")
+            reported(f"epochs of a script with {name}")
             with closing(Workbench(script, f"sqlite:///{folder}/{name}.db", spark=spark)) as bench:
                 found[name] = _epochs(bench, many, epochs)
                 if name == "a table":
-                    told("requests on SQLite")
+                    reported("requests on SQLite")
                     asked = _requests(bench)
     finally:
         rmtree(folder, ignore_errors=True)

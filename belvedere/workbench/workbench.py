@@ -290,9 +290,9 @@ class Workbench:
         Raises B8111 and B8112 where no row, or more than one, has the values.
         """
         id_ = relation_named(self.catalog, str(view))
-        with self._query_runner() as asker:
-            row, epoch = find_row(asker, id_, key_tests(self.catalog, id_, key))
-            return why(asker, id_, row, epoch, depth=depth, size=size)
+        with self._query_runner() as query_runner:
+            row, epoch = find_row(query_runner, id_, key_tests(self.catalog, id_, key))
+            return why(query_runner, id_, row, epoch, depth=depth, size=size)
 
     def why_not(self, view: str, key: Mapping[str, Any], *, size: int = SAMPLE) -> WhyNot:
         """Where the rows vanish that would have made a row of a view with these values, which may be of any of its columns.
@@ -300,8 +300,8 @@ class Workbench:
         On each way down it is the first operator that has such rows and does not pass them on, with `size` of what nearly matched.
         """
         id_ = relation_named(self.catalog, str(view))
-        with self._query_runner() as asker:
-            return why_not(asker, id_, key_tests(self.catalog, id_, key), size=size)
+        with self._query_runner() as query_runner:
+            return why_not(query_runner, id_, key_tests(self.catalog, id_, key), size=size)
 
     @contextmanager
     def _query_runner(self) -> Iterator[QueryRunner]:

@@ -59,7 +59,7 @@ class NodeClient:
         for line in self.process.stdout:
             self.lines.put(line)
 
-    def told(self, seconds: float = 30) -> list[Any]:
+    def reported(self, seconds: float = 30) -> list[Any]:
         """What the client tells next: what, and its value."""
         found: list[Any] = json.loads(self.lines.get(timeout=seconds))
         return found
@@ -67,7 +67,7 @@ class NodeClient:
     def next(self, seconds: float = 30) -> Any:
         """The next result; connections before it are passed over."""
         while True:
-            what, value = self.told(seconds)
+            what, value = self.reported(seconds)
             if what not in ("connected", "again", "pong"):
                 assert what == "next", (what, value)
                 return value

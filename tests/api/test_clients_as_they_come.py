@@ -50,17 +50,17 @@ def test_pages_send_what_their_libraries_add(client: TestClient, name: str) -> N
 
 
 def test_a_refused_preflight_says_why(client: TestClient) -> None:
-    def told(**headers: str) -> Any:
+    def reported(**headers: str) -> Any:
         asked = {"origin": PAGE, "access-control-request-method": "POST", "access-control-request-headers": "content-type"}
         answer = client.options("/graphql", headers=asked | {n.replace("_", "-"): v for n, v in headers.items()})
         assert (answer.status_code, answer.headers["content-type"]) == (400, "application/problem+json")
         assert answer.headers.get("access-control-allow-origin") in (None, PAGE)
         return answer.json()
 
-    assert "`X-Secret-Thing`" in told(access_control_request_headers="content-type, X-Secret-Thing")["message"]
-    assert "cors_headers" in told(access_control_request_headers="x-other")["hint"]
-    assert "evil.example" in told(origin="https://evil.example")["message"]
-    assert "DELETE" in told(access_control_request_method="DELETE")["message"]
+    assert "`X-Secret-Thing`" in reported(access_control_request_headers="content-type, X-Secret-Thing")["message"]
+    assert "cors_headers" in reported(access_control_request_headers="x-other")["hint"]
+    assert "evil.example" in reported(origin="https://evil.example")["message"]
+    assert "DELETE" in reported(access_control_request_method="DELETE")["message"]
 
 
 def test_compressed_bodies_are_refused_in_words(client: TestClient) -> None:

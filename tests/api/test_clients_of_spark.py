@@ -88,8 +88,8 @@ def of_spark(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def assert_alike(found: dict[str, Any], expected: dict[str, Any]) -> None:
-    for part, wanted in expected.items():
-        for column, value in wanted.items() if isinstance(wanted, dict) else [("", wanted)]:
+    for part, requested in expected.items():
+        for column, value in requested.items() if isinstance(requested, dict) else [("", requested)]:
             got = found[part][column] if column else found[part]
             inexact = isinstance(value, float) and isinstance(got, float)
             assert got == (pytest.approx(value, rel=1e-9) if inexact else value), (expected["by"], part, column)

@@ -83,12 +83,12 @@ def streamed(runner: asyncio.Runner, application: Application, path: str, query:
     """The status of an endless answer, and what it tells until something."""
 
     async def run() -> tuple[int, bytes]:
-        told, status, enough, asked = bytearray(), [0], asyncio.Event(), [False]
+        reported, status, enough, asked = bytearray(), [0], asyncio.Event(), [False]
 
         async def send(message: Any) -> None:
             status[0] = message.get("status", status[0])
-            told.extend(message.get("body", b""))
-            if until in told or (message["type"] == "http.response.body" and not message.get("more_body")):
+            reported.extend(message.get("body", b""))
+            if until in reported or (message["type"] == "http.response.body" and not message.get("more_body")):
                 enough.set()
 
         async def receive() -> Any:
@@ -104,7 +104,7 @@ def streamed(runner: asyncio.Runner, application: Application, path: str, query:
         answering = asyncio.ensure_future(application(scope, receive, send))
         await asyncio.wait_for(enough.wait(), 20)
         answering.cancel()
-        return status[0], bytes(told)
+        return status[0], bytes(reported)
 
     return runner.run(run())
 
@@ -143,11 +143,11 @@ def test_the_events_of_each_kind_of_subscription(
     runner: asyncio.Runner, application: Application, client: TestClient, name: str
 ) -> None:
     needs = "k=7" if name in ("Chosen", "Needed", "Of", "Gone") else ""
-    status, told = streamed(runner, application, f"/streams/{name}/events", needs, b":\n\n")
-    assert (status, told) == (200, b"retry: 1000\n\n:\n\n")
+    status, reported = streamed(runner, application, f"/streams/{name}/events", needs, b":\n\n")
+    assert (status, reported) == (200, b"retry: 1000\n\n:\n\n")
     query = "&".join(filter(None, ("after=0", needs)))
-    status, told = streamed(runner, application, f"/streams/{name}/events", query, b"data: ")
-    event = json.loads(told.partition(b"data: ")[2].partition(b"\n")[0])
+    status, reported = streamed(runner, application, f"/streams/{name}/events", query, b"data: ")
+    event = json.loads(reported.partition(b"data: ")[2].partition(b"\n")[0])
     assert (status, event["_seq"]) == (200, 1)
     schema = CATALOG.schema_of(name)
     for column in schema.visible:
@@ -169,8 +169,8 @@ def test_objects_come_out_as_they_went_in(client: TestClient) -> None:
     assert row == {**right, "place": {"label": "hére", "a_name": {"x": 1.5}}}
     asked = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "query_view", "arguments": {"view": "T"}}}
     headers = {"accept": "application/json, text/event-stream", "mcp-protocol-version": "2025-06-18"}
-    (told,) = client.post("/mcp", json=asked, headers=headers).json()["result"]["structuredContent"]["rows"]
-    assert {n: told[n] for n in row} == row
+    (reported,) = client.post("/mcp", json=asked, headers=headers).json()["result"]["structuredContent"]["rows"]
+    assert {n: reported[n] for n in row} == row
     table = CATALOG.schema_of("T").arrow
     made = pa.Table.from_pylist([{n: ROW.get(n) for n in table.names}], table).select(["place", "odd", "tags", "sizes"])
     assert json.loads(json_lines(made)[0]) == right

@@ -67,9 +67,9 @@ class Subscriber:
         done, _ = await asyncio.wait([self.waiting], timeout=1)
         if not done:
             return None
-        told = self.waiting.result()
+        reported = self.waiting.result()
         self.waiting = asyncio.ensure_future(anext(self.events))
-        return json.loads(told.body)["data"]
+        return json.loads(reported.body)["data"]
 
 
 def test_events_come_once_in_order(url: str, commit: Commit) -> None:

@@ -251,7 +251,7 @@ def test_a_value_that_does_not_fit(reader: MemoryReader) -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "store", "answered"),
+    ("reported", "store", "answered"),
     [
         ("interrupted", "B7086", "B8006"),
         ("parser stack overflow", "B7087", "B8004"),
@@ -260,8 +260,8 @@ def test_a_value_that_does_not_fit(reader: MemoryReader) -> None:
         ("something new", "B7099", "B8009"),
     ],
 )
-def test_what_a_client_learns_of_a_failed_read(reader: MemoryReader, told: str, store: str, answered: str) -> None:
-    found = DIALECTS["sqlite"].fault(Exception(told), "sqlite:///x.db")
+def test_what_a_client_learns_of_a_failed_read(reader: MemoryReader, reported: str, store: str, answered: str) -> None:
+    found = DIALECTS["sqlite"].fault(Exception(reported), "sqlite:///x.db")
     assert found.diagnostics[0].code == store
 
     def fails(*_: Any) -> Any:

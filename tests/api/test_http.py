@@ -100,10 +100,10 @@ def test_automatic_persisted_queries_are_refused_as_their_clients_expect(client:
 
 def test_scalars_name_the_standards_of_their_forms(client: TestClient) -> None:
     asked = client.post("/graphql", json={"query": "{ __schema { types { name specifiedByURL } } }"}).json()
-    told = {t["name"]: t["specifiedByURL"] for t in asked["data"]["__schema"]["types"]}
-    assert told["DateTime"] == "https://www.rfc-editor.org/rfc/rfc3339#section-5.6"
-    assert told["JSON"] == "https://www.rfc-editor.org/rfc/rfc8259"
-    assert told["Long"] is None
+    reported = {t["name"]: t["specifiedByURL"] for t in asked["data"]["__schema"]["types"]}
+    assert reported["DateTime"] == "https://www.rfc-editor.org/rfc/rfc3339#section-5.6"
+    assert reported["JSON"] == "https://www.rfc-editor.org/rfc/rfc8259"
+    assert reported["Long"] is None
 
 
 def test_other_methods(client: TestClient) -> None:

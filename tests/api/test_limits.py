@@ -121,9 +121,9 @@ def test_what_a_producer_says_is_short(act: str) -> None:
 
 
 def test_the_deepest_request_is_answered(reader: Any) -> None:
-    inner, wanted = "id", {"id": 1}
+    inner, requested = "id", {"id": 1}
     for _ in range(14):
-        inner, wanted = f"same(limit: 1) {{ {inner} }}", {"same": [wanted]}
-    assert ask(reader, f"{{ things(limit: 1) {{ {inner} }} }}") == ({"things": [wanted]}, "")
-    assert ask(reader, f"{{ thingsPage(first: 1) {{ nodes {{ {inner} }} }} }}") == ({"thingsPage": {"nodes": [wanted]}}, "")
+        inner, requested = f"same(limit: 1) {{ {inner} }}", {"same": [requested]}
+    assert ask(reader, f"{{ things(limit: 1) {{ {inner} }} }}") == ({"things": [requested]}, "")
+    assert ask(reader, f"{{ thingsPage(first: 1) {{ nodes {{ {inner} }} }} }}") == ({"thingsPage": {"nodes": [requested]}}, "")
     assert ask(reader, f"{{ things {{ same {{ {inner} }} }} }}")[1] == "B8004"

@@ -218,10 +218,12 @@ def test_the_status_is_told_again_after_an_epoch_and_while_nothing_happens(
         async def status(row: EpochRow | None) -> Any:
             return status_of(CATALOG, row, False)
 
-        told = aiter(status_events(application.served.streams, application.served.store.last_epoch, status, {}).body_iterator)
+        reported = aiter(
+            status_events(application.served.streams, application.served.store.last_epoch, status, {}).body_iterator
+        )
 
         async def next_epoch() -> Any:
-            while not (text := bytes(await anext(told))).startswith(b"data: "):  # type: ignore[arg-type]
+            while not (text := bytes(await anext(reported))).startswith(b"data: "):  # type: ignore[arg-type]
                 pass
             return json.loads(text.removeprefix(b"data: "))["epoch"]
 
@@ -232,7 +234,7 @@ def test_the_status_is_told_again_after_an_epoch_and_while_nothing_happens(
         assert found[-1] == 1
         application.served.streams.end()
         async with asyncio.timeout(5):
-            rest = [bytes(t) async for t in told]  # type: ignore[arg-type]
+            rest = [bytes(t) async for t in reported]  # type: ignore[arg-type]
         assert not any(t.startswith(b"data") for t in rest), "a server that ends tells no more"
 
     asyncio.run(check())

@@ -59,16 +59,16 @@ class Reader:
         """The next answer; None where none comes within a moment."""
         if self.waiting is None:
             operation, literals = self.application.served.roles.all.api.find(self.text, None, self.variables)
-            self.told = await self.application.served.streams.stream(
+            self.reported = await self.application.served.streams.stream(
                 self.application.served.roles.all.api, operation, literals, self.variables, self.claims
             )
-            assert await anext(self.told) == QUIET
-            self.waiting = asyncio.ensure_future(anext(self.told))
+            assert await anext(self.reported) == QUIET
+            self.waiting = asyncio.ensure_future(anext(self.reported))
         done, _ = await asyncio.wait([self.waiting], timeout=seconds)
         if not done:
             return None
         body = self.waiting.result().body
-        self.waiting = asyncio.ensure_future(anext(self.told))
+        self.waiting = asyncio.ensure_future(anext(self.reported))
         return json.loads(body)
 
     async def data(self, seconds: float = 20) -> Any:
@@ -144,14 +144,14 @@ def test_a_slow_subscriber_meets_the_newest_epoch(url: str, commit: Commit) -> N
         slow = Reader(application, "subscription { above(least: 0) { a } }")
         assert await slow.data() == {"above": [{"a": 1}]}
         slow.waiting.cancel()
-        told = await application.served.streams.stream(
+        reported = await application.served.streams.stream(
             application.served.roles.all.api, *application.served.roles.all.api.find(slow.text), {}, {}
         )
-        assert await anext(told) == QUIET
+        assert await anext(reported) == QUIET
         for n in range(2, 6):
             commit(n)
             await asyncio.sleep(0.05)
-        assert len(json.loads((await anext(told)).body)["data"]["above"]) == 5
+        assert len(json.loads((await anext(reported)).body)["data"]["above"]) == 5
 
     asyncio.run(check())
 

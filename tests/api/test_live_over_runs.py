@@ -80,9 +80,9 @@ def test_subscribers_go_on_over_runs(spark: Any, script: Path, subscribe: Callab
             assert events.next(120) == {"data": {"large": {"item": item, "amount": amount, "_seq": n}}}
 
         def total(*rows: tuple[str, int]) -> None:
-            wanted: Any = [{"item": i, "total": t} for i, t in rows]
-            while (found := totals.next(120)["data"]["totals"]) != wanted:
-                assert len(found) <= len(wanted)
+            requested: Any = [{"item": i, "total": t} for i, t in rows]
+            while (found := totals.next(120)["data"]["totals"]) != requested:
+                assert len(found) <= len(requested)
 
         large(1, "A", 20)
         total(("A", 20))

@@ -68,9 +68,9 @@ def test_graphql(client: TestClient) -> None:
     for _ in range(2):  # a plan that is kept serves both
         plain = client.post("/graphql", json={"query": QUERY}).json()["data"]
         assert plain["things"][0]["x"] == 2**62
-        told = client.post("/graphql", json={"query": QUERY}, headers=TEXT).json()["data"]
-        assert {n: told[n] for n in RIGHT} == RIGHT
-        (none,) = [g for g in told["thingsAggregate"] if g["by"]["small"] == -5]
+        reported = client.post("/graphql", json={"query": QUERY}, headers=TEXT).json()["data"]
+        assert {n: reported[n] for n in RIGHT} == RIGHT
+        (none,) = [g for g in reported["thingsAggregate"] if g["by"]["small"] == -5]
         assert none == {
             "count": "1",
             "countOf": {"big": "1"},
@@ -78,7 +78,7 @@ def test_graphql(client: TestClient) -> None:
             "sum": {"small": "-5", "big": str(2**62)},
             "by": {"small": -5},
         }
-        assert max(map(abs, numbers(told))) < 2**31
+        assert max(map(abs, numbers(reported))) < 2**31
     get = {"query": "{ thingsByKey(id: 1) { big } }"}
     tags = [client.get("/graphql", params=get, headers=h).headers["etag"] for h in ({}, TEXT)]
     assert tags[0] != tags[1]
@@ -122,8 +122,8 @@ def test_streams_and_tools(client: TestClient) -> None:
         return client.post("/mcp", json=asked, headers=headers | TEXT).json()["result"]
 
     tools = {t["name"]: t for t in call("tools/list")["tools"]}
-    told = call("tools/call", name="query_view", arguments={"view": "Things", "columns": ["id", "big"], "limit": 1})
-    assert told["structuredContent"]["rows"] == [{"id": "1", "big": str(2**62)}]
+    reported = call("tools/call", name="query_view", arguments={"view": "Things", "columns": ["id", "big"], "limit": 1})
+    assert reported["structuredContent"]["rows"] == [{"id": "1", "big": str(2**62)}]
     named = call("tools/call", name="thingsNamed", arguments={"least": 5, "name": "ab"})["structuredContent"]
     assert named["rows"] == [{"id": "5", "small": 7, "name": "ab"}]
     jsonschema.validate(named, tools["thingsNamed"]["outputSchema"])

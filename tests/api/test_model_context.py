@@ -39,7 +39,7 @@ def talk(serving: Serving, said: Talk, token: str | None = None, mode: Any = "au
     asyncio.run(run())
 
 
-async def told(client: Client, name: str, /, **arguments: Any) -> Any:
+async def reported(client: Client, name: str, /, **arguments: Any) -> Any:
     """What a tool answers; its text says the same as its structured content."""
     result = await client.call_tool(name, arguments)
     assert not result.is_error, result.content
@@ -64,20 +64,20 @@ def test_an_agent_finds_its_way(url: str) -> None:
         tools = {t.name: t for t in (await client.list_tools()).tools}
         assert list(tools) == ["list_views", "describe_view", "query_view", "why_row", "why_not", "thingsNamed"]
         assert all(t.annotations is not None and t.annotations.read_only_hint for t in tools.values())
-        views = (await told(client, "list_views"))["views"]
+        views = (await reported(client, "list_views"))["views"]
         assert {v["name"] for v in views} == {
             "MonitoringGroup", "MonitoringGroup.machines", "MonitoringGroup.hourReading", "Things",
         }  # fmt: skip
         assert views[0]["description"] == "Groups of machines."
         assert views[0]["columns"] == ["groupid", "groupName"]
-        group = await told(client, "describe_view", view="monitoringgroup")
+        group = await reported(client, "describe_view", view="monitoringgroup")
         assert group["key"] == ["groupid"]
         assert {r["name"]: r["many"] for r in group["related"]} == {
             "machines": True, "hourReading": True, "lastHour": False, "lastHours": True, "warmHours": True,
         }  # fmt: skip
         assert group["columns"][1] == {"name": "groupName", "type": "String", "description": "What people call it."}
         jsonschema.Draft202012Validator.check_schema(group["filter"])
-        rows = await told(
+        rows = await reported(
             client,
             "query_view",
             view="MonitoringGroup",
@@ -90,18 +90,20 @@ def test_an_agent_finds_its_way(url: str) -> None:
         machines = [{"machineName": "Mill Saw", "machineId": 1075}, {"machineName": "Wood Grinder", "machineId": 1098}]
         assert rows["rows"] == [{"groupName": "Wenatchee Factory", "machines": machines, "lastHour": {"max_temp": 30.5}}]
         assert (rows["epoch"], rows["asOf"]) == (7, "2020-01-01T12:00:00Z")
-        everything = (await told(client, "query_view", view="Things"))["rows"]
+        everything = (await reported(client, "query_view", view="Things"))["rows"]
         assert len(everything) == 5
         assert (everything[0]["name"], everything[0]["wide"]) == ("Ärger", "-12345678901234567890123456789.125")
         assert "_secret" not in everything[0]
         jsonschema.validate({"least": 0, "name": "ärger"}, tools["thingsNamed"].input_schema)
-        why = await told(client, "why_row", view="MonitoringGroup", key={"groupid": 501})
+        why = await reported(client, "why_row", view="MonitoringGroup", key={"groupid": 501})
         assert (why["row"]["groupName"], why["sql"], why["reads"]) == ("Wenatchee Factory", "", [])
-        lost = (await told(client, "why_not", view="MonitoringGroup", filter={"groupName": {"eq": "wenatchee factory"}}))[
+        lost = (await reported(client, "why_not", view="MonitoringGroup", filter={"groupName": {"eq": "wenatchee factory"}}))[
             "lost"
         ]
         assert [(x["view"], x["at"], x["near"][0]["count"]) for x in lost] == [("MonitoringGroup", "input", 1)]
-        assert (await told(client, "thingsNamed", least=0, name="ärger"))["rows"] == [{"id": 4, "small": 7, "name": "ärger"}]
+        assert (await reported(client, "thingsNamed", least=0, name="ärger"))["rows"] == [
+            {"id": 4, "small": 7, "name": "ärger"}
+        ]
 
     with start_api(CATALOG, url, processes=2) as serving:
         serving.wait_until_listening()
@@ -161,9 +163,9 @@ def test_arguments_have_types_and_names_of_tools_are_one() -> None:
     assert set(mine["inputSchema"]["properties"]) == {"least", "limit", "offset"}, "the caller's token says the customer"
     assert mine["inputSchema"]["properties"]["least"]["type"] == "string"
     assert tools["list_views_template"]["inputSchema"]["required"] == ["customer"]
-    told = posted(client, "tools/call", {"name": "mine", "arguments": {}})
-    assert told["isError"]
-    assert told["content"][0]["text"].startswith("B8036")
+    reported = posted(client, "tools/call", {"name": "mine", "arguments": {}})
+    assert reported["isError"]
+    assert reported["content"][0]["text"].startswith("B8036")
 
 
 def test_who_may_call() -> None:
@@ -198,8 +200,8 @@ def test_long_answers_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_before_the_first_epoch() -> None:
     client = TestClient(Application(CATALOG, lambda: MemoryReader(committed=False)))
-    told = posted(client, "tools/call", {"name": "query_view", "arguments": {"view": "Things"}})
-    assert "B8005" in told["content"][0]["text"]
+    reported = posted(client, "tools/call", {"name": "query_view", "arguments": {"view": "Things"}})
+    assert "B8005" in reported["content"][0]["text"]
     assert posted(client, "tools/call", {"name": "list_views"})["structuredContent"]["views"]
 
 

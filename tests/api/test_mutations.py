@@ -47,10 +47,12 @@ class Service:
 
     def __init__(self, folder: Path, **settings: Any):
         self.url = f"sqlite:///{folder / 'store.db'}"
-        self.desk = IngestService(CATALOG, folder / "journal", Clocks(), JournalPosition())
-        self.server = IngestServer(self.desk)
+        self.ingest_service = IngestService(CATALOG, folder / "journal", Clocks(), JournalPosition())
+        self.server = IngestServer(self.ingest_service)
         made = ServerSettings(**settings)
-        self.application = Application(CATALOG, lambda: open_reader(self.url), made, desk=IngestClient(self.server.connect()))
+        self.application = Application(
+            CATALOG, lambda: open_reader(self.url), made, ingest_service=IngestClient(self.server.connect())
+        )
         self.client = TestClient(self.application)
 
     def ask(self, text: str, **variables: Any) -> Any:
@@ -58,7 +60,7 @@ class Service:
 
     @property
     def waiting(self) -> dict[str, list[dict[str, Any]]]:
-        return {n: rows.to_pylist() for n, rows in self.desk.waiting().arrivals(CATALOG).items()}
+        return {n: rows.to_pylist() for n, rows in self.ingest_service.waiting().arrivals(CATALOG).items()}
 
 
 @contextmanager
@@ -67,7 +69,7 @@ def serving(folder: Path, **settings: Any) -> Iterator[Service]:
     with made.client:
         yield made
     made.server.close()
-    made.desk.close()
+    made.ingest_service.close()
 
 
 @pytest.fixture
@@ -98,10 +100,10 @@ def test_a_list_with_a_bad_row_takes_the_others(service: Service) -> None:
     found = service.waiting["Bid"]
     assert [r["price"] for r in found] == [Decimal("12.30"), None]
     assert (found[0]["item"], found[0]["n"], found[0]["parts"]) == ("Größe 🎈", 2**53 + 1, [{"a": 1, "b": "x"}])
-    counts = service.desk.waiting().clocks.counts["Bid"]
+    counts = service.ingest_service.waiting().clocks.counts["Bid"]
     posted = service.client.post("/streams/Bid", json=rows).json()
     assert (posted["taken"], posted["refused"]) == (2, 3)
-    again = service.desk.waiting().clocks.counts["Bid"]
+    again = service.ingest_service.waiting().clocks.counts["Bid"]
     assert (again.given, again.malformed) == (2 * counts.given, 2 * counts.malformed)
 
 
@@ -134,8 +136,8 @@ def test_a_decimal_keeps_all_digits_of_a_number(service: Service) -> None:
         assert pushed == {"data": {"exact": shown}}
     refused = row.replace("1,", '"x",', 1)
     for media, text in (("application/json", f"[{row},{refused}]"), ("application/x-ndjson", f"{row}\n{refused}")):
-        told = service.client.post("/streams/Exact", content=text, headers={"content-type": media}).json()
-        assert (told["taken"], told["refused"]) == (1, 1)
+        reported = service.client.post("/streams/Exact", content=text, headers={"content-type": media}).json()
+        assert (reported["taken"], reported["refused"]) == (1, 1)
     assert [r["d"] for r in service.waiting["Exact"]] == [Decimal(LONG)] * 4
     table = CATALOG.inputs["Exact"]
     assert [m.text for m in rows_of(table, refused.encode(), "application/json", 1, {}).malformed] == [refused]
@@ -206,7 +208,7 @@ def test_what_is_no_mutation(service: Service, text: str, code: str, hint: str) 
     error = service.ask(text)["errors"][0]
     assert error["extensions"]["code"] == code, error
     assert hint in error["extensions"].get("hint", "")
-    assert not service.desk.has_waiting
+    assert not service.ingest_service.has_waiting
 
 
 def test_a_field_that_fails_leaves_the_others(service: Service) -> None:
@@ -229,7 +231,7 @@ def test_who_may_push(tmp_path: Path) -> None:
         assert post("/graphql", json=asked, headers=token | stranger).status_code == 403
         assert post("/graphql", json={"query": "{ __typename }"}, headers=token | stranger).status_code != 403
         assert service.client.get("/graphql", params=asked, headers=token).status_code == 405
-        assert not service.desk.has_waiting
+        assert not service.ingest_service.has_waiting
         assert post("/graphql", json=asked, headers=token | page).json() == {"data": {"hidden": {"taken": 1}}}
         assert post("/graphql", json=asked, headers=token).status_code == 200
         assert len(service.waiting["_Hidden"]) == 2
@@ -256,10 +258,10 @@ def test_a_request_may_wait_for_its_epoch(service: Service) -> None:
     store.begin().commit(EpochRow(0, datetime(2020, 1, 1, tzinfo=UTC)))
 
     def run() -> None:
-        while not service.desk.has_waiting:
+        while not service.ingest_service.has_waiting:
             time.sleep(0.01)
-        waiting = service.desk.waiting()
-        store.begin().commit(EpochRow(1, datetime(2020, 1, 1, 1, tzinfo=UTC), {OFFSET: service.desk.offset(waiting)}))
+        waiting = service.ingest_service.waiting()
+        store.begin().commit(EpochRow(1, datetime(2020, 1, 1, 1, tzinfo=UTC), {OFFSET: service.ingest_service.offset(waiting)}))
 
     run_loop = threading.Thread(target=run)
     run_loop.start()

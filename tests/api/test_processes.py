@@ -147,8 +147,8 @@ def wait_until_counted(url: str, requests: int) -> str:
 
 
 def test_processes_that_die_are_started_again(sqlite_file: str) -> None:
-    told: list[str] = []
-    with start_api(CATALOG, sqlite_file, processes=2, tell=told.append) as serving:
+    reported: list[str] = []
+    with start_api(CATALOG, sqlite_file, processes=2, tell=reported.append) as serving:
         serving.wait_until_listening()
         before = [k.child for k in serving.supervisors]
         assert ask(serving.url, "{ things(limit: 1) { id } }")["data"] == {"things": [{"id": 1}]}
@@ -160,10 +160,10 @@ def test_processes_that_die_are_started_again(sqlite_file: str) -> None:
         # nobody listens for a moment: the connection waits for the process that comes
         assert ask(serving.url, "{ things(limit: 1) { id } }")["data"] == {"things": [{"id": 1}]}
         end = time.monotonic() + 30
-        while len(told) < 2 and time.monotonic() < end:
+        while len(reported) < 2 and time.monotonic() < end:
             time.sleep(0.02)
         assert "\nbelvedere_api_restarts_total 2\n" in wait_until_counted(serving.url, 2)
-        assert told == ["a process of the API ended (SIGKILL) and was started again"] * 2
+        assert reported == ["a process of the API ended (SIGKILL) and was started again"] * 2
     assert not any(k.alive() for k in serving.supervisors)
     assert all(c.poll() is not None for c in before)
 

@@ -44,15 +44,15 @@ class Service:
 
     def __init__(self, folder: Path, script: str, processes: int = 2):
         self.catalog = compile_script(script).catalog
-        self.desk = IngestService(self.catalog, folder / "j", Clocks(), JournalPosition())
-        self.server = IngestServer(self.desk)
-        self.api = start_api(self.catalog, f"sqlite:///{folder / 'none.db'}", processes=processes, desk=self.server)
+        self.ingest_service = IngestService(self.catalog, folder / "j", Clocks(), JournalPosition())
+        self.server = IngestServer(self.ingest_service)
+        self.api = start_api(self.catalog, f"sqlite:///{folder / 'none.db'}", processes=processes, ingest_service=self.server)
         self.api.wait_until_listening()
 
     def close(self) -> None:
         self.api.close()
         self.server.close()
-        self.desk.close()
+        self.ingest_service.close()
 
 
 @pytest.fixture
@@ -73,7 +73,7 @@ def test_the_examples_of_the_page(service: Service) -> None:
         done = subprocess.run(["bash", "-ec", lines], capture_output=True, text=True, timeout=60, check=True)
         printed = [json.loads(line) for line in done.stdout.replace("}{", "}\n{").splitlines()]
         assert printed[-1] == json.loads(expected), commands
-    counts = service.desk.waiting().clocks.counts
+    counts = service.ingest_service.waiting().clocks.counts
     assert (counts["Bid"].used, counts["Bid"].malformed, counts["Items"].used) == (3, 2, 3)
 
 
@@ -94,7 +94,7 @@ def test_clients_at_once_are_all_answered_and_taken_once(service: Service) -> No
     for thread in threads:
         thread.join(60)
     assert answers == [200] * 200
-    (rows,) = service.desk.waiting().arrivals(service.catalog).values()
+    (rows,) = service.ingest_service.waiting().arrivals(service.catalog).values()
     assert sorted(zip(rows["item"].to_pylist(), rows["price"].to_pylist(), strict=True)) == sorted(
         (f"c{c}", n) for c in range(4) for n in range(25)
     )

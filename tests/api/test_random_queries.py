@@ -102,16 +102,16 @@ COMPARE: dict[str, Callable[[Any, Any], bool]] = {
 }
 
 
-def compare(operator: str, value: Any, wanted: Any) -> bool | None:
+def compare(operator: str, value: Any, requested: Any) -> bool | None:
     if operator == "isNull":
-        return (value is None) is wanted
+        return (value is None) is requested
     if operator in ("in", "notIn"):
-        if not wanted:
+        if not requested:
             return operator == "notIn"
         if value is None:
             return None
-        return (place(value) in [place(w) for w in wanted]) is (operator == "in")
-    return None if value is None else COMPARE[operator](value, wanted)
+        return (place(value) in [place(w) for w in requested]) is (operator == "in")
+    return None if value is None else COMPARE[operator](value, requested)
 
 
 def sorted_rows(rows: list[dict[str, Any]], order: list[tuple[str, str]]) -> list[dict[str, Any]]:

@@ -88,7 +88,7 @@ def test_every_operation(client: str, serve: Callable[..., Serving], commit: Com
     now = subscribe(client, url, "subscription { byA(a: 7) { _seq } }", **given)
     live = subscribe(client, url, "subscription($n: Int!) { above(least: $n) { a } }", variables={"n": 2}, **given)
     assert live.next()["data"] == {"above": [{"a": 2}]}
-    assert now.told() == ["connected", False]
+    assert now.reported() == ["connected", False]
     assert now.is_quiet()
     commit(7, 1)
     assert [events.next() for _ in range(2)] == [seen(3, 7), seen(4, 1)]
@@ -99,10 +99,10 @@ def test_every_operation(client: str, serve: Callable[..., Serving], commit: Com
     assert live.is_quiet(), "its answer is the same"
     for each in (events, live):
         each.unsubscribe()
-        assert each.told() == ["complete", None]
+        assert each.reported() == ["complete", None]
     query = subscribe(client, url, "{ t(limit: 1) { a } }", **given)
     assert query.next()["data"] == {"t": [{"a": 1}]}
-    assert query.told() == ["complete", None]
+    assert query.reported() == ["complete", None]
 
 
 @BOTH
@@ -119,14 +119,14 @@ def test_what_is_wrong_reaches_the_client(
         wrong = subscribe(client, url, query, token="s3cret")
         if client == "graphql-sse":  # as an event: a status would hide what is wrong from an `EventSource`
             assert wrong.next()["errors"][0]["extensions"]["code"] == code
-            assert wrong.told() == ["complete", None]
+            assert wrong.reported() == ["complete", None]
         else:
-            assert wrong.told() == ["connected", False]
-            what, errors = wrong.told()
+            assert wrong.reported() == ["connected", False]
+            what, errors = wrong.reported()
             assert (what, errors[0]["extensions"]["code"]) == ("error", code)
     for token in (None, "other"):
         unknown = subscribe(client, url, SEEN, token=token)
-        assert unknown.told() == ["error", 401 if client == "graphql-sse" else 4401]
+        assert unknown.reported() == ["error", 401 if client == "graphql-sse" else 4401]
 
 
 @BOTH
@@ -153,33 +153,33 @@ def test_an_event_source_goes_on_from_its_last_event(
 ) -> None:
     serving = serve()
     everything = subscribe("eventsource", f"{serving.url}/streams/Seen/events?after=0")
-    assert everything.told() == ["connected", None], "before there is an epoch"
+    assert everything.reported() == ["connected", None], "before there is an epoch"
     commit(1)
     number, event = everything.next()
     assert (number, event["a"], event["_op"]) == ("1", 1, "ADD")
     chosen = subscribe("eventsource", f"{serving.url}/streams/ByA/events?a=7")
-    assert chosen.told() == ["connected", None]
+    assert chosen.reported() == ["connected", None]
     serve()
     commit(7, 8)
     assert [everything.next()[0] for _ in range(2)] == ["2", "3"]
     while not chosen.is_quiet():
-        chosen.told()  # it had no event, and comes again for those from then on
+        chosen.reported()  # it had no event, and comes again for those from then on
     commit(7)
     number, event = chosen.next()
     assert (number, event["b"]) == ("4", '"ü4"\n')
     assert everything.next()[0] == "4"
     wrong = subscribe("eventsource", f"{serving.url}/streams/T/events")
-    assert wrong.told() == ["error", 404]
+    assert wrong.reported() == ["error", 404]
 
 
 def test_pings_and_equal_identities_of_a_websocket(serve: Callable[..., Serving], commit: Commit, subscribe: Subscribe) -> None:
     commit(1)
     url = f"{serve().url}/graphql"
     kept = subscribe("graphql-ws", url, SEEN, keepAlive=50)
-    assert kept.told() == ["connected", False]
-    assert [kept.told() for _ in range(3)] == [["pong", None]] * 3
+    assert kept.reported() == ["connected", False]
+    assert [kept.reported() for _ in range(3)] == [["pong", None]] * 3
     twice = subscribe("graphql-ws", url, SEEN, twice=True)
-    while (found := twice.told())[0] == "connected":
+    while (found := twice.reported())[0] == "connected":
         pass
     assert found == ["error", 4409]
 
@@ -187,5 +187,5 @@ def test_pings_and_equal_identities_of_a_websocket(serve: Callable[..., Serving]
 def test_the_audits_of_graphql_over_http(serve: Callable[..., Serving], commit: Commit, node_folder: Path) -> None:
     commit(1)
     command = ["node", str(node_folder / "audit.mjs"), f"{serve().url}/graphql"]
-    told = subprocess.run(command, check=True, capture_output=True, text=True, timeout=120).stdout
-    assert json.loads(told) == {"audits": 61, "failed": []}
+    reported = subprocess.run(command, check=True, capture_output=True, text=True, timeout=120).stdout
+    assert json.loads(reported) == {"audits": 61, "failed": []}

@@ -76,10 +76,10 @@ def comparisons(draw: st.DrawFn) -> Term:
     value = draw(st.sampled_from(VALUES[column]))
     if kind == "is":
         said = draw(st.sampled_from(["null", "not_null", *(["true", "false"] if column == "flag" else [])]))
-        wanted = {"true": True, "false": False, "null": None}
+        requested = {"true": True, "false": False, "null": None}
         if said == "not_null":
             return column, "is.not_null", lambda row: row[column] is not None
-        return column, f"is.{said}", lambda row: row[column] is wanted[said]
+        return column, f"is.{said}", lambda row: row[column] is requested[said]
     if kind == "in":
         values = draw(st.lists(st.sampled_from(VALUES[column]), max_size=3))
         found = unless_null(column, lambda v: v in values)

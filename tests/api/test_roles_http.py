@@ -233,12 +233,12 @@ def test_events_of_a_role(client: TestClient, application: Application) -> None:
     async def seen(caller: Mapping[str, Any], text: str) -> list[dict[str, Any]]:
         found = (await application.served.roles.seen(caller)).api
         operation, literals = found.find(text, None, {})
-        told = await application.served.streams.stream(found, operation, literals, {}, caller)
-        assert await anext(told) == QUIET
+        reported = await application.served.streams.stream(found, operation, literals, {}, caller)
+        assert await anext(reported) == QUIET
         result = []
         while True:
             try:
-                body = (await asyncio.wait_for(anext(told), 0.4)).body
+                body = (await asyncio.wait_for(anext(reported), 0.4)).body
             except TimeoutError:
                 return result
             if not body:
@@ -324,7 +324,7 @@ def test_tools_show_a_role_what_it_may_see(client: TestClient) -> None:
         answer = client.post("/mcp", json=asked, headers={**headers, **bearer(token)})
         return answer.json()["result"] if answer.status_code == 200 else answer.status_code
 
-    def told(token: str, **arguments: Any) -> Any:
+    def reported(token: str, **arguments: Any) -> Any:
         found = result(token, "tools/call", name="query_view", arguments=arguments)
         return found["content"][0]["text"] if found["isError"] else found["structuredContent"]["rows"]
 
@@ -334,13 +334,13 @@ def test_tools_show_a_role_what_it_may_see(client: TestClient) -> None:
     tools = {t["name"] for t in result(RED, "tools/list")["tools"]}
     assert "ordersOf" in tools
     assert "mailed" not in tools
-    assert {o["tenant"] for o in told(RED, view="Orders", columns=["tenant"])} == {"red"}
-    assert "there is no view" in told(RED, view="Secrets")
+    assert {o["tenant"] for o in reported(RED, view="Orders", columns=["tenant"])} == {"red"}
+    assert "there is no view" in reported(RED, view="Secrets")
     for hidden in (
         {"columns": ["email"]},
         {"columns": ["id"], "filter": {"email": {"eq": "x"}}},
         {"columns": ["secrets.text"]},
     ):
-        assert told(RED, view="Customers", **hidden).startswith("B800"), hidden
-    assert len({o["tenant"] for o in told("everything", view="Orders", columns=["tenant"])}) > 1
+        assert reported(RED, view="Customers", **hidden).startswith("B800"), hidden
+    assert len({o["tenant"] for o in reported("everything", view="Orders", columns=["tenant"])}) > 1
     assert [result(t, "tools/list") for t in (None, "till", "monitor")] == [401, 403, 403]

@@ -216,11 +216,11 @@ def test_a_role_is_answered_as_if_there_were_nothing_else(
 ) -> None:
     name, _, hidden = ROLES[role]
     found = execute_graphql(CATALOG, None, readers(), text, claims=CLAIMS[claims], role=name)
-    wanted = execute_graphql(CATALOG, None, readers(role, claims), text)
+    requested = execute_graphql(CATALOG, None, readers(role, claims), text)
     if "errors" in found and found["errors"][0]["extensions"]["code"] == "B8002":
         assert hidden, text  # something in it is not there for the role
         return
-    assert found.get("data", found.get("errors")) == wanted.get("data", wanted.get("errors")), text
+    assert found.get("data", found.get("errors")) == requested.get("data", requested.get("errors")), text
 
 
 @st.composite
@@ -261,8 +261,8 @@ def test_rest_answers_a_role_as_if_there_were_nothing_else(
 ) -> None:
     name, _, hidden = ROLES[role]
     found = execute_rest(CATALOG, None, readers(), address, CLAIMS[claims], name)
-    wanted = execute_rest(CATALOG, None, readers(role, claims), address)
-    if found != wanted:
+    requested = execute_rest(CATALOG, None, readers(role, claims), address)
+    if found != requested:
         assert hidden, address
         assert found["code"] in ("B8002", "B8016", "B8017"), (address, found)
 

@@ -70,7 +70,7 @@ def test_serve_answers_until_it_is_stopped(script: Path) -> None:
 )
 def test_what_serve_refuses(script: Path, arguments: tuple[str, ...], code: str) -> None:
     running = serve(script, *arguments)
-    _, told = running.communicate(timeout=60)
+    _, reported = running.communicate(timeout=60)
     assert running.returncode == 1
-    assert code in told
-    assert "Traceback" not in told
+    assert code in reported
+    assert "Traceback" not in reported

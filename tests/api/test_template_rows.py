@@ -152,13 +152,13 @@ def test_types_of_a_script() -> None:
     assert "machineid: Int!\n  n: Long!" in print_type(schema.type_map["Counted"])
     assert "machineid: Int\n" in print_type(schema.type_map["MachineHour"])  # a reading may have none, and so has its group
     query = schema.type_map["Query"].fields  # type: ignore[attr-defined]
-    told = {
+    reported = {
         n: (str(query[n].type), {a: str(found.type) for a, found in query[n].args.items()})
         for n in ("warm", "pairs", "machinesByKey")
     }
     limits = {"limit": "Int", "offset": "Int"}
     lists = {"filter": "MachineHourFilter", "order": "[MachineHourOrder!]"}
-    assert told == {
+    assert reported == {
         "warm": ("[MachineHour!]!", {"least": "Float!", "most": "Int!"} | lists | limits),
         "pairs": ("[Pairs!]!", {"least": "Float!"} | limits),
         "machinesByKey": ("Machines", {"machineid": "Int!"}),

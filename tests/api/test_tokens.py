@@ -252,10 +252,10 @@ def test_the_project_file_says_which_tokens_count(tmp_path: Path) -> None:
 
 def test_pushes_take_the_claim_and_nothing_else_does(tmp_path: Path) -> None:
     catalog = compile_script(SCRIPT).catalog
-    desk = IngestService(catalog, tmp_path / "j", Clocks(), JournalPosition())
-    server = IngestServer(desk)
+    ingest_service = IngestService(catalog, tmp_path / "j", Clocks(), JournalPosition())
+    server = IngestServer(ingest_service)
     settings = {"jwt": {"key": SECRET}, "token": "monitoring"}
-    api = start_api(catalog, f"sqlite:///{tmp_path / 'none.db'}", processes=1, settings=settings, desk=server)
+    api = start_api(catalog, f"sqlite:///{tmp_path / 'none.db'}", processes=1, settings=settings, ingest_service=server)
     try:
         api.wait_until_listening()
 
@@ -298,8 +298,8 @@ def test_pushes_take_the_claim_and_nothing_else_does(tmp_path: Path) -> None:
     finally:
         api.close()
         server.close()
-    taken = [e.rows.to_pylist() for e in desk.waiting().entries if isinstance(e, TakenRows) and e.rows.num_rows]
-    desk.close()
+    taken = [e.rows.to_pylist() for e in ingest_service.waiting().entries if isinstance(e, TakenRows) and e.rows.num_rows]
+    ingest_service.close()
     assert [r["id"] for rows in taken for r in rows] == [first["id"], made["id"]]
     assert [(r["item"], r["customer"]) for rows in taken for r in rows] == [("a", "ann"), ("b", "bob")]
 

@@ -50,7 +50,7 @@ ROW = EpochRow(
 FAILED = Failed("Sum", "m", "Sum", 5, MICROS - 60_000_000, "B7045", "failed", good={"Sum": 4})
 
 
-def told(row: EpochRow | None, **status: Any) -> dict[str, float]:
+def reported(row: EpochRow | None, **status: Any) -> dict[str, float]:
     """The samples, by name and labels."""
     text = view_metrics(status_of(CATALOG, row, takes_pushes=False) | status, row, NOW)
     lines = [line for line in text.splitlines() if not line.startswith("#")]
@@ -58,7 +58,7 @@ def told(row: EpochRow | None, **status: Any) -> dict[str, float]:
 
 
 def test_each_view_has_its_figures() -> None:
-    found = told(ROW)
+    found = reported(ROW)
     assert found['belvedere_view_changed_rows{view="Größe"}'] == 2
     assert found['belvedere_view_seconds{view="Größe"}'] == 0.25
     assert found["belvedere_epoch_mean_seconds"] == 1.25, "of all stages, hidden ones too"
@@ -75,17 +75,17 @@ def test_each_view_has_its_figures() -> None:
 
 
 def test_a_view_in_quarantine() -> None:
-    found = told(replace(ROW, extra={**ROW.extra, **failures_document([FAILED])}))
+    found = reported(replace(ROW, extra={**ROW.extra, **failures_document([FAILED])}))
     assert (found['belvedere_view_quarantined{view="Sum"}'], found['belvedere_view_quarantined{view="Größe"}']) == (1, 0)
     assert found['belvedere_view_epoch{view="Sum"}'] == 4, "its last good one"
     assert found['belvedere_view_freshness_seconds{view="Sum"}'] == 90, "since it failed"
-    never = told(replace(ROW, extra=failures_document([replace(FAILED, good={"Sum": None})])))
+    never = reported(replace(ROW, extra=failures_document([replace(FAILED, good={"Sum": None})])))
     assert 'belvedere_view_epoch{view="Sum"}' not in never
     assert never['belvedere_view_quarantined{view="Sum"}'] == 1
 
 
 def test_without_an_epoch_or_a_store() -> None:
-    found = told(None, store="away")
+    found = reported(None, store="away")
     assert found["belvedere_store_up"] == 0
     assert not any(name.startswith("belvedere_view") for name in found)
 

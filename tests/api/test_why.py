@@ -172,11 +172,11 @@ def test_mistakes_are_told(client: TestClient, address: str, status: int, code: 
 )
 def test_the_right_question_is_named(client: TestClient, address: str, message: str, hint: str) -> None:
     answer = client.get(f"/rest/{address}")
-    told = answer.json()
-    assert (answer.status_code, told["code"]) == (404, "B8017")
-    assert message in told["message"]
-    assert hint in told["hint"]
-    asked = told["hint"].partition("ask `")[2].partition("`")[0]
+    reported = answer.json()
+    assert (answer.status_code, reported["code"]) == (404, "B8017")
+    assert message in reported["message"]
+    assert hint in reported["hint"]
+    asked = reported["hint"].partition("ask `")[2].partition("`")[0]
     assert not asked or client.get(asked).status_code == 200
     assert "no row" in client.get("/rest/byCity/Basel%2Fwhy-not").json()["message"]
 

@@ -61,8 +61,8 @@ def run_of(script: Path, url: str) -> Runner:
 
 
 def records(runner: Runner) -> list[bytes]:
-    assert runner.desk is not None
-    return [payload for _, payload in runner.desk.journal.records()]
+    assert runner.ingest_service is not None
+    return [payload for _, payload in runner.ingest_service.journal.records()]
 
 
 def test_stores_side_by_side_share_nothing(script: Path, two: tuple[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -72,15 +72,15 @@ def test_stores_side_by_side_share_nothing(script: Path, two: tuple[str, str], m
     )  # the records here mean nothing
     first, second = two
     with run_of(script, first) as one:
-        assert one.desk is not None
-        one.desk.journal.append([b"of the first"])
+        assert one.ingest_service is not None
+        one.ingest_service.journal.append([b"of the first"])
         state = open_state(one.store, None)
         (state.folder).mkdir(parents=True, exist_ok=True)
         (state.folder / "a.run").write_bytes(b"state")
         with run_of(script, second) as other:
-            assert other.desk is not None
+            assert other.ingest_service is not None
             assert records(other) == []
-            other.desk.journal.append([b"of the second"])
+            other.ingest_service.journal.append([b"of the second"])
             beside = open_state(other.store, None)
             assert beside.folder.name == identity_of(other.store).id != identity_of(one.store).id
             beside.committed()  # which sweeps
@@ -89,17 +89,17 @@ def test_stores_side_by_side_share_nothing(script: Path, two: tuple[str, str], m
         state.close()
     with run_of(script, first) as one, run_of(script, second) as other:
         assert (records(one), records(other)) == ([b"of the first"], [b"of the second"])
-        told: list[str] = []
-        one._tell_of_others(told.append)
-        assert any(identity_of(other.store).id in text for text in told)
+        reported: list[str] = []
+        one._tell_of_others(reported.append)
+        assert any(identity_of(other.store).id in text for text in reported)
 
 
 def test_a_journal_of_another_store_is_refused(script: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("belvedere.intake.ingest_service.IngestService._replay", lambda self, sequence: None)
     first, second = f"sqlite:///{tmp_path}/shop.db", f"sqlite:///{tmp_path}/shop.test"
     with run_of(script, first) as one, run_of(script, second) as other:
-        assert one.desk is not None
-        one.desk.journal.append([b"a"])
+        assert one.ingest_service is not None
+        one.ingest_service.journal.append([b"a"])
         ids = one.identity.id, other.identity.id
     shutil.rmtree(tmp_path / "shop.intake" / ids[1])
     shutil.copytree(tmp_path / "shop.intake" / ids[0], tmp_path / "shop.intake" / ids[1])

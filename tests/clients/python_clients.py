@@ -26,12 +26,12 @@ def installed() -> Path:
     """The folder with the packages, for this version of Python."""
     if importlib.util.find_spec("pip") is None:
         pytest.skip("pip is not installed: it brings the clients of Python")
-    wanted = HERE / "requirements.txt"
-    folder = FOLDER / f"python-{hashlib.sha256(wanted.read_bytes() + sys.version.encode()).hexdigest()[:16]}"
+    requested = HERE / "requirements.txt"
+    folder = FOLDER / f"python-{hashlib.sha256(requested.read_bytes() + sys.version.encode()).hexdigest()[:16]}"
     if not folder.exists():
         FOLDER.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=FOLDER, ignore_cleanup_errors=True) as made:
-            install = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--target", made, "-r", str(wanted)]
+            install = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--target", made, "-r", str(requested)]
             subprocess.run(install, check=True, capture_output=True)
             os.chmod(made, 0o755)
             try:

@@ -58,9 +58,9 @@ def test_every_word_is_a_name_for_clients(tmp_path: Path, part: int) -> None:
     finally:
         api.close()
     assert run.returncode == 0, run.stderr
-    told = dict(json.loads(line) for line in run.stdout.splitlines())
+    reported = dict(json.loads(line) for line in run.stdout.splitlines())
     right = {f"v{n}": [{own[w]: 6, "other": 2}, {own[w]: 7, "other": 3}] for n, w in enumerate(words)}
     for client in ("apollo", "urql"):
-        assert plain(told[client]) == right, client
-    assert told["postgrest"] == {entities[w].field: [{own[w]: 7}, {own[w]: 6}] for w in words}
-    assert told["codegen"] == []
+        assert plain(reported[client]) == right, client
+    assert reported["postgrest"] == {entities[w].field: [{own[w]: 7}, {own[w]: 6}] for w in words}
+    assert reported["codegen"] == []

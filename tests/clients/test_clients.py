@@ -93,7 +93,7 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def told(url: str) -> dict[str, Any]:
+def reported(url: str) -> dict[str, Any]:
     """What each client of JavaScript was told."""
     folder, model = install(Path(__file__).parent / "node"), model_of(CATALOG)
     given = {"url": url, "policies": type_policies(model, schema_of(model, Limits()))}
@@ -140,9 +140,9 @@ pytestmark = pytest.mark.timeout(180)
 
 
 @pytest.mark.node
-def test_apollo(told: dict[str, Any]) -> None:
+def test_apollo(reported: dict[str, Any]) -> None:
     """Its cache tells apart what has no identity: bids of one `id`, groups of one `id`."""
-    found = plain(told["apollo"])
+    found = plain(reported["apollo"])
     assert "failed" not in found, found
     assert found["rows"] == RIGHT
     assert found["one"] == ONE
@@ -152,27 +152,27 @@ def test_apollo(told: dict[str, Any]) -> None:
 
 
 @pytest.mark.node
-def test_urql(told: dict[str, Any]) -> None:
-    rows, groups, one = plain(told["urql"])
+def test_urql(reported: dict[str, Any]) -> None:
+    rows, groups, one = plain(reported["urql"])
     assert rows == RIGHT
     assert groups["bids"] == GROUPS["bids"]
     assert one == {"itemsByKey": {"id": "1", "name": "anvil"}}
 
 
 @pytest.mark.node
-def test_graphql_ws(told: dict[str, Any]) -> None:
-    assert told["graphql-ws"] == RIGHT
+def test_graphql_ws(reported: dict[str, Any]) -> None:
+    assert reported["graphql-ws"] == RIGHT
 
 
 @pytest.mark.node
-def test_codegen(told: dict[str, Any]) -> None:
+def test_codegen(reported: dict[str, Any]) -> None:
     """What it makes of the schema compiles, whatever columns are called."""
-    assert told["codegen"] == {"lines": True, "wrong": []}
+    assert reported["codegen"] == {"lines": True, "wrong": []}
 
 
 @pytest.mark.node
-def test_postgrest(told: dict[str, Any]) -> None:
-    assert told["postgrest"] == {
+def test_postgrest(reported: dict[str, Any]) -> None:
+    assert reported["postgrest"] == {
         "list": [{"id": "2", "name": "bell", "sizes": None}, {"id": str(ODD), "name": "bell", "sizes": None}],
         "single": {"id": str(ODD)},
         "counted": {"data": [{"id": "1"}, {"id": "2"}], "count": 4},
@@ -218,9 +218,9 @@ TOOLS = ["list_views", "describe_view", "query_view", "why_row", "why_not", "ite
 
 
 @pytest.mark.node
-def test_mcp_of_node(told: dict[str, Any]) -> None:
+def test_mcp_of_node(reported: dict[str, Any]) -> None:
     """It checks each answer against the schema that the tool tells."""
-    found = told["mcp"]
+    found = reported["mcp"]
     assert "failed" not in found, found
     assert found["names"] == TOOLS
     assert found["views"] == ["Items", "Bids", "Dear"]

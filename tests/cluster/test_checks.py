@@ -21,9 +21,9 @@ from belvedere.spark import cluster
     ],
 )
 def test_an_executor_that_lacks_something(found: cluster.Found, code: str, expected: str) -> None:
-    with pytest.raises(BelvedereError) as told:
+    with pytest.raises(BelvedereError) as reported:
         cluster._judge([("west", None, True), found], Path("/scratch"), "python3")
-    diagnostic = told.value.diagnostics[0]
+    diagnostic = reported.value.diagnostics[0]
     assert (diagnostic.code, expected in (diagnostic.detail or ""), "west" in (diagnostic.detail or "")) == (code, True, False)
 
 
@@ -33,7 +33,7 @@ def test_rows_that_an_executor_wrote_elsewhere_are_missed(spark: Any, tmp_path: 
     frame, schema = spark.range(5).toDF("c0"), pa.schema([("id", pa.int64())])
     assert scratch_rows.write_frame(frame, tmp_path / "whole", schema).num_rows == 5
     monkeypatch.setattr(scratch_rows, "uri", lambda path: f"file://{path}.elsewhere")
-    with pytest.raises(BelvedereError) as told:
+    with pytest.raises(BelvedereError) as reported:
         scratch_rows.write_frame(frame, tmp_path / "lost", schema)
-    assert told.value.diagnostics[0].code == "B7036"
-    assert "wrote 5 rows" in (told.value.diagnostics[0].detail or "")
+    assert reported.value.diagnostics[0].code == "B7036"
+    assert "wrote 5 rows" in (reported.value.diagnostics[0].detail or "")

@@ -72,9 +72,9 @@ def expected(bids: list[dict[str, int]]) -> dict[str, set[tuple[int, ...]]]:
 
 def run(script: Path, *arguments: str, code: int = 0) -> str:
     process = start_run(script, "--once", *arguments)
-    _, told = process.communicate(timeout=300)
-    assert (process.returncode, "Traceback" in told) == (code, False), told
-    return told
+    _, reported = process.communicate(timeout=300)
+    assert (process.returncode, "Traceback" in reported) == (code, False), reported
+    return reported
 
 
 def differing(script: Path, bids: list[dict[str, int]]) -> list[str]:
@@ -138,12 +138,12 @@ def test_executors_copy_served_rows_into_the_database(tmp_path: Path, postgres_u
 def test_a_master_that_is_none(tmp_path: Path, master: str, code: str, expected: str) -> None:
     script = project(tmp_path, "local")
     write(tmp_path, 0, 1)
-    told = run(script, "--master", master.format(port=free_port()), code=1)
-    assert code in told
-    assert expected in told
+    reported = run(script, "--master", master.format(port=free_port()), code=1)
+    assert code in reported
+    assert expected in reported
 
 
 @pytest.mark.parametrize("value", ["s3://bucket/scratch", ""])
 def test_a_scratch_folder_is_a_path(tmp_path: Path, value: str) -> None:
-    told = run(project(tmp_path, "local", f'scratch = "{value}"'), code=1)
-    assert "B9104" in told
+    reported = run(project(tmp_path, "local", f'scratch = "{value}"'), code=1)
+    assert "B9104" in reported

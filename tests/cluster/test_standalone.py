@@ -45,9 +45,9 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
 def auctions_in(folder: Path, master: str) -> Path:
     load_prepare("nexmark").write(folder / "data", count=EVENTS, each=EACH)
     statements = re.split(r"(?<=;)\n", (EXAMPLES / "nexmark" / "nexmark.sqrl").read_text())
-    wanted = re.compile(rf"^(IMPORT auctions\.({'|'.join(TABLES)})\b|({'|'.join(QUERIES)}) :=)", re.MULTILINE)
+    requested = re.compile(rf"^(IMPORT auctions\.({'|'.join(TABLES)})\b|({'|'.join(QUERIES)}) :=)", re.MULTILINE)
     script = folder / "auctions.sqrl"
-    script.write_text("\n".join(s for s in statements if wanted.search(s)) + "\n" + COUNTED)
+    script.write_text("\n".join(s for s in statements if requested.search(s)) + "\n" + COUNTED)
     (folder / "belvedere.toml").write_text(PROJECT.format(master=master))
     return script
 
@@ -115,8 +115,8 @@ def test_a_worker_the_driver_and_the_database_die(tmp_path: Path, cluster: Clust
         run.wait_for_epochs(3)
         kill(run.process, run.url)
         once = start_run(run.script, "--store", store, "--once")
-        _, told = once.communicate(timeout=600)
-        assert (once.returncode, "error" in told) == (0, False), told
+        _, reported = once.communicate(timeout=600)
+        assert (once.returncode, "error" in reported) == (0, False), reported
         check(tmp_path, store)
     finally:
         run.process.kill()

@@ -27,7 +27,7 @@ def looked_at(folder: Path, *arguments: str, code: int = 0) -> dict[str, Any]:
     return {one["input"]: one for one in answer["data"]}
 
 
-def told(looked: Any, kind: str) -> list[tuple[str, int | None]]:
+def reported(looked: Any, kind: str) -> list[tuple[str, int | None]]:
     """The findings of a kind: what they are, and in how many rows."""
     return [(f["what"], f.get("rows")) for f in looked["findings"] if f["kind"] == kind]
 

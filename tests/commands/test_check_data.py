@@ -14,7 +14,7 @@ from belvedere.cli import run
 from belvedere.connectors.reading.file_pieces import Piece, ends
 from belvedere.connectors.run_records import REJECTED
 from belvedere.store import open_reader
-from tests.commands.checked_data import checked, looked_at, project, told
+from tests.commands.checked_data import checked, looked_at, project, reported
 from tests.run.loops import Loop
 
 ORDERS = """[sources.shop]
@@ -53,13 +53,13 @@ def test_rows_that_do_not_fit(spark: Any, tmp_path: Path) -> None:
         ("is not JSON", 1),
         ('column "id" is NULL', 1),
     ]
-    assert told(orders, "refused") == kinds
+    assert reported(orders, "refused") == kinds
     first = next(f for f in orders["findings"] if f["kind"] == "refused")
     assert first["where"] == str(tmp_path / "data/Orders/a.jsonl:2")
     assert json.loads(first["text"]) == rows[1]
     assert "zwölf" in first["reason"]
-    assert told(orders, "unnamed") == [("the data has 2 columns that the table has not: customerid, note", None)]
-    assert told(orders, "missing") == [('no row has the column "city"', None), ('no row has the column "customerId"', None)]
+    assert reported(orders, "unnamed") == [("the data has 2 columns that the table has not: customerid, note", None)]
+    assert reported(orders, "missing") == [('no row has the column "city"', None), ('no row has the column "customerId"', None)]
     assert "letter by letter" in [f for f in orders["findings"] if f["kind"] == "missing"][1]["hint"]
     shown = checked(tmp_path)
     assert "[bold]not json" in shown
@@ -87,7 +87,7 @@ def test_it_says_what_an_epoch_says(spark: Any, tmp_path: Path) -> None:
     reader = open_reader(loop.url)
     rejected = reader.rows(REJECTED)["reason"].to_pylist()
     reader.close()
-    assert orders["rows"] - orders["fit"] == sum(n or 0 for _, n in told(orders, "refused")) == len(rejected) == 5
+    assert orders["rows"] - orders["fit"] == sum(n or 0 for _, n in reported(orders, "refused")) == len(rejected) == 5
     assert {f["reason"] for f in orders["findings"] if f["kind"] == "refused"} <= set(rejected)
     assert "\x1b" not in checked(tmp_path)
 
@@ -101,11 +101,11 @@ def test_times_that_no_clock_had_and_late_rows(spark: Any, tmp_path: Path) -> No
     times = ("2024-01-01T00:00:00Z", "2150-01-01T00:00:00Z", "1970-01-20T00:00:00Z", "2024-01-01T00:01:00Z", None, milliseconds)
     lines(tmp_path, "Trips.json", *({"id": n, "at": at, "empty": None} for n, at in enumerate(times)))
     trips = looked_at(tmp_path)["Trips"]
-    assert told(trips, "time") == [('column "at" is in the future', 1), ('column "at" is before 1971', 1)]
+    assert reported(trips, "time") == [('column "at" is in the future', 1), ('column "at" is before 1971', 1)]
     assert [f["text"][:6] for f in trips["findings"] if f["kind"] == "time"] == ["2150-0", "1970-0"]
-    assert told(trips, "refused") == [('column "at": a time outside of the years 1 to 9999', 1)]
-    assert told(trips, "empty") == [('column "empty" is NULL in all of them', 5)]
-    late = told(trips, "late")
+    assert reported(trips, "refused") == [('column "at": a time outside of the years 1 to 9999', 1)]
+    assert reported(trips, "empty") == [('column "empty" is NULL in all of them', 5)]
+    late = reported(trips, "late")
     assert [n for _, n in late] == [5 - trips["fit"]]
 
 
@@ -118,8 +118,8 @@ def test_the_first_and_last_rows_of_the_first_and_last_files(spark: Any, tmp_pat
     pq.write_table(pa.table({"a": [*range(10_000), 2**40], "C": ["c"] * 10_001}), tmp_path / "data/T/b.parquet")
     looked = looked_at(tmp_path, "--rows", "100")["T"]
     assert (looked["rows"], looked["fit"]) == (100, 98)
-    assert told(looked, "refused") == [('column "a" is not of type INT', 2)]
-    assert told(looked, "unnamed") == [("the data has 1 column that the table has not: C", None)]
+    assert reported(looked, "refused") == [('column "a" is not of type INT', 2)]
+    assert reported(looked, "unnamed") == [("the data has 1 column that the table has not: C", None)]
     assert looked_at(tmp_path, "--rows", "100000")["T"]["rows"] == 20_003
 
 
@@ -232,12 +232,12 @@ version = "max(id)"
     project(tmp_path, toml, "IMPORT lake.Orders;\nIMPORT lake.Towns;")
     looked = looked_at(tmp_path, "--rows", "20")
     assert (looked["Orders"]["rows"], looked["Orders"]["fit"]) == (20, 20)
-    assert told(looked["Orders"], "type") == [('column "ID" is INT, and BIGINT in the source', None)]
-    assert told(looked["Orders"], "unnamed") == [("the data has 2 columns that the table has not: grows, odd", None)]
+    assert reported(looked["Orders"], "type") == [('column "ID" is INT, and BIGINT in the source', None)]
+    assert reported(looked["Orders"], "unnamed") == [("the data has 2 columns that the table has not: grows, odd", None)]
     assert looked_at(tmp_path)["Orders"]["rows"] == 90
     towns = looked_at(tmp_path)["Towns"]
-    assert told(towns, "refused") == [('column "grows" is NULL', 10)]
+    assert reported(towns, "refused") == [('column "grows" is NULL', 10)]
     project(tmp_path, toml.replace('["grows"]', '["name"]').replace("CAST(id AS STRING)", "'x'"), "IMPORT lake.Towns;")
-    assert told(looked_at(tmp_path)["Towns"], "keys") == []
+    assert reported(looked_at(tmp_path)["Towns"], "keys") == []
     spark.sql("SELECT 'x' AS name, id AS grows, id FROM range(3)").write.mode("overwrite").parquet(str(tmp_path / "orders"))
-    assert told(looked_at(tmp_path)["Towns"], "keys") == [("keys with several rows, which have no order", 1)]
+    assert reported(looked_at(tmp_path)["Towns"], "keys") == [("keys with several rows, which have no order", 1)]

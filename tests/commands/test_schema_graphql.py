@@ -42,9 +42,9 @@ def test_what_a_server_tells(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     url = f"sqlite:///{tmp_path / 'other.db'}"
     open_store(url).close()
     reader = open_reader(url)
-    told = json.loads(Api(catalog, reader).answer(get_introspection_query(specified_by_url=True)))["data"]
+    reported = json.loads(Api(catalog, reader).answer(get_introspection_query(specified_by_url=True)))["data"]
     reader.close()
-    assert print_schema(found) == print_schema(build_client_schema(told))
+    assert print_schema(found) == print_schema(build_client_schema(reported))
     assert found.query_type is not None
     assert {"high", "auction", "of"} <= {name.casefold() for name in found.query_type.fields}
     assert found.subscription_type is not None

@@ -25,8 +25,8 @@ City := SELECT city, most FROM City WHERE most > 1;
 
 
 def test_names_in_a_text() -> None:
-    told = "scan Hot (definition 1), Hot$state (definition 12); Größe (definition 2) and 5 ~3"
-    assert shown_names("scan Hot~1, Hot~12$state; Größe~2 and 5 ~3") == told
+    reported = "scan Hot (definition 1), Hot$state (definition 12); Größe (definition 2) and 5 ~3"
+    assert shown_names("scan Hot~1, Hot~12$state; Größe~2 and 5 ~3") == reported
 
 
 @pytest.mark.parametrize("options", [[], ["--json"], ["--sql", "City"], ["--sql", "Trips"]])

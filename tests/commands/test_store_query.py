@@ -103,7 +103,7 @@ def rows_of(capsys: Any, *arguments: str) -> Any:
     return json.loads(out)
 
 
-def told(store: str, text: str, script: Path | None = None, **options: Any) -> Any:
+def reported(store: str, text: str, script: Path | None = None, **options: Any) -> Any:
     """A session of the prompt that reads a text, and ended."""
     with open_store_tables(store, script) as tables:
         shell = Shell(tables, no_spark, timing=False, **options)
@@ -238,7 +238,7 @@ def test_a_pipe_is_answered(script: Path, store: str, capsys: Any, monkeypatch: 
 
 
 def test_commands_of_the_prompt(script: Path, store: str, capsys: Any) -> None:
-    told(
+    reported(
         store,
         "\\d\n\\d people\n\\d Cities;\n\\d InCountry\n\\f trim\n\\format json\nSELECT 1 AS one;\n\\timing\nhelp\n",
         script,
@@ -262,7 +262,7 @@ def test_commands_of_the_prompt(script: Path, store: str, capsys: Any) -> None:
 
 
 def test_what_the_prompt_refuses(store: str, capsys: Any) -> None:
-    shell = told(store, "\\nope\n\\format xml\n\\d Citys\nSELECT 1 AS one;\nexit\nSELECT 2 AS two;\n")
+    shell = reported(store, "\\nope\n\\format xml\n\\d Citys\nSELECT 1 AS one;\nexit\nSELECT 2 AS two;\n")
     out, err = capsys.readouterr()
     assert shell.failed
     assert err.count("error[B9127]") == 2
@@ -273,7 +273,7 @@ def test_what_the_prompt_refuses(store: str, capsys: Any) -> None:
 def test_the_prompt_tells_of_quarantine(script: Path, tmp_path: Path, capsys: Any) -> None:
     url = f"sqlite:///{tmp_path}/held.db"
     make_store(url, script, ROWS, failures_document([HELD]))
-    told(url, "\\d\n\\d Cities\n\\d People\nSELECT count(*) FROM Cities;")
+    reported(url, "\\d\n\\d Cities\n\\d People\nSELECT count(*) FROM Cities;")
     out, err = capsys.readouterr()
     assert out.count("`Cities` is in quarantine: its rows are those of epoch 2") == 2
     assert out.count("`Oldest` is in quarantine") == 1

@@ -36,7 +36,7 @@ def hasty(activity: Activity, text: str, patience: float = 0.0, usual: float = 0
     activity.text, activity.since, activity.patience, activity.usual = text, time.monotonic(), 0.0, usual
 
 
-def told(stream: io.StringIO, text: str) -> list[str]:
+def reported(stream: io.StringIO, text: str) -> list[str]:
     """The lines, once there is one with this text."""
     deadline = time.monotonic() + 20
     while text not in stream.getvalue() and time.monotonic() < deadline:
@@ -49,12 +49,12 @@ def test_lines_come_for_what_takes_long(monkeypatch: pytest.MonkeyPatch) -> None
     out = io.StringIO()
     with UnderWay(out) as way:
         way.say("reading", 0, 4)
-        assert told(out, "reading")[-1] == "INFO    reading, 0 s"
+        assert reported(out, "reading")[-1] == "INFO    reading, 0 s"
         with NOW.meanwhile("starting Spark"):
-            told(out, "starting Spark")
+            reported(out, "starting Spark")
         assert way.line().startswith("reading")
         way.say("writing", 1, 4)
-        assert re.fullmatch(r"INFO    writing, 0 s, about \d+ s left", told(out, "writing")[-1])
+        assert re.fullmatch(r"INFO    writing, 0 s, about \d+ s left", reported(out, "writing")[-1])
     assert NOW.text == ""
 
 
@@ -64,7 +64,7 @@ def test_an_epoch_that_hangs_is_told_with_its_stage(monkeypatch: pytest.MonkeyPa
         NOW.begin("epoch 7", patience=0.0, usual=3.0)
         NOW.rows = 1200
         NOW.at("Totals", 2, 5)
-        found = told(out, "epoch 7")[-1]
+        found = reported(out, "epoch 7")[-1]
     assert found == "INFO    epoch 7, stage 2 of 5 (Totals), 1,200 rows, 1,200 rows/s, 0 s, usually 3 s"
     assert [reported_at(n, 1.0) for n in range(5)] == [1.0, 10.0, 30.0, 60.0, 120.0]
     assert [reported_at(n, 10.0) for n in range(4)] == [10.0, 30.0, 60.0, 120.0], "a short epoch is not told"

@@ -71,9 +71,9 @@ def test_a_text_that_is_no_value_of_its_column(
 def test_a_mistake_is_json_for_machines(asked: list[str], command: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run([command, asked[0], "Größe", "name = 'a' LIMIT 1", *asked[1:], "--json"]) == 1
     out, err = capsys.readouterr()
-    told = json.loads(out)
-    (found,) = told["diagnostics"]
-    assert (told["ok"], found["code"], found["message"], err) == (False, "B8114", "something follows the condition", "")
+    reported = json.loads(out)
+    (found,) = reported["diagnostics"]
+    assert (reported["ok"], found["code"], found["message"], err) == (False, "B8114", "something follows the condition", "")
 
 
 def test_sums_on_the_way_that_nobody_asks_for_are_not_computed(
@@ -86,8 +86,8 @@ def test_sums_on_the_way_that_nobody_asks_for_are_not_computed(
     boxes = [{"id": 1, "owner": 7, "total": 2.0}, {"id": 2, "owner": 8, "total": 1.0}]
     make_store(url, script, {"Item": items, "Box": boxes, "Owner": [{"id": 7, "spent": 2.0}, {"id": 8, "spent": 1.0}]})
     assert run(["why", str(script), "Owner", "id = 7", "--store", url, "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert {r["relation"]: (r["count"], r.get("untold")) for r in told["inputs"]} == {
+    reported = json.loads(capsys.readouterr().out)
+    assert {r["relation"]: (r["count"], r.get("untold")) for r in reported["inputs"]} == {
         "Item": (2, None), "Box": (1, None), "Owner": (1, None),
     }  # fmt: skip
 
@@ -100,9 +100,9 @@ def test_of_several_rows_of_a_nested_table_one_is_named_by_more_columns(
     asked: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(["why", asked[0], "Größe.parts", "colour = 'red'", *asked[1:]]) == 1
-    told = capsys.readouterr().err
-    assert 'error[B8112]: "Größe.parts" has several rows with colour = ' in told
-    assert "hint: name more of its columns: colour, n" in told
+    reported = capsys.readouterr().err
+    assert 'error[B8112]: "Größe.parts" has several rows with colour = ' in reported
+    assert "hint: name more of its columns: colour, n" in reported
 
 
 @pytest.mark.parametrize(

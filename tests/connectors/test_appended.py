@@ -70,9 +70,9 @@ def test_what_changes_is_told_once(tmp_path: Path) -> None:
     (tmp_path / "T.grown.jsonl").write_text('{"a": 1}\n{"a": 2}\n{"a": 3}\n')
     (tmp_path / "T.shorter.jsonl").write_text('{"a": 1}\n')
     os.utime(tmp_path / "T.touched.jsonl", (1, 1))
-    parts, told = found.look(at_once=True)
+    parts, reported = found.look(at_once=True)
     assert parts == []
-    assert {t.partition(" of ")[0].rpartition("T.")[2]: "appends" in t for t in told} == {
+    assert {t.partition(" of ")[0].rpartition("T.")[2]: "appends" in t for t in reported} == {
         "grown.jsonl": True,
         "shorter.jsonl": False,
         "touched.jsonl": False,
@@ -90,10 +90,10 @@ def test_new_lines_are_parts(tmp_path: Path) -> None:
     with lines.open("a") as file:
         file.write('{"a": 2}\n{"a"')
     array.write_text('[{"a": 1}, {"a": 2}]')
-    parts, told = found.look(at_once=True)
+    parts, reported = found.look(at_once=True)
     assert [(Path(p.path).name, p.start, p.length) for p in parts] == [("T.1.jsonl", 9, 18)]
-    assert len(told) == 1
-    assert "T.2.json" in told[0]
+    assert len(reported) == 1
+    assert "T.2.json" in reported[0]
     found.committed(parts)
     assert found.look(at_once=True)[0] == [], "the last line has no end yet"
     with lines.open("a") as file:

@@ -106,10 +106,10 @@ def test_a_redirect_is_not_followed(receiver: Receiver, status: int) -> None:
     receiver.answers = [answer(200), answer(status, Location="http://127.0.0.1:1/new")]
     with pytest.raises(BelvedereError) as caught:
         write(outlet(receiver, store), 4)
-    (told,) = caught.value.diagnostics
-    assert told.code == "B6231"
-    assert f"{status} " in told.message
-    assert told.message.endswith("to http://127.0.0.1:1/new")
+    (reported,) = caught.value.diagnostics
+    assert reported.code == "B6231"
+    assert f"{status} " in reported.message
+    assert reported.message.endswith("to http://127.0.0.1:1/new")
     write(outlet(receiver, store), 4)
     assert [(m, p, n) for m, p, _, n in receiver.came] == [("POST", "/hook", n) for n in ([1, 2], [3], [3], [4])]
 

@@ -60,10 +60,10 @@ def lost_then_sent_again(executor: Any, project: ProjectSettings, store: str, lo
     for name, kept in (("Hot", "export Hot"), ("GotHot", "GotHot")):
         with pytest.raises(BelvedereError) as caught:
             Workbench(SCRIPT, url, spark=executor, project=project)
-        (told,) = caught.value.diagnostics
-        assert told.code == "B6212", kept
-        assert f'has lost events of "{name}": it was sent those up to' in told.message
-        assert f"belvedere resend SCRIPT out.{name}" in str(told.hint)
+        (reported,) = caught.value.diagnostics
+        assert reported.code == "B6212", kept
+        assert f'has lost events of "{name}": it was sent those up to' in reported.message
+        assert f"belvedere resend SCRIPT out.{name}" in str(reported.hint)
         found = open_store(url)
         assert send_again(catalog, project.sinks, found, f"OUT.{name}") == (f"out.{name}",)
         found.close()
@@ -172,10 +172,10 @@ def test_two_exports_to_one_place_are_refused(tmp_path: Path, connector: str, op
     for sink in ("one", "two"):
         script = f"{TWO}EXPORT V TO one.A;\nEXPORT W TO {sink}.{second};\n"
         found = compile_script(script, project=ProjectSettings(tmp_path, sinks=sinks))
-        (told,) = found.diagnostics
-        assert (told.code, found.ok) == ("B6113", False), (connector, sink)
-        assert told.span is not None
-        assert script[told.span.start :].startswith("EXPORT W")
+        (reported,) = found.diagnostics
+        assert (reported.code, found.ok) == ("B6113", False), (connector, sink)
+        assert reported.span is not None
+        assert script[reported.span.start :].startswith("EXPORT W")
     script = TWO + "EXPORT V TO one.A;\nEXPORT V TO one.C;\n"
     assert compile_script(script, project=ProjectSettings(tmp_path, sinks=sinks)).ok
 
@@ -266,9 +266,9 @@ def test_a_table_of_delta_with_other_types_takes_a_value_whole_or_not_at_all(tmp
     assert outlet.reached() is None
     with pytest.raises(BelvedereError) as caught:
         outlet.write(iter([events(v=pa.array([1.0, 1.5]))]))
-    (told,) = caught.value.diagnostics
-    assert told.code == "B6241"
-    assert 'column "v" is BIGINT there, which does not hold 1.5 (DOUBLE) of event 2' in told.message
+    (reported,) = caught.value.diagnostics
+    assert reported.code == "B6241"
+    assert 'column "v" is BIGINT there, which does not hold 1.5 (DOUBLE) of event 2' in reported.message
     assert outlet.reached() is None
     outlet.write(iter([events(v=pa.array([1.0, 2.0]))]))
     took = pa.array([[timedelta(hours=1)]], pa.list_(pa.duration("us")))
@@ -327,9 +327,9 @@ def test_a_table_of_postgres_with_other_types_takes_a_value_whole_or_not_at_all(
             else:
                 with pytest.raises(BelvedereError) as caught:
                     outlet.write(iter([came]))
-                (told,) = caught.value.diagnostics
-                assert told.code == "B6221"
-                assert 'column "v" is ' in told.message, what
-                assert told.message.endswith("of event 2"), what
+                (reported,) = caught.value.diagnostics
+                assert reported.code == "B6221"
+                assert 'column "v" is ' in reported.message, what
+                assert reported.message.endswith("of event 2"), what
                 assert found.execute(f"SELECT count(*) FROM {name}").fetchone() == (0,)
             outlet.close()

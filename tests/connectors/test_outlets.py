@@ -99,9 +99,9 @@ def test_a_server_that_is_away_gets_the_rows_later(spark: Any, tmp_path: Path, o
     with psycopg.connect(url, autocommit=True) as admin:
         admin.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid()")
     heat(wb, row(2))
-    told = wb.engine.exports.catch_up()
-    assert told
-    assert all("does not answer" in t for t in told)
+    reported = wb.engine.exports.catch_up()
+    assert reported
+    assert all("does not answer" in t for t in reported)
     assert {n.away.failure.diagnostics[0].code for n in wb.engine.exports._lines if n.away.failure} == {"B6220"}
     assert set(wb.engine.exports.catch_up(wait=True)) == {'sink "out" takes events again'}
     with psycopg.connect(url) as found:
@@ -194,8 +194,8 @@ def test_who_is_away_or_busy_gets_them_later_and_who_refuses_ends_the_run(
     wb = bench(spark, tmp_path, "http", url=receiver.url)
     receiver.statuses = [503, 429, 500]
     heat(wb, row(1))
-    told = wb.engine.exports.catch_up()
-    assert sorted(told)[0].startswith('sink "out" does not take events: 429 Too Many Requests')
+    reported = wb.engine.exports.catch_up()
+    assert sorted(reported)[0].startswith('sink "out" does not take events: 429 Too Many Requests')
     assert {n.away.failure.diagnostics[0].code for n in wb.engine.exports._lines if n.away.failure} == {"B6230"}
     wb.engine.exports.catch_up(wait=True)
     assert [e["id"] for e in receiver.events("GotHot")] == [1]

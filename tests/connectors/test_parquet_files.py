@@ -114,12 +114,12 @@ def test_rows_and_files_that_are_rejected(spark: Any, tmp_path: Path) -> None:
         ("w", Decimal("2.50"), None),
         (None, None, {"at": at.replace(tzinfo=UTC)}),
     ]
-    told = {(Path(str(r.file)).name, r.line): r.reason for r in found.rejected}
-    assert told[("1.parquet", 2)] == 'column "x": /w== is not of type STRING'
-    assert told[("2.parquet", None)] == "has none of its table's columns"
-    assert "is not of type DECIMAL(38, 2)" in told[("3.parquet", 1)]
-    assert "UTF8" in told[("5.parquet", None)] or "UTF-8" in told[("5.parquet", None)]
-    assert len(told) == found.refused == 4
+    reported = {(Path(str(r.file)).name, r.line): r.reason for r in found.rejected}
+    assert reported[("1.parquet", 2)] == 'column "x": /w== is not of type STRING'
+    assert reported[("2.parquet", None)] == "has none of its table's columns"
+    assert "is not of type DECIMAL(38, 2)" in reported[("3.parquet", 1)]
+    assert "UTF8" in reported[("5.parquet", None)] or "UTF-8" in reported[("5.parquet", None)]
+    assert len(reported) == found.refused == 4
 
 
 @pytest.mark.parametrize(
@@ -129,7 +129,7 @@ def test_rows_and_files_that_are_rejected(spark: Any, tmp_path: Path) -> None:
 def test_an_address_is_no_path(tmp_path: Path, section: str, connector: str, hint: str) -> None:
     for address in ("s3://bucket/orders", "gs://bucket/orders", "https://host/orders"):
         (tmp_path / "belvedere.toml").write_text(f'[{section}.data]\nconnector = "{connector}"\npath = "{address}"\n')
-        (told,) = load_project(tmp_path).diagnostics
-        assert told.code == "B9104"
-        assert address in told.message
-        assert hint in str(told.hint)
+        (reported,) = load_project(tmp_path).diagnostics
+        assert reported.code == "B9104"
+        assert address in reported.message
+        assert hint in str(reported.hint)

@@ -230,8 +230,8 @@ def test_a_version_that_is_null_and_a_value_behind_which_nothing_grows(spark: An
     file.write_text("id,name,changed\n1,Köln,\n2,Bonn,\n")
     with pytest.raises(BelvedereError) as caught:
         loop.once()
-    (told,) = caught.value.diagnostics
-    assert told.message == 'the version of table "Towns" is NULL, so nobody sees when its 2 rows change'
+    (reported,) = caught.value.diagnostics
+    assert reported.message == 'the version of table "Towns" is NULL, so nobody sees when its 2 rows change'
     loop = Loop(spark, tmp_path, TOWNS, VERSIONED.format("concat_ws(' ', max(changed), count(*))"))
     loop.once()
     file.write_text("id,name,changed\n1,Köln,\n2,Bonn,\n3,Trier,\n")

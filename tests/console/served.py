@@ -64,8 +64,8 @@ class Service:
         self.store.create(list(TABLES.values()))
         self.store.acquire("test", 3600)
         self.clocks = _clocks()
-        self.desk = IngestService(catalog, folder / "journal", self.clocks, JournalPosition())
-        self.server = IngestServer(self.desk)
+        self.ingest_service = IngestService(catalog, folder / "journal", self.clocks, JournalPosition())
+        self.server = IngestServer(self.ingest_service)
         self.epoch, self.uid, self.sequence, self.changed = 0, 1, 1, {}
         self.offset: Any = None
         self.failed: tuple[Failed, ...] = ()
@@ -86,7 +86,7 @@ class Service:
 
     def start(self, port: int = 0) -> Serving:
         """Start the API, again at its own port where it is given."""
-        self.api = start_api(self.catalog, self.url, port, processes=1, settings=self.settings, desk=self.server)
+        self.api = start_api(self.catalog, self.url, port, processes=1, settings=self.settings, ingest_service=self.server)
         self.api.wait_until_listening()
         return self.api
 
@@ -121,24 +121,24 @@ class Service:
     def _run(self) -> None:
         """Epochs for what is pushed."""
         while not self._ended.is_set():
-            self.desk.wait(0.05)
-            if not self.desk.has_waiting:
+            self.ingest_service.wait(0.05)
+            if not self.ingest_service.has_waiting:
                 continue
-            waiting = self.desk.waiting()
+            waiting = self.ingest_service.waiting()
             rows = {n: table.to_pylist() for n, table in waiting.arrivals(CATALOG).items()}
-            self.offset = self.desk.offset(waiting)
+            self.offset = self.ingest_service.offset(waiting)
             self.commit(
                 {n: [{k: v for k, v in r.items() if k != "_weight"} for r in given] for n, given in rows.items()},
                 clocks=waiting.clocks,
             )
-            self.desk.committed(waiting, waiting.clocks)
+            self.ingest_service.committed(waiting, waiting.clocks)
 
     def close(self) -> None:
         self._ended.set()
         self._thread.join()
         self.api.close()
         self.server.close()
-        self.desk.close()
+        self.ingest_service.close()
         self.store.close()
 
 

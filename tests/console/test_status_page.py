@@ -75,7 +75,7 @@ def test_it_says_when_the_server_is_gone_and_when_it_is_back(visit: Callable[...
         page.wait_for_selector("tbody td")  # the page that failed comes by itself
 
 
-TOLD = """
+REPORTED = """
 const asked = window.fetch;
 window.fetch = (url, ...more) => String(url).includes("status/events") ? Promise.resolve(new Response(new ReadableStream({
   start(stream) {
@@ -88,7 +88,7 @@ window.fetch = (url, ...more) => String(url).includes("status/events") ? Promise
 
 
 def test_it_says_when_the_store_alone_is_away(window: Visit) -> None:
-    window.page.add_init_script(TOLD)
+    window.page.add_init_script(REPORTED)
     page = window.go("status")
     page.wait_for_selector("#connection[data-state=away]")
     assert "cannot reach its store since" in window.text("#banner")
@@ -116,8 +116,8 @@ def test_it_asks_for_the_token(visit: Callable[..., Visit], tmp_path: Path) -> N
 
 
 def refuse(route: Any) -> None:
-    told = {"title": "this caller has no right to see the status", "status": 403, "code": "B8005"}
-    route.fulfill(status=403, content_type="application/problem+json", body=json.dumps(told))
+    reported = {"title": "this caller has no right to see the status", "status": 403, "code": "B8005"}
+    route.fulfill(status=403, content_type="application/problem+json", body=json.dumps(reported))
 
 
 def test_who_may_not_see_the_status_sees_rows_all_the_same(window: Visit) -> None:

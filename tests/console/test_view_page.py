@@ -152,8 +152,8 @@ def test_rows_that_a_row_was_made_of_are_opened_in_turn(window: Visit) -> None:
         "made_by": [],
         "unknown": ["when it appeared"],
     }
-    told = {"view": "Items", "sql": "Items := made up", "row": item, "epoch": 1, "since": since, **parts}
-    page.route("**/rest/items/%22anvil%22/why", lambda route: route.fulfill(json=told))
+    reported = {"view": "Items", "sql": "Items := made up", "row": item, "epoch": 1, "since": since, **parts}
+    page.route("**/rest/items/%22anvil%22/why", lambda route: route.fulfill(json=reported))
     page.click('[aria-label="More of this row"] >> nth=0')
     page.click("td.related button:text-is('Why is this row here?')")
     page.wait_for_selector(".why section table")

@@ -57,14 +57,14 @@ def test_the_image_is_made_of_what_is_there(tmp_path: Path) -> None:
     """`.dockerignore` lets in all that the wheel is made of, and nothing of a user's."""
     lines = (ROOT / ".dockerignore").read_text(encoding="utf-8").split()
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    wanted = {
+    requested = {
         "pyproject.toml",
         "LICENSE",
         project["project"]["readme"],
         *project["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"],
     }
-    assert {line[1:] for line in lines if line.startswith("!")} == wanted
-    for name in wanted:
+    assert {line[1:] for line in lines if line.startswith("!")} == requested
+    for name in requested:
         (shutil.copytree if (ROOT / name).is_dir() else shutil.copy)(ROOT / name, tmp_path / name)
     options = ["--quiet", "--no-deps", "--no-index", "--no-build-isolation", "--wheel-dir", tmp_path]
     done = run(sys.executable, "-m", "pip", "wheel", *options, tmp_path)

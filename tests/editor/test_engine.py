@@ -150,9 +150,9 @@ def test_a_name_is_changed_everywhere(at: str, name: str, has: list[str]) -> Non
     ("at", "name"), [("High :=", "Bid"), ("seller", "select"), ("seller", "id"), ("max(", "most"), ("High :=", "")]
 )
 def test_a_name_that_cannot_be_changed(at: str, name: str) -> None:
-    with pytest.raises(BelvedereError) as told:
+    with pytest.raises(BelvedereError) as reported:
         rename(document(SCRIPT), SCRIPT.index(at), name)
-    assert told.value.diagnostics[0].code == "B9155"
+    assert reported.value.diagnostics[0].code == "B9155"
 
 
 def test_nothing_is_renamed_in_a_script_with_errors() -> None:

@@ -26,7 +26,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return f"sqlite:///{tmp_path}/shop.db"
 
 
-def told(text: str, url: str) -> dict[str, str]:
+def reported(text: str, url: str) -> dict[str, str]:
     """The rows that are told of each relation, by name."""
     found = stored_figures(compile_script(text).catalog, url)
     return {i.partition("~")[0]: t.partition(": ")[2].partition(" rows")[0] for i, t in found.items()}
@@ -39,7 +39,7 @@ def test_of_the_same_query(spark: SparkSession, url: str) -> None:
     wb.insert("Größe", rows)
     wb.step()
     wb.close()
-    assert told(SCRIPT, url) == {"Größe": "12", "Cheap": "10", "Cities": "2", "Top": "2"}
-    assert told(SCRIPT.replace("price < 10", "price < 5"), url) == {"Größe": "12", "Cities": "2"}
-    assert told(SCRIPT.replace("LIMIT 2", "LIMIT 3"), url) == {"Größe": "12", "Cheap": "10", "Cities": "2"}
-    assert told("-- 😀\n" + SCRIPT.replace("count(*)", "COUNT( * )"), url).keys() == {"Größe", "Cheap", "Cities", "Top"}
+    assert reported(SCRIPT, url) == {"Größe": "12", "Cheap": "10", "Cities": "2", "Top": "2"}
+    assert reported(SCRIPT.replace("price < 10", "price < 5"), url) == {"Größe": "12", "Cities": "2"}
+    assert reported(SCRIPT.replace("LIMIT 2", "LIMIT 3"), url) == {"Größe": "12", "Cheap": "10", "Cities": "2"}
+    assert reported("-- 😀\n" + SCRIPT.replace("count(*)", "COUNT( * )"), url).keys() == {"Größe", "Cheap", "Cities", "Top"}

@@ -45,10 +45,10 @@ def renamed(scripts: dict[str, Document], at: str, where: str, name: str, unread
 
 def refused(scripts: dict[str, Document], at: str, where: str, name: str, unread: tuple[Path, ...] = ()) -> str:
     """Why a name cannot be changed."""
-    with pytest.raises(BelvedereError) as told:
+    with pytest.raises(BelvedereError) as reported:
         renamed(scripts, at, where, name, unread)
-    assert told.value.diagnostics[0].code == "B9155"
-    return told.value.diagnostics[0].message
+    assert reported.value.diagnostics[0].code == "B9155"
+    return reported.value.diagnostics[0].message
 
 
 @pytest.mark.parametrize("at", ["base", "top"])

@@ -58,7 +58,7 @@ class DuckDBCompute:
         self.database.create_function(  # type: ignore[call-overload]
             "hash_word", _hash_words, words, "BIGINT", type="arrow", null_handling="special"
         )
-        self._turns: QueryBatching[Any, Any] = QueryBatching(lambda queries: [self._answer(*q) for q in queries])
+        self._batching: QueryBatching[Any, Any] = QueryBatching(lambda queries: [self._answer(*q) for q in queries])
 
     def view_name(self, name: str) -> str:
         return f"{self.prefix}_{name}"
@@ -99,11 +99,11 @@ class DuckDBCompute:
         try:
             yield
         except (duckdb.ConversionException, duckdb.OutOfRangeException) as error:
-            told = Diagnostic("B7040", f'view "{prepared.owner}" failed: {error}', reason=str(error))
-            raise StageFailure(prepared.output.name, told) from error
+            reported = Diagnostic("B7040", f'view "{prepared.owner}" failed: {error}', reason=str(error))
+            raise StageFailure(prepared.output.name, reported) from error
 
     def run_batched(self, tasks: Sequence[Task]) -> None:
-        self._turns.run(tasks)
+        self._batching.run(tasks)
 
     def rest(self) -> None: ...
 

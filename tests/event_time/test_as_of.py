@@ -56,9 +56,9 @@ NAMES = [line.split(" :=")[0] for line in VIEWS.splitlines() if ":=" in line and
 def test_time_passes_and_nothing_is_said_of_state() -> None:
     compiled = compile_script(INPUTS + VIEWS)
     assert compiled.ok, compiled.diagnostics
-    told = [(d.code, d.message) for d in compiled.diagnostics if d.code in ("B5013", "B6121", "B6122")]
-    assert [c for c, _ in told] == ["B6121"]
-    assert "_Late" in told[0][1]
+    reported = [(d.code, d.message) for d in compiled.diagnostics if d.code in ("B5013", "B6121", "B6122")]
+    assert [c for c, _ in reported] == ["B6121"]
+    assert "_Late" in reported[0][1]
     pipeline = maintain(compiled.catalog)
     rules = {s.owner: s.rule for s in pipeline.stages}
     assert rules["_Priced"] == rules["_Maybe"] == rules["_Both"] == "as of"

@@ -126,16 +126,18 @@ def test_what_each_operator_may_forget(view: str, freed: dict[str, tuple[str, ..
     assert state_of(own, view) == freed
     off = maintain(own, Options(expire=False))
     assert not any(r.final for r in off.relations.values())
-    told = {s.relation: s.bound for e in explain(own, maintain(own)) for s in e.state}
+    reported = {s.relation: s.bound for e in explain(own, maintain(own)) for s in e.state}
     for name, columns in freed.items():
-        assert ("is below its bound" in told[name]) == bool(columns)
-        assert ("no bound frees it" in told[name]) == (not columns and not name.endswith((GROUPS, EMITTED, STATE))), told[name]
+        assert ("is below its bound" in reported[name]) == bool(columns)
+        assert ("no bound frees it" in reported[name]) == (not columns and not name.endswith((GROUPS, EMITTED, STATE))), (
+            reported[name]
+        )
     if view == "Runs":
-        assert told["Runs"].startswith("the view's own rows")
+        assert reported["Runs"].startswith("the view's own rows")
     if view == "Notes":
-        assert told["Notes$1"].endswith("; no bound frees it: rows of _Note may change below any")
+        assert reported["Notes$1"].endswith("; no bound frees it: rows of _Note may change below any")
     if view == "Sums":
-        assert told["Sums$state"] == "rows leave once tumble.wend is below its bound, which follows _Bid.bidtime"
+        assert reported["Sums$state"] == "rows leave once tumble.wend is below its bound, which follows _Bid.bidtime"
 
 
 def test_a_side_of_a_join_waits_for_the_last_row_that_it_can_match() -> None:
@@ -217,12 +219,12 @@ def test_state_that_two_operators_share_waits_for_both() -> None:
 
 def test_a_join_that_keeps_all_rows_says_what_to_write() -> None:
     own = catalog(INPUTS + "All := SELECT b.item, a.price FROM _Bid b LEFT JOIN _Ask a ON a.item = b.item;\n")
-    told = {s.relation: s.bound for e in explain(own, maintain(own)) for s in e.state}
+    reported = {s.relation: s.bound for e in explain(own, maintain(own)) for s in e.state}
     why = "All needs all rows, however old (its ON may limit them: _Ask.asktime BETWEEN _Bid.bidtime AND _Bid.bidtime + INTERVAL ...)"
-    assert told["All$1"].endswith(f"; no bound frees it: {why}")
+    assert reported["All$1"].endswith(f"; no bound frees it: {why}")
     own = catalog(INPUTS + "Last := SELECT item, max_by(price, bidtime) AS p, median(price) AS m FROM _Bid GROUP BY item;\n")
-    told = {s.relation: s.bound for e in explain(own, maintain(own)) for s in e.state}
-    assert told["Last$1"].endswith("; no bound frees it: Last needs all rows, however old")
+    reported = {s.relation: s.bound for e in explain(own, maintain(own)) for s in e.state}
+    assert reported["Last$1"].endswith("; no bound frees it: Last needs all rows, however old")
 
 
 def test_a_private_view_is_state_and_one_that_is_read_is_not() -> None:
@@ -233,8 +235,8 @@ def test_a_private_view_is_state_and_one_that_is_read_is_not() -> None:
         assert maintain(catalog(INPUTS + sums + best + line)).relations["_Sums"].final == ()
     assert maintain(catalog(INPUTS + sums.replace(";", " WITH HISTORY;") + best)).relations["_Sums"].final == ()
     own = catalog(INPUTS + sums + best)
-    told = {s.relation: s.bound for e in explain(own, maintain(own)) for s in e.state}
-    assert told["_Sums"] == "rows leave once wend is below its bound, which follows _Bid.bidtime"
+    reported = {s.relation: s.bound for e in explain(own, maintain(own)) for s in e.state}
+    assert reported["_Sums"] == "rows leave once wend is below its bound, which follows _Bid.bidtime"
 
 
 def test_every_plan_is_over_scans() -> None:

@@ -21,7 +21,7 @@ class Machine:
     clock: datetime = START
     passed: timedelta = timedelta(minutes=7)
     started: str = "first"
-    told: list[str] = field(default_factory=list)
+    reported: list[str] = field(default_factory=list)
 
     def run(self, length: timedelta) -> None:
         self.clock, self.passed = self.clock + length, self.passed + length
@@ -34,7 +34,7 @@ class Machine:
             return self.passed // timedelta(microseconds=1)
 
         found = MachineClock(noted, accept=accept, ticks=Ticks(clock, counter, self.started))
-        found.tell = self.told.append
+        found.tell = self.reported.append
         return found
 
 
@@ -53,7 +53,7 @@ def test_small_steps_are_taken_over_however_many_they_are() -> None:
     assert clock.now() == machine.clock, "a clock that is set back is what it is: epochs stand still by themselves"
     machine.clock += 3 * DAY
     clock.heed(unknown)
-    assert (clock.now(), machine.told) == (machine.clock, []), "and set right again it has not jumped"
+    assert (clock.now(), machine.reported) == (machine.clock, []), "and set right again it has not jumped"
 
 
 def test_a_jump_ahead_waits_until_the_clock_agrees_again() -> None:
@@ -65,17 +65,17 @@ def test_a_jump_ahead_waits_until_the_clock_agrees_again() -> None:
     for _ in range(2):
         clock.heed(unknown)
     assert clock.now() == START + MINUTE
-    assert machine.told == [
+    assert machine.reported == [
         "the clock of this machine has jumped ahead by 10 days: now() goes on from before the jump; "
         "if it is right, start again with --accept-clock"
     ]
     machine.run(61 * MINUTE)
     clock.heed(unknown)
-    assert len(machine.told) == 2, "it is told each hour"
+    assert len(machine.reported) == 2, "it is told each hour"
     machine.clock -= 10 * DAY
     clock.heed(unknown)
     assert clock.now() == START + 62 * MINUTE
-    assert len(machine.told) == 2
+    assert len(machine.reported) == 2
 
 
 @pytest.mark.parametrize(("off", "believed"), [(timedelta(), True), (-30 * MINUTE, True), (-10 * DAY, False)])
@@ -86,7 +86,7 @@ def test_a_jump_is_believed_where_another_machine_says_the_same(off: timedelta, 
     machine.clock += 10 * DAY
     clock.heed(lambda: microseconds(machine.clock + off))
     assert clock.now() == (machine.clock if believed else START)
-    assert bool(machine.told) != believed
+    assert bool(machine.reported) != believed
 
 
 def test_what_an_epoch_noted_counts_in_the_next_process_of_the_same_machine() -> None:

@@ -229,8 +229,8 @@ def test_who_holds_a_stream_back() -> None:
     assert holding_back(clock) == ("p1",)
     clock = bounded(clock, "p1", 20, 100)
     assert (clock.bound, holding_back(clock)) == (20, ("p1",))
-    silent = advanced(bounded(clock, "p2", 60, 1_000), 500, 1_000)  # p1 was silent for too long
-    assert (silent.bound, silent.assumed, holding_back(silent)) == (60, True, ())
+    internal = advanced(bounded(clock, "p2", 60, 1_000), 500, 1_000)  # p1 was silent for too long
+    assert (internal.bound, internal.assumed, holding_back(internal)) == (60, True, ())
     assert holding_back(bounded(clock, "p1", 50, 0)) == ()
     assert holding_back(closed(clock, "p1", 0)) == ()
 

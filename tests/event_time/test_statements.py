@@ -95,8 +95,8 @@ def test_late_rows_are_judged_by_the_clock_and_told_at_powers_of_ten() -> None:
     assert [late[r.index] for r in found.late] == CASES["late_rows_discarded"]["expected"]["rejected"]
     assert {r.bound for r in found.late} == {microseconds(at("10:00"))}
     assert found.taken.num_rows == 0
-    told = [p for n in range(1000) for p in log_points(n, n + 1)]
-    assert told == CASES["late_row_logging"]["expected"]["log_entries_at"]
+    reported = [p for n in range(1000) for p in log_points(n, n + 1)]
+    assert reported == CASES["late_row_logging"]["expected"]["log_entries_at"]
 
 
 # -- what is refused --------------------------------------------------------------------------------------------------

@@ -72,15 +72,15 @@ def test_a_sort_waits_for_greater_times_and_drops_what_comes_after(
     expected = case["expected"]
     wb = Workbench(SORT, store, spark=executor)
     try:
-        told = 0
+        reported = 0
         for batch in [rows] if together else [[r] for r in rows]:
             wb.bound("s", at("0:30"))  # is ignored
             wb.insert("s", batch)
             wb.step()
             emitted = expected.get("emitted_after", {}).get(batch[-1]["v"])
             if emitted is not None and not together:
-                assert [r["v"] for r in wb.rows("Out")][told:] == emitted
-                told += len(emitted)
+                assert [r["v"] for r in wb.rows("Out")][reported:] == emitted
+                reported += len(emitted)
         wb.insert("s", [{"ts": at("0:01:00"), "v": "end"}])
         wb.step()
         dropped = set(expected.get("dropped", ()))

@@ -117,7 +117,7 @@ def test_logistics(folder: Path, seed: int, epochs: int) -> None:
     days = logistics.days(end, seed)
     logistics.write(folder / "data" / "shipping", end)  # columns come from the files
     wb = open_example("logistics", folder)
-    done, told = 0, set()
+    done, reported = 0, set()
     for number, upto in enumerate(ends_of_epochs(seed, len(days), epochs)):
         for day in days[done:upto]:
             for name, rows in day.items():
@@ -128,11 +128,11 @@ def test_logistics(folder: Path, seed: int, epochs: int) -> None:
         done = upto
         database = database_of("logistics", logistics_tables(days[:done]), clock)
         check_views(wb, "logistics", database, {"CurrentCustomers", "PricedOrders"})
-        told |= {r["shipment_id"] for r in answers(database, "SELECT shipment_id FROM LateShipments")}
+        reported |= {r["shipment_id"] for r in answers(database, "SELECT shipment_id FROM LateShipments")}
         if number == (epochs - 1) // 2:
             wb.restart()
     check_queries(wb, "logistics", database)
-    assert sorted(e["shipment_id"] for e in wb.rows("Delayed")) == sorted(told)
+    assert sorted(e["shipment_id"] for e in wb.rows("Delayed")) == sorted(reported)
     assert [r["promised_at"] for r in wb.rows("LateShipments")] == sorted(r["promised_at"] for r in wb.rows("LateShipments"))
     wb.close()
 

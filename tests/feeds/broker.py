@@ -128,7 +128,7 @@ class Broker:
 
     # -- what a client asks -------------------------------------------------------------------------------------------
 
-    def topics(self, wanted: str) -> list[Topic]:
+    def topics(self, requested: str) -> list[Topic]:
         return [Topic(n, self.ids[n], tuple(range(len(p)))) for n, p in sorted(self.logs.items()) if n not in self.hidden]
 
     def ends(self, places: Iterable[Place]) -> dict[Place, int]:

@@ -59,7 +59,7 @@ class Database:
         self.feeds: dict[str, Feed] | None = None
         self.open: psycopg.Connection[Any] | None = None
         self.kept: dict[str, Any] = {}
-        self.told: list[str] = []
+        self.reported: list[str] = []
         self.connect()
         self.do("CREATE TYPE mood AS ENUM ('sad', 'ok')", "CREATE SCHEMA attic", *PLAIN, *PARTED)
         for day in (0, 1):
@@ -178,13 +178,13 @@ class Database:
             said = self.once()
             if said is None:
                 break
-            self.told.append(said)
+            self.reported.append(said)
             assert said[:5] in CODES, said
             if said[:5] not in ("B6220", "B6227"):
                 self.end_run()
             self.carry_out(said)
         else:
-            raise AssertionError(f"{MOST_HINTS} hints have not led on: {self.told[-MOST_HINTS:]}")
+            raise AssertionError(f"{MOST_HINTS} hints have not led on: {self.reported[-MOST_HINTS:]}")
         for name, columns in COLUMNS.items():
             asked = ", ".join(f"{self.names[name][c]}::text" for c in columns)
             seen = [tuple(None if v is None else str(v) for v in row) for row in self.mirror.view(name, *columns)]

@@ -45,7 +45,7 @@ def _compared(key: Iterable[Any]) -> Row:
     return tuple("NaN" if value != value else value for value in key)
 
 
-def _told(error: BelvedereError) -> str:
+def _reported(error: BelvedereError) -> str:
     said = error.diagnostics[0]
     return f"{said.code}: {said.message} (hint: {said.hint})"
 
@@ -119,7 +119,7 @@ class Mirror:
             while self.epoch(feeds, commits=commits):
                 pass
         except BelvedereError as error:
-            return _told(error)
+            return _reported(error)
         finally:
             for feed in feeds.values():
                 feed.close()
@@ -138,7 +138,7 @@ class Mirror:
             while self.epoch(feeds, once=False):
                 pass
         except BelvedereError as error:
-            return _told(error)
+            return _reported(error)
         return None
 
     def view(self, name: str, *columns: str) -> list[Row]:

@@ -83,7 +83,7 @@ class World:
         self.mirror = Follower(folder, self.broker)
         self.feeds: dict[str, Feed] | None = None
         self.number = 0
-        self.settled: dict[tuple[str, int], int] = defaultdict(int)
+        self.final: dict[tuple[str, int], int] = defaultdict(int)
         self.truth: dict[str, dict[str, int | None]] = defaultdict(dict)
         """By the identity of a topic the value of each key, as far as transactions are over."""
         self.unknown: dict[str, set[str]] = defaultdict(set)
@@ -96,10 +96,10 @@ class World:
         for name, logs in self.broker.logs.items():
             for number, log in enumerate(logs):
                 place = self.broker.ids[name], number
-                for offset in range(self.settled[place], log.stable):
+                for offset in range(self.final[place], log.stable):
                     if (record := log.records.get(offset)) is not None and record.state == "committed":
                         self.sent(record)
-                self.settled[place] = log.stable
+                self.final[place] = log.stable
 
     def sent(self, record: Record) -> None:
         assert record.key_ is not None
@@ -136,7 +136,7 @@ class World:
 
     def agree(self) -> None:
         self.settle()
-        told = {n.split('"')[1] for n in self.mirror.notices if "is compacted" in n}
+        reported = {n.split('"')[1] for n in self.mirror.notices if "is compacted" in n}
         for topic in self.broker.topics(""):
             for number, log in enumerate(self.broker.logs[topic.name]):
                 found, there = self.mirror.read[topic.id, number], {n: r for n, r in log.records.items() if n < log.stable}
@@ -145,13 +145,13 @@ class World:
                 assert not {n for n, r in there.items() if r.state in ("aborted", "marker")} & set(found), (
                     "nothing that was aborted"
                 )
-            stale = self.missed[topic.id] if topic.name in told else set()
+            stale = self.missed[topic.id] if topic.name in reported else set()
             kept = self.mirror.rows.get("K", {})
             for key, value in self.truth[topic.id].items():
                 if key not in self.unknown[topic.id] | stale:
                     assert kept.get((key,), {}).get("v") == value, (topic.name, key)
         self.mirror.notices.clear()
-        for name in told & self.broker.ids.keys():
+        for name in reported & self.broker.ids.keys():
             self.unknown[self.broker.ids[name]] |= self.missed.pop(self.broker.ids[name], set())
 
 

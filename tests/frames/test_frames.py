@@ -48,7 +48,7 @@ FULL: dict[str, Any] = {
     "kind": "plain",
 }
 EMPTY = {**dict.fromkeys(FULL), "id": 2, "kind": "plain"}
-WANTED = [FULL, EMPTY]
+REQUESTED = [FULL, EMPTY]
 
 
 def pandas_frame() -> pd.DataFrame:
@@ -124,7 +124,7 @@ def test_each_form_gives_the_same_rows(form: str) -> None:
     if form == "a reader of Arrow":  # it can be read once
         given = given.read_all()
     table = rows_of_program(ITEM, given)
-    assert [{**r, "since": s} for r, s in zip(_without_months(table), [14, None], strict=True)] == WANTED
+    assert [{**r, "since": s} for r, s in zip(_without_months(table), [14, None], strict=True)] == REQUESTED
     assert table["since"].cast(pa.int64()).to_pylist() == [14, None]
     assert table.schema.types == [c.type for c in ITEM.schema if c.name in table.schema.names]
 

@@ -110,12 +110,12 @@ def test_rows_of_the_journal_keep_their_clock_over_a_restart(tmp_path: Path) -> 
     """The epoch's clock is not before them; one that went back does not move them below the last epoch."""
     times = iter([second(1), second(2), second(3)])
     found = catalog()
-    desk = IngestService(found, tmp_path, Clocks(), JournalPosition(), now=lambda: next(times))
+    ingest_service = IngestService(found, tmp_path, Clocks(), JournalPosition(), now=lambda: next(times))
     for table in ("A", "B", "A"):
-        (answer,) = desk.take([Request(table, read_rows(found.inputs[table], [{"id": 1}, {"id": 2}]))])
+        (answer,) = ingest_service.take([Request(table, read_rows(found.inputs[table], [{"id": 1}, {"id": 2}]))])
         assert answer.status == 200, answer
-    desk.close()
-    again = IngestService(found, tmp_path, Clocks(), JournalPosition(desk.journal.id), now=lambda: second(9))
+    ingest_service.close()
+    again = IngestService(found, tmp_path, Clocks(), JournalPosition(ingest_service.journal.id), now=lambda: second(9))
     waiting = again.waiting()
     again.close()
     assert waiting.latest == microseconds(second(3))

@@ -48,16 +48,18 @@ def test_rows_of_a_workbench(executor: Any) -> None:
             with pytest.raises(BelvedereError, match=said):
                 bench.insert("Orders", [{"id": 9}, row])
         bench.step()
-        wanted = [
+        requested = [
             {"id": 1, "amount": 1, "note": "é", "day": date(2024, 2, 29), "price": Decimal("2.50")},
             {"id": 2, "amount": 5, "note": None, "day": None, "price": Decimal("99.99")},
             {"id": 3, "amount": 2, "note": "gift ü", "day": date(2024, 2, 29), "price": Decimal("100.00")},
         ]
-        assert sorted(bench.rows("V"), key=lambda r: r["id"]) == wanted
+        assert sorted(bench.rows("V"), key=lambda r: r["id"]) == requested
         bench.restart()
         bench.delete("Orders", [{"id": 1}])
         bench.step()
-        assert sorted(bench.rows("V"), key=lambda r: r["id"]) == sorted(bench.batch("V"), key=lambda r: r["id"]) == wanted[1:]
+        assert (
+            sorted(bench.rows("V"), key=lambda r: r["id"]) == sorted(bench.batch("V"), key=lambda r: r["id"]) == requested[1:]
+        )
 
 
 @pytest.mark.parametrize("keep", ["", " KEEP 1 DAY"])

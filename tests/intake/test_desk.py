@@ -58,29 +58,29 @@ class Counter:
         self.now = DAY + timedelta(hours=12)
         self.position, self.clocks = JournalPosition(), Clocks()
         self.stored: list[tuple[str, Any]] = []
-        self.desk = self.open()
+        self.ingest_service = self.open()
 
     def open(self) -> IngestService:
-        self.desk = IngestService(CATALOG, self.directory, self.clocks, self.position, now=lambda: self.now)
-        return self.desk
+        self.ingest_service = IngestService(CATALOG, self.directory, self.clocks, self.position, now=lambda: self.now)
+        return self.ingest_service
 
     def crash(self) -> IngestService:
         """The process ends without a word."""
-        self.desk.journal.close()
+        self.ingest_service.journal.close()
         return self.open()
 
     def take(self, *requests: Request) -> Sequence[Reply]:
-        return self.desk.take(requests)
+        return self.ingest_service.take(requests)
 
     def epoch(self, desk_hears: bool = True) -> None:
         """An epoch takes what waits, up to the store's commit."""
-        waiting = self.desk.waiting()
+        waiting = self.ingest_service.waiting()
         for id_, rows in waiting.arrivals(CATALOG).items():
             self.stored += [(id_, tuple(r.values())) for r in rows.to_pylist()]
         self.clocks = waiting.clocks
-        self.position = JournalPosition(self.desk.offset(waiting)["journal"], waiting.sequence)
+        self.position = JournalPosition(self.ingest_service.offset(waiting)["journal"], waiting.sequence)
         if desk_hears:
-            self.desk.committed(waiting, self.clocks)
+            self.ingest_service.committed(waiting, self.clocks)
 
 
 @pytest.fixture
@@ -117,19 +117,21 @@ def test_times_far_ahead_of_the_clock_move_no_bound(tmp_path: Path, caplog: pyte
     def opened() -> IngestService:
         return IngestService(CATALOG, tmp_path / "j", Clocks(), JournalPosition(), now=lambda: now, ahead=timedelta(days=1))
 
-    desk = opened()
-    (first,) = desk.take([push("Idling", {"bidtime": far, "price": 1}, {"bidtime": at("8:07")}, {"bidtime": at("8:06")})])
+    ingest_service = opened()
+    (first,) = ingest_service.take(
+        [push("Idling", {"bidtime": far, "price": 1}, {"bidtime": at("8:07")}, {"bidtime": at("8:06")})]
+    )
     assert (first.body["taken"], first.body["refused"], first.body["ahead"]) == (2, 1, 1)
     assert "more than 1 day, 0:00:00 ahead of the clock" in caplog.text
-    (bound,) = desk.take([act(Act.BOUND, "Idling", "48:00")])
+    (bound,) = ingest_service.take([act(Act.BOUND, "Idling", "48:00")])
     assert (bound.status, bound.body["code"]) == (422, "B5026")
-    desk.journal.close()
-    desk = opened()  # what the journal has is judged as it was
-    (second,) = desk.take([push("Idling", {"bidtime": at("8:06")}, {"bidtime": at("8:08")})])
+    ingest_service.journal.close()
+    ingest_service = opened()  # what the journal has is judged as it was
+    (second,) = ingest_service.take([push("Idling", {"bidtime": at("8:06")}, {"bidtime": at("8:08")})])
     assert (second.body["taken"], second.body["refused"], "ahead" in second.body) == (1, 1, False)
-    bidtime = desk.intake.clocks.bound("Idling", "bidtime")
+    bidtime = ingest_service.intake.clocks.bound("Idling", "bidtime")
     assert bidtime == microseconds(datetime.fromisoformat(at("8:08")))
-    desk.journal.close()
+    ingest_service.journal.close()
 
 
 def test_dropped_rows_are_counted_and_nobody_is_refused(counter: Counter) -> None:
@@ -156,14 +158,14 @@ def test_rows_that_come_during_an_epoch_are_judged_by_the_bound_that_it_ends_wit
     counter.take(push("Idling", {"bidtime": at("9:00"), "price": 2}, producer="fast"))
     counter.now += timedelta(seconds=20)
     counter.take(push("Idling", {"bidtime": at("9:30"), "price": 3}, producer="fast"))
-    waiting = counter.desk.waiting(microseconds(counter.now))
+    waiting = counter.ingest_service.waiting(microseconds(counter.now))
     clocks = pass_time(waiting.clocks, CATALOG, microseconds(counter.now))
     bound = clocks.bound("Idling", "bidtime")
     assert bound == microseconds(datetime.fromisoformat(at("9:30")))
     (answer,) = counter.take(push("Idling", {"bidtime": at("8:30"), "price": 4}, producer="slow"))
-    counter.desk.committed(waiting, clocks)
+    counter.ingest_service.committed(waiting, clocks)
     assert (answer.body["taken"], answer.body["refused"]) == (0, 1)
-    assert "Idling" not in counter.desk.waiting().arrivals(CATALOG)
+    assert "Idling" not in counter.ingest_service.waiting().arrivals(CATALOG)
 
 
 def test_rows_without_rowtime_stay_in_order_when_the_clock_goes_back(counter: Counter) -> None:
@@ -229,7 +231,7 @@ def test_answered_rows_are_there_once_after_any_crashes(counter: Counter, monkey
                 counter.crash()
             elif not heard:  # the store was away when it committed, and is back
                 offsets = {module.OFFSET: {"journal": counter.position.journal, "sequence": counter.position.sequence}}
-                counter.desk.resume(EpochRow(1, counter.now, offsets=offsets, bounds=counter.clocks.as_document()))
+                counter.ingest_service.resume(EpochRow(1, counter.now, offsets=offsets, bounds=counter.clocks.as_document()))
         else:
             counter.crash()
         counter.now += timedelta(seconds=1)
@@ -240,7 +242,7 @@ def test_answered_rows_are_there_once_after_any_crashes(counter: Counter, monkey
 
 def test_a_full_disk_changes_nothing(counter: Counter, monkeypatch: pytest.MonkeyPatch) -> None:
     counter.take(push("Orders", {"ticker": "a"}))
-    before = counter.desk.waiting()
+    before = counter.ingest_service.waiting()
 
     def full(file: int, data: Any) -> int:
         raise OSError(errno.ENOSPC, "full")
@@ -249,7 +251,7 @@ def test_a_full_disk_changes_nothing(counter: Counter, monkeypatch: pytest.Monke
         patch.setattr(os, "write", full)
         answers = counter.take(push("Orders", {"ticker": "b"}, key="k"), act(Act.CLOSE, "Bid", producer="nobody"))
     assert [a.status for a in answers] == [507, 409]
-    assert counter.desk.waiting() == before
+    assert counter.ingest_service.waiting() == before
     assert counter.take(push("Orders", {"ticker": "b"}, key="k"))[0].status == 200
     counter.crash()
     counter.epoch()
@@ -284,7 +286,7 @@ def test_upserts_and_deletes_come_in_order(counter: Counter) -> None:
     counter.take(
         push("Items", {"item": "a", "name": "1"}, {"item": "a", "_delete": True}), push("Items", {"item": "a", "name": "2"})
     )
-    (rows,) = counter.desk.waiting().arrivals(CATALOG).values()
+    (rows,) = counter.ingest_service.waiting().arrivals(CATALOG).values()
     assert rows.select(["name", "_weight"]).to_pylist() == [
         {"name": "1", "_weight": 1},
         {"name": None, "_weight": -1},
@@ -293,14 +295,14 @@ def test_upserts_and_deletes_come_in_order(counter: Counter) -> None:
 
 
 def test_a_failing_request_does_not_take_others_along(counter: Counter, monkeypatch: pytest.MonkeyPatch) -> None:
-    judge = counter.desk.intake.judge
+    judge = counter.ingest_service.intake.judge
 
     def failing(table: Any, rows: Any, *more: Any) -> Any:
         if rows["ticker"].to_pylist() == ["bad"]:
             raise RuntimeError("unexpected")
         return judge(table, rows, *more)
 
-    monkeypatch.setattr(counter.desk.intake, "judge", failing)
+    monkeypatch.setattr(counter.ingest_service.intake, "judge", failing)
     answers = counter.take(*(push("Orders", {"ticker": t}) for t in ("a", "bad", "b")))
     assert [a.status for a in answers] == [200, 500, 200]
     counter.crash()
@@ -309,7 +311,7 @@ def test_a_failing_request_does_not_take_others_along(counter: Counter, monkeypa
 
 
 def test_what_epochs_cannot_keep_up_with_is_refused(counter: Counter, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(counter.desk, "_most", 0)
+    monkeypatch.setattr(counter.ingest_service, "_most", 0)
     answers = [counter.take(push("Orders", {"ticker": t}))[0].status for t in ("a", "b")]
     assert answers == [200, 503]
     counter.epoch()
@@ -319,16 +321,16 @@ def test_what_epochs_cannot_keep_up_with_is_refused(counter: Counter, monkeypatc
 def test_requests_of_one_sync_count_as_they_are_decided(counter: Counter, monkeypatch: pytest.MonkeyPatch) -> None:
     """Else many that come together would all be taken; what is malformed takes memory as well."""
     counter.take(push("Orders", {"ticker": "a"}))
-    monkeypatch.setattr(counter.desk, "_most", 2 * counter.desk._bytes)
+    monkeypatch.setattr(counter.ingest_service, "_most", 2 * counter.ingest_service._bytes)
     counter.epoch()
     answers = counter.take(*(push("Orders", {"ticker": "a"}) for _ in range(5)))
     assert [a.status for a in answers] == [200, 200, 200, 503, 503]
     counter.epoch()
     assert counter.take(push("Orders", 1, 2))[0].status == 202
-    assert counter.desk._bytes > 400
+    assert counter.ingest_service._bytes > 400
     assert counter.take(push("Orders", {"ticker": "b"}))[0].status == 503
     counter.crash()
-    assert counter.desk._bytes > 400
+    assert counter.ingest_service._bytes > 400
 
 
 def test_a_failed_write_leaves_no_bytes_waiting(counter: Counter, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -336,14 +338,14 @@ def test_a_failed_write_leaves_no_bytes_waiting(counter: Counter, monkeypatch: p
         raise OSError(errno.ENOSPC, "full")
 
     with monkeypatch.context() as patch:
-        patch.setattr(counter.desk.journal, "append", full)
+        patch.setattr(counter.ingest_service.journal, "append", full)
         assert counter.take(push("Orders", {"ticker": "b"}))[0].status == 507
-    assert counter.desk._bytes == 0
+    assert counter.ingest_service._bytes == 0
 
 
 def test_rows_of_an_input_that_is_gone_are_told(counter: Counter, monkeypatch: pytest.MonkeyPatch) -> None:
     counter.take(push("Orders", {"ticker": "a"}))
-    counter.desk.close()
+    counter.ingest_service.close()
     changed = compile_script(SCRIPT.replace("CREATE STREAM Orders (ticker STRING);", "")).catalog
     with pytest.raises(BelvedereError, match="B6144"):
         IngestService(changed, counter.directory, Clocks(), JournalPosition())
@@ -354,11 +356,11 @@ def test_rows_of_an_input_that_is_gone_are_told(counter: Counter, monkeypatch: p
 @pytest.mark.parametrize("columns", ["ticker INT", "name STRING", "ticker STRING, n INT NOT NULL"])
 def test_rows_of_an_input_whose_columns_were_changed_are_told(counter: Counter, columns: str) -> None:
     counter.take(push("Orders", {"ticker": "a"}))
-    counter.desk.close()
+    counter.ingest_service.close()
     changed = SCRIPT.replace("(ticker STRING)", f"({columns})")
     with pytest.raises(BelvedereError, match=r"B6144.*Orders"):
         IngestService(compile_script(changed).catalog, counter.directory, Clocks(), JournalPosition())
     wider = compile_script(SCRIPT.replace("(ticker STRING)", "(ticker STRING, n INT)")).catalog
-    desk = IngestService(wider, counter.directory, Clocks(), JournalPosition())
-    assert [r["ticker"] for r in desk.waiting().arrivals(wider)["Orders"].to_pylist()] == ["a"]
-    desk.close()
+    ingest_service = IngestService(wider, counter.directory, Clocks(), JournalPosition())
+    assert [r["ticker"] for r in ingest_service.waiting().arrivals(wider)["Orders"].to_pylist()] == ["a"]
+    ingest_service.close()

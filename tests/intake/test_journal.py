@@ -86,10 +86,10 @@ def test_a_flip_of_each_byte_is_damage_or_a_torn_end(tmp_path: Path) -> None:
         broken[place] ^= 1 << place % 8
         path.write_bytes(broken)
         if place < ends[-2]:
-            with pytest.raises(BelvedereError, match="B6142") as told:
+            with pytest.raises(BelvedereError, match="B6142") as reported:
                 Journal(path.parent, JournalPosition(id_))
             first = max(end for end in [0, *ends] if end <= place)
-            assert f"damaged at byte {first}" in told.value.diagnostics[0].message
+            assert f"damaged at byte {first}" in reported.value.diagnostics[0].message
             assert path.read_bytes() == broken
             assert not list(path.parent.glob("*.torn"))
             continue

@@ -56,16 +56,16 @@ def test_deletions_are_of_the_callers_own_rows_and_name_identities() -> None:
 
 
 def test_a_replay_gives_the_same_times_and_identities(tmp_path: Path) -> None:
-    def taken(desk: IngestService) -> list[dict[str, Any]]:
-        entries = [e for e in desk.waiting().entries if isinstance(e, TakenRows)]
+    def taken(ingest_service: IngestService) -> list[dict[str, Any]]:
+        entries = [e for e in ingest_service.waiting().entries if isinstance(e, TakenRows)]
         return [r for e in entries for r in e.rows.select(["at", "id", "customer"]).to_pylist()]
 
-    desk = IngestService(CATALOG, tmp_path, Clocks(), JournalPosition(), now=lambda: NOW)
+    ingest_service = IngestService(CATALOG, tmp_path, Clocks(), JournalPosition(), now=lambda: NOW)
     pushed = read_rows(ORDERS, [{"item": str(n)} for n in range(500)], {"app": {"user": 7}})
-    reply = desk.take([Request(ORDERS.id, pushed), Request(ORDERS.id, pushed)])
+    reply = ingest_service.take([Request(ORDERS.id, pushed), Request(ORDERS.id, pushed)])
     assert [r.status for r in reply] == [200, 200]
-    first = taken(desk)
-    desk.close()
+    first = taken(ingest_service)
+    ingest_service.close()
     again = IngestService(CATALOG, tmp_path, Clocks(), JournalPosition(), now=lambda: NOW.replace(year=2025))
     assert taken(again) == first
     again.close()

@@ -47,7 +47,7 @@ ORDER: dict[str, Any] = {
     "counts": {"x": 1},
     "place": {"x": 0.5},
 }
-TOLD = {"schema": json.dumps(SCHEMA)}
+REPORTED = {"schema": json.dumps(SCHEMA)}
 
 
 def avro(record: dict[str, Any], schema: Any = SCHEMA, number: int | None = None) -> bytes:
@@ -61,11 +61,11 @@ def fields(schema: pa.Schema) -> tuple[Column, ...]:
 
 
 def test_values_and_refusals() -> None:
-    found = columns("T", list, TOLD)
+    found = columns("T", list, REPORTED)
     assert found.field("at").type == TIMESTAMP
     assert found.field("price").type == pa.decimal128(8, 2)
     good, null = avro(ORDER), avro(ORDER | {"city": None})
-    decoded = decode([good, b"", null, b"\x02"], fields(found), TOLD)
+    decoded = decode([good, b"", null, b"\x02"], fields(found), REPORTED)
     assert decoded.rows.to_pylist()[0] == ORDER | {"counts": [("x", 1)]}
     assert decoded.rows["city"].to_pylist() == ["Köln", None, None, None]
     assert sorted(decoded.refused) == [1, 3]
@@ -79,7 +79,7 @@ def test_columns_of_other_types() -> None:
         Column("more", pa.int64()),
         Column("city", pa.int32()),
     )
-    decoded = decode([avro(ORDER), avro(ORDER | {"id": 300, "city": None})], asked, TOLD)
+    decoded = decode([avro(ORDER), avro(ORDER | {"id": 300, "city": None})], asked, REPORTED)
     assert decoded.rows["place"].to_pylist()[0] == '{"x": 0.5}'
     assert decoded.refused == {
         0: 'column "city": Köln is not of type INT',
@@ -106,12 +106,12 @@ def test_named_types_that_are_used_again() -> None:
 
 
 def test_values_that_are_no_records() -> None:
-    told = {"schema": '{"type": "array", "items": "int"}'}
-    found = columns("T", list, told)
+    reported = {"schema": '{"type": "array", "items": "int"}'}
+    found = columns("T", list, reported)
     assert found == pa.schema([("value", pa.list_(pa.int32()))])
-    value = avro([1, 2], json.loads(told["schema"]))  # type: ignore[arg-type]
-    assert decode([value, b"\x02"], fields(found), told).rows.to_pylist() == [{"value": [1, 2]}, {"value": None}]
-    assert decode([value], fields(pa.schema([("a", pa.int32()), ("b", pa.int32())])), told).refused == {0: "is no record"}
+    value = avro([1, 2], json.loads(reported["schema"]))  # type: ignore[arg-type]
+    assert decode([value, b"\x02"], fields(found), reported).rows.to_pylist() == [{"value": [1, 2]}, {"value": None}]
+    assert decode([value], fields(pa.schema([("a", pa.int32()), ("b", pa.int32())])), reported).refused == {0: "is no record"}
 
 
 @pytest.mark.parametrize(

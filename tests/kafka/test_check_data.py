@@ -12,7 +12,7 @@ import pytest
 
 from belvedere.connectors.kafka.formats import registry as schema_registry
 from belvedere.connectors.kafka.ranges import RangeReader
-from tests.commands.checked_data import looked_at, project, told
+from tests.commands.checked_data import looked_at, project, reported
 from tests.kafka.conftest import Bus
 from tests.kafka.registry import serving
 from tests.kafka.test_avro import avro
@@ -43,9 +43,9 @@ def test_json_of_several_partitions(bus: Bus, tmp_path: Path, spark: Any) -> Non
         ('column "id" is NULL', 1, f"{name}[1]:3"),
         ("has no value, and no key that tells which row goes", 1, f"{name}[1]:4"),
     ]
-    assert told(orders, "missing") == [('no row has the column "nr"', None)]
-    assert told(orders, "unnamed") == [("the data has 1 column that the table has not: extra", None)]
-    assert told(orders, "keys") == [("keys in several partitions, which have no order", 1)]
+    assert reported(orders, "missing") == [('no row has the column "nr"', None)]
+    assert reported(orders, "unnamed") == [("the data has 1 column that the table has not: extra", None)]
+    assert reported(orders, "keys") == [("keys in several partitions, which have no order", 1)]
     few = looked_at(tmp_path, "--rows", "30")["Orders"]
     assert (few["rows"], few["fit"]) == (15, 11), "the first five and the last five of the long partition"
     groups = {g.group_id for g in bus.admin.list_consumer_groups().result().valid}
@@ -59,7 +59,7 @@ def test_messages_without_a_key_and_from_where_it_starts(bus: Bus, tmp_path: Pat
     table = f'[sources.bus.tables.Clicks]\ntopic = "{name}"\ncolumns = {{ id = "BIGINT" }}\n'
     project(tmp_path, source(bus, table), "IMPORT bus.Clicks;")
     clicks = looked_at(tmp_path)["Clicks"]
-    assert [w for w, _ in told(clicks, "refused")] == ["is not JSON", "has no value"]
+    assert [w for w, _ in reported(clicks, "refused")] == ["is not JSON", "has no value"]
     project(tmp_path, source(bus, table, 'starting = "latest"\n'), "IMPORT bus.Clicks;")
     newest = looked_at(tmp_path, "--rows", "4")["Clicks"]
     assert (newest["rows"], newest["fit"]) == (4, 3)
@@ -84,9 +84,9 @@ def test_avro_of_a_file_and_texts(bus: Bus, tmp_path: Path, spark: Any) -> None:
     project(tmp_path, toml, "IMPORT bus.Orders;")
     orders = looked_at(tmp_path)["Orders"]
     assert (orders["rows"], orders["fit"]) == (2, 1)
-    assert told(orders, "refused") == [("is not Avro of its schema", 1)]
-    assert told(orders, "type") == [('column "id" is INT, and BIGINT in the source', None)]
-    assert told(orders, "unnamed") == [("the data has 1 column that the table has not: note", None)]
+    assert reported(orders, "refused") == [("is not Avro of its schema", 1)]
+    assert reported(orders, "type") == [('column "id" is INT, and BIGINT in the source', None)]
+    assert reported(orders, "unnamed") == [("the data has 1 column that the table has not: note", None)]
     text = bus.topic()
     bus.send(text, b"caf\xc3\xa9", b"\xff")
     project(tmp_path, source(bus, f'[sources.bus.tables.Lines]\ntopic = "{text}"\n', 'format = "text"\n'), "IMPORT bus.Lines;")
@@ -107,18 +107,18 @@ def test_avro_with_a_registry(bus: Bus, tmp_path: Path, spark: Any) -> None:
         project(tmp_path, source(bus, table, f'format = "avro"\nregistry = "{registry}"\n'), "IMPORT bus.Orders;")
         orders = looked_at(tmp_path)["Orders"]
         assert (orders["rows"], orders["fit"]) == (6, 3)
-        assert told(orders, "refused") == [
+        assert reported(orders, "refused") == [
             ('column "id" is not of type INT', 1),
             ("does not begin with the number of a schema", 1),
             ("is not Avro of its schema", 1),
         ]
         assert all("registry" in f["hint"] for f in orders["findings"] if "does not begin" in f["what"])
-        assert told(orders, "type") == [('column "id" is INT, and BIGINT in the source', None)]
-        assert told(orders, "unnamed") == [("the data has 1 column that the table has not: note", None)]
+        assert reported(orders, "type") == [('column "id" is INT, and BIGINT in the source', None)]
+        assert reported(orders, "unnamed") == [("the data has 1 column that the table has not: note", None)]
         bus.send(name, b"\0\0\0\0\x07a")
         orders = looked_at(tmp_path)["Orders"]
         assert (orders["rows"], orders["fit"]) == (7, 3)
-        assert sum("names schema 7" in what for what, _ in told(orders, "refused")) == 1
+        assert sum("names schema 7" in what for what, _ in reported(orders, "refused")) == 1
     schema_registry._unknown.clear()  # it is asked again, and is away
     (failure,) = looked_at(tmp_path, code=1)["Orders"]["failures"]
     assert failure["code"] == "B6205"
@@ -137,9 +137,9 @@ def test_protobuf(bus: Bus, tmp_path: Path, spark: Any, descriptors: Path) -> No
     project(tmp_path, source(bus, table, 'format = "protobuf"\n'), "IMPORT bus.Orders;")
     orders = looked_at(tmp_path)["Orders"]
     assert (orders["rows"], orders["fit"]) == (3, 1)
-    assert told(orders, "refused") == [('column "id" is not of type INT', 1), ("is not Protobuf of its schema", 1)]
-    assert told(orders, "missing") == [('no row has the column "nr"', None)]
-    assert told(orders, "type") == [('column "id" is INT, and BIGINT in the source', None)]
+    assert reported(orders, "refused") == [('column "id" is not of type INT', 1), ("is not Protobuf of its schema", 1)]
+    assert reported(orders, "missing") == [('no row has the column "nr"', None)]
+    assert reported(orders, "type") == [('column "id" is INT, and BIGINT in the source', None)]
     framed_topic = bus.topic()
     bus.send(framed_topic, framed(first, 1), b"\1")
     table = f'[sources.bus.tables.Orders]\ntopic = "{framed_topic}"\ncolumns = {{ id = "BIGINT" }}\n'
@@ -147,7 +147,7 @@ def test_protobuf(bus: Bus, tmp_path: Path, spark: Any, descriptors: Path) -> No
         project(tmp_path, source(bus, table, f'format = "protobuf"\nregistry = "{registry}"\n'), "IMPORT bus.Orders;")
         orders = looked_at(tmp_path)["Orders"]
     assert (orders["rows"], orders["fit"]) == (2, 1)
-    assert told(orders, "refused") == [("does not begin with the number of a schema", 1)]
+    assert reported(orders, "refused") == [("does not begin with the number of a schema", 1)]
 
 
 def test_messages_are_read_once(bus: Bus, tmp_path: Path, spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -167,4 +167,4 @@ def test_messages_are_read_once(bus: Bus, tmp_path: Path, spark: Any, monkeypatc
     project(tmp_path, source(bus, table), "IMPORT bus.Clicks;")
     clicks = looked_at(tmp_path, "--rows", "10000")["Clicks"]
     assert (clicks["rows"], sum(taken)) == (1_511, 1_511)
-    assert told(clicks, "unnamed") == [("the data has 1 column that the table has not: only here", None)]
+    assert reported(clicks, "unnamed") == [("the data has 1 column that the table has not: only here", None)]

@@ -200,7 +200,7 @@ class Cluster:
     topics_: dict[str, Topic] = field(default_factory=dict)
     sizes: dict[str, int] = field(default_factory=dict)
 
-    def topics(self, wanted: str) -> list[Topic]:
+    def topics(self, requested: str) -> list[Topic]:
         return list(self.topics_.values())
 
     def ends(self, places: Any) -> dict[Place, int]:
@@ -288,10 +288,10 @@ def test_a_full_queue_is_waited_for_and_a_large_message_named() -> None:
     large: Any = FullProducer(KafkaException(KafkaError(KafkaError.MSG_SIZE_TOO_LARGE)))
     with pytest.raises(BelvedereError) as caught:
         outlet._produce(large, 0, b"the key", b"v" * 2_000_000, [], 1)
-    (told,) = caught.value.diagnostics
-    assert told.code == "B6209"
-    assert 'the row with the key the key is too large for the topic "All"' in told.message
-    assert '"message.max.bytes" = 2010000' in str(told.hint)
+    (reported,) = caught.value.diagnostics
+    assert reported.code == "B6209"
+    assert 'the row with the key the key is too large for the topic "All"' in reported.message
+    assert '"message.max.bytes" = 2010000' in str(reported.hint)
 
 
 def test_transactions_are_cut_by_messages_and_bytes(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,10 +13,10 @@ from belvedere.cli import run
 from tests.kafka.conftest import Bus
 from tests.kafka.registry import serving
 from tests.kafka.test_avro import avro
-from tests.kafka.test_protobuf import descriptors, framed, message, registered, told
+from tests.kafka.test_protobuf import descriptors, framed, message, registered, reported
 from tests.run.loops import Loop
 
-__all__ = ["descriptors", "told"]
+__all__ = ["descriptors", "reported"]
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]
 
 FIELDS = [{"name": "id", "type": "long"}, {"name": "city", "type": ["null", "string"]}]
@@ -98,7 +98,7 @@ def test_topics_with_a_schema_registry(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
     descriptors: Path,
-    told: dict[str, Any],
+    reported: dict[str, Any],
 ) -> None:
     ulm, trier = avro({"id": 1, "city": "Ülm"}, CITY, 11), avro({"id": 2, "city": None}, CITY, 11)
     for topic in ("stream", "by-record", "by_value", "by_text", "schema-of-json", "unknown", "orders"):
@@ -110,7 +110,7 @@ def test_topics_with_a_schema_registry(
     empty_bus.send("by_text", trier, key="2")
     empty_bus.send("schema-of-json", b"\0\0\0\0\x0e{}")
     empty_bus.send("unknown", b"\0\0\0\0\x63{}")
-    empty_bus.send("orders", framed(message(told, {"id": 5, "city": "a"}), 1))
+    empty_bus.send("orders", framed(message(reported, {"id": 5, "city": "a"}), 1))
     with serving(
         SCHEMAS | registered(descriptors) | {"/base/schemas/ids/1": {"schemaType": "PROTOBUF", "schema": ""}}
     ) as registry:

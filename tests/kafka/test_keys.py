@@ -53,16 +53,16 @@ def chunk(shape: MessageShape, *messages: tuple[bytes | None, bytes | None]) -> 
 
 @pytest.mark.parametrize("name", ["json", "avro", "protobuf", "text"])
 def test_all_formats_of_keys_delete(name: str) -> None:
-    told: dict[str, Any] = {"avro": {"schema": '"long"'}, "protobuf": {"schema": descriptor()}}.get(name, {})
+    reported: dict[str, Any] = {"avro": {"schema": '"long"'}, "protobuf": {"schema": descriptor()}}.get(name, {})
     key = {"json": b"5", "avro": b"\x0a", "protobuf": b"\x08\x05", "text": b"5"}[name]
     bad = {"json": b"{", "avro": b"", "protobuf": b"\xff", "text": b"x"}[name]
     columns = (ID, CITY, Column("counts", pa.map_(pa.int32(), pa.int64())))
-    shape = MessageShape("json", columns, {}, ("id",), keys=KeyFormat(name, told))
+    shape = MessageShape("json", columns, {}, ("id",), keys=KeyFormat(name, reported))
     rows, refused = chunk(shape, (key, None), (bad, None), (None, None))
     assert rows[0] == {"id": 5, "city": None, "counts": None, WEIGHT: -1}
     assert refused[1].startswith("has a key that does not fit: ")
     assert refused[2] == "has no value, and no key that tells which row goes"
-    taken = MessageShape("json", (ID, CITY), {"id": "key"}, ("id",), keys=KeyFormat(name, told))
+    taken = MessageShape("json", (ID, CITY), {"id": "key"}, ("id",), keys=KeyFormat(name, reported))
     rows, refused = chunk(taken, (key, b'{"city": "a"}'), (bad, b"{}"), (key, None), (None, b'{"city": "b"}'))
     assert [rows[n] for n in (0, 2)] == [{"id": 5, "city": "a", WEIGHT: 1}, {"id": 5, "city": None, WEIGHT: -1}]
     assert sorted(refused) == [1, 3]

@@ -87,13 +87,13 @@ def descriptors(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def told(descriptors: Path) -> dict[str, Any]:
+def reported(descriptors: Path) -> dict[str, Any]:
     return {"schema": (descriptors / "order.desc").read_bytes(), "message": "shop.Order"}
 
 
-def message(told: dict[str, Any], value: dict[str, Any]) -> bytes:
+def message(reported: dict[str, Any], value: dict[str, Any]) -> bytes:
     """A message by its form in JSON."""
-    kind = of_file(told["schema"]).named(told.get("message"))
+    kind = of_file(reported["schema"]).named(reported.get("message"))
     return json_format.ParseDict(value, library().GetMessageClass(kind)()).SerializeToString()
 
 
@@ -111,8 +111,8 @@ FULL: dict[str, Any] = {
 }
 
 
-def test_columns(told: dict[str, Any]) -> None:
-    found = {f.name: type_text(f.type) for f in columns("T", list, told)}
+def test_columns(reported: dict[str, Any]) -> None:
+    found = {f.name: type_text(f.type) for f in columns("T", list, reported)}
     place = "STRUCT<`lat`: DOUBLE, `label`: STRING>"
     assert found | {"before": ""} == {
         **dict.fromkeys("abc", "INT"),
@@ -127,8 +127,8 @@ def test_columns(told: dict[str, Any]) -> None:
     assert found["before"] == "STRING"
 
 
-def test_values(told: dict[str, Any]) -> None:
-    rows = decode([message(told, FULL), b""], fields(columns("T", list, told)), told)
+def test_values(reported: dict[str, Any]) -> None:
+    rows = decode([message(reported, FULL), b""], fields(columns("T", list, reported)), reported)
     assert rows.refused == {}
     full, empty = rows.rows.to_pylist()
     assert full["before"].startswith('{"a": 0')
@@ -148,9 +148,14 @@ def test_values(told: dict[str, Any]) -> None:
 
 
 def test_presence_of_proto2(descriptors: Path) -> None:
-    told = {"schema": (descriptors / "old.desc").read_bytes()}
-    values = [message(told, {"id": 1}), message(told, {"id": 2, "plain": 0, "given": 0, "part": {}}), b"", b"\x08\x01\x20\x63"]
-    rows = decode(values, fields(columns("T", list, told)), told)
+    reported = {"schema": (descriptors / "old.desc").read_bytes()}
+    values = [
+        message(reported, {"id": 1}),
+        message(reported, {"id": 2, "plain": 0, "given": 0, "part": {}}),
+        b"",
+        b"\x08\x01\x20\x63",
+    ]
+    rows = decode(values, fields(columns("T", list, reported)), reported)
     absent = {"plain": None, "given": 7, "size": "LARGE", "tags": [], "part": None}
     assert rows.rows.to_pylist()[:2] == [
         {"id": 1} | absent,
@@ -160,8 +165,8 @@ def test_presence_of_proto2(descriptors: Path) -> None:
     assert rows.refused == {2: "lacks id"}
 
 
-def test_refusals(told: dict[str, Any]) -> None:
-    kind = library().GetMessageClass(of_file(told["schema"]).named("shop.Order"))
+def test_refusals(reported: dict[str, Any]) -> None:
+    kind = library().GetMessageClass(of_file(reported["schema"]).named("shop.Order"))
     late = kind()
     late.at.seconds = 253402300800
     odd = kind()
@@ -169,10 +174,10 @@ def test_refusals(told: dict[str, Any]) -> None:
     unknown = kind()
     unknown.kind = 9
     asked = (Column("id", pa.int8(), nullable=False), Column("city", pa.string()), Column("kind", pa.string()))
-    asked += (Column("at", columns("T", list, told).field("at").type), Column("more", pa.int64()))
-    values = [b"\xff", message(told, {"id": 300}), late.SerializeToString(), odd.SerializeToString()]
+    asked += (Column("at", columns("T", list, reported).field("at").type), Column("more", pa.int64()))
+    values = [b"\xff", message(reported, {"id": 300}), late.SerializeToString(), odd.SerializeToString()]
     values += [unknown.SerializeToString(), b"\x72\x01\xff"]
-    found = decode(values, asked, told)
+    found = decode(values, asked, reported)
     assert found.refused[0].startswith("is not Protobuf of its schema: DecodeError")
     assert found.refused[1] == 'column "id": 300 is not of type TINYINT'
     assert found.refused[2] == "has a time outside of the years 1 to 9999: 253,402,300,800 seconds"
@@ -227,12 +232,12 @@ def registered(descriptors: Path) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("is_own", [False, True])
-def test_messages_of_a_registry(descriptors: Path, told: dict[str, Any], is_own: bool) -> None:
+def test_messages_of_a_registry(descriptors: Path, reported: dict[str, Any], is_own: bool) -> None:
     with serving(registered(descriptors)) as address:
-        options = {"registry": address} | (told if is_own else {})
-        good, other = framed(message(told, FULL), 2 - 1), framed(b"\n\x01x", 0)
+        options = {"registry": address} | (reported if is_own else {})
+        good, other = framed(message(reported, FULL), 2 - 1), framed(b"\n\x01x", 0)
         found = columns("T", lambda: [b"no", good], options)
-        assert found == columns("T", list, told)
+        assert found == columns("T", list, reported)
         inner = framed(b"\x08\x05", 0, 0)
         decoded = decode(
             [good, other, inner, framed(b"", 9), b"\1", b"\0\0\0\0\1", good[:6] + b"\xff" * 6], fields(found), options
@@ -275,9 +280,11 @@ def test_check_needs_no_cluster(descriptors: Path, tmp_path: Path) -> None:
 
 @pytest.mark.spark
 @pytest.mark.kafka
-def test_a_topic_as_a_stream(bus: Bus, spark: Any, tmp_path: Path, descriptors: Path, told: dict[str, Any]) -> None:
+def test_a_topic_as_a_stream(bus: Bus, spark: Any, tmp_path: Path, descriptors: Path, reported: dict[str, Any]) -> None:
     topic = bus.topic()
-    bus.send(topic, message(told, FULL), b"\xff", message(told, {}), message(told, {"id": 7, "places": [{"label": "é"}]}))
+    bus.send(
+        topic, message(reported, FULL), b"\xff", message(reported, {}), message(reported, {"id": 7, "places": [{"label": "é"}]})
+    )
     (tmp_path / "order.desc").write_bytes((descriptors / "order.desc").read_bytes())
     script = (
         "IMPORT bus.Orders;\nSeen := SELECT id, i, kind, counts['x'] AS x, by_number[-5].lat AS lat, get(places, 0).label AS label, "
@@ -294,18 +301,18 @@ def test_a_topic_as_a_stream(bus: Bus, spark: Any, tmp_path: Path, descriptors: 
         (7, "NEW", None, None, "é", None, None),
     ]
     assert [r["line"] for r in loop.rows("_belvedere_rejected")] == [1]
-    bus.send(topic, *[message(told, {"id": n}) for n in range(40_000)])  # by tasks
+    bus.send(topic, *[message(reported, {"id": n}) for n in range(40_000)])  # by tasks
     loop.once()
     assert len(loop.rows("Seen")) == 40_003
 
 
 @pytest.mark.spark
 @pytest.mark.kafka
-def test_a_topic_as_a_table(bus: Bus, spark: Any, tmp_path: Path, descriptors: Path, told: dict[str, Any]) -> None:
+def test_a_topic_as_a_table(bus: Bus, spark: Any, tmp_path: Path, descriptors: Path, reported: dict[str, Any]) -> None:
     topic = bus.topic()
     with serving(registered(descriptors)) as address:
         for number, city in ((1, "a"), (2, "b"), (1, "c")):
-            bus.send(topic, framed(message(told, {"id": number, "city": city}), 1), key=str(number))
+            bus.send(topic, framed(message(reported, {"id": number, "city": city}), 1), key=str(number))
         bus.send(topic, None, key="2")
         source = PROJECT.format(address=bus.address) + f'registry = "{address}"\n'
         table = f'[sources.bus.tables.Orders]\ntopic = "{topic}"\nprimary_key = ["id"]\n'

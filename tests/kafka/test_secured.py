@@ -102,11 +102,11 @@ def test_what_is_refused_is_told(
     started = time.monotonic()
     with pytest.raises(BelvedereError) as caught:
         SourceTables().tables(load_project(tmp_path).sources["bus"])
-    (told,) = caught.value.diagnostics
-    assert (told.code, told.message) == (code, 'source "bus" is refused by its servers')
-    assert told.detail is not None
-    assert detail in told.detail, told.detail
-    assert password not in str(told)
+    (reported,) = caught.value.diagnostics
+    assert (reported.code, reported.message) == (code, 'source "bus" is refused by its servers')
+    assert reported.detail is not None
+    assert detail in reported.detail, reported.detail
+    assert password not in str(reported)
     assert time.monotonic() - started < 30, "it does not hang"
 
 

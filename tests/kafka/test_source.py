@@ -192,8 +192,8 @@ def test_offsets_that_are_gone_are_told_and_not_skipped(bus: Bus, spark: Any, tm
         future.result()
     with pytest.raises(BelvedereError) as caught:
         loop.once()
-    (told,) = caught.value.diagnostics
-    assert (told.code, told.detail) == ("B6203", "the next one is 2, kept are 3 to 4")
+    (reported,) = caught.value.diagnostics
+    assert (reported.code, reported.detail) == ("B6203", "the next one is 2, kept are 3 to 4")
     (tmp_path / "belvedere.toml").write_text(project(bus, topic, COLUMNS, 'on_lost = "skip"'))
     skipping = Loop(spark, tmp_path, TOTALS, project(bus, topic, COLUMNS, 'on_lost = "skip"'))
     skipping.once()
@@ -332,9 +332,9 @@ def test_a_view_that_comes_later_reads_the_topic_again(
     loop.script = inputs + "Again := SELECT id, _uid AS number FROM _Orders;\n"
     asked, topics = [0], Cluster.topics
 
-    def counted(self: Cluster, wanted: str) -> Any:
+    def counted(self: Cluster, requested: str) -> Any:
         asked[0] += 1
-        return topics(self, wanted)
+        return topics(self, requested)
 
     with monkeypatch.context() as patch:
         patch.setattr(Cluster, "topics", counted)

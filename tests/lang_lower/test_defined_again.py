@@ -76,13 +76,13 @@ def test_a_relationship_stays_with_the_definition_that_it_saw() -> None:
     assert codes(text) == ["B4046"], "the column `twice` is gone from what `B` means now"
     override = catalog("A.r := JOIN B b ON b.id = _.id;\nB.id := id + 1;")
     assert next(r.target for r in override.relationships if r.name == "r") == "B~1", "of the former column"
-    (told,) = (
+    (reported,) = (
         d
         for d in compile_script(TABLES + "B.r := JOIN A a USING (id);\nB := SELECT id FROM B;").diagnostics
         if d.code == "B4046"
     )
-    assert "`v`" in told.message
-    assert "`r`" in told.message
+    assert "`v`" in reported.message
+    assert "`r`" in reported.message
     assert codes("B := SELECT * FROM B WHERE v > 1;") == []
 
 
@@ -154,11 +154,11 @@ def test_joins_whose_rows_leave_are_not_told_and_late_rows_are() -> None:
     join = "V := SELECT l.k, r.k AS rk, l.ts FROM _L l {} JOIN _R r ON l.k = r.k AND r.ts BETWEEN l.ts - INTERVAL 4 HOURS AND l.ts;"
     for kind in ("", "LEFT", "RIGHT", "FULL"):
         assert codes(streams.format("", "") + join.format(kind)) == [], kind
-    (told,) = (
+    (reported,) = (
         d for d in compile_script(streams.format("", " LATE KEEP") + join.format("LEFT")).diagnostics if d.code == "B6121"
     )
-    assert told.hint is not None
-    assert told.hint.startswith("say LATE DROP for `_R`:")
+    assert reported.hint is not None
+    assert reported.hint.startswith("say LATE DROP for `_R`:")
 
 
 def test_a_column_that_is_defined_twice_is_printed_once() -> None:

@@ -96,7 +96,7 @@ def test_what_rests_on_them_works(home: Path) -> None:
 
 def test_messages_name_what_the_other_script_calls_it(home: Path) -> None:
     found = compiled(home, "IMPORT shared.Cards;")
-    (told,) = (d for d in found.diagnostics if d.code == "B8023")
-    assert "`Holders` is not stored" in told.message
-    assert "import it" in (told.hint or "")
+    (reported,) = (d for d in found.diagnostics if d.code == "B8023")
+    assert "`Holders` is not stored" in reported.message
+    assert "import it" in (reported.hint or "")
     assert not any("~" in d.message + (d.hint or "") for d in found.diagnostics)

@@ -127,5 +127,5 @@ def test_a_table_with_dots_in_its_name_stands_in_backticks(home: Path) -> None:
     (home / "bus").mkdir()
     (home / "bus" / "shop.eu.orders.json").write_text('{"id": 1}\n')
     project = load_project(home)
-    (told,) = compile_script("IMPORT bus.shop.eu.orders AS O;", path=home / "main.sqrl", project=project).diagnostics
-    assert (told.code, told.hint) == ("B6100", "write `IMPORT bus.` and the name in backticks: `shop.eu.orders`")
+    (reported,) = compile_script("IMPORT bus.shop.eu.orders AS O;", path=home / "main.sqrl", project=project).diagnostics
+    assert (reported.code, reported.hint) == ("B6100", "write `IMPORT bus.` and the name in backticks: `shop.eu.orders`")

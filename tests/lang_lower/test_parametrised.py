@@ -67,7 +67,7 @@ def test_what_is_no_filter_of_events(text: str, place: str | None, hint: str) ->
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "reported"),
     [
         ("N(i DOUBLE) := SUBSCRIBE SELECT * FROM U WHERE v > :i", True),
         ("N(i INT) := SUBSCRIBE SELECT v FROM U WHERE k = :i", True),
@@ -77,5 +77,5 @@ def test_what_is_no_filter_of_events(text: str, place: str | None, hint: str) ->
         ("V := SELECT a, count(*) AS n FROM T GROUP BY a;\nN(i INT) := SUBSCRIBE SELECT * FROM V WHERE n > :i", True),
     ],
 )
-def test_columns_that_may_change_are_told(text: str, told: bool) -> None:
-    assert ("B4038" in [d.code for d in compile_script(BASE + text).diagnostics]) is told
+def test_columns_that_may_change_are_told(text: str, reported: bool) -> None:
+    assert ("B4038" in [d.code for d in compile_script(BASE + text).diagnostics]) is reported

@@ -385,10 +385,10 @@ def test_refusals(text: str, code: str) -> None:
 def test_the_end_of_rows_is_told_where_there_is_none() -> None:
     text = f"{BASE}V := {VOLUME} FROM trades WINDOW (tumbling, count(4), flushOnFinal);"
     compiled = compile_script(text)
-    (told,) = (d for d in compiled.diagnostics if d.code == "B5217")
-    assert told.severity is Severity.NOTICE
-    assert told.span is not None
-    assert text[told.span.start : told.span.end] == "flushOnFinal"
+    (reported,) = (d for d in compiled.diagnostics if d.code == "B5217")
+    assert reported.severity is Severity.NOTICE
+    assert reported.span is not None
+    assert text[reported.span.start : reported.span.end] == "flushOnFinal"
     columns = {"trades": list(compiled.catalog.inputs["trades"].schema.visible)}
     catalog, _ = compile_query(f"{VOLUME} FROM trades WINDOW (tumbling, count(4), flushOnFinal)", columns)
     assert catalog.templates

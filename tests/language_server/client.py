@@ -25,7 +25,7 @@ class Client:
             stderr=subprocess.PIPE,
         )
         self.messages: queue.Queue[dict[str, Any]] = queue.Queue()
-        self.told: list[dict[str, Any]] = []
+        self.reported: list[dict[str, Any]] = []
         self.number = 0
         threading.Thread(target=self._read, daemon=True).start()
         general = {"positionEncodings": encodings} if encodings else {}
@@ -68,7 +68,7 @@ class Client:
             found = self.messages.get(timeout=PATIENCE)
             if found.get("id") == number and "method" not in found:
                 return found
-            self.told.append(found)
+            self.reported.append(found)
 
     def ask(self, method: str, params: Any) -> Any:
         """A request's result."""
@@ -94,15 +94,15 @@ class Client:
         """The next diagnostics of a document in which a text stands; None: the next that are no errors."""
         others: list[dict[str, Any]] = []
         while True:
-            found = self.told.pop(0) if self.told else self.messages.get(timeout=PATIENCE)
+            found = self.reported.pop(0) if self.reported else self.messages.get(timeout=PATIENCE)
             if found.get("method") != "textDocument/publishDiagnostics" or found["params"]["uri"] != uri:
                 others.append(found)
                 continue
-            told: list[dict[str, Any]] = found["params"]["diagnostics"]
-            errors = [d for d in told if d["severity"] == 1]
-            if (has is None and not errors) or (has is not None and any(has in d["message"] for d in told)):
-                self.told = others + self.told
-                return told
+            reported: list[dict[str, Any]] = found["params"]["diagnostics"]
+            errors = [d for d in reported if d["severity"] == 1]
+            if (has is None and not errors) or (has is not None and any(has in d["message"] for d in reported)):
+                self.reported = others + self.reported
+                return reported
 
     def close(self) -> int:
         """Say that it shall end; its exit code."""

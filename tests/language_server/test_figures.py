@@ -17,8 +17,8 @@ from tests.language_server.client import Client
 SCRIPT = "CREATE STREAM Bid (auction INT, price DOUBLE) KEEP 7 DAYS;\n`Größe` := SELECT auction, price FROM Bid;\n"
 
 
-def _hovered(client: Client, uri: str, wanted: bool) -> str:
-    for _ in range(20 if wanted else 5):
+def _hovered(client: Client, uri: str, requested: bool) -> str:
+    for _ in range(20 if requested else 5):
         text = str(client.at("textDocument/hover", uri, 1, 2)["contents"]["value"])
         if "in the store" in text:
             break
@@ -42,8 +42,8 @@ def test_figures_of_a_store(case: str, tmp_path: Path) -> None:
     client = Client(tmp_path, options={"store": url} if case == "given" else None)
     uri = client.open(script, SCRIPT.replace("Bid;", "Bid WHERE price > 1;") if case == "query" else SCRIPT)
     client.diagnostics(uri, None)
-    told = case in ("beside", "given")
-    text = _hovered(client, uri, told)
-    assert ("in the store after epoch 1: 1,234 rows; 12 changed in a mean epoch, in 0.25 s" in text) == told, text
+    reported = case in ("beside", "given")
+    text = _hovered(client, uri, reported)
+    assert ("in the store after epoch 1: 1,234 rows; 12 changed in a mean epoch, in 0.25 s" in text) == reported, text
     assert "auction" in text
     assert client.close() == 0

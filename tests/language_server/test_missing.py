@@ -25,11 +25,11 @@ def test_pygls_is_missing(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
 
 def test_a_mistake_of_ours_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     server = make_server(lambda p: ProjectSettings(Path(p).parent))
-    told: list[str] = []
-    monkeypatch.setattr(server, "window_log_message", lambda params: told.append(params.message))
+    reported: list[str] = []
+    monkeypatch.setattr(server, "window_log_message", lambda params: reported.append(params.message))
 
     def breaks(*_: object) -> None:
         raise ZeroDivisionError("of ours")
 
     assert guarded(breaks)(server, None) is None
-    assert told[0].startswith("B9156")
+    assert reported[0].startswith("B9156")

@@ -84,8 +84,8 @@ def test_a_promised_latency_and_hints_bind() -> None:
 def test_rates_and_latencies_are_read() -> None:
     text = TABLE + LOW + "/*+ rate(2.5), latency(2 s) */\nBy(a INT) := SELECT * FROM T WHERE a = :a;\n"
     assert compile_script(text).catalog.hints.promises == {"By": Promise(2.5, 2.0)}
-    told = compile_script(TABLE + "/*+ rate(often) */\n" + LOW + "/*+ latency(7) */\nV := SELECT k FROM T;").diagnostics
-    assert [d.code for d in told if d.code.startswith("B40")] == ["B4035", "B4035"]
+    reported = compile_script(TABLE + "/*+ rate(often) */\n" + LOW + "/*+ latency(7) */\nV := SELECT k FROM T;").diagnostics
+    assert [d.code for d in reported if d.code.startswith("B40")] == ["B4035", "B4035"]
     assert [d.code for d in compile_script("/*+ rate(2) */\n" + TABLE).diagnostics if d.code == "B4033"] == ["B4033"]
 
 
@@ -196,22 +196,22 @@ def test_a_template_that_is_asked_rarely_scans(rate: float, latency: str, change
 def test_an_index_goes_with_the_choice(executor: Any, tmp_path: Path) -> None:
     url, catalog = f"sqlite:///{tmp_path}/s.db", compile_script(TABLE + TEMPLATES.format(1, "1 s")).catalog
     scanning = PlacedViews(scanning=frozenset({"By", "Gone"}))
-    for epoch, (now, wanted) in enumerate(((catalog, True), (with_choice(catalog, scanning), False), (catalog, True))):
+    for epoch, (now, requested) in enumerate(((catalog, True), (with_choice(catalog, scanning), False), (catalog, True))):
         bench = Workbench.of_catalog(now, url, spark=executor)
         bench.clock(f"2024-01-01 00:00:0{epoch}")
         bench.insert("T", [{"k": epoch, "a": 1}])
         bench.step()
-        assert ("a",) in {i for t in bench.store.tables() if t.name == "T" for i in t.indexes} or not wanted
+        assert ("a",) in {i for t in bench.store.tables() if t.name == "T" for i in t.indexes} or not requested
         with closing(sqlite3.connect(tmp_path / "s.db")) as connection:
             made = connection.execute("SELECT sql FROM sqlite_master WHERE type = 'index' AND sql LIKE '%(\"a\"%'").fetchall()
-        assert bool(made) == wanted, made
+        assert bool(made) == requested, made
         assert sorted(r["k"] for r in bench.graphql("{ by(x: 1) { k } }")["data"]["by"]) == list(range(epoch + 1))
         bench.close()
 
 
 def _started(catalog: Catalog, url: str, folder: Path, monkeypatch: pytest.MonkeyPatch, **optimize: Any) -> tuple[Catalog, str]:
     """The catalog of a run as its first epoch would have it, and what the run told before."""
-    told: list[str] = []
+    reported: list[str] = []
 
     def maintain_nothing(_: Catalog) -> None:
         raise KeyboardInterrupt
@@ -221,8 +221,8 @@ def _started(catalog: Catalog, url: str, folder: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(runner.Runner, "_join", lambda *_: True)
     with runner.Runner(folder / "s.sqrl", catalog, ProjectSettings(folder, optimize=optimize), url, accept_clock=True) as run:
         with pytest.raises(KeyboardInterrupt):
-            run.run(lambda progress: None, StopFlag(), told.append)
-        return run.catalog, "\n".join(told)
+            run.run(lambda progress: None, StopFlag(), reported.append)
+        return run.catalog, "\n".join(reported)
 
 
 def test_a_start_chooses_where_the_project_says_so(executor: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -239,12 +239,12 @@ def test_a_start_chooses_where_the_project_says_so(executor: Any, tmp_path: Path
             bench = Workbench.of_catalog(catalog, url, spark=executor)
     bench.close()
     assert _started(catalog, url, tmp_path, monkeypatch, rate=0.001) == (catalog, "")
-    chosen, told = _started(catalog, url, tmp_path, monkeypatch, **rates)
+    chosen, reported = _started(catalog, url, tmp_path, monkeypatch, **rates)
     assert set(chosen.placement.at_read) == {"Low"}
-    assert "what is stored changes" in told
-    assert "Low at read" in told
-    again, told = _started(catalog, url, tmp_path, monkeypatch, **rates)
-    assert (set(again.placement.at_read), told) == ({"Low"}, "")
+    assert "what is stored changes" in reported
+    assert "Low at read" in reported
+    again, reported = _started(catalog, url, tmp_path, monkeypatch, **rates)
+    assert (set(again.placement.at_read), reported) == ({"Low"}, "")
 
 
 def test_the_next_start_takes_the_choice(executor: Any, tmp_path: Path) -> None:

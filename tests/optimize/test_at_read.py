@@ -188,8 +188,8 @@ def test_nothing_is_stored_and_what_it_reads_has_the_indexes() -> None:
     assert "U" in pipeline.relations
     assert read_indexes(catalog, "V") == ()
     assert read_indexes(catalog, "T") == (("d",), ("k",))
-    told = {e.name: e.reads for e in explain(catalog, pipeline)}
-    assert told["V"] == 'computed by the database when it is read, of "T"'
+    reported = {e.name: e.reads for e in explain(catalog, pipeline)}
+    assert reported["V"] == 'computed by the database when it is read, of "T"'
 
 
 def test_a_clock_that_only_requests_read_starts_epochs() -> None:

@@ -36,7 +36,7 @@ def test_differences_of_epochs_become_coefficients() -> None:
         "groups": EpochSeconds(0.16, 0.56 + read + (3 * SHIPPED.made + filtered) * groups),
     }
     made = coefficients(found, {"request": 0.001, "projected": -1.0, "read": 1e-6, "grouped": 2e-6, "matched": 3e-6}, many)
-    wanted = replace(
+    requested = replace(
         SHIPPED,
         stage=0.06,
         joined=0.2,
@@ -52,7 +52,7 @@ def test_differences_of_epochs_become_coefficients() -> None:
         grouped=2e-6,
         matched=3e-6,
     )
-    assert asdict(made) == pytest.approx(asdict(wanted))
+    assert asdict(made) == pytest.approx(asdict(requested))
 
 
 def test_what_is_kept_is_known_again(tmp_path: Path) -> None:
@@ -97,10 +97,10 @@ def test_a_latency_counts_all_branches_of_a_view() -> None:
 
 @pytest.mark.spark
 def test_a_machine_is_measured(spark: Any) -> None:
-    told: list[str] = []
-    found = calibrate(spark, told.append, many=200, epochs=1)
+    reported: list[str] = []
+    found = calibrate(spark, reported.append, many=200, epochs=1)
     scripts = [f"epochs of a script with {name}" for name in SCRIPTS]
-    assert told[1:] == [scripts[0], "requests on SQLite", *scripts[1:]]
+    assert reported[1:] == [scripts[0], "requests on SQLite", *scripts[1:]]
     assert all(LEAST * asdict(SHIPPED)[n] <= v < 10 for n, v in asdict(found).items())
 
 
@@ -109,7 +109,7 @@ def test_a_machine_is_measured(spark: Any) -> None:
 def test_the_commands(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     measured = replace(SHIPPED, stage=0.123)
-    monkeypatch.setattr("belvedere.workbench.calibration.calibrate", lambda spark, told: measured)
+    monkeypatch.setattr("belvedere.workbench.calibration.calibrate", lambda spark, reported: measured)
     monkeypatch.setattr("belvedere.spark.jvm.quiet_session.batch_session", lambda: __import__("contextlib").nullcontext(spark))
     answer = CliRunner().invoke(app, ["calibrate", "--json"])
     assert answer.exit_code == 0, answer.output

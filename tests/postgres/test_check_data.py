@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from belvedere.connectors.postgres.server import next_slot
-from tests.commands.checked_data import looked_at, project, told
+from tests.commands.checked_data import looked_at, project, reported
 from tests.postgres.conftest import Shop
 
 pytestmark = [pytest.mark.spark, pytest.mark.postgres]
@@ -28,14 +28,14 @@ def test_values_that_have_no_place(shop: Shop, tmp_path: Path) -> None:
     project(tmp_path, source(shop, columns), "IMPORT crm.`Öl` AS Oil;")
     (oil,) = looked_at(tmp_path).values()
     assert (oil["rows"], oil["fit"]) == (503, 500)
-    assert told(oil, "refused") == [
+    assert reported(oil, "refused") == [
         (f'column "{n}" is not of type {t}', 1) for n, t in (("n", "INT"), ("at", "TIMESTAMP"), ("id", "INT"))
     ]
-    assert told(oil, "type") == [
+    assert reported(oil, "type") == [
         ('column "id" is INT, and BIGINT in the source', None),
         ('column "n" is INT, and STRING in the source', None),
     ]
-    assert told(oil, "unnamed") == [("the data has 1 column that the table has not: more", None)]
+    assert reported(oil, "unnamed") == [("the data has 1 column that the table has not: more", None)]
     (few,) = looked_at(tmp_path, "--rows", "5").values()
     assert (few["rows"], few["fit"]) == (5, 3), "the first three, and two that do not fit"
     assert shop.ask("SELECT count(*) FROM pg_replication_slots WHERE database = current_database()") == [(0,)]

@@ -235,9 +235,9 @@ def test_a_large_value_without_a_stored_row(shop: Shop, spark: Any, tmp_path: Pa
     shop.run("UPDATE customers SET at = '2024-01-01'")
     loop.once()
     assert [r["id"] for r in loop.rows("Seen")] == [3], "what was rejected has left no value"
-    told = loop.rows("_belvedere_rejected")[-1]
-    assert told["reason"].startswith('column "city": an update left the large value as it was, and no stored row has it')
-    assert '"city"' not in told["text"]
+    reported = loop.rows("_belvedere_rejected")[-1]
+    assert reported["reason"].startswith('column "city": an update left the large value as it was, and no stored row has it')
+    assert '"city"' not in reported["text"]
     shop.run("""UPDATE "public"."customers" SET "city" = "city" || ''""")
     seen = "SELECT id, md5(city) FROM customers ORDER BY id"
     loop.once()

@@ -55,10 +55,10 @@ def agrees(mirror: Mirror, shop: Shop, columns: str = ", ".join(COLUMNS)) -> Non
     )
 
 
-def go_on_by_the_hint(mirror: Mirror, shop: Shop, told: str) -> None:
+def go_on_by_the_hint(mirror: Mirror, shop: Shop, reported: str) -> None:
     """What the hint of B6225 says: another slot, then the old one goes."""
-    (slot,) = re.findall(r'write `slot = "(\w+)"`', told)
-    (statement,) = re.findall(r"drop the old slot: (SELECT .*)\)", told)
+    (slot,) = re.findall(r'write `slot = "(\w+)"`', reported)
+    (statement,) = re.findall(r"drop the old slot: (SELECT .*)\)", reported)
     mirror.project = mirror.project.replace(f'slot = "{shop.slot}"', f'slot = "{slot}"')
     agrees(mirror, shop)
     shop.run(statement, "INSERT INTO orders VALUES (77, 77, 77)")
@@ -186,9 +186,9 @@ def test_keys_and_identities(shop: Shop, mirror: Mirror) -> None:
     with_table(shop, TWO_KEYS, "INSERT INTO orders VALUES (1, 1, 1), (2, 2, 2), (3, 3, 3)")
     agrees(mirror, shop)
     shop.run("ALTER TABLE orders REPLICA IDENTITY USING INDEX orders_number_key", "DELETE FROM orders WHERE number = 2")
-    told = mirror.once()
-    assert told is not None
-    assert told.startswith('B6223: table "orders" has another primary key')
+    reported = mirror.once()
+    assert reported is not None
+    assert reported.startswith('B6223: table "orders" has another primary key')
     shop.run("ALTER TABLE orders REPLICA IDENTITY DEFAULT", "INSERT INTO orders VALUES (4, 4, 4)")
     agrees(mirror, shop)
     assert "its replica identity was another one for a while" in mirror.notices[-1]
@@ -234,12 +234,12 @@ def test_columns_of_include_are_no_key(shop: Shop, mirror: Mirror) -> None:
 )
 def test_keys_that_the_log_does_not_have(shop: Shop, mirror: Mirror, table: str, hint: str) -> None:
     shop.run("DROP TABLE orders", *f"CREATE TABLE orders ({table})".split(";"))
-    told = mirror.once()
-    assert told is not None
-    assert told.startswith("B6223")
-    assert hint in told
+    reported = mirror.once()
+    assert reported is not None
+    assert reported.startswith("B6223")
+    assert hint in reported
     shop.run(
-        told.rpartition("the owner runs: ")[2].removesuffix(")"), ADD, "INSERT INTO orders (number, customer) VALUES (1, 1)"
+        reported.rpartition("the owner runs: ")[2].removesuffix(")"), ADD, "INSERT INTO orders (number, customer) VALUES (1, 1)"
     )
     agrees(mirror, shop)
     shop.run("UPDATE orders SET amount = 3")
@@ -252,10 +252,10 @@ def test_a_whole_row_with_a_generated_column(shop: Shop, mirror: Mirror) -> None
         "ALTER TABLE orders REPLICA IDENTITY FULL",
         FIRST,
     )
-    told = mirror.once()
-    if told is not None:
-        assert told.startswith('B6223: table "orders" of source "crm" has a generated column')
-        shop.run(told.rpartition("the owner runs: ")[2].removesuffix(")"))
+    reported = mirror.once()
+    if reported is not None:
+        assert reported.startswith('B6223: table "orders" of source "crm" has a generated column')
+        shop.run(reported.rpartition("the owner runs: ")[2].removesuffix(")"))
     agrees(mirror, shop)
     shop.run("UPDATE orders SET amount = 5")
     agrees(mirror, shop)
@@ -290,11 +290,11 @@ def test_a_publication_that_was_another_one_for_a_while(shop: Shop, mirror: Mirr
     shop.run(FIRST)
     agrees(mirror, shop)
     shop.run(*OUT_OF_IT[what], "INSERT INTO orders VALUES (9, 1, 1)")
-    told = mirror.once()
-    assert told is not None
-    assert told.startswith("B6225")
-    assert told == mirror.once(), "for good"
-    go_on_by_the_hint(mirror, shop, told)
+    reported = mirror.once()
+    assert reported is not None
+    assert reported.startswith("B6225")
+    assert reported == mirror.once(), "for good"
+    go_on_by_the_hint(mirror, shop, reported)
 
 
 @pytest.mark.parametrize(
@@ -309,11 +309,11 @@ def test_a_publication_that_was_another_one_for_a_while(shop: Shop, mirror: Mirr
 )
 def test_a_publication_that_leaves_something_out(shop: Shop, mirror: Mirror, statement: str) -> None:
     shop.run(statement, FIRST)
-    told = mirror.once()
-    assert told is not None
-    assert told.startswith("B6224")
+    reported = mirror.once()
+    assert reported is not None
+    assert reported.startswith("B6224")
     assert not shop.ask(f"SELECT 1 FROM pg_replication_slots WHERE slot_name = '{shop.slot}'"), "nothing was taken"
-    shop.run(*told.rpartition("the owner runs: ")[2].removesuffix(")").split(";"))
+    shop.run(*reported.rpartition("the owner runs: ")[2].removesuffix(")").split(";"))
     agrees(mirror, shop)
     shop.run("INSERT INTO orders VALUES (3, 1, 1)", "DELETE FROM orders WHERE number = 2")
     agrees(mirror, shop)
@@ -323,10 +323,10 @@ def test_partitions_published_by_their_own_names(shop: Shop, mirror: Mirror) -> 
     shop.run(
         "DROP TABLE orders", *PARTED.split(";"), "ALTER PUBLICATION belvedere SET (publish_via_partition_root = false)", ADD
     )
-    told = mirror.once()
-    assert told is not None
-    assert told.startswith("B6224")
-    shop.run(told.rpartition("the owner runs: ")[2].removesuffix(")"))
+    reported = mirror.once()
+    assert reported is not None
+    assert reported.startswith("B6224")
+    shop.run(reported.rpartition("the owner runs: ")[2].removesuffix(")"))
     agrees(mirror, shop)
     shop.run("INSERT INTO orders VALUES (2, 1, 1)")
     agrees(mirror, shop)
@@ -336,9 +336,9 @@ def test_partitions_published_by_their_own_names(shop: Shop, mirror: Mirror) -> 
 def test_names_of_publications_in_quotes(shop: Shop, mirror: Mirror, name: str) -> None:
     quoted = name.replace('"', '\\"')
     mirror.project = project(shop, more=f'publication = "{quoted}"')
-    told = mirror.once()
-    assert told is not None
-    shop.run(told.rpartition("the owner runs: ")[2].removesuffix(")"), FIRST)
+    reported = mirror.once()
+    assert reported is not None
+    shop.run(reported.rpartition("the owner runs: ")[2].removesuffix(")"), FIRST)
     agrees(mirror, shop)
     shop.run("INSERT INTO orders VALUES (3, 1, 1)")
     agrees(mirror, shop)
@@ -382,9 +382,9 @@ def test_policies_that_hide_rows(shop: Shop, mirror: Mirror, logical_server: str
     shop.run(f"GRANT SELECT ON ALL TABLES IN SCHEMA public TO r_{shop.slot}")
     mirror.project = mirror.project.replace("postgres:@", f"r_{shop.slot}:@")
     try:
-        told = mirror.once()
-        assert told is not None
-        assert told.startswith('B6222: policies of table "orders" of source "crm" hide rows')
+        reported = mirror.once()
+        assert reported is not None
+        assert reported.startswith('B6222: policies of table "orders" of source "crm" hide rows')
         shop.run(f"ALTER ROLE r_{shop.slot} BYPASSRLS")
         agrees(mirror, shop)
     finally:
@@ -396,9 +396,9 @@ def test_a_slot_of_another_store(shop: Shop, mirror: Mirror, tmp_path: Path) -> 
     agrees(mirror, shop)
     (tmp_path / "second").mkdir()
     second = Mirror(tmp_path / "second", SCRIPT, mirror.project)
-    told = second.once()
-    assert told is not None
-    assert told.startswith(f'B6222: the slot "{shop.slot}" is there already, and was not made by this store')
+    reported = second.once()
+    assert reported is not None
+    assert reported.startswith(f'B6222: the slot "{shop.slot}" is there already, and was not made by this store')
     second.project = mirror.project.replace(shop.slot, next_slot(shop.slot))
     agrees(second, shop)
     shop.run("INSERT INTO orders VALUES (3, 3, 3)")
@@ -418,10 +418,10 @@ def test_two_sources_with_one_slot(shop: Shop, mirror: Mirror) -> None:
     )
     other = project(shop, more='schema = "sales"').replace("sources.crm", "sources.sal")
     mirror.project, mirror.script = mirror.project + other, SCRIPT + "\nIMPORT sal.orders AS Sales;"
-    told = mirror.once()
-    assert told is not None
-    assert told.startswith("B6222")
-    assert f'`slot = "{next_slot(shop.slot)}"` for source "sal"' in told
+    reported = mirror.once()
+    assert reported is not None
+    assert reported.startswith("B6222")
+    assert f'`slot = "{next_slot(shop.slot)}"` for source "sal"' in reported
     mirror.project = mirror.project.replace(other, other.replace(shop.slot, next_slot(shop.slot)))
     shop.run("INSERT INTO sales.orders VALUES (1, 1, 1)", FIRST)
     agrees(mirror, shop)
@@ -473,15 +473,15 @@ def test_another_server(shop: Shop, mirror: Mirror, monkeypatch: pytest.MonkeyPa
     agrees(mirror, shop)
     with monkeypatch.context() as patched:
         patched.setattr(Server, "system", lambda self: ("1", 1))
-        told = mirror.once()
-        assert told is not None
-        assert told.startswith('B6225: source "crm": its database is on another server')
-        go_on_by_the_hint(mirror, shop, told)
+        reported = mirror.once()
+        assert reported is not None
+        assert reported.startswith('B6225: source "crm": its database is on another server')
+        go_on_by_the_hint(mirror, shop, reported)
 
 
 @pytest.mark.parametrize(("switch", "is_told"), [(1 << 60, False), (1, True), (None, True)])
 def test_a_server_that_has_taken_over(
-    shop: Shop, mirror: Mirror, monkeypatch: pytest.MonkeyPatch, switch: int | None, is_told: bool
+    shop: Shop, mirror: Mirror, monkeypatch: pytest.MonkeyPatch, switch: int | None, is_reported: bool
 ) -> None:
     shop.run(FIRST)
     agrees(mirror, shop)
@@ -489,9 +489,9 @@ def test_a_server_that_has_taken_over(
     monkeypatch.setattr(Server, "system", lambda self: (system[0], 2))
     monkeypatch.setattr(Server, "switch_of", lambda self, timeline, now: switch)
     shop.run("INSERT INTO orders VALUES (3, 3, 3)")
-    told = mirror.once()
-    assert (told is not None) == is_told
-    assert told is None or "taken over" in told
+    reported = mirror.once()
+    assert (reported is not None) == is_reported
+    assert reported is None or "taken over" in reported
     assert switch_of_history(b"1\t0/1A000060\tno recovery target specified\n2\t1/0\tx\n", 1) == 0x1A000060
     assert switch_of_history(b"1\t0/1A000060\tx\n", 3) is None
 
@@ -499,19 +499,19 @@ def test_a_server_that_has_taken_over(
 def test_a_log_that_ends_before_the_store(shop: Shop, mirror: Mirror, monkeypatch: pytest.MonkeyPatch) -> None:
     agrees(mirror, shop)
     monkeypatch.setattr(Server, "flushed", lambda self: 1)
-    told = mirror.once()
-    assert told is not None
-    assert "the log of its server ends before what the store has" in told
+    reported = mirror.once()
+    assert reported is not None
+    assert "the log of its server ends before what the store has" in reported
 
 
 def test_an_open_transaction_is_named(shop: Shop, mirror: Mirror) -> None:
     shop.run(FIRST)
     with psycopg.connect(shop.url) as other:
         other.execute("INSERT INTO orders VALUES (5, 5, 5)")
-        told = mirror.once()
-        assert told is not None
+        reported = mirror.once()
+        assert reported is not None
         pid = other.info.backend_pid
-        assert told.startswith(
+        assert reported.startswith(
             f'B6227: source "crm": slot "{shop.slot}" waits for an open transaction of process {pid} (user "'
         )
         waiting = "SELECT pid FROM pg_stat_activity WHERE query LIKE '%create_logical%' AND state = 'active' AND pid <> pg_backend_pid()"
@@ -536,9 +536,9 @@ def test_a_locked_table_is_waited_for(shop: Shop, mirror: Mirror, monkeypatch: p
     with psycopg.connect(shop.url) as other:
         assert mirror.once(commits=False) is None
         other.execute("LOCK TABLE orders IN ACCESS EXCLUSIVE MODE")
-        told = mirror.once()
-        assert told is not None
-        assert told.startswith("B6227")
+        reported = mirror.once()
+        assert reported is not None
+        assert reported.startswith("B6227")
         other.rollback()
     agrees(mirror, shop)
 
@@ -552,10 +552,10 @@ def test_no_slot_is_free(shop: Shop, mirror: Mirror) -> None:
             made.append(name)
     except psycopg.errors.ConfigurationLimitExceeded:
         pass
-    told = mirror.once()
-    assert told is not None
-    assert told.startswith("B6222")
-    assert "max_replication_slots" in told
+    reported = mirror.once()
+    assert reported is not None
+    assert reported.startswith("B6222")
+    assert "max_replication_slots" in reported
     shop.run(*(f"SELECT pg_drop_replication_slot('{n}')" for n in made))
     agrees(mirror, shop)
 
@@ -564,8 +564,8 @@ def test_a_column_that_is_gone(shop: Shop, mirror: Mirror) -> None:
     shop.run(FIRST)
     agrees(mirror, shop)
     shop.run("ALTER TABLE orders DROP COLUMN amount")
-    told: Any = mirror.once()
-    assert told.startswith('B6226: column "amount" of table "orders" is gone')
-    assert 'ALTER TABLE "public"."orders" ADD COLUMN "amount" ...' in told
+    reported: Any = mirror.once()
+    assert reported.startswith('B6226: column "amount" of table "orders" is gone')
+    assert 'ALTER TABLE "public"."orders" ADD COLUMN "amount" ...' in reported
     shop.run('ALTER TABLE "orders" ADD COLUMN "amount" int DEFAULT 3')
     agrees(mirror, shop)

@@ -34,15 +34,15 @@ def mirror(shop: Shop, tmp_path: Path) -> Mirror:
     return Mirror(tmp_path, SCRIPT, f'{url}slot = "{shop.slot}"\n')
 
 
-def agrees(mirror: Mirror, shop: Shop, told: str | None = None) -> None:
+def agrees(mirror: Mirror, shop: Shop, reported: str | None = None) -> None:
     """A run ends with the rows of the table; the last notice says why they were read whole."""
     said = mirror.once()
     assert said is None, said
     columns = ", ".join(f"CASE WHEN {c} IS DISTINCT FROM NULL THEN format('%s', {c}) END" for c in COLUMNS)
     seen = [tuple(None if v is None else str(v) for v in row) for row in mirror.view("Items", *COLUMNS)]
     assert sorted(seen, key=str) == sorted(shop.ask(f"SELECT {columns} FROM items"), key=str)
-    if told is not None:
-        assert told in mirror.notices[-1], mirror.notices
+    if reported is not None:
+        assert reported in mirror.notices[-1], mirror.notices
 
 
 VALUES: dict[str, tuple[str, tuple[str, ...], tuple[str, ...], str | None]] = {
@@ -105,14 +105,14 @@ VALUES: dict[str, tuple[str, tuple[str, ...], tuple[str, ...], str | None]] = {
 
 @pytest.mark.parametrize("what", VALUES)
 def test_values_that_are_written_otherwise(shop: Shop, mirror: Mirror, what: str) -> None:
-    type_, (made, first, second), statements, told = VALUES[what]
+    type_, (made, first, second), statements, reported = VALUES[what]
     shop.run(*made.split(";"), "SET lc_monetary = 'C'", ITEMS.format(type_), ADD)
     shop.run(f"INSERT INTO items VALUES (1, {first}), (2, {second}), (3, NULL)")
     agrees(mirror, shop)
     shop.run(f"INSERT INTO items VALUES (4, {first})", *(s.format(database=shop.connection.info.dbname) for s in statements))
-    agrees(mirror, shop, told)
+    agrees(mirror, shop, reported)
     read_whole = [n for n in mirror.notices if "is read whole" in n]
-    assert bool(read_whole) == bool(told)
+    assert bool(read_whole) == bool(reported)
     shop.run("UPDATE items SET b = 'x' WHERE id = 1", "DELETE FROM items WHERE id = 2")
     agrees(mirror, shop)
     assert [n for n in mirror.notices if "is read whole" in n] == read_whole, "once"

@@ -35,8 +35,8 @@ def rooms() -> set[str]:
 def test_the_pages_know_the_floors_that_are_held() -> None:
     page = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
     drawn = page[page.index("## Floors") : page.index("## Glossary")]
-    told = re.findall(r"^ {4,}.*$", drawn, re.MULTILINE)
-    assert [set(re.findall(r"\w+", layer)) for layer in "".join(told).split(">")] == floors()
+    reported = re.findall(r"^ {4,}.*$", drawn, re.MULTILINE)
+    assert [set(re.findall(r"\w+", layer)) for layer in "".join(reported).split(">")] == floors()
     table = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
     first = re.findall(r"^\| (`[^|]+) \|", table[table.index("## Where things are") :].split("\n\n")[1], re.MULTILINE)
     listed = {Path(name).stem for cell in first for name in re.findall(r"`(?:belvedere/)?([\w./]+)`", cell)}
@@ -62,10 +62,19 @@ def test_a_class_name_means_one_thing() -> None:
 
 
 def named_words(path: Path) -> Iterator[tuple[str, str]]:
-    """The words of a module's name, and of those of its classes and functions, each with the name."""
-    tree = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-    names = [n.name for n in tree if isinstance(n, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)]
-    for name in (*path.parts[-2:-1], path.stem, *names):
+    """The words of a module's name, and of those of its classes, functions, parameters, fields and variables, each with the name."""
+    names = {*path.parts[-2:-1], path.stem}
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        match node:
+            case ast.ClassDef() | ast.FunctionDef() | ast.AsyncFunctionDef():
+                names.add(node.name)
+            case ast.arg():
+                names.add(node.arg)
+            case ast.Name(ctx=ast.Store()):
+                names.add(node.id)
+            case ast.Attribute(ctx=ast.Store()):
+                names.add(node.attr)
+    for name in names:
         yield from ((word.lower(), name) for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])", name))
 
 

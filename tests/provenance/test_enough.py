@@ -82,15 +82,15 @@ def without(rows: Sequence[Row], taken: Sequence[Row], key: Sequence[str]) -> li
 
 def worlds_of(wb: Workbench, plan: Node, found: Why, everything: Mapping[str, list[Row]]) -> list[World]:
     """The named rows alone; then for each input all rows of all inputs but those that are named of it."""
-    wanted = root_predicate(plan, found.row)
+    requested = root_predicate(plan, found.row)
     for read in found.inputs:
         assert not read.untold, read
         assert read.count == len(read.rows)
         assert_no_more(plan, read)
-    alone = World({r.relation: r.rows for r in found.inputs}, wanted)
+    alone = World({r.relation: r.rows for r in found.inputs}, requested)
     if not is_sure(plan):
         return [alone]
-    return [alone, *(World({**everything, r.relation: left_by(wb, r, everything)}, wanted) for r in found.inputs)]
+    return [alone, *(World({**everything, r.relation: left_by(wb, r, everything)}, requested) for r in found.inputs)]
 
 
 def left_by(wb: Workbench, read: FoundRows, everything: Mapping[str, list[Row]]) -> list[Row]:

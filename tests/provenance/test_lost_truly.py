@@ -56,18 +56,18 @@ class Descents:
         return {kind: self._watched(step) for kind, step in losses.items()}
 
     def _watched(self, step: Any) -> Any:
-        def watched(descent: Descent, node: Node, wanted: RowPredicate, way: DescentPath) -> Iterator[Lost]:
-            self.passed.append((node, wanted))
-            for lost in step(descent, node, wanted, way):
+        def watched(descent: Descent, node: Node, requested: RowPredicate, way: DescentPath) -> Iterator[Lost]:
+            self.passed.append((node, requested))
+            for lost in step(descent, node, requested, way):
                 if all(lost is not known for known, *_ in self.places):
-                    self.places.append((lost, node, wanted))
+                    self.places.append((lost, node, requested))
                 yield lost
 
         return watched
 
     def place(self, lost: Lost) -> tuple[Node, RowPredicate]:
         """The operator at which a finding was made, and what was wanted of it."""
-        return next((node, wanted) for known, node, wanted in self.places if known is lost)
+        return next((node, requested) for known, node, requested in self.places if known is lost)
 
 
 @dataclass(frozen=True)
@@ -93,14 +93,14 @@ class Claim:
     """That an operator has so many rows that are wanted; None: some."""
 
     node: Node
-    wanted: RowPredicate
+    requested: RowPredicate
     count: int | None
     of: Asked
 
 
-def claims(asked: Asked, scan: Scan, wanted: RowPredicate) -> Iterator[Claim]:
+def claims(asked: Asked, scan: Scan, requested: RowPredicate) -> Iterator[Claim]:
     """All that follows from an answer."""
-    yield Claim(scan, wanted, asked.answer.there, asked)
+    yield Claim(scan, requested, asked.answer.there, asked)
     for node, tests in asked.descents.passed:
         yield Claim(node, tests, 0, asked)
     for lost in asked.answer.lost:
@@ -110,28 +110,28 @@ def claims(asked: Asked, scan: Scan, wanted: RowPredicate) -> Iterator[Claim]:
             yield Claim(node, tests, known[0] if known else None, asked)
 
 
-def had(node: Node, wanted: RowPredicate) -> Iterator[tuple[set[str], Node, RowPredicate]]:
+def had(node: Node, requested: RowPredicate) -> Iterator[tuple[set[str], Node, RowPredicate]]:
     """The rows that an operator must have if wanted ones vanish there, with the words that tell of them."""
     if isinstance(node, Filter):
-        yield {"reached it", "came after them"}, node.input, wanted
+        yield {"reached it", "came after them"}, node.input, requested
     elif isinstance(node, TopK):
-        yield {"came after them"}, node.input, wanted.split(node.input.schema.names)[0]
+        yield {"came after them"}, node.input, requested.split(node.input.schema.names)[0]
     elif isinstance(node, Window | TimeWindow):
         below = node if isinstance(node, Window) else node.input
-        yield {"the row as it is"}, below, wanted.split(node.input.schema.names)[0]
+        yield {"the row as it is"}, below, requested.split(node.input.schema.names)[0]
     elif isinstance(node, Aggregate):
-        yield {"the group as it is", "the groups that there are"}, node, wanted.split([k.name for k in node.keys])[0]
+        yield {"the group as it is", "the groups that there are"}, node, requested.split([k.name for k in node.keys])[0]
     elif isinstance(node, SetOperation):
         pairs = dict(zip(node.left.schema.names, map(column, node.right.schema.names), strict=True))
-        yield {"on the left"}, node.left, wanted
-        yield {"on the right"}, node.right, wanted.over(pairs)
+        yield {"on the left"}, node.left, requested
+        yield {"on the right"}, node.right, requested.over(pairs)
     elif isinstance(node, Join) and node.kind in (JoinKind.SEMI, JoinKind.ANTI):
-        yield {"reached it"}, node.left, wanted
+        yield {"reached it"}, node.left, requested
 
 
 def assert_true(wb: Workbench, found: Sequence[Claim]) -> None:
     views = wb.catalog.views
-    plans = [counted(inline(restricted(c.node, c.wanted), lambda i: views[i].plan if i in views else None)) for c in found]
+    plans = [counted(inline(restricted(c.node, c.requested), lambda i: views[i].plan if i in views else None)) for c in found]
     rows = {i: wb._stored(i) for i in wb.catalog.inputs}
     epoch = wb.store.last_epoch()
     assert epoch is not None
@@ -141,7 +141,7 @@ def assert_true(wb: Workbench, found: Sequence[Claim]) -> None:
             count = answer[COUNT][0].as_py()
             right = count > 0 if claim.count is None else count == claim.count
             assert right, (
-                f"{count}, not {claim.count}: {condition_text(claim.wanted)}",
+                f"{count}, not {claim.count}: {condition_text(claim.requested)}",
                 plan_text(claim.node),
                 claim.of.view,
                 claim.of.key,

@@ -74,9 +74,9 @@ def named(found: Why) -> dict[str, set[Any]]:
 
 def by_database(wb: Workbench, view: str, key: Mapping[str, Any]) -> Why:
     """What is told without Spark."""
-    with wb._query_runner() as asker:
-        row, epoch = find_row(asker, view, key_tests(wb.catalog, view, key))
-        return why(replace(asker, spark=None), view, row, epoch, size=100)
+    with wb._query_runner() as query_runner:
+        row, epoch = find_row(query_runner, view, key_tests(wb.catalog, view, key))
+        return why(replace(query_runner, spark=None), view, row, epoch, size=100)
 
 
 def no_recursion(plan: Node, dialect: str, sets: Sets) -> str:
@@ -151,13 +151,13 @@ STEPS = {
     "Not": "SELECT e.b FROM t JOIN Edge e ON e.a = t.n WHERE NOT EXISTS (SELECT 1 FROM Edge s WHERE s.a = e.b)",
     "Two": "(SELECT e.b FROM t JOIN Edge e ON e.a = t.n UNION ALL SELECT e.a FROM t JOIN Edge e ON e.b = t.n)",
 }
-TOLD = ("Some", "SELECT e.b FROM t JOIN Edge e ON e.a = t.n AND e.k < 8 WHERE t.n IN (SELECT a FROM Edge) AND t.n <> 'x'")
+REPORTED = ("Some", "SELECT e.b FROM t JOIN Edge e ON e.a = t.n AND e.k < 8 WHERE t.n IN (SELECT a FROM Edge) AND t.n <> 'x'")
 
 
 def test_what_the_database_cannot_say_alone(executor: Any) -> None:
     """Steps that no database takes in its WITH RECURSIVE; a semi-join it does."""
     recursions = "".join(
-        f"{n} := WITH RECURSIVE t AS (SELECT n FROM Start UNION {s}) SELECT n FROM t;\n" for n, s in (*STEPS.items(), TOLD)
+        f"{n} := WITH RECURSIVE t AS (SELECT n FROM Start UNION {s}) SELECT n FROM t;\n" for n, s in (*STEPS.items(), REPORTED)
     )
     wb = Workbench(TREE + recursions, spark=executor)
     wb.insert("Start", [{"n": "a", "id": 0}])
@@ -169,7 +169,7 @@ def test_what_the_database_cannot_say_alone(executor: Any) -> None:
         assert {(r.relation, r.untold) for r in found.inputs} == {("Start", words), ("Edge", words)}, view
         assert found.since is not None
         assert f"the last arrival of `Edge`: {words}" in found.since.unknown
-    assert named(by_database(wb, TOLD[0], {"n": "c"})) == {"Start": {0}, "Edge": {0, 1}}
+    assert named(by_database(wb, REPORTED[0], {"n": "c"})) == {"Start": {0}, "Edge": {0, 1}}
     wb.close()
 
 

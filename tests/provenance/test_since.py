@@ -145,9 +145,9 @@ def test_without_a_history_the_last_arrival_is_told_and_what_cannot_be(executor:
     asks: list[int] = []
     ask = QueryRunner.ask
 
-    def counted(asker: QueryRunner, plans: Sequence[Node]) -> Answers:
+    def counted(query_runner: QueryRunner, plans: Sequence[Node]) -> Answers:
         asks.append(len(plans))
-        return ask(asker, plans)
+        return ask(query_runner, plans)
 
     monkeypatch.setattr(QueryRunner, "ask", counted)
     rated = asked(wb, "RatedNow", id=1)
@@ -155,8 +155,8 @@ def test_without_a_history_the_last_arrival_is_told_and_what_cannot_be(executor:
     assert asks[2:] == [4], "what arrived in `Customer` and what went is counted and sampled; of `Rate` all came earlier"
     row = asked(wb, "Sale", customer=1, amount=5)
     assert (row.appeared, row.changed, row.exact) == (Moment(2, clock(2)), Moment(2, clock(2)), True)
-    told = asked(wb, "Told", customer=1, n=3, undo=False)
-    assert (told.appeared, told.exact) == (Moment(2, clock(2)), True)
+    reported = asked(wb, "Told", customer=1, n=3, undo=False)
+    assert (reported.appeared, reported.exact) == (Moment(2, clock(2)), True)
     recent = asked(wb, "Recent", customer=2, amount=3)
     assert recent.changed == Moment(4, clock(4))
     assert any("now()" in u for u in recent.unknown)
@@ -225,10 +225,10 @@ def test_from_the_command_line(tmp_path: Path, executor: Any, capsys: pytest.Cap
     filled(store, executor).close()
     command = ["why", str(script), "ByCustomer", "customer = 1", "--store", store]
     assert run([*command, "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)["since"]
-    assert told["changed"] == {"epoch": 2, "time": "2020-01-01T08:02:00Z"}
-    assert [v["row"] for v in told["versions"]] == [{"customer": 1, "total": 21}, {"customer": 1, "total": 10}]
-    assert told["versions"][0]["made_by"][0]["rows"] == [sale(1, 5), sale(1, 6)]
+    reported = json.loads(capsys.readouterr().out)["since"]
+    assert reported["changed"] == {"epoch": 2, "time": "2020-01-01T08:02:00Z"}
+    assert [v["row"] for v in reported["versions"]] == [{"customer": 1, "total": 21}, {"customer": 1, "total": 10}]
+    assert reported["versions"][0]["made_by"][0]["rows"] == [sale(1, 5), sale(1, 6)]
     assert run([*command, "--rows", "1"]) == 0
     text = capsys.readouterr().out
     assert "last changed in epoch 2, 2020-01-01T08:02:00Z; there since epoch 1, 2020-01-01T08:01:00Z" in text

@@ -80,7 +80,7 @@ def stories(seen: Mapping[int, Seen]) -> dict[tuple[Any, ...], Story]:
     return found
 
 
-def told(found: Since, names: tuple[str, ...]) -> Story:
+def reported(found: Since, names: tuple[str, ...]) -> Story:
     versions = [(v.since.epoch, v.until and v.until.epoch, {n: v.row[n] for n in names}) for v in found.versions]
     return versions[::-1]  # type: ignore[return-value]
 
@@ -114,7 +114,7 @@ def check(spark: Any, seed: int, epochs: int) -> tuple[int, int]:
             found = wb.why(view, dict(zip(key, values, strict=True)), size=100).since
             assert found is not None
             names = tuple(story[0][2])
-            assert told(found, names) == story, (seed, view, values)
+            assert reported(found, names) == story, (seed, view, values)
             assert (found.appeared is not None and found.appeared.epoch, found.count) == (began(story), len(story))
             compared += len(story) if view != "Person" else 0
             explained += sum(bool(v.made_by) for v in found.versions)

@@ -87,9 +87,9 @@ def test_from_the_command_line(tmp_path: Path, executor: Any, capsys: pytest.Cap
     filled(store, executor).close()
     asked = ["why", str(script), "ByCity", "city = 'Bern'", "--store", store]
     assert run([*asked, "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert told["row"] == {"city": "Bern", "total": 40}
-    assert {r["relation"]: r["rows"] for r in told["inputs"]} == {
+    reported = json.loads(capsys.readouterr().out)
+    assert reported["row"] == {"city": "Bern", "total": 40}
+    assert {r["relation"]: r["rows"] for r in reported["inputs"]} == {
         "Sale": [{"customer": 3, "amount": 40}],
         "Customer": [{"id": 3, "city": "Bern"}],
     }
@@ -98,10 +98,10 @@ def test_from_the_command_line(tmp_path: Path, executor: Any, capsys: pytest.Cap
     assert "Sale: 1 row" in text
     assert "customer = 3, total = 40" in text
     assert run(["why-not", str(script), "in", "id = 7", "--store", store]) == 1
-    told = capsys.readouterr().err
-    assert "B8115" in told
-    assert '"In" is a query template' in told
-    assert "what it reads: `ByCustomer`, `Customer`" in told
+    reported = capsys.readouterr().err
+    assert "B8115" in reported
+    assert '"In" is a query template' in reported
+    assert "what it reads: `ByCustomer`, `Customer`" in reported
     for view, condition, words in (
         ("In", "id = 1", "B8115"),
         ("ByCity", "city = 'Basel'", "B8111"),

@@ -76,7 +76,7 @@ def test_what_is_taken_out_and_what_is_empty(executor: Any) -> None:
     wb.insert("Person", [{"id": i, "name": n, "tags": t} for i, n, t in PEOPLE])
     wb.insert("Banned", [{"id": 2}])
     wb.step()
-    told = {
+    reported = {
         ("Allowed", "id", 2): ("Allowed", "except"),
         ("Allowed", "id", 8): ("Person", "input"),
         ("Free", "id", 2): ("Free", "except"),
@@ -84,7 +84,7 @@ def test_what_is_taken_out_and_what_is_empty(executor: Any) -> None:
         ("Oldest", "id", 3): ("Oldest", "top"),
         ("Tagged", "id", 2): ("Tagged", "unnest"),
     }
-    for (view, name, value), place in told.items():
+    for (view, name, value), place in reported.items():
         assert places(wb.why_not(view, {name: value})) == [place], (view, value)
     assert places(wb.why_not("Both", {"id": 1, "kind": "b"})) == [("Banned", "input")]
     assert places(wb.why_not("Both", {"kind": "c"})) == [("Both", "values")]
@@ -117,8 +117,8 @@ def test_why_not_from_the_command_line(tmp_path: Path, executor: Any, capsys: py
     filled(store, executor).close()
     asked = ["why-not", str(script), "ByCity", "city = 'Basel'", "--store", store]
     assert run([*asked, "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert [(x["view"], x["at"]) for x in told["lost"]] == [("Customer", "input")]
+    reported = json.loads(capsys.readouterr().out)
+    assert [(x["view"], x["at"]) for x in reported["lost"]] == [("Customer", "input")]
     assert run(asked) == 0
     text = capsys.readouterr().out
     assert "`Customer` has no row with city = 'Basel'; a row that was deleted or changed leaves no trace" in text

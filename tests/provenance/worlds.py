@@ -57,7 +57,7 @@ class World:
     """The rows of the inputs, by their ids, and the rows of a view that are looked for."""
 
     inputs: Mapping[str, Sequence[Row]]
-    wanted: RowPredicate
+    requested: RowPredicate
 
 
 def computed(wb: Workbench, plan: Node, worlds: Sequence[World]) -> list[list[Row]]:
@@ -76,7 +76,7 @@ def _together(wb: Workbench, plan: Node, worlds: Sequence[World]) -> list[list[R
             given[id_] = pa.Table.from_pylist(list(world.inputs.get(scan.relation, ())), schema.arrow)
             return Scan(id_, scan.relation_schema)
 
-        plans.append(narrowed(replace_scans(plan, own), world.wanted, lambda _: None))
+        plans.append(narrowed(replace_scans(plan, own), world.requested, lambda _: None))
     epoch = wb.store.last_epoch()
     assert epoch is not None
     found = by_spark(lambda: wb.spark, wb.catalog)(plans, given, epoch.clock)

@@ -125,9 +125,9 @@ def test_store_batch_and_python_agree_on_ties(spark: Any, each_store: str, seed:
         groups = {g: [r for r in known.values() if r["g"] == g] for g in {r["g"] for r in known.values()}}
         assert {r["g"]: r for r in wb.rows("Grouped")} == {g: grouped(rows) for g, rows in groups.items()}
         found = {r["k"]: r for r in wb.rows("Ranked")}
-        wanted = [r for rows in groups.values() for r in ranked(rows)]
-        assert len(found) == len(wanted)
-        assert [{n: found[r["k"]][n] for n in r} for r in wanted] == wanted
+        requested = [r for rows in groups.values() for r in ranked(rows)]
+        assert len(found) == len(requested)
+        assert [{n: found[r["k"]][n] for n in r} for r in requested] == requested
         if epoch % 2:
             wb.restart()
     wb.close()

@@ -42,10 +42,10 @@ def test_first_rows_are_chosen_and_explained() -> None:
         assert chosen == (
             {"Least", "Middle", "One", "Joined", "Ranked", "Beyond", "Counted", "Rest", "Many", "After"} if expected else set()
         )
-    told = next(e for e in explain(catalog, maintain(catalog)) if e.name == "Middle")
-    (stage,) = (s for s in told.stages if s.rule == "first")
+    reported = next(e for e in explain(catalog, maintain(catalog)) if e.name == "Middle")
+    (stage,) = (s for s in reported.stages if s.rule == "first")
     assert stage.reason == "the first 4 and up to 1000 that follow: all rows are read when fewer than 4 are left"
-    (state,) = (s for s in told.state if s.relation == stage.output)
+    (state,) = (s for s in reported.state if s.relation == stage.output)
     assert state.bound == "at most 1004 rows"
 
 

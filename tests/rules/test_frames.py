@@ -27,7 +27,7 @@ def frames(*functions: str) -> Any:
     compiled = compile_script(f"{TABLE}V := SELECT k, {items} FROM T;")
     assert compiled.ok, compiled.diagnostics
     found = next(n for n in compiled.catalog.views["V"].plan.walk() if isinstance(n, Window))
-    reach = frames_of(found, growing=False)
+    reach = frames_of(found, unbounded=False)
     return None if isinstance(reach, str) else reach
 
 

@@ -275,7 +275,7 @@ def test_a_store_goes_on_under_other_rules_and_another_script(
             wb.insert("T", [{"k": given[-1], "n": given[-1], "x": given[-1]}])
             wb.step()
         found = {r["k"]: r["a"] for r in wb.rows("V")}
-        wanted = {k: max(given[:k]) if "max" in script else sum(given[:k]) / k for k in given}
-        assert found == wanted, number
-        assert {r["k"] for r in wb.rows("Top")} == {k for k, a in wanted.items() if a > 2}
+        requested = {k: max(given[:k]) if "max" in script else sum(given[:k]) / k for k in given}
+        assert found == requested, number
+        assert {r["k"] for r in wb.rows("Top")} == {k for k, a in requested.items() if a > 2}
         wb.close()

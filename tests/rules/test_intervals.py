@@ -74,10 +74,10 @@ def _asked(bench: Workbench) -> None:
     assert long[0] == {"id": 0, "i": "P1DT2H0M0.500000S"}
     page = bench.graphql("{ tPage(order: [{i: ASC_NULLS_LAST}], first: 1) { nodes { i } endCursor } }")["data"]["tPage"]
     rest = bench.graphql(f'{{ tPage(order: [{{i: ASC_NULLS_LAST}}], after: "{page["endCursor"]}") {{ nodes {{ i }} }} }}')
-    told = [n["i"] for n in (*page["nodes"], *rest["data"]["tPage"]["nodes"])]
-    lengths = [interval_of(i) for i in told if i is not None]
+    reported = [n["i"] for n in (*page["nodes"], *rest["data"]["tPage"]["nodes"])]
+    lengths = [interval_of(i) for i in reported if i is not None]
     assert lengths == sorted(lengths)
-    assert len(told) == len(bench.rows("T"))
+    assert len(reported) == len(bench.rows("T"))
     assert bench.graphql('{ at(x: "P1DT1H") { id } }')["data"]["at"][-1] == {"id": 0}
     assert "expected an interval" in bench.graphql('{ t(filter: {i: {eq: "1 month"}}) { id } }')["errors"][0]["message"]
 

@@ -87,10 +87,10 @@ def _asked(bench: Workbench) -> None:
     assert long == [{"id": 8, "i": "P2Y1M"}]
     page = bench.graphql("{ tPage(order: [{i: ASC_NULLS_LAST}], first: 1) { nodes { i } endCursor } }")["data"]["tPage"]
     rest = bench.graphql(f'{{ tPage(order: [{{i: ASC_NULLS_LAST}}], after: "{page["endCursor"]}") {{ nodes {{ i }} }} }}')
-    told = [n["i"] for n in (*page["nodes"], *rest["data"]["tPage"]["nodes"])]
-    lengths = [months_of(i) for i in told if i is not None]
+    reported = [n["i"] for n in (*page["nodes"], *rest["data"]["tPage"]["nodes"])]
+    lengths = [months_of(i) for i in reported if i is not None]
     assert lengths == sorted(lengths)
-    assert len(told) == len(bench.rows("T"))
+    assert len(reported) == len(bench.rows("T"))
     assert {r["id"] for r in bench.graphql('{ at(x: "P2Y1M") { id } }')["data"]["at"]} >= {8}
     assert "expected an interval" in bench.graphql('{ t(filter: {i: {eq: "P1D"}}) { id } }')["errors"][0]["message"]
 

@@ -59,8 +59,8 @@ def test_columns_that_no_reader_reads_make_no_change() -> None:
     found = pipeline_of(LATEST)
     (linear,) = (s for s in found.stages if s.output == "Latest")
     source = found.relations[linear.slots[0].relation]
-    assert source.silent
-    assert {"s", "k", "d"}.isdisjoint(n.rpartition(".")[2] for n in source.silent)
+    assert source.internal
+    assert {"s", "k", "d"}.isdisjoint(n.rpartition(".")[2] for n in source.internal)
     assert arranged(LATEST, ["Latest"]) == [False]
 
 

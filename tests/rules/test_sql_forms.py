@@ -165,7 +165,7 @@ def change(bench: Workbench, choice: random.Random) -> None:
                 bench.insert(table, [row(choice, table, id_)])
 
 
-def told(rows: list[dict[str, Any]]) -> list[str]:
+def reported(rows: list[dict[str, Any]]) -> list[str]:
     """Rows in an order, whatever theirs is."""
     return sorted(map(str, rows))
 
@@ -185,9 +185,9 @@ def test_a_form_is_what_it_stands_for(store: str, part: int, spark: Any, request
             change(bench, choice)
             bench.step()
             for name in forms:
-                assert told(bench.rows(name)) == told(bench.rows(f"{name}Long")), (epoch, name)
+                assert reported(bench.rows(name)) == reported(bench.rows(f"{name}Long")), (epoch, name)
             if epoch == 0:
                 bench.restart()
         batch = bench.batches([*forms])
         for name in forms:
-            assert told(bench.rows(name)) == told(batch[name]), name
+            assert reported(bench.rows(name)) == reported(batch[name]), name

@@ -129,8 +129,8 @@ def test_explain_counts_the_rows_of_each_operator(
         wb.bound("_Clicks", at + timedelta(minutes=30))
         wb.step()
     wb.close()
-    told = CliRunner().invoke(app, ["explain", str(script), "ByWho", "--state", url])
-    (state,) = [line for line in told.output.splitlines() if line.startswith("  state  ByWho$state:")]
+    reported = CliRunner().invoke(app, ["explain", str(script), "ByWho", "--state", url])
+    (state,) = [line for line in reported.output.splitlines() if line.startswith("  state  ByWho$state:")]
     assert "unbounded" in state
     assert "; 4 rows, " in state
     assert re.search(r" bytes in 1 run now; since the start keys looked up: [1-9]\d*, rows found: [1-9]\d*$", state), state

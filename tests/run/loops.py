@@ -35,7 +35,7 @@ class Loop:
         self.url = url or f"sqlite:///{folder / 's.db'}"
         (folder / "belvedere.toml").write_text(project)
         self.progress: list[Any] = []
-        self.told: list[str] = []
+        self.reported: list[str] = []
 
     def project(self, text: str) -> None:
         """Another text of `belvedere.toml`."""
@@ -68,15 +68,15 @@ class Loop:
         engine = open_engine(
             self.spark, catalog, maintain(catalog), store, project.sinks, state=project.state, again=past.spans.keys()
         )
-        desk = None
+        ingest_service = None
         try:
             store.create(RECORDS)
             backfill = Backfill(self.spark, catalog, project, past, engine.tables.plan.again)
             assert fill_before(engine, backfill, lambda: False)
             if pushed_inputs(catalog):
-                desk = open_ingest_service(catalog, self.folder / "s.intake", store.last_epoch())
+                ingest_service = open_ingest_service(catalog, self.folder / "s.intake", store.last_epoch())
                 for name, body in pushes:
-                    self.push(desk, name, body)
+                    self.push(ingest_service, name, body)
             reader = store.reader()
             known = files_read(reader)
             reader.close()
@@ -91,33 +91,33 @@ class Loop:
                 store.last_epoch(),
                 known,
                 engine.tables.fresh,
-                desk,
+                ingest_service,
                 former=engine.rows_of,
                 notes=store,
                 noted=noted,
             )
             settings = RunSettings("test", once=True)
-            loop = RunLoop(self.spark, engine, store, sources, settings, self.progress.append, tell=self.told.append)
+            loop = RunLoop(self.spark, engine, store, sources, settings, self.progress.append, tell=self.reported.append)
             if retry:
                 reader = store.reader()
-                found = retry_rejected(self.spark, catalog, project, reader, desk)
+                found = retry_rejected(self.spark, catalog, project, reader, ingest_service)
                 reader.close()
                 sources.retried, loop.leaving = found.arrived, {REJECTED.name: going(found.gone)} if found.taken else {}
             loop.run()
         finally:
-            if desk is not None:
-                desk.close()
+            if ingest_service is not None:
+                ingest_service.close()
             engine.close()
             store.close()
 
-    def push(self, desk: IngestService, name: str, body: bytes) -> None:
+    def push(self, ingest_service: IngestService, name: str, body: bytes) -> None:
         """Push as an API process does."""
-        table = find_input(desk.catalog, name)
+        table = find_input(ingest_service.catalog, name)
         try:
             pushed = rows_of(table, body, "application/json", 100_000, {})
         except RequestError:
             return
-        desk.take([Request(table.id, pushed)])
+        ingest_service.take([Request(table.id, pushed)])
 
     def counts(self, id_: str) -> tuple[int, int, int, int]:
         """Of an input: rows in, used, late, malformed."""

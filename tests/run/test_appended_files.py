@@ -87,8 +87,8 @@ def test_growth_that_is_not_read_is_told(spark: Any, tmp_path: Path) -> None:
     (tmp_path / "data" / "Items.csv").write_text("id,note\n")
     loop.once()
     assert totals(loop) == (1, 10, 1, 1)
-    grown, replaced = sorted(loop.told, reverse=True)
-    assert ("appends = true" in grown, "Orders.1.jsonl" in grown) == (True, True)
+    evolved, replaced = sorted(loop.reported, reverse=True)
+    assert ("appends = true" in evolved, "Orders.1.jsonl" in evolved) == (True, True)
     assert "Items.csv" in replaced
     store = open_store(loop.url)
     row = store.last_epoch()

@@ -379,12 +379,12 @@ def test_other_views_go_on_while_one_is_filled(spark: Any, tmp_path: Path, url: 
         return beside(self)
 
     monkeypatch.setattr(backfill.ConcurrentBackfill, "__call__", step)
-    told: list[str] = []
+    reported: list[str] = []
     with pytest.raises(Crash):
-        run_until(loop, "Best", told)
+        run_until(loop, "Best", reported)
     before = loop.rows("All")
-    seen = run_until(loop, "Best", told)
-    assert any("Again, Best, Minutes, Pairs, Places, Ranks will be there when" in t for t in told)
+    seen = run_until(loop, "Best", reported)
+    assert any("Again, Best, Minutes, Pairs, Places, Ranks will be there when" in t for t in reported)
     assert "being filled: " in str(steps[0])
     assert steps[0] != steps[-1]
     assert len(seen) > 1, "epochs of the other views came before"
@@ -396,7 +396,7 @@ def test_other_views_go_on_while_one_is_filled(spark: Any, tmp_path: Path, url: 
         assert filling_text(loop.compiled().catalog, reader) is None
 
 
-def run_until(loop: Loop, view: str, told: list[str]) -> list[EpochProgress]:
+def run_until(loop: Loop, view: str, reported: list[str]) -> list[EpochProgress]:
     """Run the script until an epoch has changed a view; all epochs up to it."""
     stopped, seen = StopFlag(), list[EpochProgress]()
 
@@ -407,6 +407,6 @@ def run_until(loop: Loop, view: str, told: list[str]) -> list[EpochProgress]:
 
     found = loop.compiled()
     with runner.Runner(loop.folder / "s.sqrl", found.catalog, found.project, loop.url) as running:
-        running.phase = told.append
+        running.phase = reported.append
         running._run_epochs(loop.spark, maintain(found.catalog), watch, stopped, lambda text: None)
     return seen

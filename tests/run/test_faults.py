@@ -89,8 +89,8 @@ def test_a_store_that_goes_away(spark: Any, tmp_path: Path, own_postgres: Any, h
         own_postgres.stop()
         assert push(run.url, 6) == 200
         assert run.wait() == 1
-        told = run.errors()
-    assert ("B7005" in told, "Traceback" in told) == (True, False), told
+        reported = run.errors()
+    assert ("B7005" in reported, "Traceback" in reported) == (True, False), reported
     own_postgres.ensure_postgres_running()
     run_once_here(spark, script, "--store", store)
     assert totals(store) == {"a": (6, 21)}
@@ -111,8 +111,8 @@ def test_spark_dies(tmp_path: Path, processes: list[subprocess.Popen[str]]) -> N
     push(url, 2)
     assert process.wait(timeout=120) == 1
     assert process.stderr is not None
-    told = process.stderr.read()
-    assert ("B7022" in told, "Traceback" in told) == (True, False), told
+    reported = process.stderr.read()
+    assert ("B7022" in reported, "Traceback" in reported) == (True, False), reported
     wait_for(lambda: not any(map(is_running, family)), "processes were left behind", 30)
     run_once(script)
     assert totals(f"sqlite:///{tmp_path / 'events.db'}") == {"a": (2, 3)}
@@ -139,8 +139,8 @@ def test_the_stores_disk_is_full(tmp_path: Path, processes: list[subprocess.Pope
         wait_for(lambda: process.poll() is not None or str(lines).count("Events 1,000") == epochs, "no epoch came", 300)  # noqa: B023
     assert process.wait(timeout=120) == 1
     assert process.stderr is not None
-    told = process.stderr.read()
-    assert ("B7003" in told, "Traceback" in told) == (True, False), told
+    reported = process.stderr.read()
+    assert ("B7003" in reported, "Traceback" in reported) == (True, False), reported
     run_once(script)
     ((count, total),) = totals(f"sqlite:///{tmp_path / 'events.db'}").values()
     assert count in (sent, sent + 1000)

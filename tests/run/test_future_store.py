@@ -51,14 +51,14 @@ def test_a_run_of_one_round_is_refused(url: str, tmp_path: Path, monkeypatch: py
 
 
 def test_a_run_waits_and_says_so_once(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    stopped, told = StopFlag(), list[str]()
+    stopped, reported = StopFlag(), list[str]()
     monkeypatch.setattr(
         "belvedere.spark.run.runner._wait", lambda seconds, flag: stopped.set() if len(waited) > 2 else waited.append(seconds)
     )
     waited: list[float] = []
     with runner(url, tmp_path, monkeypatch) as waiting:
-        waiting.run(lambda progress: None, stopped, told.append)
+        waiting.run(lambda progress: None, stopped, reported.append)
     assert len(waited) == 3
-    assert len(told) == 1
-    assert "10 days ahead" in told[0]
-    assert "--accept-clock" in told[0]
+    assert len(reported) == 1
+    assert "10 days ahead" in reported[0]
+    assert "--accept-clock" in reported[0]

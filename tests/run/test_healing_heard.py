@@ -28,8 +28,8 @@ def test_a_run_hears_that_views_are_to_be_tried_again() -> None:
     loop = RunLoop(None, engine, store, sources, RunSettings("t", 0.01), stopped=stopped, heals=lambda: asked[0])  # type: ignore[arg-type]
     epochs: list[bool] = []
 
-    def run_epoch(wanted: bool) -> bool:
-        epochs.append(wanted)
+    def run_epoch(requested: bool) -> bool:
+        epochs.append(requested)
         loop.last = loop.last or SimpleNamespace(clock=loop.clock.now())  # type: ignore[assignment]
         if tried:
             stopped.set()

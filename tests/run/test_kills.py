@@ -177,8 +177,8 @@ def kill_at_random_moments(folder: Path, kills: int, days: int, seed: int, store
             for client in clients:
                 client.url = url
             if number % 5 != 4:  # the others while it starts
-                wanted = dice.randint(1, 2)
-                wait_for(lambda: epochs_of(lines) >= wanted or process.poll() is not None, "no epoch came", 300)  # noqa: B023
+                requested = dice.randint(1, 2)
+                wait_for(lambda: epochs_of(lines) >= requested or process.poll() is not None, "no epoch came", 300)  # noqa: B023
             time.sleep(dice.random() * 3)
             assert process.poll() is None, process.stderr.read() if process.stderr else ""
             kill(process, url)

@@ -90,8 +90,8 @@ def test_long_lines_are_rejected_and_the_others_read(spark: Any, tmp_path: Path,
     taken = read(spark, files, small, COLUMNS, max_line_mb=4000 / (1 << 20))
     assert sorted(taken.rows["id"].to_pylist()) == [1, 3, 4, 6, 7, 9]
     assert taken.refused == 3
-    told = {Path(r.file).name: r for r in taken.rejected}
-    assert [told[n].line for n in ("a.jsonl", "b.csv", "c.parquet")] == [2, 4, 2]
-    for rejected in told.values():
+    reported = {Path(r.file).name: r for r in taken.rejected}
+    assert [reported[n].line for n in ("a.jsonl", "b.csv", "c.parquet")] == [2, 4, 2]
+    for rejected in reported.values():
         assert "is longer than" in rejected.reason
-    assert told["a.jsonl"].text == ('{"id": 2, "name": "' + "x" * 5000)[:SHOWN]
+    assert reported["a.jsonl"].text == ('{"id": 2, "name": "' + "x" * 5000)[:SHOWN]

@@ -36,7 +36,7 @@ class Project:
         self.path = self.folder / "data"
         (self.path / "T").mkdir(parents=True)
         self.rows: list[int] = []
-        self.told: list[str] = []
+        self.reported: list[str] = []
 
     def put(self) -> None:
         """Another file, of two rows."""
@@ -49,7 +49,7 @@ class Project:
         """Run to the end: each row of all files was counted once."""
         loop = Loop(self.spark, self.folder, SCRIPT, f"[sources.files]\npath = {json.dumps(str(self.path))}\n")
         loop.once()
-        self.told = loop.told
+        self.reported = loop.reported
         (found,) = loop.rows("Totals")
         assert (found["n"], found["total"]) == (len(self.rows), sum(self.rows))
 
@@ -136,10 +136,10 @@ def test_files_stay_known_between_any_two_epochs(spark: Any, tmp_path: Path, see
     project.taken_elsewhere()
     project.put()
     project.run()
-    assert "taken for the same; 1 others are new" in project.told[0]
+    assert "taken for the same; 1 others are new" in project.reported[0]
     project.put()
     project.run()
-    assert project.told == []
+    assert project.reported == []
 
 
 def test_names_are_relative() -> None:

@@ -56,9 +56,11 @@ class Run:
         last = self.store.last_epoch()
         clock = settings.pop("clock", None)
         now = {} if clock is None else {"now": clock.now}  # rows arrive at the run's clock
-        self.desk: IngestService = open_ingest_service(self.catalog, self.folder / "intake", last, **now)
+        self.ingest_service: IngestService = open_ingest_service(self.catalog, self.folder / "intake", last, **now)
         self.engine = open_engine(self.spark, self.catalog, maintain(self.catalog), self.store)
-        sources = open_sources(self.catalog, ProjectSettings(self.folder), last, {}, self.engine.tables.fresh, self.desk)
+        sources = open_sources(
+            self.catalog, ProjectSettings(self.folder), last, {}, self.engine.tables.fresh, self.ingest_service
+        )
         chosen = RunSettings("test", **({"interval": 0.05} | settings))
         self.loop = RunLoop(self.spark, self.engine, self.store, sources, chosen, self.progress.append, clock=clock)
 
@@ -73,18 +75,18 @@ class Run:
         self.close()
 
     def close(self) -> None:
-        self.desk.close()
+        self.ingest_service.close()
         self.engine.close()
         self.store.close()
 
     def push(self, name: str, *rows: dict[str, Any], producer: str | None = None) -> dict[str, Any]:
         table = find_input(self.catalog, name)
-        (answer,) = self.desk.take([Request(table.id, read_rows(table, rows), producer)])
+        (answer,) = self.ingest_service.take([Request(table.id, read_rows(table, rows), producer)])
         return dict(answer.body)
 
     def act(self, kind: Act, producer: str, minute: int | None = None) -> None:
         time_ = None if minute is None else microseconds(datetime.fromisoformat(at(minute)))
-        self.desk.take([Request("Bid", ProducerAct(kind, "Bid", 0, producer, time_))])
+        self.ingest_service.take([Request("Bid", ProducerAct(kind, "Bid", 0, producer, time_))])
 
     def rows(self, name: str) -> list[dict[str, Any]]:
         reader = self.store.reader()
@@ -127,7 +129,7 @@ def test_pushes_become_epochs(spark: Any, tmp_path: Path) -> None:
     assert (refused["taken"], refused["refused"]) == (1, 1)
     run.push("Loose", {"at": at(10), "price": 1}, {"at": at(9), "price": 1}, {"at": at(10), "price": None}, {"prize": 1})
     wait_for(lambda: run.rows("Totals") == [{"item": "A", "name": "Anvil", "price": 7}])
-    wait_for(lambda: not run.desk.has_waiting)
+    wait_for(lambda: not run.ingest_service.has_waiting)
     run.stop()
 
     # rows in are rows used, late or malformed, of each input; a restart takes nothing in again
@@ -178,7 +180,7 @@ def test_an_input_that_changed_is_not_emptied(spark: Any, tmp_path: Path) -> Non
         run.catalog = compile_script(SCRIPT.replace(old, new)).catalog
         with pytest.raises(BelvedereError, match="B7031") as failure:
             run.open()
-        run.desk.close()
+        run.ingest_service.close()
         run.store.close()
         assert "an empty one would lose it" in (failure.value.diagnostics[0].hint or "")
 
@@ -189,10 +191,10 @@ def test_an_input_that_changed_is_not_emptied(spark: Any, tmp_path: Path) -> Non
     run.push("Bid", {"at": at(7), "price": 2, "item": "B"})
     run.push("Loose", {"at": at(7), "price": 2})
     run.close()
-    grown = SCRIPT.replace("name STRING, PRIMARY", "name STRING, size INT, PRIMARY").replace(
+    evolved = SCRIPT.replace("name STRING, PRIMARY", "name STRING, size INT, PRIMARY").replace(
         "item STRING, W", "item STRING, z INT, W"
     )
-    run.catalog = compile_script(grown.replace("price INT, W", "price DECIMAL(12, 2), W")).catalog
+    run.catalog = compile_script(evolved.replace("price INT, W", "price DECIMAL(12, 2), W")).catalog
     run.open(once=True)
     run.push("Loose", {"at": at(8), "price": "0.25"})
     run.loop.run()
@@ -224,7 +226,7 @@ def test_a_clock_that_jumps_ahead_expires_nothing_until_it_is_accepted(spark: An
     machine.clock += 40 * timedelta(days=1)
     machine.run(timedelta(minutes=1))
     assert once(clock) == 2
-    assert [t.split(":")[0] for t in machine.told] == ["the clock of this machine has jumped ahead by 40 days"]
+    assert [t.split(":")[0] for t in machine.reported] == ["the clock of this machine has jumped ahead by 40 days"]
     last = run.store.last_epoch()
     assert last is not None
     assert last.clock == clock.now() == machine.clock - 40 * timedelta(days=1)

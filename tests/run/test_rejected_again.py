@@ -64,10 +64,10 @@ def test_rejected_rows_arrive_once(
     (tmp_path / "s.sqrl").write_text(SCRIPT)
     loop.once(("Clicks", json.dumps([{"page": "p", "n": 1}, {"page": "p", "n": 2**40}, {"page": None, "n": 2}]).encode()))
     call = ["rejected", "list", str(tmp_path / "s.sqrl"), "--store", loop.url]
-    told = json.loads(CliRunner().invoke(app, [*call, "--json"]).output)["rejected"]
-    assert len(told) == 11
-    assert {r["text"] for r in told} > {'"Zoo, east",2.5', '"say ""é""\nor more",3.5', '"it ""is""",4.5'}
-    assert {r["table"] for r in told} == {"Rides", "Stops", "Clicks"}
+    reported = json.loads(CliRunner().invoke(app, [*call, "--json"]).output)["rejected"]
+    assert len(reported) == 11
+    assert {r["text"] for r in reported} > {'"Zoo, east",2.5', '"say ""é""\nor more",3.5', '"it ""is""",4.5'}
+    assert {r["table"] for r in reported} == {"Rides", "Stops", "Clicks"}
     assert "11 rejected" in CliRunner().invoke(app, call).output
 
     (tmp_path / "belvedere.toml").write_text(PROJECT.format("DOUBLE", "DOUBLE"))

@@ -60,7 +60,7 @@ class Shop:
         self.data = directory / "data"
         self.url = f"sqlite:///{directory / 'shop.db'}"
         self.progress: list[Any] = []
-        self.told: list[str] = []
+        self.reported: list[str] = []
         self.options: dict[str, Any] = {}
 
     def orders(self, name: str, *rows: tuple[str, Any], modified: float | None = None) -> Path:
@@ -101,7 +101,11 @@ class Shop:
         sources = open_sources(found, project, store.last_epoch(), files_read(reader), engine.tables.fresh)
         reader.close()
         chosen = RunSettings("test", **settings)
-        return RunLoop(self.spark, engine, store, sources, chosen, self.progress.append, tell=self.told.append), store, engine
+        return (
+            RunLoop(self.spark, engine, store, sources, chosen, self.progress.append, tell=self.reported.append),
+            store,
+            engine,
+        )
 
     def totals(self, store: Any, engine: Any) -> dict[str, tuple[int, int]]:
         reader = store.reader()
@@ -163,9 +167,9 @@ def test_files_of_any_name(shop: Shop) -> None:
 
     store = open_store(shop.url)
     reader = store.reader()
-    wanted = {str(shop.data / "Orders" / n) for n in names if "\udcff" not in n}
-    wanted.add((shop.data / "Orders" / "\udcff\udcfe.json").as_uri())
-    assert {r["file"] for r in reader.rows(REJECTED).to_pylist()} == wanted
+    requested = {str(shop.data / "Orders" / n) for n in names if "\udcff" not in n}
+    requested.add((shop.data / "Orders" / "\udcff\udcfe.json").as_uri())
+    assert {r["file"] for r in reader.rows(REJECTED).to_pylist()} == requested
     noted = {f"Orders/{n}" for n in names if "\udcff" not in n} | {"file:Orders/%FF%FE.json"}
     assert {r["path"] for r in reader.rows(FILES).to_pylist()} == noted
     reader.close()
@@ -253,7 +257,7 @@ def test_a_folder_whose_rights_go_away(shop: Shop, monkeypatch: pytest.MonkeyPat
     wait_for(lambda: len(shop.progress) == 1)
     closed.set()
     shop.orders("2.json", ("a", 2))
-    wait_for(lambda: shop.told)
+    wait_for(lambda: shop.reported)
     time.sleep(0.2)  # ten more looks
     with pytest.raises(BelvedereError, match="B6023"):
         loop.sources.look(engine.last_clock, once=True)
@@ -263,8 +267,8 @@ def test_a_folder_whose_rights_go_away(shop: Shop, monkeypatch: pytest.MonkeyPat
     thread.join(10)
     assert shop.totals(store, engine) == {"a": (3, 2)}
     orders, items = ((shop.data / "Orders", "Orders"), (shop.data, "Items"))  # of the items there is no folder of their own
-    wanted = [f'the folder {folder} of table "{table}" cannot be listed' for folder, table in (orders, items)]
-    assert [t.split(":")[0] for t in shop.told] == wanted
+    requested = [f'the folder {folder} of table "{table}" cannot be listed' for folder, table in (orders, items)]
+    assert [t.split(":")[0] for t in shop.reported] == requested
     engine.close()
     store.close()
 

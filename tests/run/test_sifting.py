@@ -109,8 +109,12 @@ def test_rows_that_end_it_only_together_are_not_rejected() -> None:
 
 
 def test_what_says_why_is_not_looked_for() -> None:
-    told = Diagnostic("B7040", 'view "V" failed: OUT_OF_MEMORY')
-    assert [says_why(e) for e in (ProcessEnded(), BelvedereError(told), StageFailure("V", told))] == [False, False, True]
+    reported = Diagnostic("B7040", 'view "V" failed: OUT_OF_MEMORY')
+    assert [says_why(e) for e in (ProcessEnded(), BelvedereError(reported), StageFailure("V", reported))] == [
+        False,
+        False,
+        True,
+    ]
     assert says_why(BelvedereError(Diagnostic("B7006", "the store is in use")))
 
 
@@ -160,7 +164,7 @@ def test_an_epoch_goes_on_without_the_row(spark: Any, tmp_path: Path, monkeypatc
             store.acquire("test", 60)
             note_end(store)
     loop.once()
-    assert any("ended in this epoch before" in t for t in loop.told)
+    assert any("ended in this epoch before" in t for t in loop.reported)
     assert loop.rows("Totals") == [
         {"n": 19, "ids": 190 - 13, **{k: v for k, v in loop.rows("Totals")[0].items() if k.startswith("_")}}
     ]

@@ -53,8 +53,8 @@ def test_what_differs_is_told(spark: Any, tmp_path: Path, each_store: str, new: 
     wb.insert("T", [{"id": i, "price": p} for i, p in ROWS.items()])
     wb.insert("S", [{"n": 0, "x": 4}, {"n": 1, "x": 0}])
     wb.step()
-    told = {n: len(wb.rows(n)) for n in ("Dear", "Cheap", "Moved", "Half")}
-    assert told == {"Dear": 2, "Cheap": 0, "Moved": 0, "Half": 1}
+    reported = {n: len(wb.rows(n)) for n in ("Dear", "Cheap", "Moved", "Half")}
+    assert reported == {"Dear": 2, "Cheap": 0, "Moved": 0, "Half": 1}
     numbers = [r["_seq"] for r in wb.rows("Dear")]
     wb.close()
 
@@ -74,7 +74,7 @@ def test_what_differs_is_told(spark: Any, tmp_path: Path, each_store: str, new: 
     before = {i: price(i, p, False) for i, p in ROWS.items()}
     after = {i: price(i, p, True) for i, p in now.items()}
     dear = [{i for i, p in side.items() if p > 100} for side in (before, after)]
-    events = {n: wb.rows(n)[told[n] :] for n in told}
+    events = {n: wb.rows(n)[reported[n] :] for n in reported}
     assert {r["id"] for r in events["Dear"]} == dear[1] - dear[0]
     assert {(r["id"], r["price"]) for r in events["Cheap"]} == {(i, before[i]) for i in dear[0] - dear[1]}
     assert {(r["id"], r["price"]) for r in events["Moved"]} == {(i, after[i]) for i in before if before[i] != after[i]}
@@ -89,9 +89,9 @@ def test_what_differs_is_told(spark: Any, tmp_path: Path, each_store: str, new: 
         assert sorted(map(key, wb.rows(view))) == sorted(map(key, expected(view, now, after)))
     # nothing is told twice afterwards
     wb.restart()
-    counts = {n: len(wb.rows(n)) for n in told}
+    counts = {n: len(wb.rows(n)) for n in reported}
     wb.step()
-    assert {n: len(wb.rows(n)) for n in told} == counts
+    assert {n: len(wb.rows(n)) for n in reported} == counts
     wb.close()
 
 

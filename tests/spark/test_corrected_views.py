@@ -164,8 +164,8 @@ def test_a_corrected_view_that_fails_in_its_first_epoch_ends_nothing(executor: A
         wb = Workbench(mended, url, spark=executor, project=project)
         wb.step()
         assert pairs(wb, "V", "k", "x") == {1: "1", 2: "two", 3: "3", 10: "0", 11: "1"}
-        told = [(r["k"], r["x"]) for r in wb.rows("Added")]
-        assert (told[:3], sorted(told[3:])) == ([(1, "1"), (2, "two"), (3, "03")], [(10, "0"), (11, "1")])
+        reported = [(r["k"], r["x"]) for r in wb.rows("Added")]
+        assert (reported[:3], sorted(reported[3:])) == ([(1, "1"), (2, "two"), (3, "03")], [(10, "0"), (11, "1")])
         assert wb.rows("Gone") == []
         assert not [n for n in wb.engine.state.arrangements if n.endswith("~former")]
         wb.close()
@@ -181,17 +181,17 @@ def test_what_is_missed_is_bounded_and_told(executor: Any, tmp_path: Path, monke
     assert [f.lost for f in wb.engine.quarantine.failed] == ["", "", ""]
     wb.clock("2024-01-01 02:10:00")
     wb.insert("S", [{"n": n, "g": "b", "x": "1"} for n in (3, 4, 5, 6)])
-    told = list[str]()
+    reported = list[str]()
     run = wb.engine.run_epoch
 
     def run_epoch(*given: Any, **named: Any) -> Any:
         report = run(*given, **named)
-        told.extend(map(failure_text, report.failing))
+        reported.extend(map(failure_text, report.failing))
         return report
 
     monkeypatch.setattr(wb.engine, "run_epoch", run_epoch)
     wb.step()
-    assert sum("no more are kept" in t for t in told) == 2
+    assert sum("no more are kept" in t for t in reported) == 2
     assert {f.owner for f in wb.engine.quarantine.failed if "more than 4 changes" in f.lost} == {"V", "_Parts"}
     assert not [n for n in wb.engine.state.arrangements if n == "S~missed"]
     put(wb, "02:20", (7, "b", "1"))

@@ -66,11 +66,11 @@ def test_functions_of_a_project(tmp_path: Path, spark: Any) -> None:
     wb.insert("T", [{"id": 5, "price": 9.0, "qty": 13, "s": "x"}])
     with pytest.raises(BelvedereError) as failed:
         wb.step()
-    told = failed.value.diagnostics[0]
-    assert told.code == "B7040"
-    assert "function" in told.message
+    reported = failed.value.diagnostics[0]
+    assert reported.code == "B7040"
+    assert "function" in reported.message
     for part in ("discounted", "qty = 13", "pricing.py, line 9"):
-        assert part in (told.detail or "")
+        assert part in (reported.detail or "")
     wb.close()
 
 

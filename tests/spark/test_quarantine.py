@@ -122,7 +122,7 @@ def test_random_rows_fail_and_heal(spark: Any, seed: int, tmp_path: Path) -> Non
 def test_history_and_events_tell_what_was_shown(spark: Any, tmp_path: Path) -> None:
     wb = Workbench(SCRIPT, spark=spark, project=ProjectSettings(tmp_path, **EVERYWHERE))
     kept: dict[int, list[str]] = {}
-    told: dict[Any, Any] = {}
+    reported: dict[Any, Any] = {}
     for n, a in enumerate([5, 0, 4, None, 0, 10], 1):
         wb.insert("T", [{"k": 1, "g": "é", "a": a, "s": "1"}, {"k": n + 1, "g": "y", "a": n + 4, "s": "1"}])
         wb.step()
@@ -136,11 +136,11 @@ def test_history_and_events_tell_what_was_shown(spark: Any, tmp_path: Path) -> N
     events = [e for n in ("Added", "Changed", "Gone") for e in wb.rows(n)]
     for event in sorted(events, key=lambda e: e["_event_time"]):
         if event["_op"] == "DELETE":
-            del told[event["g"]]
+            del reported[event["g"]]
         else:
-            assert (event["_op"] == "ADD") == (event["g"] not in told)
-            told[event["g"]] = event["most"]
-    assert told == {r["g"]: r["most"] for r in wb.rows("Best")}
+            assert (event["_op"] == "ADD") == (event["g"] not in reported)
+            reported[event["g"]] = event["most"]
+    assert reported == {r["g"]: r["most"] for r in wb.rows("Best")}
     wb.close()
 
 

@@ -64,7 +64,9 @@ def test_few_queries_are_refused_that_spark_takes(over_tables: Any, request: pyt
     counts = counted(judge(over_tables, random_query(seed)) for seed in range(ALL))
     if request.config.getoption("--update"):
         write_counts(counts)
-    told = read_counts()
-    assert (counts.queries, counts.accepted) == (told.queries, told.accepted), "run it with --update, and tests/docs too"
-    assert sum(counts.refused.values()) <= sum(told.refused.values()), counts.refused
+    reported = read_counts()
+    assert (counts.queries, counts.accepted) == (reported.queries, reported.accepted), (
+        "run it with --update, and tests/docs too"
+    )
+    assert sum(counts.refused.values()) <= sum(reported.refused.values()), counts.refused
     assert counts.refused_share <= MOST_REFUSED

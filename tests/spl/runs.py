@@ -41,13 +41,13 @@ def run_in_blocks(window: SplWindow, cuts: Sequence[Cut], size: int) -> list[Fir
         of = list(zip(given.partition.tolist(), number.tolist(), strict=True))
         first = np.array([of.index(b) for b in sorted(made)], np.int64)
         blocks = blocks_at(given, first, first + size - 1, number[first] * size if len(first) else first)
-        stands = ~cut(window, blocks, ends, taken(given, given.is_new), now)
-        loose = np.array([b not in made or not stands[sorted(made).index(b)] for b in of], np.bool_)
-        both, order = together(taken(given, loose), blocks.take(stands), size)
+        remaining = ~cut(window, blocks, ends, taken(given, given.is_new), now)
+        loose = np.array([b not in made or not remaining[sorted(made).index(b)] for b in of], np.bool_)
+        both, order = together(taken(given, loose), blocks.take(remaining), size)
         if both.evicting is not None and falls(both.evicting.codes, both.partition).any():
-            loose[:], stands = True, stands & False
+            loose[:], remaining = True, remaining & False
             both, order = given, np.arange(len(given))
-        members = [[n] for n in np.flatnonzero(loose)] + [list(range(n, n + size)) for n in first[stands]]
+        members = [[n] for n in np.flatnonzero(loose)] + [list(range(n, n + size)) for n in first[remaining]]
         found = find(window, both, known, ticked, now)
         for place in range(len(found.firings)):
             contents = [rows[m].number for i in found.rows_of(place) for m in members[order[i]]]

@@ -69,9 +69,9 @@ def test_counts_decimals_and_sorted_rows(executor: Any) -> None:
         counted, last = [], {}
         for contents in firings("sliding, count(4), count(3)", rows, True):
             by = Counter(r["kind"] for r in contents)
-            told = {"groups": len(by), "each": list(by.values())}
-            counted += [{"kind": k, "n": n, **told, "total": len(contents)} for k, n in by.items() if n > 1]
-            last[contents[0]["sym"]] = [{"sym": contents[0]["sym"], "kind": k, **told} for k in by]
+            reported = {"groups": len(by), "each": list(by.values())}
+            counted += [{"kind": k, "n": n, **reported, "total": len(contents)} for k, n in by.items() if n > 1]
+            last[contents[0]["sym"]] = [{"sym": contents[0]["sym"], "kind": k, **reported} for k in by]
         assert wb.rows("Counted") == counted == wb.batch("Counted")
         expected = sorted((r for rows in last.values() for r in rows), key=repr)
         assert sorted(wb.rows("Last"), key=repr) == expected == sorted(wb.batch("Last"), key=repr)

@@ -120,11 +120,11 @@ class Arrangements(RuleBasedStateMachine):
 
     @rule(new=distinct_rows, by=st.sampled_from(["_by", KEY, None]), asked=st.data(), stream=st.booleans())
     def replace(self, new: list[Row], by: str | None, asked: st.DataObject, stream: bool) -> None:
-        wanted = asked.draw(st.lists(st.integers(0, 3) if by == "_by" else keys, max_size=4)) if by else None
-        gone = {k: r for k, r in self.model.items() if wanted is None or r[by] in wanted}
+        requested = asked.draw(st.lists(st.integers(0, 3) if by == "_by" else keys, max_size=4)) if by else None
+        gone = {k: r for k, r in self.model.items() if requested is None or r[by] in requested}
         before = {k: r for k, r in self.model.items() if k in gone or k in {n[KEY] for n in new}}
         after = {r[KEY]: r for r in new}
-        found = list(self.relation.replace(by, self._asked(by, wanted, stream), [table(new[:2]), table(new[2:])]))
+        found = list(self.relation.replace(by, self._asked(by, requested, stream), [table(new[:2]), table(new[2:])]))
         changes = sorted((shown(r, "note"), weight) for b, weight in found for r in b.to_pylist())
         expected = []
         for key in before.keys() | after.keys():
@@ -135,10 +135,10 @@ class Arrangements(RuleBasedStateMachine):
         self.model = {k: r for k, r in self.model.items() if k not in before} | after
 
     @staticmethod
-    def _asked(by: str | None, wanted: list[Any] | None, stream: bool) -> pa.Array | pa.RecordBatchReader | None:
-        if wanted is None:
+    def _asked(by: str | None, requested: list[Any] | None, stream: bool) -> pa.Array | pa.RecordBatchReader | None:
+        if requested is None:
             return None
-        array = pa.array(wanted, pa.int64() if by == "_by" else pa.string())
+        array = pa.array(requested, pa.int64() if by == "_by" else pa.string())
         if not stream:
             return array
         halves = [pa.record_batch([a], ["k"]) for a in (array[:2], array[2:], array[:1])]
@@ -190,11 +190,13 @@ class Arrangements(RuleBasedStateMachine):
     def asked(self, where: str, *given: Any) -> list[str]:
         return [r[0] for r in self.database.execute(f"SELECT {KEY} FROM r WHERE {where} ORDER BY 1", given).fetchall()]
 
-    @rule(wanted=st.lists(keys, max_size=9), groups=st.lists(st.integers(-1, 4), max_size=4), low=hours, high=hours)
-    def finds_what_duckdb_finds(self, wanted: list[str], groups: list[int], low: int | None, high: int | None) -> None:
+    @rule(requested=st.lists(keys, max_size=9), groups=st.lists(st.integers(-1, 4), max_size=4), low=hours, high=hours)
+    def finds_what_duckdb_finds(self, requested: list[str], groups: list[int], low: int | None, high: int | None) -> None:
         self.fill_database()
-        texts, numbers = pa.array(wanted, pa.string()), pa.array(groups, pa.int64())
-        assert keys_in(self.relation.look_up(KEY, texts)) == self.asked(f"new AND list_contains(?::VARCHAR[], {KEY})", wanted)
+        texts, numbers = pa.array(requested, pa.string()), pa.array(groups, pa.int64())
+        assert keys_in(self.relation.look_up(KEY, texts)) == self.asked(
+            f"new AND list_contains(?::VARCHAR[], {KEY})", requested
+        )
         assert keys_in(self.relation.look_up("_by", numbers)) == self.asked("new AND list_contains(?::BIGINT[], _by)", groups)
         before = keys_in(self.relation.look_up_before("_by", numbers))
         assert before == self.asked("NOT new AND list_contains(?::BIGINT[], _by)", groups)

@@ -33,14 +33,14 @@ def refused(store: Store, number: int) -> str:
 def test_an_epoch_row_comes_back_whole(store: Store) -> None:
     assert store.last_epoch() is None
     clock = datetime(2020, 1, 1, 8, 7, 0, 123456, tzinfo=UTC)
-    wanted = EpochRow(1, clock, {"Bid": {"file": 3}, "ü\0": [1, None]}, {"Bid": {"bidtime": 2**62}}, {"x": "\N{SNOWMAN}"})
+    requested = EpochRow(1, clock, {"Bid": {"file": 3}, "ü\0": [1, None]}, {"Bid": {"bidtime": 2**62}}, {"x": "\N{SNOWMAN}"})
     before = datetime.now(UTC) - timedelta(seconds=5)
-    store.begin().commit(wanted)
+    store.begin().commit(requested)
     found = store.last_epoch()
     assert found is not None
     assert found.committed_at is not None
     assert before < found.committed_at < datetime.now(UTC) + timedelta(seconds=5)
-    assert found == EpochRow(1, clock, wanted.offsets, wanted.bounds, wanted.extra, found.committed_at)
+    assert found == EpochRow(1, clock, requested.offsets, requested.bounds, requested.extra, found.committed_at)
 
 
 def test_epochs_follow_each_other(store: Store) -> None:

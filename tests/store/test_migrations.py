@@ -229,8 +229,8 @@ def test_a_start_says_what_it_did(tmp_path: Path, capsys: pytest.CaptureFixture[
     url = f"sqlite:///{tmp_path}/a.db"
     load(url)
     bring_up_to_date(url, log)
-    told = capsys.readouterr().err
-    assert f"the store was brought to format {FORMAT}: the made-up step is taken" in told
-    assert (told[0] == "{") == (log is LogFormat.JSON)
+    reported = capsys.readouterr().err
+    assert f"the store was brought to format {FORMAT}: the made-up step is taken" in reported
+    assert (reported[0] == "{") == (log is LogFormat.JSON)
     bring_up_to_date(url, log)
     assert capsys.readouterr().err == ""

@@ -205,10 +205,10 @@ def test_a_view_that_somebody_reads_is_not_changed_and_others_read_on(
             done.set()
             reading.join()
         assert code(error.value) == "B7004"
-        (told,) = error.value.diagnostics
-        assert told.message.startswith(f"session {pid} of ")
-        assert "(dashboard)" in told.message
-        assert "Counts" in str(told.detail)
+        (reported,) = error.value.diagnostics
+        assert reported.message.startswith(f"session {pid} of ")
+        assert "(dashboard)" in reported.message
+        assert "Counts" in str(reported.detail)
         assert max(longest) < postgres_session.MOMENT + 0.3, "nobody waits for the whole of it"
         assert [n for (n,) in ask("SELECT column_name FROM information_schema.columns WHERE table_schema = 'views'")].count(
             "more"

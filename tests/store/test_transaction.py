@@ -53,8 +53,8 @@ def test_rows_keep_the_order_in_which_they_were_appended(store: Store) -> None:
 def test_many_keys_are_looked_up(store: Store, count: int) -> None:
     filled(store, [row(f"k{i}", number=i) for i in range(count)])
     transaction = store.begin()
-    wanted = [*range(0, count, 2), *range(0, count, 2), -5]
-    found = transaction.lookup("Counts", pa.array([f"k{i}" for i in wanted])).read_all()
+    requested = [*range(0, count, 2), *range(0, count, 2), -5]
+    found = transaction.lookup("Counts", pa.array([f"k{i}" for i in requested])).read_all()
     assert sorted(found["number"].to_pylist()) == list(range(0, count, 2))
     transaction.rollback()
 
@@ -66,9 +66,9 @@ def test_rows_of_a_whole_number_are_found_by_it(store: Store, count: int) -> Non
     layout = Layout(dialect_of(store.url), NUMBERED)
     assert layout.columns == ("ID", "word", "number", "share", "at")
     transaction = store.begin()
-    wanted = pa.array([str(i) for i in range(1, count, 2)])
-    found = transaction.lookup("Numbered", wanted).read_all()
-    assert sorted(found["_key"].to_pylist()) == sorted(wanted.to_pylist())
+    requested = pa.array([str(i) for i in range(1, count, 2)])
+    found = transaction.lookup("Numbered", requested).read_all()
+    assert sorted(found["_key"].to_pylist()) == sorted(requested.to_pylist())
     changes = [(r, w) for i in range(count) for r, w in ((numbered(str(i), number=i), -1), (numbered(str(i), number=-i), 1))]
     gone = [(numbered(str(i)), -1) for i in range(0, count, 2)]
     transaction.apply("Numbered", delta(changes, NUMBERED))

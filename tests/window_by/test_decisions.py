@@ -102,8 +102,8 @@ def test_a_field_that_no_tuple_has_is_compared_with_nothing() -> None:
     """On either side, or on both: the end is not found."""
     for when in ("e.v.z > s.v.z", "e.v.z > s.v", "e.v > s.v.z", "e.v.z > s.v.z AND e.v > 2"):
         text = f"{HEAD}SLIDING START AS s END AS e WHEN {when} SELECT s.id AS id, LEN(w) AS n"
-        wanted = compile_query(parse_window_query(text))({"rows": ROWS})
-        assert run(text, ROWS) == wanted, when
+        requested = compile_query(parse_window_query(text))({"rows": ROWS})
+        assert run(text, ROWS) == requested, when
 
 
 def test_every_decision_has_a_fixture() -> None:

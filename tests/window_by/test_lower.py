@@ -235,10 +235,10 @@ def test_explain_says_what_a_change_reaches(order: str, windows: str, part: str)
     compiled = compile_script(table + text)
     assert [d.message for d in compiled.diagnostics if d.severity == "error"] == []
     (view,) = [e for e in explain(compiled.catalog, maintain(compiled.catalog)) if e.name == "V"]
-    wanted = f"of the changed station the windows around the change: {part}"
+    requested = f"of the changed station the windows around the change: {part}"
     if part.startswith("!"):
-        wanted = f"all windows of the changed station ({part[1:]}"
-    assert view.stages[-1].reason.startswith(wanted)
+        requested = f"all windows of the changed station ({part[1:]}"
+    assert view.stages[-1].reason.startswith(requested)
 
 
 @pytest.mark.parametrize("key", ["MISSING", "(FROM Other AS o SELECT VALUE o.id)"])

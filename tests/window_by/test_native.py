@@ -36,18 +36,22 @@ def well_typed(node: Expr) -> bool:
     return found is not None and not any(d.severity == "error" for d in typing.diagnostics)
 
 
-def same(found: Any, wanted: Any) -> bool:
-    if isinstance(found, dict) and isinstance(wanted, dict):
-        return found.keys() == wanted.keys() and all(same(found[k], wanted[k]) for k in wanted)
-    if isinstance(found, list) and isinstance(wanted, list):
-        return len(found) == len(wanted) and all(map(same, found, wanted))
-    if isinstance(found, float) and isinstance(wanted, float):
+def same(found: Any, requested: Any) -> bool:
+    if isinstance(found, dict) and isinstance(requested, dict):
+        return found.keys() == requested.keys() and all(same(found[k], requested[k]) for k in requested)
+    if isinstance(found, list) and isinstance(requested, list):
+        return len(found) == len(requested) and all(map(same, found, requested))
+    if isinstance(found, float) and isinstance(requested, float):
         return (
-            (math.isnan(found) and math.isnan(wanted))
-            or found == wanted
-            or math.isclose(found, wanted, rel_tol=1e-9, abs_tol=1e-12)
+            (math.isnan(found) and math.isnan(requested))
+            or found == requested
+            or math.isclose(found, requested, rel_tol=1e-9, abs_tol=1e-12)
         )
-    return bool(found == wanted) and (found is None) == (wanted is None) and isinstance(found, bool) == isinstance(wanted, bool)
+    return (
+        bool(found == requested)
+        and (found is None) == (requested is None)
+        and isinstance(found, bool) == isinstance(requested, bool)
+    )
 
 
 def expressions(random: Random, number: int) -> list[tuple[str, Expr]]:
@@ -87,14 +91,14 @@ def test_as_the_interpreter(spark: Any, seed: int) -> None:
             value = merge(translate(node, variables()))
         except Untranslatable as reason:
             raise AssertionError(f"{text}: {reason}") from reason
-        wanted = wanted_of(node, environments, value.type)
-        if wanted is not None:
-            cases.append((text, value, wanted))
+        requested = wanted_of(node, environments, value.type)
+        if requested is not None:
+            cases.append((text, value, requested))
     texts = [t for _, v, _ in cases for t in (v.sql, v.missing or "FALSE")]
     found = frame.selectExpr(*(f"{t} AS c{n}" for n, t in enumerate(texts))).toArrow().to_pylist()
     wrong = []
-    for number, (text, value, wanted) in enumerate(cases):
-        for n, (row, (expected, missing)) in enumerate(zip(found, wanted, strict=True)):
+    for number, (text, value, requested) in enumerate(cases):
+        for n, (row, (expected, missing)) in enumerate(zip(found, requested, strict=True)):
             got, flag = row[f"c{2 * number}"], row[f"c{2 * number + 1}"]
             if not same(got, expected) or flag is not missing:
                 wrong.append((text, value.sql, environments[n], got, flag, expected, missing))

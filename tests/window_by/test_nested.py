@@ -162,8 +162,8 @@ def test_windows_within_expressions_follow_changes(spark: Any) -> None:
         for name, batch in wb.batches(("Rises", "Tags", "Around")).items():
             assert sorted(map(repr, wb.rows(name))) == sorted(map(repr, batch)), (name, epoch)
         assert {r["k"]: r["rises"] for r in wb.rows("Rises")} == {k: rises(r["vs"]) for k, r in rows.items()}
-        told = {k: (len(r["tags"]), apart(r["tags"])) for k, r in rows.items() if r["tags"]}
-        assert {r["k"]: (r["n"], r["apart"]) for r in wb.rows("Tags")} == told
+        reported = {k: (len(r["tags"]), apart(r["tags"])) for k, r in rows.items() if r["tags"]}
+        assert {r["k"]: (r["n"], r["apart"]) for r in wb.rows("Tags")} == reported
         groups = Counter(r["g"] for r in rows.values())
         assert {r["g"]: r["most"] for r in wb.rows("Around")} == {g: min(2, n) for g, n in groups.items()}
         if epoch % 2 == 0:
@@ -215,9 +215,9 @@ def test_what_stands_around_windows_within_expressions(spark: Any) -> None:
         wb.step()
         known = {n: list(rows.values()) for n, rows in tables.items()}
         for name, batch in wb.batches(tuple(chosen)).items():
-            wanted = compile_query(parse_window_query(AROUND[name]))(known)
+            requested = compile_query(parse_window_query(AROUND[name]))(known)
             found = {r["k"]: r["x"] for r in wb.rows(name)}
-            assert found == {r["k"]: r["x"] for r in wanted}, (name, epoch)
+            assert found == {r["k"]: r["x"] for r in requested}, (name, epoch)
             assert found == {r["k"]: r["x"] for r in batch}, (name, epoch)
     wb.close()
 

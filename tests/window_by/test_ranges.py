@@ -115,8 +115,8 @@ def test_extremes_in_the_order_of_values(column: tuple[Any, Any, Any, Any], grea
     pick = max if greatest else min
     for code, a, b in zip(found, first, last, strict=True):
         assert code == pick(codes[a : b + 1])
-        wanted = pick((float(x) for x in values[a : b + 1]), key=order_key)
-        assert code == ordered_codes(np.array([wanted], np.float64))[0]
+        requested = pick((float(x) for x in values[a : b + 1]), key=order_key)
+        assert code == ordered_codes(np.array([requested], np.float64))[0]
 
 
 OPERATORS = {"=": "__eq__", "<>": "__ne__", "<": "__lt__", "<=": "__le__", ">": "__gt__", ">=": "__ge__"}
@@ -128,9 +128,9 @@ EDGES = st.sampled_from([search.LEAST, search.LEAST + 1, -1, 0, 1, 5, search.GRE
 @pytest.mark.deep
 @settings(max_examples=examples(100), deadline=None)
 def test_searches(operator: str, values: list[int], queries: list[tuple[int, int]]) -> None:
-    begin, wanted = (np.array(x, np.int64) for x in zip(*queries, strict=True))
-    found = search.first_compared(operator, np.array(values, np.int64), begin, wanted)
-    for place, start, bound in zip(found, begin.tolist(), wanted.tolist(), strict=True):
+    begin, requested = (np.array(x, np.int64) for x in zip(*queries, strict=True))
+    found = search.first_compared(operator, np.array(values, np.int64), begin, requested)
+    for place, start, bound in zip(found, begin.tolist(), requested.tolist(), strict=True):
         hits = (i for i in range(start, len(values)) if getattr(values[i], OPERATORS[operator])(bound))
         assert min(int(place), len(values)) == next(hits, len(values))
 
@@ -138,11 +138,11 @@ def test_searches(operator: str, values: list[int], queries: list[tuple[int, int
 @given(st.lists(st.integers(-3, 3), min_size=1, max_size=30), st.integers(-4, 4), st.integers(0, 29))
 @pytest.mark.deep
 @settings(max_examples=examples(100), deadline=None)
-def test_bounds_of_rising_values(values: list[int], wanted: int, begin: int) -> None:
+def test_bounds_of_rising_values(values: list[int], requested: int, begin: int) -> None:
     ordered, start = np.array(sorted(values), np.int64), min(begin, len(values) - 1)
     for beyond in (False, True):
-        found = search.lower_bound(ordered, np.array([start]), np.array([len(values) - 1]), np.array([wanted]), beyond)
-        hits = (i for i in range(start, len(values)) if (ordered[i] > wanted if beyond else ordered[i] >= wanted))
+        found = search.lower_bound(ordered, np.array([start]), np.array([len(values) - 1]), np.array([requested]), beyond)
+        hits = (i for i in range(start, len(values)) if (ordered[i] > requested if beyond else ordered[i] >= requested))
         assert int(found[0]) == next(hits, len(values))
 
 

@@ -88,22 +88,22 @@ def follow(text: str, window: PredicateWindow, epochs: list[dict[int, Row | None
                 rows.pop(number, None)
             else:
                 rows[number] = row
-        wanted = answer(text, list(rows.values()))
+        requested = answer(text, list(rows.values()))
         delta = pa.Table.from_pylist([{**v, "by": 0} for v in versions], pa.schema([*TYPES.items(), ("by", pa.int64())]))
         stretches = REACH.first_stretches(delta, "by", "o", ranges) if versions else None
         if stretches is None:
-            stored = wanted
+            stored = requested
             continue
-        for stretch in stretches:
-            stretch.ahead = 1
-            stretch.back = 1 if ranges.closing else stretch.back
+        for scan_range in stretches:
+            scan_range.ahead = 1
+            scan_range.back = 1 if ranges.closing else scan_range.back
         source = Kept(list(rows.values()), starts, window, ranges)
         read, keys = REACH.reached_rows(source, ranges, "o", stretches)
         again = {int(k) for found in keys for k in found.to_pylist()} | set(epoch)
         found = answer(text, read.select(list(TYPES)).to_pylist())
         stored = {n: f for n, f in stored.items() if n not in again} | {n: f for n, f in found.items() if n in again}
-        assert stored == wanted, text
-        kept += len(set(wanted) - again)
+        assert stored == requested, text
+        kept += len(set(requested) - again)
     return kept
 
 
@@ -238,8 +238,8 @@ def test_each_change_of_one_row(name: str) -> None:
 
 
 def test_starts_without_an_order_key_have_no_end_by_it() -> None:
-    for nullable, name, told in ((True, "apart", False), (False, "apart", True), (True, "ends", True)):
-        assert (lowered(HEAD + CLOSE[name] + TAIL, nullable).ranges is not None) is told
+    for nullable, name, reported in ((True, "apart", False), (False, "apart", True), (True, "ends", True)):
+        assert (lowered(HEAD + CLOSE[name] + TAIL, nullable).ranges is not None) is reported
 
 
 def test_a_later_start_may_end_before_an_earlier_one() -> None:

@@ -89,9 +89,9 @@ def test_kept_rows_are_enough(framing: Framing, epochs: list[tuple[list[dict[str
         open_ = {row["id"] for row in kept if row["o"] >= since}
         stored = {n: r for n, r in stored.items() if n not in open_}
         stored |= {r["start"]: r for r in compile_query(query)({"rows": kept}) if r["start"] in open_}
-        wanted = {r["start"]: r for r in compile_query(query)({"rows": everything})}
-        assert stored == wanted, text
-        found = settled(kept, found_windows(reach, {"rows": table_of(kept)}).to_pylist(), block, bound, since)
+        requested = {r["start"]: r for r in compile_query(query)({"rows": everything})}
+        assert stored == requested, text
+        found = final(kept, found_windows(reach, {"rows": table_of(kept)}).to_pylist(), block, bound, since)
         kept = [r for r in kept if r["o"] >= found.rows]
         since = found.since if block.resume.looks_back else since
     kind = (
@@ -109,7 +109,7 @@ def test_kept_rows_are_enough(framing: Framing, epochs: list[tuple[list[dict[str
     )
 
 
-def settled(rows: list[dict[str, Any]], reach: list[dict[str, Any]], block: PredicateWindow, bound: int, since: int) -> Any:
+def final(rows: list[dict[str, Any]], reach: list[dict[str, Any]], block: PredicateWindow, bound: int, since: int) -> Any:
     """What stays of one partition."""
     assert block.resume is not None
     spans = sorted(

@@ -107,8 +107,8 @@ def test_as_the_interpreter_over_everything(spark: Any, frames: dict[str, Any], 
     )
     result = run_window_query(spark, QUERIES[name], frames)
     found = result.toArrow().to_pylist()
-    wanted = [plain(r) if isinstance(r, dict) else {"value": r} for r in expected]
-    assert close(found, [{n: r.get(n) for n in result.columns} for r in wanted])
+    requested = [plain(r) if isinstance(r, dict) else {"value": r} for r in expected]
+    assert close(found, [{n: r.get(n) for n in result.columns} for r in requested])
 
 
 TUMBLING = HEAD.replace("SLIDING", "TUMBLING")
@@ -141,13 +141,13 @@ def test_windows_that_frames_say_too_in_any_order_and_with_limits(spark: Any, fr
     from belvedere.spark.window_by.windows_query import run_window_query
 
     text = FRAMES[name] + AGGREGATES + ", s AS whole" * (name not in ("grows", "all"))
-    wanted = [plain(r) for r in compile_query(parse_window_query(text))({"t": ROWS})]
+    requested = [plain(r) for r in compile_query(parse_window_query(text))({"t": ROWS})]
     for spread in (Spread.HASHED, Spread.SINGLE):
         result = run_window_query(spark, text, frames, spread=spread)
         found = sorted(result.toArrow().to_pylist(), key=by_start)
-        assert close(found, [{n: r.get(n) for n in result.columns} for r in sorted(wanted, key=by_start)])
+        assert close(found, [{n: r.get(n) for n in result.columns} for r in sorted(requested, key=by_start)])
     limited = run_window_query(spark, text + " LIMIT 3 OFFSET 1", frames)
-    assert close(limited.toArrow().to_pylist(), [{n: r.get(n) for n in limited.columns} for r in wanted[1:4]])
+    assert close(limited.toArrow().to_pylist(), [{n: r.get(n) for n in limited.columns} for r in requested[1:4]])
 
 
 def by_start(row: dict[str, Any]) -> tuple[int, int]:

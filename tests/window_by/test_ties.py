@@ -31,6 +31,6 @@ def test_ties_are_as_in_the_query(text: str) -> None:
         random = Random(seed)
         rows = [{"id": n, "o": random.randrange(12), "v": random.randrange(6), "x": random.randrange(4)} for n in range(40)]
         table = {"T": pa.Table.from_pylist(rows, SCHEMA.arrow)}
-        wanted, found = ([(r[key], r[FROM], r[TO]) for r in found_windows(w, table).to_pylist()] for w in (whole, reach))
+        requested, found = ([(r[key], r[FROM], r[TO]) for r in found_windows(w, table).to_pylist()] for w in (whole, reach))
         starts = [f for f in found if rows[f[0]]["x"] > 1]  # an END that closes all windows is looked for from every tuple
-        assert sorted(starts) == sorted(wanted)
+        assert sorted(starts) == sorted(requested)

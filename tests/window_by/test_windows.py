@@ -57,9 +57,9 @@ def test_products_beyond_64_bits_are_exact() -> None:
         "FROM rows AS r WINDOW BY w PARTITION BY r.k ORDER BY r.o TYPE SLIDING START AS s AT p END AS e AT q "
         "WHEN e.v * s.v > 9007199254740992 * 1024 AND q - p <> 1 OR e.x * s.x < 0 SELECT s.id AS a, e.id AS b, LEN(w) AS n"
     )
-    wanted = compile_query(parse_window_query(text))({"rows": rows})
-    assert run(text, rows) == [{n: row.get(n) for n in ("a", "b", "n")} for row in wanted]
-    assert len({row.get("b") for row in wanted}) > 2
+    requested = compile_query(parse_window_query(text))({"rows": rows})
+    assert run(text, rows) == [{n: row.get(n) for n in ("a", "b", "n")} for row in requested]
+    assert len({row.get("b") for row in requested}) > 2
 
 
 def test_a_condition_on_one_tuple_within_one_on_two() -> None:
@@ -84,7 +84,7 @@ def test_differences_from_numbers_near_64_bits() -> None:
         "e.v - s.v <> 6",
     ):
         text = head + condition + " SELECT s.id AS a, e.id AS b"
-        wanted = compile_query(parse_window_query(text))({"rows": rows})
-        assert run(text, rows) == [{n: row.get(n) for n in ("a", "b")} for row in wanted], condition
+        requested = compile_query(parse_window_query(text))({"rows": rows})
+        assert run(text, rows) == [{n: row.get(n) for n in ("a", "b")} for row in requested], condition
     with pytest.raises(OverflowError):
         run(head + "e.v + q > p + 2 SELECT s.id AS a, e.id AS b", rows)

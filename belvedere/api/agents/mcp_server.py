@@ -93,7 +93,7 @@ class ModelContext:
 
         async def called(context: Any, parameters: types.CallToolRequestParams) -> types.CallToolResult:
             try:
-                told = await self._reported(
+                reported = await self._reported(
                     parameters.name,
                     parameters.arguments or {},
                     _claims(context),
@@ -104,8 +104,8 @@ class ModelContext:
             except Exception:
                 failed = RequestError(INTERNAL, "the request failed inside the server")
                 return types.CallToolResult(content=[types.TextContent(text=_said(failed))], is_error=True)
-            text = json.dumps(told, ensure_ascii=False)
-            return types.CallToolResult(content=[types.TextContent(text=text)], structured_content=told)
+            text = json.dumps(reported, ensure_ascii=False)
+            return types.CallToolResult(content=[types.TextContent(text=text)], structured_content=reported)
 
         return Server(
             SERVER,

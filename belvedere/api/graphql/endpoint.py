@@ -57,9 +57,9 @@ class GraphqlEndpoint:
             asked = replace(asked, longs=self._served.longs(headers))
             claims = scope[CLAIMS] or {}
             if events_alone:
-                told = await self.answers(asked, claims, lambda: self._check_push(scope, headers))
+                reported = await self.answers(asked, claims, lambda: self._check_push(scope, headers))
                 metrics.count(0, time.perf_counter() - started)
-                await graphql_events(told)(scope, receive, send)
+                await graphql_events(reported)(scope, receive, send)
                 return
             seen, operation, literals = await self._found(asked, claims)
             if operation.subscribes:

@@ -50,8 +50,8 @@ def take_out(text: str) -> Literals:
         end = found.end()
         if kind == "comment":
             continue
-        stand_in, value = _read(kind, found)
-        pieces.append(stand_in)
+        placeholder, value = _read(kind, found)
+        pieces.append(placeholder)
         values.append(value)
         offsets.append(start)
     pieces.append(text[end:])

@@ -24,8 +24,8 @@ from belvedere.api.graphql.scalars import LONG
 from belvedere.api.http.pushes import sender_name
 from belvedere.api.reads.int64_as_text import long_text
 from belvedere.errors import BelvedereError
-from belvedere.intake.claims import NOBODY, Claims
-from belvedere.intake.ingest_service import OFFSET, TOLD, Reply, Request
+from belvedere.intake.claims import NO_ONE, Claims
+from belvedere.intake.ingest_service import OFFSET, REPORTED, Reply, Request
 from belvedere.intake.request_rows import Pushed, read_rows
 from belvedere.store.dialects.float32 import shortest_single
 from belvedere.store.dialects.nested_json import plain_values
@@ -64,7 +64,7 @@ class Mutations:
         document: DocumentNode,
         name: str | None,
         variables: Mapping[str, Any],
-        claims: Claims = NOBODY,
+        claims: Claims = NO_ONE,
         longs: bool = False,
     ) -> bytes:
         """The whole answer to a caller with these claims; with `longs` whole numbers of 64 bits are texts.
@@ -106,15 +106,15 @@ class Mutations:
         key: str | None = None,
         wait: bool | None = False,
     ) -> dict[str, Any]:
-        if len(rows) > TOLD:
+        if len(rows) > REPORTED:
             hint = f"send them in several requests, or to `POST /streams/{field.table.name}`"
-            raise RequestError(LIMIT_EXCEEDED, f"more than {TOLD} rows in one mutation", hint, status=413)
+            raise RequestError(LIMIT_EXCEEDED, f"more than {REPORTED} rows in one mutation", hint, status=413)
         producer, key = sender_name(producer, "producer"), own_key(asked.claims, sender_name(key, "key"))
         try:
             pushed = await asyncio.to_thread(read_rows, field.table, [_by_column(field, row) for row in rows], asked.claims)
         except BelvedereError as error:
-            told = error.diagnostics[0]
-            raise RequestError(told.code, told.message, told.hint, status=403) from None
+            reported = error.diagnostics[0]
+            raise RequestError(reported.code, reported.message, reported.hint, status=403) from None
         reply = await self._ask(Request(field.table.id, pushed, producer, key, _digest(field, producer, rows)))
         if reply.status >= 300:
             body = reply.body
@@ -161,9 +161,9 @@ def _reported(field: PushField, pushed: Pushed, body: Mapping[str, Any], given: 
     return {n: body[n] for n in ("taken", "dropped", "refused")} | {"results": results}
 
 
-def _make_long_texts(field: PushField, told: dict[str, Any]) -> None:
+def _make_long_texts(field: PushField, reported: dict[str, Any]) -> None:
     """Whole numbers of 64 bits in the rows that are told, also those in values that have no type in GraphQL, become texts."""
-    for row in (r["row"] for r in told["results"] if r["row"] is not None):
+    for row in (r["row"] for r in reported["results"] if r["row"] is not None):
         row |= {n: long_text(row[n], c.type) for n, c in field.shown.items()}
 
 

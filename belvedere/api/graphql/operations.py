@@ -45,7 +45,7 @@ from belvedere.api.reads.entities import Model
 from belvedere.api.reads.planning import PlannedRead, ReadPlanner
 from belvedere.catalog.templates import Parameter
 from belvedere.errors import BelvedereError
-from belvedere.intake.claims import NOBODY, Claims, claim_value
+from belvedere.intake.claims import NO_ONE, Claims, claim_value
 from belvedere.store.protocol import AnsweringReader
 from belvedere.store.read.query import Field, endpoints_read
 from belvedere.store.read.statements import ParameterizedSql, print_read
@@ -150,7 +150,7 @@ class Operations:
         return found or (self.find(text, name) if (_literals(text).rest, name) in self.seen else None)
 
     def known_plan(
-        self, operation: Operation, literals: list[Any], variables: Mapping[str, Any], claims: Claims = NOBODY
+        self, operation: Operation, literals: list[Any], variables: Mapping[str, Any], claims: Claims = NO_ONE
     ) -> Prepared | None:
         """As `prepare`, where it has a plan already and the variables are few."""
         plan = None if are_many(variables) else operation.plans.get(_shape(operation, variables))
@@ -160,7 +160,7 @@ class Operations:
         return self.bound(plan, literals, variables, claims)
 
     def prepare(
-        self, operation: Operation, literals: list[Any], variables: Mapping[str, Any], claims: Claims = NOBODY
+        self, operation: Operation, literals: list[Any], variables: Mapping[str, Any], claims: Claims = NO_ONE
     ) -> Prepared:
         """The plan for a request of a caller with these claims, and its values in the store's form."""
         self.check_variables(operation, variables)
@@ -171,12 +171,12 @@ class Operations:
             remember(operation.plans, key, plan)
         return self.bound(plan, literals, variables, claims)
 
-    def bound(self, plan: Plan, literals: list[Any], variables: Mapping[str, Any], claims: Claims = NOBODY) -> Prepared:
+    def bound(self, plan: Plan, literals: list[Any], variables: Mapping[str, Any], claims: Claims = NO_ONE) -> Prepared:
         """A plan with the values of a request."""
         instants = tuple((r, _instant(plan, n, by_time, literals, variables), by_time) for r, n, by_time in plan.draft.instants)
         return Prepared(plan, self.bind(plan, literals, variables, claims), instants)
 
-    def bind(self, plan: Plan, literals: list[Any], variables: Mapping[str, Any], claims: Claims = NOBODY) -> list[Any]:
+    def bind(self, plan: Plan, literals: list[Any], variables: Mapping[str, Any], claims: Claims = NO_ONE) -> list[Any]:
         """The values of a request in the store's form, in the order of the statement's parameters."""
         draft = plan.draft
         cursors = [_decoded(look_up(c.source, literals, variables), c) for c in draft.cursors]
@@ -333,14 +333,14 @@ def _varies(cost: Cost) -> bool:
     return not isinstance(cost.limit, int) or any(map(_varies, cost.nested))
 
 
-def _decoded(cursor: Any, wanted: AskedCursor) -> list[Any]:
+def _decoded(cursor: Any, requested: AskedCursor) -> list[Any]:
     """A cursor's values: see `cursor_text` in `belvedere.store.read.pages`."""
     try:
         found = json.loads(base64.b16decode(cursor))
     except (TypeError, ValueError, RecursionError):
         found = None
-    if not isinstance(found, list) or len(found) != wanted.width + 1 or found[0] != wanted.mark:
-        raise no_cursor(wanted.name)
+    if not isinstance(found, list) or len(found) != requested.width + 1 or found[0] != requested.mark:
+        raise no_cursor(requested.name)
     return found[1:]
 
 
@@ -350,8 +350,8 @@ def _claimed(template: str, parameter: Parameter, claims: Claims) -> Any:
     try:
         return _as_given(claim_value(parameter.metadata, parameter.type, claims, f"`{template}`"))
     except BelvedereError as error:
-        told = error.diagnostics[0]
-        raise RequestError(told.code, told.message, told.hint, status=403) from None
+        reported = error.diagnostics[0]
+        raise RequestError(reported.code, reported.message, reported.hint, status=403) from None
 
 
 def _claimed_or_none(parameter: Parameter, claims: Claims) -> Any:

@@ -48,7 +48,7 @@ class Application:
         open_reader: Callable[[], AnsweringReader],
         settings: ServerSettings | None = None,
         metrics: Metrics | None = None,
-        desk: IngestClient | None = None,
+        ingest_service: IngestClient | None = None,
         open_whole: Callable[[], Reader] | None = None,
         heals: bool = False,
     ):
@@ -57,7 +57,9 @@ class Application:
         """
         settings = settings or ServerSettings()
         self._gate = Gate(settings, catalog.access.grants)
-        self.served = served = _served(catalog, open_reader, settings, metrics, desk, open_whole, heals, self._gate.is_closed)
+        self.served = served = _served(
+            catalog, open_reader, settings, metrics, ingest_service, open_whole, heals, self._gate.is_closed
+        )
         self._graphql, self._rest = GraphqlEndpoint(served, self._gate, self._page), RestEndpoint(served)
         self.routes = routes(served, self._graphql, self._rest, ModelContext(served, self._graphql.first))
         self._ways, self._others = Ways(self.routes), routed(self.routes)
@@ -147,20 +149,20 @@ def _served(
     open_reader: Callable[[], AnsweringReader],
     settings: ServerSettings,
     metrics: Metrics | None,
-    desk: IngestClient | None,
+    ingest_service: IngestClient | None,
     open_whole: Callable[[], Reader] | None,
     heals: bool,
     closed: bool,
 ) -> ServedApi:
     """The parts that the routes share. `closed`: callers need a token."""
-    metrics, desk = metrics or Metrics(endpoints=catalog.endpoints), desk or IngestClient(None)
+    metrics, ingest_service = metrics or Metrics(endpoints=catalog.endpoints), ingest_service or IngestClient(None)
     store = ServedStore(open_reader, settings.threads)
-    roles = RoleViews(catalog, store, settings.limits, desk.ask, closed, settings.longs)
+    roles = RoleViews(catalog, store, settings.limits, ingest_service.ask, closed, settings.longs)
     reads = StoreReads(store, roles.all.api, metrics)
     streams = EventStreams(store.last_epoch, reads.body, store.in_planner)
     whole = None if open_whole is None else LazyReader(open_whole)
     provenance = Provenance(catalog, roles.all.api.model, whole, store.in_thread)
-    return ServedApi(catalog, settings, metrics, desk, store, roles, reads, streams, provenance, heals)
+    return ServedApi(catalog, settings, metrics, ingest_service, store, roles, reads, streams, provenance, heals)
 
 
 def _ends() -> RequestError:

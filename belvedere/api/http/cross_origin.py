@@ -67,8 +67,8 @@ class CrossOrigin(CORSMiddleware):
             return RequestError(NOT_ALLOWED, f"pages of {origin[:200]} may not ask here", hint)
         if method not in self.allow_methods:
             return RequestError(NOT_ALLOWED, f"pages may not send {method[:20]} here", f"use {', '.join(METHODS)}")
-        wanted = [h.strip() for h in asked.get("access-control-request-headers", "").split(",")]
-        unknown = [h for h in wanted if h and h.lower() not in self.allow_headers]
+        requested = [h.strip() for h in asked.get("access-control-request-headers", "").split(",")]
+        unknown = [h for h in requested if h and h.lower() not in self.allow_headers]
         if unknown:
             hint = "name it in `cors_headers` under `[api]`, or do not send it"
             return RequestError(NOT_ALLOWED, f"pages may not send the header `{unknown[0][:100]}`", hint)

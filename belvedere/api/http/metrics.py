@@ -133,8 +133,8 @@ class Metrics:
         lines.append(f"belvedere_operations_parsed_total {sums[_MISSES]}")
         lines += _header("belvedere_api_restarts_total", "counter", "Processes of the API that died and were started again.")
         lines.append(f"belvedere_api_restarts_total {self._all.restarts}")
-        told = None if endpoints is None else set(endpoints)
-        asked = [(_label(n), *v) for n, v in self._all.requests().items() if v[0] and (told is None or n in told)]
+        reported = None if endpoints is None else set(endpoints)
+        asked = [(_label(n), *v) for n, v in self._all.requests().items() if v[0] and (reported is None or n in reported)]
         if asked:
             lines += _header("belvedere_endpoint_requests_total", "counter", "Reads of a view or query template.")
             lines += [f'belvedere_endpoint_requests_total{{endpoint="{n}"}} {count}' for n, count, _ in asked]

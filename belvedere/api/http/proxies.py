@@ -14,10 +14,10 @@ from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 def behind_proxy(application: ASGIApp) -> ASGIApp:
     """The application, which is told who asks."""
-    told = ProxyHeadersMiddleware(application, os.environ.get("FORWARDED_ALLOW_IPS", "127.0.0.1"))  # type: ignore[arg-type]
+    reported = ProxyHeadersMiddleware(application, os.environ.get("FORWARDED_ALLOW_IPS", "127.0.0.1"))  # type: ignore[arg-type]
 
     async def served(scope: Scope, receive: Receive, send: Send) -> None:
         forwarded = any(name.startswith(b"x-forwarded-") for name, _ in scope.get("headers", ()))
-        await (told if forwarded else application)(scope, receive, send)  # type: ignore[arg-type]
+        await (reported if forwarded else application)(scope, receive, send)  # type: ignore[arg-type]
 
     return served

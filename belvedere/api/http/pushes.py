@@ -48,7 +48,7 @@ class Sees(Protocol):
 See = Callable[[Claims], Awaitable[Sees]]
 
 
-def push_routes(seen: See, desk: IngestClient, most_bytes: int, most_rows: int) -> list[Route]:
+def push_routes(seen: See, ingest_service: IngestClient, most_bytes: int, most_rows: int) -> list[Route]:
     """The routes below `/streams`. A body has `most_bytes` and `most_rows` at most; `seen` is what a caller sees."""
 
     async def rows(request: Request) -> Response:
@@ -58,14 +58,16 @@ def push_routes(seen: See, desk: IngestClient, most_bytes: int, most_rows: int) 
         producer, key = sender_name(request.query_params.get("producer"), "producer"), _key(request)
         pushed = await asyncio.to_thread(rows_of, table, body, _media(request), most_rows, claims)
         digest = await asyncio.to_thread(_digest, request, body)
-        return _answer(await desk.ask(Push(table.id, pushed, producer, key, digest)))
+        return _answer(await ingest_service.ask(Push(table.id, pushed, producer, key, digest)))
 
     def act(kind: Act) -> Callable[[Request], Awaitable[Response]]:
         async def handle(request: Request) -> Response:
             table = _input((await seen(request.scope.get(CLAIMS) or {})).catalog, request)
             body = await _body(request, min(most_bytes, ACT_BYTES), JSON_TYPES, needed=kind is Act.BOUND)
             content = _act(kind, table, body, request.query_params.get("producer"))
-            return _answer(await desk.ask(Push(table.id, content, content.producer, _key(request), _digest(request, body))))
+            return _answer(
+                await ingest_service.ask(Push(table.id, content, content.producer, _key(request), _digest(request, body)))
+            )
 
         return handle
 
@@ -76,8 +78,8 @@ def push_routes(seen: See, desk: IngestClient, most_bytes: int, most_rows: int) 
 def problem_answer(error: RequestError | BelvedereError) -> Response:
     """An error as an answer (RFC 9457)."""
     if isinstance(error, RequestError):
-        told = problem(error.status, error.code, error.message, error.hint)
-        answer = _answer(Reply(error.status, told | {"message": error.message}))  # as clients of PostgREST look for it
+        reported = problem(error.status, error.code, error.message, error.hint)
+        answer = _answer(Reply(error.status, reported | {"message": error.message}))  # as clients of PostgREST look for it
         answer.headers.update(error.headers)
         return answer
     found = error.diagnostics[0]
@@ -112,8 +114,10 @@ def check_encoding(headers: Mapping[bytes, bytes]) -> None:
     """Raise where a body is compressed: what it would be is not bounded by what comes."""
     encoding = headers.get(b"content-encoding", b"identity").decode("latin-1").strip().lower()
     if encoding not in ("", "identity"):
-        told = {"accept-encoding": "identity"}
-        raise RequestError(BAD_REQUEST, f"the body is encoded as {encoding[:50]}", "send it as it is", status=415, headers=told)
+        reported = {"accept-encoding": "identity"}
+        raise RequestError(
+            BAD_REQUEST, f"the body is encoded as {encoding[:50]}", "send it as it is", status=415, headers=reported
+        )
 
 
 async def read_body(receive: Receive, most: int) -> bytes:

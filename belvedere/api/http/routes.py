@@ -46,7 +46,7 @@ def routes(served: ServedApi, graphql: GraphqlEndpoint, rest: ASGIApp, mcp: ASGI
         *console_routes(served),
         Route("/streams/{name}/events", partial(_events, served, graphql), right=Right.READ, methods=["GET"]),
         *healing_routes(served),
-        *push_routes(served.roles.seen, served.desk, limits.push, limits.push_rows),
+        *push_routes(served.roles.seen, served.ingest_service, limits.push, limits.push_rows),
     ]
 
 
@@ -100,8 +100,8 @@ def _watched(served: ServedApi) -> list[Route]:
         except RequestError:  # the counts are known all the same
             row = None
         seen = await served.seen(request)
-        told = await served.store.in_planner(lambda: served.status(row, seen.catalog))
-        text = _metrics_text(served, row, seen.catalog) + view_metrics(told, row)
+        reported = await served.store.in_planner(lambda: served.status(row, seen.catalog))
+        text = _metrics_text(served, row, seen.catalog) + view_metrics(reported, row)
         return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")
 
     async def status(request: Request) -> Response:
@@ -145,12 +145,12 @@ async def _events(served: ServedApi, graphql: GraphqlEndpoint, request: Request)
     asked, field = events_of(model, described, request.path_params["name"], given, last)
     asked = replace(asked, longs=served.longs(dict(request.scope["headers"])))
     try:
-        told = await graphql.answers(asked, claims, lambda: None)
+        reported = await graphql.answers(asked, claims, lambda: None)
     except RequestError as error:
         if is_passing(error, request.headers.get("accept", "").encode()):
             return no_events_yet()
         raise
-    return plain_events(told, field)
+    return plain_events(reported, field)
 
 
 def _metrics_text(served: ServedApi, row: EpochRow | None, seen: Catalog) -> str:

@@ -33,7 +33,7 @@ class ServedApi:
     catalog: Catalog
     settings: ServerSettings
     metrics: Metrics
-    desk: IngestClient
+    ingest_service: IngestClient
     store: ServedStore
     roles: RoleViews
     reads: StoreReads
@@ -51,5 +51,5 @@ class ServedApi:
 
     def status(self, row: EpochRow | None, seen: Catalog) -> dict[str, Any]:
         """The status after an epoch, as far as a caller with that catalog may see it."""
-        found = status_of(self.catalog, row, self.desk.is_open)
+        found = status_of(self.catalog, row, self.ingest_service.is_open)
         return seen_status(found | {"store": "away" if self.store.reader.is_away else "here"}, seen)

@@ -27,7 +27,7 @@ from belvedere.api.live.epochs import Epochs
 from belvedere.api.reads.argument_values import Scalar, look_up
 from belvedere.api.reads.entities import Entity, Template
 from belvedere.api.reads.planning import ReadPlanner
-from belvedere.intake.claims import NOBODY, Claims
+from belvedere.intake.claims import NO_ONE, Claims
 from belvedere.store.protocol import EpochRow
 from belvedere.store.read.query import BoundValue, ColumnField, Comparison, Every, Nested, Operator, Role, Sort, StoreQuery
 from belvedere.store.read.stored_values import long_number
@@ -97,7 +97,7 @@ class EventStreams:
         operation: Operation,
         literals: list[Any],
         variables: Mapping[str, Any],
-        claims: Claims = NOBODY,
+        claims: Claims = NO_ONE,
         how: How = PLAIN,
     ) -> AsyncIterator[StreamMessage]:
         """A stream of what `api` has to a caller with these claims; raises `RequestError` before it begins where the request is wrong.
@@ -149,13 +149,13 @@ class EventStreams:
         relation = source.id if isinstance(source, Entity) else source.template.name
         return Memories.of(last.extra).last_number(relation) if last is not None else 0
 
-    async def guarded(self, told: AsyncIterator[StreamMessage], claims: Claims) -> AsyncIterator[StreamMessage]:
+    async def guarded(self, reported: AsyncIterator[StreamMessage], claims: Claims) -> AsyncIterator[StreamMessage]:
         """The stream until the server or the caller's token ends; an error is the last that it tells."""
         self._open += 1
         expires = claims.get("exp")
         try:
             yield QUIET
-            async for each in told:
+            async for each in reported:
                 if self._ending:
                     yield INTERRUPTED
                     return
@@ -175,7 +175,7 @@ class EventStreams:
         return None if self._ending else await self._epochs.next(known)
 
     async def _events(self, asked: Prepared, alias: str, after: int) -> AsyncIterator[StreamMessage]:
-        known, told, question = -1, time.monotonic(), EventsAfter(asked)
+        known, reported, question = -1, time.monotonic(), EventsAfter(asked)
         made = partial(_each_event, alias)
         while True:
             last = await self.woken(known)
@@ -184,15 +184,15 @@ class EventStreams:
                 found = await self._read(last, question.number(after), made)
                 known = last.epoch if found is not None and len(found) < AT_ONCE else known
             for event in found or ():
-                after, told = event.number or after, time.monotonic()
+                after, reported = event.number or after, time.monotonic()
                 yield event
             if not found:
-                quiet = time.monotonic() - told > QUIET_SECONDS
-                told = time.monotonic() if quiet else told
+                quiet = time.monotonic() - reported > QUIET_SECONDS
+                reported = time.monotonic() if quiet else reported
                 yield QUIET if quiet else UNCHANGED
 
     async def _answers(self, asked: Prepared) -> AsyncIterator[StreamMessage]:
-        known, told, shown = -1, time.monotonic(), b""
+        known, reported, shown = -1, time.monotonic(), b""
         while True:
             last = await self.woken(known)
             found = None if last is None else await self._read(last, asked, _with_data)
@@ -200,11 +200,11 @@ class EventStreams:
                 known = last.epoch
                 answer, data = found
                 if data != shown:
-                    shown, told = data, time.monotonic()
+                    shown, reported = data, time.monotonic()
                     yield answer
                     continue
-            quiet = time.monotonic() - told > QUIET_SECONDS
-            told = time.monotonic() if quiet else told
+            quiet = time.monotonic() - reported > QUIET_SECONDS
+            reported = time.monotonic() if quiet else reported
             yield QUIET if quiet else UNCHANGED
 
     async def _read(self, epoch: EpochRow, prepared: Prepared, made: Callable[[bytes], T]) -> T | None:

@@ -34,11 +34,11 @@ COME_AGAIN = b"retry: 1000\n\n"
 _HEADERS = {"cache-control": "no-store", "x-accel-buffering": "no"}  # the latter: proxies pass each event on at once
 
 
-def graphql_events(told: AsyncIterator[StreamMessage]) -> StreamingResponse:
+def graphql_events(reported: AsyncIterator[StreamMessage]) -> StreamingResponse:
     """The answer of a GraphQL subscription."""
 
     async def texts() -> AsyncIterator[bytes]:
-        async for each in told:
+        async for each in reported:
             if each is INTERRUPTED:  # without `complete` clients come again
                 return
             yield b"event: next\ndata: %b\n\n" % each.body if each.body else b":\n\n"
@@ -47,14 +47,14 @@ def graphql_events(told: AsyncIterator[StreamMessage]) -> StreamingResponse:
     return _response(texts())
 
 
-def plain_events(told: AsyncIterator[StreamMessage], field: str) -> StreamingResponse:
+def plain_events(reported: AsyncIterator[StreamMessage], field: str) -> StreamingResponse:
     """The answer of `/streams/<name>/events`: an event a row, its `id` what a client goes on from (`Last-Event-ID`)."""
 
     before = json.dumps({"data": {field: 0}}, ensure_ascii=False).encode()[:-3]
 
     async def texts() -> AsyncIterator[bytes]:
         yield COME_AGAIN
-        async for each in told:
+        async for each in reported:
             if each is INTERRUPTED:
                 return
             if not each.body:

@@ -139,11 +139,13 @@ class WebSocketSession:
             if len(self._tasks) > MOST:
                 raise RequestError(BAD_REQUEST, f"more than {MOST} operations on one connection", "wait for some to end")
             asked = replace(checked(payload), longs=self._longs)
-            async for told in await self._serve(asked, self._claims or {}):
-                if told is INTERRUPTED:  # the connection is closed
+            async for reported in await self._serve(asked, self._claims or {}):
+                if reported is INTERRUPTED:  # the connection is closed
                     return
-                if told.body:  # passed on as it came from the database
-                    await self._socket.send_text(f'{{"id":{json.dumps(name)},"type":"next","payload":{told.body.decode()}}}')
+                if reported.body:  # passed on as it came from the database
+                    await self._socket.send_text(
+                        f'{{"id":{json.dumps(name)},"type":"next","payload":{reported.body.decode()}}}'
+                    )
             self._tasks.pop(name, None)
             await self._send({"id": name, "type": "complete"})
         except RequestError as error:

@@ -110,14 +110,14 @@ class FilterReader:
         """What is asked of an object's members: all of it holds."""
         parts: list[Condition] = []
         for asked, value in given.items() if isinstance(given, dict) else ():
-            member, told = struct.members.get(asked), f"{name}.{asked}"
+            member, reported = struct.members.get(asked), f"{name}.{asked}"
             if member is None:
-                parts.append(_null_test(column, told, value, path))
+                parts.append(_null_test(column, reported, value, path))
             elif member.struct is not None:
-                parts += self._members(column, member.struct, told, value, (*path, member.name))
+                parts += self._members(column, member.struct, reported, value, (*path, member.name))
             else:
                 of = Column(column.name, member.type)
-                parts += _column_conditions(of, told, value, self.parameter, (*path, member.name))
+                parts += _column_conditions(of, reported, value, self.parameter, (*path, member.name))
         return parts
 
     def _combined(self, entity: Entity, name: str, value: Given, depth: int) -> Condition:

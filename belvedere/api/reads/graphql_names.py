@@ -39,12 +39,12 @@ class Namespace:
         self._key = str.casefold if folded else str
         self._taken = {self._key(name) for name in taken}
 
-    def claim(self, wanted: str) -> str:
+    def claim(self, requested: str) -> str:
         """The wanted name, or the first free one with a number behind it."""
-        name, number = wanted, 1
+        name, number = requested, 1
         while name in self:
             number += 1
-            name = f"{wanted}_{number}"
+            name = f"{requested}_{number}"
         self._taken.add(self._key(name))
         return name
 

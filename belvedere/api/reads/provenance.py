@@ -115,28 +115,28 @@ class Provenance:
         from belvedere.provenance.plan_queries import QueryRunner  # a process that is never asked does not load it
         from belvedere.store.read.history import readable_tables
 
-        asker = QueryRunner(self._catalog, readable_tables(reader), reader)
-        return self._why(asker, asked) if isinstance(asked, WhyAsked) else self._why_not(asker, asked)
+        query_runner = QueryRunner(self._catalog, readable_tables(reader), reader)
+        return self._why(query_runner, asked) if isinstance(asked, WhyAsked) else self._why_not(query_runner, asked)
 
-    def _why(self, asker: QueryRunner, asked: WhyAsked) -> dict[str, Any]:
+    def _why(self, query_runner: QueryRunner, asked: WhyAsked) -> dict[str, Any]:
         from belvedere.provenance.document import document  # few processes are asked for it
         from belvedere.provenance.key_tests import key_tests
         from belvedere.provenance.why.why import find_row, why
 
         id_ = asked.entity.id
         key = {asked.entity.columns[n].name: v for n, v in asked.key.items()}
-        row, epoch = find_row(asker, id_, key_tests(self._catalog, id_, key))
-        return document(self._catalog, why(asker, id_, row, epoch, depth=asked.depth, size=asked.rows), self._shown)
+        row, epoch = find_row(query_runner, id_, key_tests(self._catalog, id_, key))
+        return document(self._catalog, why(query_runner, id_, row, epoch, depth=asked.depth, size=asked.rows), self._shown)
 
-    def _why_not(self, asker: QueryRunner, asked: WhyNotAsked) -> dict[str, Any]:
+    def _why_not(self, query_runner: QueryRunner, asked: WhyNotAsked) -> dict[str, Any]:
         from belvedere.api.reads.why_not_filters import predicate_of_filter  # few processes are asked for it
         from belvedere.provenance.document import why_not_document
         from belvedere.provenance.why_not.why_not import why_not
 
-        wanted = predicate_of_filter(asked.entity, asked.filter)
+        requested = predicate_of_filter(asked.entity, asked.filter)
         shows = self._entities.__contains__
         return why_not_document(
-            self._catalog, why_not(asker, asked.entity.id, wanted, size=asked.rows, shows=shows), self._shown
+            self._catalog, why_not(query_runner, asked.entity.id, requested, size=asked.rows, shows=shows), self._shown
         )
 
     def _shown(self, id_: str, row: Mapping[str, Any]) -> Mapping[str, Any] | None:

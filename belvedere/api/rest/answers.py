@@ -47,11 +47,11 @@ def rows_of(data: bytes) -> AnswerRows:
 
 def media_of(accept: str) -> str:
     """The media type of the answer: the one of ours that the client wants most."""
-    wanted: list[tuple[float, str]] = []
+    requested: list[tuple[float, str]] = []
     for part in accept.split(",") if accept.strip() else ["*/*"]:
         name, *parameters = (p.strip().lower() for p in part.split(";"))
-        wanted.append((_quality(parameters), name))
-    for quality, name in sorted(wanted, key=lambda w: -w[0]):
+        requested.append((_quality(parameters), name))
+    for quality, name in sorted(requested, key=lambda w: -w[0]):
         found = JSON if name in ("*/*", "application/*") else CSV if name == "text/*" else name
         if quality > 0 and found in MEDIA:
             return found

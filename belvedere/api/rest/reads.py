@@ -15,7 +15,7 @@ from belvedere.api.reads.entities import Entity, Template
 from belvedere.api.reads.filters import is_keyed
 from belvedere.api.reads.planning import ReadPlanner
 from belvedere.api.rest.requests import ROWS, RestRequest
-from belvedere.intake.claims import NOBODY, Claims
+from belvedere.intake.claims import NO_ONE, Claims
 from belvedere.store.read.query import Nested, PageNames, Shape, StoreQuery
 
 CURSOR, MORE, TOTAL = "cursor", "more", "total"
@@ -29,12 +29,12 @@ class RestReads:
     operations: Operations
     plans: dict[Any, Plan] = field(default_factory=dict)
 
-    def known(self, request: RestRequest, claims: Claims = NOBODY) -> Prepared | None:
+    def known(self, request: RestRequest, claims: Claims = NO_ONE) -> Prepared | None:
         """As `prepare`, where there is a plan; None where there is none."""
         plan = self.plans.get(request.shape)
         return None if plan is None else self.operations.bound(plan, request.literals, {}, claims)
 
-    def prepare(self, request: RestRequest, claims: Claims = NOBODY) -> Prepared:
+    def prepare(self, request: RestRequest, claims: Claims = NO_ONE) -> Prepared:
         """The plan and the values of a request."""
         plan = self._plan(request)
         remember(self.plans, request.shape, plan)

@@ -46,7 +46,7 @@ class Assignment:
     metrics: int
     process: int
     processes: int
-    desk: int | None = None
+    ingest_service: int | None = None
     """The descriptor of a socket to the desk that takes pushes; None where nobody does."""
     heals: bool = False
     """Whether the process that starts this one runs epochs."""
@@ -57,9 +57,11 @@ def serve(assignment: Assignment, pipe: BinaryIO) -> None:
     made = assignment.settings
     metrics = Metrics(assignment.metrics, assignment.process, assignment.processes, assignment.catalog.endpoints)
     reader = partial(open_served_reader, assignment.store_url, made.limits.seconds, made.connections)
-    desk = IngestClient(None if assignment.desk is None else socket.socket(fileno=assignment.desk))
+    ingest_service = IngestClient(
+        None if assignment.ingest_service is None else socket.socket(fileno=assignment.ingest_service)
+    )
     whole = partial(open_reader, assignment.store_url, made.limits.seconds)
-    application = Application(assignment.catalog, reader, made, metrics, desk, whole, assignment.heals)
+    application = Application(assignment.catalog, reader, made, metrics, ingest_service, whole, assignment.heals)
     _allow_descriptors()
     shorten_collections()
     config = uvicorn.Config(

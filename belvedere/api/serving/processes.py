@@ -95,7 +95,7 @@ def start_api(
     *,
     processes: int | None = None,
     settings: Mapping[str, Any] | None = None,
-    desk: IngestServer | None = None,
+    ingest_service: IngestServer | None = None,
     heals: bool = False,
     tell: Callable[[str], None] = lambda text: None,
 ) -> Serving:
@@ -123,7 +123,7 @@ def start_api(
         ]
         supervisors = []
         for assignment in assignments:
-            supervisors.append(Supervisor(partial(_start, assignment, desk), again))
+            supervisors.append(Supervisor(partial(_start, assignment, ingest_service), again))
             held.callback(supervisors[-1].close)
         shown, bound = f"[{host}]" if ":" in host else host, listener.getsockname()[1]
         return Serving(f"http://{shown}:{bound}", host, bound, tuple(supervisors), held.pop_all(), known.requests, known.heals)
@@ -210,12 +210,12 @@ def _listen(host: str, port: int) -> socket.socket:
     return listener
 
 
-def _start(assignment: Assignment, desk: IngestServer | None) -> subprocess.Popen[bytes]:
+def _start(assignment: Assignment, ingest_service: IngestServer | None) -> subprocess.Popen[bytes]:
     inherited = [assignment.listener, assignment.metrics]
     with ExitStack() as ends:
-        if desk is not None:
-            end = ends.enter_context(desk.connect())
-            assignment = replace(assignment, desk=end.fileno())
+        if ingest_service is not None:
+            end = ends.enter_context(ingest_service.connect())
+            assignment = replace(assignment, ingest_service=end.fileno())
             inherited.append(end.fileno())
         child = subprocess.Popen(
             [sys.executable, "-m", "belvedere.api.serving.child"],

@@ -288,14 +288,14 @@ def send_again(catalog: Catalog, sinks: Mapping[str, Sink], store: Store, name: 
     such export.
     """
     deliveries = tuple(_delivery(e, catalog, sinks) for e in catalog.exports)
-    wanted = [d for d in deliveries if d.name.casefold() == name.casefold()]
-    if not wanted:
+    requested = [d for d in deliveries if d.name.casefold() == name.casefold()]
+    if not requested:
         known = ", ".join(dict.fromkeys(d.name for d in deliveries))
         raise fail(
             "B6114", f"the script exports nothing to `{name}`", hint=f"its exports: {known}" if known else "it has no exports"
         )
-    changes = {d.relation for d in wanted if d.relation.endswith(CHANGES)}
-    going = [d for d in deliveries if d in wanted or d.relation in changes]
+    changes = {d.relation for d in requested if d.relation.endswith(CHANGES)}
+    going = [d for d in deliveries if d in requested or d.relation in changes]
     last = store.last_epoch()
     memories = Memories.of(last.extra) if last is not None else Memories()
     documents = {}

@@ -31,10 +31,8 @@ class UnfittingValue:
 
     def refusal(self, code: str, sink: str, target: str) -> BelvedereError:
         """What ends the export."""
-        told = f"{self.value[:200]} ({self.own}) of event {self.event:,}"
-        message = (
-            f'sink "{sink}" cannot write "{target}": column "{self.column}" is {self.theirs} there, which does not hold {told}'
-        )
+        reported = f"{self.value[:200]} ({self.own}) of event {self.event:,}"
+        message = f'sink "{sink}" cannot write "{target}": column "{self.column}" is {self.theirs} there, which does not hold {reported}'
         hint = 'change the table\'s column, cast in the view, or export to another table: `names = { Target = "name" }`'
         return fail(code, message, hint=hint)
 
@@ -42,13 +40,13 @@ class UnfittingValue:
 def with_types(events: pa.Table, types: pa.Schema) -> pa.Table | UnfittingValue:
     """Events with the types of those columns that a table has; the first value that one does not hold."""
     for place, field in enumerate(events.schema):
-        wanted = types.field(field.name).type if field.name in types.names else field.type
-        if wanted == field.type:
+        requested = types.field(field.name).type if field.name in types.names else field.type
+        if requested == field.type:
             continue
-        found = in_type(events[field.name], wanted)
+        found = in_type(events[field.name], requested)
         if isinstance(found, int):
             number, value = events[SEQUENCE][found].as_py(), events[field.name][found].as_py()
-            return UnfittingValue(field.name, number, str(value), type_text(field.type), type_text(wanted))
+            return UnfittingValue(field.name, number, str(value), type_text(field.type), type_text(requested))
         events = events.set_column(place, field.name, found)
     return events
 

@@ -41,14 +41,14 @@ def parts(source: Source, imports: Sequence[Imported]) -> Sequence[SourcePart]:
     return topic_parts(source, imports)
 
 
-def sample(wanted: FeedRequest, rows: int, spark: Callable[[], SparkSession]) -> Sampled:
+def sample(requested: FeedRequest, rows: int, spark: Callable[[], SparkSession]) -> Sampled:
     """The first and last messages of each partition; no offset is committed. Raises B6200 to B6206."""
-    return sampled(wanted, rows, spark)
+    return sampled(requested, rows, spark)
 
 
-def open_feed(wanted: FeedRequest) -> KafkaFeed:
+def open_feed(requested: FeedRequest) -> KafkaFeed:
     """The topics of a table, from its offset on."""
-    return KafkaFeed(wanted)
+    return KafkaFeed(requested)
 
 
 def open_shared_outlet(outgoings: Sequence[Outgoing]) -> KafkaOutlet:

@@ -86,30 +86,30 @@ def format_options(source: Source, table: str, options: Mapping[str, Any], prefi
 
 def keys_of(source: Source, table: str, options: Mapping[str, Any]) -> KeyFormat:
     """What the keys of a table's messages are: `key_format` of `[sources.name.tables.T]`. Raises B6205, B6206."""
-    told = format_options(source, table, options, "key_")
-    return key_format(source.name, table, source.declared(table).get("key_format"), told)
+    reported = format_options(source, table, options, "key_")
+    return key_format(source.name, table, source.declared(table).get("key_format"), reported)
 
 
 class KafkaFeed:
     """The topics of one table, and how far each partition was read."""
 
-    def __init__(self, wanted: FeedRequest):
-        source, table = wanted.source, wanted.input
-        self.source, self.input, self.topic = source.name, table, topic_of(source, wanted.table)
-        self.settings = client_settings("source", source.name, wanted.options)
+    def __init__(self, requested: FeedRequest):
+        source, table = requested.source, requested.input
+        self.source, self.input, self.topic = source.name, table, topic_of(source, requested.table)
+        self.settings = client_settings("source", source.name, requested.options)
         self.cluster = Cluster(source.name, self.settings)
-        self.starting, self.skips = starting_of(source.name, wanted.options), wanted.options.get("on_lost") == "skip"
-        self.most = int(wanted.options.get("max_rows", MOST_ROWS))
-        options = format_options(source, wanted.table, wanted.options)
+        self.starting, self.skips = starting_of(source.name, requested.options), requested.options.get("on_lost") == "skip"
+        self.most = int(requested.options.get("max_rows", MOST_ROWS))
+        options = format_options(source, requested.table, requested.options)
         self.shape = MessageShape(
             source.format or "json",
-            tuple(wanted.columns),
-            metadata_of(source, wanted.table),
+            tuple(requested.columns),
+            metadata_of(source, requested.table),
             table.primary_key,
             options,
-            keys_of(source, wanted.table, wanted.options),
+            keys_of(source, requested.table, requested.options),
         )
-        self.offset = _Offset.of_document(wanted.offset)
+        self.offset = _Offset.of_document(requested.offset)
         self.goes_through_files = fits_parquet(self.shape.schema)
         self._reader: RangeReader | None = None
         self._topics: list[Topic] = []
@@ -151,7 +151,7 @@ class KafkaFeed:
         if self.offset.is_begun and not fresh and all(ends[p] == self.offset.places[p] for p in places):
             self._looked |= dict.fromkeys((t.name for t in topics), now)
             return None
-        topics = self._known_topics(anew=True)  # one that was made anew has offsets that say nothing
+        topics = self._known_topics(again=True)  # one that was made anew has offsets that say nothing
         at = self._positions(topics, ends, fresh)
         new = {p: end - at[p] for p, end in ends.items() if end > at[p]}
         shares = shared_out(new, self.most)
@@ -166,8 +166,8 @@ class KafkaFeed:
             return None
         return OffsetRange(end.as_document(), ranges)
 
-    def _known_topics(self, anew: bool = False) -> list[Topic]:
-        if anew or time.monotonic() - self._asked >= TOPICS_SECONDS:
+    def _known_topics(self, again: bool = False) -> list[Topic]:
+        if again or time.monotonic() - self._asked >= TOPICS_SECONDS:
             self._topics = self.cluster.topics(self.topic)
             self._asked = time.monotonic()
             if not self._topics and not self.topic.startswith("/"):
@@ -256,17 +256,17 @@ class KafkaFeed:
         came = found.rows.num_rows + found.refused
         if not self.shape.primary_key or not known or came >= sum(r.end - r.start for r in ranges):
             return []
-        told = []
+        reported = []
         for topic in dict.fromkeys(r.topic for r in known):
             away = int(time.time() * 1_000) - self._behind.get(topic, 0)
             kept = self._deletions_kept(topic) if away >= SHORT_MILLISECONDS else None
             if kept is not None and away >= kept:
-                told.append(
+                reported.append(
                     f'topic "{topic}" is compacted, and keeps deletions for {kept / 1_000:,.0f} s (delete.retention.ms): this run goes on '
                     f"after {away / 1_000:,.0f} s, and some messages are gone; rows that were deleted meanwhile may be there still. "
                     "A new store reads what the topic has now"
                 )
-        return told
+        return reported
 
     def _deletions_kept(self, topic: str) -> int | None:
         """For how long a topic keeps deletions, asked once in a while: the messages of each transaction have gaps, too."""
@@ -285,7 +285,7 @@ class KafkaFeed:
 
     def sample(self, rows: int) -> list[tuple[MessageRange, list[Message]]]:
         """The first and last messages of each partition, those from `starting` on; the last ones where it is "latest". Raises B6201."""
-        topics = self._known_topics(anew=True)
+        topics = self._known_topics(again=True)
         places = [(t.name, p) for t in topics for p in t.partitions]
         starts, ends = self.cluster.starts(places), self.cluster.ends(places)
         at = starts if self.starting == "latest" else self._started(places, ends, starts)

@@ -124,8 +124,10 @@ class MessageShape:
         for name, kind in self.metadata.items():
             found = next((c for c in self.columns if c.name == name), None)
             if found is not None and found.type != METADATA[kind][0] and name not in self._of_keys:
-                wanted = type_text(METADATA[kind][0])
-                raise fail("B6206", f'column "{name}" is the {kind} of a message', hint=f'declare it so: {name} = "{wanted}"')
+                requested = type_text(METADATA[kind][0])
+                raise fail(
+                    "B6206", f'column "{name}" is the {kind} of a message', hint=f'declare it so: {name} = "{requested}"'
+                )
 
     @property
     def payload(self) -> tuple[Column, ...]:

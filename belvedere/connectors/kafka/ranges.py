@@ -154,11 +154,11 @@ class RangeReader:
                 )
             elif now - asked > ASK_AGAIN_SECONDS:
                 asked = now
-                self._go_to(range_.place, standing.reached, anew=True)
+                self._go_to(range_.place, standing.reached, again=True)
 
-    def _fetch(self, wanted: Place) -> bool:
+    def _fetch(self, requested: Place) -> bool:
         """Fetch some messages; whether anything came of the partition that is `wanted`. Others are read ahead, some of each."""
-        found, before = self.consumer.consume(AT_ONCE, WAIT_SECONDS), self._standing[wanted].reached
+        found, before = self.consumer.consume(AT_ONCE, WAIT_SECONDS), self._standing[requested].reached
         events = [m for m in found if m.error() is not None]
         for place, messages in _runs([m for m in found if m.error() is None] if events else found):
             standing = self._standing.get(place)
@@ -166,11 +166,11 @@ class RangeReader:
                 continue
             standing.ahead += messages
             standing.reached = max(standing.reached, messages[-1].offset() + 1)
-            if place != wanted and len(standing.ahead) >= FEW_TOGETHER:
+            if place != requested and len(standing.ahead) >= FEW_TOGETHER:
                 self._leave(place)
         for event in events:
             self._heed((event.topic(), event.partition()), event)
-        return self._standing[wanted].reached > before
+        return self._standing[requested].reached > before
 
     def _heed(self, place: Place, message: Message) -> None:
         error, label = message.error(), f"{place[0]}[{place[1]}]"
@@ -183,10 +183,10 @@ class RangeReader:
         elif error.fatal() or not (error.retriable() or error.code() in _AWAY):
             raise diagnostic(f"{label} cannot be read", error)
 
-    def _go_to(self, place: Place, offset: int, anew: bool = False) -> None:
+    def _go_to(self, place: Place, offset: int, again: bool = False) -> None:
         """Stand at an offset: nothing is done where that is so already. `anew` keeps what was fetched."""
         standing = self._standing.get(place)
-        if not anew:
+        if not again:
             if standing is not None and standing.next == offset:
                 return
             standing = _Standing(offset, offset)

@@ -31,7 +31,7 @@ from belvedere.process.temporary_folders import scratch_folder
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-TOLD = pa.schema(
+REPORTED = pa.schema(
     [
         ("file", pa.string()),
         ("label", pa.string()),
@@ -53,13 +53,13 @@ def read_by_tasks(
     try:
         parts = cut(ranges, spark.sparkContext.defaultParallelism)
         numbers = spark.range(0, len(parts), 1, len(parts))
-        frame = numbers.mapInArrow(_task(settings, parts, shape, folder), from_arrow_schema(TOLD))
-        told = write_frame(frame.toDF(*[f"c{n}" for n in range(len(TOLD))]), folder / "told", TOLD)
-        if any(batch.column(0).null_count < len(batch) for batch in told.batches(["place"])):
-            found = gathered(spark, table, shape, _chunks(told.batches(), shape, folder))
+        frame = numbers.mapInArrow(_task(settings, parts, shape, folder), from_arrow_schema(REPORTED))
+        reported = write_frame(frame.toDF(*[f"c{n}" for n in range(len(REPORTED))]), folder / "told", REPORTED)
+        if any(batch.column(0).null_count < len(batch) for batch in reported.batches(["place"])):
+            found = gathered(spark, table, shape, _chunks(reported.batches(), shape, folder))
             shutil.rmtree(folder, ignore_errors=True)
             return found
-        return _as_written(spark, table, told, shape, folder)
+        return _as_written(spark, table, reported, shape, folder)
     except PySparkException as error:
         shutil.rmtree(folder, ignore_errors=True)
         detail = next((line for line in reversed(str(error).split("\n")) if "belvedere." in line), str(error).split("\n")[0])
@@ -69,11 +69,11 @@ def read_by_tasks(
         raise
 
 
-def _as_written(spark: SparkSession, table: str, told: Rows, shape: MessageShape, folder: Path) -> Gathered:
+def _as_written(spark: SparkSession, table: str, reported: Rows, shape: MessageShape, folder: Path) -> Gathered:
     """All messages are rows: they stay in the files that the tasks wrote."""
     into, files = Gathering(spark, table, shape), dict[str, None]()
     for file, label, count in (
-        r for batch in told.batches(["file", "label", "rows"]) for r in zip(*batch.to_pydict().values(), strict=True)
+        r for batch in reported.batches(["file", "label", "rows"]) for r in zip(*batch.to_pydict().values(), strict=True)
     ):
         files.setdefault(file)
         into.count(count, label)
@@ -132,11 +132,11 @@ def _reported(file: str, chunk: Chunk) -> pa.RecordBatch:
         (None, None, None, r.place, r.offset, None if r.text is None else r.text.encode(), r.reason) for r in chunk.refused
     ]
     return pa.RecordBatch.from_arrays(
-        [pa.array(c, f.type) for c, f in zip(zip(*rows, strict=True), TOLD, strict=True)], schema=TOLD
+        [pa.array(c, f.type) for c, f in zip(zip(*rows, strict=True), REPORTED, strict=True)], schema=REPORTED
     )
 
 
-def _chunks(told: Iterator[pa.RecordBatch], shape: MessageShape, folder: Path) -> Iterator[Chunk]:
+def _chunks(reported: Iterator[pa.RecordBatch], shape: MessageShape, folder: Path) -> Iterator[Chunk]:
     """The chunks that tasks told of, a row group each."""
     groups: dict[str, int] = {}
     begun: tuple[str, str] | None = None
@@ -149,7 +149,7 @@ def _chunks(told: Iterator[pa.RecordBatch], shape: MessageShape, folder: Path) -
             rows = opened.read_row_group(group, use_threads=False).rename_columns(shape.schema.names).cast(shape.schema)
         return Chunk(label, rows, tuple(undecided), tuple(refused))
 
-    for row in (r for batch in told for r in batch.to_pylist()):
+    for row in (r for batch in reported for r in batch.to_pylist()):
         if row["file"] is not None:
             if begun is not None:
                 yield chunk(*begun)

@@ -18,13 +18,13 @@ from belvedere.project.settings import Source
 def topic_parts(source: Source, imports: Sequence[Imported]) -> list[SourcePart]:
     """The partitions of imported topics, then the other topics. Raises B6200, B6201."""
     cluster = Cluster(source.name, client_settings("source", source.name, source.options))
-    wanted = [(i, cluster.topics(topic_of(source, i.table))) for i in imports]
-    known = {t.name for _, topics in wanted for t in topics}
+    requested = [(i, cluster.topics(topic_of(source, i.table))) for i in imports]
+    known = {t.name for _, topics in requested for t in topics}
     others = [t for t in cluster.all_topics() if t.name not in known]
-    places = [(t.name, p) for t in (*(t for _, topics in wanted for t in topics), *others) for p in t.partitions]
+    places = [(t.name, p) for t in (*(t for _, topics in requested for t in topics), *others) for p in t.partitions]
     starts, ends = cluster.starts(places), cluster.ends(places)
     found: list[SourcePart] = []
-    for imported, topics in wanted:
+    for imported, topics in requested:
         if not topics:
             found.append(SourcePart(topic_of(source, imported.table), imported=imported.name, note="there is no such topic"))
         found += (p for t in topics for p in _partitions(t, imported, starts, ends))
@@ -37,11 +37,11 @@ def topic_parts(source: Source, imports: Sequence[Imported]) -> list[SourcePart]
 def _partitions(
     topic: Topic, imported: Imported, starts: Mapping[Place, int], ends: Mapping[Place, int]
 ) -> Iterator[SourcePart]:
-    told = imported.offset.get("topics", {}).get(topic.name)
+    reported = imported.offset.get("topics", {}).get(topic.name)
     for number in topic.partitions:
         first, end = starts[topic.name, number], ends[topic.name, number]
-        taken = None if told is None else told["partitions"].get(str(number))
-        if told is not None and told["id"] != topic.id:
+        taken = None if reported is None else reported["partitions"].get(str(number))
+        if reported is not None and reported["id"] != topic.id:
             note, at = "the topic was deleted and made anew", first
         elif taken is not None and not first <= taken <= end:
             note, at = f"offset {taken:,} is not there any more", first

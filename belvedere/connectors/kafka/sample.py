@@ -55,16 +55,16 @@ def _columns(source: Source, table: str, newest: Callable[[], Sequence[Message]]
     return pa.schema([*(f for f in found if f.name not in metadata), *(pa.field(n, t) for n, t in types.items())])
 
 
-def sampled(wanted: FeedRequest, rows: int, spark: Callable[[], SparkSession]) -> Sampled:
+def sampled(requested: FeedRequest, rows: int, spark: Callable[[], SparkSession]) -> Sampled:
     """Messages as rows, and what the schema or they say of their columns."""
-    feed = KafkaFeed(wanted)
+    feed = KafkaFeed(requested)
     read = feed.sample(rows)
     arrived, messages = feed.rows_of(read, spark), [m for _, some in read for m in some]
     try:
-        found = _columns(wanted.source, wanted.table, lambda: messages)
+        found = _columns(requested.source, requested.table, lambda: messages)
     except BelvedereError:  # no messages, or a schema that tells no columns
         return Sampled(arrived, order="parts")
-    types = {f.name: f.type for f in found} if wanted.source.format in ("avro", "protobuf") else {}
+    types = {f.name: f.type for f in found} if requested.source.format in ("avro", "protobuf") else {}
     return Sampled(arrived, tuple(found.names), types, order="parts")
 
 

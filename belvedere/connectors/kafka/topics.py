@@ -54,11 +54,11 @@ class Cluster:
         self.admin.poll(0)  # what was heard meanwhile is told here
         return self._heard.refusal()
 
-    def topics(self, wanted: str) -> list[Topic]:
+    def topics(self, requested: str) -> list[Topic]:
         """The topic of that name, or all that match `/pattern/`. Raises B6202 where there is none, B6201."""
-        is_pattern = len(wanted) > 1 and wanted.startswith("/") and wanted.endswith("/")
-        names = [n for n in self.names() if re.fullmatch(wanted[1:-1], n)] if is_pattern else [wanted]
-        return self._described(names, f'cannot be asked for the topic "{wanted}"')
+        is_pattern = len(requested) > 1 and requested.startswith("/") and requested.endswith("/")
+        names = [n for n in self.names() if re.fullmatch(requested[1:-1], n)] if is_pattern else [requested]
+        return self._described(names, f'cannot be asked for the topic "{requested}"')
 
     def all_topics(self) -> list[Topic]:
         """All topics, but those of Kafka itself. Raises B6201."""
@@ -93,10 +93,10 @@ class Cluster:
         ends = self.ends(places)
         return {p: ends[p] if offset < 0 else offset for p, offset in found.items()}
 
-    def _offsets(self, wanted: Mapping[Place, OffsetSpec]) -> dict[Place, int]:
-        if not wanted:
+    def _offsets(self, requested: Mapping[Place, OffsetSpec]) -> dict[Place, int]:
+        if not requested:
             return {}
-        asked = {TopicPartition(topic, partition): spec for (topic, partition), spec in wanted.items()}
+        asked = {TopicPartition(topic, partition): spec for (topic, partition), spec in requested.items()}
         with self._reported("cannot be asked for its offsets"):
             found = self.admin.list_offsets(asked, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=SECONDS)
             return {(p.topic, p.partition): int(future.result().offset) for p, future in found.items()}
@@ -115,7 +115,7 @@ def _topic(found: Any) -> Topic:
     return Topic(found.name, str(found.topic_id), tuple(sorted(p.id for p in found.partitions)))
 
 
-def no_topic(source: str, wanted: str) -> Exception:
+def no_topic(source: str, requested: str) -> Exception:
     """The diagnostic B6202."""
     hint = f'make it, or write `topic = "..."` under [sources.{source}.tables.NAME]'
-    return fail("B6202", f'source "{source}" has no topic "{wanted}"', hint=hint)
+    return fail("B6202", f'source "{source}" has no topic "{requested}"', hint=hint)

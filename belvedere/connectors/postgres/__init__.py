@@ -37,14 +37,14 @@ def parts(source: Source, imports: Sequence[Imported]) -> Sequence[SourcePart]:
     return table_parts(source, imports)
 
 
-def sample(wanted: FeedRequest, rows: int, spark: Callable[[], object]) -> Sampled:
+def sample(requested: FeedRequest, rows: int, spark: Callable[[], object]) -> Sampled:
     """The first and last rows by the key, and whether the log can be read; no slot is made. Raises B6101, B6220, B6222, B6223, B6226."""
-    return sampled_table(wanted, rows)
+    return sampled_table(requested, rows)
 
 
-def open_feed(wanted: FeedRequest) -> TableFeed:
+def open_feed(requested: FeedRequest) -> TableFeed:
     """A table from its offset on."""
-    return open_table(wanted)
+    return open_table(requested)
 
 
 def open_outlet(outgoing: Outgoing) -> PostgresOutlet:

@@ -39,29 +39,29 @@ if TYPE_CHECKING:
 _readers: dict[tuple[str, str], SlotReader] = {}
 
 
-def open_table(wanted: FeedRequest) -> TableFeed:
+def open_table(requested: FeedRequest) -> TableFeed:
     """A table of a source, and its part in the source's slot. Raises B6222 where another source of the script reads the slot."""
-    server = Server(wanted.source)
+    server = Server(requested.source)
     key = (server.url, server.slot)
     known = _readers.get(key)
     if known is None:
-        known = _readers[key] = SlotReader(server, lambda: cast(None, _readers.pop(key, None)), wanted.notes)
+        known = _readers[key] = SlotReader(server, lambda: cast(None, _readers.pop(key, None)), requested.notes)
     elif known.server.source != server.source:
         message = f'sources "{known.server.source}" and "{server.source}" read one slot, "{server.slot}"'
         hint = f'write `slot = "{next_slot(server.slot)}"` for source "{server.source}": each source has a slot of its own'
         raise fail("B6222", message, hint=hint)
     try:
-        return TableFeed(wanted, known)
+        return TableFeed(requested, known)
     except BelvedereError:
         if not known.tables:
             known.close()
         raise
 
 
-def sampled_table(wanted: FeedRequest, rows: int) -> Sampled:
+def sampled_table(requested: FeedRequest, rows: int) -> Sampled:
     """Some rows of a table as a first read would take them."""
-    with Server(wanted.source) as server:
-        feed = TableFeed(wanted, SlotReader(server, lambda: None))
+    with Server(requested.source) as server:
+        feed = TableFeed(requested, SlotReader(server, lambda: None))
         taken = _Taken(feed, is_first=True)
         taken.add([(1, r) for r in server.end_rows(feed.table, feed.names, rows)])
         arrived = Arrived(taken.rows.rows(), tuple(taken.rejected), taken.refused)
@@ -81,11 +81,11 @@ def _obstacles(server: Server, feed: TableFeed) -> Iterator[Diagnostic]:
 class TableFeed:
     """A table, and how far it was read."""
 
-    def __init__(self, wanted: FeedRequest, reader: SlotReader):
-        self.id, self.columns, self.reader, self.former = wanted.input.id, wanted.columns, reader, wanted.former
-        self.table = reader.server.table(wanted.table)
-        key, position = tuple(wanted.input.primary_key), LogPosition.of_document(wanted.offset)
-        types = {c.name: type_text(c.type) for c in wanted.columns}
+    def __init__(self, requested: FeedRequest, reader: SlotReader):
+        self.id, self.columns, self.reader, self.former = requested.input.id, requested.columns, reader, requested.former
+        self.table = reader.server.table(requested.table)
+        key, position = tuple(requested.input.primary_key), LogPosition.of_document(requested.offset)
+        types = {c.name: type_text(c.type) for c in requested.columns}
         self.followed = Followed(reader.server.source, self.table.name, self.table.quoted, types, key, position)
         self.names = self._names_of(self.table)
         reader.add(self.followed)

@@ -208,10 +208,10 @@ def keyless(source: str, table: Table) -> BelvedereError:
     return fail("B6223", f'table "{table.name}" of source "{source}" has no key', hint=hint)
 
 
-def other_key(table: Table, wanted: set[int]) -> BelvedereError:
+def other_key(table: Table, requested: set[int]) -> BelvedereError:
     """The diagnostic B6223 of a table whose log finds rows by other columns than those `wanted`, by their numbers."""
     hint = f"write `primary_key = {json.dumps(list(table.key), ensure_ascii=False)}`, or leave `columns` out"
-    index = next((i for i in table.indexes if set(i.columns) == wanted), None)
+    index = next((i for i in table.indexes if set(i.columns) == requested), None)
     if index is not None:
         identity = "DEFAULT" if index.is_primary else f"USING INDEX {in_quotes(index.name)}"
         hint = f"the store has its rows by that of the index {in_quotes(index.name)}; the owner runs: ALTER TABLE "

@@ -35,13 +35,13 @@ def has_marks(reading: FileReading, files: Sequence[SourceFile]) -> bool:
     return any(format_of(f.path, reading.options) == "json" and _contains(f.path, SIGN.encode()) for f in files)
 
 
-def _contains(path: str, wanted: bytes) -> bool:
+def _contains(path: str, requested: bytes) -> bool:
     tail = b""
     try:
         for chunk in chunks_of(path):
-            if wanted in tail + chunk:
+            if requested in tail + chunk:
                 return True
-            tail = (tail + chunk)[-len(wanted) :]
+            tail = (tail + chunk)[-len(requested) :]
     except READ_ERRORS:
         return False  # its reader reports that
     return False

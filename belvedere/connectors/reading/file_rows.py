@@ -167,8 +167,8 @@ def collectable(rows: DataFrame) -> DataFrame:
 
 
 def _from_text(text: SparkColumn, column: Column, options: Mapping[str, Any]) -> SparkColumn:
-    wanted = type_text(column.type)
-    if wanted == "TIMESTAMP" and (formats := time_formats(options, "csv")):
+    requested = type_text(column.type)
+    if requested == "TIMESTAMP" and (formats := time_formats(options, "csv")):
         return _time(text, formats)
     return text_value(text, column)
 

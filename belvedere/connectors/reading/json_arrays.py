@@ -29,12 +29,12 @@ class _PartialText:
         self.text, self.place = self.text[self.place :], 0
         if len(self.text) > LONGEST:
             raise ValueError("an element is too long")
-        parts, wanted = [self.text], max(1, len(self.text))
-        while wanted > 0 and not self._ended:
+        parts, requested = [self.text], max(1, len(self.text))
+        while requested > 0 and not self._ended:
             chunk = next(self._chunks, None)
             self._ended = chunk is None
             parts.append(self._decoder.decode(chunk or b"", final=chunk is None))
-            wanted -= len(parts[-1])
+            requested -= len(parts[-1])
         self.text = "".join(parts)
         return any(parts[1:])
 
@@ -94,9 +94,9 @@ def read_documents(chunks: Iterator[bytes]) -> Iterator[Any]:
         yield text.value()
 
 
-def _expect(text: _PartialText, wanted: str) -> str:
+def _expect(text: _PartialText, requested: str) -> str:
     found = text.next()
-    if not found or found not in wanted:
-        raise ValueError(f"{found!r} is none of {wanted!r}")
+    if not found or found not in requested:
+        raise ValueError(f"{found!r} is none of {requested!r}")
     text.place += 1
     return found

@@ -85,27 +85,27 @@ def parquet_parts(
 
 def has_types(path: str, form: RecordForm) -> bool:
     """Whether a file's columns have the table's types, or narrower ones, so that no value needs a closer look."""
-    wanted = {c.name.casefold(): c.type for c in form.columns}
-    found = [(f.name.casefold(), f.type) for f in pq.read_schema(open_file(path)) if f.name.casefold() in wanted]
-    return len({name for name, _ in found}) == len(found) and all(_is_as(type_, wanted[name]) for name, type_ in found)
+    requested = {c.name.casefold(): c.type for c in form.columns}
+    found = [(f.name.casefold(), f.type) for f in pq.read_schema(open_file(path)) if f.name.casefold() in requested]
+    return len({name for name, _ in found}) == len(found) and all(_is_as(type_, requested[name]) for name, type_ in found)
 
 
-def _is_as(given: pa.DataType, wanted: pa.DataType) -> bool:
+def _is_as(given: pa.DataType, requested: pa.DataType) -> bool:
     if T.is_dictionary(given):
-        return _is_as(given.value_type, wanted)
+        return _is_as(given.value_type, requested)
     if T.is_timestamp(given):
-        return bool(given.unit in ("ms", "us") and wanted == TIMESTAMP)
-    if T.is_integer(given) and T.is_signed_integer(wanted):
-        return bool(given.bit_width + (not T.is_signed_integer(given)) <= wanted.bit_width)
-    if T.is_list(given) and T.is_list(wanted):
-        return _is_as(given.value_type, wanted.value_type)
-    if T.is_struct(given) and T.is_struct(wanted):
-        return [f.name for f in given] == [f.name for f in wanted] and all(
-            _is_as(a.type, b.type) for a, b in zip(given, wanted, strict=True)
+        return bool(given.unit in ("ms", "us") and requested == TIMESTAMP)
+    if T.is_integer(given) and T.is_signed_integer(requested):
+        return bool(given.bit_width + (not T.is_signed_integer(given)) <= requested.bit_width)
+    if T.is_list(given) and T.is_list(requested):
+        return _is_as(given.value_type, requested.value_type)
+    if T.is_struct(given) and T.is_struct(requested):
+        return [f.name for f in given] == [f.name for f in requested] and all(
+            _is_as(a.type, b.type) for a, b in zip(given, requested, strict=True)
         )
     if T.is_large_string(given) or T.is_string_view(given):
-        return bool(T.is_string(wanted))
-    return bool(given == wanted and not T.is_nested(given))
+        return bool(T.is_string(requested))
+    return bool(given == requested and not T.is_nested(given))
 
 
 def _widened(values: pa.Array, type_: pa.DataType) -> tuple[pa.Array, Flags | None]:
@@ -169,8 +169,8 @@ def without_lost_times(batch: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.Array]
         if not bad.true_count:
             continue
         texts = column.cast(pa.string()) if most is None else column.cast(pa.int64()).cast(pa.string())
-        wanted = "has more digits than a TIMESTAMP keeps" if most is None else "is no TIMESTAMP"
-        said = pc.binary_join_element_wise(f'column "{field.name}":', texts, wanted, " ")
+        requested = "has more digits than a TIMESTAMP keeps" if most is None else "is no TIMESTAMP"
+        said = pc.binary_join_element_wise(f'column "{field.name}":', texts, requested, " ")
         lost = pc.if_else(pc.and_(bad, pc.is_null(lost)), said, lost)
         batch = batch.set_column(place, field, pc.if_else(bad, pa.scalar(None, field.type), column))
     return batch, lost

@@ -117,9 +117,9 @@ def _read_files(
     left: Mapping[str, frozenset[int]],
 ) -> Taken:
     """The same of files on which Spark does not fail. Raises B6022 where it does."""
-    wanted = pa.schema([pa.field(c.name, c.type) for c in columns])
-    apart = apart and fits_parquet(wanted)
-    rows, marks = Scratch(wanted, chunk if apart else sys.maxsize), MarkScratch(table)
+    requested = pa.schema([pa.field(c.name, c.type) for c in columns])
+    apart = apart and fits_parquet(requested)
+    rows, marks = Scratch(requested, chunk if apart else sys.maxsize), MarkScratch(table)
     reading = FileReading(spark, table, columns, options, chunk, bounds_of=bounds_of, most=most, left=left)
     # bounds count for the rows behind them, so their files are read in order
     must = most is not None or bool(left) or has_marks(reading, files)

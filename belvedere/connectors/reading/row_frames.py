@@ -33,7 +33,7 @@ from belvedere.connectors.reading.typed_records import RecordForm, RecordPart
 from belvedere.connectors.run_records import SourceFile, path_text
 from belvedere.lang.statements.source_tables import refuse_map_keys
 
-Told: TypeAlias = "tuple[str, ...] | pa.Schema"
+ReportedShape: TypeAlias = "tuple[str, ...] | pa.Schema"
 """What a file says of its columns: a header, a schema."""
 FrameReader: TypeAlias = Callable[[DataFrame], DataFrame]
 
@@ -65,33 +65,33 @@ def frames_of(reading: FileReading, files: Sequence[SourceFile]) -> Iterator[Fou
     """The rows of files of one format, in order."""
     format_ = format_of(files[0].path, reading.options)
     found = ((file, _reported(reading, file, format_)) for file in files)
-    known = (_known(reading, file, told, format_) for file, told in found if told is not None)
-    for (told, typed), group in groupby(known, key=lambda f: f[:2]):
-        rows = _rows_of(reading, format_, told)
+    known = (_known(reading, file, reported, format_) for file, reported in found if reported is not None)
+    for (reported, typed), group in groupby(known, key=lambda f: f[:2]):
+        rows = _rows_of(reading, format_, reported)
         pieces = [piece for _, _, piece in group]
         try:
             if typed:
-                form = _form(reading, told)
+                form = _form(reading, reported)
                 yield from (
                     _parts(reading, pieces, form, rows) if reading.typed_in_driver else _carried(reading, pieces, form, rows)
                 )
             else:
                 yield from _in_driver(reading, pieces, rows) if reading.in_driver else _by_tasks(reading, pieces, rows)
         except PySparkException as error:
-            if not isinstance(told, pa.Schema):
+            if not isinstance(reported, pa.Schema):
                 raise
             for piece in pieces:  # its types are none of Spark's, or a name is there twice
                 reading.reject(piece.path, f"has columns that cannot be read: {first_line(error)}")
 
 
-def _known(reading: FileReading, file: SourceFile, told: Told, format_: str) -> tuple[Told, bool, Piece]:
+def _known(reading: FileReading, file: SourceFile, reported: ReportedShape, format_: str) -> tuple[ReportedShape, bool, Piece]:
     """A file with what it says of its columns, and whether most of its records need no look of Spark."""
-    piece = _piece(reading, file, format_, told if isinstance(told, pa.Schema) else None)
-    return told, reading.most is None and is_typed(piece, _form(reading, told)), piece
+    piece = _piece(reading, file, format_, reported if isinstance(reported, pa.Schema) else None)
+    return reported, reading.most is None and is_typed(piece, _form(reading, reported)), piece
 
 
-def _form(reading: FileReading, told: Told) -> RecordForm:
-    return RecordForm(tuple(reading.columns), dict(reading.options), told if isinstance(told, tuple) else ())
+def _form(reading: FileReading, reported: ReportedShape) -> RecordForm:
+    return RecordForm(tuple(reading.columns), dict(reading.options), reported if isinstance(reported, tuple) else ())
 
 
 def _piece(reading: FileReading, file: SourceFile, format_: str, schema: pa.Schema | None) -> Piece:
@@ -99,7 +99,7 @@ def _piece(reading: FileReading, file: SourceFile, format_: str, schema: pa.Sche
     return Piece(file.path, name, format_, options, RECORDS if schema is None else schema, size=file.length)
 
 
-def _reported(reading: FileReading, file: SourceFile, format_: str) -> Told | None:
+def _reported(reading: FileReading, file: SourceFile, format_: str) -> ReportedShape | None:
     """What a file says of its columns: a header, a schema; None for a file without rows, or one that is rejected."""
     try:
         if format_ != "json" and reading.options.get("new_columns") == "reject":
@@ -130,12 +130,12 @@ def _reported(reading: FileReading, file: SourceFile, format_: str) -> Told | No
     return ()
 
 
-def _rows_of(reading: FileReading, format_: str, told: Told) -> FrameReader:
-    if isinstance(told, pa.Schema):
+def _rows_of(reading: FileReading, format_: str, reported: ReportedShape) -> FrameReader:
+    if isinstance(reported, pa.Schema):
         return lambda raw: typed_rows(raw, reading.columns)
     refuse_map_keys(reading.table, reading.columns)
     if format_ == "csv":
-        return lambda raw: csv_rows(raw, reading.columns, told, reading.options)
+        return lambda raw: csv_rows(raw, reading.columns, reported, reading.options)
     return lambda raw: json_rows(raw, reading.columns, reading.options)
 
 

@@ -207,12 +207,12 @@ def _folder() -> Iterator[Path]:
 
 
 @contextmanager
-def _rows_of(frame: DataFrame, reading: FileReading, wanted: pa.Schema, by_executors: bool) -> Iterator[Rows]:
+def _rows_of(frame: DataFrame, reading: FileReading, requested: pa.Schema, by_executors: bool) -> Iterator[Rows]:
     """The rows of a data frame, with places and reasons: in the driver, or written to files by the executors."""
     with _ran(reading), _folder() as folder:
         frame = collectable(frame)
         if by_executors:
-            schema = pa.schema([*(f.with_nullable(True) for f in wanted), *PLACES])
+            schema = pa.schema([*(f.with_nullable(True) for f in requested), *PLACES])
             numbered = frame.select(*[F.col(quote(n)).alias(f"c{k}") for k, n in enumerate(schema.names)])
             yield write_frame(numbered, folder / "read", schema)
         else:

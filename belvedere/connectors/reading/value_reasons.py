@@ -33,18 +33,18 @@ _BEYOND_64_BITS = float(2**63)
 
 def judged(raw: DataFrame, value: SparkColumn, found: T.DataType, column: Column) -> tuple[SparkColumn, SparkColumn]:
     """A value of `raw` that has the type `found`, and the reason where it is no value of the column."""
-    wanted = type_text(column.type)
+    requested = type_text(column.type)
     nothing = F.lit(None).cast("string")
-    if _is_same(found, wanted):
+    if _is_same(found, requested):
         return value, nothing
     if isinstance(found, T.StringType):
         made = text_value(value, column)
         if not _is_sound(raw, made):
-            made = F.lit(None).cast(wanted)
+            made = F.lit(None).cast(requested)
         return made, joined(text_reasons(value, made, column))
     text = text_of(value, found)
     cast = _cast(raw, value, found, column, text)
-    made = cast if cast is not None and _is_sound(raw, cast) else F.lit(None).cast(wanted)
+    made = cast if cast is not None and _is_sound(raw, cast) else F.lit(None).cast(requested)
     digits = [_digits(value, found, made, column, text)] if is_decimal(column.type) else []
     return made, joined([misfit(value, made, column, text), *digits])
 
@@ -58,14 +58,14 @@ def text_of(value: SparkColumn, found: T.DataType) -> SparkColumn:
 
 def _cast(raw: DataFrame, value: SparkColumn, found: T.DataType, column: Column, text: SparkColumn) -> SparkColumn | None:
     """The value in the type of the column, NULL where it would be another one; None where no value of the one type is of the other."""
-    type_, wanted = column.type, type_text(column.type)
-    plain = value.try_cast(wanted)
+    type_, requested = column.type, type_text(column.type)
+    plain = value.try_cast(requested)
     if isinstance(found, T.StructType | T.ArrayType | T.MapType):
-        return text if wanted == "STRING" else _of_json(text, wanted)
+        return text if requested == "STRING" else _of_json(text, requested)
     if isinstance(found, T.BinaryType):
-        return F.try_validate_utf8(value.cast("string")) if wanted == "STRING" else plain
+        return F.try_validate_utf8(value.cast("string")) if requested == "STRING" else plain
     if isinstance(found, T.BooleanType):
-        return plain if wanted == "STRING" else None
+        return plain if requested == "STRING" else None
     if isinstance(found, T.TimestampType | T.TimestampNTZType | T.DateType):
         if is_number(type_):
             return None
@@ -75,7 +75,7 @@ def _cast(raw: DataFrame, value: SparkColumn, found: T.DataType, column: Column,
     if pa.types.is_boolean(type_):
         return _where(plain, value.isin(0, 1))
     if is_decimal(type_):
-        return text.try_cast(wanted) if isinstance(found, T.FloatType | T.DoubleType) else plain
+        return text.try_cast(requested) if isinstance(found, T.FloatType | T.DoubleType) else plain
     if is_integer(type_) and isinstance(found, T.FloatType | T.DoubleType | T.DecimalType):
         small = [value < F.lit(_BEYOND_64_BITS)] if not isinstance(found, T.DecimalType) else []
         return _where(plain, *small, plain.try_cast(found) == value)
@@ -88,11 +88,11 @@ def _where(value: SparkColumn, *conditions: SparkColumn) -> SparkColumn:
     return F.when(reduce(and_, conditions), value)
 
 
-def _of_json(text: SparkColumn, wanted: str) -> SparkColumn:
+def _of_json(text: SparkColumn, requested: str) -> SparkColumn:
     """A nested value by the names of its fields (Spark casts structs by position); NULL where one of its values does not fit."""
     options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
     whole = F.concat(F.lit(f'{{"{VALUE}":'), text, F.lit("}"))
-    parsed = F.from_json(whole, f"{VALUE} {wanted}, {CORRUPT} STRING", options)
+    parsed = F.from_json(whole, f"{VALUE} {requested}, {CORRUPT} STRING", options)
     return F.when(text.isNotNull() & parsed.getField(CORRUPT).isNull(), parsed.getField(VALUE))
 
 
@@ -110,10 +110,10 @@ def _digits(value: SparkColumn, found: T.DataType, made: SparkColumn, column: Co
 
 def text_value(text: SparkColumn, column: Column) -> SparkColumn:
     """What a text says as a value of the column."""
-    wanted = type_text(column.type)
-    if wanted.startswith(("STRUCT", "ARRAY", "MAP")):
-        return _of_json(text, wanted)
-    return text if wanted == "STRING" else text.try_cast(wanted)
+    requested = type_text(column.type)
+    if requested.startswith(("STRUCT", "ARRAY", "MAP")):
+        return _of_json(text, requested)
+    return text if requested == "STRING" else text.try_cast(requested)
 
 
 def text_reasons(text: SparkColumn, made: SparkColumn, column: Column) -> list[SparkColumn]:
@@ -142,10 +142,10 @@ def differs(exact: SparkColumn, made: SparkColumn, kind: str) -> SparkColumn:
     return exact != made.try_cast(kind)
 
 
-def misfit(value: SparkColumn, made: SparkColumn, column: Column, text: SparkColumn, wanted: str = "") -> SparkColumn:
+def misfit(value: SparkColumn, made: SparkColumn, column: Column, text: SparkColumn, requested: str = "") -> SparkColumn:
     """The reason where a value has become none."""
-    wanted = wanted or f"is not of type {type_text(column.type)}"
-    return F.when(value.isNotNull() & made.isNull(), _said(text, column, wanted))
+    requested = requested or f"is not of type {type_text(column.type)}"
+    return F.when(value.isNotNull() & made.isNull(), _said(text, column, requested))
 
 
 def rounded(text: SparkColumn, is_so: SparkColumn, column: Column) -> SparkColumn:
@@ -171,8 +171,8 @@ def _said(text: SparkColumn, column: Column, what: str) -> SparkColumn:
     return F.concat(F.lit(f'column "{column.name}": '), F.substring(text, 1, LONGEST_TEXT), F.lit(f" {what}"))
 
 
-def _is_same(found: T.DataType, wanted: str) -> bool:
-    plain = wanted.replace(": ", ":").replace(", ", ",").replace("`", "")
+def _is_same(found: T.DataType, requested: str) -> bool:
+    plain = requested.replace(": ", ":").replace(", ", ",").replace("`", "")
     return found.simpleString().casefold() == plain.casefold()
 
 

@@ -53,8 +53,8 @@ def _types(schema: Schema) -> list[tuple[str, pa.DataType]]:
 
 def former_results(plan: TablePlan, pipeline: Pipeline, transaction: Transaction, compute: Compute) -> dict[str, Rows]:
     """The rows, before anything changes, of relations that are computed anew and of whose changes somebody goes on to tell."""
-    told = {s.relation for stage in pipeline.stages if stage.output in plan.continued for s in stage.slots}
-    return {n: compute.keep(transaction.lookup(n)) for n in told & plan.fresh}
+    reported = {s.relation for stage in pipeline.stages if stage.output in plan.continued for s in stage.slots}
+    return {n: compute.keep(transaction.lookup(n)) for n in reported & plan.fresh}
 
 
 @dataclass

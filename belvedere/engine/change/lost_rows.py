@@ -95,13 +95,13 @@ def _hint(catalog: Catalog, feeding: set[str]) -> str:
 
 def _inputs_of(pipeline: Pipeline, relation: str) -> set[str]:
     """The inputs that feed a relation; of an input itself."""
-    wanted, found = [relation], {relation}
-    while wanted:
-        stage = next((s for s in pipeline.stages if s.output == wanted[-1]), None)
-        wanted.pop()
+    requested, found = [relation], {relation}
+    while requested:
+        stage = next((s for s in pipeline.stages if s.output == requested[-1]), None)
+        requested.pop()
         new = {s.relation for s in stage.slots} - found if stage is not None else set()
         found |= new
-        wanted += new
+        requested += new
     return found
 
 

@@ -21,7 +21,7 @@ from belvedere.schema import Schema
 class SchemaEvolution:
     """What became of changed inputs: those that have `grown` with their columns before, `misfits` with the reason."""
 
-    grown: Mapping[str, Schema]
+    evolved: Mapping[str, Schema]
     misfits: Mapping[str, str]
 
 
@@ -50,11 +50,11 @@ def growth_of(
     return SchemaEvolution({n: s for n, s in found.items() if as_if[n] == filled[n]}, misfits)
 
 
-def evolved_rows(rows: pa.RecordBatchReader, wanted: pa.Schema) -> Iterator[pa.RecordBatch]:
+def evolved_rows(rows: pa.RecordBatchReader, requested: pa.Schema) -> Iterator[pa.RecordBatch]:
     """Stored rows with the wanted columns: NULL in those that are new, values in their wider types. Other columns, as `_key`, stay."""
     for batch in rows:
-        columns = [_evolved(batch, field) for field in wanted]
-        yield pa.RecordBatch.from_arrays(columns, schema=wanted)
+        columns = [_evolved(batch, field) for field in requested]
+        yield pa.RecordBatch.from_arrays(columns, schema=requested)
 
 
 def _evolved(batch: pa.RecordBatch, field: pa.Field) -> pa.Array:

@@ -70,8 +70,8 @@ def compare_tables(
     arranged = {n: _arranged(r, fingerprints[n]) for n, r in stored.items() if n in looked_up or n not in served}
     in_tables, filled = now.filled_tables, now.filled
     found = growth_of(pipeline, filled, fingerprints, now.schemas) if now.last is not None else SchemaEvolution({}, {})
-    grown = {n: s for n, s in found.grown.items() if n in stored}
-    fresh = frozenset(n for n in stored if filled.get(n) != fingerprints[n] and n not in grown and n not in resumed)
+    evolved = {n: s for n, s in found.evolved.items() if n in stored}
+    fresh = frozenset(n for n in stored if filled.get(n) != fingerprints[n] and n not in evolved and n not in resumed)
     restored: frozenset[str] = frozenset()
     again: frozenset[str] = frozenset()
     still: frozenset[str] = frozenset()
@@ -85,7 +85,7 @@ def compare_tables(
         empty = fresh.intersection(waiting)
         fresh, restored = with_forgotten(pipeline, fresh - empty, forgetful)
         still, fresh = empty - fresh, fresh | empty
-    tellers = fresh & in_tables.keys() & {s.output for s in pipeline.stages if s.tells_changes}
+    tellers = fresh & in_tables.keys() & {s.output for s in pipeline.stages if s.emits_changes}
     continued = continued_tellers(pipeline, now, tellers)
     fresh, changed = fresh - continued, changed - continued
     copied = {}
@@ -94,7 +94,7 @@ def compare_tables(
         to_state = name in arranged and now.in_state.get(name) != arranged[name].fingerprint
         if to_table or to_state:
             copied[name] = (to_table, to_state)
-    remade = fresh | grown.keys() | {n for n in continued | resumed if in_tables.get(n) != fingerprints[n]}
+    remade = fresh | evolved.keys() | {n for n in continued | resumed if in_tables.get(n) != fingerprints[n]}
     outdated = tuple(t.name for t in now.tables if t.fingerprint and (t.name not in tables or t.name in remade))
     computed = {i: computed_table(catalog, i, plan, DIALECTS[now.dialect]) for i, plan in pipeline.at_read.items()}
     outdated, unmade = _outdated_queries(now.tables, computed, outdated)
@@ -108,7 +108,7 @@ def compare_tables(
         computed,
         unmade,
         restored,
-        grown,
+        evolved,
         found.misfits,
         refilled,
         changed,
@@ -248,10 +248,10 @@ def rows_of_today(
 ) -> pa.RecordBatchReader:
     """The same with the columns that the relation has now."""
     rows = _stored_rows(name, state, transaction)
-    if name not in plan.grown:
+    if name not in plan.evolved:
         return rows
-    wanted = pipeline.relations[name].schema.arrow.append(pa.field(KEY, pa.string(), nullable=False))
-    return pa.RecordBatchReader.from_batches(wanted, evolved_rows(rows, wanted))
+    requested = pipeline.relations[name].schema.arrow.append(pa.field(KEY, pa.string(), nullable=False))
+    return pa.RecordBatchReader.from_batches(requested, evolved_rows(rows, requested))
 
 
 def _hashed(rows: Rows, relation: Relation, compute: Compute) -> Rows:
@@ -273,6 +273,6 @@ def _table(relation: Relation, catalog: Catalog, definition: str, is_arranged: b
 def _arranged(relation: Relation, definition: str) -> Arranged:
     """A relation as an arrangement."""
     whole = Fingerprint(definition, path_print(relation), ",".join(relation.final))
-    schema, silent = arranged_schema(relation), frozenset(relation.silent)
+    schema, internal = arranged_schema(relation), frozenset(relation.internal)
     paths, ranges = relation.stored_paths, relation.ranges
-    return Arranged(relation.name, schema, paths, ranges, relation.spans, silent, relation.append_only, whole)
+    return Arranged(relation.name, schema, paths, ranges, relation.spans, internal, relation.append_only, whole)

@@ -31,7 +31,7 @@ class TablePlan:
     unmade: frozenset[str] = frozenset()
     """Those of them that the first epoch makes."""
     restored: frozenset[str] = frozenset()
-    grown: Mapping[str, Schema] = field(default_factory=dict)
+    evolved: Mapping[str, Schema] = field(default_factory=dict)
     """The inputs whose columns have only grown, with those of before: copied too."""
     misfits: Mapping[str, str] = field(default_factory=dict)
     """Why the rows of other changed inputs have no place any more."""

@@ -128,12 +128,12 @@ class Quarantine:
         if not self.isolation.is_allowed(stage):
             raise error
         if any(f.stage == stage for f in attempt.failed):
-            told = (
+            reported = (
                 replace(f.reported(error.diagnostics[0]), **self._resuming(stage, f))
                 for f in attempt.failed
                 if f.stage == stage
             )
-            failed = (*(f for f in attempt.failed if f.stage != stage), *told)
+            failed = (*(f for f in attempt.failed if f.stage != stage), *reported)
             return self._attempt(failed, attempt.healing - {stage}, attempt.tried | {stage})
         failure = self._failure(error, attempt, epoch, clock, empty)
         return self._attempt((*attempt.failed, failure), attempt.healing, attempt.tried | {stage})
@@ -147,8 +147,8 @@ class Quarantine:
             is_empty = isolation.pipeline.served.get(id_, id_) in empty
             good[id_] = known[id_] if id_ in known else None if is_empty else epoch - 1
         fingerprint = isolation.fingerprints[stage]
-        told = (found.code, found.message, found.detail, found.hint)
-        made = Failed(stage, fingerprint, owner, epoch, microseconds(clock), *told, good, reason=found.reason)
+        reported = (found.code, found.message, found.detail, found.hint)
+        made = Failed(stage, fingerprint, owner, epoch, microseconds(clock), *reported, good, reason=found.reason)
         return replace(made, **self._resuming(stage, made))
 
     def _resuming(self, stage: str, failed: Failed) -> dict[str, Any]:

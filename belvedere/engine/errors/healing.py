@@ -52,10 +52,10 @@ class Healing:
         self._compute, self._fresh, self._resumed = compute, cordon.fresh, cordon.resumed
         self._missed, self._isolation = missed, isolation
         stages = isolation.pipeline.stages
-        told = {
+        reported = {
             r.relation for s in stages if emits_changes(s) and s.output not in cordon.blocked for r in s.slots
         } & cordon.fresh
-        self._old = {n: compute.keep(storage.look_up(n, None, None)) for n in told - set(empty)}
+        self._old = {n: compute.keep(storage.look_up(n, None, None)) for n in reported - set(empty)}
         for name in cordon.fresh - set(empty):
             if storage.is_arranged(name) or storage.is_served(name):
                 storage.clear(name)
@@ -85,12 +85,14 @@ class Healing:
 
     def _difference(self, name: str, old: Rows, context: EpochContext) -> Rows:
         new = context.deltas.get(name)
-        wanted = old.schema.names if new is None else [n for n in old.schema.names if _is_in(new.schema, old.schema.field(n))]
-        schema = pa.schema([old.schema.field(n) for n in wanted])
+        requested = (
+            old.schema.names if new is None else [n for n in old.schema.names if _is_in(new.schema, old.schema.field(n))]
+        )
+        schema = pa.schema([old.schema.field(n) for n in requested])
         relation = context.relations[name]
         hidden = [c.name for c in relation.schema if c.hidden] if name in self._former else []
-        arranged = Arranged(name, schema, (), (), (), frozenset((*relation.silent, *hidden)))
+        arranged = Arranged(name, schema, (), (), (), frozenset((*relation.internal, *hidden)))
         found = Arrangement(arranged, lambda run: run, self._compute.memory.chunk)
-        found.append(old.batches(wanted))
-        rows = () if new is None else new.batches(wanted)
+        found.append(old.batches(requested))
+        rows = () if new is None else new.batches(requested)
         return self._compute.keep(weighted_stream(schema, found.replace(None, None, rows)))

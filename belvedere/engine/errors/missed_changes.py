@@ -43,14 +43,14 @@ class Missed:
     names: set[str] = field(default_factory=set)
     """The relations of which something is kept."""
 
-    def open(self, wanted: Iterable[str]) -> frozenset[str]:
+    def open(self, requested: Iterable[str]) -> frozenset[str]:
         """Open what earlier runs have kept of these relations; those of which nothing was kept come back."""
-        wanted = frozenset(wanted)
-        known = {n for n in wanted if n + SUFFIX in self.state.manifest.relations}
+        requested = frozenset(requested)
+        known = {n for n in requested if n + SUFFIX in self.state.manifest.relations}
         arranged = [self.state.manifest.relations[n + SUFFIX][0] for n in known]
         self.state.arrange(arranged, frozenset(a.name for a in arranged))
         self.names |= known
-        return wanted - known
+        return requested - known
 
     def note(self, name: str, rows: Rows | None, epoch: int) -> bool:
         """Keep the changes of a relation in an epoch; False, and nothing is kept any more, where it would be too many."""
@@ -82,15 +82,15 @@ class Missed:
         self.compute.put(view, rows)
         items = [*map(quote, relation.schema.names), identity_columns(relation), quote(WEIGHT), quote(EPOCH)]
         text = f"SELECT {', '.join(items)} FROM {quote(self.compute.view_name(view))}"
-        wanted = delta_schema(relation).append(WEIGHT_FIELD)
-        merged = self.compute.compute(text, wanted.append(_EPOCH_FIELD))
+        requested = delta_schema(relation).append(WEIGHT_FIELD)
+        merged = self.compute.compute(text, requested.append(_EPOCH_FIELD))
         if relation.append_only or relation.by_path:
-            return self.compute.keep(merged.reader(wanted.names))
-        return Rows(_consolidated(merged.table).select(wanted.names))
+            return self.compute.keep(merged.reader(requested.names))
+        return Rows(_consolidated(merged.table).select(requested.names))
 
-    def only(self, wanted: Collection[str]) -> None:
+    def only(self, requested: Collection[str]) -> None:
         """After an epoch was committed: let go of what nobody misses any more."""
-        for name in self.names - set(wanted):
+        for name in self.names - set(requested):
             self._drop(name)
 
     def _drop(self, name: str) -> None:

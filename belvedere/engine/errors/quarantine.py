@@ -73,8 +73,8 @@ class Isolation:
         parts = {f.stage: self.behind(f.stage) for f in failed}
         blocked = frozenset().union(*(p for s, p in parts.items() if s not in healing))
         known = {f.stage: f for f in failed}
-        wanted = frozenset().union(*(p for s, p in parts.items() if s in healing and not known[s].resumes)) - blocked
-        fresh, restored = self.rebuilt(wanted)
+        requested = frozenset().union(*(p for s, p in parts.items() if s in healing and not known[s].resumes)) - blocked
+        fresh, restored = self.rebuilt(requested)
         resumed: dict[str, tuple[int, Mapping[str, Any]]] = {}
         for one in sorted(known.values(), key=lambda f: f.since, reverse=True):  # the earliest one counts
             if one.resumes and one.stage in healing:
@@ -89,13 +89,13 @@ class Isolation:
         """The relations of which no row may leave, since stages that resume have to find them as they were."""
         return frozenset().union(*(self.behind(f.stage) | self.outside(f.stage) for f in failed if f.resumes and not f.lost))
 
-    def rebuilt(self, wanted: frozenset[str]) -> tuple[frozenset[str], frozenset[str]]:
+    def rebuilt(self, requested: frozenset[str]) -> tuple[frozenset[str], frozenset[str]]:
         """What is computed anew to have these relations anew: those that tell of changes are told what differs instead."""
-        if not wanted:
+        if not requested:
             return frozenset(), frozenset()
         tellers = frozenset(s.output for s in self.pipeline.stages if emits_changes(s))
         forgetful = frozenset(n for n, r in self.pipeline.relations.items() if r.loses_rows)
-        fresh, restored = with_forgotten(self.pipeline, wanted - tellers, forgetful)
+        fresh, restored = with_forgotten(self.pipeline, requested - tellers, forgetful)
         return fresh - tellers, restored - tellers
 
     def served(self, relations: frozenset[str]) -> list[str]:

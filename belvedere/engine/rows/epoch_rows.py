@@ -137,13 +137,13 @@ class Rows:
             return
         assert self._schema is not None
         names = self._schema.names if columns is None else list(columns)
-        wanted = pa.schema([self._schema.field(n) for n in names])
+        requested = pa.schema([self._schema.field(n) for n in names])
         places = [f"c{self._schema.get_field_index(n)}" for n in names]
         for path in self.files:
             # without memory map and read-ahead a file is read column by column, a few pages at a time
             with pq.ParquetFile(path, pre_buffer=False, buffer_size=1 << 16) as file:
                 for batch in file.iter_batches(batch_size=_batch_rows(file.metadata), columns=places, use_threads=False):
-                    found = pa.Table.from_batches([batch]).select(places).rename_columns(names).cast(wanted)
+                    found = pa.Table.from_batches([batch]).select(places).rename_columns(names).cast(requested)
                     yield from found.to_batches()
 
     def tables(self) -> Iterator[pa.Table]:
@@ -155,11 +155,11 @@ class Rows:
 
     def reader(self, columns: Sequence[str] | None = None, names: Sequence[str] | None = None) -> pa.RecordBatchReader:
         """The rows of these columns as a stream, under other `names` where given."""
-        wanted = self.schema.names if columns is None else list(columns)
-        schema = pa.schema([self.schema.field(n) for n in wanted])
+        requested = self.schema.names if columns is None else list(columns)
+        schema = pa.schema([self.schema.field(n) for n in requested])
         if names is not None:
             schema = pa.schema([f.with_name(n) for f, n in zip(schema, names, strict=True)])
-        named = (pa.RecordBatch.from_arrays(b.columns, schema=schema) for b in self.batches(wanted))
+        named = (pa.RecordBatch.from_arrays(b.columns, schema=schema) for b in self.batches(requested))
         return pa.RecordBatchReader.from_batches(schema, named)
 
     def weighted(self, weight: int) -> Iterator[tuple[pa.RecordBatch, int]]:

@@ -68,22 +68,24 @@ def query_arguments(
 ) -> tuple[dict[str, tuple[QueryArgument, ...]], list[Diagnostic]]:
     """The arguments that hints give to endpoints, by relation: those that must be given come first."""
     found: dict[str, dict[str, QueryArgument]] = {}
-    told: list[Diagnostic] = []
+    reported: list[Diagnostic] = []
     for (name, word), hint in sorted(hints.items(), key=lambda item: (not QUERY_BY[item[0][1]], item[1].start)):
         relation = catalog.find(name)
         if relation is None:  # its definition was refused
             continue
         if relation not in catalog.public or relation in catalog.unlisted:
-            told.append(idle_hint(hint, catalog.name_of(relation), file))
+            reported.append(idle_hint(hint, catalog.name_of(relation), file))
             continue
-        columns = [_column(catalog, relation, wanted, hint, file, told) for wanted in hint.arguments]
+        columns = [_column(catalog, relation, requested, hint, file, reported) for requested in hint.arguments]
         if not columns:
-            told.append(_refused("B4036", f"`{hint.name}` names no column", hint, file, f"write `{hint.name}(column, ...)`"))
+            reported.append(
+                _refused("B4036", f"`{hint.name}` names no column", hint, file, f"write `{hint.name}(column, ...)`")
+            )
         arguments = found.setdefault(relation, {})
         for column in columns:
             if column is not None:
                 arguments.setdefault(column.name, QueryArgument(column.name, QUERY_BY[word]))
-    return {relation: tuple(arguments.values()) for relation, arguments in found.items()}, told
+    return {relation: tuple(arguments.values()) for relation, arguments in found.items()}, reported
 
 
 def placements(
@@ -91,42 +93,42 @@ def placements(
 ) -> tuple[dict[str, Placement], list[Diagnostic]]:
     """Who computes the views that hints name, by id. Both hints before one view are refused (B4039)."""
     found: dict[str, Placement] = {}
-    told: list[Diagnostic] = []
+    reported: list[Diagnostic] = []
     for name, said in hints.items():
         id_ = catalog.find(name)
         words = {h.name.casefold() for h in said}
         if id_ is None:  # its definition was refused
             continue
         if id_ not in catalog.views or id_ not in catalog.public:
-            told += (idle_hint(h, catalog.name_of(id_), file) for h in said)
+            reported += (idle_hint(h, catalog.name_of(id_), file) for h in said)
         elif len(words) > 1:
             message = f"`{catalog.name_of(id_)}` cannot be both maintained and computed when it is read"
-            told.append(_refused("B4039", message, said[-1], file, "keep one of the hints"))
+            reported.append(_refused("B4039", message, said[-1], file, "keep one of the hints"))
         else:
             found[id_] = Placement(words.pop())
-    return found, told
+    return found, reported
 
 
 def policies(catalog: Catalog, hints: Mapping[str, Hint], file: str) -> tuple[dict[str, OnError], list[Diagnostic]]:
     """What becomes of views that fail, by id, all versions of a name alike; a word that says none is refused (B4035)."""
     found: dict[str, OnError] = {}
-    told: list[Diagnostic] = []
+    reported: list[Diagnostic] = []
     for name, hint in hints.items():
         id_ = catalog.find(name)
         if id_ is None:  # its definition was refused
             continue
         word = hint.arguments[0].casefold() if len(hint.arguments) == 1 else ""
         if id_ not in catalog.views:
-            told.append(idle_hint(hint, catalog.name_of(id_), file))
+            reported.append(idle_hint(hint, catalog.name_of(id_), file))
         elif word not in tuple(OnError):
             message = f"`{hint.name}` of `{catalog.name_of(id_)}` says nothing that can be read"
-            told.append(
+            reported.append(
                 _refused("B4035", message, hint, file, "write `on_error(stop)`, `on_error(null)` or `on_error(quarantine)`")
             )
         else:
             base = id_.partition("~")[0]
             found |= {i: OnError(word) for i in catalog.views if i.partition("~")[0] == base}
-    return found, told
+    return found, reported
 
 
 def resumed_views(catalog: Catalog, hints: Mapping[str, Hint], file: str) -> tuple[frozenset[str], list[Diagnostic]]:
@@ -140,22 +142,24 @@ def resumed_views(catalog: Catalog, hints: Mapping[str, Hint], file: str) -> tup
 def promises(catalog: Catalog, hints: Mapping[tuple[str, str], Hint], file: str) -> tuple[dict[str, Promise], list[Diagnostic]]:
     """The rates and latencies of views and query templates; what says none is refused (B4035)."""
     found: dict[str, Promise] = {}
-    told: list[Diagnostic] = []
+    reported: list[Diagnostic] = []
     for (name, word), hint in hints.items():
         id_ = name if name in catalog.templates else catalog.find(name)
         if id_ is None:  # its definition was refused
             continue
         if id_ not in catalog.templates and id_ not in catalog.public & catalog.views.keys():
-            told.append(idle_hint(hint, catalog.name_of(id_), file))
+            reported.append(idle_hint(hint, catalog.name_of(id_), file))
             continue
         value = _promised(word, hint.arguments)
         if value is None:
-            wanted = "a number of requests a second: `rate(200)`" if word == "rate" else "a time: `latency(20 ms)`"
-            told.append(_refused("B4035", f"`{word}` of `{name}` says nothing that can be read", hint, file, f"write {wanted}"))
+            requested = "a number of requests a second: `rate(200)`" if word == "rate" else "a time: `latency(20 ms)`"
+            reported.append(
+                _refused("B4035", f"`{word}` of `{name}` says nothing that can be read", hint, file, f"write {requested}")
+            )
             continue
         known = found.get(id_, Promise())
         found[id_] = replace(known, rate=value) if word == "rate" else replace(known, latency=value)
-    return found, told
+    return found, reported
 
 
 def _promised(word: str, arguments: tuple[str, ...]) -> float | None:
@@ -167,18 +171,22 @@ def _promised(word: str, arguments: tuple[str, ...]) -> float | None:
     return float(text) if found and float(text) > 0 else None
 
 
-def _column(catalog: Catalog, relation: str, wanted: str, hint: Hint, file: str, told: list[Diagnostic]) -> Column | None:
+def _column(
+    catalog: Catalog, relation: str, requested: str, hint: Hint, file: str, reported: list[Diagnostic]
+) -> Column | None:
     """The column that a hint names; what is wrong with it is told."""
     columns = [c for c in catalog.schema_of(relation).visible if not c.name.startswith("_")]
-    column = next((c for c in columns if c.name.casefold() == wanted.casefold()), None)
+    column = next((c for c in columns if c.name.casefold() == requested.casefold()), None)
     name = catalog.name_of(relation)
     if column is None:
-        told.append(
-            _refused("B4036", f"`{name}` has no column `{wanted}`", hint, file, did_you_mean(wanted, [c.name for c in columns]))
+        reported.append(
+            _refused(
+                "B4036", f"`{name}` has no column `{requested}`", hint, file, did_you_mean(requested, [c.name for c in columns])
+            )
         )
     elif pa.types.is_nested(column.type) or pa.types.is_interval(column.type):
         message = f"`{column.name}` of `{name}` cannot be an argument: it is no single value"
-        told.append(_refused("B4036", message, hint, file, "name a column of a number, text, time or truth value"))
+        reported.append(_refused("B4036", message, hint, file, "name a column of a number, text, time or truth value"))
         return None
     return column
 

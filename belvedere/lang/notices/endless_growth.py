@@ -50,7 +50,7 @@ class Growth:
     def __init__(self, catalog: Catalog):
         self._catalog = catalog
         self.known = event_times(catalog)
-        self.settled = event_times(catalog, settled=True)
+        self.final = event_times(catalog, final=True)
         self.endless_relation = cache(self._endless_relation)
 
     def endless(self, node: Node) -> str | None:
@@ -127,7 +127,7 @@ def _endless_join(view: View, left: str, right: str, *, versions: bool, late: li
 def _bounds_time(join: Join, growth: Growth) -> bool:
     if join.kind in (JoinKind.SEMI, JoinKind.ANTI) or (join.condition is not None and reads_clock(join.condition)):
         return True
-    return join.kind in (JoinKind.INNER, JoinKind.LEFT, JoinKind.RIGHT, JoinKind.FULL) and _ties_times(join, growth.settled)
+    return join.kind in (JoinKind.INNER, JoinKind.LEFT, JoinKind.RIGHT, JoinKind.FULL) and _ties_times(join, growth.final)
 
 
 def _ties_times(join: Join, known: Known) -> bool:
@@ -141,11 +141,11 @@ def _ties_times(join: Join, known: Known) -> bool:
 
 def _settles(cut: TopK, growth: Growth) -> bool:
     """Whether bounds of both sides tell which rows keep the version that they were joined with."""
-    found = bounds_of(cut, growth.settled)
+    found = bounds_of(cut, growth.final)
     return any(n in found and is_time(cut.schema[n].type) for n in cut.alike)
 
 
-def event_times(catalog: Catalog, settled: bool = False) -> Known:
+def event_times(catalog: Catalog, final: bool = False) -> Known:
     """Which columns of inputs and views may have a bound; with `settled` only those of inputs that do not change below it."""
 
     @cache  # views that read a view twice would double the work at each level
@@ -153,7 +153,7 @@ def event_times(catalog: Catalog, settled: bool = False) -> Known:
         table = catalog.inputs.get(relation)
         if table is not None:
             changes = not table.append_only or table.late is LatePolicy.KEEP
-            return {} if settled and changes else {w.column: NEVER for w in table.watermarks}
+            return {} if final and changes else {w.column: NEVER for w in table.watermarks}
         return bounds_of(catalog.views[relation].plan, known) if relation in catalog.views else {}
 
     return known

@@ -53,8 +53,8 @@ def changing_arguments(catalog: Catalog) -> list[Diagnostic]:
         if changing and not _only_arrives(view.plan, catalog):
             shown = next((n for n in changing if not n.startswith("_")), None)
             what = f"`{shown}`" if shown is not None else "a column that arguments are compared with"
-            told = f"an event tells that a row is {_SAID[subscription.on]}, not that it begins or ceases to match"
-            message = f"{what} may change in rows of `{template.name}`: {told}"
+            reported = f"an event tells that a row is {_SAID[subscription.on]}, not that it begins or ceases to match"
+            message = f"{what} may change in rows of `{template.name}`: {reported}"
             hint = "compare arguments with columns of the key, or with rows that only arrive"
             found.append(Diagnostic("B4038", message, Severity.NOTICE, subscription.span, hint=hint))
     return found

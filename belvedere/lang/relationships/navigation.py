@@ -79,7 +79,7 @@ def navigate(frame: Frame, found: Navigation, written: exp.Expr) -> Expr:
         names = [c.name for c in found.target.schema.visible]
         hint = did_you_mean(found.rest[0].name, names)
         raise frame.fail("B2002", f"`{shown}` has no column `{found.rest[0].name}`", found.rest[0], hint)
-    if not frame.settled or last.hidden:
+    if not frame.final or last.hidden:
         return _fields(_pending(frame, found, found.rest[0].copy(), written).value(), found)
     if found.path not in frame.navigated:
         outputs = join_single(frame, _pending(frame, found, exp.Star(), written))

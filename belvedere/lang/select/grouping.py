@@ -165,11 +165,11 @@ class Grouping:
             if isinstance(value, list):
                 lifted_values = [self.lift(v.copy(), written) for v in value]
                 starts = {v.name for v in lifted_values if isinstance(v, exp.Column)}
-                told = [
+                reported = [
                     isinstance(e := v.unnest(), exp.Add) and e in self.ends.values() and e.this.name in starts
                     for v in lifted_values
                 ]
-                copied.set(key, [v for v, is_told in zip(lifted_values, told, strict=True) if not is_told])
+                copied.set(key, [v for v, is_reported in zip(lifted_values, reported, strict=True) if not is_reported])
             elif value is not None:
                 copied.set(key, self._children(value, written))
         return copied

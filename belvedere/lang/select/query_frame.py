@@ -71,7 +71,7 @@ class Frame:
         self._plan: Node | None = None
         self._typed: tuple[Node, dict[str, Typed]] | None = None
         """The types of the columns of the plan that was asked for last."""
-        self.settled = False
+        self.final = False
         """Whether FROM is complete, so that expressions may join related rows to the plan."""
         self.open = False
         """Whether FROM hangs on the row of the query around by more than conditions: it must be joined to that row."""

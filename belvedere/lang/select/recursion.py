@@ -44,9 +44,9 @@ PRESERVED = {JoinKind.INNER: (0, 1), JoinKind.LEFT: (0,), JoinKind.RIGHT: (1,), 
 
 def references(query: exp.Expr, name: str) -> list[exp.Table]:
     """Where a query reads a WITH entry of this name, and not another one that it defines itself."""
-    wanted = name.casefold()
-    found = (table for table in query.find_all(exp.Table) if not table.db and table.name.casefold() == wanted)
-    return [table for table in found if not _is_shadowed(table, query, wanted)]
+    requested = name.casefold()
+    found = (table for table in query.find_all(exp.Table) if not table.db and table.name.casefold() == requested)
+    return [table for table in found if not _is_shadowed(table, query, requested)]
 
 
 def _is_shadowed(table: exp.Table, query: exp.Expr, name: str) -> bool:
@@ -133,13 +133,13 @@ def _fitting(step: Node, columns: tuple[Column, ...], name: str, query: exp.Expr
         sides = f"{counted(len(columns), 'column')}, and its step {counted(len(visible), 'column')}"
         raise context.fail("B3052", f"the first rows of `{name}` have {sides}", query, "select as many in both")
     items = []
-    for c, wanted in zip(visible, columns, strict=True):
-        if t.common_type(wanted.type, c.type) != wanted.type:
-            message = f"column `{wanted.name}` is {t.a_type(wanted.type)} in the first rows of `{name}` and {t.a_type(c.type)} in its step"
-            hint = f"CAST one of them: to {t.type_text(wanted.type)} in the step, or to a wider type in the first rows"
+    for c, first in zip(visible, columns, strict=True):
+        if t.common_type(first.type, c.type) != first.type:
+            message = f"column `{first.name}` is {t.a_type(first.type)} in the first rows of `{name}` and {t.a_type(c.type)} in its step"
+            hint = f"CAST one of them: to {t.type_text(first.type)} in the step, or to a wider type in the first rows"
             raise context.fail("B3053", message, query, hint)
         expr = column(c.name)
-        items.append(Item(wanted.name, expr if c.type == wanted.type else t.cast(expr, wanted.type), wanted.type))
+        items.append(Item(first.name, expr if c.type == first.type else t.cast(expr, first.type), first.type))
     return Project(step, tuple(items))
 
 

@@ -65,7 +65,7 @@ class SelectLowering:
     def lower(self, *, named: bool) -> Inner:
         """The whole select. `named`: outputs keep their names; else they get names that no other query has."""
         self._from()
-        self.frame.settled = True
+        self.frame.final = True
         self._partitions()
         self.correlated += apply_where(self.frame, self.select)
         self.frame.plan = push_conditions(self.frame.plan)

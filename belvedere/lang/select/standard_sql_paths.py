@@ -148,8 +148,8 @@ class PathExpansion:
             if found is None:
                 return
             last = n == len(names) - 1
-            wanted = item.alias if last and item.alias and item.alias != "path" else found.alias or name[:1].lower()
-            target = fresh(wanted, taken)
+            requested = item.alias if last and item.alias and item.alias != "path" else found.alias or name[:1].lower()
+            target = fresh(requested, taken)
             if last and item.alias == "path":
                 requalify(select, "path", target)
             table, condition = self._joining(found, alias, target, select, names[n + 1 : n + 2])

@@ -136,10 +136,10 @@ def attach_to(frame: Frame, plan: Node, expr: Expr) -> tuple[Node, Expr]:
 
 def attach_same(frame: Frame, expr: Expr, others: Iterable[Expr]) -> tuple[Expr, list[Expr]]:
     """The same for a grouping key; and others in which it stands, by the same text, over what is joined then."""
-    attached, wanted = attach_all(frame, expr), _as_text(expr)
+    attached, requested = attach_all(frame, expr), _as_text(expr)
 
     def change(node: Expr) -> Expr:
-        return attached.copy() if _as_text(node) == wanted else node
+        return attached.copy() if _as_text(node) == requested else node
 
     return attached, [other.copy().transform(change) for other in others]
 

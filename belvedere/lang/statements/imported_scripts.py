@@ -19,11 +19,13 @@ from belvedere.plan.operators.project import item_of
 from belvedere.plan.rewrites.rewrite import replace_scans
 
 
-def bring_in(mine: Definitions, other: Definitions, wanted: list[NamedRelation], script: Path, shown: dict[str, str]) -> None:
+def bring_in(
+    mine: Definitions, other: Definitions, requested: list[NamedRelation], script: Path, shown: dict[str, str]
+) -> None:
     """Define what is wanted, and what that needs. `shown` are the names here, by the folded names in `script`; nested tables follow."""
     here = {origin: id_ for id_, origin in mine.origins.items()}
     renamed: dict[str, str] = {}
-    needed = _needed(other, [r.id for r in wanted])
+    needed = _needed(other, [r.id for r in requested])
     for id_ in needed:
         relation = other.relations[id_]
         root = _root(other, relation)
@@ -137,10 +139,10 @@ def _root(other: Definitions, relation: NamedRelation) -> str:
     return relation.name
 
 
-def _needed(other: Definitions, wanted: list[str]) -> list[str]:
+def _needed(other: Definitions, requested: list[str]) -> list[str]:
     """The ids that relations rest on or lead to, in the order of definition."""
     seen: set[str] = set()
-    todo = list(wanted)
+    todo = list(requested)
     while todo:
         id_ = todo.pop()
         if id_ in seen:

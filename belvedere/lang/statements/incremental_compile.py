@@ -55,12 +55,12 @@ class Progress:
     def resume(self, script: Script, project: ProjectSettings | None) -> Reached | None:
         """The last state that is one of this script too. Those behind it are forgotten."""
         functions = project.functions if project is not None else {}
-        same, told = 0, 0
+        same, reported = 0, 0
         if self.script is not None and (self.script.file, self.project, self.functions) == (script.file, project, functions):
             same = _equal(a is b for a, b in zip(self.script.statements, script.statements, strict=False))
-            told = _equal(_answers(question, answer) for question, answer in self.answers)
+            reported = _equal(_answers(question, answer) for question, answer in self.answers)
         self.script, self.project, self.functions = script, project, functions
-        self.reached = [r for r in self.reached if r.count <= same and r.asked <= told]
+        self.reached = [r for r in self.reached if r.count <= same and r.asked <= reported]
         found = self.reached[-1] if self.reached else None
         del self.answers[found.asked if found is not None else 0 :]
         return found

@@ -62,14 +62,14 @@ def lower_script(
     lowering = lower_statements(script, path, project, (), {}, progress=progress)
     catalog = finish(lowering)
     if not any(d.severity == "error" for d in lowering.diagnostics):
-        catalog, told = served_behind(catalog, frozenset(i for i in catalog.public if i.casefold() in lowering.no_query))
+        catalog, reported = served_behind(catalog, frozenset(i for i in catalog.public if i.casefold() in lowering.no_query))
         arguments, found = query_arguments(catalog, lowering.query_by, script.file)
         placed, misplaced = placements(catalog, lowering.placed, script.file)
         promised, unread = promises(catalog, lowering.promised, script.file)
         on_error, unsaid = policies(catalog, lowering.on_error, script.file)
         resumed, idle = resumed_views(catalog, lowering.resumed, script.file)
         catalog = replace(catalog, hints=Hints(arguments, placed, on_error, resumed, promised))
-        lowering.diagnostics += [*told, *found, *misplaced, *unread, *unsaid, *idle]
+        lowering.diagnostics += [*reported, *found, *misplaced, *unread, *unsaid, *idle]
     if not any(d.severity == "error" for d in lowering.diagnostics):
         lowering.diagnostics += [
             *check_catalog(catalog),

@@ -107,12 +107,12 @@ def _add_to_events(
     definitions.relations[observed.id] = observed
     columns = DottedName((Part(observed.name, path.span), path.last))
     _add_to_rows(script, observed, columns, expression, span, doc)
-    grown = definitions.with_columns_of(observed)
+    evolved = definitions.with_columns_of(observed)
     shown = {c.name: c.hidden for c in owner.schema}
-    known = [replace(c, hidden=shown.get(c.name, c.hidden)) for c in grown.schema if c.name not in EVENT_COLUMNS]
-    old = pa.struct([pa.field(c.name, c.type, c.nullable) for c in grown.schema.visible])
+    known = [replace(c, hidden=shown.get(c.name, c.hidden)) for c in evolved.schema if c.name not in EVENT_COLUMNS]
+    old = pa.struct([pa.field(c.name, c.type, c.nullable) for c in evolved.schema.visible])
     own = [replace(c, type=old) if c.name == "_old" else c for c in owner.schema if c.name in EVENT_COLUMNS]
-    made = replace(before, id=definitions.new_id(owner.name), view=grown.id, schema=Schema((*known, *own), owner.schema.key))
+    made = replace(before, id=definitions.new_id(owner.name), view=evolved.id, schema=Schema((*known, *own), owner.schema.key))
     definitions.define(made, owner.relationships, owner.sealed, owner.id)
 
 

@@ -112,9 +112,9 @@ class Importer:
                 self._from_source(source, name, under + name, statement)
             return [under + n for n in tables]
         script, found = self._other_script(origin, statement)
-        wanted = [r for r in _public(found) if r.parent is None]
-        names = {r.name.casefold(): _within(under, r.name) for r in wanted}
-        self._take(found, wanted, script, names)
+        requested = [r for r in _public(found) if r.parent is None]
+        names = {r.name.casefold(): _within(under, r.name) for r in requested}
+        self._take(found, requested, script, names)
         return [n for n in names.values() if not n.startswith("LATE(")]
 
     def _namespace(self, alias: Part) -> str:
@@ -238,10 +238,10 @@ class Importer:
             hint = "save it as UTF-8, and let the user who compiles read it"
             raise fail("B2014", f"script `{script.name}` cannot be read: {why}", span=span, hint=hint) from error
 
-    def _take(self, other: Definitions, wanted: list[NamedRelation], script: Path, names: dict[str, str]) -> None:
+    def _take(self, other: Definitions, requested: list[NamedRelation], script: Path, names: dict[str, str]) -> None:
         """Bring relations of another script in: `names` says what each is called here, by its folded name there."""
-        shown = {r.name.casefold(): names.get(r.name.casefold(), r.name) for r in wanted}
-        bring_in(self.into.definitions, other, wanted, script, shown)
+        shown = {r.name.casefold(): names.get(r.name.casefold(), r.name) for r in requested}
+        bring_in(self.into.definitions, other, requested, script, shown)
 
 
 def _public(other: Definitions) -> list[NamedRelation]:

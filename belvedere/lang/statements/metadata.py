@@ -38,10 +38,10 @@ def read_metadata(clause: MetadataClause, name: str, type_: pa.DataType, *, para
     if parameter and found.kind is not MetadataKind.CLAIM:
         hint = f"a parameter is given by the caller, or a claim of the caller's token: {name} TYPE METADATA FROM 'auth.sub'"
         raise fail("B1033", f"parameter `{name}` cannot be {found.meaning}", span=clause.span, hint=hint)
-    wanted = {MetadataKind.TIMESTAMP: "TIMESTAMP", MetadataKind.UUID: "STRING"}.get(found.kind)
+    requested = {MetadataKind.TIMESTAMP: "TIMESTAMP", MetadataKind.UUID: "STRING"}.get(found.kind)
     if not _fits(found.kind, type_):
-        hint = f"declare it so: {name} {wanted or 'STRING'} METADATA FROM '{clause.name}'"
-        message = f"`{name}` is {a_type(type_)}, and `{clause.name}` gives {wanted or 'texts, numbers and booleans'}"
+        hint = f"declare it so: {name} {requested or 'STRING'} METADATA FROM '{clause.name}'"
+        message = f"`{name}` is {a_type(type_)}, and `{clause.name}` gives {requested or 'texts, numbers and booleans'}"
         raise fail("B4040", message, span=clause.span, hint=hint)
     return found
 

@@ -61,9 +61,9 @@ class ScriptLowering:
 
     def copy(self) -> ScriptLowering:
         """The same for now, to be grown apart."""
-        grown = {name: copy(value) for name, value in vars(self).items() if isinstance(value, list | dict | set)}
+        evolved = {name: copy(value) for name, value in vars(self).items() if isinstance(value, list | dict | set)}
         made = replace(self, definitions=self.definitions.copy())
-        vars(made).update(grown, placed={name: list(hints) for name, hints in self.placed.items()})
+        vars(made).update(evolved, placed={name: list(hints) for name, hints in self.placed.items()})
         return made
 
     def context(self, parameters: dict[str, Typed] | None = None) -> StatementContext:

@@ -75,7 +75,7 @@ def _own(scope: TypeScope, expr: exp.Expr, own: OwnFunction) -> Typed:
         hint = "explode the array, call it on the elements, and collect them again"
         raise scope.fail("B3074", f"`{own.name}` cannot be called in a lambda", expr, hint)
     types = [scope.typed(argument.this).type for argument in expr.expressions]
-    if any(t.common_type(wanted, found) != wanted for found, (_, wanted) in zip(types, own.parameters, strict=True)):
+    if any(t.common_type(requested, found) != requested for found, (_, requested) in zip(types, own.parameters, strict=True)):
         message = f"`{own.name}` does not take ({', '.join(map(t.type_text, types))})"
         raise scope.fail("B3002", message, expr, f"it is {signature(own, t.type_text)}: CAST the arguments")
     return Typed(own.result)

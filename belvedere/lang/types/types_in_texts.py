@@ -30,8 +30,8 @@ def from_text(scope: TypeScope, expr: Any) -> Typed:
     schema = arguments[1] if len(arguments) > 1 else None
     scope.typed(arguments[0])
     found = _schema(schema)
-    wanted = pa.types.is_nested(found) or found == VARIANT if found is not None and name == "from_json" else None
-    if found is None or not (pa.types.is_struct(found) if wanted is None else wanted):
+    requested = pa.types.is_nested(found) or found == VARIANT if found is not None and name == "from_json" else None
+    if found is None or not (pa.types.is_struct(found) if requested is None else requested):
         raise scope.fail("B3003", f"{name} needs a schema that can be read here", expr, f"write {name}(x, 'a INT, b STRING')")
     return Typed(found, True)
 

@@ -56,8 +56,8 @@ class Aggregate(Node):
         own = columns(i.name for i in self.keys)
         return Partition((tuple(i.expr for i in self.keys),), own, tuple(i.type for i in self.keys))
 
-    def pruned(self, wanted: frozenset[str]) -> Node:
-        aggregates = tuple(i for i in self.aggregates if i.name in wanted)
+    def pruned(self, requested: frozenset[str]) -> Node:
+        aggregates = tuple(i for i in self.aggregates if i.name in requested)
         if not aggregates and not self.keys:
             aggregates = self.aggregates[:1]
         below, items = pruned_through(self.input, (*self.keys, *aggregates))

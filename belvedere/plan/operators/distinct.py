@@ -29,7 +29,7 @@ class Distinct(Node):
     def key_by_key(self) -> Partition | None:
         return Partition.by_columns(self.schema.names, self.input.schema)
 
-    def pruned(self, wanted: frozenset[str]) -> Node:
+    def pruned(self, requested: frozenset[str]) -> Node:
         return Distinct(pruned_inside(self.input))
 
     def with_key_columns(self) -> Node:

@@ -31,8 +31,8 @@ class Filter(Node):
     def is_linear(self) -> bool:
         return True
 
-    def pruned(self, wanted: frozenset[str]) -> Node:
-        return pruned_below(self, wanted)
+    def pruned(self, requested: frozenset[str]) -> Node:
+        return pruned_below(self, requested)
 
     def ways(self, known: Known) -> tuple[Bounds, ...]:
         return tuple(implied_bounds(w, self.condition) for w in self.input.ways(known))

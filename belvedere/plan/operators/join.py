@@ -95,13 +95,13 @@ class Join(Node):
             output = tuple(exp.Coalesce(this=a.copy(), expressions=[b.copy()]) for a, b in zip(left, right, strict=True))
         return Partition((left, right), output, tuple(t for _, _, t in pairs))
 
-    def pruned(self, wanted: frozenset[str]) -> Node:
+    def pruned(self, requested: frozenset[str]) -> Node:
         read = columns_of(self.condition) if self.condition is not None else frozenset()
-        needed = wanted | read | frozenset(self.left.schema.key or ()) | frozenset(self.right.schema.key or ())
+        needed = requested | read | frozenset(self.left.schema.key or ()) | frozenset(self.right.schema.key or ())
         left = self.left.pruned(needed & frozenset(self.left.schema.names))
         half = self.kind in (JoinKind.SEMI, JoinKind.ANTI)
-        right_wanted = (read if half else needed) | frozenset(self.right.schema.key or ())
-        return replace(self, left=left, right=self.right.pruned(right_wanted & frozenset(self.right.schema.names)))
+        right_required = (read if half else needed) | frozenset(self.right.schema.key or ())
+        return replace(self, left=left, right=self.right.pruned(right_required & frozenset(self.right.schema.names)))
 
     def with_key_columns(self) -> Node:
         node = replace(self, left=self.left.with_key_columns(), right=self.right.with_key_columns())

@@ -166,7 +166,7 @@ class Node:
         """By which expressions it works key by key, unless it reads the clock; None where any change may touch all of its rows."""
         return None
 
-    def pruned(self, wanted: frozenset[str]) -> Node:
+    def pruned(self, requested: frozenset[str]) -> Node:
         """The operator with at least the wanted columns and its key, over the columns that it reads of its inputs."""
         return self.with_inputs(tuple(i.pruned(frozenset(i.schema.names)) for i in self.inputs))
 
@@ -211,10 +211,10 @@ class Node:
         return found & frozenset(self.schema.names)
 
 
-def pruned_below(node: Node, wanted: frozenset[str]) -> Node:
+def pruned_below(node: Node, requested: frozenset[str]) -> Node:
     """An operator over what it reads of its one input, and what is wanted of that."""
     below = node.inputs[0]
-    needed = wanted.union(*map(columns_of, node.expressions)).intersection(below.schema.names)
+    needed = requested.union(*map(columns_of, node.expressions)).intersection(below.schema.names)
     return node.with_inputs((below.pruned(needed),))
 
 

@@ -193,8 +193,8 @@ class PredicateWindow(Node):
         types = tuple(self.schema[n].type for n in self.partition)
         return Partition((columns(self.spec.keys),), columns(self.partition), types)
 
-    def pruned(self, wanted: frozenset[str]) -> Node:
-        kept = self.with_results(wanted)
+    def pruned(self, requested: frozenset[str]) -> Node:
+        kept = self.with_results(requested)
         return pruned_below(kept, kept.reads.union(self.input.schema.key or ()))
 
     @property
@@ -214,9 +214,9 @@ class PredicateWindow(Node):
         """The results that are no hidden columns."""
         return tuple(c.name for c in self.columns if not c.hidden)
 
-    def with_results(self, wanted: Set[str]) -> PredicateWindow:
+    def with_results(self, requested: Set[str]) -> PredicateWindow:
         """The operator with those of its results, and what maintenance needs."""
-        kept = set(wanted) | {*(self.identity or ()), *self.partition, *(() if self.start is None else (self.start,))}
+        kept = set(requested) | {*(self.identity or ()), *self.partition, *(() if self.start is None else (self.start,))}
         outputs = tuple(o for o in self.spec.outputs if kept.intersection(output_names(o))) or self.spec.outputs[:1]
         names = {n for o in outputs for n in output_names(o)}
         return replace(

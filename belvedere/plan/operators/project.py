@@ -41,9 +41,9 @@ class Project(Node):
     def is_linear(self) -> bool:
         return True
 
-    def pruned(self, wanted: frozenset[str]) -> Node:
+    def pruned(self, requested: frozenset[str]) -> Node:
         key = frozenset(self.schema.key or ())
-        items = tuple(i for i in self.items if i.name in wanted | key) or self.items[:1]
+        items = tuple(i for i in self.items if i.name in requested | key) or self.items[:1]
         return Project(*pruned_through(self.input, items))
 
     def with_key_columns(self) -> Node:

@@ -27,7 +27,7 @@ class Scan(Node):
     def text(self) -> str:
         return f"scan {self.relation}"
 
-    def pruned(self, wanted: frozenset[str]) -> Node:
+    def pruned(self, requested: frozenset[str]) -> Node:
         return self
 
     def forgiving(self, views: Mapping[str, Schema], expressions: bool) -> Node:

@@ -39,7 +39,7 @@ class SetOperation(Node):
         sides = columns(self.left.schema.names), columns(self.right.schema.names)
         return Partition(sides, columns(self.schema.names), tuple(c.type for c in self.schema))
 
-    def pruned(self, wanted: frozenset[str]) -> Node:
+    def pruned(self, requested: frozenset[str]) -> Node:
         return replace(self, left=pruned_inside(self.left), right=pruned_inside(self.right))
 
     def with_key_columns(self) -> Node:

@@ -142,13 +142,13 @@ class SplAggregate(Node):
         words.append(", ".join(s for s in shown if s))
         return " ".join(w for w in (*words, "every firing" if self.every else "") if w)
 
-    def pruned(self, wanted: frozenset[str]) -> Node:
-        aggregates = tuple(i for i in self.aggregates if i.name in wanted)
+    def pruned(self, requested: frozenset[str]) -> Node:
+        aggregates = tuple(i for i in self.aggregates if i.name in requested)
         if self.sort and not aggregates:
             aggregates = self.aggregates[:1]  # one row for each of the contents
-        kept = wanted.union(self.schema.key or ())
+        kept = requested.union(self.schema.key or ())
         readings = tuple(r for r in self.readings if r.name in kept or r.name == self.pane)
-        counts = tuple(c for c in self.counts if c.name in wanted)
+        counts = tuple(c for c in self.counts if c.name in requested)
         read = {n for n in (self.order, self.clock, self.time, self.punctuation) if n is not None}
         pruned = replace(self, aggregates=aggregates, readings=readings, counts=counts)
         return pruned_below(pruned, self.window.columns.union(read))

@@ -80,12 +80,12 @@ class SplJoin(Node):
         on = "" if self.condition is None else f" on {expression_text(self.condition)}"
         return f"spl {self.kind} join of {left} and {right}{on}" + ("" if self.one_order else " in order of their clocks")
 
-    def pruned(self, wanted: frozenset[str]) -> Node:
+    def pruned(self, requested: frozenset[str]) -> Node:
         read = columns_of(self.condition) if self.condition is not None else frozenset()
         sides = zip(self.inputs, self.windows, strict=True)
         return self.with_inputs(
             tuple(
-                i.pruned(frozenset(i.schema.names) & (wanted | read | w.columns) | frozenset(i.schema.key or ()))
+                i.pruned(frozenset(i.schema.names) & (requested | read | w.columns) | frozenset(i.schema.key or ()))
                 for i, w in sides
             )
         )

@@ -72,8 +72,8 @@ class TimeWindow(Node):
     def key_by_key(self) -> Partition | None:
         return Partition.by_columns(self.partition, self.input.schema) if self.partition else None
 
-    def pruned(self, wanted: frozenset[str]) -> Node:
-        return pruned_below(self, wanted.union((self.time,), self.partition))
+    def pruned(self, requested: frozenset[str]) -> Node:
+        return pruned_below(self, requested.union((self.time,), self.partition))
 
     def ways(self, known: Known) -> tuple[Bounds, ...]:
         """The starts and ends of the windows that a row at the bound or later can still be in."""

@@ -58,8 +58,8 @@ class TopK(Node):
         descending = bool(self.order) and self.order[-1].descending
         return tuple(Order(column(n), descending) for n in tie_columns(self.input.schema))
 
-    def pruned(self, wanted: frozenset[str]) -> Node:
-        return pruned_below(self, wanted.union(self.partition, self.input.schema.key or ()))
+    def pruned(self, requested: frozenset[str]) -> Node:
+        return pruned_below(self, requested.union(self.partition, self.input.schema.key or ()))
 
     def ways(self, known: Known) -> tuple[Bounds, ...]:
         return (only(self.input.bounds(known), (*self.partition, *self.alike, *self._first_times())),)

@@ -62,7 +62,7 @@ class Union(Node):
     def is_linear(self) -> bool:
         return True
 
-    def pruned(self, wanted: frozenset[str]) -> Node:
+    def pruned(self, requested: frozenset[str]) -> Node:
         return replace(self, branches=tuple(map(pruned_inside, self.branches)))
 
     def with_key_columns(self) -> Node:

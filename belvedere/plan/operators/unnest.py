@@ -45,8 +45,8 @@ class Unnest(Node):
     def is_linear(self) -> bool:
         return True
 
-    def pruned(self, wanted: frozenset[str]) -> Node:
-        return pruned_below(self, wanted)
+    def pruned(self, requested: frozenset[str]) -> Node:
+        return pruned_below(self, requested)
 
     def ways(self, known: Known) -> tuple[Bounds, ...]:
         return (self.input.bounds(known),)

@@ -36,7 +36,7 @@ class Values(Node):
     def text(self) -> str:
         return f"values {len(self.rows)} rows ({', '.join(c.name for c in self.columns)})"
 
-    def pruned(self, wanted: frozenset[str]) -> Node:
+    def pruned(self, requested: frozenset[str]) -> Node:
         return self
 
     def with_key_columns(self) -> Node:

@@ -40,9 +40,9 @@ class Window(Node):
             shared = own if shared is None else [n for n in shared if n in own]
         return Partition.by_columns(shared, self.input.schema) if shared else None
 
-    def pruned(self, wanted: frozenset[str]) -> Node:
-        items = tuple(i for i in self.items if i.name in wanted)
-        return pruned_below(replace(self, items=items), wanted) if items else self.input.pruned(wanted)
+    def pruned(self, requested: frozenset[str]) -> Node:
+        items = tuple(i for i in self.items if i.name in requested)
+        return pruned_below(replace(self, items=items), requested) if items else self.input.pruned(requested)
 
     def in_arrival_order(self) -> Node:
         names = tie_columns(self.input.schema)

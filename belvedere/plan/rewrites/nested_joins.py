@@ -124,8 +124,8 @@ def _beside(join: Join, parent: Node, nested: _Nested) -> Node | None:
     base = _bottom(parent)
     if base is None or base.relation != nested.base.relation or any(isinstance(n, Unnest) for n in parent.walk()):
         return None
-    wanted = tuple(item_of(c) for c in base.schema)
-    plan, names = carry(nested.plan, nested.base, wanted)
+    requested = tuple(item_of(c) for c in base.schema)
+    plan, names = carry(nested.plan, nested.base, requested)
     beside = dict(zip(base.schema.names, (column(n) for n in names), strict=True))
     own = {c.name: replace_columns(push_down(parent, (column(c.name),))[0], beside) for c in parent.schema}
     parts = conjuncts(join.condition)

@@ -124,5 +124,5 @@ def replace_node(tree: Node, old: Node, new: Node) -> Node:
     return tree.with_inputs(tuple(replace_node(i, old, new) if _contains(i, old) else i for i in tree.inputs))
 
 
-def _contains(tree: Node, wanted: Node) -> bool:
-    return any(n is wanted for n in tree.walk())
+def _contains(tree: Node, requested: Node) -> bool:
+    return any(n is requested for n in tree.walk())

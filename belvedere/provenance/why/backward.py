@@ -54,32 +54,32 @@ from belvedere.provenance.why.traces import Backward, Below, Dropped, Found, Tra
 from belvedere.provenance.why_not.pushed_tests import branch_predicate, partitions, passing, set_columns
 
 
-def trace(back: Backward, node: Node, wanted: RowPredicate, trail: Trail | None = None) -> Iterator[Found]:
+def trace(back: Backward, node: Node, requested: RowPredicate, trail: Trail | None = None) -> Iterator[Found]:
     """The ways from a plan's wanted rows down to its scans."""
     trail = trail or Trail()
     if isinstance(node, Scan):
-        yield Traced(node, wanted, trail.words, trail.certain, trail.ahead)
+        yield Traced(node, requested, trail.words, trail.certain, trail.ahead)
         return
-    steps = [s for s in STEPS[type(node)](back, node, wanted, trail) if not any(map(is_impossible, s.wanted.tests))]
+    steps = [s for s in STEPS[type(node)](back, node, requested, trail) if not any(map(is_impossible, s.requested.tests))]
     certain = trail.certain and all(s.certain for s in steps) and not _has_ways(steps)
     grouped = trail.grouped or isinstance(node, Aggregate | Distinct | SetOperation | TopK | Window)
     if trail.grouped:
-        yield from dropped(back, node, wanted)
+        yield from dropped(back, node, requested)
     for step in steps:
         words = (*trail.words, step.words) if step.words else trail.words
         below = replace(trail, words=words, certain=certain, grouped=grouped, ahead=trail.ahead or step.ahead)
-        yield from trace(back, node.inputs[step.input], step.wanted, below)
+        yield from trace(back, node.inputs[step.input], step.requested, below)
 
 
-def dropped(back: Backward, node: Node, wanted: RowPredicate) -> Iterator[Dropped]:
+def dropped(back: Backward, node: Node, requested: RowPredicate) -> Iterator[Dropped]:
     """Rows of a group that a filter, or the lack of a partner, keeps out."""
     if isinstance(node, Filter):
         failed = exp.Not(this=exp.paren(exp.NullSafeEQ(this=exp.paren(node.condition.copy()), expression=exp.true())))
-        rows = back.rows(node.input, wanted + test(failed))
+        rows = back.rows(node.input, requested + test(failed))
         yield Dropped(f"WHERE {text_over(node.input, node.condition)}", rows, relations_of(node))
     if isinstance(node, Join) and node.kind is JoinKind.INNER and node.condition is not None:
         for side, partner in ((node.left, node.right), (node.right, node.left)):
-            own, rest = wanted.split(side.schema.names)
+            own, rest = requested.split(side.schema.names)
             if own and not rest:
                 lonely = without_partner(back.rows(partner, RowPredicate()), node.condition, partner)
                 words = f"no partner by {expression_text(node.condition)}"
@@ -91,65 +91,65 @@ def _has_ways(steps: list[Below]) -> bool:
     return len({s.input for s in steps}) < len(steps)
 
 
-def _filter(back: Backward, node: Filter, wanted: RowPredicate, trail: Trail) -> Iterator[Below]:
-    if trail.certain and is_fixed(wanted, node.schema.key):
-        yield Below(0, wanted)
+def _filter(back: Backward, node: Filter, requested: RowPredicate, trail: Trail) -> Iterator[Below]:
+    if trail.certain and is_fixed(requested, node.schema.key):
+        yield Below(0, requested)
     else:
-        yield Below(0, wanted + test(*conjuncts(node.condition)))
+        yield Below(0, requested + test(*conjuncts(node.condition)))
 
 
-def _passed(back: Backward, node: Project | Distinct, wanted: RowPredicate, trail: Trail) -> Iterator[Below]:
-    yield Below(0, passing(node, wanted)[0][0])
+def _passed(back: Backward, node: Project | Distinct, requested: RowPredicate, trail: Trail) -> Iterator[Below]:
+    yield Below(0, passing(node, requested)[0][0])
 
 
-def _by_key(back: Backward, node: Unnest, wanted: RowPredicate, trail: Trail) -> Iterator[Below]:
-    yield Below(0, back.by_key(node, node.input, wanted, trail))
+def _by_key(back: Backward, node: Unnest, requested: RowPredicate, trail: Trail) -> Iterator[Below]:
+    yield Below(0, back.by_key(node, node.input, requested, trail))
 
 
-def _union(back: Backward, node: Union, wanted: RowPredicate, trail: Trail) -> Iterator[Below]:
-    live = [(n, branch_predicate(node, n, wanted)) for n in range(len(node.branches))]
+def _union(back: Backward, node: Union, requested: RowPredicate, trail: Trail) -> Iterator[Below]:
+    live = [(n, branch_predicate(node, n, requested)) for n in range(len(node.branches))]
     live = [(n, w) for n, w in live if not any(map(is_impossible, w.tests))]
     for number, branch in live:
         yield Below(number, branch, f"branch {number + 1} of UNION", certain=len(live) == 1)
 
 
-def _set_operation(back: Backward, node: SetOperation, wanted: RowPredicate, trail: Trail) -> Iterator[Below]:
-    left, right = passing(node, wanted)[0]
+def _set_operation(back: Backward, node: SetOperation, requested: RowPredicate, trail: Trail) -> Iterator[Below]:
+    left, right = passing(node, requested)[0]
     pairs = dict(zip(node.right.schema.names, map(column, node.left.schema.names), strict=True))
     there = matching(back.rows(node.right, right), *same(pairs), negated=node.kind is SetKind.EXCEPT)
-    known = trail.certain and is_fixed(wanted, node.schema.key)
+    known = trail.certain and is_fixed(requested, node.schema.key)
     yield Below(0, left if known else left + there)
     if node.kind is SetKind.INTERSECT:
         mirrored = dict(zip(node.left.schema.names, map(column, node.right.schema.names), strict=True))
         yield Below(1, right if known else right + matching(back.rows(node.left, left), *same(mirrored)))
 
 
-def _aggregate(back: Backward, node: Aggregate, wanted: RowPredicate, trail: Trail) -> Iterator[Below]:
+def _aggregate(back: Backward, node: Aggregate, requested: RowPredicate, trail: Trail) -> Iterator[Below]:
     if node.grouping_sets is not None:
-        yield from _grouping_sets(back, node, wanted)
+        yield from _grouping_sets(back, node, requested)
         return
-    (group,), left = passing(node, wanted)
+    (group,), left = passing(node, requested)
     words = f"its group by {group_text(node)}" if node.keys else "all rows"
-    if node.keys and left and not (trail.certain and is_fixed(wanted, node.schema.key)):
-        group = group + matching(back.rows(node, wanted), *same({k.name: k.expr for k in node.keys}))
+    if node.keys and left and not (trail.certain and is_fixed(requested, node.schema.key)):
+        group = group + matching(back.rows(node, requested), *same({k.name: k.expr for k in node.keys}))
     yield Below(0, group, words, certain=bool(node.keys))
 
 
-def _grouping_sets(back: Backward, node: Aggregate, wanted: RowPredicate) -> Iterator[Below]:
+def _grouping_sets(back: Backward, node: Aggregate, requested: RowPredicate) -> Iterator[Below]:
     """Each set is a way of its own: keys that are not in it are NULL."""
     for members in node.grouping_sets or ():
         mapping = set_columns(node, members)
-        group, left = wanted.split(mapping)
+        group, left = requested.split(mapping)
         words = f"its group by {group_text(node, members)}" if members else "all rows"
         found = group.over(mapping)
         if left:
             there = [k.name for k in node.keys if k.name in members]
-            found = found + matching(back.rows(node, wanted), *same({m: mapping[m] for m in there}))
+            found = found + matching(back.rows(node, requested), *same({m: mapping[m] for m in there}))
         yield Below(0, found, words, certain=False)
 
 
-def _window(back: Backward, node: Window, wanted: RowPredicate, trail: Trail) -> Iterator[Below]:
-    own = back.by_key(node, node.input, wanted, trail)
+def _window(back: Backward, node: Window, requested: RowPredicate, trail: Trail) -> Iterator[Below]:
+    own = back.by_key(node, node.input, requested, trail)
     yield Below(0, own, "the row itself")
     fixed = set(fixed_columns(own.tests))
     for partition in partitions(node):
@@ -163,14 +163,14 @@ def _window(back: Backward, node: Window, wanted: RowPredicate, trail: Trail) ->
         yield Below(0, matching(back.rows(node.input, own), *pairs), f"its partition by {by}")
 
 
-def _top(back: Backward, node: TopK, wanted: RowPredicate, trail: Trail) -> Iterator[Below]:
+def _top(back: Backward, node: TopK, requested: RowPredicate, trail: Trail) -> Iterator[Below]:
     if trail.past:
-        yield from _once_top(back, node, wanted)
+        yield from _once_top(back, node, requested)
         return
-    own = passing(node, wanted)[0][0]
+    own = passing(node, requested)[0][0]
     key = node.input.schema.key or node.input.schema.names
     if not (trail.certain and is_fixed(own, node.input.schema.key)):
-        own = own + matching(back.rows(node, wanted), *same(None, key))
+        own = own + matching(back.rows(node, requested), *same(None, key))
     yield Below(0, own, "" if node.limit is None else "the row itself")
     if (node.limit or 0) > 1:
         first = back.rows(node, _partition(back, node, own))
@@ -180,11 +180,11 @@ def _top(back: Backward, node: TopK, wanted: RowPredicate, trail: Trail) -> Iter
         yield Below(0, matching(back.rows(node.input, own), *partition, ahead_of(node)), "the rows ahead of it")
 
 
-def _once_top(back: Backward, node: TopK, wanted: RowPredicate) -> Iterator[Below]:
+def _once_top(back: Backward, node: TopK, requested: RowPredicate) -> Iterator[Below]:
     """A row that was among the first: itself, and those that were ahead of it. Unless places are counted, it came only as they went."""
-    yield Below(0, wanted.split(node.input.schema.names)[0], "the row itself", certain=False)
-    partition = _partition(back, node, wanted.split(node.input.schema.names)[0])
-    condition = ahead_of_values(node, fixed_columns(wanted.tests))
+    yield Below(0, requested.split(node.input.schema.names)[0], "the row itself", certain=False)
+    partition = _partition(back, node, requested.split(node.input.schema.names)[0])
+    condition = ahead_of_values(node, fixed_columns(requested.tests))
     counts = node.number is not None or node.offset > 0
     yield Below(0, partition + test(*condition), "the rows ahead of it", certain=False, ahead=not counts)
 
@@ -197,48 +197,48 @@ def _partition(back: Backward, node: TopK, own: RowPredicate) -> RowPredicate:
     return matching(back.rows(node.input, own), *same(None, node.partition))
 
 
-def _time_window(back: Backward, node: TimeWindow, wanted: RowPredicate, trail: Trail) -> Iterator[Below]:
-    window = in_window(node, wanted)
+def _time_window(back: Backward, node: TimeWindow, requested: RowPredicate, trail: Trail) -> Iterator[Below]:
+    window = in_window(node, requested)
     if window is not None:
-        passed, left = wanted.split(node.input.schema.names)
+        passed, left = requested.split(node.input.schema.names)
         if not left.split((node.start, node.end))[1]:
             yield Below(0, passed + window, "in its window")
             return
     if node.kind is not TimeWindowKind.SESSION:
-        yield Below(0, back.by_key(node, node.input, wanted, trail), "in its window")
+        yield Below(0, back.by_key(node, node.input, requested, trail), "in its window")
         return
     time = column(node.time)
     bounds = (exp.GTE(this=time, expression=other(node.start)), exp.LT(this=time.copy(), expression=other(node.end)))
-    yield Below(0, matching(back.rows(node, wanted), *same(None, node.partition), *bounds), "in its session")
+    yield Below(0, matching(back.rows(node, requested), *same(None, node.partition), *bounds), "in its session")
 
 
-def _nothing(back: Backward, node: Values, wanted: RowPredicate, trail: Trail) -> Iterator[Below]:
+def _nothing(back: Backward, node: Values, requested: RowPredicate, trail: Trail) -> Iterator[Below]:
     yield from ()
 
 
-def _emit(back: Backward, node: Emit, wanted: RowPredicate, trail: Trail) -> Iterator[Below]:
-    yield Below(0, emitted(node, wanted), "what was emitted", certain=False)
+def _emit(back: Backward, node: Emit, requested: RowPredicate, trail: Trail) -> Iterator[Below]:
+    yield Below(0, emitted(node, requested), "what was emitted", certain=False)
 
 
-def _in_order(back: Backward, node: InOrder, wanted: RowPredicate, trail: Trail) -> Iterator[Below]:
-    yield Below(0, in_order(node, wanted), certain=False)
+def _in_order(back: Backward, node: InOrder, requested: RowPredicate, trail: Trail) -> Iterator[Below]:
+    yield Below(0, in_order(node, requested), certain=False)
 
 
-def _spl_aggregate(back: Backward, node: SplAggregate, wanted: RowPredicate, trail: Trail) -> Iterator[Below]:
-    yield Below(0, *spl_contents(back.rows, node, wanted), certain=False)
+def _spl_aggregate(back: Backward, node: SplAggregate, requested: RowPredicate, trail: Trail) -> Iterator[Below]:
+    yield Below(0, *spl_contents(back.rows, node, requested), certain=False)
 
 
-def _spl_join(back: Backward, node: SplJoin, wanted: RowPredicate, trail: Trail) -> Iterator[Below]:
-    for number, side, words in spl_pairs(back.rows, node, wanted):
+def _spl_join(back: Backward, node: SplJoin, requested: RowPredicate, trail: Trail) -> Iterator[Below]:
+    for number, side, words in spl_pairs(back.rows, node, requested):
         yield Below(number, side, words, certain=False)
 
 
-def _predicate_window(back: Backward, node: PredicateWindow, wanted: RowPredicate, trail: Trail) -> Iterator[Below]:
-    yield Below(0, *window_rows(back.rows, node, wanted), certain=False)
+def _predicate_window(back: Backward, node: PredicateWindow, requested: RowPredicate, trail: Trail) -> Iterator[Below]:
+    yield Below(0, *window_rows(back.rows, node, requested), certain=False)
 
 
-def _recursion(back: Backward, node: Recursion, wanted: RowPredicate, trail: Trail) -> Iterator[Below]:
-    yield from recursed(trace, back, node, wanted)
+def _recursion(back: Backward, node: Recursion, requested: RowPredicate, trail: Trail) -> Iterator[Below]:
+    yield from recursed(trace, back, node, requested)
 
 
 STEPS: dict[type[Node], Callable[[Backward, Any, RowPredicate, Trail], Iterator[Below]]] = {

@@ -25,29 +25,29 @@ from belvedere.schema import INGEST_TIME
 Rows = Callable[[Node, RowPredicate], Node]
 
 
-def emitted(node: Emit, wanted: RowPredicate) -> RowPredicate:
+def emitted(node: Emit, requested: RowPredicate) -> RowPredicate:
     """The group of an emitted row as it is now; of a stream's input only rows that had arrived when it was emitted."""
     key = node.input.schema.key or ()
-    fixed = fixed_columns(wanted.tests)
+    fixed = fixed_columns(requested.tests)
     names = key if key and set(key) <= set(fixed) else node.input.schema.names
-    found, _ = wanted.split(names)
+    found, _ = requested.split(names)
     time = fixed.get(PTIME)
     if time is not None and node.input.schema.find(INGEST_TIME):
         found = found + RowPredicate((exp.LTE(this=column(INGEST_TIME), expression=time),))
     return found
 
 
-def in_order(node: InOrder, wanted: RowPredicate) -> RowPredicate:
+def in_order(node: InOrder, requested: RowPredicate) -> RowPredicate:
     """Rows that only arrive: they are what they were."""
-    return wanted.split(node.input.schema.names)[0]
+    return requested.split(node.input.schema.names)[0]
 
 
-def spl_contents(rows: Rows, node: SplAggregate, wanted: RowPredicate) -> tuple[RowPredicate, str]:
+def spl_contents(rows: Rows, node: SplAggregate, requested: RowPredicate) -> tuple[RowPredicate, str]:
     """The rows that the window held as it fired, or, where only a replay would tell them, those that it may have held."""
     mapping: dict[str, Expr] = {i.name: i.expr for i in (*node.partition, *node.groups)}
-    passed, _ = wanted.split(mapping)
+    passed, _ = requested.split(mapping)
     own = passed.over(mapping)
-    fixed = {r.reading: fixed_columns(wanted.tests).get(r.name) for r in node.readings}
+    fixed = {r.reading: fixed_columns(requested.tests).get(r.name) for r in node.readings}
     start, end = (literal_time(fixed.get(r)) for r in (FiringReading.INTERVAL_START, FiringReading.INTERVAL_END))
     if node.time is not None and start is not None and end is not None:
         return own + between(node.time, start, end, node.input.schema[node.time].type), "in its pane"
@@ -65,12 +65,14 @@ def spl_contents(rows: Rows, node: SplAggregate, wanted: RowPredicate) -> tuple[
     return own, "in the window's partition, up to the firing"
 
 
-def spl_sides(node: SplJoin, wanted: RowPredicate) -> tuple[RowPredicate, RowPredicate]:
+def spl_sides(node: SplJoin, requested: RowPredicate) -> tuple[RowPredicate, RowPredicate]:
     """The rows of each side that have the result's columns, and arrived no later; where its window is one of time, not too long before."""
-    fixed = fixed_columns(wanted.tests)
+    fixed = fixed_columns(requested.tests)
     fired = fixed.get(FIRED)
     left, right = (
-        RowPredicate(tuple(t for t in wanted.tests if columns_of(t) <= set(side.schema.names) and columns_of(t) <= set(fixed)))
+        RowPredicate(
+            tuple(t for t in requested.tests if columns_of(t) <= set(side.schema.names) and columns_of(t) <= set(fixed))
+        )
         + _before(window, fired)
         for side, window in zip(node.inputs, node.windows, strict=True)
     )
@@ -87,18 +89,18 @@ def _before(window: JoinedWindow, fired: Expr | None) -> RowPredicate:
     return RowPredicate((*tests, exp.GTE(this=column(window.clock), expression=low)) if low is not None else tests)
 
 
-def has_row_of(side: Node, wanted: RowPredicate) -> bool | None:
+def has_row_of(side: Node, requested: RowPredicate) -> bool | None:
     """Whether a result has a row of a side: it has where a column of it has a value, has none where one is NULL that never is."""
-    fixed = {n: v for n, v in fixed_columns(wanted.tests).items() if side.schema.find(n) is not None}
+    fixed = {n: v for n, v in fixed_columns(requested.tests).items() if side.schema.find(n) is not None}
     if any(not isinstance(v, exp.Null) for v in fixed.values()):
         return True
     return False if any(not side.schema[n].nullable for n in fixed) else None
 
 
-def spl_pairs(rows: Rows, node: SplJoin, wanted: RowPredicate) -> Iterator[tuple[int, RowPredicate, str]]:
+def spl_pairs(rows: Rows, node: SplJoin, requested: RowPredicate) -> Iterator[tuple[int, RowPredicate, str]]:
     """The rows of each side, by its number, that may have made a result: one met the other as one of the two arrived, or left without."""
-    own, there = spl_sides(node, wanted), tuple(has_row_of(s, wanted) for s in node.inputs)
-    fired = fixed_columns(wanted.tests).get(FIRED)
+    own, there = spl_sides(node, requested), tuple(has_row_of(s, requested) for s in node.inputs)
+    fired = fixed_columns(requested.tests).get(FIRED)
     for number, window in enumerate(node.windows):
         if there[number] is False:
             continue

@@ -36,28 +36,28 @@ def is_chosen(catalog: Catalog, plan: Node) -> bool:
     return isinstance(plan, TopK)
 
 
-def to_inputs(asker: QueryRunner, back: Backward, traced: Traced, *, past: bool = False) -> Iterator[Traced]:
+def to_inputs(query_runner: QueryRunner, back: Backward, traced: Traced, *, past: bool = False) -> Iterator[Traced]:
     """Rows of a relation followed through all views to the inputs; `past` as that of a `Trail`."""
-    view = asker.catalog.views.get(traced.relation.relation)
+    view = query_runner.catalog.views.get(traced.relation.relation)
     if view is None:
         yield traced
         return
     plan = keep_columns(view.plan, traced.relation.schema.names)
     trail = Trail((*traced.words, f"through {view.name}"), traced.certain, past=past, ahead=traced.ahead)
-    for found in trace(back, plan, traced.wanted, trail):
+    for found in trace(back, plan, traced.requested, trail):
         if isinstance(found, Traced):
-            yield from to_inputs(asker, back, found, past=past)
+            yield from to_inputs(query_runner, back, found, past=past)
 
 
-def rows_named(asker: QueryRunner, traces: Sequence[Traced]) -> Node:
+def rows_named(query_runner: QueryRunner, traces: Sequence[Traced]) -> Node:
     """The rows of one relation that any of the traces names, each once."""
     relation = traces[0].relation
-    plans = [narrowed(relation, r.wanted, asker.definition) for r in traces]
+    plans = [narrowed(relation, r.requested, query_runner.definition) for r in traces]
     if len(plans) == 1:
         return plans[0]
     key = relation.schema.key or relation.schema.names
     keys = Union(tuple(keep_columns(p, key) for p in plans))
-    return narrowed(relation, matching(keys, *same(None, key)), asker.definition)
+    return narrowed(relation, matching(keys, *same(None, key)), query_runner.definition)
 
 
 def grouped(traces: Sequence[Traced], key: Callable[[Traced], Hashable]) -> Iterable[list[Traced]]:

@@ -28,13 +28,13 @@ def without_partner(rows: Node, condition: Expr | None, partner: Node) -> RowPre
     return matching(rows, *partner_condition(condition, partner), negated=True)
 
 
-def joined(back: Backward, node: Join, wanted: RowPredicate, trail: Trail) -> Iterator[Below]:
+def joined(back: Backward, node: Join, requested: RowPredicate, trail: Trail) -> Iterator[Below]:
     """The ways in which a join's rows come about."""
     if node.kind in (JoinKind.SEMI, JoinKind.ANTI):
-        yield from _existence(back, node, wanted, trail)
+        yield from _existence(back, node, requested, trail)
         return
     with_left, without_left = (
-        wanted if node.there is None else wanted.over({node.there: value}) for value in (exp.true(), exp.false())
+        requested if node.there is None else requested.over({node.there: value}) for value in (exp.true(), exp.false())
     )
     yield from _pairs(back, node, with_left, trail)
     if node.kind in (JoinKind.LEFT, JoinKind.FULL):
@@ -43,21 +43,21 @@ def joined(back: Backward, node: Join, wanted: RowPredicate, trail: Trail) -> It
         yield from _alone(back, node, without_left, 1)
 
 
-def _existence(back: Backward, node: Join, wanted: RowPredicate, trail: Trail) -> Iterator[Below]:
+def _existence(back: Backward, node: Join, requested: RowPredicate, trail: Trail) -> Iterator[Below]:
     anti = node.kind is JoinKind.ANTI
     there = matching(back.rows(node.right, RowPredicate()), *partner_condition(node.condition, node.right), negated=anti)
-    known = trail.certain and is_fixed(wanted, node.schema.key)
-    yield Below(0, wanted if known else wanted + there)
+    known = trail.certain and is_fixed(requested, node.schema.key)
+    yield Below(0, requested if known else requested + there)
     if not anti:
         yield Below(
-            1, matching(back.rows(node.left, wanted), *partner_condition(node.condition, node.left)), "what it exists by"
+            1, matching(back.rows(node.left, requested), *partner_condition(node.condition, node.left)), "what it exists by"
         )
 
 
-def _alone(back: Backward, node: Join, wanted: RowPredicate, number: int) -> Iterator[Below]:
+def _alone(back: Backward, node: Join, requested: RowPredicate, number: int) -> Iterator[Below]:
     """The rows of one side, by its number, for which the other has no partner."""
     side, partner = node.inputs[number], node.inputs[1 - number]
-    nulls = wanted.over({n: exp.Null() for n in partner.schema.names})
+    nulls = requested.over({n: exp.Null() for n in partner.schema.names})
     if any(map(is_impossible, nulls.tests)):
         return
     own, _ = nulls.split(side.schema.names)
@@ -65,16 +65,16 @@ def _alone(back: Backward, node: Join, wanted: RowPredicate, number: int) -> Ite
     yield Below(number, own + alone, "without a partner")
 
 
-def _pairs(back: Backward, node: Join, wanted: RowPredicate, trail: Trail) -> Iterator[Below]:
+def _pairs(back: Backward, node: Join, requested: RowPredicate, trail: Trail) -> Iterator[Below]:
     """The pairs of an inner join, of which the result has the wanted columns."""
-    left, rest = wanted.split(node.left.schema.names)
+    left, rest = requested.split(node.left.schema.names)
     right, mixed = rest.split(node.right.schema.names)
     if any(_is_null_of(side, w) for side, w in ((node.left, left), (node.right, right))):
         return
     own = (left, right)
     words = f"joined by {expression_text(node.condition)}" if node.condition is not None else "joined with each row"
     for number, side, partner in ((0, node.left, node.right), (1, node.right, node.left)):
-        known = trail.certain and is_fixed(own[number], side.schema.key) and is_fixed(wanted, node.schema.key)
+        known = trail.certain and is_fixed(own[number], side.schema.key) and is_fixed(requested, node.schema.key)
         if known and not mixed:
             yield Below(number, own[number], words if number else "")
             continue
@@ -83,11 +83,11 @@ def _pairs(back: Backward, node: Join, wanted: RowPredicate, trail: Trail) -> It
         mixed_tests = tuple(c for t in mixed.tests for c in partner_condition(t, partner))
         found = own[number] + matching(rows, *conditions, *mixed_tests)
         if mixed.matches:  # they read both sides: the wanted pairs are found whole, and this side's rows by their key
-            found = found + matching(back.rows(node, wanted), *same(None, side.schema.key or side.schema.names))
+            found = found + matching(back.rows(node, requested), *same(None, side.schema.key or side.schema.names))
         yield Below(number, found, words if number else "")
 
 
-def _is_null_of(side: Node, wanted: RowPredicate) -> bool:
+def _is_null_of(side: Node, requested: RowPredicate) -> bool:
     """Whether a column that is never NULL must be."""
-    fixed = fixed_columns(wanted.tests)
+    fixed = fixed_columns(requested.tests)
     return any(isinstance(v, exp.Null) and not side.schema[n].nullable for n, v in fixed.items() if side.schema.find(n))

@@ -18,10 +18,10 @@ from belvedere.provenance.why_not.pushed_tests import passing
 
 
 def window_rows(
-    rows: Callable[[Node, RowPredicate], Node], node: PredicateWindow, wanted: RowPredicate
+    rows: Callable[[Node, RowPredicate], Node], node: PredicateWindow, requested: RowPredicate
 ) -> tuple[RowPredicate, str]:
     """The rows from the start to the end, with those that decide them; all of the sequence where windows hang on one another."""
-    (sequence,), left = passing(node, wanted)
+    (sequence,), left = passing(node, requested)
     words = f"in its sequence by {', '.join(node.by)}" if node.by else "in its sequence"
     order = node.order[0].expr if node.order else None
     if node.identity is None or not isinstance(order, exp.Column) or node.spec.tumbling or not left:
@@ -33,7 +33,7 @@ def window_rows(
         until = exp.Coalesce(this=other(AFTER), expressions=[other(TO)])
         tests.append(_or_null(ahead(this=order.copy(), expression=until)))
     keys = [exp.NullSafeEQ(this=column(k), expression=other(n)) for n, k in zip(node.partition, node.spec.keys, strict=True)]
-    own, _ = wanted.split(reach.schema.names)
+    own, _ = requested.split(reach.schema.names)
     return sequence + matching(rows(reach, own), *keys, *tests), "in its window, with the rows that decide its ends"
 
 

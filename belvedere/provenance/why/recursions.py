@@ -57,31 +57,31 @@ class StepPlan:
         return Backward(lambda i: known.get(i) or back.definition(i))
 
 
-def recursed(trace: Trace, back: Backward, node: Recursion, wanted: RowPredicate) -> Iterator[Below]:
+def recursed(trace: Trace, back: Backward, node: Recursion, requested: RowPredicate) -> Iterator[Below]:
     """The first rows among those that lead to the wanted ones, and the rows of the sides by which one of them is made of another."""
-    step, leading = StepPlan(node), leading_rows(trace, back, node, wanted)
+    step, leading = StepPlan(node), leading_rows(trace, back, node, requested)
     them = _among(node, leading)
     yield Below(0, them, f"first rows of {node.name} that lead to it", certain=False)
     for found in trace(step.reading(back, leading), step.plan, them, Trail(certain=False)):
         if isinstance(found, Traced) and found.relation.relation in step.sides:
             words = "; ".join((f"steps of {node.name} that lead to it", *found.words))
-            yield Below(step.sides[found.relation.relation], found.wanted, words, certain=False)
+            yield Below(step.sides[found.relation.relation], found.requested, words, certain=False)
 
 
-def leading_rows(trace: Trace, back: Backward, node: Recursion, wanted: RowPredicate) -> Node:
+def leading_rows(trace: Trace, back: Backward, node: Recursion, requested: RowPredicate) -> Node:
     """The wanted rows of a recursion, those of which the step makes them, those of which it makes these, and so on."""
     everything = own_columns(node, back.rows(members(node), RowPredicate()))
     step, last = StepPlan(node), Last(node.columns, f"leading to rows of {node.name}")
     inside = step.reading(back, everything)
     ways = [
-        narrowed(t.relation, t.wanted, inside.definition)
+        narrowed(t.relation, t.requested, inside.definition)
         for t in trace(inside, step.plan, _among(node, last), Trail(certain=False))
         if isinstance(t, Traced) and t.relation.relation == step.last
     ]
     before, sides = parted(Union(tuple(keep_columns(w, names_of(node)) for w in ways)), last)
-    own, of_copies = wanted.split(names_of(node))
+    own, of_copies = requested.split(names_of(node))
     # equal rows come in the same ways, so which of them is wanted may be left open
-    first = own_columns(node, back.rows(node, wanted) if of_copies.matches else back.rows(members(node), own))
+    first = own_columns(node, back.rows(node, requested) if of_copies.matches else back.rows(members(node), own))
     # a way back may be longer than the level at which a row came first: it ends since no row comes twice
     return replace(node, base=first, sides=sides, step=before, distinct=True, levels=recursion.ROWS, copy=None)
 

@@ -31,11 +31,11 @@ from belvedere.store.read.history import stored_tables
 from belvedere.values.row_texts import value_text
 
 
-def with_histories(asker: QueryRunner) -> QueryRunner:
+def with_histories(query_runner: QueryRunner) -> QueryRunner:
     """The same store with the tables that tell what was."""
-    stored = stored_tables(asker.reader)
-    names = (SPANS.name, *(i + HISTORY for i in asker.catalog.histories))
-    return replace(asker, tables={**asker.tables, **{n: stored[n] for n in names if n in stored}})
+    stored = stored_tables(query_runner.reader)
+    names = (SPANS.name, *(i + HISTORY for i in query_runner.catalog.histories))
+    return replace(query_runner, tables={**query_runner.tables, **{n: stored[n] for n in names if n in stored}})
 
 
 def goes_by_arrival(past: QueryRunner, id_: str) -> bool:

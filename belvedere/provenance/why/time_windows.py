@@ -20,9 +20,9 @@ from belvedere.schema import TIMESTAMP
 from belvedere.values.instants import instant, microseconds
 
 
-def in_window(node: TimeWindow, wanted: RowPredicate) -> RowPredicate | None:
+def in_window(node: TimeWindow, requested: RowPredicate) -> RowPredicate | None:
     """The rows in the one window that is wanted; None where tests do not fix a window."""
-    fixed = fixed_columns(wanted.tests)
+    fixed = fixed_columns(requested.tests)
     start, end = literal_time(fixed.get(node.start)), literal_time(fixed.get(node.end))
     if node.kind is TimeWindowKind.SESSION:
         if start is None or end is None or any(p not in fixed for p in node.partition):

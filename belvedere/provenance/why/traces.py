@@ -33,7 +33,7 @@ class Traced:
     """Rows of a relation that the wanted rows are made of."""
 
     relation: Scan
-    wanted: RowPredicate
+    requested: RowPredicate
     words: tuple[str, ...]
     certain: bool
     """Whether it is known without a look that there are some."""
@@ -56,7 +56,7 @@ class Below:
     """What is wanted of one input of an operator, of which the wanted rows are made."""
 
     input: int
-    wanted: RowPredicate
+    requested: RowPredicate
     words: str = ""
     certain: bool = True
     ahead: bool = False
@@ -72,18 +72,18 @@ class Backward:
 
     definition: Definition
 
-    def rows(self, node: Node, wanted: RowPredicate) -> Node:
+    def rows(self, node: Node, requested: RowPredicate) -> Node:
         """The wanted rows of an operator as a plan over stored relations."""
-        return narrowed(node, wanted, self.definition)
+        return narrowed(node, requested, self.definition)
 
-    def by_key(self, node: Node, child: Node, wanted: RowPredicate, trail: Trail) -> RowPredicate:
+    def by_key(self, node: Node, child: Node, requested: RowPredicate, trail: Trail) -> RowPredicate:
         """The rows of an input whose columns and key an operator passes on."""
-        (passed, *_), left = passing(node, wanted)
+        (passed, *_), left = passing(node, requested)
         if not left or (trail.certain and is_fixed(passed, child.schema.key)):
             return passed
-        return passed + matching(self.rows(node, wanted), *same(None, child.schema.key or child.schema.names))
+        return passed + matching(self.rows(node, requested), *same(None, child.schema.key or child.schema.names))
 
 
-def is_fixed(wanted: RowPredicate, key: tuple[str, ...] | None) -> bool:
+def is_fixed(requested: RowPredicate, key: tuple[str, ...] | None) -> bool:
     """Whether tests give each column of a key one value."""
-    return bool(key) and set(key or ()) <= set(fixed_columns(wanted.tests))
+    return bool(key) and set(key or ()) <= set(fixed_columns(requested.tests))

@@ -118,15 +118,15 @@ def rows_of_inputs(
     `is_there`: it is one that holds. `version`: the row as it began, so that rows ahead of it in an order count as they go alone.
     """
     back = Backward(past.definition)
-    wanted = root_predicate(view.plan, row, whole=version and is_chosen(past.catalog, view.plan))
-    ways = trace(back, view.plan, wanted, Trail(certain=is_there, past=version))
+    requested = root_predicate(view.plan, row, whole=version and is_chosen(past.catalog, view.plan))
+    ways = trace(back, view.plan, requested, Trail(certain=is_there, past=version))
     found = [i for w in ways if isinstance(w, Traced) for i in to_inputs(past, back, w, past=version)]
     whole = [replace(t, relation=Scan(t.relation.relation, past.catalog.schema_of(t.relation.relation))) for t in found]
     return list(grouped(whole, lambda t: t.relation.relation))
 
 
 def _narrower(traces: Sequence[Traced], relation: Scan, more: RowPredicate) -> list[Traced]:
-    return [replace(t, relation=relation, wanted=t.wanted + more) for t in traces]
+    return [replace(t, relation=relation, requested=t.requested + more) for t in traces]
 
 
 def _version(row: Mapping[str, Any], names: Sequence[str]) -> Version:

@@ -35,17 +35,17 @@ from belvedere.schema import Schema
 from belvedere.syntax.wording import did_you_mean
 
 
-def find_row(asker: QueryRunner, id_: str, wanted: RowPredicate) -> tuple[Mapping[str, Any], int | None]:
+def find_row(query_runner: QueryRunner, id_: str, requested: RowPredicate) -> tuple[Mapping[str, Any], int | None]:
     """The one row of a relation that fulfils the tests, hidden columns too, with its epoch.
 
     Raises B8111 where there is none, and B8112 where there are several.
     """
-    scan = Scan(id_, asker.catalog.schema_of(id_))
-    name = asker.catalog.name_of(id_)
-    top = TopK(narrowed(scan, wanted, asker.definition), (), 2)
-    answers = asker.ask([top])
+    scan = Scan(id_, query_runner.catalog.schema_of(id_))
+    name = query_runner.catalog.name_of(id_)
+    top = TopK(narrowed(scan, requested, query_runner.definition), (), 2)
+    answers = query_runner.ask([top])
     rows = _reported(answers.rows[0])
-    condition = f" with {condition_text(wanted)}" if wanted else ""
+    condition = f" with {condition_text(requested)}" if requested else ""
     if not rows.num_rows:
         raise fail("B8111", f'"{name}" has no row{condition}', hint="`belvedere why-not` says where such a row vanishes")
     if rows.num_rows > 1:
@@ -87,58 +87,67 @@ def _reported(answer: pa.Table | Diagnostic) -> pa.Table:
     return answer
 
 
-def why(asker: QueryRunner, id_: str, row: Mapping[str, Any], epoch: int | None, *, depth: int = 1, size: int = SAMPLE) -> Why:
+def why(
+    query_runner: QueryRunner, id_: str, row: Mapping[str, Any], epoch: int | None, *, depth: int = 1, size: int = SAMPLE
+) -> Why:
     """What a row of a view was made of; with a greater depth also what the sampled rows of views were made of.
 
     Args: `row` has all of the stored columns. `depth` 1: only the relations that the view's own query reads. `epoch`: that of the row.
     """
-    past = with_histories(asker)
+    past = with_histories(query_runner)
     answer = _level(past, id_, row, epoch, depth, size, is_asked=True)
     return replace(answer, since=since(past, id_, row, answer.inputs, size=size))
 
 
 def _level(
-    asker: QueryRunner, id_: str, row: Mapping[str, Any], epoch: int | None, depth: int, size: int, *, is_asked: bool = False
+    query_runner: QueryRunner,
+    id_: str,
+    row: Mapping[str, Any],
+    epoch: int | None,
+    depth: int,
+    size: int,
+    *,
+    is_asked: bool = False,
 ) -> Why:
     """What one row was made of, and the levels below; the rows of the inputs are told once, for all levels: of the row that is asked."""
-    view = asker.catalog.views.get(id_)
+    view = query_runner.catalog.views.get(id_)
     if view is None:
-        return Why(asker.catalog, why_text, id_, "", row, epoch)
-    back = Backward(asker.definition)
+        return Why(query_runner.catalog, why_text, id_, "", row, epoch)
+    back = Backward(query_runner.definition)
     ways = list(trace(back, view.plan, root_predicate(view.plan, row)))
     traces = [w for w in ways if isinstance(w, Traced)]
-    inputs = rows_of_inputs(asker, view, row) if is_asked else []
-    with_last = is_asked and goes_by_arrival(asker, id_)
+    inputs = rows_of_inputs(query_runner, view, row) if is_asked else []
+    with_last = is_asked and goes_by_arrival(query_runner, id_)
     questions = (
-        [_question(asker, g, "; ".join(g[0].words)) for g in grouped(traces, lambda r: (r.relation.relation, r.words))],
+        [_question(query_runner, g, "; ".join(g[0].words)) for g in grouped(traces, lambda r: (r.relation.relation, r.words))],
         [_of_dropped(w) for w in ways if isinstance(w, Dropped)],
-        list(_late_questions(asker, traces)),
-        [replace(_question(asker, g, ""), with_last=with_last) for g in inputs],
+        list(_late_questions(query_runner, traces)),
+        [replace(_question(query_runner, g, ""), with_last=with_last) for g in inputs],
     )
-    epoch_row, found = answered(asker, [q for part in questions for q in part], size)
+    epoch_row, found = answered(query_runner, [q for part in questions for q in part], size)
     read_in = epoch_row.epoch if epoch_row is not None else None
     answers = iter(found)
     reads, dropped, late, of_inputs = (tuple(next(answers) for _ in part) for part in questions)
     return Why(
-        asker.catalog,
+        query_runner.catalog,
         why_text,
         id_,
         view.sql,
         row,
         read_in,
-        tuple(_followed(asker, r, read_in, depth, size) for r in reads if r.count or r.untold),
+        tuple(_followed(query_runner, r, read_in, depth, size) for r in reads if r.count or r.untold),
         tuple(shown(q.rows, r) for q, r in zip(questions[1], dropped, strict=True) if r.count and q.rows),
         tuple(r for r in late if r.count),
         tuple(r for r in of_inputs if r.count or r.untold),
     )
 
 
-def _question(asker: QueryRunner, traces: Sequence[Traced], words: str) -> Question:
+def _question(query_runner: QueryRunner, traces: Sequence[Traced], words: str) -> Question:
     relation = traces[0].relation
     read = FoundRows(relation.relation, words, order=sample_order(relation.schema))
-    if not asker.is_there(relation.relation):
-        return Question(not_stored(asker, read), None)
-    return Question(read, rows_named(asker, traces))
+    if not query_runner.is_there(relation.relation):
+        return Question(not_stored(query_runner, read), None)
+    return Question(read, rows_named(query_runner, traces))
 
 
 def _of_dropped(dropped: Dropped) -> Question:
@@ -147,19 +156,19 @@ def _of_dropped(dropped: Dropped) -> Question:
     return Question(FoundRows(relation, dropped.words, order=order, between=dropped.between), dropped.rows)
 
 
-def _followed(asker: QueryRunner, read: FoundRows, epoch: int | None, depth: int, size: int) -> FoundRows:
-    if depth <= 1 or read.relation not in asker.catalog.views:
+def _followed(query_runner: QueryRunner, read: FoundRows, epoch: int | None, depth: int, size: int) -> FoundRows:
+    if depth <= 1 or read.relation not in query_runner.catalog.views:
         return read
-    return replace(read, below=tuple(_level(asker, read.relation, r, epoch, depth - 1, size) for r in read.rows))
+    return replace(read, below=tuple(_level(query_runner, read.relation, r, epoch, depth - 1, size) for r in read.rows))
 
 
-def _late_questions(asker: QueryRunner, traces: Sequence[Traced]) -> Iterator[Question]:
+def _late_questions(query_runner: QueryRunner, traces: Sequence[Traced]) -> Iterator[Question]:
     """Late rows that would have been among those that were read."""
     for traced in traces:
-        late = asker.catalog.late_of(traced.relation.relation)
-        if late is None or late.id not in asker.tables:
+        late = query_runner.catalog.late_of(traced.relation.relation)
+        if late is None or late.id not in query_runner.tables:
             continue
-        rows = narrowed(traced.relation, traced.wanted, lambda _: None)
+        rows = narrowed(traced.relation, traced.requested, lambda _: None)
         over = replace_scans(rows, partial(_late_for, traced.relation, Scan(late.id, late.schema)))
         yield Question(FoundRows(late.id, "came late", order=sample_order(over.schema)), over)
 

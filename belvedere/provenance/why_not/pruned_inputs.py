@@ -30,55 +30,57 @@ from belvedere.store.read.history import stored_tables
 REJECTED = f"{SYSTEM}rejected"
 
 
-def lost_scan(descent: Descent, node: Scan, wanted: RowPredicate, way: DescentPath) -> Iterator[Lost]:
+def lost_scan(descent: Descent, node: Scan, requested: RowPredicate, way: DescentPath) -> Iterator[Lost]:
     """Into the query of a view; beside an input."""
-    id_, catalog = node.relation, descent.asker.catalog
+    id_, catalog = node.relation, descent.query_runner.catalog
     view, table, events = catalog.views.get(id_), catalog.inputs.get(id_), catalog.subscriptions.get(id_)
-    if descent.asker.is_there(id_):
-        (there,) = descent.look(Look(node, wanted, "are there"))
+    if descent.query_runner.is_there(id_):
+        (there,) = descent.look(Look(node, requested, "are there"))
         if there.untold:
-            yield from untold(way, wanted, there)
+            yield from untold(way, requested, there)
             return
         if there.count:
-            yield lost(way, Where.VIEW, _not_taken(descent, way), wanted, [(node, there)])
+            yield lost(way, Where.VIEW, _not_taken(descent, way), requested, [(node, there)])
             return
     if view is not None:
-        yield from descent.below(keep_columns(view.plan, node.schema.names), wanted, way.into(id_))
+        yield from descent.below(keep_columns(view.plan, node.schema.names), requested, way.into(id_))
     elif events is not None:
         query = catalog.views[events.view]
-        asked, left = wanted.split(query.schema.names)
+        asked, left = requested.split(query.schema.names)
         yield from descent.below(Scan(query.id, query.schema), asked, way.into(id_).without(left, "the subscription"))
-    elif table is not None and descent.asker.is_there(id_):
-        yield from _beside(descent, node, table, wanted, way.into(id_))
+    elif table is not None and descent.query_runner.is_there(id_):
+        yield from _beside(descent, node, table, requested, way.into(id_))
     else:
         words = f"{why_not_stored(catalog, id_)}, so nobody can tell whether there was such a row"
-        yield lost(way.into(id_), Where.UNTOLD, words, wanted)
+        yield lost(way.into(id_), Where.UNTOLD, words, requested)
 
 
 def _not_taken(descent: Descent, way: DescentPath) -> str:
     """Why a view has not taken rows that are there."""
-    row, name = descent.epoch, descent.asker.catalog.name_of(way.view)
+    row, name = descent.epoch, descent.query_runner.catalog.name_of(way.view)
     held = quarantined(failures_of(row.extra)) if row is not None else {}
     if way.view in held:
         return f"`{name}` is in quarantine: it has the rows of epoch {held[way.view]}"
     return f"`{name}` does not have what its query would give now: its rows depend on what there was earlier"
 
 
-def _beside(descent: Descent, node: Scan, table: Input, wanted: RowPredicate, way: DescentPath) -> Iterator[Lost]:
+def _beside(descent: Descent, node: Scan, table: Input, requested: RowPredicate, way: DescentPath) -> Iterator[Lost]:
     """What there is instead of an input's rows."""
     (any_,) = descent.look(Look(node, RowPredicate()))
-    looks = [*_single_tests(node, wanted), *_late(descent, node, table, wanted), *_rejected(descent, table, wanted)]
+    looks = [*_single_tests(node, requested), *_late(descent, node, table, requested), *_rejected(descent, table, requested)]
     found = descent.look(*looks)
     near = [*zip((k.node for k in looks), found, strict=True)]
-    alike = _alike(wanted)
+    alike = _alike(requested)
     if alike is not None:
         look = Look(node, alike, "are equal but for case or spaces around")
         near += [(node, r) for r in descent.look(look, cheap=True) if not r.untold]
-    words = f"`{table.name}` has no row with {condition_text(wanted)}" if any_.count else f"`{table.name}` has no rows at all"
-    yield lost(way, Where.INPUT, words + _gone(descent, table, wanted), wanted, near)
+    words = (
+        f"`{table.name}` has no row with {condition_text(requested)}" if any_.count else f"`{table.name}` has no rows at all"
+    )
+    yield lost(way, Where.INPUT, words + _gone(descent, table, requested), requested, near)
 
 
-def _gone(descent: Descent, table: Input, wanted: RowPredicate) -> str:
+def _gone(descent: Descent, table: Input, requested: RowPredicate) -> str:
     """Whether it may have had such a row."""
     if table.keep is not None:
         kept = timedelta(microseconds=table.keep)
@@ -88,17 +90,17 @@ def _gone(descent: Descent, table: Input, wanted: RowPredicate) -> str:
     return "" if table.append_only else "; a row that was deleted or changed leaves no trace"
 
 
-def _single_tests(node: Scan, wanted: RowPredicate) -> Iterator[Look]:
+def _single_tests(node: Scan, requested: RowPredicate) -> Iterator[Look]:
     """Where several tests are asked, the rows that fulfil each alone."""
-    if len(wanted.tests) > 1:
-        for one in wanted.tests:
+    if len(requested.tests) > 1:
+        for one in requested.tests:
             yield Look(node, test(one), f"with {expression_text(one)}")
 
 
-def _late(descent: Descent, node: Scan, table: Input, wanted: RowPredicate) -> Iterator[Look]:
-    late = descent.asker.catalog.late_of(table.id)
-    if late is not None and late.id in descent.asker.tables:
-        yield Look(late_rows(node, Scan(late.id, late.schema)), wanted, "came late")
+def _late(descent: Descent, node: Scan, table: Input, requested: RowPredicate) -> Iterator[Look]:
+    late = descent.query_runner.catalog.late_of(table.id)
+    if late is not None and late.id in descent.query_runner.tables:
+        yield Look(late_rows(node, Scan(late.id, late.schema)), requested, "came late")
 
 
 def late_rows(relation: Scan, late: Scan) -> Node:
@@ -109,13 +111,13 @@ def late_rows(relation: Scan, late: Scan) -> Node:
     return Project(late, items)
 
 
-def _rejected(descent: Descent, table: Input, wanted: RowPredicate) -> Iterator[Look]:
+def _rejected(descent: Descent, table: Input, requested: RowPredicate) -> Iterator[Look]:
     """Rejected rows of an input whose text has the values, and files that were rejected as a whole."""
-    values = [v for v in (_searched(e) for e in fixed_columns(wanted.tests).values()) if v]
-    stored = stored_tables(descent.asker.reader).get(REJECTED)
+    values = [v for v in (_searched(e) for e in fixed_columns(requested.tests).values()) if v]
+    stored = stored_tables(descent.query_runner.reader).get(REJECTED)
     if stored is None or not values:
         return
-    descent.asker = replace(descent.asker, tables={**descent.asker.tables, REJECTED: stored})
+    descent.query_runner = replace(descent.query_runner, tables={**descent.query_runner.tables, REJECTED: stored})
     rows = Scan(REJECTED, Schema(stored.schema.columns, None))
     has = [exp.paren(exp.Or(this=_has(v), expression=exp.Is(this=column("text"), expression=exp.Null()))) for v in values]
     own = exp.EQ(this=column("table"), expression=exp.Literal.string(table.id))
@@ -131,12 +133,12 @@ def _searched(value: Expr) -> str | None:
     return value.this if isinstance(value, exp.Literal) else None
 
 
-def _alike(wanted: RowPredicate) -> RowPredicate | None:
+def _alike(requested: RowPredicate) -> RowPredicate | None:
     """The tests with texts that may differ in case and in spaces around; None where there are no texts."""
-    found = [_text_alike(t) for t in wanted.tests]
+    found = [_text_alike(t) for t in requested.tests]
     if all(f is None for f in found):
         return None
-    return RowPredicate(tuple(t if f is None else f for t, f in zip(wanted.tests, found, strict=True)), wanted.matches)
+    return RowPredicate(tuple(t if f is None else f for t, f in zip(requested.tests, found, strict=True)), requested.matches)
 
 
 def _text_alike(one: Expr) -> Expr | None:

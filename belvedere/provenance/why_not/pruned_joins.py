@@ -26,13 +26,13 @@ from belvedere.syntax.wording import counted
 Sides = tuple[RowPredicate, RowPredicate]
 
 
-def lost_join(descent: Descent, node: Join, wanted: RowPredicate, way: DescentPath) -> Iterator[Lost]:
+def lost_join(descent: Descent, node: Join, requested: RowPredicate, way: DescentPath) -> Iterator[Lost]:
     """Where a join's rows vanish."""
     if node.kind in (JoinKind.SEMI, JoinKind.ANTI):
-        yield from _existence(descent, node, wanted, way)
+        yield from _existence(descent, node, requested, way)
         return
-    wanted = wanted if node.there is None else wanted.over({node.there: exp.true()})
-    left, rest = wanted.split(node.left.schema.names)
+    requested = requested if node.there is None else requested.over({node.there: exp.true()})
+    left, rest = requested.split(node.left.schema.names)
     right, mixed = rest.split(node.right.schema.names)
     way = way.without(mixed, "the join")
     alone = [n for n, own in enumerate((left, right)) if n in _optional(node) and _is_without(own)]
@@ -158,18 +158,18 @@ def _partners(descent: Descent, node: Join, number: int, there: FoundRows, own: 
         first = values[0]
         if all(v == first for v in values) and all(v is not None for v in first.values()):
             return RowPredicate(_over_values(node, {n: v for n, v in first.items() if v is not None}, number))
-    rows = narrowed(side, own, descent.asker.definition)
+    rows = narrowed(side, own, descent.query_runner.definition)
     return matching(rows, *partner_condition(node.condition, side))
 
 
-def _existence(descent: Descent, node: Join, wanted: RowPredicate, way: DescentPath) -> Iterator[Lost]:
+def _existence(descent: Descent, node: Join, requested: RowPredicate, way: DescentPath) -> Iterator[Lost]:
     def dropped(there: FoundRows) -> Iterator[Lost]:
-        tests = _partners(descent, node, 0, there, wanted)
+        tests = _partners(descent, node, 0, there, requested)
         if node.kind is JoinKind.SEMI:
             yield from _without_partner(descent, node, 0, there, tests, way)
             return
         (partners,) = descent.look(Look(node.right, tests, "are there, and must not be"))
         words = f"NOT EXISTS drops them: {descent.name(node.right)} has rows with {condition_text(tests)}"
-        yield lost(way, Where.EXCEPT, words, wanted, [(node.left, there), (node.right, partners)])
+        yield lost(way, Where.EXCEPT, words, requested, [(node.left, there), (node.right, partners)])
 
-    yield from descent.reached(node.left, wanted, way, "reached it", dropped)
+    yield from descent.reached(node.left, requested, way, "reached it", dropped)

@@ -29,12 +29,12 @@ from belvedere.time.event_time import Clocks, bounds_by_input
 from belvedere.values.instants import instant, microseconds
 
 
-def lost_time_window(descent: Descent, node: TimeWindow, wanted: RowPredicate, way: DescentPath) -> Iterator[Lost]:
+def lost_time_window(descent: Descent, node: TimeWindow, requested: RowPredicate, way: DescentPath) -> Iterator[Lost]:
     """The rows in the window; where the window is not known by tests, the windows of the rows."""
-    own, left = wanted.split(node.input.schema.names)
-    window = in_window(node, wanted)
+    own, left = requested.split(node.input.schema.names)
+    window = in_window(node, requested)
     below = way if window is not None else way.without(left, node.kind.upper())
-    others = partial(_other_windows, descent, node, own, wanted, left, way=way)
+    others = partial(_other_windows, descent, node, own, requested, left, way=way)
     yield from descent.reached(node.input, own + (window or RowPredicate()), below, "reached it", others)
 
 
@@ -42,7 +42,7 @@ def _other_windows(
     descent: Descent,
     node: TimeWindow,
     own: RowPredicate,
-    wanted: RowPredicate,
+    requested: RowPredicate,
     left: RowPredicate,
     there: FoundRows,
     *,
@@ -51,12 +51,12 @@ def _other_windows(
     (windows,) = descent.look(Look(node, own, "are in other windows"))
     reason = "they are in other windows" if windows.count else f"their `{node.time}` is NULL, which is in no window"
     found = way.without(left, node.kind.upper())
-    yield lost(found, Where.WINDOW, f"{node.kind.upper()}: {reason}", wanted, [(node, windows), (node.input, there)])
+    yield lost(found, Where.WINDOW, f"{node.kind.upper()}: {reason}", requested, [(node, windows), (node.input, there)])
 
 
-def lost_emit(descent: Descent, node: Emit, wanted: RowPredicate, way: DescentPath) -> Iterator[Lost]:
+def lost_emit(descent: Descent, node: Emit, requested: RowPredicate, way: DescentPath) -> Iterator[Lost]:
     """Groups that are there and wait for the watermark, or for their delay."""
-    left = wanted.split(node.input.schema.names)[1]
+    left = requested.split(node.input.schema.names)[1]
 
     def waits(there: FoundRows) -> Iterator[Lost]:
         reasons = [_waits(descent, node.input, there, "EMIT AFTER WATERMARK")] if node.watermark else []
@@ -66,12 +66,12 @@ def lost_emit(descent: Descent, node: Emit, wanted: RowPredicate, way: DescentPa
                 f"EMIT AFTER DELAY: a group is told {delay} after the first of its changes, by the clock of the epochs"
             )
         words = "; ".join(reasons) or "EMIT: its changes were told as they came, with other values"
-        yield lost(way.without(left, "EMIT"), Where.EMIT, words, wanted, [(node.input, there)])
+        yield lost(way.without(left, "EMIT"), Where.EMIT, words, requested, [(node.input, there)])
 
-    yield from descent.reached(node.input, emitted(node, wanted), way, "wait", waits)
+    yield from descent.reached(node.input, emitted(node, requested), way, "wait", waits)
 
 
-def lost_in_order(descent: Descent, node: InOrder, wanted: RowPredicate, way: DescentPath) -> Iterator[Lost]:
+def lost_in_order(descent: Descent, node: InOrder, requested: RowPredicate, way: DescentPath) -> Iterator[Lost]:
     """Rows that wait until no earlier one can come."""
 
     def waits(there: FoundRows) -> Iterator[Lost]:
@@ -79,41 +79,41 @@ def lost_in_order(descent: Descent, node: InOrder, wanted: RowPredicate, way: De
             words = _waits(descent, node.input, there, "SELECT STREAM", node.time)
         else:
             within = timedelta(microseconds=node.within)
-            told = f"a row is told once a row whose `{node.time}` is {within} greater has come"
-            words = f"ORDER BY WITHIN: {told}; later ones are dropped"
-        yield lost(way, Where.EMIT, words, wanted, [(node.input, there)])
+            reported = f"a row is told once a row whose `{node.time}` is {within} greater has come"
+            words = f"ORDER BY WITHIN: {reported}; later ones are dropped"
+        yield lost(way, Where.EMIT, words, requested, [(node.input, there)])
 
-    yield from descent.reached(node.input, in_order(node, wanted), way, "wait, or came too late for their place", waits)
+    yield from descent.reached(node.input, in_order(node, requested), way, "wait, or came too late for their place", waits)
 
 
 def lost_sequence(
-    descent: Descent, node: SplAggregate | PredicateWindow, wanted: RowPredicate, way: DescentPath
+    descent: Descent, node: SplAggregate | PredicateWindow, requested: RowPredicate, way: DescentPath
 ) -> Iterator[Lost]:
     """The rows of the sequence of which no window was made: what else is asked of a window cannot be followed."""
     mapping: dict[str, Expr]
     if isinstance(node, SplAggregate):
-        words, told = "the window of SPL", "it has not fired so"
+        words, reported = "the window of SPL", "it has not fired so"
         mapping = {i.name: i.expr for i in (*node.partition, *node.groups)}
     else:
-        words, told = "WINDOW BY", "no window of its rows is such"
+        words, reported = "WINDOW BY", "no window of its rows is such"
         mapping = {n: column(k) for n, k in zip(node.partition, node.spec.keys, strict=True)}
-    own, left = wanted.split(mapping)
+    own, left = requested.split(mapping)
     way = way.without(left, words)
 
     def dropped(there: FoundRows) -> Iterator[Lost]:
-        yield lost(way, Where.WINDOW, f"{words}: the rows are there, but {told}", wanted, [(node.input, there)])
+        yield lost(way, Where.WINDOW, f"{words}: the rows are there, but {reported}", requested, [(node.input, there)])
 
     yield from descent.reached(node.input, own.over(mapping), way, "are in its sequence", dropped)
 
 
-def lost_spl_join(descent: Descent, node: SplJoin, wanted: RowPredicate, way: DescentPath) -> Iterator[Lost]:
+def lost_spl_join(descent: Descent, node: SplJoin, requested: RowPredicate, way: DescentPath) -> Iterator[Lost]:
     """Both sides' rows: of those that are there on both it cannot be told which stood in their windows together."""
-    sides = spl_sides(node, wanted)
+    sides = spl_sides(node, requested)
     # a result that need not have a row of one side may be one of the other side alone
-    needed = [n for n in (0, 1) if has_row_of(node.inputs[n], wanted) or not node.outer[1 - n]] or [0, 1]
+    needed = [n for n in (0, 1) if has_row_of(node.inputs[n], requested) or not node.outer[1 - n]] or [0, 1]
     looks = descent.look(*(Look(node.inputs[n], sides[n], "are there") for n in needed))
     if any(r.untold for r in looks):
-        yield from untold(way, wanted, *looks)
+        yield from untold(way, requested, *looks)
         return
     missing = [n for n, r in zip(needed, looks, strict=True) if not r.count]
     for number in missing:
@@ -123,15 +123,15 @@ def lost_spl_join(descent: Descent, node: SplJoin, wanted: RowPredicate, way: De
         if len(needed) == 1:
             why = "there is such a row, which met one of the other side, or has not left its window so far"
         words = f"the join of windows of SPL: {why}"
-        yield lost(way, Where.WINDOW, words, wanted, [(node.inputs[n], r) for n, r in zip(needed, looks, strict=True)])
+        yield lost(way, Where.WINDOW, words, requested, [(node.inputs[n], r) for n, r in zip(needed, looks, strict=True)])
 
 
 def _waits(descent: Descent, node: Node, there: FoundRows, word: str, only: str | None = None) -> str:
     """For which watermark the rows wait, and how far it is."""
     bounds = _bounds(descent, node)
     shows = all(map(descent.shows, relations_of(node)))
-    told = [_wait(n, b, there.rows, shows) for n, b in bounds.items() if b < FOREVER and (only is None or n == only)]
-    words = "; ".join(t for t in told if t)
+    reported = [_wait(n, b, there.rows, shows) for n, b in bounds.items() if b < FOREVER and (only is None or n == only)]
+    words = "; ".join(t for t in reported if t)
     if not words:
         return (
             f"{word}: no column of them has a watermark"
@@ -158,7 +158,7 @@ def _bounds(descent: Descent, node: Node) -> Bounds:
     row = descent.epoch
     if row is None:
         return {}
-    known: dict[str, Bounds | None] = dict(bounds_by_input(descent.asker.catalog, Clocks.of_document(row.bounds)))
-    for id_, view in descent.asker.catalog.views.items():  # a view reads earlier ones
+    known: dict[str, Bounds | None] = dict(bounds_by_input(descent.query_runner.catalog, Clocks.of_document(row.bounds)))
+    for id_, view in descent.query_runner.catalog.views.items():  # a view reads earlier ones
         known[id_] = bounds_of(view.plan, known.get)
     return bounds_of(node, known.get)

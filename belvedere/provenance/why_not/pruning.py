@@ -54,7 +54,7 @@ class Look:
     """Rows of an operator that are counted, with what they are to the wanted row."""
 
     node: Node
-    wanted: RowPredicate
+    requested: RowPredicate
     words: str = ""
 
 
@@ -66,36 +66,36 @@ Losses = Mapping[type[Node], Callable[["Descent", Any, RowPredicate, DescentPath
 class Descent:
     """One walk down a plan. What it asks is of the epochs in `seen`; where that is one, the answer is of one state."""
 
-    asker: QueryRunner
+    query_runner: QueryRunner
     size: int
     losses: Losses
     shows: Callable[[str], bool] = lambda _: True
     """Whether values of a relation's rows may be told, by its id: they stand in the sentences, too."""
     seen: dict[int | None, EpochRow | None] = field(default_factory=dict)
 
-    def below(self, node: Node, wanted: RowPredicate, way: DescentPath) -> Iterator[Lost]:
+    def below(self, node: Node, requested: RowPredicate, way: DescentPath) -> Iterator[Lost]:
         """Where the wanted rows of an operator vanish; it is known that there are none."""
-        yield from self.losses[type(node)](self, node, wanted, way)
+        yield from self.losses[type(node)](self, node, requested, way)
 
     def reached(
-        self, node: Node, wanted: RowPredicate, way: DescentPath, words: str, dropped: Callable[[FoundRows], Iterator[Lost]]
+        self, node: Node, requested: RowPredicate, way: DescentPath, words: str, dropped: Callable[[FoundRows], Iterator[Lost]]
     ) -> Iterator[Lost]:
         """Where an operator's input has rows that would do, `dropped` says why they are not passed on; else it goes on below.
 
         `words` say what these rows are to the wanted one.
         """
-        (there,) = self.look(Look(node, wanted, words))
+        (there,) = self.look(Look(node, requested, words))
         if there.untold:
-            yield from untold(way, wanted, there)
+            yield from untold(way, requested, there)
         elif there.count:
             yield from dropped(there)
         else:
-            yield from self.below(node, wanted, way)
+            yield from self.below(node, requested, way)
 
     def look(self, *looks: Look, cheap: bool = False) -> list[FoundRows]:
         """Count and sample rows, all of one epoch; `cheap`: only where the database says it."""
-        questions = [_question(self.asker, look) for look in looks]
-        row, found = answered(replace(self.asker, spark=None) if cheap else self.asker, questions, self.size)
+        questions = [_question(self.query_runner, look) for look in looks]
+        row, found = answered(replace(self.query_runner, spark=None) if cheap else self.query_runner, questions, self.size)
         self.seen[row.epoch if row is not None else None] = row
         return found
 
@@ -106,7 +106,7 @@ class Descent:
 
     def name(self, node: Node) -> str:
         """The relations that a plan reads, by their names; a recursion by its own."""
-        names = (n.name if isinstance(n, Recursion) else self.asker.catalog.name_of(n.relation) for n in _read(node))
+        names = (n.name if isinstance(n, Recursion) else self.query_runner.catalog.name_of(n.relation) for n in _read(node))
         return " and ".join(f"`{n}`" for n in dict.fromkeys(names)) or "the literal rows"
 
 
@@ -118,26 +118,29 @@ def _read(node: Node) -> Iterator[Scan | Recursion]:
         yield from _read(below)
 
 
-def lost(way: DescentPath, at: Where, words: str, wanted: RowPredicate, near: Sequence[tuple[Node, FoundRows]] = ()) -> Lost:
+def lost(way: DescentPath, at: Where, words: str, requested: RowPredicate, near: Sequence[tuple[Node, FoundRows]] = ()) -> Lost:
     """What is told of an operator; of the rows that nearly did those that there are, without hidden columns."""
     near_ones = tuple(shown(node, read) for node, read in near if read.count or read.untold)
-    return Lost(way.view, at, words, near_ones, condition_text(wanted), way.through, way.steps, way.unfollowed)
+    return Lost(way.view, at, words, near_ones, condition_text(requested), way.through, way.steps, way.unfollowed)
 
 
-def untold(way: DescentPath, wanted: RowPredicate, *reads: FoundRows) -> Iterator[Lost]:
+def untold(way: DescentPath, requested: RowPredicate, *reads: FoundRows) -> Iterator[Lost]:
     """That nobody can tell, where that is so."""
     reason = next((r.untold for r in reads if r.untold), "")
     if reason:
-        yield lost(way, Where.UNTOLD, f"this cannot be told here: {reason}", wanted)
+        yield lost(way, Where.UNTOLD, f"this cannot be told here: {reason}", requested)
 
 
-def condition_text(wanted: RowPredicate) -> str:
+def condition_text(requested: RowPredicate) -> str:
     """What is wanted, for people."""
-    return " AND ".join([*map(expression_text, wanted.tests), *("a match of the other rows" for _ in wanted.matches)]) or "TRUE"
+    return (
+        " AND ".join([*map(expression_text, requested.tests), *("a match of the other rows" for _ in requested.matches)])
+        or "TRUE"
+    )
 
 
-def _question(asker: QueryRunner, look: Look) -> Question:
+def _question(query_runner: QueryRunner, look: Look) -> Question:
     relation = next((n.relation for n in look.node.walk() if isinstance(n, Scan)), "")
     between = () if isinstance(look.node, Scan) else relations_of(look.node)
     read = FoundRows(relation, look.words, order=sample_order(look.node.schema), between=between)
-    return Question(read, narrowed(look.node, look.wanted, asker.definition))
+    return Question(read, narrowed(look.node, look.requested, query_runner.definition))

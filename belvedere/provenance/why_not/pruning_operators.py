@@ -51,41 +51,39 @@ from belvedere.provenance.why_not.pushed_tests import branch_predicate, passing,
 from belvedere.syntax.wording import counted
 
 
-def _project(descent: Descent, node: Project, wanted: RowPredicate, way: DescentPath) -> Iterator[Lost]:
-    below = passing(node, wanted)[0][0]
-    never = [t for t, b in zip(wanted.tests, below.tests, strict=True) if is_impossible(b)]
+def _project(descent: Descent, node: Project, requested: RowPredicate, way: DescentPath) -> Iterator[Lost]:
+    below = passing(node, requested)[0][0]
+    never = [t for t, b in zip(requested.tests, below.tests, strict=True) if is_impossible(b)]
     if never:
-        yield lost(way, Where.VALUES, f"{expression_text(never[0])} never holds: the query gives another constant", wanted)
+        yield lost(way, Where.VALUES, f"{expression_text(never[0])} never holds: the query gives another constant", requested)
         return
     yield from descent.below(node.input, below, way)
 
 
-def _distinct(descent: Descent, node: Distinct, wanted: RowPredicate, way: DescentPath) -> Iterator[Lost]:
-    yield from descent.below(node.input, wanted, way)
+def _distinct(descent: Descent, node: Distinct, requested: RowPredicate, way: DescentPath) -> Iterator[Lost]:
+    yield from descent.below(node.input, requested, way)
 
 
-def _filter(descent: Descent, node: Filter, wanted: RowPredicate, way: DescentPath) -> Iterator[Lost]:
+def _filter(descent: Descent, node: Filter, requested: RowPredicate, way: DescentPath) -> Iterator[Lost]:
     """The rows that reached it, with the columns of its condition and what each part of that is for them."""
     parts = conjuncts(node.condition)
-    tested = _with_parts(node, parts, wanted)
+    tested = _with_parts(node, parts, requested)
     reached, *failed = descent.look(
-        Look(tested, wanted, "reached it"), *(Look(node.input, wanted + test(_is_not_true(p))) for p in parts)
+        Look(tested, requested, "reached it"), *(Look(node.input, requested + test(_is_not_true(p))) for p in parts)
     )
     if reached.untold:
-        yield from untold(way, wanted, reached)
+        yield from untold(way, requested, reached)
     elif not reached.count:
-        yield from descent.below(node.input, wanted, way)
+        yield from descent.below(node.input, requested, way)
     elif (partition := _ranked_by(node)) is not None:
-        yield from _outranked(descent, node, partition, wanted, reached, way)
+        yield from _outranked(descent, node, partition, requested, reached, way)
     else:
         at = Where.HAVING if _is_of_groups(node.input) else Where.FILTER
-        told = "; ".join(
+        reported = "; ".join(
             _failed_text(text_over(node.input, p), f, reached) for p, f in zip(parts, failed, strict=True) if f.count
         )
-        words = (
-            f"{'HAVING' if at is Where.HAVING else 'the filter'} drops them: {told or text_over(node.input, node.condition)}"
-        )
-        yield lost(way, at, words, predicate_over(node, wanted), [(tested, reached)])
+        words = f"{'HAVING' if at is Where.HAVING else 'the filter'} drops them: {reported or text_over(node.input, node.condition)}"
+        yield lost(way, at, words, predicate_over(node, requested), [(tested, reached)])
 
 
 def _ranked_by(node: Filter) -> tuple[str, ...] | None:
@@ -100,19 +98,19 @@ def _ranked_by(node: Filter) -> tuple[str, ...] | None:
 
 
 def _outranked(
-    descent: Descent, node: Filter, partition: tuple[str, ...], wanted: RowPredicate, reached: FoundRows, way: DescentPath
+    descent: Descent, node: Filter, partition: tuple[str, ...], requested: RowPredicate, reached: FoundRows, way: DescentPath
 ) -> Iterator[Lost]:
     """The rows of the same partition that the filter passes on instead."""
-    same_ones = matching(narrowed(node.input, wanted, descent.asker.definition), *same(None, partition))
+    same_ones = matching(narrowed(node.input, requested, descent.query_runner.definition), *same(None, partition))
     (winners,) = descent.look(Look(node, same_ones if partition else RowPredicate(), "won in their place"))
     by = f" of each {', '.join(n.rpartition('.')[2] for n in partition)}" if partition else ""
     words = f"only the first rows{by} are passed on: others stand there"
-    yield lost(way, Where.TOP, words, wanted, [(node, winners), (node.input, replace(reached, words="came after them"))])
+    yield lost(way, Where.TOP, words, requested, [(node, winners), (node.input, replace(reached, words="came after them"))])
 
 
-def _with_parts(node: Filter, parts: tuple[Expr, ...], wanted: RowPredicate) -> Project:
+def _with_parts(node: Filter, parts: tuple[Expr, ...], requested: RowPredicate) -> Project:
     """The rows that reach a filter: the columns of its condition and those that are asked for, and each part's value."""
-    named = columns_of(node.condition) | {n for t in wanted.tests for n in columns_of(t)} | set(node.schema.key or ())
+    named = columns_of(node.condition) | {n for t in requested.tests for n in columns_of(t)} | set(node.schema.key or ())
     items = [item_of(c, hidden=c.hidden or c.name not in named) for c in node.schema]
     taken = set(node.schema.names)
     items += [Item(t, p, pa.bool_()) for p in parts if (t := text_over(node.input, p)) not in taken]
@@ -135,41 +133,41 @@ def _is_of_groups(node: Node) -> bool:
     return isinstance(node, Aggregate)
 
 
-def _union(descent: Descent, node: Union, wanted: RowPredicate, way: DescentPath) -> Iterator[Lost]:
-    branches = [(n, branch_predicate(node, n, wanted)) for n in range(len(node.branches))]
+def _union(descent: Descent, node: Union, requested: RowPredicate, way: DescentPath) -> Iterator[Lost]:
+    branches = [(n, branch_predicate(node, n, requested)) for n in range(len(node.branches))]
     live = [(n, w) for n, w in branches if not any(map(is_impossible, w.tests))]
     if not live:
-        yield lost(way, Where.VALUES, "no branch of UNION gives such a row", wanted)
+        yield lost(way, Where.VALUES, "no branch of UNION gives such a row", requested)
     found = [f for n, w in live for f in descent.below(node.branches[n], w, way.by(f"branch {n + 1} of UNION"))]
     able = [f for f in found if f.at is not Where.VALUES]  # a branch with another constant never gives such a row
     yield from able or found
 
 
-def _set_operation(descent: Descent, node: SetOperation, wanted: RowPredicate, way: DescentPath) -> Iterator[Lost]:
-    left, right = passing(node, wanted)[0]
+def _set_operation(descent: Descent, node: SetOperation, requested: RowPredicate, way: DescentPath) -> Iterator[Lost]:
+    left, right = passing(node, requested)[0]
     first, second = descent.look(Look(node.left, left, "on the left"), Look(node.right, right, "on the right"))
     near = [(node.left, first), (node.right, second)]
     if first.untold or second.untold:
-        yield from untold(way, wanted, first, second)
+        yield from untold(way, requested, first, second)
     elif not first.count:
         yield from descent.below(node.left, left, way.by(f"the left of {node.kind.upper()}"))
     elif node.kind is SetKind.EXCEPT:
-        yield lost(way, Where.EXCEPT, "EXCEPT takes them out: the right side has them, too", wanted, near)
+        yield lost(way, Where.EXCEPT, "EXCEPT takes them out: the right side has them, too", requested, near)
     elif not second.count:
         yield from descent.below(node.right, right, way.by(f"the right of {node.kind.upper()}"))
     else:
-        yield lost(way, Where.INTERSECT, "INTERSECT: both sides have such rows, but none in common", wanted, near)
+        yield lost(way, Where.INTERSECT, "INTERSECT: both sides have such rows, but none in common", requested, near)
 
 
-def _aggregate(descent: Descent, node: Aggregate, wanted: RowPredicate, way: DescentPath) -> Iterator[Lost]:
+def _aggregate(descent: Descent, node: Aggregate, requested: RowPredicate, way: DescentPath) -> Iterator[Lost]:
     """Tests of aggregates are not followed: the groups are told, with what they have instead."""
     if node.grouping_sets is not None:
-        yield from _grouping_sets(descent, node, wanted, way)
+        yield from _grouping_sets(descent, node, requested, way)
         return
-    (group,), left = passing(node, wanted)
+    (group,), left = passing(node, requested)
     words = f"GROUP BY {group_text(node)}" if node.keys else "the aggregate"
     if left or not node.keys:
-        found = list(_groups(descent, node, wanted, group, words, way))
+        found = list(_groups(descent, node, requested, group, words, way))
         if found:
             yield from found
             return
@@ -177,17 +175,17 @@ def _aggregate(descent: Descent, node: Aggregate, wanted: RowPredicate, way: Des
 
 
 def _groups(
-    descent: Descent, node: Aggregate, wanted: RowPredicate, group: RowPredicate, words: str, way: DescentPath
+    descent: Descent, node: Aggregate, requested: RowPredicate, group: RowPredicate, words: str, way: DescentPath
 ) -> Iterator[Lost]:
     """The groups that are there with other values, or that nobody can tell them; nothing where there are none."""
-    on_keys, on_values = wanted.split(node.schema.key or ())
+    on_keys, on_values = requested.split(node.schema.key or ())
     (there,) = descent.look(Look(node, on_keys, "the group as it is" if on_keys else "the groups that there are"))
     if there.untold and _is_reached(descent, node, group):
-        yield from untold(way, wanted, there)
+        yield from untold(way, requested, there)
     elif there.count:
         found = way.without(predicate_over(node, on_values), words)
-        told = predicate_over(node, wanted)
-        yield lost(found, Where.GROUP, f"{words}: the group is there, with other values", told, [(node, there)])
+        reported = predicate_over(node, requested)
+        yield lost(found, Where.GROUP, f"{words}: the group is there, with other values", reported, [(node, there)])
 
 
 def _is_reached(descent: Descent, node: Aggregate, group: RowPredicate) -> bool:
@@ -196,18 +194,18 @@ def _is_reached(descent: Descent, node: Aggregate, group: RowPredicate) -> bool:
     return bool(reached.untold or reached.count)
 
 
-def _grouping_sets(descent: Descent, node: Aggregate, wanted: RowPredicate, way: DescentPath) -> Iterator[Lost]:
+def _grouping_sets(descent: Descent, node: Aggregate, requested: RowPredicate, way: DescentPath) -> Iterator[Lost]:
     """Each set that may give such a row is a way of its own."""
-    on_keys, on_values = wanted.split(node.schema.key or ())
+    on_keys, on_values = requested.split(node.schema.key or ())
     sets = [(members, _of_set(node, members, on_keys)) for members in node.grouping_sets or ()]
     able = [(members, group) for members, group in sets if group is not None]
     words = "; ".join(f"({group_text(node, members)})" for members, _ in sets)
     if not able:
-        told = predicate_over(node, wanted)
-        yield lost(way, Where.VALUES, f"no grouping set gives such a row: {words}", told)
+        reported = predicate_over(node, requested)
+        yield lost(way, Where.VALUES, f"no grouping set gives such a row: {words}", reported)
         return
     if on_values or any(not members for members, _ in able):
-        found = list(_groups(descent, node, wanted, RowPredicate(), f"GROUP BY GROUPING SETS ({words})", way))
+        found = list(_groups(descent, node, requested, RowPredicate(), f"GROUP BY GROUPING SETS ({words})", way))
         if found:
             yield from found
             return
@@ -226,9 +224,9 @@ def _of_set(node: Aggregate, members: tuple[str, ...], on_keys: RowPredicate) ->
     return replace(group, tests=tests)
 
 
-def _window(descent: Descent, node: Window, wanted: RowPredicate, way: DescentPath) -> Iterator[Lost]:
+def _window(descent: Descent, node: Window, requested: RowPredicate, way: DescentPath) -> Iterator[Lost]:
     """No row is dropped: the row is there with another value of a window function, or its input has none."""
-    own, left = wanted.split(node.input.schema.names)
+    own, left = requested.split(node.input.schema.names)
     words = "the window functions"
     way = way.without(predicate_over(node, left), words)
     if not left:
@@ -236,23 +234,23 @@ def _window(descent: Descent, node: Window, wanted: RowPredicate, way: DescentPa
         return
     (there,) = descent.look(Look(node, own, "the row as it is"))
     if there.untold:
-        yield from untold(way, wanted, there)
+        yield from untold(way, requested, there)
     elif there.count:
-        told = predicate_over(node, wanted)
-        yield lost(way, Where.WINDOW, f"{words} give the row other values", told, [(node, there)])
+        reported = predicate_over(node, requested)
+        yield lost(way, Where.WINDOW, f"{words} give the row other values", reported, [(node, there)])
     else:
         yield from descent.below(node.input, own, way)
 
 
-def _top(descent: Descent, node: TopK, wanted: RowPredicate, way: DescentPath) -> Iterator[Lost]:
+def _top(descent: Descent, node: TopK, requested: RowPredicate, way: DescentPath) -> Iterator[Lost]:
     """The rows that stand in the place of those that were there below."""
-    own, number = wanted.split(node.input.schema.names)
+    own, number = requested.split(node.input.schema.names)
     way = way.without(number, "the first rows of an order")
 
     def dropped(there: FoundRows) -> Iterator[Lost]:
         (winners,) = descent.look(Look(node, _partition(descent, node, own), "won in their place"))
         near = [(node, winners), (node.input, there)]
-        yield lost(way, Where.TOP, _top_words(node), predicate_over(node, wanted), near)
+        yield lost(way, Where.TOP, _top_words(node), predicate_over(node, requested), near)
 
     yield from descent.reached(node.input, own, way, "came after them", dropped)
 
@@ -262,7 +260,7 @@ def _partition(descent: Descent, node: TopK, own: RowPredicate) -> RowPredicate:
     known = own.split(node.partition)[0]
     if set(node.partition) <= set(fixed_columns(known.tests)):
         return known
-    return matching(narrowed(node.input, own, descent.asker.definition), *same(None, node.partition))
+    return matching(narrowed(node.input, own, descent.query_runner.definition), *same(None, node.partition))
 
 
 def _top_words(node: TopK) -> str:
@@ -270,28 +268,28 @@ def _top_words(node: TopK) -> str:
     skipped = f"after {node.offset:,}" if node.offset else ""
     by = f"of each {', '.join(n.rpartition('.')[2] for n in node.partition)}" if node.partition else ""
     order = ", ".join(text_over(node.input, o.expr) + (" DESC" if o.descending else "") for o in node.order)
-    told = " ".join(w for w in (number or "the rows", skipped, by, f"by {order}" if order else "") if w)
-    return f"only {told} are passed on: others stand there"
+    reported = " ".join(w for w in (number or "the rows", skipped, by, f"by {order}" if order else "") if w)
+    return f"only {reported} are passed on: others stand there"
 
 
-def _unnest(descent: Descent, node: Unnest, wanted: RowPredicate, way: DescentPath) -> Iterator[Lost]:
-    own, left = wanted.split(node.input.schema.names)
+def _unnest(descent: Descent, node: Unnest, requested: RowPredicate, way: DescentPath) -> Iterator[Lost]:
+    own, left = requested.split(node.input.schema.names)
     reason = "is empty or NULL" if not left else "has no such element"
 
     def dropped(there: FoundRows) -> Iterator[Lost]:
         words = f"UNNEST: {text_over(node.input, node.expr)} {reason}"
-        yield lost(way, Where.UNNEST, words, wanted, [(node.input, there)])
+        yield lost(way, Where.UNNEST, words, requested, [(node.input, there)])
 
     yield from descent.reached(node.input, own, way.without(left, "UNNEST"), "have no such element", dropped)
 
 
-def _values(descent: Descent, node: Values, wanted: RowPredicate, way: DescentPath) -> Iterator[Lost]:
-    yield lost(way, Where.VALUES, f"the query writes {counted(len(node.rows), 'row')} out: none is such", wanted)
+def _values(descent: Descent, node: Values, requested: RowPredicate, way: DescentPath) -> Iterator[Lost]:
+    yield lost(way, Where.VALUES, f"the query writes {counted(len(node.rows), 'row')} out: none is such", requested)
 
 
-def _recursion(descent: Descent, node: Recursion, wanted: RowPredicate, way: DescentPath) -> Iterator[Lost]:
+def _recursion(descent: Descent, node: Recursion, requested: RowPredicate, way: DescentPath) -> Iterator[Lost]:
     """The first rows, and one step back from the missing row: rows that the step would need are not followed further."""
-    own, left = wanted.split(names_of(node))
+    own, left = requested.split(names_of(node))
     name = f"the recursion {node.name}"
     way = way.without(left, name)
     if name in way.steps:

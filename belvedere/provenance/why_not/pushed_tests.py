@@ -36,42 +36,42 @@ Passed = tuple[tuple[RowPredicate, ...], RowPredicate]
 """What is wanted of each input, and what is left."""
 
 
-def passing(node: Node, wanted: RowPredicate) -> Passed:
+def passing(node: Node, requested: RowPredicate) -> Passed:
     """What of the wanted may be asked of the inputs, and what is left to ask of the operator's own rows."""
     found = PASSES.get(type(node))
-    return found(node, wanted) if found is not None else (tuple(RowPredicate() for _ in node.inputs), wanted)
+    return found(node, requested) if found is not None else (tuple(RowPredicate() for _ in node.inputs), requested)
 
 
-def _as_is(node: Filter | Distinct, wanted: RowPredicate) -> Passed:
-    return (wanted,), RowPredicate()
+def _as_is(node: Filter | Distinct, requested: RowPredicate) -> Passed:
+    return (requested,), RowPredicate()
 
 
-def _project(node: Project, wanted: RowPredicate) -> Passed:
-    return (wanted.over({i.name: i.expr for i in node.items}),), RowPredicate()
+def _project(node: Project, requested: RowPredicate) -> Passed:
+    return (requested.over({i.name: i.expr for i in node.items}),), RowPredicate()
 
 
-def _union(node: Union, wanted: RowPredicate) -> Passed:
-    return tuple(branch_predicate(node, number, wanted) for number in range(len(node.branches))), RowPredicate()
+def _union(node: Union, requested: RowPredicate) -> Passed:
+    return tuple(branch_predicate(node, number, requested) for number in range(len(node.branches))), RowPredicate()
 
 
-def branch_predicate(node: Union, number: int, wanted: RowPredicate) -> RowPredicate:
+def branch_predicate(node: Union, number: int, requested: RowPredicate) -> RowPredicate:
     """What is wanted of one branch of a union."""
     names = node.branches[number].schema.names
     mapping: dict[str, Any] = {c.name: column(n) for c, n in zip(node.schema.columns, names, strict=False)}
     if node.branch is not None:
         mapping[node.branch] = exp.Literal.number(number)
-    return wanted.over(mapping)
+    return requested.over(mapping)
 
 
-def _sides(node: SetOperation, wanted: RowPredicate) -> Passed:
+def _sides(node: SetOperation, requested: RowPredicate) -> Passed:
     pairs = zip(node.left.schema.names, node.right.schema.names, strict=True)
-    return (wanted, wanted.over({mine: column(theirs) for mine, theirs in pairs})), RowPredicate()
+    return (requested, requested.over({mine: column(theirs) for mine, theirs in pairs})), RowPredicate()
 
 
-def _aggregate(node: Aggregate, wanted: RowPredicate) -> Passed:
+def _aggregate(node: Aggregate, requested: RowPredicate) -> Passed:
     if node.grouping_sets is not None or not node.keys:
-        return (RowPredicate(),), wanted
-    group, left = wanted.split([k.name for k in node.keys])
+        return (RowPredicate(),), requested
+    group, left = requested.split([k.name for k in node.keys])
     return (group.over({k.name: k.expr for k in node.keys}),), left
 
 
@@ -84,18 +84,18 @@ def set_columns(node: Aggregate, members: Collection[str]) -> dict[str, Expr]:
     return found
 
 
-def _join(node: Join, wanted: RowPredicate) -> Passed:
-    left, rest = wanted.split(node.left.schema.names)
+def _join(node: Join, requested: RowPredicate) -> Passed:
+    left, rest = requested.split(node.left.schema.names)
     right, mixed = rest.split(node.right.schema.names)
     if node.kind in (JoinKind.SEMI, JoinKind.ANTI):
-        return (wanted, RowPredicate()), RowPredicate()
+        return (requested, RowPredicate()), RowPredicate()
     if node.kind is JoinKind.INNER:
         return (left, right), mixed
     if node.kind is JoinKind.LEFT:
         return (left, RowPredicate()), rest
     if node.kind is JoinKind.RIGHT:
         return (RowPredicate(), right), left + mixed
-    return (RowPredicate(), RowPredicate()), wanted
+    return (RowPredicate(), RowPredicate()), requested
 
 
 def partitions(node: Window) -> list[tuple[Any, ...]]:
@@ -108,32 +108,32 @@ def partitions(node: Window) -> list[tuple[Any, ...]]:
     return found
 
 
-def _window(node: Window, wanted: RowPredicate) -> Passed:
+def _window(node: Window, requested: RowPredicate) -> Passed:
     names = set(node.input.schema.names)
     for partition in partitions(node):
         names &= {e.name for e in partition if isinstance(e, exp.Column)}
-    passed, left = wanted.split(names)
+    passed, left = requested.split(names)
     return (passed,), left
 
 
-def _top(node: TopK, wanted: RowPredicate) -> Passed:
-    passed, left = wanted.split(node.partition)
+def _top(node: TopK, requested: RowPredicate) -> Passed:
+    passed, left = requested.split(node.partition)
     return (passed,), left
 
 
-def _unnest(node: Unnest, wanted: RowPredicate) -> Passed:
-    passed, left = wanted.split(node.input.schema.names)
+def _unnest(node: Unnest, requested: RowPredicate) -> Passed:
+    passed, left = requested.split(node.input.schema.names)
     return (passed,), left
 
 
-def _time_window(node: TimeWindow, wanted: RowPredicate) -> Passed:
+def _time_window(node: TimeWindow, requested: RowPredicate) -> Passed:
     names = node.partition if node.kind is TimeWindowKind.SESSION else node.input.schema.names
-    passed, left = wanted.split(names)
-    return (passed + (in_window(node, wanted) or RowPredicate()),), left
+    passed, left = requested.split(names)
+    return (passed + (in_window(node, requested) or RowPredicate()),), left
 
 
-def _predicate_window(node: PredicateWindow, wanted: RowPredicate) -> Passed:
-    passed, left = wanted.split(node.partition)
+def _predicate_window(node: PredicateWindow, requested: RowPredicate) -> Passed:
+    passed, left = requested.split(node.partition)
     return (passed.over({n: column(k) for n, k in zip(node.partition, node.spec.keys, strict=True)}),), left
 
 

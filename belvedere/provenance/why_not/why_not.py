@@ -25,7 +25,12 @@ ATTEMPTS = 3
 
 
 def why_not(
-    asker: QueryRunner, id_: str, wanted: RowPredicate, *, size: int = SAMPLE, shows: Callable[[str], bool] = lambda _: True
+    query_runner: QueryRunner,
+    id_: str,
+    requested: RowPredicate,
+    *,
+    size: int = SAMPLE,
+    shows: Callable[[str], bool] = lambda _: True,
 ) -> WhyNot:
     """Where the rows of a relation vanish that would fulfil tests of its columns (`key_tests`).
 
@@ -33,40 +38,46 @@ def why_not(
     database cannot say is a `Lost` at `UNTOLD`. No sentence has values of rows of relations that `shows` refuses; samples have.
     """
     for _ in range(ATTEMPTS):
-        descent = Descent(asker, size, LOSSES, shows)
-        answer = _asked(descent, id_, wanted)
+        descent = Descent(query_runner, size, LOSSES, shows)
+        answer = _asked(descent, id_, requested)
         if len(descent.seen) == 1:
             break
     return answer
 
 
-def _asked(descent: Descent, id_: str, wanted: RowPredicate) -> WhyNot:
-    view = descent.asker.catalog.views.get(id_)
-    scan = Scan(id_, descent.asker.catalog.schema_of(id_))
+def _asked(descent: Descent, id_: str, requested: RowPredicate) -> WhyNot:
+    view = descent.query_runner.catalog.views.get(id_)
+    scan = Scan(id_, descent.query_runner.catalog.schema_of(id_))
     answer = WhyNot(
-        descent.asker.catalog, why_not_text, id_, view.sql if view is not None else "", condition_text(wanted), None, 0
+        descent.query_runner.catalog,
+        why_not_text,
+        id_,
+        view.sql if view is not None else "",
+        condition_text(requested),
+        None,
+        0,
     )
-    if descent.asker.is_there(id_):
-        (there,) = descent.look(Look(scan, wanted))
+    if descent.query_runner.is_there(id_):
+        (there,) = descent.look(Look(scan, requested))
         answer = replace(answer, there=there.count)
-    found = () if answer.there else tuple(islice(_distinct(_ways(descent, scan, wanted)), MOST_WAYS))
+    found = () if answer.there else tuple(islice(_distinct(_ways(descent, scan, requested)), MOST_WAYS))
     row = descent.epoch
     return replace(answer, epoch=row.epoch if row is not None else None, lost=found)
 
 
-def _ways(descent: Descent, scan: Scan, wanted: RowPredicate) -> Iterator[Lost]:
-    view = descent.asker.catalog.views.get(scan.relation)
+def _ways(descent: Descent, scan: Scan, requested: RowPredicate) -> Iterator[Lost]:
+    view = descent.query_runner.catalog.views.get(scan.relation)
     if view is None:
-        yield from descent.below(scan, wanted, DescentPath(scan.relation))
+        yield from descent.below(scan, requested, DescentPath(scan.relation))
     else:
-        yield from descent.below(view.plan, wanted, DescentPath(scan.relation))
+        yield from descent.below(view.plan, requested, DescentPath(scan.relation))
 
 
 def _distinct(found: Iterator[Lost]) -> Iterator[Lost]:
     """What is told, once: two ways may end at one place."""
-    told = set()
+    reported = set()
     for lost in found:
         place = (lost.view, lost.at, lost.words)
-        if place not in told:
-            told.add(place)
+        if place not in reported:
+            reported.add(place)
             yield lost

@@ -141,11 +141,11 @@ def before_epoch(rows: Rows, delta: Rows, path: str, groups: pa.Array, view: Seq
     """The rows of some groups as they were before a change, from their rows after it. `view`: free names."""
     for name, found in zip(view, (rows, delta, Rows(pa.table({GROUP: groups}))), strict=True):
         compute.put(name, found)
-    stored, changed, wanted = (quote(compute.view_name(v)) for v in view)
+    stored, changed, requested = (quote(compute.view_name(v)) for v in view)
     columns = ", ".join(quote(n) for n in rows.schema.names)
     touched = f"SELECT 1 FROM {changed} AS c WHERE c.{quote(KEY)} = r.{quote(KEY)}"
     return compute.compute(
         f"SELECT {columns} FROM {stored} AS r WHERE NOT EXISTS ({touched}) UNION ALL "
-        f"SELECT {columns} FROM {changed} WHERE {quote(WEIGHT)} < 0 AND {quote(path)} IN (SELECT {quote(GROUP)} FROM {wanted})",
+        f"SELECT {columns} FROM {changed} WHERE {quote(WEIGHT)} < 0 AND {quote(path)} IN (SELECT {quote(GROUP)} FROM {requested})",
         rows.schema,
     )

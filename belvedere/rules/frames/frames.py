@@ -19,7 +19,7 @@ from belvedere.schema import Column
 DAY = 86_400_000_000
 
 RANKS = (exp.RowNumber, exp.Rank, exp.DenseRank)
-GROWING = (
+UNBOUNDED = (
     *RANKS,
     exp.Count,
     exp.CountIf,
@@ -52,12 +52,12 @@ class Frames:
     """1: a change touches all rows above it, -1: all rows below it, as frames grow that way; 0: they end both ways."""
 
 
-def frames_of(node: Window, growing: bool = True) -> Frames | str:
+def frames_of(node: Window, unbounded: bool = True) -> Frames | str:
     """What all functions of the node have in common, the widest reach each way; why there is nothing in common.
 
-    `growing`: whether frames may begin with their partition.
+    `unbounded`: whether frames may begin with their partition.
     """
-    found = [_frame(i.expr, node, growing) for i in node.items]
+    found = [_frame(i.expr, node, unbounded) for i in node.items]
     if not found:
         return "no window function"
     first = found[0]
@@ -77,7 +77,7 @@ def frames_of(node: Window, growing: bool = True) -> Frames | str:
     return first
 
 
-def _frame(window: Expr, node: Window, growing: bool) -> Frames | str:
+def _frame(window: Expr, node: Window, unbounded: bool) -> Frames | str:
     if not isinstance(window, exp.Window):
         return "a function is composed of several"
     order, partition = window.args.get("order"), window.args.get("partition_by") or []
@@ -93,12 +93,12 @@ def _frame(window: Expr, node: Window, growing: bool) -> Frames | str:
         return "the order is not by a whole number, a date or a time"
     if by.nullable and bool(first.args.get("nulls_first")) == descends:
         return "NULLs are sorted beside the greatest values"
-    end = end_of_growth(window) if growing else None
+    end = end_of_growth(window) if unbounded else None
     reach = (
         (_span([end]), (0, 0)) if end is not None else _reach(window, by, len(order.expressions) if order is not None else 0)
     )
     if reach is None:
-        return f"the frame of {name} has no end" if not growing else f"{name} is found by all rows of its frame"
+        return f"the frame of {name} has no end" if not unbounded else f"{name} is found by all rows of its frame"
     rows, least = (r[::-1] if descends else r for r in reach)
     grows = 0 if end is None else -1 if descends else 1
     return Frames(tuple(e.name for e in partition), by.name, *rows, *least, grows)
@@ -113,7 +113,7 @@ def name_of(call: Expr) -> str:
 def end_of_growth(window: exp.Window) -> int | None:
     """How many rows behind its own row a frame ends that begins with the partition; None for another frame or function."""
     spec = window.args.get("spec")
-    if not isinstance(unwrapped(window.this)[0], GROWING) or window.args.get("order") is None:
+    if not isinstance(unwrapped(window.this)[0], UNBOUNDED) or window.args.get("order") is None:
         return None
     if spec is None or isinstance(unwrapped(window.this)[0], RANKS):
         return 0

@@ -139,8 +139,8 @@ def _maintain(site: Site, frames: Frames, growth: RunningWindow | None) -> Relat
     number = behind[1 + growth.known.index(growth.number)]
     following = Following(rows, behind[0], number, own, last)
     stage = site.stage(RunningStage, whole, slots, _said(frames), **fields, following=following)
-    silent = tuple(n for n in behind if n not in site.plan.schema.names)
-    relation = builder.emit(stage, part, silent=silent)
+    internal = tuple(n for n in behind if n not in site.plan.schema.names)
+    relation = builder.emit(stage, part, internal=internal)
     builder.span(part.name, path, behind[0])
     return relation
 
@@ -166,12 +166,12 @@ def _preserves_rows(site: Site, frames: Frames) -> bool:
     own = builder.drafts[builder.relation_of_scan(base)].relation.schema
     if not passes_key(site.plan, site.top, source, own):
         return False
-    wanted = (frames.order, *frames.partition)
-    below = push_down(source, tuple(column(n) for n in wanted))
+    requested = (frames.order, *frames.partition)
+    below = push_down(source, tuple(column(n) for n in requested))
     given = source.schema
     return all(
         isinstance(e, exp.Column) and (own[e.name].type, own[e.name].nullable) == (given[n].type, given[n].nullable)
-        for e, n in zip(below, wanted, strict=True)
+        for e, n in zip(below, requested, strict=True)
     )
 
 

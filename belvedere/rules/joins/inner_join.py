@@ -99,8 +99,8 @@ class JoinStage(Stage):
             return {}
         below = bounds_of(operator.inputs[1 - side], now.known(self.slots))
         columns = operator.inputs[side].schema.names
-        wanted = {n: b for n, b in implied_bounds(below, operator.condition).items() if n in columns}
-        return through(operator.inputs[side], ((column(n), b) for n, b in wanted.items()))
+        requested = {n: b for n, b in implied_bounds(below, operator.condition).items() if n in columns}
+        return through(operator.inputs[side], ((column(n), b) for n, b in requested.items()))
 
 
 def _pairs(text: str, work: Work) -> Rows:

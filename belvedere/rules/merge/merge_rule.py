@@ -210,7 +210,7 @@ def _merge_both(
     rows = work.compute.compute(together + work.sql["both"], pa.schema([f for side in sides for f in side]))
     named = rows.where(lambda b: b.column(IS), [f.name for f in sides[0]])
     work.overwrite(state.name, state.paths[0].name, keys, named_as(stored, named))
-    return _changes(rows, shown, work.output.silent)
+    return _changes(rows, shown, work.output.internal)
 
 
 def _prefixed(prefix: str, schema: pa.Schema) -> list[pa.Field]:
@@ -218,9 +218,9 @@ def _prefixed(prefix: str, schema: pa.Schema) -> list[pa.Field]:
     return [pa.field(prefix + f.name, f.type) for f in schema]
 
 
-def _changes(rows: Rows, shown: pa.Schema, silent: Sequence[str]) -> Iterator[tuple[pa.RecordBatch, int]]:
+def _changes(rows: Rows, shown: pa.Schema, internal: Sequence[str]) -> Iterator[tuple[pa.RecordBatch, int]]:
     """The output's rows that differ, with weights: the old before the new."""
-    compared = [n for n in shown.names if n not in silent]
+    compared = [n for n in shown.names if n not in internal]
     for batch in rows.batches():
         was, is_ = (batch.column(n).to_numpy(zero_copy_only=False) for n in (WAS, IS))
         old, new = (batch.select([p + n for n in shown.names]).rename_columns(shown.names) for p in (OLD_PREFIX, NEW_PREFIX))

@@ -76,7 +76,7 @@ class BufferContents:
     """The accumulators of the rows; None where aggregates are not kept."""
     known: pa.Table | None = None
     """The stored blocks, also those of which the rows were read."""
-    stands: Bools = field(default_factory=lambda: np.zeros(0, np.bool_))
+    remaining: Bools = field(default_factory=lambda: np.zeros(0, np.bool_))
     """Which of them stand for their rows."""
     order: Ints | None = None
     """Of each of `given` its place among the rows, or behind them among the blocks that stand; None for rows alone."""
@@ -93,7 +93,7 @@ class BufferContents:
         if self.order is None or self.own_sums is None:
             return self.own_sums
         assert self.known is not None
-        blocks = self.known.filter(pa.array(self.stands)).select(self.own_sums.schema.names)
+        blocks = self.known.filter(pa.array(self.remaining)).select(self.own_sums.schema.names)
         return pa.concat_tables([self.own_sums, blocks.cast(self.own_sums.schema)]).take(pa.array(self.order))
 
     @property
@@ -105,7 +105,7 @@ class BufferContents:
         if self.order is None:
             return found
         assert self.known is not None
-        return np.concatenate([found, whole(self.known["block"])[self.stands]])[self.order]
+        return np.concatenate([found, whole(self.known["block"])[self.remaining]])[self.order]
 
     def apart(self, of_given: Bools) -> tuple[Bools, Bools]:
         """What is said of `given`, of the rows and of the blocks that stand."""
@@ -141,18 +141,18 @@ def read(
 ) -> BufferContents:
     """What the windows of these partitions hold, and what arrived (`placed`); `all_rows`: without blocks."""
     known = _stored_blocks(stage, work, touched) if stage.in_blocks else None
-    stands, loose, order = np.zeros(0, np.bool_), None, None
+    remaining, loose, order = np.zeros(0, np.bool_), None, None
     if known is not None and known.num_rows:
         blocks = _as_kernels_take_them(stage, known, touched)
         new = window_rows(stage.node, _sorted(stage, arrived, touched, 0))
-        stands = ~cut(stage.window, blocks, touched.until, new, now) & (not all_rows)
-        loose = None if all_rows else _loose(stage, touched, blocks.take(stands))
+        remaining = ~cut(stage.window, blocks, touched.until, new, now) & (not all_rows)
+        loose = None if all_rows else _loose(stage, touched, blocks.take(remaining))
     rows = _with_rows(stage, work, arrived, touched, loose)
     given = window_rows(stage.node, rows)
-    if stands.any():
-        given, order = together(given, blocks.take(stands), BLOCK_ROWS)
+    if remaining.any():
+        given, order = together(given, blocks.take(remaining), BLOCK_ROWS)
     kept = accumulators_of(stage.node)
-    return BufferContents(rows, given, None if kept is None else accumulated(kept, rows.table), known, stands, order)
+    return BufferContents(rows, given, None if kept is None else accumulated(kept, rows.table), known, remaining, order)
 
 
 def _stored_blocks(stage: SplWindows, work: Work, touched: TouchedPartitions) -> pa.Table:
@@ -238,7 +238,7 @@ def _drop_blocks(
     known = contents.known
     if known is None or not known.num_rows:
         return
-    left = known.filter(pa.array(contents.stands)).filter(pa.array(~stay)) if len(stay) else known.slice(0, 0)
+    left = known.filter(pa.array(contents.remaining)).filter(pa.array(~stay)) if len(stay) else known.slice(0, 0)
     keys = [combined(left[KEY])]
     if left.num_rows:
         partition, block = whole(touched.code(left["part"])), whole(left["block"])

@@ -34,9 +34,9 @@ def _marks(side: int) -> tuple[Column, Column, Column]:
 
 def _read(node: SplJoin, side: int) -> Schema:
     """What the plan reads of a side: the columns of the condition, and the marks."""
-    wanted = columns_of(node.condition) if node.condition is not None else frozenset()
+    requested = columns_of(node.condition) if node.condition is not None else frozenset()
     marks = _marks(side)
-    return Schema((*(c for c in node.inputs[side].schema if c.name in wanted), *marks), (marks[0].name,))
+    return Schema((*(c for c in node.inputs[side].schema if c.name in requested), *marks), (marks[0].name,))
 
 
 def pairs_plan(node: SplJoin) -> Node:

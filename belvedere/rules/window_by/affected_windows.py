@@ -59,7 +59,7 @@ class Reach:
 class StoredWindows(Protocol):
     """The stored rows, and the windows over some of them."""
 
-    def read(self, stretch: ScanRange) -> pa.Table:
+    def read(self, scan_range: ScanRange) -> pa.Table:
         """The rows of the stretch, whose edges are set."""
 
     def windows(self, tables: Sequence[pa.Table]) -> list[ScannedWindows]:
@@ -108,11 +108,11 @@ def reached_rows(
         tables = [source.read(s) for s in stretches]
         found = iter(source.windows([t for s, t in zip(stretches, tables, strict=True) if not s.is_whole]))
         longer = []
-        for stretch, table in zip(stretches, tables, strict=True):
+        for scan_range, table in zip(stretches, tables, strict=True):
             at = placed(table[order], ranges.descending)
-            span = (LEAST, None) if stretch.is_whole else _span(source, ranges, stretch, at, next(found))
+            span = (LEAST, None) if scan_range.is_whole else _span(source, ranges, scan_range, at, next(found))
             if span is None:
-                longer.append(stretch)
+                longer.append(scan_range)
                 continue
             done.append(table)
             keys.append(combined(table[KEY]).filter(pa.array(_within(at, span))))
@@ -120,11 +120,11 @@ def reached_rows(
     return pa.concat_tables(done), keys
 
 
-def _span(source: StoredWindows, ranges: Ranges, stretch: ScanRange, at: Ints, windows: ScannedWindows) -> KeyRange | None:
+def _span(source: StoredWindows, ranges: Ranges, scan_range: ScanRange, at: Ints, windows: ScannedWindows) -> KeyRange | None:
     """Where windows may have changed; None where the stretch must be longer."""
     if ranges.form is WindowForm.TUMBLING:
-        return tumbling(ranges, stretch, at, windows, source.stored)
-    return moving(ranges, stretch, windows)
+        return tumbling(ranges, scan_range, at, windows, source.stored)
+    return moving(ranges, scan_range, windows)
 
 
 def _within(places: Ints, span: KeyRange) -> Bools:
@@ -143,38 +143,38 @@ class _Stored:
         if reach.start is not None:
             self.starts = Spans(work, work.output, path, reach.start)
 
-    def read(self, stretch: ScanRange) -> pa.Table:
+    def read(self, scan_range: ScanRange) -> pa.Table:
         """The rows; all of the partition's where it cannot be told from another."""
-        stretch.begin = self._begin(stretch)
-        stretch.end = self._place(self.spans, stretch, after=True)
-        rows = self._rows(stretch)
-        if not stretch.is_whole and is_mixed(rows, self.reach.partition):
-            stretch.begin = stretch.end = None
-            rows = self._rows(stretch)
+        scan_range.begin = self._begin(scan_range)
+        scan_range.end = self._place(self.spans, scan_range, after=True)
+        rows = self._rows(scan_range)
+        if not scan_range.is_whole and is_mixed(rows, self.reach.partition):
+            scan_range.begin = scan_range.end = None
+            rows = self._rows(scan_range)
         return rows
 
-    def _begin(self, stretch: ScanRange) -> int | None:
+    def _begin(self, scan_range: ScanRange) -> int | None:
         """Where the stretch begins. TUMBLING: to find the windows of few rows takes less time than to tell which of them changed."""
         if (
             self.reach.ranges.form is WindowForm.TUMBLING
-            and self._moved(self.spans, stretch.key, stretch.low, stretch.ahead, after=False) is None
+            and self._moved(self.spans, scan_range.key, scan_range.low, scan_range.ahead, after=False) is None
         ):
             return None
-        return self._place(self.starts, stretch, after=False)
+        return self._place(self.starts, scan_range, after=False)
 
-    def _place(self, spans: Spans, stretch: ScanRange, after: bool) -> int | None:
-        number, count = (stretch.high, stretch.ahead) if after else (stretch.low, stretch.back)
-        return self._moved(spans, stretch.key, number, count, after)
+    def _place(self, spans: Spans, scan_range: ScanRange, after: bool) -> int | None:
+        number, count = (scan_range.high, scan_range.ahead) if after else (scan_range.low, scan_range.back)
+        return self._moved(spans, scan_range.key, number, count, after)
 
     def _moved(self, spans: Spans, key: int, number: int, count: int, after: bool) -> int | None:
         falls = self.reach.ranges.descending
         found = spans.place(key, mirrored(number, falls), count, after != falls)
         return None if found is None else mirrored(found, falls)
 
-    def _rows(self, stretch: ScanRange) -> pa.Table:
+    def _rows(self, scan_range: ScanRange) -> pa.Table:
         falls = self.reach.ranges.descending
-        begin, end = (None if n is None else mirrored(n, falls) for n in (stretch.begin, stretch.end))
-        return self.spans.rows(stretch.key, end, begin) if falls else self.spans.rows(stretch.key, begin, end)
+        begin, end = (None if n is None else mirrored(n, falls) for n in (scan_range.begin, scan_range.end))
+        return self.spans.rows(scan_range.key, end, begin) if falls else self.spans.rows(scan_range.key, begin, end)
 
     def windows(self, tables: Sequence[pa.Table]) -> list[ScannedWindows]:
         """By one query over all of the tables."""

@@ -53,7 +53,7 @@ SPANS = pa.schema(
 KEPT = pa.schema([("part", pa.string()), ("since", pa.int64()), ("kept", pa.int64())])
 GONE = pa.schema([pa.field(KEY, pa.string(), nullable=False)])
 PIECE = 10_000
-SETTLED = "settled"
+FINAL = "settled"
 """The view of the stage's state: from which times on windows are not final."""
 
 
@@ -99,7 +99,7 @@ def _state(work: Work) -> Relation | None:
 
 def open_rows(work: Work, settling: Settling) -> Rows:
     """The keys of the rows, in the view of the stage's slot, at which windows are not final."""
-    final = work.view(work.slots[0][0].name, SETTLED)
+    final = work.view(work.slots[0][0].name, FINAL)
     own = _own(work, settling, [KEY])
     text = f"SELECT r.{quote(KEY)} FROM {own} AS r LEFT JOIN {final} AS s ON r.part = s.{quote(ROW)}"
     return work.compute.compute(f"{text} WHERE s.{quote(SINCE)} IS NULL OR r.at >= s.{quote(SINCE)}", GONE)
@@ -129,7 +129,7 @@ def _many(work: Work, settling: Settling, rows: Rows, bound: int) -> Rows:
     state = _state(work)
     own = _own(work, settling, [KEY])
     reach = _put_times(work, settling, _reach(work, settling, rows))
-    before = f"SELECT {quote(ROW)} AS part, {quote(SINCE)} AS settled FROM {work.view(scan, SETTLED)}"
+    before = f"SELECT {quote(ROW)} AS part, {quote(SINCE)} AS settled FROM {work.view(scan, FINAL)}"
     if state is None:
         before = "SELECT '' AS part, 0L AS settled WHERE FALSE"
     spans = compute.compute(

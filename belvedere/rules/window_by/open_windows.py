@@ -28,7 +28,7 @@ from belvedere.plan.plan_properties import base_scan
 from belvedere.plan.rewrites.keys import carry_keys
 from belvedere.rules.builder import Builder, StageOwner
 from belvedere.rules.rule import Maintain, Rule, Site
-from belvedere.rules.window_by.expiry import ROW, SETTLED, SINCE, Settling, forget_final, open_rows
+from belvedere.rules.window_by.expiry import FINAL, ROW, SINCE, Settling, forget_final, open_rows
 from belvedere.rules.window_by.over import keeps_key
 from belvedere.schema import KEY, Column, Schema
 
@@ -64,9 +64,9 @@ class OpenWindowsStage(Stage):
         work.put_windows(rows.num_rows)
         sql, replaced = work.sql["rows"], rows
         if self.since is not None:
-            settled = work.look_up(self.since, work.prepared.states[self.since].paths[0].name, keys)
-            work.put(slot.name, SETTLED, settled)
-            if not settled.is_empty:
+            final = work.look_up(self.since, work.prepared.states[self.since].paths[0].name, keys)
+            work.put(slot.name, FINAL, final)
+            if not final.is_empty:
                 replaced = open_rows(work, self.settling)
                 work.put(slot.name, "open", replaced)
                 still = work.view(slot.name, "open")

@@ -108,78 +108,78 @@ def windows_of(table: pa.Table, ranges: Ranges) -> ScannedWindows:
     return ScannedWindows(since, np.maximum(to, since), after, complete, keys, starts=starts)
 
 
-def moving(ranges: Ranges, stretch: ScanRange, windows: ScannedWindows) -> KeyRange | None:
+def moving(ranges: Ranges, scan_range: ScanRange, windows: ScannedWindows) -> KeyRange | None:
     """SLIDING, LABEL: from the last window that ends before the change to the change, or the first label whose window begins behind it.
 
     `windows` has one for every tuple, by conditions on END that close all earlier windows too. None where one in between ends behind the
     stretch.
     """
     since, starts = windows.since, windows.starts
-    closed = windows.complete & (np.maximum(windows.to, windows.after) < stretch.low)
-    if stretch.begin is not None and (ranges.form is WindowForm.LABELLED or Neighbour.PREVIOUS in ranges.neighbours):
+    closed = windows.complete & (np.maximum(windows.to, windows.after) < scan_range.low)
+    if scan_range.begin is not None and (ranges.form is WindowForm.LABELLED or Neighbour.PREVIOUS in ranges.neighbours):
         # tuples that were not read may begin these windows, or stand before them
         unsure = starts <= since.min(initial=GREATEST)
         closed &= since > since[unsure].max(initial=LEAST)
     begin = int(since[closed].max(initial=LEAST))
-    last: int | None = stretch.high
+    last: int | None = scan_range.high
     if ranges.form is WindowForm.LABELLED or Neighbour.PREVIOUS in ranges.neighbours:
-        behind = since[since > stretch.high]
+        behind = since[since > scan_range.high]
         if ranges.form is WindowForm.LABELLED:
-            behind = behind[starts[since > stretch.high] > behind.min(initial=GREATEST)]
+            behind = behind[starts[since > scan_range.high] > behind.min(initial=GREATEST)]
         last = int(behind.min()) if len(behind) else None
-    proven = stretch.begin is None or bool(closed.any())
+    proven = scan_range.begin is None or bool(closed.any())
     if not proven:
-        stretch.back *= LONGER
-    if stretch.end is not None:
+        scan_range.back *= LONGER
+    if scan_range.end is not None:
         inside = (since >= begin) & (since <= (GREATEST if last is None else last))
         if last is None or not windows.complete[inside].all():
-            stretch.ahead *= LONGER
+            scan_range.ahead *= LONGER
             proven = False
     return (begin, last) if proven else None
 
 
 def tumbling(
-    ranges: Ranges, stretch: ScanRange, at: Ints, windows: ScannedWindows, stays: Callable[[pa.Array], pa.Array]
+    ranges: Ranges, scan_range: ScanRange, at: Ints, windows: ScannedWindows, stays: Callable[[pa.Array], pa.Array]
 ) -> KeyRange | None:
     """From a stored window's start before the change to the first start behind the change that was one before.
 
     `at` are the order keys of the stretch's rows. `stays` tells the keys of windows that are stored.
     """
-    begin = _resumed(ranges, stretch, at, windows, stays)
-    if begin is None or stretch.end is None:
+    begin = _resumed(ranges, scan_range, at, windows, stays)
+    if begin is None or scan_range.end is None:
         return None if begin is None else (begin, None)
     sure = windows.since[~windows.complete].min(initial=GREATEST)
     seen = np.maximum(windows.since, np.maximum(windows.to, windows.after)).max(initial=LEAST)
-    after = stretch.high
+    after = scan_range.high
     if Neighbour.PREVIOUS in ranges.neighbours:  # the tuple before the start is no changed one
-        after = int(windows.since[windows.since > stretch.high].min(initial=GREATEST))
+        after = int(windows.since[windows.since > scan_range.high].min(initial=GREATEST))
     behind = np.flatnonzero((windows.since > after) & (windows.since < min(sure, seen)))
     kept = behind[_stored(windows, behind, stays)]
     if len(kept):
         return begin, int(windows.since[kept[0]])
-    stretch.ahead *= LONGER
+    scan_range.ahead *= LONGER
     return None
 
 
 def _resumed(
-    ranges: Ranges, stretch: ScanRange, at: Ints, windows: ScannedWindows, stays: Callable[[pa.Array], pa.Array]
+    ranges: Ranges, scan_range: ScanRange, at: Ints, windows: ScannedWindows, stays: Callable[[pa.Array], pa.Array]
 ) -> int | None:
     """The start of a window that the change cannot touch, so that the search goes on there as it did; None if the stretch must be longer.
 
     That is where the stretch begins; with PREV, which cannot be known there, a later window that is found and stored.
     """
-    if stretch.begin is None:
+    if scan_range.begin is None:
         return LEAST
-    found = np.array([stretch.begin])
+    found = np.array([scan_range.begin])
     if Neighbour.PREVIOUS in ranges.neighbours:
-        places = np.flatnonzero((windows.since < stretch.low) & (windows.since > at.min(initial=GREATEST)))
+        places = np.flatnonzero((windows.since < scan_range.low) & (windows.since > at.min(initial=GREATEST)))
         if Neighbour.NEXT in ranges.neighbours:  # the tuple after the last start may be a changed one
             places = places[:-1]
         found = windows.since[places[_stored(windows, places, stays)]]
     for place in found[::-1]:
         if np.count_nonzero(at == place) == 1:  # rows that tie with the start might stand before it
             return int(place)
-    stretch.back *= LONGER
+    scan_range.back *= LONGER
     return None
 
 

@@ -234,7 +234,7 @@ class ConcurrentBackfill:
     def __init__(self, backfill: Backfill, views: Sequence[str], catalog: Catalog, store: Store, phase: Callable[[str], None]):
         """`views` are those that wait; `phase` hears what is under way."""
         self._backfill, self._views, self._catalog, self._store, self._phase = backfill, views, catalog, store, phase
-        self._told = time.monotonic()
+        self._reported = time.monotonic()
         rows = f"{backfill.total:,} rows of {', '.join(backfill.names)} are read again"
         phase(f"{', '.join(views)} will be there when {rows}; the other views go on")
         self._note()
@@ -244,8 +244,8 @@ class ConcurrentBackfill:
         if not self._backfill.step():
             self._backfill.go_on(past_of(self._catalog, self._store, self._backfill.ids))
             return self._backfill.left <= FEW
-        if time.monotonic() - self._told >= PATIENCE:
-            self._told = time.monotonic()
+        if time.monotonic() - self._reported >= PATIENCE:
+            self._reported = time.monotonic()
             self._phase(f"filling {', '.join(self._views)}: {self._backfill.read:,} of {self._backfill.total:,} rows were read")
         self._note()
         return False

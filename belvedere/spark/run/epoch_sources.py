@@ -133,7 +133,7 @@ class EpochSources:
         self.catalog, self.feeds, self.pushes = catalog, dict(feeds), pushes
         self._offsets = {i: dict(offsets.get(i, {})) for i in feeds}
         self._has_idle = any(w.idle_after is not None for t in catalog.inputs.values() for w in t.watermarks)
-        self._told: dict[str, str] = {}
+        self._reported: dict[str, str] = {}
         self.retried: Mapping[str, Arrived] | None = None
         """Rejected rows that fit now: the next epoch takes them, and nothing else of its feeds."""
 
@@ -154,7 +154,7 @@ class EpochSources:
                     raise
                 self._tell(id_, error, tell)
                 continue
-            self._told.pop(id_, None)
+            self._reported.pop(id_, None)
             if found is not None:
                 spans[id_] = found
         renaming = {i: f for i, f in self.feeds.items() if isinstance(f, RenamingFeed)}
@@ -166,8 +166,8 @@ class EpochSources:
     def _tell(self, id_: str, error: BelvedereError, tell: Callable[[str], None]) -> None:
         """Once, as long as it is the same."""
         text, hint = error.diagnostics[0].message, error.diagnostics[0].hint
-        is_new = text not in self._told.values()
-        self._told[id_] = text
+        is_new = text not in self._reported.values()
+        self._reported[id_] = text
         if is_new:
             tell(f"{text}; trying again" + (f" ({hint})" if hint else ""))
 
@@ -283,7 +283,7 @@ def open_sources(
     last: EpochRow | None,
     read_files: Mapping[str, set[str]],
     fresh: Iterable[str] = (),
-    desk: Pushes | None = None,
+    ingest_service: Pushes | None = None,
     misfits: Mapping[str, str] | None = None,
     former: Callable[[str, pa.Table], pa.Table] | None = None,
     notes: NoteStore | None = None,
@@ -315,7 +315,7 @@ def open_sources(
         raise
     clocks = Clocks.of_document(last.bounds) if last else Clocks()
     reads = {i: reading_of(t, project) for i, t in catalog.inputs.items() if is_rereadable(t)}
-    return EpochSources(catalog, feeds, desk or Unpushed(catalog, clocks), offsets, offsets.get(READINGS), reads)
+    return EpochSources(catalog, feeds, ingest_service or Unpushed(catalog, clocks), offsets, offsets.get(READINGS), reads)
 
 
 def _conformed(rows: pa.Table, table: Input) -> pa.Table:

@@ -60,7 +60,7 @@ class Retried:
 
 
 def retry_rejected(
-    spark: SparkSession, catalog: Catalog, project: ProjectSettings, reader: Reader, desk: IngestService | None = None
+    spark: SparkSession, catalog: Catalog, project: ProjectSettings, reader: Reader, ingest_service: IngestService | None = None
 ) -> Retried:
     """Try all rejected rows of the script's inputs again."""
     rejected = reader.rows(REJECTED)
@@ -74,8 +74,8 @@ def retry_rejected(
             continue
         own = (r for r in rows if r["table"] == id_ and r["text"] is not None and not is_beginning(r["reason"]))
         whole = [r for r in own if not is_control(rejected_value(r["text"]))]
-        if id_ in pushed and desk is not None:
-            keys += [r[KEY] for r in whole if _is_pushed(table, r, desk)]
+        if id_ in pushed and ingest_service is not None:
+            keys += [r[KEY] for r in whole if _is_pushed(table, r, ingest_service)]
         elif table.source is not None:
             found, taken = _read_again(spark, table, project, whole)
             if taken:
@@ -91,7 +91,7 @@ def going(gone: pa.Table) -> pa.Table:
     return gone.append_column(WEIGHT_FIELD, pa.array([-1] * gone.num_rows, pa.int64()))
 
 
-def _is_pushed(table: Input, row: Row, desk: IngestService) -> bool:
+def _is_pushed(table: Input, row: Row, ingest_service: IngestService) -> bool:
     """Push a row again under its own key; whether it is taken, now or the time before."""
     try:
         pushed = read_rows(table, [loads(row["text"])])
@@ -99,7 +99,7 @@ def _is_pushed(table: Input, row: Row, desk: IngestService) -> bool:
         return False
     if pushed.malformed or any(m.claim for m in table.metadata.values()):
         return False  # whose token it was is not known any more
-    (answer,) = desk.take([Request(table.id, pushed, key=f"rejected {row[KEY]}", digest=row[KEY])])
+    (answer,) = ingest_service.take([Request(table.id, pushed, key=f"rejected {row[KEY]}", digest=row[KEY])])
     return answer.status == 200
 
 

@@ -184,9 +184,9 @@ class RunLoop:
 
     def _run_once(self) -> None:
         """Epochs until nothing is new; the first one in any case where there is none yet, and where one without rows would do something."""
-        wanted = self.last is None or self.settings.reads_clock or self.engine.is_due(self.clock.now())
-        while not self._stopped.is_set() and self._run_epoch(wanted):
-            wanted = False
+        requested = self.last is None or self.settings.reads_clock or self.engine.is_due(self.clock.now())
+        while not self._stopped.is_set() and self._run_epoch(requested):
+            requested = False
         self._catch_up(wait=not self._stopped.is_set())
 
     def _run_on(self) -> None:
@@ -238,7 +238,7 @@ class RunLoop:
             self._renewed = time.monotonic()
             self.store.acquire(self.settings.owner, LEASE_SECONDS)
 
-    def _run_epoch(self, wanted: bool) -> bool:
+    def _run_epoch(self, requested: bool) -> bool:
         """An epoch of what is new; of nothing only if it is `wanted`. Says whether there was one."""
         TRACES.begin()
         self.clock.heed(self.store.other_clock)
@@ -248,7 +248,7 @@ class RunLoop:
             new = self._look(now)
         if new.waiting.latest is not None:
             now = max(now, instant(new.waiting.latest))  # rows may have come since the clock was read
-        if not (new or wanted or idles):
+        if not (new or requested or idles):
             return False
         started = time.perf_counter()
         epoch = self.last.epoch + 1 if self.last else 1

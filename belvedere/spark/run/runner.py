@@ -103,11 +103,11 @@ class Runner:
             note_start(self.store)
             self.clock = MachineClock(last.offsets.get(CLOCK) if last is not None else None, accept=accept_clock)
             self.accept_clock = accept_clock
-            self.desk = self._open_ingest()
+            self.ingest_service = self._open_ingest()
         except BaseException:
             self.store.close()
             raise
-        self.server = IngestServer(self.desk) if self.desk is not None else None
+        self.server = IngestServer(self.ingest_service) if self.ingest_service is not None else None
         self.spark: SparkSession | None = None
         self._failing_since: float | None = None
         self.phase: Callable[[str], None] = lambda text: None
@@ -213,7 +213,7 @@ class Runner:
         # from here on a signal waits: a JVM that is interrupted while it starts would stay behind, an epoch be for nothing
         stopped.interrupts = False
         self.clock.tell = tell
-        for notice in self.desk.notices if self.desk is not None else ():
+        for notice in self.ingest_service.notices if self.ingest_service is not None else ():
             tell(notice)
         self._tried(lambda: self._tell_of_others(tell), stopped, tell)
         self._tried(lambda: self._wait_for_clock(stopped), stopped, tell)
@@ -278,16 +278,16 @@ class Runner:
     def _wait_for_clock(self, stopped: StopFlag) -> None:
         """Wait while the store's last epoch lies more than an hour in the future: epochs would stand still until then."""
         last = self.store.last_epoch()
-        told = False
+        reported = False
         while last is not None and not self.accept_clock and not stopped.is_set() and last.clock - self.clock.now() > JUMP:
             ahead = duration_text((last.clock - self.clock.now()) // timedelta(microseconds=1))
             text = f"the store's last epoch is {ahead} ahead of the clock of this machine"
             hint = "set the clock right, or start with --accept-clock: now() then stands still until the clock is there"
             if self.once:
                 raise fail("B7033", text, hint=hint)
-            if not told:
+            if not reported:
                 self.clock.tell(f"{text}, which is waited for; {hint}")
-            told = True
+            reported = True
             _wait(1.0, stopped)
 
     def _run_epochs(
@@ -314,8 +314,8 @@ class Runner:
                 if running is None:
                     if fill_before(engine, backfill, stopped.is_set, self._renew_lease):
                         backfill.close()
-                        told = self._forgetting_backfill(watch)
-                        self._loop(spark, self.catalog, pipeline, engine, told, stopped, tell).run()
+                        reported = self._forgetting_backfill(watch)
+                        self._loop(spark, self.catalog, pipeline, engine, reported, stopped, tell).run()
                     return
             finally:
                 engine.discard()
@@ -391,7 +391,7 @@ class Runner:
         finally:
             reader.close()
         last, misfits = self.store.last_epoch(), engine.tables.plan.misfits
-        taken = (last, known, engine.tables.fresh, self.desk, misfits, engine.rows_of, self.store, self._files_of)
+        taken = (last, known, engine.tables.fresh, self.ingest_service, misfits, engine.rows_of, self.store, self._files_of)
         sources = open_sources(catalog, self.project, *taken)
         for notice in left_slots(self.catalog, self.project, last.offsets if last is not None else {}):
             tell(notice)
@@ -429,7 +429,7 @@ class Runner:
         """Let the first epoch take the rejected rows that fit now."""
         reader = self.store.reader()
         try:
-            found = retry_rejected(spark, self.catalog, self.project, reader, self.desk)
+            found = retry_rejected(spark, self.catalog, self.project, reader, self.ingest_service)
         finally:
             reader.close()
         self.retried = self.retried or found
@@ -462,8 +462,8 @@ class Runner:
                     raise
                 error = found
                 continue
-            if self.desk is not None:
-                self.desk.resume(last)
+            if self.ingest_service is not None:
+                self.ingest_service.resume(last)
             return
 
     def _open_ingest(self) -> IngestService | None:
@@ -478,9 +478,9 @@ class Runner:
         """Take no more pushes, give the lease back, close the store, end Spark."""
         if self.spark is not None:
             let_spark_go(self.spark)
-        if self.server is not None and self.desk is not None:
+        if self.server is not None and self.ingest_service is not None:
             self.server.close()
-            self.desk.close()
+            self.ingest_service.close()
         with contextlib.suppress(BelvedereError):
             self.store.set_document(RUNNING, "")
             self.store.release(self.owner)

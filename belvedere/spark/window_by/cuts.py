@@ -88,21 +88,24 @@ def cut(
     marks = tuple(giant.marks[n] for n in places)
     begins = _begins(frame, lead, marks)
     widest = max(2 * NEAR, len(giant.marks) // len(marks) // WIDEST)
-    wanted = dict.fromkeys(range(len(places)), (2, NEAR))
+    requested = dict.fromkeys(range(len(places)), (2, NEAR))
     margins: dict[int, Margin] = {}
     froms: dict[int, int] = {}
-    while wanted:
-        zones = {n: _zone(giant.marks, places[n], *width) for n, width in wanted.items()}
+    while requested:
+        zones = {n: _zone(giant.marks, places[n], *width) for n, width in requested.items()}
         for n, margin in _margins(frame, lead, sort, marks, zones, begins).items():
             begin = enough(margin)
             if begin is None:
                 if margin.first and margin.last:
                     return None
-                wanted[n] = (wanted[n][0] * (1 if margin.first else GROWTH), wanted[n][1] * (1 if margin.last else GROWTH))
+                requested[n] = (
+                    requested[n][0] * (1 if margin.first else GROWTH),
+                    requested[n][1] * (1 if margin.last else GROWTH),
+                )
                 continue
-            del wanted[n]
+            del requested[n]
             margins[n], froms[n] = margin, begin
-        if any(max(w) > widest for w in wanted.values()):
+        if any(max(w) > widest for w in requested.values()):
             return None
     order = range(len(places))
     return Cuts(marks, begins, tuple(margins[n] for n in order), tuple(froms[n] for n in order))

@@ -144,20 +144,20 @@ def micros(value: SqlValue) -> str:
     return value.sql
 
 
-def field(value: Value, wanted: str) -> Value:
+def field(value: Value, requested: str) -> Value:
     """The field of an object; MISSING where there is none."""
     if isinstance(value, Object):
         names = list(value.fields)
-        folded = [n for n in names if n.casefold() == wanted.casefold()]
-        found = wanted if wanted in names else folded[0] if len(folded) == 1 else None
+        folded = [n for n in names if n.casefold() == requested.casefold()]
+        found = requested if requested in names else folded[0] if len(folded) == 1 else None
         return MISSING_VALUE if found is None else with_missing(value.fields[found], value.missing)
     if pa.types.is_null(value.type):
         return value
     if not pa.types.is_struct(value.type):
         if pa.types.is_map(value.type):
-            return entry(value, wanted)
+            return entry(value, requested)
         return SqlValue("NULL", pa.null(), any_of(value.missing, f"({value.sql}) IS NOT NULL"))
-    index = field_index(value.type, wanted)
+    index = field_index(value.type, requested)
     if index < 0:
         return SqlValue("NULL", pa.null(), any_of(value.missing, f"({value.sql}) IS NOT NULL"))
     chosen = value.type.field(index)

@@ -112,8 +112,8 @@ def _ends_before_label(window: WindowBy, item: ItemFacts) -> bool:
 def closing_end(planner: BoundaryPlanner, window: WindowBy, item: ItemFacts, closing: tuple[int, ...]) -> BoundarySpec:
     """END by its closing alternatives alone."""
     assert window.end is not None
-    wanted = [a for place, a in enumerate(_alternatives(window.end.when)) if place in closing]
-    when = reduce(lambda a, b: exp.Or(this=a, expression=b), (w.copy() for w in wanted))
+    requested = [a for place, a in enumerate(_alternatives(window.end.when)) if place in closing]
+    when = reduce(lambda a, b: exp.Or(this=a, expression=b), (w.copy() for w in requested))
     found = classify(replace(window, end=replace(window.end, when=when)), "end", item)
     assert found is not None
     return BoundarySpec(search=planner.search(found, item))

@@ -39,9 +39,9 @@ class Tables:
 
     def changed(self, tables: Sequence[StoredTable]) -> list[Layout]:
         """Those that are not stored like this; raises B7009 where one is stored with another definition, B7017 for their names."""
-        wanted = [Layout(self._session.dialect, t) for t in tables]
-        self._check_names(wanted)
-        for layout in wanted:
+        requested = [Layout(self._session.dialect, t) for t in tables]
+        self._check_names(requested)
+        for layout in requested:
             stored = self.layouts.get(layout.table.name)
             if stored and not same_definition(stored.table, layout.table):
                 raise fail(
@@ -49,11 +49,11 @@ class Tables:
                     f'the stored table "{layout.table.name}" has another meaning than before',
                     hint="drop it and build it again, or give another --store",
                 )
-        return [w for w in wanted if (found := self.layouts.get(w.table.name)) is None or found.table != w.table]
+        return [w for w in requested if (found := self.layouts.get(w.table.name)) is None or found.table != w.table]
 
-    def _check_names(self, wanted: Sequence[Layout]) -> None:
+    def _check_names(self, requested: Sequence[Layout]) -> None:
         names: dict[str, str] = {stored_name(n).casefold(): n for n in self.layouts}
-        for layout in wanted:
+        for layout in requested:
             name = layout.table.name
             other = names.setdefault(stored_name(name).casefold(), name)
             if other != name:

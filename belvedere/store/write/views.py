@@ -34,8 +34,8 @@ class Views:
         made = self._made()
         place = self._session.place_of_views() if made else None
         if place is not None:
-            wanted = {t.name for t in tables}
-            self._drop(made, [n for n, (table, _) in made.items() if table in wanted or place.name(n) in wanted], place)
+            requested = {t.name for t in tables}
+            self._drop(made, [n for n, (table, _) in made.items() if table in requested or place.name(n) in requested], place)
 
     def show(self, views: Sequence[ShownView]) -> None:
         """Let these views be there, and no others; where this user may make any."""
@@ -46,18 +46,18 @@ class Views:
         own = {place.name(n).lower() for n in made}
         free = replace(place, taken=place.taken - own)
         shown = {v.name: v for v in views if free.is_free(v.name)}
-        wanted = {v.name: (v.table.name, list(making(v, place, dialect))) for v in shown.values()}
+        requested = {v.name: (v.table.name, list(making(v, place, dialect))) for v in shown.values()}
         if free.is_free(EPOCH_VIEW):
-            wanted[EPOCH_VIEW] = ("", list(making_epoch(place, dialect)))
-        left = self._drop(made, [n for n in made if wanted.get(n) != made[n]], place)
-        fresh = {name: statements for name, (_, statements) in wanted.items() if name not in left}
+            requested[EPOCH_VIEW] = ("", list(making_epoch(place, dialect)))
+        left = self._drop(made, [n for n in made if requested.get(n) != made[n]], place)
+        fresh = {name: statements for name, (_, statements) in requested.items() if name not in left}
         epoch = ShownView(EPOCH_VIEW, StoredTable(EPOCH_VIEW, Schema(())))
         granted = (self._granting(shown.get(name, epoch), place) for name in fresh)
         for statement in (*(place.first if fresh else ()), *chain.from_iterable(fresh.values()), *chain.from_iterable(granted)):
             self._session.execute(statement)
         self._granted.clear()
-        if wanted != made:
-            self._note(wanted)
+        if requested != made:
+            self._note(requested)
 
     def _drop(self, made: Made, going: Collection[str], place: ViewSchema) -> Made:
         """Take some of the views out; those that are left."""

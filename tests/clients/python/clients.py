@@ -27,18 +27,18 @@ def over_http(given: dict[str, Any]) -> dict[str, Any]:
     """It asks for the schema, and checks queries and variables itself."""
     transport = HTTPXTransport(url=f"{given['url']}/graphql", headers=HEADERS)
     with Client(transport=transport, fetch_schema_from_transport=True) as session:
-        told = {"rows": session.execute(gql(given["query"])), "groups": session.execute(gql(given["aggregates"]))}
+        reported = {"rows": session.execute(gql(given["query"])), "groups": session.execute(gql(given["aggregates"]))}
         by_key = gql(given["by_key"])
-        told["one"] = session.execute(by_key, variable_values={"id": str(2**53 + 1)})
+        reported["one"] = session.execute(by_key, variable_values={"id": str(2**53 + 1)})
         try:
             session.execute(gql("{ nothing }"))
         except GraphQLError as error:
-            told["unknown"] = error.message
+            reported["unknown"] = error.message
         try:
             session.execute(by_key, variable_values={"id": "1_000"})
         except TransportQueryError as error:
-            told["refused"] = (error.errors or [{}])[0].get("message", "")
-    return told
+            reported["refused"] = (error.errors or [{}])[0].get("message", "")
+    return reported
 
 
 def over_websocket(given: dict[str, Any]) -> Any:
@@ -47,8 +47,8 @@ def over_websocket(given: dict[str, Any]) -> Any:
     async def run() -> Any:
         url = given["url"].replace("http", "ws", 1) + "/graphql"
         async with Client(transport=WebsocketsTransport(url=url, init_payload={"longs": "text"})) as session:
-            async for told in session.subscribe(gql(f"subscription {given['query']}")):
-                return told
+            async for reported in session.subscribe(gql(f"subscription {given['query']}")):
+                return reported
 
     return asyncio.run(run())
 
@@ -83,10 +83,10 @@ def main() -> None:
     given = json.load(sys.stdin)
     for name, ask in {"gql": over_http, "gql-ws": over_websocket, "postgrest": postgrest}.items():
         try:
-            told = ask(given)
+            reported = ask(given)
         except Exception:
-            told = {"failed": traceback.format_exc()}
-        print(json.dumps([name, told]))
+            reported = {"failed": traceback.format_exc()}
+        print(json.dumps([name, reported]))
 
 
 if __name__ == "__main__":

@@ -132,8 +132,8 @@ def _is(node: Expr) -> Evaluate:
     if isinstance(kind, exp.Null):
         return lambda env: MISSING if (x := inner(env)) is MISSING else x is None
     if isinstance(kind, exp.Boolean):
-        wanted = bool(kind.this)
-        return lambda env: inner(env) is wanted
+        requested = bool(kind.this)
+        return lambda env: inner(env) is requested
     word = kind.name.upper()
     if word == "MISSING":
         return lambda env: inner(env) is MISSING

@@ -59,13 +59,13 @@ def rows_of(values: Sequence[bytes], read: Callable[[bytes], Any], columns: Sequ
 def column_of(values: Sequence[Any], column: Column, refused: dict[int, str]) -> pa.Array:
     """The values as the column has them; a row whose value does not fit is refused."""
     try:
-        fitted = list(values) if _are_plain(values, column.type) else [_judged(v, column.type) for v in values]
-        made = pa.array(fitted, column.type)
+        typed = list(values) if _are_plain(values, column.type) else [_judged(v, column.type) for v in values]
+        made = pa.array(typed, column.type)
     except MISFITS:
-        fitted = [_alone(v, n, column, refused) for n, v in enumerate(values)]
-        made = pa.array(fitted, column.type)
+        typed = [_alone(v, n, column, refused) for n, v in enumerate(values)]
+        made = pa.array(typed, column.type)
     if not column.nullable:
-        for place, value in enumerate(fitted):
+        for place, value in enumerate(typed):
             if value is None and values[place] is None:
                 refused.setdefault(place, f'column "{column.name}" is NULL')
     return made
@@ -79,12 +79,12 @@ def _are_plain(values: Sequence[Any], type_: pa.DataType) -> bool:
 def _alone(value: Any, place: int, column: Column, refused: dict[int, str]) -> Any:
     """A value as Arrow takes it; None where it does not fit, which is told."""
     try:
-        fitted = _judged(value, column.type)
-        pa.array([fitted], column.type)
+        typed = _judged(value, column.type)
+        pa.array([typed], column.type)
     except MISFITS:
         refused.setdefault(place, f'column "{column.name}": {str(value)[:200]} is not of type {type_text(column.type)}')
         return None
-    return fitted
+    return typed
 
 
 def _judged(value: Any, type_: pa.DataType) -> Any:

@@ -27,7 +27,7 @@ GRACE = 2.0
 """Seconds: so much longer than its own time a statement may take before its connection is taken for dead."""
 _FORGOTTEN = ("26000", "0A000")
 """States in which a prepared statement is to be made again: it is not there, or its columns are others now."""
-_SILENT = "no connection: the server does not answer"
+_QUIET = "no connection: the server does not answer"
 _DECODED: Mapping[int, Callable[[bytes], Any]] = {
     **dict.fromkeys((20, 21, 23, 26), int),
     **dict.fromkeys((700, 701), float),
@@ -125,7 +125,7 @@ class StatementConnection:
         """The result of what `send` sends."""
         assert self._loop is not None
         answered = self._answered = self._loop.create_future()
-        timer = None if self._seconds is None else self._loop.call_later(self._seconds + GRACE, self._fail, _SILENT)
+        timer = None if self._seconds is None else self._loop.call_later(self._seconds + GRACE, self._fail, _QUIET)
         try:
             send()
             self._flush()
