@@ -5,6 +5,7 @@ In: nothing. Out: rows for `belvedere.functions.function_table`. See `belvedere.
 
 from __future__ import annotations
 
+from belvedere.functions import algebra
 from belvedere.functions.function import Function, Ties, aggregate, window_function
 from belvedere.functions.spark_types import BOOLEAN, DOUBLE, INT32, INT64, is_integer
 from belvedere.functions.type_rules import (
@@ -53,10 +54,10 @@ AGGREGATES: tuple[Function, ...] = (
     window_function("Lead", "lead:1-3", nth(0), ties=Ties.ROW, skips_nulls=True),
     aggregate("LogicalAnd", "bool_and:1", BOOLEAN, first=boolean_or_text),
     aggregate("LogicalOr", "any:1 bool_or:1", BOOLEAN, first=boolean_or_text),
-    aggregate("Max", "max:1", nth(0), first=no_map),
+    aggregate("Max", "max:1", nth(0), first=no_map, algebra=algebra.MAX),
     aggregate("mean", "mean:1", average),
-    aggregate("Median", "median:1", percentile, first=number_interval_or_text),
-    aggregate("Min", "min:1", nth(0), first=no_map),
+    aggregate("Median", "median:1", percentile, first=number_interval_or_text, algebra=algebra.MEDIAN),
+    aggregate("Min", "min:1", nth(0), first=no_map, algebra=algebra.MIN),
     aggregate("Mode", "mode:0-2", most_frequent, ties=Ties.MODE),
     window_function("NthValue", "nth_value:2-3", nth(0), ties=Ties.NTH, skips_nulls=True),
     window_function("Ntile", "ntile:0-1", INT32, ties=Ties.ROW),
@@ -76,12 +77,12 @@ AGGREGATES: tuple[Function, ...] = (
     aggregate("Skewness", "skewness:1", DOUBLE, first=number_or_text),
     aggregate("some", "some:1", BOOLEAN, first=boolean_or_text),
     aggregate("std", "std:1", DOUBLE, first=number_or_text),
-    aggregate("Stddev", "stddev:1", DOUBLE, first=number_or_text),
-    aggregate("StddevPop", "stddev_pop:1", DOUBLE, first=number_or_text),
-    aggregate("StddevSamp", "stddev_samp:1", DOUBLE, first=number_or_text),
+    aggregate("Stddev", "stddev:1", DOUBLE, first=number_or_text, algebra=algebra.STDDEV_SAMP),
+    aggregate("StddevPop", "stddev_pop:1", DOUBLE, first=number_or_text, algebra=algebra.STDDEV_POP),
+    aggregate("StddevSamp", "stddev_samp:1", DOUBLE, first=number_or_text, algebra=algebra.STDDEV_SAMP),
     aggregate("Sum", "sum:1", summed, forgiving="try_sum"),
     aggregate("try_avg", "try_avg:1", average),
     aggregate("try_sum", "try_sum:1", summed),
-    aggregate("Variance", "var_samp:1 variance:1", DOUBLE, first=number_or_text),
-    aggregate("VariancePop", "var_pop:1", DOUBLE, first=number_or_text),
+    aggregate("Variance", "var_samp:1 variance:1", DOUBLE, first=number_or_text, algebra=algebra.VAR_SAMP),
+    aggregate("VariancePop", "var_pop:1", DOUBLE, first=number_or_text, algebra=algebra.VAR_POP),
 )

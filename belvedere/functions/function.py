@@ -13,6 +13,7 @@ from enum import StrEnum
 import pyarrow as pa
 from sqlglot import exp
 
+from belvedere.functions.algebra import Algebra
 from belvedere.functions.sqlpp_functions import SqlppFunction
 from belvedere.functions.type_rules import ResultType, always
 
@@ -85,6 +86,8 @@ class Function:
     """The call with the same arguments that gives NULL where this one fails."""
     reads_text_as: str | None = None
     """A function of times that also takes text, and what it reads it as."""
+    algebra: Algebra | None = None
+    """How it follows rows that only arrive; None where it is computed again, or where that depends on more than the function."""
     stored: Stored | None = None
     window_by: tuple[SqlppFunction, ...] = field(default=())
 

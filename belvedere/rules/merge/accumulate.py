@@ -1,10 +1,8 @@
 """Aggregates as accumulator columns: what an epoch adds, how two states become one, and the result.
 
 In: an aggregate, and whether its input only grows. Out: an `Accumulator`, or None where the aggregate must be recomputed by
-key. Sums of integers and decimals and counts follow retractions (rows carry `_weight`); sums of doubles, extremes, variances
-and packed values are stored only while rows are never taken back.
-
-Sources: mergeable variance after Chan, Golub and LeVeque, 'Updating formulae and a pairwise algorithm', 1979.
+key. Counts follow retractions (rows carry `_weight`), and so do sums and averages of integers and decimals; those of doubles are stored
+only while rows are never taken back, as are aggregates whose row in the function table has an algebra (`belvedere.functions.algebra`).
 """
 
 from __future__ import annotations
@@ -16,22 +14,15 @@ from functools import cache
 import pyarrow as pa
 from sqlglot import exp, parse_one
 
+from belvedere.functions.algebra import Algebra
+from belvedere.functions.function_table import function_of
 from belvedere.plan.expressions import column, replace_columns
 from belvedere.plan.operators.nodes import Aggregate, Expr, Item
-from belvedere.schema import PACKED, Schema
+from belvedere.schema import Schema
 from belvedere.spark_sql.dialect import SparkSql
 
 BIGINT = pa.int64()
 DOUBLE = pa.float64()
-VARIANCES: dict[type[Expr], str] = {
-    exp.Variance: "CASE WHEN n > 1 THEN m2 / (n - 1) END",
-    exp.VariancePop: "CASE WHEN n > 0 THEN m2 / n END",
-    exp.Stddev: "CASE WHEN n > 1 THEN sqrt(m2 / (n - 1)) END",
-    exp.StddevSamp: "CASE WHEN n > 1 THEN sqrt(m2 / (n - 1)) END",
-    exp.StddevPop: "CASE WHEN n > 0 THEN sqrt(m2 / n) END",
-}
-
-
 ROWS = "_n"
 
 GUARD = 6
@@ -133,7 +124,9 @@ def _count(call: exp.Count, condition: Expr | None) -> Accumulator | None:
 
 
 def _of_value(call: Expr, value: Expr, result: pa.DataType, source: Schema, append_only: bool) -> Accumulator | None:
-    if pa.types.is_duration(result) and not isinstance(call, exp.Min | exp.Max):
+    row = function_of(call)
+    algebra = None if row is None else row.algebra
+    if pa.types.is_duration(result) and (algebra is None or algebra.is_of_numbers):
         return None  # intervals have no common zero with numbers
     exact = pa.types.is_integer(result) or pa.types.is_decimal(result)
     match call:
@@ -143,16 +136,7 @@ def _of_value(call: Expr, value: Expr, result: pa.DataType, source: Schema, appe
             return _sum(value, result) if adds_exactly(result) else None
         case exp.Avg():
             return _average(value, result, source, append_only)
-        case exp.Min() if append_only:
-            return _extreme(value, result, "min", "least")
-        case exp.Max() if append_only:
-            return _extreme(value, result, "max", "greatest")
-        case exp.Median() if append_only:
-            return _median(value)
-        case _ if append_only and type(call) in VARIANCES:
-            return _variance(value, VARIANCES[type(call)])
-        case _:
-            return None
+    return _of_algebra(algebra, value, result) if append_only and algebra is not None else None
 
 
 _COUNT = "coalesce(sum(CASE WHEN x IS NOT NULL THEN _weight ELSE 0 END), 0)"
@@ -228,38 +212,13 @@ def is_small_integer(value: Expr, source: Schema) -> bool:
     return found is not None and pa.types.is_integer(found.type) and found.type.bit_width <= 32
 
 
-def _extreme(value: Expr, result: pa.DataType, function: str, choice: str) -> Accumulator:
-    merge = template(f"{choice}(old.m, new.m)")  # least and greatest skip NULLs, and take NaN for the greatest
-    return Accumulator((("m", result),), (template(f"{function}(x)", x=value),), (merge,), template("m"))
-
-
-def _variance(value: Expr, result: str) -> Accumulator:
-    x = template("CAST(x AS DOUBLE)", x=value)
-    partials = (
-        template("count(x)", x=x),
-        template("coalesce(avg(x), 0)", x=x),
-        template("coalesce(var_pop(x) * count(x), 0)", x=x),
+def _of_algebra(algebra: Algebra, value: Expr, result: pa.DataType) -> Accumulator:
+    """As the function's row says."""
+    x = template("CAST(x AS DOUBLE)", x=value) if algebra.of_reals else value
+    columns = tuple((name, result if type_ is None else type_) for name, type_ in algebra.parts)
+    return Accumulator(
+        columns, tuple(template(t, x=x) for t in algebra.add), tuple(map(template, algebra.merge)), template(algebra.result)
     )
-    count = "(coalesce(old.n, 0) + coalesce(new.n, 0))"
-    apart = "(coalesce(new.mu, 0) - coalesce(old.mu, 0))"
-    mean = f"CASE WHEN {count} = 0 THEN 0 ELSE coalesce(old.mu, 0) + {apart} * coalesce(new.n, 0) / {count} END"
-    square = (
-        f"CASE WHEN {count} = 0 THEN 0 ELSE coalesce(old.m2, 0) + coalesce(new.m2, 0)"
-        f" + {apart} * {apart} * coalesce(old.n, 0) * coalesce(new.n, 0) / {count} END"
-    )
-    columns = (("n", BIGINT), ("mu", DOUBLE), ("m2", DOUBLE))
-    merge = tuple(template(t) for t in (f"{count}", mean, square))
-    return Accumulator(columns, partials, merge, template(result))
-
-
-def _median(value: Expr) -> Accumulator:
-    """All values of a group packed into one, so that a group is one row of state however many values it has."""
-    packed = template("collect_list(CAST(x AS DOUBLE))", x=value)
-    merge = template("concat(coalesce(old.v, array()), coalesce(new.v, array()))")
-    lower, upper = "element_at(_s, CAST((size(_s) + 1) DIV 2 AS INT))", "element_at(_s, CAST(size(_s) DIV 2 + 1 AS INT))"
-    middle = f"CASE WHEN {lower} = {upper} THEN {lower} ELSE 0.5D * {lower} + 0.5D * {upper} END"
-    result = f"CASE WHEN size(v) > 0 THEN element_at(transform(array(array_sort(v)), _s -> {middle}), 1) END"
-    return Accumulator((("v", PACKED),), (packed,), (merge,), template(result))
 
 
 @cache

@@ -9,23 +9,16 @@ from __future__ import annotations
 import pyarrow as pa
 from sqlglot import exp
 
+from belvedere.functions.function_table import function_of
 from belvedere.kernels.search import Ints
 from belvedere.kernels.spl.accumulators import BlockAggregate, Counted, Deviation, End, Exact, Extreme, Real, Whole, whole
 from belvedere.kernels.spl.window_rows import Firings
-from belvedere.plan.operators.nodes import Expr, Item
+from belvedere.plan.operators.nodes import Item
 from belvedere.plan.operators.spl_aggregate import SplAggregate
 from belvedere.plan.operators.window_specs import LONGEST_DECIMAL
 from belvedere.rules.spl.contents import name_of, readings
 from belvedere.schema import Column, Schema
 from belvedere.spark_sql.dialect import SparkSql
-
-SPREADS: dict[type[Expr], str] = {
-    exp.Stddev: "STDDEV_SAMP",
-    exp.StddevSamp: "STDDEV_SAMP",
-    exp.StddevPop: "STDDEV_POP",
-    exp.Variance: "VAR_SAMP",
-    exp.VariancePop: "VAR_POP",
-}
 
 
 def accumulator_of(item: Item, given: Schema) -> BlockAggregate | None:
@@ -50,9 +43,9 @@ def accumulator_of(item: Item, given: Schema) -> BlockAggregate | None:
             return Extreme(name, type_, included, isinstance(call, exp.Max))
         case exp.Sum() | exp.Avg():
             return _sum_of(name, type_, included, isinstance(call, exp.Avg))
-    if type(call) in SPREADS and _is_number(type_):
-        return Deviation(name, type_, included, SPREADS[type(call)])
-    return None
+    row = function_of(call)
+    moment = row.algebra.moment if row is not None and row.algebra is not None else ""
+    return Deviation(name, type_, included, moment) if moment and _is_number(type_) else None
 
 
 def _sum_of(name: str, type_: pa.DataType, included: str | None, is_average: bool) -> BlockAggregate | None:
