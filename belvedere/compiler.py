@@ -24,7 +24,7 @@ from belvedere.connectors.registry import SourceTables
 from belvedere.errors import BelvedereError, Diagnostic, Severity
 from belvedere.lang.statements.incremental_compile import Progress
 from belvedere.lang.statements.lower import lower_script
-from belvedere.plan.operators.time_nodes import InOrder
+from belvedere.plan.operators.in_order import InOrder
 from belvedere.plan.rewrites.null_on_error import forgive
 from belvedere.project.settings import ProjectSettings
 from belvedere.schema import Schema

@@ -14,7 +14,7 @@ from belvedere.functions.function import MANY, Kind
 from belvedere.functions.function_table import ARITY, FUNCTIONS
 from belvedere.functions.project_functions import OwnFunction, signature
 from belvedere.functions.spark_types import type_text
-from belvedere.plan.operators.time_nodes import TimeWindowKind
+from belvedere.plan.operators.time_window import TimeWindowKind
 from belvedere.syntax.forms.windowing_calls import FORMS, arguments_of
 
 OWN_TEXTS = {

@@ -17,6 +17,8 @@ from sqlglot import exp
 
 from belvedere.errors import fail
 from belvedere.optimize.indexes import stored_columns
+from belvedere.plan.operators.emit import Emit
+from belvedere.plan.operators.in_order import InOrder
 from belvedere.plan.operators.nodes import (
     Aggregate,
     Distinct,
@@ -34,11 +36,12 @@ from belvedere.plan.operators.nodes import (
     Values,
     Window,
 )
+from belvedere.plan.operators.observed import Observed
 from belvedere.plan.operators.predicate_window import PredicateWindow
 from belvedere.plan.operators.recursion import Last, Recursion
 from belvedere.plan.operators.spl_aggregate import SplAggregate
 from belvedere.plan.operators.spl_join import SplJoin
-from belvedere.plan.operators.time_nodes import Emit, InOrder, Observed, TimeWindow
+from belvedere.plan.operators.time_window import TimeWindow
 from belvedere.plan.plan_properties import is_linear
 
 PAGE = 100.0

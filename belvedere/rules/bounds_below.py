@@ -17,7 +17,7 @@ from belvedere.plan.expressions import column
 from belvedere.plan.monotone import FOREVER, NEVER, combine, reach
 from belvedere.plan.operators.node import Partition
 from belvedere.plan.operators.nodes import Expr, Filter, Node, Project, Scan, Unnest
-from belvedere.plan.operators.time_nodes import TimeWindow, TimeWindowKind
+from belvedere.plan.operators.time_window import TimeWindow, TimeWindowKind
 from belvedere.plan.plan_properties import is_linear
 
 

@@ -26,8 +26,9 @@ from belvedere.engine.sql.plan_sql import CLOCK_COLUMN, render
 from belvedere.engine.sql.recursion_sql import RecursionOperator
 from belvedere.engine.sql.staged_operators import Apart, split_windows
 from belvedere.functions.spark_types import quote
+from belvedere.plan.operators.emit import SEQUENCE
 from belvedere.plan.operators.nodes import Node, Scan
-from belvedere.plan.operators.time_nodes import SEQUENCE, Observed
+from belvedere.plan.operators.observed import Observed
 from belvedere.plan.rewrites.rewrite import inline
 from belvedere.rules.emit.emit_batch import History, LoggedEpoch, has_history
 from belvedere.schema import INGEST_TIME, TIMESTAMP, WEIGHT

@@ -27,8 +27,8 @@ from belvedere.intake.claims import claimed_columns
 from belvedere.intake.program_rows import deletions_of_program, rows_of_program
 from belvedere.intake.request_rows import find_input
 from belvedere.pipeline.choose import maintain
+from belvedere.plan.operators.emit import SEQUENCE
 from belvedere.plan.operators.nodes import Order
-from belvedere.plan.operators.time_nodes import SEQUENCE
 from belvedere.plan.sorting import sorted_rows
 from belvedere.process.temporary_folders import is_shared
 from belvedere.provenance.findings import Why, WhyNot

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from belvedere.compiler import compile_script
-from belvedere.plan.operators.time_nodes import TimeWindow, TimeWindowKind
+from belvedere.plan.operators.time_window import TimeWindow, TimeWindowKind
 from belvedere.workbench.workbench import Workbench
 from tests.depth import STORES_AND_SEEDS
 from tests.event_time.cases import at

@@ -21,7 +21,7 @@ from belvedere.plan.operators.nodes import (
     Union,
     Window,
 )
-from belvedere.plan.operators.time_nodes import TimeWindow, TimeWindowKind
+from belvedere.plan.operators.time_window import TimeWindow, TimeWindowKind
 from belvedere.plan.plan_text import plan_text
 from belvedere.provenance.findings import FoundRows, Why
 from belvedere.provenance.why.input_rows import root_predicate

@@ -15,7 +15,7 @@ import pytest
 
 from belvedere.plan.expressions import column
 from belvedere.plan.operators.nodes import Aggregate, Filter, Join, JoinKind, Node, Scan, SetOperation, TopK, Window
-from belvedere.plan.operators.time_nodes import TimeWindow
+from belvedere.plan.operators.time_window import TimeWindow
 from belvedere.plan.plan_text import plan_text
 from belvedere.plan.rewrites.rewrite import inline
 from belvedere.provenance.findings import Lost, Where, WhyNot

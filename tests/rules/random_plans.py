@@ -29,7 +29,7 @@ from belvedere.plan.operators.nodes import (
     Union,
     Window,
 )
-from belvedere.plan.operators.time_nodes import TimeWindow, TimeWindowKind
+from belvedere.plan.operators.time_window import TimeWindow, TimeWindowKind
 from belvedere.plan.rewrites.keys import carry_keys
 from belvedere.schema import INGEST_TIME, TIMESTAMP, UID, Column, Schema
 

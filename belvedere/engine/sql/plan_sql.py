@@ -14,6 +14,8 @@ from sqlglot import exp
 from belvedere.engine.sql.canonical_values import normalised, restored
 from belvedere.functions.spark_types import quote, type_text
 from belvedere.plan.expressions import reads_clock
+from belvedere.plan.operators.emit import Emit
+from belvedere.plan.operators.in_order import InOrder
 from belvedere.plan.operators.nodes import (
     Aggregate,
     Distinct,
@@ -33,12 +35,13 @@ from belvedere.plan.operators.nodes import (
     Values,
     Window,
 )
+from belvedere.plan.operators.observed import Observed
 from belvedere.plan.operators.predicate_window import PredicateWindow
 from belvedere.plan.operators.project import item_of
 from belvedere.plan.operators.recursion import Last, Recursion
 from belvedere.plan.operators.spl_aggregate import SplAggregate
 from belvedere.plan.operators.spl_join import SplJoin
-from belvedere.plan.operators.time_nodes import Emit, InOrder, Observed, TimeWindow, TimeWindowKind
+from belvedere.plan.operators.time_window import TimeWindow, TimeWindowKind
 from belvedere.schema import Column, has_map
 from belvedere.spark_sql.dialect import SparkSql
 

@@ -15,9 +15,9 @@ from sqlglot import exp
 from belvedere.functions.spark_types import Typed
 from belvedere.lang.types.infer import Inference
 from belvedere.plan.expressions import column, reads_clock
+from belvedere.plan.operators.emit import Emit
 from belvedere.plan.operators.nodes import Expr, Item, Node, Order, Project, TopK
 from belvedere.plan.operators.project import item_of
-from belvedere.plan.operators.time_nodes import Emit
 from belvedere.plan.unused_names import unused_name
 
 NAME = "_order"

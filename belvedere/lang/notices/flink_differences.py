@@ -18,7 +18,7 @@ from belvedere.functions.spark_types import Typed, is_array, is_integer
 from belvedere.lang.notices.untold_changes import HINT, is_open
 from belvedere.lang.types.infer import Inference
 from belvedere.plan.operators.nodes import Node
-from belvedere.plan.operators.time_nodes import TimeWindow
+from belvedere.plan.operators.time_window import TimeWindow
 
 FORMS = re.compile(
     r"\bNOT\s+ENFORCED\b|\bTIMESTAMP_LTZ\s*\(|\bTABLE\s*\(\s*(TUMBLE|HOP|CUMULATE|SESSION)\s*\(\s*TABLE\b",

@@ -19,8 +19,9 @@ from belvedere.errors import Diagnostic, Severity
 from belvedere.lang.notices.endless_growth import event_times
 from belvedere.plan.bounds import event_time_columns, grouping_columns
 from belvedere.plan.expressions import conjuncts, reads_clock
+from belvedere.plan.operators.emit import Emit
+from belvedere.plan.operators.in_order import InOrder
 from belvedere.plan.operators.nodes import Aggregate, Filter, Join, JoinKind, Node, Project, Scan, Union
-from belvedere.plan.operators.time_nodes import Emit, InOrder
 
 HINT = "end the query of the windows with EMIT AFTER WATERMARK: their rows come once, when they are final"
 

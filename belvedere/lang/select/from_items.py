@@ -23,7 +23,7 @@ from belvedere.lang.select.query_frame import Frame, named_source
 from belvedere.plan.expressions import column
 from belvedere.plan.operators.nodes import Expr, Item, Node, Project, Values
 from belvedere.plan.operators.project import item_of
-from belvedere.plan.operators.time_nodes import TimeWindow, TimeWindowKind
+from belvedere.plan.operators.time_window import TimeWindow, TimeWindowKind
 from belvedere.schema import TIMESTAMP, Column
 from belvedere.syntax.query_tree import WindowCall, is_modified, path_of
 from belvedere.syntax.wording import did_you_mean, misfit

@@ -21,7 +21,7 @@ from belvedere.lang.select.window_bounds import WindowBoundary, determines, wind
 from belvedere.lang.types.typing_scope import SubqueryValue
 from belvedere.plan.expressions import column, map_operands, replace_columns
 from belvedere.plan.operators.nodes import Aggregate, Expr, Item, Node, Unnest
-from belvedere.plan.operators.time_nodes import TimeWindowKind
+from belvedere.plan.operators.time_window import TimeWindowKind
 from belvedere.schema import Column
 
 

@@ -15,9 +15,9 @@ from belvedere.lang.select.select import SelectLowering
 from belvedere.plan.bound_rules import Known
 from belvedere.plan.bounds import event_time_columns, grouping_columns
 from belvedere.plan.expressions import column
+from belvedere.plan.operators.emit import UNDO, Emit
 from belvedere.plan.operators.nodes import Aggregate, Expr, Filter, Item, Node, Project
 from belvedere.plan.operators.project import item_of
-from belvedere.plan.operators.time_nodes import UNDO, Emit
 from belvedere.schema import ROWTIME, TIMESTAMP, find_named
 
 HINT = "group by a rounded time: GROUP BY FLOOR(rowtime TO HOUR), or by the start or end of a window"

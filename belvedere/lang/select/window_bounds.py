@@ -12,8 +12,9 @@ from dataclasses import dataclass, replace
 from sqlglot import exp
 
 from belvedere.plan.monotone import interval_length
+from belvedere.plan.operators.emit import Emit
 from belvedere.plan.operators.nodes import Aggregate, Distinct, Filter, Join, Node, Project, Scan, TopK, Unnest, Window
-from belvedere.plan.operators.time_nodes import Emit, TimeWindow, TimeWindowKind
+from belvedere.plan.operators.time_window import TimeWindow, TimeWindowKind
 
 ViewPlan = Callable[[str], Node | None]
 

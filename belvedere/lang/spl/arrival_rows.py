@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from belvedere.lang.select.query_frame import StatementContext
+from belvedere.plan.operators.emit import SEQUENCE
 from belvedere.plan.operators.nodes import Item, Node, Project, Scan
 from belvedere.plan.operators.project import item_of
 from belvedere.plan.operators.spl_aggregate import SplAggregate
 from belvedere.plan.operators.spl_join import FIRED, FIRING, SplJoin
 from belvedere.plan.operators.spl_windows import Interval
-from belvedere.plan.operators.time_nodes import SEQUENCE
 from belvedere.plan.plan_properties import base_scan
 from belvedere.plan.rewrites.rewrite import carry, inline
 from belvedere.schema import INGEST_TIME, UID

@@ -24,9 +24,10 @@ from belvedere.plan.bound_rules import Bounds, Known
 from belvedere.plan.bounds import bounds_of, event_time_columns, grouping_columns
 from belvedere.plan.expressions import column
 from belvedere.plan.monotone import interval_length, monotone
+from belvedere.plan.operators.emit import PTIME, UNDO, VERSION, Emit
+from belvedere.plan.operators.in_order import InOrder
 from belvedere.plan.operators.nodes import Item, Node, Project, Union
 from belvedere.plan.operators.project import item_of
-from belvedere.plan.operators.time_nodes import PTIME, UNDO, VERSION, Emit, InOrder
 from belvedere.plan.rewrites.keys import carry_keys
 from belvedere.plan.rewrites.nested_joins import join_nested
 from belvedere.plan.rewrites.rewrite import inline

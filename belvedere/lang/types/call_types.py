@@ -22,7 +22,7 @@ from belvedere.lang.types.operator_types import tried
 from belvedere.lang.types.rounding import rounded
 from belvedere.lang.types.types_in_texts import from_text, to_number, variant_get
 from belvedere.lang.types.typing_scope import TypeRule, TypeScope, children
-from belvedere.plan.operators.time_nodes import TimeWindowKind
+from belvedere.plan.operators.time_window import TimeWindowKind
 from belvedere.syntax.wording import nearest_name
 
 

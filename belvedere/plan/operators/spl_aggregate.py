@@ -13,9 +13,9 @@ from typing import ClassVar
 import pyarrow as pa
 
 from belvedere.plan.cached_values import cached_property
+from belvedere.plan.operators.emit import SEQUENCE
 from belvedere.plan.operators.node import Item, Node, Order, pruned_below, texts
 from belvedere.plan.operators.spl_windows import Interval, Sliding, SplWindow
-from belvedere.plan.operators.time_nodes import SEQUENCE
 from belvedere.schema import TIMESTAMP, Column, Schema
 
 

@@ -14,10 +14,10 @@ import pyarrow as pa
 from belvedere.plan.cached_values import cached_property
 from belvedere.plan.expression_text import expression_text
 from belvedere.plan.expressions import Expr, columns_of
+from belvedere.plan.operators.emit import SEQUENCE
 from belvedere.plan.operators.join import JoinKind
 from belvedere.plan.operators.node import Node
 from belvedere.plan.operators.spl_windows import Policy, Sliding, SplWindow
-from belvedere.plan.operators.time_nodes import SEQUENCE
 from belvedere.schema import TIMESTAMP, Column, Schema
 
 FIRED, FIRING = "_fired", "_firing"

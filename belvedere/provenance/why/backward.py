@@ -18,6 +18,8 @@ from sqlglot import exp
 
 from belvedere.plan.expression_text import expression_text
 from belvedere.plan.expressions import column, columns_of, conjuncts
+from belvedere.plan.operators.emit import Emit
+from belvedere.plan.operators.in_order import InOrder
 from belvedere.plan.operators.nodes import (
     Aggregate,
     Distinct,
@@ -35,11 +37,12 @@ from belvedere.plan.operators.nodes import (
     Values,
     Window,
 )
+from belvedere.plan.operators.observed import Observed
 from belvedere.plan.operators.predicate_window import PredicateWindow
 from belvedere.plan.operators.recursion import Last, Recursion
 from belvedere.plan.operators.spl_aggregate import SplAggregate
 from belvedere.plan.operators.spl_join import SplJoin
-from belvedere.plan.operators.time_nodes import Emit, InOrder, Observed, TimeWindow, TimeWindowKind
+from belvedere.plan.operators.time_window import TimeWindow, TimeWindowKind
 from belvedere.provenance.column_labels import group_text, text_over
 from belvedere.provenance.constants import fixed_columns, is_impossible
 from belvedere.provenance.found_rows import relations_of

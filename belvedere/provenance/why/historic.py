@@ -11,11 +11,12 @@ from collections.abc import Callable, Iterator
 from sqlglot import exp
 
 from belvedere.plan.expressions import column, columns_of
+from belvedere.plan.operators.emit import PTIME, Emit
+from belvedere.plan.operators.in_order import InOrder
 from belvedere.plan.operators.nodes import Expr, Node, Order, TopK
 from belvedere.plan.operators.spl_aggregate import FiringReading, SplAggregate
 from belvedere.plan.operators.spl_join import FIRED, JoinedWindow, SplJoin
 from belvedere.plan.operators.spl_windows import Count, Sliding, Time
-from belvedere.plan.operators.time_nodes import PTIME, Emit, InOrder
 from belvedere.provenance.constants import fixed_columns
 from belvedere.provenance.row_predicates import RowPredicate, matching, other, same
 from belvedere.provenance.why.join_traces import partner_condition

@@ -16,8 +16,8 @@ from belvedere.catalog.inputs import Input
 from belvedere.catalog.views import View
 from belvedere.engine.epoch_row.source_spans import SPANS
 from belvedere.engine.errors.failed_stages import failures_of, quarantined
+from belvedere.plan.operators.emit import PTIME, Emit
 from belvedere.plan.operators.nodes import Scan
-from belvedere.plan.operators.time_nodes import PTIME, Emit
 from belvedere.plan.plan_properties import needs_clock
 from belvedere.provenance.epoch_lookup import Moment, arrival, emitted_in
 from belvedere.provenance.findings import FoundRows, Since

@@ -13,7 +13,7 @@ from sqlglot import exp
 
 from belvedere.plan.expressions import column
 from belvedere.plan.operators.nodes import Expr
-from belvedere.plan.operators.time_nodes import TimeWindow, TimeWindowKind
+from belvedere.plan.operators.time_window import TimeWindow, TimeWindowKind
 from belvedere.provenance.constants import constant, fixed_columns
 from belvedere.provenance.row_predicates import RowPredicate
 from belvedere.schema import TIMESTAMP

@@ -14,11 +14,13 @@ from belvedere.plan.bound_rules import Bounds
 from belvedere.plan.bounds import bounds_of
 from belvedere.plan.expressions import column
 from belvedere.plan.monotone import FOREVER, NEVER
+from belvedere.plan.operators.emit import Emit
+from belvedere.plan.operators.in_order import InOrder
 from belvedere.plan.operators.nodes import Expr, Node
 from belvedere.plan.operators.predicate_window import PredicateWindow
 from belvedere.plan.operators.spl_aggregate import SplAggregate
 from belvedere.plan.operators.spl_join import SplJoin
-from belvedere.plan.operators.time_nodes import Emit, InOrder, TimeWindow
+from belvedere.plan.operators.time_window import TimeWindow
 from belvedere.provenance.findings import FoundRows, Lost, Where
 from belvedere.provenance.found_rows import relations_of
 from belvedere.provenance.row_predicates import RowPredicate

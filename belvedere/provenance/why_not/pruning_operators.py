@@ -13,6 +13,8 @@ from sqlglot import exp
 
 from belvedere.plan.expression_text import expression_text
 from belvedere.plan.expressions import columns_of, conjuncts
+from belvedere.plan.operators.emit import Emit
+from belvedere.plan.operators.in_order import InOrder
 from belvedere.plan.operators.nodes import (
     Aggregate,
     Distinct,
@@ -31,12 +33,13 @@ from belvedere.plan.operators.nodes import (
     Values,
     Window,
 )
+from belvedere.plan.operators.observed import Observed
 from belvedere.plan.operators.predicate_window import PredicateWindow
 from belvedere.plan.operators.project import item_of
 from belvedere.plan.operators.recursion import Last, Recursion
 from belvedere.plan.operators.spl_aggregate import SplAggregate
 from belvedere.plan.operators.spl_join import SplJoin
-from belvedere.plan.operators.time_nodes import Emit, InOrder, Observed, TimeWindow
+from belvedere.plan.operators.time_window import TimeWindow
 from belvedere.provenance.column_labels import group_text, predicate_over, text_over
 from belvedere.provenance.constants import fixed_columns, is_impossible
 from belvedere.provenance.findings import FoundRows, Lost, Where

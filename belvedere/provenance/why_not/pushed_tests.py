@@ -28,7 +28,7 @@ from belvedere.plan.operators.nodes import (
     Window,
 )
 from belvedere.plan.operators.predicate_window import PredicateWindow
-from belvedere.plan.operators.time_nodes import TimeWindow, TimeWindowKind
+from belvedere.plan.operators.time_window import TimeWindow, TimeWindowKind
 from belvedere.provenance.row_predicates import RowPredicate
 from belvedere.provenance.why.time_windows import in_window
 

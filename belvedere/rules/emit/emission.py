@@ -16,8 +16,9 @@ from belvedere.catalog.catalog import Catalog
 from belvedere.plan.bound_rules import Known
 from belvedere.plan.bounds import bounds_of, event_time_columns, grouping_columns
 from belvedere.plan.monotone import NEVER
+from belvedere.plan.operators.emit import Emit
+from belvedere.plan.operators.in_order import InOrder
 from belvedere.plan.operators.nodes import Node, Scan
-from belvedere.plan.operators.time_nodes import Emit, InOrder
 from belvedere.plan.rewrites.rewrite import inline
 from belvedere.rules.builder import Builder
 from belvedere.schema import Column, Schema

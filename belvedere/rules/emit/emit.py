@@ -23,8 +23,8 @@ from belvedere.engine.work import Work
 from belvedere.plan.bound_rules import Bounds
 from belvedere.plan.expressions import column
 from belvedere.plan.monotone import NEVER
+from belvedere.plan.operators.emit import PTIME, SEQUENCE, UNDO, VERSION, Emit
 from belvedere.plan.operators.nodes import Scan, Union
-from belvedere.plan.operators.time_nodes import PTIME, SEQUENCE, UNDO, VERSION, Emit
 from belvedere.plan.plan_text import plan_text
 from belvedere.plan.rewrites.keys import carry_keys
 from belvedere.rules.emit.emission import (

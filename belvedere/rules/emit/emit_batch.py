@@ -16,10 +16,12 @@ import pyarrow as pa
 from belvedere.catalog.catalog import Catalog
 from belvedere.plan.bounds import bounds_of
 from belvedere.plan.monotone import NEVER
+from belvedere.plan.operators.emit import Emit
+from belvedere.plan.operators.in_order import InOrder
 from belvedere.plan.operators.nodes import Node, Scan
+from belvedere.plan.operators.observed import Observed
 from belvedere.plan.operators.spl_aggregate import SplAggregate
 from belvedere.plan.operators.spl_join import SplJoin
-from belvedere.plan.operators.time_nodes import Emit, InOrder, Observed
 from belvedere.rules.emit.emission import plan_emission
 from belvedere.rules.emit.emit_fold import EmitFold, OrderFold
 from belvedere.rules.emit.event_fold import EventFold, with_keys

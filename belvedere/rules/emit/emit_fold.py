@@ -11,7 +11,8 @@ from datetime import UTC, date, datetime
 from typing import Any
 
 from belvedere.plan.monotone import NEVER
-from belvedere.plan.operators.time_nodes import PTIME, SEQUENCE, UNDO, VERSION, InOrder
+from belvedere.plan.operators.emit import PTIME, SEQUENCE, UNDO, VERSION
+from belvedere.plan.operators.in_order import InOrder
 from belvedere.rules.emit.emission import Emission, orderable
 from belvedere.values.instants import instant, microseconds
 

@@ -15,8 +15,8 @@ from sqlglot import exp
 from belvedere.catalog.subscriptions import ChangeKind
 from belvedere.engine.sql.row_identity import key_text
 from belvedere.plan.operators.nodes import Item, Node, Project
+from belvedere.plan.operators.observed import Observed
 from belvedere.plan.operators.project import item_of
-from belvedere.plan.operators.time_nodes import Observed
 from belvedere.rules.events import EVENT_TIME, OLD, OPERATION, SEQUENCE
 from belvedere.schema import KEY
 

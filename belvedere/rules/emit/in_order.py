@@ -24,8 +24,9 @@ from belvedere.engine.work import Work
 from belvedere.errors import fail
 from belvedere.functions.spark_types import quote
 from belvedere.plan.monotone import NEVER
+from belvedere.plan.operators.emit import SEQUENCE
+from belvedere.plan.operators.in_order import InOrder
 from belvedere.plan.operators.nodes import Scan
-from belvedere.plan.operators.time_nodes import SEQUENCE, InOrder
 from belvedere.plan.plan_text import plan_text
 from belvedere.plan.rewrites.keys import carry_keys
 from belvedere.rules.clock import WAITING

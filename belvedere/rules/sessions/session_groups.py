@@ -21,7 +21,7 @@ from belvedere.plan.expressions import columns_of
 from belvedere.plan.operators.node import Partition
 from belvedere.plan.operators.nodes import Aggregate, Expr, Item, Node, Project, Scan
 from belvedere.plan.operators.project import item_of
-from belvedere.plan.operators.time_nodes import TimeWindow, TimeWindowKind
+from belvedere.plan.operators.time_window import TimeWindow, TimeWindowKind
 from belvedere.plan.plan_properties import needs_clock, partition_of
 from belvedere.rules.builder import StageOwner
 from belvedere.rules.merge.accumulate import Accumulators, accumulate, accumulators_of

@@ -17,7 +17,7 @@ from belvedere.plan.expressions import column, conjunction
 from belvedere.plan.operators.node import Partition
 from belvedere.plan.operators.nodes import Filter, Join, JoinKind, Node, Project, Scan, Union
 from belvedere.plan.operators.project import item_of
-from belvedere.plan.operators.time_nodes import TimeWindow, TimeWindowKind
+from belvedere.plan.operators.time_window import TimeWindow, TimeWindowKind
 from belvedere.plan.plan_properties import partition_of
 from belvedere.plan.rewrites.rewrite import with_column
 from belvedere.rules.rule import Maintain, Rule, Site

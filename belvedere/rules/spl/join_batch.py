@@ -12,8 +12,8 @@ import pyarrow as pa
 
 from belvedere.kernels.search import Ints
 from belvedere.kernels.spl.join import places
+from belvedere.plan.operators.emit import SEQUENCE
 from belvedere.plan.operators.spl_join import SplJoin
-from belvedere.plan.operators.time_nodes import SEQUENCE
 from belvedere.rules.spl.kernel_rows import micros, whole, with_values
 from belvedere.rules.spl.pairs import SIDES, given, pair_rows, pairs_plan, result_rows, results_of, side_of
 from belvedere.rules.spl.window_batch import Answer, partition_codes

@@ -11,7 +11,7 @@ from belvedere.engine.arrow_copy import identified, is_identified
 from belvedere.engine.rows.epoch_rows import Rows, conform
 from belvedere.engine.sql.stage_sql import ROWS as VIEW
 from belvedere.engine.work import Work
-from belvedere.plan.operators.time_nodes import SEQUENCE
+from belvedere.plan.operators.emit import SEQUENCE
 from belvedere.rules.events import next_numbers
 
 

@@ -19,10 +19,10 @@ from belvedere.kernels.search import Ints
 from belvedere.kernels.spl.firings import find
 from belvedere.kernels.spl.panes import PaneRows, find_panes
 from belvedere.kernels.spl.window_rows import NEVER, Firings, Found, Partitions
+from belvedere.plan.operators.emit import SEQUENCE
 from belvedere.plan.operators.nodes import Node
 from belvedere.plan.operators.spl_aggregate import SplAggregate
 from belvedere.plan.operators.spl_windows import Interval
-from belvedere.plan.operators.time_nodes import SEQUENCE
 from belvedere.rules.spl.contents import CONTENTS, contents, contents_plan, last_firings, ordered
 from belvedere.rules.spl.kernel_rows import ArrivedRows, micros, present, sorted_rows, whole, window_rows
 from belvedere.rules.spl.sorting import RANKED, ranks, ranks_plan

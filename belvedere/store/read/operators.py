@@ -15,6 +15,8 @@ from sqlglot import exp
 
 from belvedere.errors import BelvedereError, fail
 from belvedere.plan.expressions import conjuncts
+from belvedere.plan.operators.emit import Emit
+from belvedere.plan.operators.in_order import InOrder
 from belvedere.plan.operators.join import equalities
 from belvedere.plan.operators.nodes import (
     Aggregate,
@@ -35,11 +37,12 @@ from belvedere.plan.operators.nodes import (
     Values,
     Window,
 )
+from belvedere.plan.operators.observed import Observed
 from belvedere.plan.operators.predicate_window import PredicateWindow
 from belvedere.plan.operators.recursion import Last, Recursion
 from belvedere.plan.operators.spl_aggregate import SplAggregate
 from belvedere.plan.operators.spl_join import SplJoin
-from belvedere.plan.operators.time_nodes import Emit, InOrder, Observed, TimeWindow
+from belvedere.plan.operators.time_window import TimeWindow
 from belvedere.schema import Schema
 from belvedere.store.dialects.codec import form
 from belvedere.store.dialects.dialect import Dialect, Pair

@@ -11,7 +11,7 @@ from typing import Any
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
-from belvedere.plan.operators.time_nodes import TimeWindowKind
+from belvedere.plan.operators.time_window import TimeWindowKind
 from belvedere.syntax.positioned_parser import PositionedParser
 from belvedere.syntax.query_tree import WindowCall
 from belvedere.syntax.wording import did_you_mean

@@ -1,15 +1,9 @@
-"""The operators over time: event-time windows, EMIT, and SELECT STREAM (One SQL, extensions 3 to 7).
-
-The same rules hold as for the nodes of `belvedere.plan.operators.nodes`; times are timestamps, durations are microseconds.
-"""
+"""Event-time windows (One SQL, extension 3). Times are timestamps, durations are microseconds."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import ClassVar
-
-import pyarrow as pa
 
 from belvedere.functions.calendar import floor
 from belvedere.plan.bound_rules import Bounds, Known, only
@@ -104,100 +98,3 @@ class TimeWindow(Node):
         if self.kind is TimeWindowKind.CUMULATE:
             return start + floor(time - start, self.step) + self.step
         return start + self.size
-
-
-UNDO, PTIME, VERSION, SEQUENCE = "undo", "ptime", "ver", "_seq"
-"""The columns that a changelog adds (One SQL, extension 4), and the hidden number of its rows."""
-
-
-@dataclass(frozen=True)
-class Emit(Node):
-    """When the input's changes appear, and in which form (One SQL, extensions 4 to 7).
-
-    `watermark`: a row once it is complete. `delay` in microseconds: the changes of a group that long after the first of them. Without
-    `stream` the relation itself as it was last emitted; with it the changelog: rows in the order in which they were emitted.
-    """
-
-    input: Node
-    stream: bool = False
-    watermark: bool = False
-    delay: int | None = None
-
-    @cached_property
-    def schema(self) -> Schema:
-        if not self.stream:
-            return self.input.schema
-        added = (
-            Column(UNDO, pa.bool_(), nullable=False),
-            Column(PTIME, TIMESTAMP, nullable=False),
-            Column(VERSION, pa.int64(), nullable=False),
-            Column(SEQUENCE, pa.int64(), nullable=False, hidden=True),
-        )
-        return Schema(self.input.schema.visible + added, (SEQUENCE,))
-
-    is_historic: ClassVar[bool] = True
-
-    @property
-    def text(self) -> str:
-        words = ["emit"]
-        words += ["stream"] if self.stream else []
-        words += [f"after delay {self.delay}us"] if self.delay is not None else []
-        words += ["after watermark"] if self.watermark else []
-        return " ".join(words)
-
-    def ways(self, known: Known) -> tuple[Bounds, ...]:
-        # what a delay holds back comes out later, however far the bound is; completion lets all of a group out
-        return (self.input.bounds(known) if self.watermark or self.delay is None else {},)
-
-
-@dataclass(frozen=True)
-class InOrder(Node):
-    """SELECT STREAM: rows that only arrive, in the order of the column `time`, as soon as no earlier one can come.
-
-    With `within` (microseconds; ORDER BY ... WITHIN) rows wait for a time so much greater instead of a bound, and those that come
-    after that are dropped. With `then` rows of equal time come in the order of these columns (name, descending, NULLs first), and so
-    wait until no other row of their time can come.
-    """
-
-    input: Node
-    time: str
-    within: int | None = None
-    then: tuple[tuple[str, bool, bool], ...] = ()
-
-    @cached_property
-    def schema(self) -> Schema:
-        number = Column(SEQUENCE, pa.int64(), nullable=False, hidden=True)
-        shown = tuple(c for c in self.input.schema if not c.hidden or c.name == self.time)
-        return Schema((*shown, number), (SEQUENCE,))
-
-    is_historic: ClassVar[bool] = True
-
-    @property
-    def text(self) -> str:
-        then = "".join(f", {name}{' desc' if down else ''}" for name, down, _ in self.then)
-        return f"in order of {self.time}{then}" + (f" within {self.within}us" if self.within is not None else "")
-
-    def ways(self, known: Known) -> tuple[Bounds, ...]:
-        return (only(self.input.bounds(known), (self.time,)) if self.within is None else {},)
-
-
-@dataclass(frozen=True)
-class Observed(Node):
-    """The events of a subscription in batch: one for each row of the input that is new, changed or gone since the epoch before.
-
-    `on` is add, change or delete; `events` are the columns of the events. The engine makes events of deltas, without this node.
-    """
-
-    input: Node
-    on: str
-    events: Schema
-
-    @cached_property
-    def schema(self) -> Schema:
-        return self.events
-
-    is_historic: ClassVar[bool] = True
-
-    @property
-    def text(self) -> str:
-        return "observed"
