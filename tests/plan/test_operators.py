@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import pkgutil
 import re
@@ -34,6 +35,27 @@ REGISTRIES = (
 """Modules, what an operator is there, and why it is not."""
 
 
+MANY = 5
+"""Operators that a function tells apart, from which on it is one more place that a new operator has to be looked for in."""
+DEFAULTS = {
+    "lang/notices/endless_growth.py: endless": "grows without end if one of its inputs does",
+    "lang/notices/endless_growth.py: _limited": "its columns have any number of values",
+    "lang/notices/untold_changes.py: _only_arrives": "its rows may change and go",
+    "lang/select/recursion.py: _check_step": "is refused in the step of a recursion",
+    "lang/select/window_bounds.py: window_end": "its columns are no ends of time windows",
+    "optimize/greedy.py: _side_cost": "as large as a relation of the middle size",
+    "optimize/indexes.py: stored_columns": "no index below it helps",
+    "provenance/column_labels.py: computed": "its columns are called by their names",
+    "provenance/why/backward.py: trace": "makes no groups, of which parts may be left out",
+    "provenance/why_not/pushed_tests.py: PASSES": "no test may be asked below it",
+    "rules/bounds_below.py: _below": "no bound is known below it",
+    "rules/whole.py: _why": "has no key to split by",
+    "store/read/computed_views.py: _unlike": "compares no values, so that two zeros make no difference",
+    "store/read/recursive.py: flat": "is refused in the step of a recursion",
+}
+"""Other places that tell operators apart, and what they take of one that they do not name."""
+
+
 def operators_of_plans() -> list[type[Node]]:
     """All operators, of all modules beside `node`."""
     for module in pkgutil.iter_modules(operators.__path__, operators.__name__ + "."):
@@ -61,6 +83,50 @@ def unsaid(operator: type[Node]) -> list[str]:
 
 def _file(module: Any) -> str:
     return f"{module.__name__.replace('.', '/')}.py"
+
+
+def places_that_tell_many_apart() -> set[str]:
+    """Functions and constants, but those of registries."""
+    names = {o.__name__ for o in operators_of_plans()}
+    registries = {f"{_file(m)}: {n}" for m, *ns in (*REGISTRIES, (emit_batch, "HISTORY_STEPS")) for n in ns}
+    found = set()
+    for path in (ROOT / "belvedere").rglob("*.py"):
+        text = path.read_text(encoding="utf-8")
+        if "plan.operators" in text:
+            for name, part in _parts(ast.parse(text)):
+                if len(_told_apart(part) & names) >= MANY:
+                    found.add(f"{path.relative_to(ROOT).as_posix()}: {name}")
+    return {place.removeprefix("belvedere/") for place in found - registries}
+
+
+def _parts(module: ast.Module) -> Iterator[tuple[str, ast.stmt]]:
+    """Functions, methods and constants by name."""
+    for part in (p for top in module.body for p in (top.body if isinstance(top, ast.ClassDef) else [top])):
+        if isinstance(part, ast.FunctionDef):
+            yield part.name, part
+        elif isinstance(part, ast.Assign | ast.AnnAssign):
+            target = part.targets[0] if isinstance(part, ast.Assign) else part.target
+            yield ast.unparse(target), part
+
+
+def _told_apart(part: ast.stmt) -> set[str]:
+    """The names of classes that `isinstance`, `match`, or a dictionary or tuple of classes tells apart."""
+    found: set[str] = set()
+    for node in ast.walk(part):
+        classes: list[ast.expr] = []
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "isinstance":
+            classes = [c for c in ast.walk(node.args[1]) if isinstance(c, ast.expr)]
+        elif isinstance(node, ast.MatchClass):
+            classes = [node.cls]
+        elif isinstance(node, ast.Dict | ast.Tuple):
+            classes = [k for k in (node.keys if isinstance(node, ast.Dict) else node.elts) if k is not None]
+        found |= {c.id for c in classes if isinstance(c, ast.Name)}
+    return found
+
+
+def test_no_other_place_has_to_name_each_operator() -> None:
+    """What is new here is a method of `Node`, or a registry, or has a default that holds for operators to come."""
+    assert places_that_tell_many_apart() == DEFAULTS.keys()
 
 
 @pytest.mark.parametrize("operator", operators_of_plans())
