@@ -34,6 +34,9 @@ class SparkSqlGenerator(SparkGenerator):
     def preprocess(self, expression: exp.Expr) -> exp.Expr:
         return bracketed(super().preprocess(expression))
 
+    def cast_sql(self, expression: exp.Cast, safe_prefix: str | None = None) -> str:
+        return expression.meta.get(WRITTEN) or super().cast_sql(expression, safe_prefix)
+
 
 class SparkSql(Spark):
     """Spark's SQL."""

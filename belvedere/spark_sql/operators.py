@@ -79,7 +79,11 @@ PREDICATES = frozenset(
 
 
 WRITTEN = "written for Spark"
-"""In the meta of a call: the name that was written, where Spark's value of another one has other digits."""
+"""In the meta of a call: the name that was written, where Spark's value of another one has other digits; of a cast: the number `7S`."""
+WHOLE_SUFFIXES = frozenset("YSL")
+"""Ends of whole numbers that tell their type."""
+BY_DIGITS = frozenset("SL")
+"""Those of them that Spark takes by their digits beside a decimal: `1.5 + 7S` is DECIMAL(3, 1), `1.5 + 7Y` a wider one."""
 
 
 def _logarithm(name: str, base: int) -> Callable[[list[Any]], exp.Expr]:
@@ -100,6 +104,11 @@ class OperatorParser(SparkParser):
         },  # MySQL's, with other patterns
         **BUILDERS,
         **{name: _logarithm(name, base) for name, base in (("LOG10", 10), ("LOG2", 2))},
+    }
+
+    COLUMN_OPERATORS: ClassVar[dict[TokenType, Any]] = {
+        **SparkParser.COLUMN_OPERATORS,
+        TokenType.DCOLON: lambda self, this, to: self._cast(this, to),
     }
 
     def _ahead(self, places: int) -> Token | None:
@@ -184,8 +193,32 @@ class OperatorParser(SparkParser):
         """Give up: Spark has `!` before a whole condition alone."""
         self.raise_error("`!` cannot stand for NOT within a condition", word)
 
+    def refuse_fraction(self, number: Token, suffix: str) -> None:
+        """Give up: a suffix of whole numbers behind another number."""
+        self.raise_error(f"`{number.text}{suffix}` is no whole number", number)
+
     def _parse_is_rhs(self, distinct: bool = False) -> exp.Expr | None:
         return self._operand(COMPARISON) if distinct else super()._parse_is_rhs(distinct)
+
+    # -- literals -----------------------------------------------------------------------------------------------------
+
+    def _parse_dcolon(self) -> exp.Expr | None:
+        """The type behind `::`, which the tokenizer also sets between a number and its suffix."""
+        number, suffix = self._ahead(-2), self._curr.text.upper()
+        to = super()._parse_dcolon()
+        if to is None or number is None or number.token_type != TokenType.NUMBER or suffix not in WHOLE_SUFFIXES:
+            return to
+        if not number.text.isdigit():
+            self.refuse_fraction(number, suffix)
+        if suffix in BY_DIGITS:
+            to.meta[WRITTEN] = number.text + suffix
+        return to
+
+    def _cast(self, this: exp.Expr, to: exp.Expr) -> exp.Expr:
+        cast = self.build_cast(strict=self.STRICT_CAST, this=this, to=to)
+        if WRITTEN in to.meta:
+            cast.meta[WRITTEN] = to.meta.pop(WRITTEN)
+        return cast
 
     # -- values -------------------------------------------------------------------------------------------------------
 
@@ -234,10 +267,8 @@ class OperatorParser(SparkParser):
         return this
 
     def _signed(self) -> exp.Expr:
-        """`+x` makes a number of a text, as `positive(x)` does."""
+        """`+x` makes a number of a text, as `positive(x)` does; `+7` is no literal, whose digits would count."""
         inner = self._parse_unary()
-        if isinstance(inner, exp.Literal) and not inner.is_string:
-            return inner
         return self.expression(exp.Anonymous(this="positive", expressions=[inner] if inner is not None else []))
 
     UNARY_PARSERS: ClassVar[dict[TokenType, Any]] = {

@@ -114,7 +114,7 @@ class SqrlParser(PipeParser):
     }
 
     COLUMN_OPERATORS: ClassVar[dict[Any, Any]] = {
-        **SparkParser.COLUMN_OPERATORS,
+        **PipeParser.COLUMN_OPERATORS,
         TokenType.ARROW: json_step,
         TokenType.DARROW: json_text,
     }

@@ -107,6 +107,11 @@ class PositionedParser(OperatorParser):
     def refuse_bang(self, word: Token) -> None:
         self.refuse("B1001", "`!` cannot stand for NOT within a condition", word, hint="write NOT")
 
+    def refuse_fraction(self, number: Token, suffix: str) -> None:
+        """Spark reads `1e2L` as a name, and `1.5L` not at all."""
+        message = f"`{number.text}{suffix}` is no whole number, as `{suffix}` says"
+        self.refuse("B1001", message, number, hint=f"write CAST({number.text} AS BIGINT), or a whole number before `{suffix}`")
+
     # -- positions ----------------------------------------------------------------------------------------------------
 
     def _covered(self, node: Any, first: Token) -> Any:

@@ -32,6 +32,12 @@ REFUSED = [
     ("SELECT to_csv(r, map('a', 1)) AS x FROM T", "B3002"),
     ("SELECT schema_of_json('[1]', 'x') AS x FROM T", "B3002"),
     ("SELECT id FROM range(INTERVAL '1' DAY, INTERVAL '2' DAY)", "B3002"),
+    ("SELECT i FROM T JOIN U USING (i) JOIN E ON E.i = T.i", "B2003"),
+    ("SELECT i FROM (SELECT i FROM T) a, (SELECT i FROM T) b JOIN E USING (i)", "B2002"),
+    ("SELECT i FROM (U a JOIN U b USING (i)) JOIN (U c JOIN U d USING (i)) ON TRUE", "B2003"),
+    ("SELECT i AS k FROM T JOIN U USING (i) LATERAL VIEW explode(xs) x AS i", "B2003"),
+    ("SELECT rank() OVER (ORDER BY i) AS j FROM T GROUP BY i HAVING j > 1", "B3038"),
+    ("SELECT max(i) AS i FROM T GROUP BY s HAVING T.i > 1", "B3030"),
     ("SELECT FLOOR(t TO MICROSECOND) AS x FROM T", "B3048"),
 ]
 TAKEN = [

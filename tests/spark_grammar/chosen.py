@@ -68,4 +68,13 @@ CHOSEN = (
     "SELECT id, elt(1, y, y) AS a, arrays_zip(xs, T.ss)[0].ss AS b, to_date(s, 'yyyy-MM-dd') AS c FROM T WHERE s = '2024-03-01'",
     "SELECT id, try_to_binary(s, CAST(NULL AS STRING)) AS a, unix_timestamp(s, 'yyyy-MM-dd') AS b FROM T WHERE s = '2024-03-01'",
     "SELECT id, q.a, q.b FROM T LATERAL VIEW stack(2, i, 'a', j) q AS a, b",
+    "SELECT i, max(j) AS j, count(l) AS l FROM T GROUP BY i HAVING j > 1 AND l IN (1, 2) AND j IN (SELECT j FROM T)",
+    "SELECT upper(s) AS s, sum(i) AS i FROM T GROUP BY upper(s) HAVING lower(s) > 'a' AND abs(i) > 0",
+    "SELECT count(i) AS i FROM U GROUP BY id HAVING i = 1",
+    "SELECT max(U.n) AS i FROM T LEFT JOIN U USING (i) GROUP BY U.i HAVING i > 0",
+    "SELECT U.i, count(*) AS c FROM T FULL JOIN U USING (i) GROUP BY ROLLUP(U.i) HAVING i > 0",
+    "SELECT * FROM (SELECT j, i FROM T) t JOIN (SELECT d, i, s FROM U) u USING (i) JOIN (SELECT l, s FROM E) e USING (s)",
+    "SELECT u.* FROM (SELECT j, i, s FROM T) t NATURAL FULL JOIN (SELECT d, s, i FROM U) u",
+    "SELECT t.* FROM (SELECT j, s, i FROM T) t LEFT SEMI JOIN U USING (i, s)",
+    "SELECT * FROM (SELECT j, i FROM T) t JOIN ((SELECT d, i AS k FROM U) u JOIN (SELECT l, i AS k FROM E) e USING (k)) ON t.i = k",
 )

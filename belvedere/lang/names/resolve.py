@@ -30,6 +30,9 @@ from belvedere.syntax.wording import nearest_name
 DAYS = ("DAY", "WEEK", "MONTH", "QUARTER", "YEAR")
 """Units of whole days: a DATE rounded down to them is one."""
 
+BARE = "written without a table"
+"""In the meta of a column: its name, where no table stands before it."""
+
 Fallback = Callable[[exp.Column], Expr | None]
 
 
@@ -150,6 +153,8 @@ class Resolver:
                 return navigate(self.frame, way, node)
         result = column(found.internal)
         result.meta.update(node.meta)
+        if len(rest) == len(parts) - 1:
+            result.meta[BARE] = parts[0].name
         return _fields(result, rest)
 
     def _known(self, node: exp.Column) -> bool:
@@ -158,7 +163,7 @@ class Resolver:
             return True
         scope = self.frame.scope
         name = node.name
-        return name.casefold() in scope.merged or any(s.addressable and s.bare and s.find(name) for s in scope.sources)
+        return any(m.named(name) for m in scope.merged) or any(s.addressable and s.bare and s.find(name) for s in scope.sources)
 
     def _dot(self, node: exp.Dot) -> Expr:
         names = name_parts(node)

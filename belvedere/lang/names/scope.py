@@ -66,13 +66,36 @@ class FromItem:
             raise fail("B2003", f"{owner} has more than one column `{column.name}`", span=span, hint=hint)
 
     @property
+    def shown(self) -> list[SourceColumn]:
+        """The visible columns."""
+        return [c for c in self.columns if not c.hidden and not c.sealed]
+
+    @property
     def names(self) -> list[str]:
         """The visible columns' names."""
-        return [c.name for c in self.columns if not c.hidden and not c.sealed]
+        return [c.name for c in self.shown]
 
     def seen(self, name: str) -> SourceColumn | None:
         """The column that a query means by a name: none that is private to another script."""
         return find_named([c for c in self.columns if not c.sealed], name)
+
+
+@dataclass(frozen=True)
+class MergedColumn:
+    """A column that USING or NATURAL made of those of the same name in `sources`; other FROM items have their own."""
+
+    column: SourceColumn
+    sources: tuple[FromItem, ...]
+    before: FromItem
+    """The first FROM item of all that was joined then: `*` has the column before those of this item."""
+
+    def named(self, name: str) -> bool:
+        """Whether a query means it by the name."""
+        return self.column.name.casefold() == name.casefold()
+
+    def covers(self, source: FromItem) -> bool:
+        """Whether it stands for a column of the FROM item."""
+        return any(s is source for s in self.sources)
 
 
 @dataclass
@@ -97,8 +120,8 @@ class Scope:
 
     file: str
     sources: list[FromItem] = field(default_factory=list)
-    merged: dict[str, SourceColumn] = field(default_factory=dict)
-    """Columns that USING or NATURAL made one, by folded name."""
+    merged: list[MergedColumn] = field(default_factory=list)
+    """Columns that USING or NATURAL made one, those of the last join first."""
     outer: Scope | None = None
     used: dict[str, SourceColumn] = field(default_factory=dict)
     named: tuple[str, ...] = ()
@@ -130,6 +153,33 @@ class Scope:
         for s in self.sources:
             yield from s.columns
 
+    def merge(self, columns: Sequence[SourceColumn], lefts: Sequence[FromItem], rights: Sequence[FromItem]) -> None:
+        """Make one column of those that both sides of a join have by each name of `columns`."""
+        made = []
+        for column in columns:
+            known = next((m for m in self.merged if m.named(column.name)), None)
+            owners = known.sources if known is not None else _owners(lefts, column.name)
+            made.append(MergedColumn(column, (*owners, *_owners(rights, column.name)), lefts[0]))
+            self.merged = [m for m in self.merged if m is not known]
+        self.merged = made + self.merged
+
+    def all_columns(self) -> list[SourceColumn]:
+        """The columns of `*`: those of USING before all others of what is joined by it."""
+        found = []
+        for source in self.sources:
+            found += [m.column for m in self.merged if m.before is source]
+            if source.addressable and source.bare:
+                covered = [m for m in self.merged if m.covers(source)]
+                found += [c for c in source.shown if not any(m.named(c.name) for m in covered)]
+        return found
+
+    def columns_of(self, source: FromItem) -> list[SourceColumn]:
+        """The columns of `source.*`: first those of USING, and of these first what `*` does not show, as in Spark."""
+        shared = [(c, m) for m in self.merged if m.covers(source) for c in source.shown if m.named(c.name)]
+        behind = [c for c, m in shared if c.internal != m.column.internal]
+        keys = [*behind, *(c for c, _ in shared if c not in behind)]
+        return [*keys, *(c for c in source.shown if c not in keys)]
+
     def resolve(self, parts: Sequence[exp.Identifier], span: Span) -> tuple[SourceColumn, Sequence[exp.Identifier]]:
         """The column that a dotted name begins with, and the fields that remain of it; an error where there is none."""
         found = self._find(parts, span)
@@ -160,18 +210,17 @@ class Scope:
         return None if found is None else (found, parts[1:])
 
     def _bare(self, name: str, span: Span) -> SourceColumn | None:
-        merged = self.merged.get(name.casefold())
-        if merged is not None:
-            return merged
-        hits = [(s, c) for s in self.sources if s.addressable and s.bare and (c := s.seen(name)) is not None]
-        shown = [h for h in hits if not h[1].hidden] or hits
+        merged = [m for m in self.merged if m.named(name)]
+        sources = [s for s in self.sources if s.addressable and s.bare and not any(m.covers(s) for m in merged)]
+        hits = [(s, c) for s in sources if (c := s.seen(name)) is not None]
+        shown = [*((m.sources[0], m.column) for m in merged), *(h for h in hits if not h[1].hidden)] or hits
         if len(shown) > 1:
             owners = " and ".join(f"`{s.alias}`" if s.alias else "a subquery" for s, _ in shown)
             hint = "write " + " or ".join(f"`{s.alias}.{c.name}`" for s, c in shown)
             if not all(s.alias for s, _ in shown):
                 hint = "give each subquery of FROM an alias, and write it before the name"
             raise fail("B2003", f"column `{name}` is in {owners}", span=span, hint=hint)
-        for source, column in shown:
+        for source, column in shown if not merged else ():
             source.refuse_repeated(column, span)
         return shown[0][1] if shown else None
 
@@ -198,6 +247,10 @@ class Scope:
             return private_column(name, span)
         hint = OTHER_NAMES.get(name.upper()) or did_you_mean(name, [*everything, *self.named])
         return fail("B2002", f"column `{name}` is not defined", span=span, hint=hint)
+
+
+def _owners(sources: Sequence[FromItem], name: str) -> list[FromItem]:
+    return [s for s in sources if s.seen(name) is not None]
 
 
 def private_column(name: str, span: Span | None) -> BelvedereError:

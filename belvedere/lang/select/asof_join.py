@@ -29,8 +29,8 @@ def join_nearest(frame: Frame, join: exp.Join, right: Node, sources: list[FromIt
     left = carry_keys(frame.plan)
     right = carry_keys(right)
     shared = shared_columns(frame, join, sources) if join.args.get("using") else []
+    frame.scope.merge([own for own, _ in shared], frame.scope.sources, sources)
     frame.scope.sources += sources
-    frame.scope.merged.update({own.name.casefold(): own for own, _ in shared})
     frame.plan = Join(left, right, JoinKind.INNER, None)
     match, on = join.args.get("match_condition"), join.args.get("on")
     asked = [_resolved(frame, c) for c in (match, on) if c is not None]

@@ -219,7 +219,9 @@ def _semi_join(frame: Frame, join: exp.Join, kind: JoinKind) -> list[Expr]:
     right, sources = _alone(frame, join.this)
     left, equal = frame.plan, None
     if join.args.get("method") or join.args.get("using"):
-        equal = equalities(shared_columns(frame, join, sources))
+        shared = shared_columns(frame, join, sources)
+        equal = equalities(shared)
+        frame.scope.merge([own for own, _ in shared], frame.scope.sources, [])
     count = len(frame.scope.sources)
     frame.scope.sources += sources
     frame.join(right, JoinKind.INNER, None)
@@ -245,7 +247,7 @@ def _nested_joins(frame: Frame, item: exp.Expr) -> tuple[Node, list[FromItem]]:
     add_item(inner, item.this, JoinKind.INNER, None)
     for join in [*(item.this.args.get("joins") or ()), *(item.args.get("joins") or ())]:
         add_join(inner, join)
-    frame.scope.merged.update(inner.scope.merged)
+    frame.scope.merged += inner.scope.merged
     return inner.plan, inner.scope.sources
 
 

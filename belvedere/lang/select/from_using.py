@@ -19,10 +19,10 @@ from belvedere.syntax.wording import did_you_mean
 def join_using(frame: Frame, join: exp.Join, right: Node, sources: Sequence[FromItem], kind: JoinKind) -> None:
     """One column for both sides, the left's (FULL: whichever is there)."""
     shared = shared_columns(frame, join, sources)
+    lefts = list(frame.scope.sources)
     frame.scope.sources += sources
     frame.join(right, kind, equalities(shared))
-    for left, other in shared:
-        frame.scope.merged[left.name.casefold()] = _merged(frame, kind, left, other)
+    frame.scope.merge([_merged(frame, kind, left, other) for left, other in shared], lefts, sources)
 
 
 def equalities(shared: Sequence[tuple[SourceColumn, SourceColumn]]) -> Expr | None:
@@ -33,7 +33,7 @@ def equalities(shared: Sequence[tuple[SourceColumn, SourceColumn]]) -> Expr | No
 def shared_columns(frame: Frame, join: exp.Join, sources: Sequence[FromItem]) -> list[tuple[SourceColumn, SourceColumn]]:
     """The columns of USING, or all of the same name, of what is there and of what is joined."""
     left_sources = list(frame.scope.sources)
-    left_merged = dict(frame.scope.merged)
+    left_merged = {m.column.name.casefold(): m.column for m in frame.scope.merged}
     written = [i.name for i in join.args.get("using") or ()]
     names = written or [
         n for n in dict.fromkeys(n for s in left_sources for n in s.names) if any(s.seen(n) is not None for s in sources)

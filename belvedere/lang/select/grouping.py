@@ -228,7 +228,8 @@ class Grouping:
         return False
 
     def _shown(self, internal: str) -> str:
-        found: SourceColumn | None = next((c for c in self.frame.scope.columns() if c.internal == internal), None)
+        columns = (*self.frame.scope.columns(), *(m.column for m in self.frame.scope.merged))
+        found: SourceColumn | None = next((c for c in columns if c.internal == internal), None)
         return found.name if found is not None else internal
 
     def node(self) -> Node:

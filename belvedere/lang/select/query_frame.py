@@ -99,7 +99,7 @@ class Frame:
         scope: Scope | None = self.scope.outer
         if scope is not None:
             columns.update({c.internal: c.typed for c in scope.columns()})
-            columns.update({c.internal: c.typed for c in scope.merged.values()})
+            columns.update({m.column.internal: m.column.typed for m in scope.merged})
         columns.update({c.internal: c.typed for c in self.scope.used.values()})
         at = plan or self._plan
         if at is not None:

@@ -11,7 +11,8 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from belvedere.lang.names.resolve import Resolver
+from belvedere.functions.function_table import is_aggregate, unwrap_aggregate
+from belvedere.lang.names.resolve import BARE, Resolver
 from belvedere.lang.names.scope import REPEATED, SAME, FromItem, Scope
 from belvedere.lang.select.from_clause import lower_from
 from belvedere.lang.select.grouping import Grouping, contains_aggregate, ends_of_starts, grouping_sets, over_nothing
@@ -21,10 +22,11 @@ from belvedere.lang.select.subqueries import Inner, Totals, attach_all, attach_s
 from belvedere.lang.select.where_clause import apply_where
 from belvedere.lang.select.window_functions import WindowFunctions
 from belvedere.lang.types.typing_scope import SubqueryValue
-from belvedere.plan.expressions import column, columns_of, conjunction, conjuncts
+from belvedere.plan.expressions import column, columns_of, conjunction, conjuncts, map_operands
 from belvedere.plan.operators.nodes import Distinct, Expr, Item, Node, Order, Project, TopK, Window
 from belvedere.plan.operators.project import item_of
 from belvedere.plan.rewrites.push_conditions import push_conditions
+from belvedere.schema import find_named
 from belvedere.syntax.query_tree import PLACE
 
 
@@ -151,6 +153,8 @@ class SelectLowering:
             return
         self.havings = self._late("having")
         keys, sets = self._keys(group)
+        grouped = [k.expr.unnest() for k in (*self.implied, *keys)]
+        _rewrite(self.havings, lambda expr, _: self._with_outputs(expr, grouped))
         ends = ends_of_starts(self.frame, keys) if sets is None else {}
         keys = [k for k in keys if not isinstance(k.expr, exp.Column) or k.expr.name not in ends]
         whole = not keys and sets is None
@@ -167,6 +171,15 @@ class SelectLowering:
         clause = self.select.args.get(key)
         parts = conjuncts(clause.this if clause is not None else None)
         return [Clause(Resolver(self.frame, self.items.earlier_alias).resolve(p), p) for p in parts]
+
+    def _with_outputs(self, expr: Expr, keys: Sequence[Expr]) -> Expr:
+        """A condition of HAVING in which a column that is neither a key nor aggregated is the output of that name, if there is one."""
+        if expr.unnest() in keys or is_aggregate(unwrap_aggregate(expr)):
+            return expr
+        if not isinstance(expr, exp.Column):
+            return map_operands(expr.copy(), lambda e: self._with_outputs(e, keys))
+        output = find_named(self.outputs, expr.meta[BARE]) if BARE in expr.meta else None
+        return exp.paren(output.expr.copy(), copy=False) if output is not None else expr
 
     def _keys(self, group: exp.Group | None) -> tuple[list[Item], list[tuple[int, ...]] | None]:
         if group is None:

@@ -101,9 +101,9 @@ class SelectItems:
         self._check_named(set(renamed), "RENAME", sources, options)
         replaced = {a.alias.casefold(): a for a in options.args.get("replace") or ()}
         self._check_named(set(replaced), "REPLACE", sources, options)
-        merged = self.frame.scope.merged if not isinstance(star, exp.Column) else {}
-        others = (c for s in sources for c in s.columns if not c.hidden and not c.sealed and c.name.casefold() not in merged)
-        for c in self._at_place([*self._of_parent(sources), *merged.values(), *others], star):
+        scope = self.frame.scope
+        columns = scope.columns_of(sources[0]) if isinstance(star, exp.Column) else scope.all_columns()
+        for c in self._at_place([*self._of_parent(sources), *columns], star):
             name = c.name.casefold()
             if name in excluded:
                 continue

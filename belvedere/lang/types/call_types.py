@@ -35,7 +35,7 @@ def function(scope: TypeScope, expr: exp.Expr) -> Typed:
         return _BY_NAME[name](scope, expr)
     if name == "bround":
         _check_taken(scope, expr, ("bround",))
-        return rounded(scope.typed(expr.expressions[0]), expr.expressions[1] if len(expr.expressions) > 1 else None)
+        return rounded(scope, scope.typed(expr.expressions[0]), expr.expressions[1] if len(expr.expressions) > 1 else None)
     arguments = [scope.typed(a) for a in children(expr)]
     if isinstance(expr, exp.Trunc):
         raise scope.fail("B3015", "`truncate` with these arguments is not supported", expr, TRUNCATED)

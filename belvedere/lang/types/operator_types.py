@@ -13,6 +13,7 @@ from belvedere.functions.spark_types import Typed
 from belvedere.functions.type_rules import joined
 from belvedere.lang.types.typing_scope import TypeRule, TypeScope, children
 from belvedere.schema import TIMESTAMP, has_map
+from belvedere.spark_sql.operators import WRITTEN
 
 COMPARISONS = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE)
 PREDICATES = (exp.Like, exp.ILike, exp.RegexpLike, exp.SimilarTo)
@@ -143,8 +144,9 @@ def _number_type(operator: str, left: pa.DataType, right: pa.DataType, expr: Any
 
 
 def _integer_as_decimal(expr: exp.Expr, type_: pa.DataType) -> pa.DataType:
-    """An integer literal beside a decimal has just its own digits."""
+    """An integer literal beside a decimal has just its own digits, `7S` and `7L` too."""
     inner = expr.unnest()
+    inner = inner.this if isinstance(inner, exp.Cast) and WRITTEN in inner.meta else inner
     literal = inner.this if isinstance(inner, exp.Neg) else inner
     if isinstance(literal, exp.Literal) and not literal.is_string:
         return pa.decimal128(len(literal.this.lstrip("0")) or 1, 0)

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import re
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
 from sqlglot import exp
+from sqlglot.optimizer.simplify import simplify
 
 from belvedere.functions import spark_types as t
 from belvedere.functions.spark_types import Typed
 from belvedere.functions.type_rules import whole
+from belvedere.lang.types.constant_checks import is_constant
 from belvedere.lang.types.typing_scope import TypeRule, TypeScope
 
 
 def _round(scope: TypeScope, expr: Any) -> Typed:
-    return rounded(_number(scope, expr.this), expr.args.get("decimals"))
+    return rounded(scope, _number(scope, expr.this), expr.args.get("decimals"))
 
 
 def _ceiling(scope: TypeScope, expr: Any) -> Typed:
@@ -22,13 +26,16 @@ def _ceiling(scope: TypeScope, expr: Any) -> Typed:
     if places is None:
         found = whole([inner.type])
         return Typed(found or t.INT64, inner.nullable)
+    if scope.type(places) != t.INT32:
+        message = f"an INT is needed here, not {t.a_type(scope.type(places))}"
+        raise scope.fail("B3071", message, places, "write the number of digits: `ceil(x, 2)`")
     type_ = inner.type if t.is_decimal(inner.type) else None
     if type_ is None:
         digits = t.INTEGER_DIGITS.get(inner.type)
         type_ = (
             pa.decimal128(digits, 0) if digits else pa.decimal128(30, 15) if inner.type == t.DOUBLE else pa.decimal128(14, 7)
         )
-    return rounded(Typed(type_, inner.nullable), places)
+    return rounded(scope, Typed(type_, inner.nullable), places)
 
 
 def _number(scope: TypeScope, expr: exp.Expr) -> Typed:
@@ -38,11 +45,11 @@ def _number(scope: TypeScope, expr: exp.Expr) -> Typed:
     raise scope.fail("B3002", f"a number is needed here, not {t.a_type(found.type)}", expr, "CAST it to a number")
 
 
-def rounded(inner: Typed, places: exp.Expr | None) -> Typed:
-    """What `round(x, places)` gives, and `bround`."""
+def rounded(scope: TypeScope, inner: Typed, places: exp.Expr | None) -> Typed:
+    """What `round(x, places)` gives, and `bround`. Raises B3071 where the type follows from places that only Spark can compute."""
     if not t.is_decimal(inner.type):
         return Typed(inner.type if t.is_number(inner.type) else t.DOUBLE, inner.nullable)
-    count = _integer_value(places) if places is not None else 0
+    count = _count(scope, places) if places is not None else 0
     scale = min(inner.type.scale, max(count, 0))
     whole = inner.type.precision - inner.type.scale + 1
     if count < 0:
@@ -50,11 +57,26 @@ def rounded(inner: Typed, places: exp.Expr | None) -> Typed:
     return Typed(t.bounded_decimal(whole + scale, scale), inner.nullable)
 
 
-def _integer_value(expr: exp.Expr) -> int:
-    inner = expr.unnest()
-    if isinstance(inner, exp.Neg):
-        return -_integer_value(inner.this)
-    return int(inner.this) if isinstance(inner, exp.Literal) and str(inner.this).isdigit() else 0
+def _count(scope: TypeScope, places: exp.Expr) -> int:
+    """The number of digits that literals, their sums and casts come to; what is no literal at all has its own diagnostic."""
+    inner = simplify(places.copy().transform(_unwrapped))
+    sign, literal = (-1, inner.this) if isinstance(inner, exp.Neg) else (1, inner)
+    if isinstance(literal, exp.Null) or not is_constant(places):
+        return 0
+    if isinstance(literal, exp.Literal) and _NUMBER.fullmatch(literal.name):
+        return sign * int(Decimal(literal.name))
+    raise scope.fail("B3071", "the number of digits is a literal here", places, "write it, as in round(x, 2)")
+
+
+def _unwrapped(node: exp.Expr) -> exp.Expr:
+    """What a cast, brackets or a plus sign leave as it is."""
+    if isinstance(node, exp.Anonymous) and node.name == "positive" and len(node.expressions) == 1:
+        found: exp.Expr = node.expressions[0]
+        return found
+    return node.this if isinstance(node, (exp.Cast, exp.Paren)) else node
+
+
+_NUMBER = re.compile(r"\d+(\.\d*)?")
 
 
 RULES: dict[type[exp.Expr], TypeRule] = {

@@ -15,6 +15,7 @@ from typing import Any
 from sqlglot import exp
 
 from belvedere.plan.monotone import interval_length
+from belvedere.spark_sql.operators import WRITTEN
 from belvedere.syntax.forms.builders import UNITS, make_interval
 from belvedere.syntax.forms.json_paths import extracted_json, lambda_or_json
 from belvedere.syntax.forms.ordered_aggregates import ORDERED, filtered, ordered_call, refuse_order, windowed, within_group
@@ -222,7 +223,10 @@ def _least(node: exp.Neg) -> exp.Expr:
     cast = node.this
     if not isinstance(cast, exp.Cast) or not isinstance(cast.this, exp.Literal) or cast.this.is_string:
         return node
-    return type(cast)(this=exp.Neg(this=cast.this.copy()), to=cast.to.copy())
+    negative = type(cast)(this=exp.Neg(this=cast.this.copy()), to=cast.to.copy())
+    if WRITTEN in cast.meta:
+        negative.meta[WRITTEN] = f"-{cast.meta[WRITTEN]}"
+    return negative
 
 
 def _call(node: exp.Anonymous) -> exp.Expr:
