@@ -33,6 +33,11 @@ FILTERED = """
 Filtered := SELECT l.k, max(r.d) AS d FROM Keyed l JOIN Stream r ON r.k = l.k WHERE r.b > 1 AND r.t + 5 MINUTE >= now() GROUP BY l.k;
 """
 
+THREE = """
+OfThree := SELECT l.m, r.d, z.s FROM Keyed l JOIN Stream r ON r.k = l.k JOIN Bag z ON z.a = r.a;
+Again := SELECT r.b, count(*) AS n FROM Keyed l JOIN Stream r ON r.k = l.k GROUP BY r.b;
+"""
+
 
 def joins(script: str, options: Options) -> int:
     compiled = compile_script(script)
@@ -44,6 +49,7 @@ def test_one_join_serves_all_where_one_view_needs_all_rows() -> None:
     assert joins(TABLES + LONG + SHORT, Options()) == 1
     assert joins(TABLES + LONG + SHORT, Options(share=False)) == 3
     assert joins(TABLES + LONG + FILTERED, Options()) == 2
+    assert joins(TABLES + LONG + THREE, Options()) < joins(TABLES + LONG + THREE, Options(share=False))
 
 
 @pytest.mark.parametrize("other", ["", "All := SELECT l.k, r.a, l.t FROM Keyed l JOIN Stream r ON r.k = l.k;"])
@@ -56,7 +62,7 @@ def test_a_join_whose_rows_nobody_else_keeps_stays_small(other: str) -> None:
 @pytest.mark.deep
 @pytest.mark.parametrize("share", [True, *at_night([False])], ids=["shared", "apart"])
 def test_shared_joins_equal_their_batch_run(executor: Any, share: bool) -> None:
-    wb = Workbench(TABLES + LONG + SHORT + FILTERED, spark=executor, options=Options(share=share))
+    wb = Workbench(TABLES + LONG + SHORT + FILTERED + THREE, spark=executor, options=Options(share=share))
     try:
         drive(wb, Random(5), epochs=4 if depth.quick else 6)
     finally:

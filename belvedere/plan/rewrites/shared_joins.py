@@ -7,13 +7,13 @@ where nobody needs all rows of the join, such filters stay below and keep it sma
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
 from belvedere.plan.expressions import column, conjunction, conjuncts, reads_clock, replace_columns
-from belvedere.plan.operators.nodes import Expr, Filter, Join, JoinKind, Node, Project, TopK
+from belvedere.plan.operators.nodes import Expr, Filter, Item, Join, JoinKind, Node, Project, TopK
 from belvedere.plan.operators.project import item_of
 from belvedere.plan.plan_properties import is_linear
 from belvedere.plan.unused_names import unused_name
@@ -32,11 +32,14 @@ class _SharedSide:
     clock: tuple[Expr, ...]
 
     @property
+    def items(self) -> tuple[Item, ...]:
+        """The side's columns over `base`."""
+        return tuple(map(item_of, self.base.schema)) if self.project is None else self.project.items
+
+    @property
     def names(self) -> dict[str, str]:
         """The side's columns: name -> the name in `base`."""
-        if self.project is None:
-            return {n: n for n in self.base.schema.names}
-        return {i.name: i.expr.name for i in self.project.items}
+        return {i.name: i.expr.name for i in self.items}
 
 
 @dataclass(frozen=True)
@@ -67,8 +70,23 @@ def share_joins(plans: Mapping[str, Node]) -> dict[str, Node]:
             groups.setdefault(shape.key, []).append(shape)
             if join is not first and not shape.clock:
                 kept.add(shape.key)
-    shared = {key: _together(shapes) for key, shapes in groups.items() if key in kept and len(shapes) > 1}
+    inside = _parts(shape for shapes in groups.values() for shape in shapes)
+    shared = {k: _together([*shapes, *inside.get(k, ())]) for k, shapes in groups.items() if k in kept and len(shapes) > 1}
     return {name: _replaced(plan, shared) for name, plan in plans.items()}
+
+
+def _parts(shapes: Iterable[_Shape]) -> dict[tuple[object, ...], list[_Shape]]:
+    """By their keys the trees within trees: they are no reason to share, and read what is shared."""
+    found: dict[tuple[object, ...], list[_Shape]] = {}
+    for shape in shapes:
+        below = [shape.tree.left, shape.tree.right]
+        while below:
+            node = below.pop()
+            if isinstance(node, Join) and node.kind is JoinKind.INNER:
+                part = _shape(node)
+                found.setdefault(part.key, []).append(part)
+                below += [node.left, node.right]
+    return found
 
 
 def _joins(node: Node) -> Iterator[Join]:
@@ -146,7 +164,7 @@ def _together(shapes: list[_Shape]) -> _Shape:
         project = side.project
         known = set(side.names.values())
         for other in (s.sides[n] for s in shapes[1:]):
-            for item in other.project.items if other.project is not None and project is not None else ():
+            for item in other.items if project is not None else ():
                 if project is not None and item.expr.name not in known:
                     known.add(item.expr.name)
                     name = item.name if item.name not in taken else unused_name(item.name, taken)

@@ -16,7 +16,10 @@ UNITS = {
 }
 CASTING = ("BIGINT", "BINARY", "BOOLEAN", "DECIMAL", "DOUBLE", "FLOAT", "SMALLINT", "TINYINT")
 """Types that are functions, beside those that the parser below knows as such."""
-CALLED = ("convert_timezone", "parse_json", "to_number", "try_parse_json", "try_to_number", "try_variant_get", "variant_get")
+CALLED = (
+    *("array_size", "convert_timezone", "parse_json", "to_number", "try_parse_json", "try_to_number"),
+    *("try_variant_get", "variant_get"),
+)
 """Functions that are called by their names, since the parser's classes are printed otherwise for Spark."""
 ROUNDING = ("SECOND", "MINUTE", "HOUR", "DAY", "WEEK", "MONTH", "QUARTER", "YEAR")
 
