@@ -29,7 +29,7 @@ class Kind(StrEnum):
 
 
 class Ties(StrEnum):
-    """What a function's answer owes to the order of rows that tie, and so how `belvedere.plan.rewrites.ties_by_arrival` settles it."""
+    """What a function's answer owes to the order of rows that tie, and so how `belvedere.plan.arrival_order` settles it."""
 
     FIRST = "first"
     LAST = "last"
