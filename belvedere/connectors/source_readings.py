@@ -18,7 +18,7 @@ from belvedere.connectors.connector import Arrived, RereadableFeed
 from belvedere.connectors.feeds import columns_of, feed_request_of
 from belvedere.connectors.registry import reading_connector
 from belvedere.engine.change.schema_growth import evolved_rows
-from belvedere.engine.rows.epoch_rows import Rows
+from belvedere.engine.rows.epoch_rows import as_rows
 from belvedere.project.settings import ProjectSettings
 from belvedere.schema import Column
 
@@ -74,10 +74,10 @@ def feed_of(table: Input, project: ProjectSettings, reading: Reading | None) -> 
 def as_today(found: Arrived, table: Input) -> Arrived:
     """The rows that a feed gives with the columns that its input has today."""
     schema = pa.schema([pa.field(c.name, c.type) for c in columns_of(table)])
-    if not isinstance(found.rows, pa.Table | Rows) or found.rows.schema.equals(schema):
+    rows = as_rows(found.rows)
+    if rows.frame is not None or rows.schema.equals(schema):
         return found
-    given = found.rows.to_reader() if isinstance(found.rows, pa.Table) else found.rows.reader()
-    return replace(found, rows=pa.Table.from_batches(evolved_rows(given, schema), schema))
+    return replace(found, rows=pa.Table.from_batches(evolved_rows(rows.reader(), schema), schema))
 
 
 def _schema(reading: Reading) -> pa.Schema:

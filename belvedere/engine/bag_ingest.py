@@ -32,7 +32,7 @@ PYTHON = 16
 def ingest_bag(table: Input, rows: Rows, work: Work) -> Rows:
     """Store what came, take out what goes. Raises B6010 where there is no row to take out."""
     names = without(rows, WEIGHT)
-    work.storage.append(table.id, rows.where(coming, names))
+    work.storage.append_stream(table.id, rows.where(coming, names))
     leaving = work.compute.keep(rows.where(going, names))
     if leaving.is_empty:
         return rows

@@ -20,7 +20,7 @@ from belvedere.catalog.inputs import Input
 from belvedere.engine.arrow_copy import identified, is_identified
 from belvedere.engine.bag_ingest import ingest_bag
 from belvedere.engine.relation import delta_schema
-from belvedere.engine.rows.epoch_rows import WEIGHT_FIELD, Rows, SparkFrame, coming, is_frame, keys_of
+from belvedere.engine.rows.epoch_rows import WEIGHT_FIELD, Rows, SparkFrame, as_rows, coming, is_frame, keys_of
 from belvedere.engine.rows.ordered_rows import stream
 from belvedere.engine.sql.stage_sql import DELTA
 from belvedere.engine.work import Work, without
@@ -91,9 +91,8 @@ def _received(given: Any, table: Input, first_uid: int, work: Work, times: Arriv
 
 def _stamped(given: pa.Table | Rows, table: Input, first_uid: int, work: Work, times: ArrivalTimes) -> Iterator[pa.Table]:
     """The rows stamped, a piece of the many parts at a time in which they may have come."""
-    batches = given.batches() if isinstance(given, Rows) else given.to_batches()
     place = 0
-    for rows in in_pieces(batches, work.compute.memory.chunk, given.schema):
+    for rows in in_pieces(as_rows(given).batches(), work.compute.memory.chunk, given.schema):
         arrived = times.of_rows(place, rows.num_rows) if times else None
         yield stamp(rows.combine_chunks(), table, first_uid + place, work.clock, arrived)
         place += rows.num_rows

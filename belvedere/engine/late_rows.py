@@ -10,14 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, NamedTuple, TypeVar, Union
+from typing import NamedTuple, TypeVar, Union
 
 import pyarrow as pa
 
 from belvedere.catalog.catalog import Catalog
 from belvedere.catalog.inputs import Input, LatePolicy
-from belvedere.engine.rows import epoch_rows as held
-from belvedere.engine.rows.epoch_rows import Rows, SparkFrame, is_frame
+from belvedere.engine.rows.epoch_rows import Rows, SparkFrame, as_rows, is_frame
 from belvedere.engine.rows.ordered_rows import stream
 from belvedere.engine.rows.scratch_rows import Scratch, scratch_frame, scratch_rows
 from belvedere.functions.spark_types import quote
@@ -74,17 +73,16 @@ def judge(
     for id_, given in arrivals.items():
         table = catalog.inputs[id_]
         among, senders = (marks or {}).get(id_, ()), (producers or {}).get(id_, ())
-        if not table.watermarks and not isinstance(given, pa.Table):
-            rows = given.count() if is_frame(given) else _count(given)
-            used[id_], clocks = given, clocks.counted(id_, rows)
+        if not table.watermarks and not isinstance(given, pa.Table):  # rows that are at hand get their times of arrival here
+            used[id_], clocks = given, clocks.counted(id_, as_rows(given).num_rows)
             continue
         if is_frame(given) and table.late is LatePolicy.KEEP and not table.schema.find(ROWTIME) and not among and not senders:
             used[id_], clocks = given, _moved_by_frame(clocks, table, given, now)
             continue
         judging = _Judging(catalog, table, clocks, now)
-        whole = scratch_frame(given) if is_frame(given) else given
+        whole = as_rows(scratch_frame(given) if is_frame(given) else given)
         parts = judging.admitted(_by_clock(_by_sender(_parts(whole, among), senders), arrived.get(id_, NO_TIMES)))
-        if isinstance(whole, Rows):
+        if not whole.is_collected:
             used[id_] = scratch_rows(stream(with_arrival(table, whole.schema.empty_table(), now).schema, parts))
         else:
             used[id_] = pa.concat_tables(parts)
@@ -96,11 +94,6 @@ def judge(
             if judging.late_table is not None:
                 arrived[judging.late_table.id] = ArrivalTimes.of(judging.late_times)
     return Judged(used, clocks, arrived)
-
-
-def _count(rows: Any) -> int:
-    """How many rows a table has, or rows in files."""
-    return int(rows.num_rows)
 
 
 class _Judging:
@@ -160,12 +153,12 @@ def _cut(parts: Iterable[_ProducerRows], runs: Iterable[tuple[int, _Value]]) -> 
         yield replace(part, rows=rest), value
 
 
-def _parts(rows: pa.Table | Rows, marks: Iterable[BoundMark]) -> Iterator[_ProducerRows]:
+def _parts(rows: Rows, marks: Iterable[BoundMark]) -> Iterator[_ProducerRows]:
     """The rows up to each mark with what it says, then the rest; a few at a time."""
     coming = iter(marks)
     mark = next(coming, None)
     place = 0
-    for batch in rows.batches() if isinstance(rows, Rows) else rows.to_batches(max_chunksize=held.BATCH_ROWS):
+    for batch in rows.short_batches():
         table = pa.Table.from_batches([batch], rows.schema)
         end = place + table.num_rows
         while mark is not None and mark.position < end:

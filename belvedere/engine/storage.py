@@ -125,20 +125,24 @@ class Storage:
 
     # --- changes
 
-    def append(self, name: str, rows: Rows | pa.RecordBatchReader) -> None:
+    def append(self, name: str, rows: Rows) -> None:
         """Put in rows whose `_key`s are new; columns that are not stored are left out."""
         found = self._arrangement(name)
-        if self.is_served(name) and not isinstance(rows, Rows) and (found is not None or self._is_late):
-            rows = self.compute.keep(rows)
         if found is not None and not self._append_apart(name, rows):
-            found.append(rows.batches(found.arranged.schema.names) if isinstance(rows, Rows) else rows)
-        if self.is_served(name):
-            if isinstance(rows, Rows) and self._copied_apart(name, rows):
-                return
-            if isinstance(rows, Rows):
-                self._write(name, self._transaction.append, rows, self.tables[name].arrow.names)
-            else:
-                self.transaction.append(name, rows)
+            found.append(rows.batches(found.arranged.schema.names))
+        if self.is_served(name) and not self._copied_apart(name, rows):
+            self._write(name, self._transaction.append, rows, self.tables[name].arrow.names)
+
+    def append_stream(self, name: str, rows: pa.RecordBatchReader) -> None:
+        """The same of rows that stream in with the columns that are stored; they are kept only where they are read twice, or later."""
+        found = self._arrangement(name)
+        if not self.is_served(name):
+            if found is not None:
+                found.append(rows)
+        elif found is not None or self._is_late:
+            self.append(name, self.compute.keep(rows))
+        else:
+            self.transaction.append(name, rows)
 
     def _copied_apart(self, name: str, rows: Rows) -> bool:
         """Many rows in files are copied into the database by executors, where they reach it."""
@@ -150,9 +154,9 @@ class Storage:
             self._do(name, take)
         return take is not None
 
-    def _append_apart(self, name: str, rows: Rows | pa.RecordBatchReader) -> bool:
+    def _append_apart(self, name: str, rows: Rows) -> bool:
         """Many rows in files become runs in executors, where there are any and they see the state."""
-        if not isinstance(rows, Rows) or not self.state.is_seen or not self.compute.spreads(rows):
+        if not self.state.is_seen or not self.compute.spreads(rows):
             return False
         return self.state.append_apart(name, lambda task: self.compute.run_apart(rows, task, PLACES), rows.num_rows)
 

@@ -90,7 +90,7 @@ def _add_versions(delta: Rows, name: str, work: Work) -> None:
     came = (pa.Table.from_batches([b]) for b in delta.where(coming))
     began = (_dated(_dated(t, now, SINCE_EPOCH, SINCE_TIME), (None, None), UNTIL_EPOCH, UNTIL_TIME) for t in came)
     batches = (b for t in began for b in conform(t, schema).to_batches())
-    work.storage.append(name, pa.RecordBatchReader.from_batches(schema, batches))
+    work.storage.append_stream(name, pa.RecordBatchReader.from_batches(schema, batches))
 
 
 def _dated(rows: pa.Table, when: tuple[object, object], epoch: str, time: str) -> pa.Table:

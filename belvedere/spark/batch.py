@@ -21,7 +21,7 @@ from belvedere.catalog.catalog import Catalog
 from belvedere.catalog.inputs import Input
 from belvedere.engine.epoch_report import EpochReport
 from belvedere.engine.fixpoint import all_levels
-from belvedere.engine.rows.epoch_rows import Rows
+from belvedere.engine.rows.epoch_rows import Rows, as_rows
 from belvedere.engine.sql.plan_sql import CLOCK_COLUMN, render
 from belvedere.engine.sql.recursion_sql import RecursionOperator
 from belvedere.engine.sql.staged_operators import Apart, split_windows
@@ -253,7 +253,7 @@ class BatchAnswers:
         """`name` is that of the view."""
         if relation not in self._made:
             found = rows()
-            self._compute.put(name, found if isinstance(found, Rows) else Rows(found))
+            self._compute.put(name, as_rows(found))
             self._made.add(relation)
 
     def _contents(self, relation: str) -> pa.Table | Rows:

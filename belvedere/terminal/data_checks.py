@@ -22,6 +22,7 @@ from belvedere.connectors.connector import Sampled
 from belvedere.connectors.feeds import feed_request_of
 from belvedere.connectors.registry import SourceTables
 from belvedere.engine.late_rows import judge
+from belvedere.engine.rows.epoch_rows import as_rows
 from belvedere.errors import BelvedereError, Diagnostic
 from belvedere.terminal.data_findings import Finding, findings_of
 from belvedere.terminal.output import print_table
@@ -122,7 +123,7 @@ def _judged(about: tuple[str, str, str, str], table: Input, catalog: Catalog, sa
 
 
 def _table(rows: Any) -> pa.Table:
-    return rows if isinstance(rows, pa.Table) else pa.Table.from_batches(rows.batches(), schema=rows.schema)
+    return as_rows(rows).table
 
 
 def as_json(looked: Sequence[Looked]) -> list[dict[str, Any]]:

@@ -260,7 +260,7 @@ def test_a_folder_whose_rights_go_away(shop: Shop, monkeypatch: pytest.MonkeyPat
     wait_for(lambda: shop.reported)
     time.sleep(0.2)  # ten more looks
     with pytest.raises(BelvedereError, match="B6023"):
-        loop.sources.look(engine.last_clock, once=True)
+        loop.sources.look(engine.last.clock, once=True)
     closed.clear()
     wait_for(lambda: len(shop.progress) == 2)
     loop.stop()

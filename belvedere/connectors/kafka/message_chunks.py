@@ -20,7 +20,7 @@ from belvedere.connectors.reading.formats import MOST_REJECTED
 from belvedere.connectors.reading.json_reasons import explain_json
 from belvedere.connectors.reading.text_records import LINE, RECORDS, decoded
 from belvedere.connectors.run_records import RejectedRow
-from belvedere.engine.rows.epoch_rows import Rows
+from belvedere.engine.rows.epoch_rows import Rows, as_rows
 from belvedere.engine.rows.scratch_rows import Scratch
 from belvedere.time.arrival_columns import Ints
 
@@ -76,7 +76,7 @@ class Gathering:
     def by_time(self, rows: pa.Table | Rows) -> pa.Table | Rows:
         """Rows of several partitions in the order in which they were sent: of a table with a key the last one of a key counts."""
         sent = self.sent
-        if sent is None or not isinstance(rows, pa.Table) or len({label for _, label in self.producers}) < 2:
+        if sent is None or not as_rows(rows).is_collected or len({label for _, label in self.producers}) < 2:
             return rows
         order = np.argsort(sent, kind="stable")
         self.times = [sent[order]]
@@ -84,7 +84,7 @@ class Gathering:
         self.producers = []
         for label in labels.tolist():
             self.count(1, label)
-        return rows.take(pa.array(order))
+        return as_rows(rows).table.take(pa.array(order))
 
     def count(self, rows: int, label: str) -> None:
         """So many rows of a partition come next."""

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from belvedere.connectors.reading.formats import FileReading, PlacedMark, format_of
 from belvedere.connectors.reading.text_records import FILE, LINE, READ_ERRORS, TEXT, chunks_of
 from belvedere.connectors.run_records import RejectedRow, SourceFile, is_control
-from belvedere.engine.rows.epoch_rows import Rows
+from belvedere.engine.rows.epoch_rows import Rows, as_rows
 from belvedere.engine.rows.scratch_rows import Scratch
 from belvedere.errors import BelvedereError, fail
 from belvedere.intake.request_rows import read_act
@@ -107,8 +107,7 @@ class MarkScratch:
     def marks(self) -> Marks:
         """All that came."""
         self._gather()
-        rows = self._scratch.rows()
-        return Marks(self._table, Rows(rows) if isinstance(rows, pa.Table) else rows)
+        return Marks(self._table, as_rows(self._scratch.rows()))
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from belvedere.connectors.reading.row_frames import frames_of
 from belvedere.connectors.reading.row_intake import UNREADABLE, place_behind, take
 from belvedere.connectors.reading.text_records import compression_of
 from belvedere.connectors.run_records import RejectedRow, SourceFile, path_text
-from belvedere.engine.rows.epoch_rows import Rows, fits_parquet
+from belvedere.engine.rows.epoch_rows import Rows, as_rows, fits_parquet
 from belvedere.engine.rows.scratch_rows import Scratch
 from belvedere.errors import BelvedereError
 from belvedere.schema import Column
@@ -135,10 +135,8 @@ def _read_files(
         for found in frames_of(reading, group):
             take(found, reading, rows, marks, by_executors=apart and not reading.in_driver)
         place_behind(reading, marks, rows.count)  # of files without any row
-    kept = rows.rows()
     rejected = (*reading.rejected_files, *reading.rejected)
-    taken = Rows(kept) if isinstance(kept, pa.Table) else kept
-    return Taken(taken, rejected, reading.refused, marks.marks(), reading.counts)
+    return Taken(as_rows(rows.rows()), rejected, reading.refused, marks.marks(), reading.counts)
 
 
 def _unpacked_bytes(files: Sequence[SourceFile]) -> int:

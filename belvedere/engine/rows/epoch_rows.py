@@ -146,6 +146,10 @@ class Rows:
                     found = pa.Table.from_batches([batch]).select(places).rename_columns(names).cast(requested)
                     yield from found.to_batches()
 
+    def short_batches(self) -> Iterator[pa.RecordBatch]:
+        """The rows, a batch at a time that has at most `BATCH_ROWS` in the driver, too."""
+        return iter(self.table.to_batches(max_chunksize=BATCH_ROWS)) if self.is_collected else self.batches()
+
     def tables(self) -> Iterator[pa.Table]:
         """The rows as they are held: one table in the driver, else one for each batch."""
         if self.is_collected:
@@ -172,6 +176,13 @@ class Rows:
         schema = pa.schema([self.schema.field(n) for n in kept])
         found = (_filtered(b.select(kept), test(b)) for b in self.batches())
         return pa.RecordBatchReader.from_batches(schema, (b for b in found if b.num_rows))
+
+
+def as_rows(given: pa.Table | Rows | SparkFrame) -> Rows:
+    """The same rows as `Rows`, whatever they come as. Nothing is run."""
+    if isinstance(given, Rows):
+        return given
+    return Rows(frame=given) if is_frame(given) else Rows(given)
 
 
 def with_hash(column: str, hashes: Numbers) -> Callable[[pa.RecordBatch], pa.Array]:

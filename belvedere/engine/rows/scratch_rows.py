@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from belvedere.engine.rows import epoch_rows as held
-from belvedere.engine.rows.epoch_rows import Rows, SparkFrame, fits_parquet
+from belvedere.engine.rows.epoch_rows import Rows, SparkFrame, as_rows, fits_parquet
 from belvedere.errors import BelvedereError, fail
 from belvedere.process.temporary_folders import scratch_folder
 
@@ -84,8 +84,7 @@ def scratch_rows(rows: pa.RecordBatchReader) -> Rows:
     scratch = Scratch(rows.schema, few=0)
     for batch in rows:
         scratch.add(batch)
-    found = scratch.rows(always=True)
-    return Rows(found) if isinstance(found, pa.Table) else found
+    return as_rows(scratch.rows(always=True))
 
 
 def scratch_frame(frame: SparkFrame) -> pa.Table | Rows:

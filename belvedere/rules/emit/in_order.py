@@ -91,7 +91,7 @@ class InOrderStage(Stage):
             work.storage.delete_range(waiting, AT, bound)
         if coming is not None:
             limit = pa.scalar(bound, pa.int64())
-            work.storage.append(waiting, coming.where(lambda b: pc.greater(b.column(AT), limit)))
+            work.storage.append_stream(waiting, coming.where(lambda b: pc.greater(b.column(AT), limit)))
             parts.append(work.compute.keep(coming.where(lambda b: pc.less_equal(b.column(AT), limit))))
         parts = [p for p in parts if not p.is_empty]
         return _released(parts, node, work) if parts else None

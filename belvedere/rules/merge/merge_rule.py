@@ -131,7 +131,7 @@ class MergeStage(Stage):
         def is_new(batch: pa.RecordBatch) -> pa.Array:
             return pc.and_not(pc.greater(batch.column(COUNT), 0), was(batch))
 
-        work.storage.append(state.name, added.where(is_new, stored.names))
+        work.storage.append_stream(state.name, added.where(is_new, stored.names))
         own = [shown.columns[n] for n in output.names]
         changes: Iterator[tuple[pa.RecordBatch, int]] = (
             (b.select(own).rename_columns(output.names).cast(output), 1) for b in added.where(is_new, list(dict.fromkeys(own)))

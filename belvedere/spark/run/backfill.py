@@ -28,7 +28,7 @@ from belvedere.engine.epoch import Engine
 from belvedere.engine.epoch_row.source_spans import PastSpan, PastSpans
 from belvedere.engine.ingest import stamp
 from belvedere.engine.late_rows import judge
-from belvedere.engine.rows.epoch_rows import WEIGHT_FIELD, Rows
+from belvedere.engine.rows.epoch_rows import WEIGHT_FIELD, Rows, as_rows
 from belvedere.engine.rows.scratch_rows import Scratch
 from belvedere.pipeline.refill import DOCUMENT
 from belvedere.process.activity import NOW
@@ -184,10 +184,9 @@ class _InputBefore:
         return count
 
     def _add(self, rows: pa.Table | Rows, past: PastSpan, excluded: Sequence[int], times: ArrivalTimes) -> int:
-        batches = rows.batches() if isinstance(rows, Rows) else rows.to_batches()
         count, before = 0, self._read
         times = times.without([n - before for n in excluded if before <= n < before + len(times)])
-        for piece in in_pieces(batches, self._chunk, rows.schema):
+        for piece in in_pieces(as_rows(rows).batches(), self._chunk, rows.schema):
             self._read += piece.num_rows
             bad = [n + piece.num_rows - self._read for n in excluded if self._read - piece.num_rows <= n < self._read]
             self._refused += len(bad)
@@ -209,8 +208,7 @@ class _InputBefore:
             raise not_as_it_was(f"what epoch {past.epoch} read gives {now} today, and gave {then}", self.table.name)
 
     def rows(self) -> Rows:
-        found = self._rows.rows()
-        return found if isinstance(found, Rows) else Rows(found)
+        return as_rows(self._rows.rows())
 
 
 def fill_before(

@@ -181,12 +181,12 @@ class EpochSources:
         for id_, span in new.spans.items():
             (NOW.begin if arrived else NOW.read)(f"reading {self.catalog.inputs[id_].name}", PATIENCE)
             arrived[id_] = read_span(self.feeds[id_], self.catalog.inputs[id_], spark, span)
-        read = {i: a.rows for i, a in arrived.items() if isinstance(a.rows, DataFrame) or a.rows.num_rows or a.marks}
+        read = {i: a.rows for i, a in arrived.items() if a.rows.num_rows or a.marks}
         marks, producers = ({i: a.marks for i, a in arrived.items()}, {i: a.producers for i, a in arrived.items()})
         least = {i: earliest(self.catalog.inputs[i], since, now) for i, a in arrived.items() if a.times}
         times = {i: arrived[i].times.within(clock, microseconds(now)) for i, clock in least.items()}
         used, clocks, times = judge(self.catalog, new.waiting.clocks, read, now, marks, producers, times)
-        used = {i: rows for i, rows in used.items() if isinstance(rows, DataFrame) or rows.num_rows}
+        used = {i: rows for i, rows in used.items() if rows.num_rows}
         for id_, taken in arrived.items():
             clocks = clocks.counted(id_, taken.refused, malformed=taken.refused) if taken.refused else clocks
         spans = tuple(self._spans(new, arrived, used, least))
@@ -254,16 +254,14 @@ def conformed(found: Arrived, table: Input) -> Arrived:
         raise fail("B6024", f'the connector "{table.source.connector}" gives "{table.name}" {what}', hint=hint)
     if not isinstance(rows, pa.Table):
         return replace(found, rows=rows)
-    return _without_times_beyond(replace(found, rows=_conformed(rows, table)), table)
+    return _without_times_beyond(found, _conformed(rows, table), table)
 
 
-def _without_times_beyond(found: Arrived, table: Input) -> Arrived:
-    """Without the rows that have a time which no column holds, where the connector has not rejected them."""
-    rows = found.rows
-    assert isinstance(rows, pa.Table)
+def _without_times_beyond(found: Arrived, rows: pa.Table, table: Input) -> Arrived:
+    """What a connector gives, with these rows but for those that have a time which no column holds, and that it has not rejected."""
     bad = rows_beyond(rows, columns_of(table))
     if not bad:
-        return found
+        return replace(found, rows=rows)
     rejected = tuple(RejectedRow(table.id, None, None, None, reason) for reason in bad.values())
     kept = rows.filter(pa.array(np.isin(np.arange(rows.num_rows), list(bad), invert=True)))
     refused = found.refused + len(bad)

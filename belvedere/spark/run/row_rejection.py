@@ -14,12 +14,11 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import DataFrame
 
 from belvedere.connectors.replay import EXCLUDED
 from belvedere.connectors.run_records import RejectedRow
 from belvedere.engine.errors.quarantine import StageFailure
-from belvedere.engine.rows.epoch_rows import Rows
+from belvedere.engine.rows.epoch_rows import as_rows
 from belvedere.errors import BelvedereError
 from belvedere.schema import KEY
 from belvedere.spark.run.epoch_sources import EpochInput
@@ -175,18 +174,13 @@ def sifted(batch: EpochInput, places: Places) -> EpochInput:
     """What an epoch takes, without the rows at these places: they are rejected."""
     arrivals, clocks, excluded, times = dict(batch.arrivals), batch.clocks, list[RejectedRow](), dict(batch.times)
     for id_, found in places.items():
-        rows = as_table(arrivals[id_])
+        rows = as_rows(arrivals[id_]).table
         excluded += rejected_at(id_, rows, found)
         arrivals[id_], clocks = without(rows, found), clocks.counted(id_, 0, malformed=len(found))
         times[id_] = times.get(id_, NO_TIMES).without(found)
     gone = {i: len(found) for i, found in places.items()}
     spans = (replace(s, used=s.used - gone.get(s.input, 0), refused=s.refused + gone.get(s.input, 0)) for s in batch.spans)
     return replace(batch, arrivals=arrivals, clocks=clocks, spans=tuple(spans), excluded=tuple(excluded), times=times)
-
-
-def as_table(rows: pa.Table | Rows | DataFrame) -> pa.Table:
-    """All rows in this process."""
-    return rows if isinstance(rows, pa.Table) else rows.table if isinstance(rows, Rows) else rows.toArrow()
 
 
 def with_excluded(offsets: Mapping[str, Any], before: Mapping[str, Any], places: Places, epoch: int) -> dict[str, Any]:

@@ -33,11 +33,12 @@ from belvedere.engine.deliveries import Deliveries
 from belvedere.engine.epoch_row.last_epoch import LastEpoch
 from belvedere.engine.epoch_row.source_spans import SourceSpan
 from belvedere.engine.errors.quarantine import failure_text, healing_text
+from belvedere.engine.rows.epoch_rows import as_rows
 from belvedere.errors import BelvedereError
 from belvedere.process.tracing import TRACES
 from belvedere.schema import WEIGHT
 from belvedere.spark.run.epoch_sources import EpochInput, EpochSources, New
-from belvedere.spark.run.row_rejection import OFTEN, Places, as_table, ends_of, excluded_of, sift, sifted, with_excluded
+from belvedere.spark.run.row_rejection import OFTEN, Places, ends_of, excluded_of, sift, sifted, with_excluded
 from belvedere.spark.run.stop_flag import StopFlag
 from belvedere.store.protocol import EpochRow, Store
 from belvedere.time.arrival_columns import ArrivalTimes
@@ -283,7 +284,7 @@ class RunLoop:
         if ends_of(self.store, known).times < OFTEN:
             return excluded_of(ends_of(self.store, known))
         self.tell("the run has ended in this epoch before: parts of it are tried, to find the row at which it ends")
-        tables = {i: as_table(rows) for i, rows in batch.arrivals.items()}
+        tables = {i: as_rows(rows).table for i, rows in batch.arrivals.items()}
         return sift(self.store, known, tables, lambda some: self.engine.try_epoch(some, now, bounds), self._is_gone)
 
     def _look(self, now: datetime) -> New:
@@ -328,7 +329,7 @@ def _without_those_before(batch: EpochInput, catalog: Catalog, engine: EpochRunn
         rows = engine.rows(id_).select(list(catalog.inputs[id_].primary_key))
         gone = rows.append_column(WEIGHT, pa.array(np.full(rows.num_rows, -1), pa.int64()))
         came = found.get(id_)
-        parts = [gone] if came is None else [gone, came if isinstance(came, pa.Table) else came.table]
+        parts = [gone] if came is None else [gone, as_rows(came).table]
         found[id_] = pa.concat_tables(parts, promote_options="default")
     return found
 
