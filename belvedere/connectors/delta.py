@@ -25,7 +25,7 @@ from belvedere.rules.events import SEQUENCE
 from belvedere.values.intervals import iso_text
 from belvedere.values.months import with_month_texts
 
-MOST_BYTES = 64 << 20
+MAX_BYTES = 64 << 20
 """So much is one commit at most."""
 COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -115,7 +115,7 @@ def _gathered(pieces: Iterable[pa.Table]) -> Iterator[pa.Table]:
     held: list[pa.Table] = []
     for events in pieces:
         held.append(events)
-        if sum(t.nbytes for t in held) >= MOST_BYTES:
+        if sum(t.nbytes for t in held) >= MAX_BYTES:
             yield pa.concat_tables(held)
             held = []
     if held:

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 CHUNK_BYTES = 32 << 20
 """So many bytes of rows are read in the driver at once."""
-LEAST_CHUNK = 64 << 10
+MIN_CHUNK_BYTES = 64 << 10
 PART_BYTES = 4 << 20
 """Files of so many bytes are read again at once: epochs of the views that run wait for them."""
 reads_again = True
@@ -134,7 +134,7 @@ class FileFeed:
         self.reports_ignored = table.source is not None and table.source.columns is not None and self.new_columns != "reject"
         self.ignored: dict[str, str] = dict(requested.offset.get(IGNORED, {}))
         """Columns that files had and the table has not, each with the place where it came first: told once for a store."""
-        self.chunk = min(CHUNK_BYTES, max(LEAST_CHUNK, requested.memory // 16))
+        self.chunk = min(CHUNK_BYTES, max(MIN_CHUNK_BYTES, requested.memory // 16))
         self.directory = os.path.abspath(source.path)
         known = (name_below(self.directory, n) for n in requested.files)
         self.listing = Listing(self.directory, self.table, (n for n in known if n is not None))

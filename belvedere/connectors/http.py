@@ -26,7 +26,7 @@ import pyarrow as pa
 from belvedere.connectors.addresses import same_address
 from belvedere.connectors.connector import Outgoing
 from belvedere.connectors.exporting.event_files import json_lines
-from belvedere.connectors.exporting.flow_control import MOST_EVENTS, Pace
+from belvedere.connectors.exporting.flow_control import MAX_EVENTS, Pace
 from belvedere.connectors.outage_backoff import AwayError
 from belvedere.errors import fail
 from belvedere.project.settings import Sink
@@ -39,7 +39,7 @@ BUSY = (408, 425, 429)
 SLOW = (408, 504)
 """Those that say that the request took too long, maybe for who stands between."""
 TOO_LARGE = 413
-MOST_PAUSE = 3600.0
+MAX_PAUSE_SECONDS = 3600.0
 """Seconds: a receiver that asks for more is asked again after so long."""
 
 
@@ -66,10 +66,10 @@ class HttpOutlet:
         self._note = f"http {outgoing.relation} {self.sink}.{outgoing.name}"
         self._taken, self._until = 0, 0
         """The last event that was taken, and the last of the request that was sent then."""
-        self._pace = Pace(MOST_EVENTS)
+        self._pace = Pace(MAX_EVENTS)
         self._limit = options.get("timeout_seconds")
-        if self._limit is not None and not (type(self._limit) in (int, float) and 0 < self._limit <= MOST_PAUSE):
-            hint = f"write `timeout_seconds = 30`, up to {MOST_PAUSE:g}"
+        if self._limit is not None and not (type(self._limit) in (int, float) and 0 < self._limit <= MAX_PAUSE_SECONDS):
+            hint = f"write `timeout_seconds = 30`, up to {MAX_PAUSE_SECONDS:g}"
             raise fail("B9104", f'`timeout_seconds` of sink "{self.sink}" does not fit', hint=hint)
 
     def reached(self) -> int | None:
@@ -77,7 +77,7 @@ class HttpOutlet:
         text = self.outgoing.notes.document(self._note) if self.outgoing.notes is not None else None
         found = json.loads(text) if text else {}
         self._taken, self._until = max(self._taken, found.get("taken", 0)), max(self._until, found.get("until", 0))
-        self._pace = Pace.of_document(found, MOST_EVENTS) if found else self._pace
+        self._pace = Pace.of_document(found, MAX_EVENTS) if found else self._pace
         return self._taken or None
 
     def write(self, pieces: Iterable[pa.Table]) -> None:
@@ -113,7 +113,7 @@ class HttpOutlet:
         except (URLError, HTTPException, OSError) as error:
             raise self._away(str(getattr(error, "reason", error))) from error
         self._taken = last
-        self._pace.answered((time.monotonic() - started) / self._seconds, MOST_EVENTS)
+        self._pace.answered((time.monotonic() - started) / self._seconds, MAX_EVENTS)
         return len(request)
 
     @property
@@ -194,7 +194,7 @@ def pause_of(text: str | None) -> float | None:
         except ValueError:
             return None
         seconds = (found.replace(tzinfo=found.tzinfo or UTC) - datetime.now(UTC)).total_seconds()
-    return min(max(seconds, 0.0), MOST_PAUSE)
+    return min(max(seconds, 0.0), MAX_PAUSE_SECONDS)
 
 
 def place(sink: Sink, target: str) -> str:

@@ -34,7 +34,7 @@ from belvedere.store.protocol import Reader
 from belvedere.store.source_columns import starting_columns, suppress_unreadable
 from belvedere.values.instants import microseconds
 
-MOST_TEXTS = 10_000
+MAX_TEXTS = 10_000
 """So many rejected rows are looked at."""
 
 
@@ -161,7 +161,7 @@ def _file_of(place: str) -> str:
 def _rejected_texts(reader: Reader) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     with contextlib.suppress(BelvedereError):
-        rows = reader.rows(REJECTED).select(["table", "text"]).slice(0, MOST_TEXTS)
+        rows = reader.rows(REJECTED).select(["table", "text"]).slice(0, MAX_TEXTS)
         for table, text in zip(rows["table"].to_pylist(), rows["text"].to_pylist(), strict=True):
             if text is not None:
                 found.setdefault(table, []).append(text)

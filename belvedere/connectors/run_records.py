@@ -78,7 +78,7 @@ PART_ROWS = 1_000
 
 RECORDS = (FILES, REJECTED, SPANS, RETRIED)
 assert {r.name for r in RECORDS} == identifiers.RECORDS
-LONGEST_TEXT = 10_000
+MAX_TEXT_LENGTH = 10_000
 """So many characters of a rejected row, and of the reason, are stored."""
 
 
@@ -115,7 +115,7 @@ class RejectedRow:
 
 def sound(text: str | None) -> str | None:
     """The text with surrogates written as escapes: they have no form in UTF-8. What is very long is cut."""
-    return None if text is None else text[:LONGEST_TEXT].encode("utf-8", "backslashreplace").decode()
+    return None if text is None else text[:MAX_TEXT_LENGTH].encode("utf-8", "backslashreplace").decode()
 
 
 def rejected_value(text: str) -> Any:
@@ -133,7 +133,7 @@ def is_control(value: Any) -> bool:
 
 def is_cut(text: str) -> bool:
     """Whether a rejected row may be longer than the text of it that is stored."""
-    return len(text) >= LONGEST_TEXT
+    return len(text) >= MAX_TEXT_LENGTH
 
 
 def path_text(path: str | None) -> str | None:

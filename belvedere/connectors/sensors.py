@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 TABLES = ("SensorReading", "Sensors")
 FEW_ROWS = 100_000
 """So many rows are made at once."""
-MOST_READINGS = 1_000_000
+MAX_READINGS = 1_000_000
 """An epoch takes no more: after a long pause several epochs catch up."""
 
 
@@ -104,7 +104,7 @@ class SensorFeed:
     def _due(self, elapsed: timedelta, once: bool) -> int:
         if not once:
             due = readings_due(self.options, elapsed)
-            return max(self.readings, min(due, self.readings + MOST_READINGS))
+            return max(self.readings, min(due, self.readings + MAX_READINGS))
         if self.options.rows is not None:
             return max(self.readings, self.options.rows)
         return self.readings + max(1, int(self.options.rows_per_second))

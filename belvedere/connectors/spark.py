@@ -24,8 +24,8 @@ from pyspark.sql.pandas.types import to_arrow_type
 
 from belvedere.connectors.connector import Arrived, FeedRequest, Imported, OffsetRange, Sampled, SourcePart
 from belvedere.connectors.outage_backoff import Away
-from belvedere.connectors.reading.file_rows import LONGEST_TEXT, REASON, null_reasons
-from belvedere.connectors.reading.formats import MOST_REJECTED
+from belvedere.connectors.reading.file_rows import MAX_TEXT_LENGTH, REASON, null_reasons
+from belvedere.connectors.reading.formats import MAX_REJECTED
 from belvedere.connectors.reading.text_records import TEXT
 from belvedere.connectors.reading.value_reasons import MICROSECONDS, joined, judged
 from belvedere.connectors.run_records import RejectedRow
@@ -314,7 +314,7 @@ class SparkFeed:
         """Rows with a reason, of which the first are told."""
         bad = frame.where(F.col(REASON).isNotNull())
         count = bad.count()
-        reported = bad.select(F.substring(TEXT, 1, LONGEST_TEXT), REASON).limit(MOST_REJECTED).collect() if count else []
+        reported = bad.select(F.substring(TEXT, 1, MAX_TEXT_LENGTH), REASON).limit(MAX_REJECTED).collect() if count else []
         return tuple(RejectedRow(self.id, self.reading.table, None, t, r) for t, r in reported), count
 
     def committed(self, span: OffsetRange) -> None:

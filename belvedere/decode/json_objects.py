@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.json as pj
 
 from belvedere.decode.row_values import placed, row_schema, typed_values
-from belvedere.decode.text_values import MOST_TRIES, Flags, is_text, read_in_parts, values_of
+from belvedere.decode.text_values import MAX_TRIES, Flags, is_text, read_in_parts, values_of
 from belvedere.schema import TIMESTAMP, Column
 from belvedere.values.decimals import DIGITS, decimals_of
 
@@ -59,7 +59,7 @@ def rows_of_texts(texts: Sequence[bytes], columns: Sequence[Column], only_known:
     count = len(texts)
     fits = np.ones(count, np.bool_) if _objects_in(b"\n".join(texts)) == count else _may_fit(texts)
     found = np.flatnonzero(fits)
-    tries = [MOST_TRIES]
+    tries = [MAX_TRIES]
     parts = list(_parsed(list(compress(texts, fits)), partial(_parse, columns=columns, only_known=only_known), 0, tries))
     if not parts:
         return placed(row_schema(columns).empty_table(), (), count), np.ones(count, np.bool_)

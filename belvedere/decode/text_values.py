@@ -24,7 +24,7 @@ Reader: TypeAlias = Callable[[pa.Array, pa.DataType], "pa.Array | None"]
 DIGITS = b"0123456789-"
 FRACTIONS = DIGITS + b"."
 FLOATS = FRACTIONS + b"eE+"
-MOST_TRIES = 200
+MAX_TRIES = 200
 """Attempts at parts of a column, of which one text or more must be left: the rest is left with it."""
 SAFE_DIGITS = {8: 2, 16: 4, 32: 9, 64: 18}
 """Digits that every number of so many has a place for, by its bits."""
@@ -80,7 +80,7 @@ def read_in_parts(read: Reader, given: pa.Array, type_: pa.DataType) -> tuple[pa
     found = _try(read, given, type_)
     if found is not None:
         return found, None
-    tries = [MOST_TRIES]
+    tries = [MAX_TRIES]
     parts = list(_halves(read, given, type_, tries))
     left = np.concatenate([np.full(len(values), not taken) for values, taken in parts])
     return pa.concat_arrays([values for values, _ in parts]), left & np.asarray(pc.is_valid(given))

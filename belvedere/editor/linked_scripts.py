@@ -13,7 +13,7 @@ from pathlib import Path
 
 from belvedere.editor.document import SUFFIX, Document
 
-MOST_SCRIPTS, MOST_FOLDERS = 2_000, 20_000
+MAX_SCRIPTS, MAX_FOLDERS = 2_000, 20_000
 """So much is looked through: an editor's folder may be a whole disk."""
 
 
@@ -38,7 +38,7 @@ def scripts_in(folders: Iterable[Path]) -> tuple[list[Path], bool]:
             below[:] = sorted(b for b in below if not b.startswith(".") and b not in ("node_modules", "__pycache__"))
             found |= dict.fromkeys(Path(at, f).resolve() for f in sorted(files) if f.endswith(SUFFIX))
             looked += 1
-            if looked > MOST_FOLDERS or len(found) > MOST_SCRIPTS:
+            if looked > MAX_FOLDERS or len(found) > MAX_SCRIPTS:
                 return list(found), False
     return list(found), True
 

@@ -24,7 +24,7 @@ from belvedere.schema import KEY, UID, WEIGHT
 
 LOOKED_AT = 1_000
 """So many rows are Python values at once."""
-LEAST_BYTES = 4_096
+MIN_BYTES = 4_096
 PYTHON = 16
 """What is looked at as Python values takes about so many times the memory."""
 
@@ -54,7 +54,7 @@ def _found(table: Input, going: Rows, work: Work) -> Iterator[pa.Table]:
     path, compute = work.output.paths[0].name, work.compute
     few = going.is_collected and going.num_rows <= LOOKED_AT
     ordered = going if few else in_order(going, [quote(path)], work.name("s0", "going"), compute)
-    size = max(LEAST_BYTES, compute.memory.chunk // PYTHON)
+    size = max(MIN_BYTES, compute.memory.chunk // PYTHON)
     for piece in [going.table] if few else whole_runs(ordered.batches(), path, size):
         stored = work.look_up(table.id, path, combined(pc.unique(piece[path])))
         if stored.is_collected:

@@ -66,7 +66,7 @@ from belvedere.time.arrival_columns import NO_TIMES, ArrivalTimes
 from belvedere.time.event_time import Clocks, bounds_by_input, pass_time
 from belvedere.values.instants import microseconds
 
-EPOCH_PATIENCE = 10.0
+SLOW_EPOCH_SECONDS = 10.0
 """Seconds after which an epoch is so long that it is told, but for the first one."""
 STATE = "state"
 """In the epoch row's `extra`: where the manifest of the state lies."""
@@ -137,7 +137,7 @@ class Engine:
         attempt = self.quarantine.begin(clock)
         usual = sum(self.meter.known.seconds.values())
         while True:
-            NOW.begin(f"epoch {self.last.number + 1}", EPOCH_PATIENCE if self.last.number else 1.0, usual)
+            NOW.begin(f"epoch {self.last.number + 1}", SLOW_EPOCH_SECONDS if self.last.number else 1.0, usual)
             try:
                 with TRACES.failing():
                     attempt, report = self._run_epoch(

@@ -22,7 +22,7 @@ from belvedere.store.protocol import Reader, Store
 
 DOCUMENT = "_state"
 STATE_ENDING, JOURNAL_ENDING = ".state", ".intake"
-LEAST_RUN, MOST_RUN = 1 << 20, 1 << 30
+MIN_RUN_BYTES, MAX_RUN_BYTES = 1 << 20, 1 << 30
 """The bound of a run is between these, whatever memory there is: many runs are slow to look up, and Arrow's texts end at 2 GB."""
 
 
@@ -43,7 +43,7 @@ def open_state(
     document = state_document(id_, folder, remote)
     if document != known:
         store.set_document(DOCUMENT, document)
-    run_bytes = min(max(run_bytes, LEAST_RUN), MOST_RUN)
+    run_bytes = min(max(run_bytes, MIN_RUN_BYTES), MAX_RUN_BYTES)
     state = State(folder, at, run_bytes, retain, remote, copies)
     state.start_checking()
     return state

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from belvedere.functions.spark_types import is_number
 
-MOST_ROWS = 2**31 - 1
+MAX_ROWS = 2**31 - 1
 
 
 @dataclass(frozen=True)
@@ -40,19 +40,19 @@ _SHARE = Constant("quantile", 0, 1, many=True)
 _OFFSET = Constant("offset", takes_null=True, is_whole=True)
 
 CONSTANTS: Mapping[str, tuple[Constant, ...]] = {
-    "Ntile": (Constant("this", 1, MOST_ROWS, is_whole=True),),
-    "NthValue": (Constant("offset", 1, MOST_ROWS, is_whole=True),),
+    "Ntile": (Constant("this", 1, MAX_ROWS, is_whole=True),),
+    "NthValue": (Constant("offset", 1, MAX_ROWS, is_whole=True),),
     "Lag": (_OFFSET,),
     "Lead": (_OFFSET,),
     "Quantile": (_SHARE,),
-    "ApproxQuantile": (_SHARE, Constant("accuracy", 1, MOST_ROWS)),
+    "ApproxQuantile": (_SHARE, Constant("accuracy", 1, MAX_ROWS)),
     "PercentileCont": (Constant("this", 0, 1, many=True),),
     "PercentileDisc": (Constant("this", 0, 1, many=True),),
     "Round": (_PLACES,),
     "Ceil": (_PLACES,),
     "Floor": (_PLACES,),
     "bround": (Constant("expressions.1", takes_null=True),),
-    "RegexpReplace": (Constant("position", 1, MOST_ROWS, is_whole=True),),
+    "RegexpReplace": (Constant("position", 1, MAX_ROWS, is_whole=True),),
     "ApproxDistinct": (Constant("accuracy", 0, 0.39),),
     "Mode": (Constant("deterministic"),),
     "mask": tuple(Constant(f"expressions.{n}", takes_null=True) for n in range(1, 5)),

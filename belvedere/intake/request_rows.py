@@ -27,7 +27,7 @@ from belvedere.values.instants import microseconds
 from belvedere.values.json_numbers import dumps
 
 DELETE = "_delete"
-LONGEST_TEXT = 1_000
+MAX_TEXT_LENGTH = 1_000
 PIECE_ROWS = 10_000
 REFUSED_MOST = 10_000
 """Rows of one request that may not fit: each is told, and kept with its reason."""
@@ -254,6 +254,6 @@ def _refused(place: int, row: Any, error: BelvedereError) -> tuple[Malformed, st
 
 def _text(row: Any) -> str:
     try:
-        return dumps(row)[:LONGEST_TEXT]
+        return dumps(row)[:MAX_TEXT_LENGTH]
     except (ValueError, TypeError, RecursionError):
-        return shown(row)[:LONGEST_TEXT]
+        return shown(row)[:MAX_TEXT_LENGTH]

@@ -34,7 +34,7 @@ from belvedere.store.read.computed_views import is_said, must_be_stored, why_mai
 
 RATE = 1.0
 """Requests a second for a view of which nothing is known."""
-LEAST_RATE = 0.01
+MIN_RATE = 0.01
 """Requests a second for a view that nobody has asked for lately."""
 ENOUGH = 10
 """Epochs with changes after which their means tell something."""
@@ -209,13 +209,13 @@ def workload_of(catalog: Catalog, measured: Measured, rows: Mapping[str, float],
     latency: dict[str, float] = {}
     for id_ in (i for i in catalog.views if i in catalog.public):
         promise = catalog.hints.promises.get(id_, Promise())
-        seen = max(LEAST_RATE, measured.rate(id_)) if measured.requests else None
+        seen = max(MIN_RATE, measured.rate(id_)) if measured.requests else None
         requests[id_] = promise.rate or seen or expected.get("rate") or RATE
         latency |= _least(latency, id_, promise.latency or seconds_in(expected.get("latency", "")))
     templates: dict[str, float] = {}
     for template in catalog.templates.values():
         promise = catalog.hints.promises.get(template.name, Promise())
-        seen = max(LEAST_RATE, measured.rate(template.name)) if measured.requests else None
+        seen = max(MIN_RATE, measured.rate(template.name)) if measured.requests else None
         templates[template.name] = promise.rate or seen or expected.get("rate") or RATE
         latency |= _least(latency, template.name, promise.latency or seconds_in(expected.get("latency", "")))
         for id_ in {n.relation for n in template.plan.walk() if isinstance(n, Scan)}:

@@ -16,7 +16,7 @@ from belvedere.engine.relation import Relation
 from belvedere.engine.work import Work
 from belvedere.rules.window_by.scan_range import numbers
 
-MOST_KEYS = 1_000
+MAX_KEYS = 1_000
 """With more changed keys one look-up of all their rows is cheaper than one for each."""
 
 
@@ -39,7 +39,7 @@ def changes_of(delta: pa.Table, path: str, column: str) -> list[KeyRange] | None
         return None
     places = pa.table({"key": delta[path], "at": numbers(delta[column])})
     found = places.group_by("key").aggregate([("at", "min"), ("at", "max")])
-    if found.num_rows > MOST_KEYS:
+    if found.num_rows > MAX_KEYS:
         return None
     return [KeyRange(r["key"], r["at_min"], r["at_max"]) for r in found.to_pylist()]
 

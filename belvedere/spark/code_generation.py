@@ -13,7 +13,7 @@ FEW = 2_000
 """Up to so many rows of each input a query is interpreted: joins of so many make a million pairs at most, which take a second."""
 SOME = 10
 """So many times a query over few rows is interpreted: what runs on and on is worth its classes."""
-MOST_TEXTS = 2_000
+MAX_TEXTS = 2_000
 """Of more queries than these it is not counted how often each ran."""
 COMPILED: Mapping[str, str] = {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "FALLBACK"}
 INTERPRETED: Mapping[str, str] = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
@@ -44,7 +44,7 @@ class Interpreting:
         """Whether the query has run a few times only, so that its classes would cost more than they save."""
         if sql in self._compiled:
             return False
-        if len(self._runs) >= MOST_TEXTS:
+        if len(self._runs) >= MAX_TEXTS:
             self._runs.clear()
             self._compiled.clear()
         self._runs[sql] = runs = self._runs.get(sql, 0) + 1

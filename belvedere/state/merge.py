@@ -16,7 +16,7 @@ import pyarrow as pa
 from belvedere.state.sorted_run import Positions, Run, make_run, order_of
 
 WIDTH = 8
-LEAST_ROWS = 4_096
+MIN_ROWS = 4_096
 """Runs of fewer rows are all of the lowest level."""
 
 
@@ -52,7 +52,7 @@ def decided(runs: Sequence[Run]) -> Merge:
 
 def level(run: Run) -> int:
     """The level of a run by its rows that count."""
-    return max(0, int(np.log(max(1, run.alive) / LEAST_ROWS) / np.log(WIDTH)) + 1) if run.alive > LEAST_ROWS else 0
+    return max(0, int(np.log(max(1, run.alive) / MIN_ROWS) / np.log(WIDTH)) + 1) if run.alive > MIN_ROWS else 0
 
 
 def to_merge(runs: Sequence[Run], limit: int) -> tuple[Run, ...]:

@@ -21,7 +21,7 @@ import pyarrow as pa
 from belvedere.state.arrangement import Arrangement
 from belvedere.state.files import Files, Writer, damaged
 from belvedere.state.manifest import Manifest, ManifestEntry, dead_batch, read_manifest, runs_of
-from belvedere.state.merge import LEAST_ROWS, WIDTH, Merge, decided, to_merge
+from belvedere.state.merge import MIN_ROWS, WIDTH, Merge, decided, to_merge
 from belvedere.state.remote_files import Remote
 from belvedere.state.runs_by_tasks import UNSEEN, RunTask, places_of, writing
 from belvedere.state.sorted_run import Arranged, FileRange, Positions, Run, read_run, with_indexes
@@ -220,9 +220,9 @@ class State:
         written = [r for r in arrangement.new if r.place is not None and r.alive]
         kept = [r for r in arrangement.runs if r.alive]
         if small:
-            few = [r for r in kept if r.alive <= LEAST_ROWS]
-            if len(few) >= WIDTH and sum(r.alive for r in small) <= LEAST_ROWS and not self._is_merging(few):
-                small, kept = [*few, *small], [r for r in kept if r.alive > LEAST_ROWS]
+            few = [r for r in kept if r.alive <= MIN_ROWS]
+            if len(few) >= WIDTH and sum(r.alive for r in small) <= MIN_ROWS and not self._is_merging(few):
+                small, kept = [*few, *small], [r for r in kept if r.alive > MIN_ROWS]
             one = small[0] if len(small) == 1 and small[0].dead is None else decided(small).run()[0]
             written.append(self._written(one, self._writer))
         runs = [*kept, *written]

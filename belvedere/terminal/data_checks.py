@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from belvedere.catalog.inputs import Input
     from belvedere.project.settings import ProjectSettings
 
-LONGEST_TEXT = 120
+MAX_TEXT_LENGTH = 120
 NO_SAMPLE = "is not looked at: its connector gives no sample"
 
 
@@ -182,7 +182,7 @@ def _finding_table(findings: Sequence[Finding]) -> Table:
     for name in ("what", "example", "what to do"):
         table.add_column(name, overflow="fold")
     for found in findings:
-        text = found.text if len(found.text) <= LONGEST_TEXT else f"{found.text[:LONGEST_TEXT]}..."
+        text = found.text if len(found.text) <= MAX_TEXT_LENGTH else f"{found.text[:MAX_TEXT_LENGTH]}..."
         rows = "" if found.rows is None else f"{found.rows:,}"
         what = found.what if found.what.startswith("column ") else found.reason or found.what
         table.add_row(*map(_cell, (rows, what, " ".join(filter(None, (found.where, text))), found.hint)))

@@ -201,7 +201,7 @@ def test_epochs_note_what_they_change_over_restarts(executor: Any) -> None:
 def test_the_status_is_told_again_after_an_epoch_and_while_nothing_happens(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("belvedere.api.live.status_events.MOST_SECONDS", 0.6)
+    monkeypatch.setattr("belvedere.api.live.status_events.MAX_SECONDS", 0.6)
     rows: list[EpochRow | None] = [None]
 
     class Reader:

@@ -194,7 +194,7 @@ def test_long_answers_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     client = TestClient(Application(CATALOG, MemoryReader))
     asked = {"name": "query_view", "arguments": {"view": "Things", "limit": 1, "columns": ["id"]}}
     assert posted(client, "tools/call", asked)["structuredContent"]["rows"] == [{"id": 1}]
-    monkeypatch.setattr(mcp_server, "MOST_BYTES", 20)
+    monkeypatch.setattr(mcp_server, "MAX_BYTES", 20)
     assert posted(client, "tools/call", asked)["content"][0]["text"].startswith("B8004")
 
 

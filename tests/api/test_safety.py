@@ -28,7 +28,7 @@ from belvedere.api.failures import RequestError
 from belvedere.api.http import connections, push_bodies
 from belvedere.api.http.application import Application
 from belvedere.api.http.connections import Connection
-from belvedere.api.http.push_bodies import LONGEST_ROW, elements
+from belvedere.api.http.push_bodies import MAX_ROW_LENGTH, elements
 from belvedere.api.limits import Limits
 from belvedere.api.live import websockets
 from belvedere.api.serving.processes import server_settings, start_api
@@ -213,7 +213,7 @@ def test_a_broken_array_is_refused(text: str) -> None:
 @pytest.mark.parametrize("window", [80, 100, 200])
 def test_an_array_is_read_by_windows(window: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever the window cuts; what is no JSON is refused as ever."""
-    monkeypatch.setattr(push_bodies, "LONGEST_ROW", window)
+    monkeypatch.setattr(push_bodies, "MAX_ROW_LENGTH", window)
     values = [1, -2.5, 1e-7, "ü,]\\", "", None, True, 2**60, {"a": [1, "b"]}, [[], {}], "🎈"]
     for number in range(400):
         rows = [values[(number * 7 + i * i) % len(values)] for i in range(number % 30)]
@@ -226,14 +226,14 @@ def test_an_array_is_read_by_windows(window: int, monkeypatch: pytest.MonkeyPatc
 
 def test_rows_that_are_too_long_or_do_not_fit_are_refused() -> None:
     streams = compile_script("CREATE STREAM Bid (item STRING) KEEP 30 DAYS;").catalog
-    row = {"item": "ü" * LONGEST_ROW}
+    row = {"item": "ü" * MAX_ROW_LENGTH}
     with TestClient(Application(streams, MemoryReader)) as client:
 
         def status(body: str, media: str = "application/json") -> tuple[int, str]:
             answer = client.post("/streams/Bid", content=body.encode(), headers={"content-type": media})
             return answer.status_code, answer.json()["title"]
 
-        too_long = (413, f"a row has more than {LONGEST_ROW} characters")
+        too_long = (413, f"a row has more than {MAX_ROW_LENGTH} characters")
         assert status(json.dumps(row, ensure_ascii=False)) == too_long
         assert status(json.dumps([{"item": "a"}] * 10 + [row], ensure_ascii=False)) == too_long
         assert status('{"item": "a"}\n\n' + json.dumps(row, ensure_ascii=False), "application/x-ndjson") == too_long

@@ -60,7 +60,7 @@ def both(monkeypatch: pytest.MonkeyPatch, table: Any, body: bytes, media: str) -
         return taken[0]
 
     with monkeypatch.context() as looked:
-        looked.setattr(push_bodies, "LEAST_TYPED", 0)
+        looked.setattr(push_bodies, "MIN_TYPED_BYTES", 0)
         looked.setattr(push_bodies, "_typed", noted)
         found = answer(table, body, media)
     with monkeypatch.context() as slowly:
@@ -108,6 +108,6 @@ def test_chosen_bodies_are_read_alike(inputs: Any, monkeypatch: pytest.MonkeyPat
 
 @pytest.mark.parametrize("tail", [b"]", b",]", b"", b"],", b',{"id": 1, "name": "' + b"x" * 300 + b'"}]'])
 def test_long_arrays_are_read_in_parts(inputs: Any, monkeypatch: pytest.MonkeyPatch, tail: bytes) -> None:
-    monkeypatch.setattr(push_bodies, "LONGEST_ROW", 200)
+    monkeypatch.setattr(push_bodies, "MAX_ROW_LENGTH", 200)
     body = b"[" + b",".join(b'{"id": %d, "name": "},{"}' % n for n in range(50))
     assert both(monkeypatch, inputs["Keyed"], body + tail, "application/json") == (tail == b"]")

@@ -81,7 +81,7 @@ class Store:
 
 @pytest.fixture
 def receiver(monkeypatch: pytest.MonkeyPatch) -> Iterator[Receiver]:
-    monkeypatch.setattr(http, "MOST_EVENTS", 2)
+    monkeypatch.setattr(http, "MAX_EVENTS", 2)
     made = Receiver()
     yield made
     made.server.shutdown()
@@ -167,7 +167,7 @@ def all_of_them(receiver: Receiver, store: Store, last: int, seconds: float) -> 
 def test_a_receiver_that_needs_long_for_a_request_gets_the_same_one_with_more_time_and_then_smaller_ones(
     receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(http, "MOST_EVENTS", 8)
+    monkeypatch.setattr(http, "MAX_EVENTS", 8)
 
     def slow(seconds: float) -> Answer:
         def give(handler: Any) -> None:
@@ -187,7 +187,7 @@ def test_a_receiver_that_never_takes_a_large_request_gets_smaller_ones(
     receiver: Receiver, monkeypatch: pytest.MonkeyPatch, status: int | None
 ) -> None:
     """Each event comes, in order, and in one request that was taken. Only what was certainly not taken is cut at once."""
-    monkeypatch.setattr(http, "MOST_EVENTS", 8)
+    monkeypatch.setattr(http, "MAX_EVENTS", 8)
     taken: list[int] = []
 
     def most_three(handler: Any) -> None:
@@ -225,7 +225,7 @@ def test_a_time_that_is_none_is_refused(receiver: Receiver, wrong: object) -> No
 
 def test_how_long_a_receiver_wants_to_be_left_alone() -> None:
     assert pause_of(None) is pause_of("soon") is None
-    assert (pause_of("2"), pause_of("0"), pause_of("999999")) == (2.0, 0.0, http.MOST_PAUSE)
+    assert (pause_of("2"), pause_of("0"), pause_of("999999")) == (2.0, 0.0, http.MAX_PAUSE_SECONDS)
     then = pause_of(format_datetime(datetime.now(UTC) + timedelta(seconds=30), usegmt=True))
     assert then is not None
     assert 25 < then <= 30

@@ -169,7 +169,7 @@ def test_events_are_posted_with_an_id_and_a_signature(
 ) -> None:
     from belvedere.connectors import http
 
-    monkeypatch.setattr(http, "MOST_EVENTS", 2)
+    monkeypatch.setattr(http, "MAX_EVENTS", 2)
     wb = bench(spark, tmp_path, "http", url=receiver.url, secret="s3cret", headers={"Authorization": "Bearer x"})
     heat(wb, row(1), row(2), row(3))
     assert [(e["id"], e["_op"], e["_seq"]) for e in receiver.events("GotHot")] == [(1, "ADD", 1), (2, "ADD", 2), (3, "ADD", 3)]

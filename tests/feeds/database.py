@@ -38,7 +38,7 @@ PUBLICATIONS = (
     "FOR TABLE plain, TABLES IN SCHEMA public",
 )
 CODES = ("B6101", "B6220", "B6222", "B6223", "B6224", "B6225", "B6226", "B6227")
-MOST_HINTS = 12
+MAX_HINTS = 12
 
 
 class Database:
@@ -174,7 +174,7 @@ class Database:
     def follow(self) -> None:
         """A run; where it ends with a diagnostic, its hint is carried out, and there is another run."""
         said: str | None = None
-        for _ in range(MOST_HINTS):
+        for _ in range(MAX_HINTS):
             said = self.once()
             if said is None:
                 break
@@ -184,7 +184,7 @@ class Database:
                 self.end_run()
             self.carry_out(said)
         else:
-            raise AssertionError(f"{MOST_HINTS} hints have not led on: {self.reported[-MOST_HINTS:]}")
+            raise AssertionError(f"{MAX_HINTS} hints have not led on: {self.reported[-MAX_HINTS:]}")
         for name, columns in COLUMNS.items():
             asked = ", ".join(f"{self.names[name][c]}::text" for c in columns)
             seen = [tuple(None if v is None else str(v) for v in row) for row in self.mirror.view(name, *columns)]

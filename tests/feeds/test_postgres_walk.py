@@ -338,7 +338,7 @@ for often in range(
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Epochs and first reads are cut often."""
-    monkeypatch.setattr(slot, "MOST_CHANGES", 9)
+    monkeypatch.setattr(slot, "MAX_CHANGES", 9)
     monkeypatch.setattr(copy_rows, "BLOCK_BYTES", 2_000)
 
 

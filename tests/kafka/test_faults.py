@@ -253,16 +253,16 @@ def outgoings(count: int) -> list[Outgoing]:
 
 
 def test_many_exports_of_one_topic() -> None:
-    outlet = sink.KafkaOutlet(outgoings(sink.MOST_MARKS))
+    outlet = sink.KafkaOutlet(outgoings(sink.MAX_MARKS))
     marks = {e.mark: 2**40 for e in outlet.exports}
-    assert len(marks) == sink.MOST_MARKS
+    assert len(marks) == sink.MAX_MARKS
     assert len(json.dumps(marks, separators=(",", ":"))) < 4096
     assert outlet._with_room("All", {"gone": 1} | marks) == marks, "marks of exports that are gone leave where there is no room"
     few = sink.KafkaOutlet(outgoings(2))
     assert few._with_room("All", {"gone": 1} | marks) == marks
     assert few._with_room("All", {"gone": 1}) == {"gone": 1}, "it may come back"
     with pytest.raises(BelvedereError, match="B6209"):
-        sink.KafkaOutlet(outgoings(sink.MOST_MARKS + 1))
+        sink.KafkaOutlet(outgoings(sink.MAX_MARKS + 1))
 
 
 class FullProducer:
@@ -295,8 +295,8 @@ def test_a_full_queue_is_waited_for_and_a_large_message_named() -> None:
 
 
 def test_transactions_are_cut_by_messages_and_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sink, "MOST_MESSAGES", 3)
-    monkeypatch.setattr(sink, "MOST_BYTES", 100)
+    monkeypatch.setattr(sink, "MAX_MESSAGES", 3)
+    monkeypatch.setattr(sink, "MAX_BYTES", 100)
     sizes = [1, 1, 1, 1, 200, 1]
     found = list(sink._cut((0, b"", b"x" * n, [], 0) for n in sizes))
     assert [[len(m[2] or b"") for m in some] for some in found] == [[1, 1, 1], [1, 200], [1]]

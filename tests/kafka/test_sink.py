@@ -82,7 +82,7 @@ def test_a_crash_after_the_transaction_repeats_nothing(
 ) -> None:
     from belvedere.connectors.kafka import sink
 
-    monkeypatch.setattr(sink, "MOST_MESSAGES", 3)
+    monkeypatch.setattr(sink, "MAX_MESSAGES", 3)
     settings, topics = project(bus, tmp_path)
     wb = Workbench(SCRIPT, spark=spark, project=settings)
     heat(wb, *((n, "Süd", 120.0) for n in range(8)))

@@ -445,7 +445,7 @@ def test_a_slot_behind_the_store(shop: Shop, mirror: Mirror, monkeypatch: pytest
     """As after a crash of the server, which keeps slots at checkpoints; or of a run between its commit and the slot's advance."""
     from belvedere.connectors.postgres import slot
 
-    monkeypatch.setattr(slot, "MOST_CHANGES", 10)
+    monkeypatch.setattr(slot, "MAX_CHANGES", 10)
     shop.run(FIRST)
     agrees(mirror, shop)
     monkeypatch.setattr(Server, "advance", lambda self, to: None)
@@ -462,7 +462,7 @@ def test_a_slot_behind_the_store(shop: Shop, mirror: Mirror, monkeypatch: pytest
 def test_many_changes_of_other_tables_are_passed(shop: Shop, mirror: Mirror, monkeypatch: pytest.MonkeyPatch) -> None:
     from belvedere.connectors.postgres import slot
 
-    monkeypatch.setattr(slot, "MOST_CHANGES", 5)
+    monkeypatch.setattr(slot, "MAX_CHANGES", 5)
     agrees(mirror, shop)
     shop.run(*(f"INSERT INTO customers VALUES ({n}, 'x', 1)" for n in range(9)), FIRST)
     agrees(mirror, shop)

@@ -120,7 +120,7 @@ def test_the_views_are_kept_by_their_frames_where_that_is_asked_for() -> None:
 
 @pytest.mark.parametrize(("each_store", "seed"), STORES_AND_SEEDS, indirect=["each_store"])
 def test_views_equal_their_batch_answer(executor: Any, each_store: str, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(frame_reach, "LEAST_ROWS", 0)
+    monkeypatch.setattr(frame_reach, "MIN_ROWS", 0)
     random = Random(seed)
     wb = Workbench(SCRIPT, options=Options(cost=False))
     for epoch in range(epochs(seed)):

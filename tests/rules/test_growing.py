@@ -153,7 +153,7 @@ def test_the_views_are_continued_where_that_is_asked_for() -> None:
 @pytest.mark.spark
 @pytest.mark.parametrize(("each_store", "seed"), STORES_AND_SEEDS, indirect=["each_store"])
 def test_views_equal_their_batch_answer(spark: Any, each_store: str, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(frame_reach, "LEAST_ROWS", 0)
+    monkeypatch.setattr(frame_reach, "MIN_ROWS", 0)
     random = Random(seed)
     wb = Workbench(SCRIPT, options=Options(cost=False))
     for epoch in range(epochs(seed)):
@@ -217,7 +217,7 @@ def test_rows_at_the_end_read_few_rows(executor: Any, monkeypatch: pytest.Monkey
 
 
 def test_what_nobody_sees_makes_no_event(executor: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(frame_reach, "LEAST_ROWS", 0)
+    monkeypatch.setattr(frame_reach, "MIN_ROWS", 0)
     wb = Workbench(
         "CREATE TABLE T (k INT, x INT, PRIMARY KEY (k));\n"
         "V := SELECT k, max(x) OVER (ORDER BY k) AS m FROM T;\n"
@@ -238,7 +238,7 @@ def test_what_nobody_sees_makes_no_event(executor: Any, monkeypatch: pytest.Monk
 
 @pytest.mark.spark
 def test_a_sum_overflows_where_it_does_in_batch(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(frame_reach, "LEAST_ROWS", 0)
+    monkeypatch.setattr(frame_reach, "MIN_ROWS", 0)
     wb = Workbench(
         "CREATE TABLE T (k INT, b BIGINT, PRIMARY KEY (k));\nV := SELECT k, sum(b) OVER (ORDER BY k) AS s FROM T;",
         options=Options(cost=False),
@@ -255,7 +255,7 @@ def test_a_store_goes_on_under_other_rules_and_another_script(
     executor: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The hidden columns come and go with the rule, and with the functions."""
-    monkeypatch.setattr(frame_reach, "LEAST_ROWS", 0)
+    monkeypatch.setattr(frame_reach, "MIN_ROWS", 0)
     url = f"sqlite:///{tmp_path}/store.db"
     table = "CREATE TABLE T (k INT PRIMARY KEY, n INT, x INT);"
     total = "V := SELECT k, avg(x) OVER (ORDER BY n) AS a FROM T; Top := SELECT k FROM V WHERE a > 2;"

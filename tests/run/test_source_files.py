@@ -198,7 +198,7 @@ def test_nested_json_and_arrays(spark: Any, tmp_path: Path, small: int) -> None:
 
 
 def test_many_bad_rows_are_counted_and_some_are_kept(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("belvedere.connectors.reading.row_intake.MOST_REJECTED", 5)
+    monkeypatch.setattr("belvedere.connectors.reading.row_intake.MAX_REJECTED", 5)
     (tmp_path / "a.json").write_text("bad\n" * 40 + '{"id": 1}\n')
     (tmp_path / "b.parquet").write_bytes(b"PAR1")
     taken = read(spark, [tmp_path / "a.json", tmp_path / "b.parquet"], SMALL)

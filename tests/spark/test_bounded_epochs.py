@@ -88,12 +88,12 @@ def spied(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
     monkeypatch.setattr(Memory, "hold", counted)
     monkeypatch.setattr(Rows, "table", property(whole))
     monkeypatch.setattr(held, "BATCH_ROWS", PIECE)
-    monkeypatch.setattr(emit_parts, "LEAST_GROUPS", 100)
+    monkeypatch.setattr(emit_parts, "MIN_GROUPS", 100)
     monkeypatch.setattr(exports, "PIECE", PIECE)
     monkeypatch.setattr(emit_rows, "COMPARED", 7)
     monkeypatch.setattr(events, "TEXT_ROWS", 7)
     monkeypatch.setattr(bag_ingest, "LOOKED_AT", 7)
-    monkeypatch.setattr(bag_ingest, "LEAST_BYTES", 1_000)
+    monkeypatch.setattr(bag_ingest, "MIN_BYTES", 1_000)
     return found
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from tests.spark_grammar.verdicts import Judged
 
 ALL = 2_000
-MOST_REFUSED = 0.05
+MAX_REFUSED = 0.05
 BAR = r"\|"
 FILE = Path(__file__).with_name("counts.json")
 

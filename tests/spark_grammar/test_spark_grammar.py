@@ -9,7 +9,7 @@ import pytest
 from tests import depth
 from tests.depth import at_night
 from tests.spark_grammar.chosen import CHOSEN
-from tests.spark_grammar.counts import ALL, MOST_REFUSED, counted, read_counts, write_counts
+from tests.spark_grammar.counts import ALL, MAX_REFUSED, counted, read_counts, write_counts
 from tests.spark_grammar.extensions import is_extension
 from tests.spark_grammar.queries import random_query
 from tests.spark_grammar.rows import differences
@@ -69,4 +69,4 @@ def test_few_queries_are_refused_that_spark_takes(over_tables: Any, request: pyt
         "run it with --update, and tests/docs too"
     )
     assert sum(counts.refused.values()) <= sum(reported.refused.values()), counts.refused
-    assert counts.refused_share <= MOST_REFUSED
+    assert counts.refused_share <= MAX_REFUSED

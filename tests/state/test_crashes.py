@@ -111,7 +111,7 @@ def test_a_crash_before_and_after_each_write_sync_and_step_of_a_merge_loses_noth
 
     for module in (merge, state):
         monkeypatch.setattr(module, "WIDTH", 2)
-        monkeypatch.setattr(module, "LEAST_ROWS", 2)
+        monkeypatch.setattr(module, "MIN_ROWS", 2)
     points = [(files.Writer, "add"), (files.Writer, "finish"), (files, "sync_folder"), (Merge, "run"), (Merge, "carry_over")]
     for owner, name in [*points, (State, "_start_merge"), (State, "_install")]:
         crashing(owner, name)

@@ -90,7 +90,7 @@ class Arrangements(RuleBasedStateMachine):
     @initialize()
     def start(self) -> None:
         self.folder = tempfile.TemporaryDirectory()
-        self.patches = [patch.object(merge, "LEAST_ROWS", 2), patch.object(state, "LEAST_ROWS", 2)]
+        self.patches = [patch.object(merge, "MIN_ROWS", 2), patch.object(state, "MIN_ROWS", 2)]
         self.patches += [
             patch.object(merge, "WIDTH", 2),
             patch.object(state, "WIDTH", 2),

@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from belvedere.engine.store_folders import LEAST_RUN, MOST_RUN, open_state
+from belvedere.engine.store_folders import MAX_RUN_BYTES, MIN_RUN_BYTES, open_state
 from belvedere.schema import KEY
 from belvedere.state.sorted_run import Arranged
 from belvedere.state.state import State
@@ -36,7 +36,7 @@ def test_appended_and_replaced_rows_become_runs_of_the_bytes_that_are_allowed(tm
         state.close()
 
 
-@pytest.mark.parametrize(("given", "bound"), [(1, LEAST_RUN), (8 << 20, 8 << 20), (64 << 30, MOST_RUN)])
+@pytest.mark.parametrize(("given", "bound"), [(1, MIN_RUN_BYTES), (8 << 20, 8 << 20), (64 << 30, MAX_RUN_BYTES)])
 def test_the_bound_of_a_run_follows_the_memory_within_reason(tmp_path: Path, given: int, bound: int) -> None:
     store = open_store(f"sqlite:///{tmp_path / 's.db'}")
     state = open_state(store, None, given)

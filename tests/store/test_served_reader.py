@@ -103,7 +103,7 @@ def test_a_statement_that_comes_again_is_prepared_and_planned_once(postgres_url:
 
 
 def test_statements_that_are_not_used_are_given_up(postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(postgres_statements, "PREPARED_MOST", 5)
+    monkeypatch.setattr(postgres_statements, "MAX_PREPARED", 5)
 
     async def work(found: LoopReader) -> None:
         for n in range(20):

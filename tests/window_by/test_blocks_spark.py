@@ -43,8 +43,8 @@ def cut_everything(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """Partitions with most of some thousand rows are cut into blocks; what was cut comes in the list."""
     from belvedere.spark.window_by import cuts, long_partitions, windows
 
-    monkeypatch.setattr(long_partitions, "LEAST_ROWS", 1_000)
-    monkeypatch.setattr(long_partitions, "LEAST_CORES", 2)
+    monkeypatch.setattr(long_partitions, "MIN_ROWS", 1_000)
+    monkeypatch.setattr(long_partitions, "MIN_CORES", 2)
     monkeypatch.setattr(long_partitions, "RATE", 1)
     found: list[Any] = []
     cut_giant = cuts.cut_giant

@@ -82,5 +82,5 @@ def test_windows_over_other_groups(text: str) -> None:
 def test_views_follow_their_groups(spark: Any, seed: int, views: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     reach = pytest.importorskip("belvedere.rules.window_by.affected_windows")
     monkeypatch.setattr(reach, "FIRST_ROWS", 8)
-    monkeypatch.setattr(reach, "LEAST_ROWS", 2)
+    monkeypatch.setattr(reach, "MIN_ROWS", 2)
     followed(spark, seed, script(views), views, 4 if seed else 3)

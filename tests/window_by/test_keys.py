@@ -81,7 +81,7 @@ def test_views_follow_by_keys_that_are_expressions(
 ) -> None:
     reach = pytest.importorskip("belvedere.rules.window_by.affected_windows")
     monkeypatch.setattr(reach, "FIRST_ROWS", 8)
-    monkeypatch.setattr(reach, "LEAST_ROWS", 2)
+    monkeypatch.setattr(reach, "MIN_ROWS", 2)
     followed(spark, seed, script(views), views, 4 if seed else 3)
 
 

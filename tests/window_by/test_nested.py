@@ -84,7 +84,7 @@ def test_what_is_around_windows_has_rules_of_its_own(text: str, rules: set[str])
 def test_views_follow_between_blocks(spark: Any, seed: int, views: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     reach = pytest.importorskip("belvedere.rules.window_by.affected_windows")
     monkeypatch.setattr(reach, "FIRST_ROWS", 8)
-    monkeypatch.setattr(reach, "LEAST_ROWS", 2)
+    monkeypatch.setattr(reach, "MIN_ROWS", 2)
     followed(spark, seed, script(views), views, 4 if seed else 3)
 
 

@@ -63,7 +63,7 @@ def followed(
     """Random changes in so many places of long partitions in each epoch, and one restart; how many rows each stage read in each."""
     window_reach = pytest.importorskip("belvedere.rules.window_by.affected_windows")
     monkeypatch.setattr(window_reach, "FIRST_ROWS", 8)
-    monkeypatch.setattr(window_reach, "LEAST_ROWS", 4)
+    monkeypatch.setattr(window_reach, "MIN_ROWS", 4)
     read: list[int] = []
     reached_rows = window_reach.reached_rows
 

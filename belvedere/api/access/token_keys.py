@@ -22,7 +22,7 @@ from jwt import PyJWK
 from jwt.algorithms import get_default_algorithms
 from jwt.exceptions import PyJWTError
 
-LEAST_SECRET = 32
+MIN_SECRET_BYTES = 32
 """Bytes of a secret at least (RFC 7518, 3.2)."""
 FETCH_SECONDS = 5.0
 SET_BYTES = 1_000_000
@@ -73,8 +73,8 @@ class FixedKeys(TokenKeys):
 def _prepared(text: str, algorithms: Sequence[str]) -> Iterator[tuple[str, Any]]:
     known = get_default_algorithms()
     for name in algorithms:
-        if name.startswith("HS") and len(text.encode()) < LEAST_SECRET:
-            raise ValueError(f"a secret has {LEAST_SECRET} bytes at least")
+        if name.startswith("HS") and len(text.encode()) < MIN_SECRET_BYTES:
+            raise ValueError(f"a secret has {MIN_SECRET_BYTES} bytes at least")
         try:
             yield name, known[name].prepare_key(text)
         except (PyJWTError, ValueError, TypeError):
@@ -113,7 +113,7 @@ def _of_jwk(jwk: Mapping[str, Any], algorithms: Sequence[str]) -> Iterator[tuple
             key = PyJWK(dict(jwk), name)
         except (PyJWTError, ValueError, TypeError, KeyError):
             continue
-        if name.startswith("HS") and len(key.key) < LEAST_SECRET:
+        if name.startswith("HS") and len(key.key) < MIN_SECRET_BYTES:
             continue
         yield jwk.get("kid"), name, key
 

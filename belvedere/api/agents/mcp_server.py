@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from mcp.server.lowlevel import Server
 
 SERVER = "belvedere"
-MOST_BYTES = 1_000_000
+MAX_BYTES = 1_000_000
 """So long an answer is at most, as JSON: it is read by an agent, and the SDK holds others up while it writes it."""
 INSTRUCTIONS = (
     "Views over streams and tables, kept up to date. Begin with list_views; describe_view tells a view's columns and filters, "
@@ -124,9 +124,9 @@ class ModelContext:
         if not isinstance(found, ReadCall):
             return found
         body = await self._answer(replace(found.asked, longs=longs), claims)
-        if len(body) > MOST_BYTES:
+        if len(body) > MAX_BYTES:
             hint = "ask for fewer rows or columns"
-            raise RequestError(LIMIT_EXCEEDED, f"the answer has more than {MOST_BYTES} bytes", hint)
+            raise RequestError(LIMIT_EXCEEDED, f"the answer has more than {MAX_BYTES} bytes", hint)
         answer = json.loads(body)
         if "errors" in answer:
             error = answer["errors"][0]

@@ -19,7 +19,7 @@ from belvedere.api.failures import BAD_REQUEST, RequestError
 from belvedere.api.graphql.api import Api
 from belvedere.api.http.graphql_requests import Asked
 from belvedere.api.reads.entities import Entity
-from belvedere.api.reads.provenance import MOST_DEPTH, MOST_ROWS, SINCE, Question, asked_of, why_not_of
+from belvedere.api.reads.provenance import MAX_DEPTH, MAX_ROWS, SINCE, Question, asked_of, why_not_of
 from belvedere.api.reads.provenance import WHY_NOT as WHY_NOT_ANSWER
 from belvedere.syntax.wording import did_you_mean
 
@@ -35,7 +35,7 @@ _FILTER: Schema = {
 _ROWS: Schema = {
     "type": "integer",
     "minimum": 1,
-    "maximum": MOST_ROWS,
+    "maximum": MAX_ROWS,
     "description": "how many rows are shown of each relation",
 }
 _EPOCH: Schema = {
@@ -169,7 +169,7 @@ def _why() -> Tool:
         "depth": {
             "type": "integer",
             "minimum": 1,
-            "maximum": MOST_DEPTH,
+            "maximum": MAX_DEPTH,
             "description": "through how many views, 1 by default",
         },
         "rows": _ROWS,

@@ -14,7 +14,7 @@ from typing import Any
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-LEAST, MOST_AT_ONCE = 1_000, 64_000
+LEAST, MAX_BYTES_AT_ONCE = 1_000, 64_000
 """Bytes: shorter bodies are left as they are, longer ones are compressed in a thread."""
 LEVEL = 4
 _TEXT = (
@@ -69,7 +69,7 @@ def _tell(start: Message, length: int) -> None:
 
 
 async def _gzip(body: Any) -> bytes:
-    return _deflated(body) if len(body) <= MOST_AT_ONCE else await asyncio.to_thread(_deflated, body)
+    return _deflated(body) if len(body) <= MAX_BYTES_AT_ONCE else await asyncio.to_thread(_deflated, body)
 
 
 def _deflated(body: Any) -> bytes:

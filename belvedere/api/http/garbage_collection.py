@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 YOUNG, MIDDLE, NEVER = 700, 10, 1_000_000_000
 LOOK_SECONDS = 5.0
-MOST_LOOKS = 120
+MAX_LOOKS = 120
 """So often a process may be busy when it is looked at, before it collects all the same."""
 
 
@@ -28,6 +28,6 @@ async def collect_when_idle(is_idle: Callable[[], bool]) -> None:
     while True:
         await asyncio.sleep(LOOK_SECONDS)
         looks += 1
-        if is_idle() or looks >= MOST_LOOKS:
+        if is_idle() or looks >= MAX_LOOKS:
             gc.collect()
             looks = 0

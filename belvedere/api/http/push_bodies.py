@@ -30,9 +30,9 @@ LINES_TYPES = (
     "application/jsonlines",
     "application/json-lines",
 )
-LEAST_TYPED = 8 << 10
+MIN_TYPED_BYTES = 8 << 10
 """Bytes of a body that Arrow is given: for fewer its start takes longer than they do."""
-LONGEST_ROW = 250_000
+MAX_ROW_LENGTH = 250_000
 """Characters of a row: to read more at once would hold up what other threads do."""
 _SPACES = 100_000
 """Characters in which a space ends at once, as most do; a longer one is passed over in steps."""
@@ -44,7 +44,7 @@ _NO_SPACE = re.compile(r"[^ \t\n\r]")
 
 def rows_of(table: Input, body: bytes, media: str, most_rows: int, claims: Claims) -> Pushed:
     """The rows of a body that has so many at most: by Arrow where all of them fit, else one by one."""
-    if len(body) >= LEAST_TYPED and (found := _typed(table, body, media, most_rows, claims)) is not None:
+    if len(body) >= MIN_TYPED_BYTES and (found := _typed(table, body, media, most_rows, claims)) is not None:
         return found
     try:
         text = body.decode("utf-8")
@@ -84,20 +84,20 @@ def _rows_of_lines(text: bytes, columns: Sequence[Column]) -> pa.Table | None:
 def _arrays(text: bytes) -> Iterator[bytes]:
     """An array in parts that are arrays, and no longer than a row may be; what cannot be cut so comes whole, and is none."""
     start = 1
-    while len(text) - start > LONGEST_ROW:
-        end = text.rfind(b"},", start, start + LONGEST_ROW) + 1
+    while len(text) - start > MAX_ROW_LENGTH:
+        end = text.rfind(b"},", start, start + MAX_ROW_LENGTH) + 1
         if not end:
             break
         yield b"[%s]" % text[start:end]
         start = end + 1
-    yield b"[%s" % text[start:] if len(text) - start <= LONGEST_ROW else b""
+    yield b"[%s" % text[start:] if len(text) - start <= MAX_ROW_LENGTH else b""
 
 
 def _blocks(text: bytes) -> Iterator[bytes]:
     """Lines in parts that are no longer than a row may be; what cannot be cut so is no part."""
     start = 0
-    while len(text) - start > LONGEST_ROW:
-        end = text.rfind(b"\n", start, start + LONGEST_ROW + 1)
+    while len(text) - start > MAX_ROW_LENGTH:
+        end = text.rfind(b"\n", start, start + MAX_ROW_LENGTH + 1)
         yield text[start:end] if end > start else b""
         start = end + 1 if end > start else len(text)
     yield text[start:]
@@ -119,7 +119,7 @@ def elements(text: str, most: int) -> Any:
     """What `json.loads` gives, with an array's elements read one by one, and no more than one too many."""
     place = _past_space(text, 0)
     if not text.startswith("[", place):
-        if len(text) > LONGEST_ROW and "\n" in text.strip():
+        if len(text) > MAX_ROW_LENGTH and "\n" in text.strip():
             raise ValueError("more than one row, each on its line")
         return loads(_not_too_long(text))
     first = _past_space(text, place + 1)
@@ -140,7 +140,7 @@ def elements(text: str, most: int) -> Any:
 def _read_elements(text: str, start: int) -> Iterator[tuple[Any, int]]:
     """The elements of an array, and the place behind each, by windows of the text: an element is looked at no further than that."""
     while True:
-        window = text[start : start + LONGEST_ROW]
+        window = text[start : start + MAX_ROW_LENGTH]
         is_last, place = start + len(window) == len(text), 0
         while place < len(window):
             try:
@@ -197,13 +197,13 @@ def _past_space(text: str, place: int) -> int:
 
 
 def _not_too_long(row: str) -> str:
-    if len(row) > LONGEST_ROW:
+    if len(row) > MAX_ROW_LENGTH:
         raise _too_long()
     return row
 
 
 def _too_long() -> RequestError:
-    message = f"a row has more than {LONGEST_ROW} characters"
+    message = f"a row has more than {MAX_ROW_LENGTH} characters"
     return RequestError(LIMIT_EXCEEDED, message, "keep what is so long elsewhere, and send where it is", status=413)
 
 

@@ -33,7 +33,7 @@ from belvedere.time.intake_entries import Act, ProducerAct
 
 CLAIMS = "belvedere.claims"
 """Where the claims of the caller's token are in the scope of a request."""
-LONGEST_NAME = 200
+MAX_NAME_LENGTH = 200
 ACT_BYTES = 10_000
 """So many bytes has what a producer says at most: it is read where other requests wait."""
 
@@ -162,8 +162,8 @@ def sender_name(value: Any, what: str) -> str | None:
     """A name of the sender's, or None where it is empty."""
     if value is None or value == "":
         return None
-    if not isinstance(value, str) or len(value) > LONGEST_NAME or not value.isprintable():
-        message = f"the {what} is a text of at most {LONGEST_NAME} printable characters"
+    if not isinstance(value, str) or len(value) > MAX_NAME_LENGTH or not value.isprintable():
+        message = f"the {what} is a text of at most {MAX_NAME_LENGTH} printable characters"
         raise RequestError(BAD_REQUEST, message, status=422)
     return value
 

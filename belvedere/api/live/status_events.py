@@ -20,7 +20,7 @@ from belvedere.api.live.sse import EVENTS
 from belvedere.intake.claims import Claims
 from belvedere.store.protocol import EpochRow
 
-LEAST_SECONDS, MOST_SECONDS = 0.25, 3.0
+MIN_SECONDS, MAX_SECONDS = 0.25, 3.0
 """The pause between two statuses: at least, however many epochs there are, and at most."""
 Status = Callable[[EpochRow | None], Awaitable[Mapping[str, Any]]]
 
@@ -45,8 +45,8 @@ async def _statuses(streams: EventStreams, last_epoch: LastEpoch, status: Status
         last = await last_epoch()
     while True:
         yield StreamMessage(json.dumps(await status(last), ensure_ascii=False).encode())
-        until = clock() + MOST_SECONDS
-        await asyncio.sleep(LEAST_SECONDS)
+        until = clock() + MAX_SECONDS
+        await asyncio.sleep(MIN_SECONDS)
         while clock() < until:
             found = await streams.woken(-1 if last is None else last.epoch)
             yield UNCHANGED  # the guard looks whether the stream ends

@@ -27,7 +27,7 @@ from belvedere.values.json_numbers import loads
 PROTOCOL = "graphql-transport-ws"
 INIT_SECONDS = 10.0
 """So long `connection_init` may take to come."""
-MOST_LEEWAY = 600.0
+MAX_LEEWAY_SECONDS = 600.0
 """So long a token may count behind its end (`leeway_seconds`): one that does is asked for at each operation."""
 MOST = 100
 """So many operations of one connection are under way at a time."""
@@ -96,7 +96,9 @@ class WebSocketSession:
         await self._send({"type": "connection_ack"})
         expires = self._claims.get("exp")
         if isinstance(expires, int | float):
-            self._expiring = asyncio.create_task(self._expire(expires if expires > time.time() else expires + MOST_LEEWAY))
+            self._expiring = asyncio.create_task(
+                self._expire(expires if expires > time.time() else expires + MAX_LEEWAY_SECONDS)
+            )
 
     async def _expire(self, when: float) -> None:
         """Wait until the token is over, then end what is under way, and the connection."""

@@ -21,7 +21,7 @@ from belvedere.store.protocol import Reader
 if TYPE_CHECKING:
     from belvedere.provenance.plan_queries import QueryRunner
 
-MOST_DEPTH, MOST_ROWS = 5, 100
+MAX_DEPTH, MAX_ROWS = 5, 100
 """Through how many views rows are followed at most, and how many are shown of a relation."""
 ROWS = 5
 _MOMENT = {
@@ -159,14 +159,14 @@ def asked_of(entity: Entity, key: Mapping[str, Any], depth: Any, rows: Any) -> W
     columns = entity.key or entity.columns
     if not key or any(n not in entity.columns for n in key):
         raise RequestError(BAD_VALUE, f"rows of {entity.name} are named by {', '.join(columns)}", "give a value of each")
-    return WhyAsked(entity, key, _number("depth", depth, 1, MOST_DEPTH), _number("rows", rows, ROWS, MOST_ROWS))
+    return WhyAsked(entity, key, _number("depth", depth, 1, MAX_DEPTH), _number("rows", rows, ROWS, MAX_ROWS))
 
 
 def why_not_of(entity: Entity, filter_: Any, name: str, rows: Any) -> WhyNotAsked:
     """The question for rows that are missing; `name` is that of the number of rows."""
     if not isinstance(filter_, Mapping):
         raise RequestError(BAD_VALUE, "`filter` is an object", 'write {"column": {"eq": "value"}}')
-    return WhyNotAsked(entity, filter_, _number(name, rows, ROWS, MOST_ROWS))
+    return WhyNotAsked(entity, filter_, _number(name, rows, ROWS, MAX_ROWS))
 
 
 def _number(name: str, given: Any, otherwise: int, most: int) -> int:

@@ -27,7 +27,7 @@ from belvedere.store.dialects.stored_form import is_text
 from belvedere.store.read.query import LIMIT_MOST, Operator, is_ordered
 from belvedere.syntax.wording import did_you_mean
 
-MOST_TESTS = 50
+MAX_TESTS = 50
 """So many comparisons one question has at most: each operator on the way is asked for all of them."""
 _BINARY: dict[Operator, type[exp.Binary]] = {
     Operator.EQ: exp.EQ,
@@ -56,8 +56,8 @@ def with_values(given: Given | None, literals: list[Any]) -> Any:
 def predicate_of_filter(entity: Entity, asked: Mapping[str, Any]) -> RowPredicate:
     """The rows for which a filter holds."""
     tests = tuple(_tests(entity, asked, 1))
-    if sum(1 for t in tests for _ in t.find_all(exp.Column)) > MOST_TESTS:
-        raise RequestError(LIMIT_EXCEEDED, f"more than {MOST_TESTS} comparisons in one question", "ask for less at once")
+    if sum(1 for t in tests for _ in t.find_all(exp.Column)) > MAX_TESTS:
+        raise RequestError(LIMIT_EXCEEDED, f"more than {MAX_TESTS} comparisons in one question", "ask for less at once")
     return RowPredicate(tests)
 
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 from belvedere.api.graphql.scalars import scalar_of
 from belvedere.api.limits import Limits
 from belvedere.api.reads.entities import Entity, Model, RelationshipField, Template
-from belvedere.api.reads.provenance import MOST_DEPTH, MOST_ROWS, ROWS, SINCE, WHY_NOT
+from belvedere.api.reads.provenance import MAX_DEPTH, MAX_ROWS, ROWS, SINCE, WHY_NOT
 from belvedere.api.rest.answers import CSV, JSON, OBJECT
 from belvedere.api.rest.filters import operators_of
 from belvedere.api.rest.requests import OF_ROOTS, name_of
@@ -163,7 +163,7 @@ def _keys(entity: Entity) -> list[Document]:
 
 
 def _why_operation(entity: Entity) -> Document:
-    numbers = (("depth", MOST_DEPTH, 1, "Through how many views rows are followed."), ("rows", MOST_ROWS, ROWS, _SHOWN))
+    numbers = (("depth", MAX_DEPTH, 1, "Through how many views rows are followed."), ("rows", MAX_ROWS, ROWS, _SHOWN))
     words = [_whole_number(*n) for n in numbers]
     doc = f"The rows that the row of {entity.name} with this key was made of, relation by relation."
     found = _operation(f"why_{entity.field}", entity.name, doc, [*_keys(entity), *words])
@@ -173,7 +173,7 @@ def _why_operation(entity: Entity) -> Document:
 
 
 def _why_not_operation(entity: Entity) -> Document:
-    words = [_word("and"), _word("or"), _whole_number("limit", MOST_ROWS, ROWS, _SHOWN)]
+    words = [_word("and"), _word("or"), _whole_number("limit", MAX_ROWS, ROWS, _SHOWN)]
     doc = f"Where the rows vanish that would have made a row of {entity.name} with these filters, which has none."
     found = _operation(f"why_not_{entity.field}", entity.name, doc, [*_filters(entity), *words])
     return _documented(found, WHY_NOT, "Where they vanish.")

@@ -19,7 +19,7 @@ NO_FILE = "B7001"
 AWAY = frozenset({NO_FILE, "B7004", "B7005", "B7020"})
 """Codes of the store that say that it cannot be reached now."""
 PAUSE = 1.0
-LONGEST_TRY = 15.0
+MAX_TRY_SECONDS = 15.0
 """Seconds: between two tries, and how long a try may take before another one is made."""
 
 T = TypeVar("T")
@@ -106,7 +106,7 @@ class LazyReader(Generic[R]):
         with self._lock:
             if self._now() < self._next_try:
                 raise _away()
-            self._next_try = self._now() + LONGEST_TRY
+            self._next_try = self._now() + MAX_TRY_SECONDS
 
     def _opened(self) -> R:
         with self._opening:

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from threading import Event, Lock, Thread
 
-FIRST_PAUSE, LONGEST_PAUSE = 0.1, 30.0
+FIRST_PAUSE, MAX_PAUSE_SECONDS = 0.1, 30.0
 """Seconds before a process is started again."""
 STEADY = 60.0
 """Seconds: a process that ran so long has not failed to start."""
@@ -59,7 +59,7 @@ class Supervisor:
                 pause = FIRST_PAUSE
             if self._closed.wait(pause):
                 return
-            pause = min(2 * pause, LONGEST_PAUSE)
+            pause = min(2 * pause, MAX_PAUSE_SECONDS)
             with self._lock:
                 if self._closed.is_set():
                     return

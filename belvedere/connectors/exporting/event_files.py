@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from belvedere.values.intervals import iso_text
 from belvedere.values.months import with_month_texts
 
-LEAST_EXPONENT = 6
+MIN_EXPONENT = 6
 """Digits behind the point of a DECIMAL beyond which Arrow writes small numbers with an exponent."""
 SUFFIXES = {"json": "jsonl", "jsonl": "jsonl", "parquet": "parquet", "csv": "csv"}
 
@@ -50,7 +50,7 @@ def _write_parquet(pieces: Iterable[pa.Table], file: IO[bytes]) -> None:
 def _in_csv(column: pa.ChunkedArray) -> pa.ChunkedArray | pa.Array:
     if pa.types.is_duration(column.type):
         return pa.array([None if v is None else iso_text(v) for v in column.to_pylist()], pa.string())
-    if pa.types.is_decimal(column.type) and column.type.scale > LEAST_EXPONENT:
+    if pa.types.is_decimal(column.type) and column.type.scale > MIN_EXPONENT:
         return pa.array([None if v is None else format(v, "f") for v in column.to_pylist()], pa.string())
     return _texts(values_of(column)) if pa.types.is_nested(column.type) else column
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-MOST_EVENTS = 1_000
+MAX_EVENTS = 1_000
 """So many are in one request at most."""
 TRIES = 3
 """So often a request is sent as it was, each time with twice the time, before it is cut in half."""

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from confluent_kafka import Message
     from pyspark.sql import SparkSession
 
-MOST_ROWS = 1_000_000
+MAX_ROWS = 1_000_000
 FEW_MESSAGES = 30_000
 """So many are read in the driver: a job of Spark takes longer."""
 SAMPLE_SECONDS = 10.0
@@ -99,7 +99,7 @@ class KafkaFeed:
         self.settings = client_settings("source", source.name, requested.options)
         self.cluster = Cluster(source.name, self.settings)
         self.starting, self.skips = starting_of(source.name, requested.options), requested.options.get("on_lost") == "skip"
-        self.most = int(requested.options.get("max_rows", MOST_ROWS))
+        self.most = int(requested.options.get("max_rows", MAX_ROWS))
         options = format_options(source, requested.table, requested.options)
         self.shape = MessageShape(
             source.format or "json",

@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 from belvedere.connectors.into_spark import FEW_BYTES, into_spark
 from belvedere.connectors.kafka.message_rows import Chunk, MessageShape, Refused, Undecided
 from belvedere.connectors.reading.file_rows import NOT_JSON, REASON, collectable, json_rows
-from belvedere.connectors.reading.formats import MOST_REJECTED
+from belvedere.connectors.reading.formats import MAX_REJECTED
 from belvedere.connectors.reading.json_reasons import explain_json
 from belvedere.connectors.reading.text_records import LINE, RECORDS, decoded
 from belvedere.connectors.run_records import RejectedRow
@@ -95,7 +95,7 @@ class Gathering:
 
     def _reject(self, label: str, refused: Sequence[Refused]) -> None:
         self.refused += len(refused)
-        room = max(0, MOST_REJECTED - len(self.rejected))
+        room = max(0, MAX_REJECTED - len(self.rejected))
         self.rejected += [RejectedRow(self.table, label, r.offset, r.text, r.reason) for r in refused[:room]]
 
 

@@ -21,9 +21,9 @@ from belvedere.connectors.kafka.client import Settings, diagnostic
 from belvedere.connectors.kafka.topics import Place
 from belvedere.errors import fail
 
-MOST_MESSAGES = 1 << 16
+MAX_MESSAGES = 1 << 16
 """So many messages of a partition are together."""
-MOST_BYTES = 16 << 20
+MAX_BYTES = 16 << 20
 FEW_MESSAGES = 64
 """So many may be larger."""
 AT_ONCE = 10_000
@@ -103,7 +103,7 @@ class _Held:
 
     @property
     def is_much(self) -> bool:
-        return len(self.messages) >= MOST_MESSAGES or (len(self.messages) >= FEW_MESSAGES and self.size >= MOST_BYTES)
+        return len(self.messages) >= MAX_MESSAGES or (len(self.messages) >= FEW_MESSAGES and self.size >= MAX_BYTES)
 
 
 class RangeReader:

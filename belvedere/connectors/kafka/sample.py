@@ -26,7 +26,7 @@ from belvedere.project.settings import Source
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-MOST_MESSAGES = 1_000
+MAX_MESSAGES = 1_000
 SECONDS = 10.0
 
 
@@ -77,7 +77,7 @@ def newest_messages(source: Source, table: str) -> list[Message]:
         raise no_topic(source.name, topic)
     places = [(t.name, p) for t in topics for p in t.partitions]
     starts, ends = cluster.starts(places), cluster.ends(places)
-    most = max(1, MOST_MESSAGES // len(places))
+    most = max(1, MAX_MESSAGES // len(places))
     reader = RangeReader(settings)
     try:
         ranges = [MessageRange(*p, max(starts[p], ends[p] - most), ends[p]) for p in places]

@@ -31,11 +31,11 @@ from belvedere.errors import BelvedereError, fail
 from belvedere.rules.events import EVENT_TIME, OPERATION, SEQUENCE
 from belvedere.values.months import with_month_texts
 
-MOST_MESSAGES = 50_000
+MAX_MESSAGES = 50_000
 """So many are in one transaction."""
-MOST_BYTES = 64 << 20
+MAX_BYTES = 64 << 20
 """Or so many bytes."""
-MOST_MARKS = 120
+MAX_MARKS = 120
 """So many exports go to one topic: a mark takes up to 32 bytes."""
 ROOM = 10_000
 """Bytes of a message beside its value."""
@@ -46,7 +46,7 @@ TRANSACTION: Settings = {
     "transaction.timeout.ms": 30_000,
     "message.timeout.ms": 20_000,
     "linger.ms": 5,
-    "queue.buffering.max.messages": 2 * MOST_MESSAGES,
+    "queue.buffering.max.messages": 2 * MAX_MESSAGES,
 }
 DELETED = "DELETE"
 Sent = tuple[int, bytes | None, bytes | None, list[tuple[str, bytes]], int]
@@ -91,8 +91,8 @@ class KafkaOutlet:
         """Raise B6209 where a topic has more exports than its note of marks has room for."""
         for topic in dict.fromkeys(e.topic for e in self.exports):
             count = sum(e.topic == topic for e in self.exports)
-            if self.is_exact and count > MOST_MARKS:
-                message = f'{count} exports of the sink "{self.sink}" go to the topic "{topic}", which takes {MOST_MARKS}'
+            if self.is_exact and count > MAX_MARKS:
+                message = f'{count} exports of the sink "{self.sink}" go to the topic "{topic}", which takes {MAX_MARKS}'
                 raise fail("B6209", message, hint=f"give some of them another topic: `names` under [sinks.{self.sink}]")
 
     def reached(self) -> Sequence[int | None]:
@@ -131,7 +131,7 @@ class KafkaOutlet:
         """The marks of a topic. Of exports that are gone, which may come back, there are as many as there is room for."""
         own = {e.mark for e in self.exports if e.topic == topic}
         gone = [m for m in marks if m not in own]
-        kept = own.union(gone[max(0, len(gone) - (MOST_MARKS - len(own))) :])
+        kept = own.union(gone[max(0, len(gone) - (MAX_MARKS - len(own))) :])
         return {m: n for m, n in marks.items() if m in kept}
 
     def _group(self) -> Consumer:
@@ -257,7 +257,7 @@ def _cut(messages: Iterable[Sent]) -> Iterator[list[Sent]]:
     for message in messages:
         some.append(message)
         size += len(message[1] or b"") + len(message[2] or b"")
-        if len(some) >= MOST_MESSAGES or size >= MOST_BYTES:
+        if len(some) >= MAX_MESSAGES or size >= MAX_BYTES:
             yield some
             some, size = [], 0
     if some:

@@ -26,7 +26,7 @@ from belvedere.connectors.postgres.text_values import column_of
 from belvedere.connectors.postgres.transaction_changes import Batch, StoredValue, Taken
 from belvedere.connectors.postgres.unchanged_values import FormerValues
 from belvedere.connectors.postgres.wal import Value
-from belvedere.connectors.reading.formats import MOST_REJECTED
+from belvedere.connectors.reading.formats import MAX_REJECTED
 from belvedere.connectors.run_records import RejectedRow
 from belvedere.engine.rows.scratch_rows import Scratch
 from belvedere.errors import BelvedereError, Diagnostic, fail
@@ -167,7 +167,7 @@ class _Taken:
     def _reject(self, rows: Sequence[tuple[int, Taken]], misfits: Mapping[int, str]) -> None:
         self.refused += len(misfits)
         names = [c.name for c in self.feed.columns]
-        for place in sorted(misfits)[: max(0, MOST_REJECTED - len(self.rejected))]:
+        for place in sorted(misfits)[: max(0, MAX_REJECTED - len(self.rejected))]:
             shown = {n: _shown(v) for n, v in zip(names, rows[place][1], strict=True) if not isinstance(v, StoredValue)}
             text = json.dumps(shown, ensure_ascii=False)
             where = f"{self.feed.reader.server.schema}.{self.feed.table.name}"

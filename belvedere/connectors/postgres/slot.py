@@ -25,7 +25,7 @@ from belvedere.connectors.postgres.transaction_changes import Batch, TableChange
 from belvedere.connectors.postgres.wal import LoggedTransaction, transactions
 from belvedere.errors import BelvedereError
 
-MOST_CHANGES = 100_000
+MAX_CHANGES = 100_000
 """So many messages are read at once; a transaction comes whole."""
 IDLE_BYTES = 16 << 20
 """So much of the log without changes of these tables is passed over by an epoch without rows: the server need not keep it."""
@@ -158,7 +158,7 @@ class SlotReader:
         if once:
             self._limit = self._limit or to
             to = min(to, self._limit)
-        most = MOST_CHANGES
+        most = MAX_CHANGES
         while to > start:
             try:
                 messages = self.server.changes(to, most)

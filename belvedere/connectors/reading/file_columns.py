@@ -19,8 +19,8 @@ from belvedere.connectors.reading.text_records import READ_ERRORS, first_csv_rec
 from belvedere.schema import CONTROL, Column
 
 LOOKED_AT = 64 << 10
-MOST_LINES = 100
-LONGEST_HEADER = 200
+MAX_LINES = 100
+MAX_HEADER_LENGTH = 200
 
 
 def unknown_columns(path: str, format_: str, columns: Sequence[Column], options: Mapping[str, Any]) -> dict[str, int | None]:
@@ -49,7 +49,7 @@ def what_header_lacks(header: Sequence[str], delimiter: str, columns: Sequence[C
     """Why a file with this header is rejected: none of its names is a column, or one is there twice; None where it is fine."""
     known = {c.name.casefold() for c in columns}
     if known.isdisjoint(n.strip().casefold() for n in header):
-        shown = delimiter.join(header)[:LONGEST_HEADER]
+        shown = delimiter.join(header)[:MAX_HEADER_LENGTH]
         other = delimiter_that_fits(list(header), delimiter, known)
         advice = "" if other is None else f"; its delimiter seems to be {other!r}: write delimiter = {json.dumps(other)}"
         return f"has the header `{shown}`, in which none of its table's columns is{advice}"
@@ -103,7 +103,7 @@ class _Members(list[tuple[str, Any]]):
 def _objects(path: str) -> Iterator[tuple[int, _Members]]:
     """Each of the first lines that is an object."""
     lines = text_head(path, LOOKED_AT).split(b"\n")
-    for number, line in enumerate(lines[:MOST_LINES], 1):
+    for number, line in enumerate(lines[:MAX_LINES], 1):
         try:
             value = json.loads(line, object_pairs_hook=_Members)
         except (ValueError, RecursionError):

@@ -31,7 +31,7 @@ from belvedere.connectors.reading.text_records import (
 )
 
 PIECE_BYTES = 32 << 20
-MOST_PIECES = 1_000
+MAX_PIECES = 1_000
 WHOLE_BYTES = 64 << 20
 """A larger file is not read to its end for a sample."""
 
@@ -129,7 +129,7 @@ def packed(pieces: Iterable[Piece], size: int | None = None) -> list[tuple[Piece
     held: list[Piece] = []
     for piece in pieces:
         held.append(piece)
-        if sum(p.size for p in held) >= size or len(held) >= MOST_PIECES:
+        if sum(p.size for p in held) >= size or len(held) >= MAX_PIECES:
             tasks.append(tuple(held))
             held = []
     return [*tasks, tuple(held)] if held else tasks

@@ -39,7 +39,7 @@ REASON = "__reason"
 CORRUPT = "__corrupt"
 RECORD = "__record"
 NOT_JSON = "?"
-LONGEST_TEXT = 10_000
+MAX_TEXT_LENGTH = 10_000
 _HIGH, _LOW = r"\\u[dD][89abAB][0-9a-fA-F]{2}", r"\\u[dD][c-fC-F][0-9a-fA-F]{2}"
 LONE_SURROGATE = rf"(?<!\\)(?:\\\\)*(?:{_HIGH}(?!{_LOW})|(?<!{_HIGH}){_LOW})"
 """An escape of half a character in a JSON text: no text has it, though Spark would read it as `?`."""
@@ -162,7 +162,7 @@ def _fault() -> SparkColumn:
 
 def collectable(rows: DataFrame) -> DataFrame:
     """The rows as they go to the driver: the text stays behind where the row fits."""
-    text = F.when(F.col(REASON).isNotNull(), F.substring(TEXT, 1, LONGEST_TEXT)).alias(TEXT)
+    text = F.when(F.col(REASON).isNotNull(), F.substring(TEXT, 1, MAX_TEXT_LENGTH)).alias(TEXT)
     return rows.select(*[F.col(quote(n)) for n in rows.columns if n != TEXT], text)
 
 

@@ -43,7 +43,7 @@ class PlacedMark:
 
 CHUNK_BYTES = 32 << 20
 """So many bytes of rows are read in the driver at once."""
-MOST_REJECTED = 10_000
+MAX_REJECTED = 10_000
 """So many rejected rows are stored with their text; all are counted."""
 
 
@@ -86,7 +86,7 @@ class FileReading:
     def refuse(self, *rows: RejectedRow, more: int = 0) -> None:
         """Rows, and so many more, are refused."""
         self.refused += len(rows) + more
-        self.rejected += rows[: max(0, MOST_REJECTED - len(self.rejected))]
+        self.rejected += rows[: max(0, MAX_REJECTED - len(self.rejected))]
 
 
 def by_format(files: Iterable[SourceFile], options: Mapping[str, Any]) -> Iterable[tuple[str, list[SourceFile]]]:

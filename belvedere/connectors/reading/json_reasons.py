@@ -20,7 +20,7 @@ from belvedere.functions.spark_types import type_text
 from belvedere.schema import MONTHS, Column
 
 FLOATS = ("nan", "infinity", "+infinity", "-infinity", "inf", "+inf", "-inf")
-LONGEST_VALUE = 200
+MAX_VALUE_LENGTH = 200
 T = pa.types
 
 
@@ -44,7 +44,7 @@ def explain_json(text: str, columns: Sequence[Column]) -> str:
 
 def _shown(value: Any) -> str:
     try:
-        return json.dumps(value, ensure_ascii=False)[:LONGEST_VALUE]
+        return json.dumps(value, ensure_ascii=False)[:MAX_VALUE_LENGTH]
     except RecursionError:
         return "a deeply nested value"
 

@@ -24,7 +24,7 @@ from belvedere.values.decimals import DIGITS
 
 T = pa.types
 PLACES = (pa.field(FILE, pa.string()), pa.field(LINE, pa.int64()), pa.field(FAULT, pa.string()))
-MOST_ROWS, BATCH_BYTES = 65_536, 64 << 20
+MAX_ROWS, BATCH_BYTES = 65_536, 64 << 20
 """Rows and bytes that are read together."""
 _PLAIN = {
     pa.uint8(): pa.int16(),
@@ -141,7 +141,7 @@ def _batch_rows(file: pq.FileMetaData) -> int:
     """Rows that are read together: many, unless they are large."""
     sizes = ((g.total_byte_size, g.num_rows) for g in (file.row_group(n) for n in range(file.num_row_groups)))
     widest = max((size / max(1, rows) for size, rows in sizes), default=1.0)
-    return int(max(1, min(MOST_ROWS, BATCH_BYTES / max(1.0, widest))))
+    return int(max(1, min(MAX_ROWS, BATCH_BYTES / max(1.0, widest))))
 
 
 def _bytes_of_rows(batch: pa.RecordBatch) -> npt.NDArray[np.int64]:

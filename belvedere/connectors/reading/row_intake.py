@@ -22,7 +22,7 @@ from pyspark.sql import functions as F
 from belvedere.connectors.into_spark import FEW_BYTES, into_spark
 from belvedere.connectors.reading.control_rows import MarkScratch
 from belvedere.connectors.reading.file_rows import NOT_JSON, REASON, collectable
-from belvedere.connectors.reading.formats import MOST_REJECTED, FileReading, first_line
+from belvedere.connectors.reading.formats import MAX_REJECTED, FileReading, first_line
 from belvedere.connectors.reading.json_reasons import explain_json
 from belvedere.connectors.reading.part_encoding import carried_schema
 from belvedere.connectors.reading.row_frames import Carried, DriverParts, Found
@@ -38,7 +38,7 @@ from belvedere.process.temporary_folders import scratch_folder
 from belvedere.time.intake_entries import BoundMark
 
 UNREADABLE = "B6022"
-MOST_LINES = 1 << 40
+MAX_LINES = 1 << 40
 PLACES = pa.schema([(FILE, pa.string()), (LINE, pa.int64()), (REASON, pa.string()), (TEXT, pa.string())])
 
 
@@ -74,7 +74,7 @@ def _take_held(held: DriverParts, reading: FileReading, rows: Scratch, marks: Ma
         reading.counts[part.name] += int(kept.sum())
     if reading.marks:
         order = {path: n for n, path in enumerate(reading.order)}
-        _place(np.concatenate([order[p.name] * MOST_LINES + p.lines for p in parts])[keep], reading, marks, rows.count)
+        _place(np.concatenate([order[p.name] * MAX_LINES + p.lines for p in parts])[keep], reading, marks, rows.count)
     rows.add(found)
 
 
@@ -168,7 +168,7 @@ def _take_frame(frame: DataFrame, reading: FileReading, rows: Scratch, marks: Ma
             good = _without_left(whole.filter(fits), reading)
             if reading.marks:
                 files = pc.index_in(good[FILE], value_set=pa.array(reading.order)).to_numpy()
-                _place(files.astype(np.int64) * MOST_LINES + good[LINE].to_numpy(), reading, marks, rows.count)
+                _place(files.astype(np.int64) * MAX_LINES + good[LINE].to_numpy(), reading, marks, rows.count)
             rows.add(good.select(rows.schema.names).cast(rows.schema))
             reading.counts.update({found["values"]: found["counts"] for found in pc.value_counts(good[FILE]).to_pylist()})
 
@@ -231,7 +231,7 @@ def _reject_faults(reading: FileReading, batches: Iterable[pa.RecordBatch]) -> p
 
 
 def _refuse(bad: pa.Table, reading: FileReading) -> None:
-    first = bad.slice(0, max(0, MOST_REJECTED - len(reading.rejected)))
+    first = bad.slice(0, max(0, MAX_REJECTED - len(reading.rejected)))
     reading.refuse(*(_refused(row, reading) for row in first.to_pylist()), more=bad.num_rows - first.num_rows)
 
 
@@ -245,7 +245,7 @@ def _refused(row: Mapping[str, Any], reading: FileReading) -> RejectedRow:
 def _place(places: Places, reading: FileReading, marks: MarkScratch, count: int) -> None:
     """Place control rows among rows at these places, in order, and before them; `count` rows came before. Those behind them wait."""
     order = {path: n for n, path in enumerate(reading.order)}
-    keys = [order[m.path] * MOST_LINES + m.line for m in reading.marks]
+    keys = [order[m.path] * MAX_LINES + m.line for m in reading.marks]
     waiting = [m for key, m in zip(keys, reading.marks, strict=True) if not len(places) or key > places[-1]]
     for key, placed in zip(keys[: len(keys) - len(waiting)], reading.marks, strict=False):
         marks.add(BoundMark(count + int(np.searchsorted(places, key)), placed.act))

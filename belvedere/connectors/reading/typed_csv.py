@@ -26,7 +26,7 @@ from belvedere.decode.row_values import Values, placed, typed_values
 from belvedere.decode.text_values import Flags, is_text, values_of
 from belvedere.schema import TIMESTAMP
 
-LARGEST_BLOCK = 8 << 20
+MAX_BLOCK_BYTES = 8 << 20
 """A line of more bytes is left to the reader that passes over lines of any length."""
 LINE_SPACE = 1 << 10
 NEWLINE, RETURN, QUOTE = b'\n\r"'
@@ -59,7 +59,7 @@ def _blocks(chunks: Iterator[bytes]) -> Iterator[tuple[bytes, bytes]]:
             yield block, begun
             continue
         begun += chunk
-        if len(begun) > LARGEST_BLOCK:
+        if len(begun) > MAX_BLOCK_BYTES:
             yield begun, b""
     if begun:
         yield begun, b""
@@ -67,7 +67,7 @@ def _blocks(chunks: Iterator[bytes]) -> Iterator[tuple[bytes, bytes]]:
 
 def _line_ends(block: bytes, delimiter: str, limit: int) -> Places | None:
     """Where the lines end, if each is a record that both readers take in the same sense; None if not."""
-    if len(block) > LARGEST_BLOCK or not delimiter.isascii() or delimiter in '"\r\n' or any(s in block for s in SUSPICIOUS):
+    if len(block) > MAX_BLOCK_BYTES or not delimiter.isascii() or delimiter in '"\r\n' or any(s in block for s in SUSPICIOUS):
         return None
     if b"\r" in block and (block.count(b"\r") != block.count(b"\r\n") or block.startswith(b"\r\n") or b"\n\r\n" in block):
         return None

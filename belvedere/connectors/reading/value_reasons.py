@@ -23,7 +23,7 @@ from belvedere.values.decimals import DIGITS
 TIME_OF_DAY = r"^[^T ]*\d[T ]+(?!00?:00?(:00?([.,]0*)?)?\s*(Z|UTC|GMT|[+-][0-9:]+)?\s*$)\S"
 """A date with a time behind it that is not midnight."""
 NANOSECONDS = r"[.,]\d{6}\d*[1-9]"
-LONGEST_TEXT = 200
+MAX_TEXT_LENGTH = 200
 MORE_DIGITS = 12
 MICROSECONDS = "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"
 CORRUPT, VALUE = "__corrupt", "__value"
@@ -168,7 +168,7 @@ def joined(reasons: list[SparkColumn]) -> SparkColumn:
 
 
 def _said(text: SparkColumn, column: Column, what: str) -> SparkColumn:
-    return F.concat(F.lit(f'column "{column.name}": '), F.substring(text, 1, LONGEST_TEXT), F.lit(f" {what}"))
+    return F.concat(F.lit(f'column "{column.name}": '), F.substring(text, 1, MAX_TEXT_LENGTH), F.lit(f" {what}"))
 
 
 def _is_same(found: T.DataType, requested: str) -> bool:

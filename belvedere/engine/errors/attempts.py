@@ -25,7 +25,7 @@ from belvedere.schema import WEIGHT
 from belvedere.time.event_time import Clocks
 from belvedere.values.instants import microseconds
 
-CLOCK_PAUSE = 60_000_000
+CLOCK_PAUSE_MICROSECONDS = 60_000_000
 """Microseconds of the epochs' clock between two attempts to heal what time alone may heal."""
 PAUSE = 10.0
 """After an attempt that failed, so many times its seconds pass before the next one."""
@@ -98,7 +98,7 @@ class Quarantine:
         by_time = {
             f.stage
             for f in self.failed
-            if now - self._clocks.get(f.stage, now) >= CLOCK_PAUSE and self.isolation.follows_clock(f.stage)
+            if now - self._clocks.get(f.stage, now) >= CLOCK_PAUSE_MICROSECONDS and self.isolation.follows_clock(f.stage)
         }
         lost = {f.stage for f in self.failed if f.lost}
         return frozenset(s for s in (self._waiting | by_time) - lost if self._is_ready(s))

@@ -25,7 +25,7 @@ _EXACT_JSON = (
 NULL_MARK = "~"
 HASH_MARK = "~~"
 """In front of a hash in place of a text; no text of a key has it, as `~` within values is escaped."""
-LONGEST_KEY = 1000
+MAX_KEY_BYTES = 1000
 """Bytes up to which a key is its text: an index of Postgres takes 2,700, and escapes there may double it."""
 
 
@@ -37,7 +37,7 @@ def key_text(schema: Schema) -> str:
     text = parts[0] if len(parts) == 1 else f"concat_ws('|', {', '.join(parts)})"
     if all(_is_plain(schema[n].type) for n in schema.key or ()):
         return text
-    return f"CASE WHEN octet_length({text}) > {LONGEST_KEY} THEN concat('{HASH_MARK}', sha2({text}, 256)) ELSE {text} END"
+    return f"CASE WHEN octet_length({text}) > {MAX_KEY_BYTES} THEN concat('{HASH_MARK}', sha2({text}, 256)) ELSE {text} END"
 
 
 def _part(sql: str, type_: pa.DataType, nullable: bool) -> str:

@@ -113,7 +113,7 @@ def arrow_type(kind: SampleKind) -> pa.DataType:
     return known_type(kind)
 
 
-MOST_DIGITS = 38
+MAX_DIGITS = 38
 UNSIGNED = {pa.uint8(): pa.int16(), pa.uint16(): pa.int32(), pa.uint32(): LONG, pa.uint64(): pa.decimal128(20, 0)}
 
 
@@ -131,7 +131,7 @@ def known_type(type_: pa.DataType) -> pa.DataType:
     if t.is_large_binary(type_) or t.is_fixed_size_binary(type_) or t.is_binary_view(type_):
         return pa.binary()
     if t.is_decimal(type_):  # one with more digits than a DECIMAL has is read as text
-        return STRING if type_.precision > MOST_DIGITS else pa.decimal128(type_.precision, type_.scale)
+        return STRING if type_.precision > MAX_DIGITS else pa.decimal128(type_.precision, type_.scale)
     if any(
         is_list(type_) for is_list in (t.is_list, t.is_large_list, t.is_fixed_size_list, t.is_list_view, t.is_large_list_view)
     ):

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-LONGEST_DECIMAL = 28
+MAX_DECIMAL_DIGITS = 28
 """Digits of decimals whose sums the kernels compute: 2^31 of them stay below 128 bits."""
 
 

@@ -22,7 +22,7 @@ from belvedere.provenance.plan_queries import QueryRunner
 from belvedere.provenance.row_predicates import RowPredicate
 from belvedere.store.protocol import EpochRow
 
-MOST_WAYS = 20
+MAX_WAYS = 20
 """So many ways are told."""
 
 

@@ -18,7 +18,7 @@ from belvedere.provenance.found_rows import SAMPLE
 from belvedere.provenance.plan_queries import QueryRunner
 from belvedere.provenance.row_predicates import RowPredicate
 from belvedere.provenance.trees import why_not_text
-from belvedere.provenance.why_not.pruning import MOST_WAYS, Descent, DescentPath, Look, condition_text
+from belvedere.provenance.why_not.pruning import MAX_WAYS, Descent, DescentPath, Look, condition_text
 from belvedere.provenance.why_not.pruning_operators import LOSSES
 
 ATTEMPTS = 3
@@ -60,7 +60,7 @@ def _asked(descent: Descent, id_: str, requested: RowPredicate) -> WhyNot:
     if descent.query_runner.is_there(id_):
         (there,) = descent.look(Look(scan, requested))
         answer = replace(answer, there=there.count)
-    found = () if answer.there else tuple(islice(_distinct(_ways(descent, scan, requested)), MOST_WAYS))
+    found = () if answer.there else tuple(islice(_distinct(_ways(descent, scan, requested)), MAX_WAYS))
     row = descent.epoch
     return replace(answer, epoch=row.epoch if row is not None else None, lost=found)
 

@@ -21,7 +21,7 @@ from belvedere.functions.spark_types import quote
 
 GROUP_BYTES = 1_000
 """What a group takes while it is looked at, with the key by which it is found."""
-LEAST_GROUPS = 1_000
+MIN_GROUPS = 1_000
 """So many groups are looked at together, however little memory there is."""
 FOUND = pa.schema([pa.field("group", pa.int64())])
 
@@ -36,7 +36,7 @@ class EmitPart:
 
 def emit_parts(delta: Rows, path: str, others: Sequence[Rows], work: Work) -> Iterator[EmitPart]:
     """The parts of a change whose groups are in its column `path`; `others` name further groups in their column `group`."""
-    limit = max(LEAST_GROUPS, work.compute.memory.chunk // GROUP_BYTES)
+    limit = max(MIN_GROUPS, work.compute.memory.chunk // GROUP_BYTES)
     several = [r for r in others if not r.is_empty]
     if delta.is_collected and sum(r.num_rows for r in several) <= limit:
         found = [combined(pc.unique(delta.table[path])), *(combined(r.table["group"]) for r in several)]

@@ -20,7 +20,7 @@ from belvedere.rules.key_ranges import KeyRange, Spans, changes_of, is_mixed
 from belvedere.rules.window_by.scan_range import placed
 from belvedere.schema import KEY, Column
 
-LEAST_ROWS = 200
+MIN_ROWS = 200
 """Partitions of fewer rows, on the average, are computed again as a whole."""
 
 
@@ -51,7 +51,7 @@ def frames_around(
     changes = changes_of(delta, slot.path, frames.order)
     if changes is None:
         return None
-    if not work.costs.has_rows(relation.name, len(changes) * LEAST_ROWS, work.storage.count):
+    if not work.costs.has_rows(relation.name, len(changes) * MIN_ROWS, work.storage.count):
         return None
     spans = Spans(work, relation, slot.path, frames.order)
     if following is None:

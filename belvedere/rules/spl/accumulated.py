@@ -15,7 +15,7 @@ from belvedere.kernels.spl.accumulators import BlockAggregate, Counted, Deviatio
 from belvedere.kernels.spl.window_rows import Firings
 from belvedere.plan.operators.nodes import Item
 from belvedere.plan.operators.spl_aggregate import SplAggregate
-from belvedere.plan.operators.window_specs import LONGEST_DECIMAL
+from belvedere.plan.operators.window_specs import MAX_DECIMAL_DIGITS
 from belvedere.rules.spl.contents import name_of, readings
 from belvedere.schema import Column, Schema
 from belvedere.spark_sql.dialect import SparkSql
@@ -53,7 +53,7 @@ def _sum_of(name: str, type_: pa.DataType, included: str | None, is_average: boo
         return Whole(name, type_, included, is_average)
     if pa.types.is_floating(type_):
         return Real(name, type_, included, is_average)
-    if pa.types.is_decimal(type_) and not is_average and type_.precision <= LONGEST_DECIMAL:
+    if pa.types.is_decimal(type_) and not is_average and type_.precision <= MAX_DECIMAL_DIGITS:
         return Exact(name, type_, included)
     return None
 
@@ -64,7 +64,7 @@ def _is_number(type_: pa.DataType) -> bool:
 
 def _is_comparable(type_: pa.DataType) -> bool:
     if pa.types.is_decimal(type_):
-        return bool(type_.precision <= LONGEST_DECIMAL)
+        return bool(type_.precision <= MAX_DECIMAL_DIGITS)
     return _is_number(type_) or any(is_(type_) for is_ in (pa.types.is_string, pa.types.is_timestamp, pa.types.is_date))
 
 

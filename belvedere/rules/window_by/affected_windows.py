@@ -39,7 +39,7 @@ from belvedere.schema import KEY
 FIRST_ROWS = 8_192
 """So many rows, over all changed partitions, are read before and behind the changes at first. A shorter partition is read whole: that saves
 the query for the reach of its windows."""
-LEAST_ROWS = 64
+MIN_ROWS = 64
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ def first_stretches(delta: pa.Table, path: str, order: str, ranges: Ranges) -> l
     changes = changes_of(delta, path, order)
     if changes is None:
         return None
-    rows = max(LEAST_ROWS, FIRST_ROWS // max(1, len(changes)))
+    rows = max(MIN_ROWS, FIRST_ROWS // max(1, len(changes)))
     # the tuple after a start may be a changed one; the last start but one before the change has the last one after it
     back = (
         1 + (Neighbour.NEXT in ranges.neighbours) + 2 * (Neighbour.PREVIOUS in ranges.neighbours)

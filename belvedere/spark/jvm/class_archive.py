@@ -30,7 +30,7 @@ some thousand times in the first epochs, and took half of their processor time; 
 QUIET = "-Xlog:cds*=off"
 """With the star also the messages that have further tags."""
 OPTIONS = "spark.driver.defaultJavaOptions"
-LONGEST_WRITE = 180.0
+MAX_WRITE_SECONDS = 180.0
 """Seconds that a JVM has to write the archive: some 15 of the processor's."""
 OTHERS = 3
 """Archives of other Javas and Sparks that stay: those of a second environment, or of another clone."""

@@ -26,12 +26,12 @@ from pyspark.sql import SparkSession
 from belvedere.process.activity import NOW
 from belvedere.process.temporary_folders import temporary_folder
 from belvedere.spark.cluster import cluster_settings, is_local, master_of, not_started
-from belvedere.spark.jvm.class_archive import LATER, LIGHT, LONGEST_WRITE, OPTIONS, SHORT, ClassArchive
+from belvedere.spark.jvm.class_archive import LATER, LIGHT, MAX_WRITE_SECONDS, OPTIONS, SHORT, ClassArchive
 from belvedere.spark.session import DRIVER_OPTIONS, local_session, make_session
 
 OWN_SETTINGS = ("master", "spark.master", "cores", "memory", "trigger", "clock", "retry", "wait", "start")
 """Settings of `[spark]` that are not Spark's own."""
-LEAST_RESULT = 16 << 20
+MIN_RESULT_BYTES = 16 << 20
 """Bytes that a result may have however little memory there is: what is not rows, as a listing of files, has no other way."""
 LAST_WORDS = 2000
 ENDING = 0.4
@@ -48,7 +48,7 @@ def quiet_session(settings: Mapping[str, str], driver_memory: int | None = None,
 
     Results of more bytes than a quarter of `driver_memory` do not come to the driver: Spark gives up, and executors write them to files.
     """
-    largest = {} if driver_memory is None else {"spark.driver.maxResultSize": str(max(LEAST_RESULT, driver_memory // 4))}
+    largest = {} if driver_memory is None else {"spark.driver.maxResultSize": str(max(MIN_RESULT_BYTES, driver_memory // 4))}
     given = largest | {k: v for k, v in settings.items() if k not in OWN_SETTINGS}
     compiling = LIGHT if settings.get("start") == "quick" else LATER
     java = {OPTIONS: options if options is not None else f"{compiling} {ClassArchive().options()}".strip()}
@@ -114,7 +114,7 @@ def _ends_by_itself(spark: SparkSession) -> bool:
         return False
     let_spark_go(spark)
     with contextlib.suppress(subprocess.TimeoutExpired):
-        return process.wait(timeout=LONGEST_WRITE) == 0
+        return process.wait(timeout=MAX_WRITE_SECONDS) == 0
     return False
 
 

@@ -54,9 +54,9 @@ PATIENCE = 120.0
 """Seconds that a run which is to end waits for a source that waits for others."""
 POLL_SECONDS = 0.1
 """So soon a loop that waits sees that it is to stop."""
-LEAST_WAIT = 0.01
+MIN_WAIT_SECONDS = 0.01
 EARLIEST = datetime.min.replace(tzinfo=UTC)
-MOST_REJECTED = 10_000
+MAX_REJECTED = 10_000
 """So many rejected rows of an epoch are kept in the store; all are counted."""
 
 
@@ -208,7 +208,7 @@ class RunLoop:
                 if self._beside():
                     return
                 continue
-            left = max(LEAST_WAIT, next_ - time.monotonic()) if self.sources.feeds else POLL_SECONDS
+            left = max(MIN_WAIT_SECONDS, next_ - time.monotonic()) if self.sources.feeds else POLL_SECONDS
             self.sources.pushes.wait(min(left, POLL_SECONDS))
 
     def _catch_up(self, wait: bool = False) -> None:
@@ -340,7 +340,7 @@ def _records(batch: EpochInput, epoch: int) -> dict[str, pa.Table]:
     if batch.files:
         records[FILES.name] = record_files(batch.files, epoch)
     if batch.rejected:
-        records[REJECTED.name] = record_rejected(batch.rejected[:MOST_REJECTED], epoch)
+        records[REJECTED.name] = record_rejected(batch.rejected[:MAX_REJECTED], epoch)
     return records
 
 

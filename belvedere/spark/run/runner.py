@@ -67,7 +67,7 @@ UNITS = {"ms": 0.001, "millisecond": 0.001, "s": 1.0, "second": 1.0, "m": 60.0, 
 UNITS |= {"h": 3600.0, "hour": 3600.0, "d": 86_400.0, "day": 86_400.0}
 WAITING_SHARE = 4
 """So much of the driver's memory, a quarter, may be rows that were pushed and wait for an epoch."""
-FIRST_PAUSE, LONGEST_PAUSE = 0.5, 10.0
+FIRST_PAUSE, MAX_PAUSE_SECONDS = 0.5, 10.0
 """Seconds between two attempts to reach a store that is away."""
 
 
@@ -443,7 +443,7 @@ class Runner:
         """
         self._failing_since = self._failing_since or time.monotonic()
         pause = FIRST_PAUSE
-        NOW.begin("waiting for the store", LONGEST_PAUSE)
+        NOW.begin("waiting for the store", MAX_PAUSE_SECONDS)
         with contextlib.suppress(BelvedereError):
             self.store.close()
         while not stopped.is_set():
@@ -452,7 +452,7 @@ class Runner:
                 raise error
             tell(f"{error.diagnostics[0].message}; trying again for {left:.0f} s")
             _wait(min(pause, left), stopped)
-            pause = min(2 * pause, LONGEST_PAUSE)
+            pause = min(2 * pause, MAX_PAUSE_SECONDS)
             try:
                 self.store = open_store(self.store_url)
                 self.store.acquire(self.owner, LEASE_SECONDS)

@@ -21,9 +21,9 @@ from belvedere.functions.spark_types import quote
 from belvedere.plan.operators.nodes import Order
 from belvedere.spark.window_by.frame_types import arrow_schema
 
-LEAST_ROWS = 2_000_000
+MIN_ROWS = 2_000_000
 """Shorter partitions are done in one task: reading the rows again for the cuts takes as long as is won."""
-LEAST_CORES = 3
+MIN_CORES = 3
 """With fewer cores only partitions longer than a block are cut, for their memory: two took as long for blocks as one for one task."""
 SHARE = 1.5
 """A partition is cut when it has so many times the rows that each core would have."""
@@ -111,7 +111,7 @@ def find_giant(frame: DataFrame, keys: Sequence[str], lead: Lead, cores: int) ->
             for n, v in zip(names, key, strict=True)
         )
         own = table.filter(reduce(pc.and_, same))
-    least = LEAST_ROWS if cores >= LEAST_CORES else BLOCK_ROWS
+    least = MIN_ROWS if cores >= MIN_CORES else BLOCK_ROWS
     if own.num_rows < max(least * RATE, SHARE * table.num_rows / cores, 1):
         return None
     marks = sorted({m for m in own["mark"].to_pylist() if m is not None and m == m}, reverse=lead.descending)
@@ -162,7 +162,7 @@ def can_read_again(frame: DataFrame) -> bool:
 
 def may_be_long(frame: DataFrame) -> bool:
     """Whether there may be rows enough, of a byte or more, as Spark estimates."""
-    return isinstance(frame, ClassicFrame) and int(_plan(frame).stats().sizeInBytes()) >= LEAST_ROWS
+    return isinstance(frame, ClassicFrame) and int(_plan(frame).stats().sizeInBytes()) >= MIN_ROWS
 
 
 def _plan(frame: ClassicFrame) -> Any:

@@ -22,7 +22,7 @@ from belvedere.sqlpp.query_tree import Expr, QueryExpression, WindowBy
 from belvedere.sqlpp.query_types import Typing
 
 ITEM = "$item"
-MOST_CONJUNCTIONS = 16
+MAX_CONJUNCTIONS = 16
 FLIPPED = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 NEGATED = {"=": "<>", "<>": "=", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
 ARITHMETIC: Mapping[type[Any], str] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/", exp.IntDiv: "DIV", exp.Mod: "%"}
@@ -145,7 +145,7 @@ class _Normal:
         raise _NotNormal
 
     def limited(self, found: list[Conjunction]) -> list[Conjunction]:
-        if len(found) > MOST_CONJUNCTIONS:
+        if len(found) > MAX_CONJUNCTIONS:
             raise _NotNormal
         return found
 

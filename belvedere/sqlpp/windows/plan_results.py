@@ -183,7 +183,7 @@ class Rewriter:
             raise Untranslatable(f"{kind} of {value.type}")
         column = value
         decimal = pa.types.is_decimal(value.type)
-        if kind == "SUM" and decimal and value.type.precision > specs.LONGEST_DECIMAL:
+        if kind == "SUM" and decimal and value.type.precision > specs.MAX_DECIMAL_DIGITS:
             raise Untranslatable(f"SUM of {value.type}")
         if numeric and decimal and kind != "SUM":
             column = SqlValue(converted(value, pa.float64()), pa.float64())

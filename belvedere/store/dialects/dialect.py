@@ -305,14 +305,14 @@ def literal(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-_LONGEST_CHAIN = 100
+_MAX_CHAIN_LENGTH = 100
 
 
 def concatenation(parts: Sequence[str]) -> str:
     """`||` without needless brackets: SQLite bounds an expression's depth at 1000, and its parser's stack at 100."""
-    if len(parts) <= _LONGEST_CHAIN:
+    if len(parts) <= _MAX_CHAIN_LENGTH:
         return "||".join(parts)
-    chunks = [parts[i : i + _LONGEST_CHAIN] for i in range(0, len(parts), _LONGEST_CHAIN)]
+    chunks = [parts[i : i + _MAX_CHAIN_LENGTH] for i in range(0, len(parts), _MAX_CHAIN_LENGTH)]
     return "||".join(f"({'||'.join(chunk)})" for chunk in chunks)
 
 
@@ -320,7 +320,7 @@ def joined(operator: str, parts: Sequence[str], empty: str) -> str:
     """Brackets around many parts: without them SQLite nests an expression as deep as it has parts."""
     if not parts:
         return empty
-    if len(parts) > _LONGEST_CHAIN:
-        chunks = [parts[i : i + _LONGEST_CHAIN] for i in range(0, len(parts), _LONGEST_CHAIN)]
+    if len(parts) > _MAX_CHAIN_LENGTH:
+        chunks = [parts[i : i + _MAX_CHAIN_LENGTH] for i in range(0, len(parts), _MAX_CHAIN_LENGTH)]
         return joined(operator, [joined(operator, chunk, empty) for chunk in chunks], empty)
     return parts[0] if len(parts) == 1 else "(" + operator.join(parts) + ")"

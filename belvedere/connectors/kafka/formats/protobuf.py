@@ -38,7 +38,7 @@ WRAPPERS = {
     f"google.protobuf.{n}Value" for n in ("Double", "Float", "Int64", "UInt64", "Int32", "UInt32", "Bool", "String", "Bytes")
 }
 JSON = {f"google.protobuf.{n}" for n in ("Struct", "Value", "ListValue")}
-MOST_NANOS = 1_000_000_000
+MAX_NANOS = 1_000_000_000
 
 
 def columns(table: str, sample: Sample, options: Mapping[str, Any]) -> pa.Schema:
@@ -155,7 +155,7 @@ def _as_it_is(value: Any) -> Any:
 
 
 def _instant(value: Any) -> datetime:
-    if not 0 <= value.nanos < MOST_NANOS:
+    if not 0 <= value.nanos < MAX_NANOS:
         raise RefusedMessage(f"has a time with {value.nanos:,} nanoseconds")
     try:
         return EPOCH + timedelta(seconds=value.seconds, microseconds=value.nanos // 1_000)

@@ -21,7 +21,7 @@ from psycopg.pq.abc import PGresult
 Row = tuple[Any, ...]
 Send = Callable[[], None]
 
-PREPARED_MOST = 256
+MAX_PREPARED = 256
 """Statements that a connection remembers: the one that was used least recently is given up."""
 GRACE = 2.0
 """Seconds: so much longer than its own time a statement may take before its connection is taken for dead."""
@@ -116,7 +116,7 @@ class StatementConnection:
     async def _remember(self, sql: str) -> None:
         """Note a text that was met; where there are too many, give one up."""
         self._names[sql] = b""
-        if len(self._names) > PREPARED_MOST:
+        if len(self._names) > MAX_PREPARED:
             _, name = self._names.popitem(last=False)
             if name:
                 await self._sent(lambda: self._libpq.send_query(b"DEALLOCATE " + name))
