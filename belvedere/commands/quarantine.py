@@ -25,7 +25,7 @@ from belvedere.terminal.stores import sound_project, store_url
 
 PATH = "/quarantine/retry"
 DEFAULT_PORT = 8080
-SECONDS = 30
+TIMEOUT_SECONDS = 30
 
 
 def command(
@@ -80,7 +80,7 @@ def _asked(url: str, token: str | None) -> Any:
     """The run's answer. Raises B9128 where it gives none."""
     request = Request(f"{url.rstrip('/')}{PATH}", b"", {"authorization": f"Bearer {token}"} if token else {})
     try:
-        with build_opener(ProxyHandler({})).open(request, timeout=SECONDS) as answer:
+        with build_opener(ProxyHandler({})).open(request, timeout=TIMEOUT_SECONDS) as answer:
             return json_module.loads(answer.read())
     except HTTPError as error:
         reported = _problem(error)

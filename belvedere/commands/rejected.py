@@ -23,7 +23,7 @@ from belvedere.terminal.output import has_errors, print_json, print_table, read_
 from belvedere.terminal.stores import OverStore, compile_over_store
 
 SHOWN = ("table", "file", "line", "reason", "text", "epoch", "rejected_at")
-LONGEST = 60
+MAX_SHOWN_LENGTH = 60
 
 
 def command(
@@ -60,7 +60,7 @@ def _list(over: OverStore, json: bool) -> int:
         table.add_column(name)
     for row in rows:
         where = f"{row['file'] or ''}{'' if row['line'] is None else ':' + str(row['line'])}"
-        table.add_row(name_in_script(row["table"]), where, row["reason"], (row["text"] or "")[:LONGEST])
+        table.add_row(name_in_script(row["table"]), where, row["reason"], (row["text"] or "")[:MAX_SHOWN_LENGTH])
     if rows:
         print_table(table, sys.stdout)
     typer.echo(f"{len(rows):,} rejected; a file without a line is rejected as a whole" if rows else "nothing was rejected")

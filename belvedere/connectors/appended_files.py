@@ -29,7 +29,7 @@ from belvedere.process.temporary_folders import scratch_folder
 PART_BYTES = 256 << 20
 """So much of a file is read in one epoch, so that a large file needs no large copy."""
 BLOCK = 1 << 20
-PAUSE, REST = 30.0, 1.0
+PAUSE_SECONDS, REST_SECONDS = 30.0, 1.0
 """Seconds between two looks at files that were read; with `appends` the second is enough."""
 SHARE = 20
 """A look takes at most one part in so many of the time."""
@@ -52,7 +52,7 @@ class Watch:
     _next: float = 0.0
 
     def __post_init__(self) -> None:
-        self._next = 0.0 if self.appends else time.monotonic() + PAUSE
+        self._next = 0.0 if self.appends else time.monotonic() + PAUSE_SECONDS
 
     @property
     def appends(self) -> bool:
@@ -95,7 +95,7 @@ class Watch:
                 continue
             reported += self._reported(file, before)
         took = time.monotonic() - now
-        self._next = now + took + max(REST if self.appends else PAUSE, SHARE * took)
+        self._next = now + took + max(REST_SECONDS if self.appends else PAUSE_SECONDS, SHARE * took)
         return parts, reported
 
     def committed(self, files: Iterable[SourceFile]) -> None:

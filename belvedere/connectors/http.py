@@ -32,7 +32,7 @@ from belvedere.errors import fail
 from belvedere.project.settings import Sink
 from belvedere.rules.events import SEQUENCE
 
-SECONDS = 10.0
+TIMEOUT_SECONDS = 10.0
 """So long an answer is waited for where the sink does not say."""
 BUSY = (408, 425, 429)
 """Statuses, beside those from 500 on, after which the same request is sent again later."""
@@ -119,7 +119,7 @@ class HttpOutlet:
     @property
     def _seconds(self) -> float:
         """How long the first answer is waited for."""
-        return SECONDS if self._limit is None else float(self._limit)
+        return TIMEOUT_SECONDS if self._limit is None else float(self._limit)
 
     def _was_late(self, events: int) -> None:
         self._pace.came_late(events)

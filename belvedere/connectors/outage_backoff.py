@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from belvedere.errors import BelvedereError, Diagnostic
 
-PAUSES = (1.0, 2.0, 5.0, 10.0)
+PAUSES_SECONDS = (1.0, 2.0, 5.0, 10.0)
 """Seconds; the last one for all further tries."""
 AWAY = ("B6201", "B6220", "B6227", "B6230", "B6240")
 """What a source or sink says that is away, or waits for others."""
@@ -45,7 +45,7 @@ class Away:
     def failed(self, error: BelvedereError) -> None:
         """It did not answer."""
         asked = getattr(error, "seconds", None)
-        pause = PAUSES[min(self._tries, len(PAUSES) - 1)] if asked is None else asked
+        pause = PAUSES_SECONDS[min(self._tries, len(PAUSES_SECONDS) - 1)] if asked is None else asked
         self.failure, self._again = error, time.monotonic() + pause
         self._tries += 1
 

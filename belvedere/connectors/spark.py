@@ -38,7 +38,7 @@ from belvedere.schema import WEIGHT
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-EVERY = 10.0
+EVERY_SECONDS = 10.0
 """So often, in seconds, it is asked what is new: that is a query each time."""
 LAST, VERSION = "last", "version"
 SECRET = ("url", "password")
@@ -149,7 +149,7 @@ class SparkFeed:
         if self.version is not None and not self.key:
             hint = 'write `primary_key = ["id"]`: by it the rows of a version are compared with those before'
             raise fail("B6250", f'table "{table}" with a version has no primary key', hint=hint)
-        self.every = float(requested.options.get("every_seconds", EVERY))
+        self.every = float(requested.options.get("every_seconds", EVERY_SECONDS))
         self.offset: Mapping[str, Any] = requested.offset
         self._asked: float | None = None
         self._is_over = False

@@ -21,7 +21,7 @@ from belvedere.pipeline.placement import PlacedViews, with_choice
 from belvedere.store import EpochRow, file_of, open_reader
 from belvedere.store.read.history import stored_tables
 
-SECONDS = 2.0
+STATEMENT_SECONDS = 2.0
 """So long a statement may take."""
 
 
@@ -31,7 +31,7 @@ def stored_figures(catalog: Catalog, url: str) -> dict[str, str]:
         file = file_of(url)
         if file is not None and not file.is_file():
             return {}
-        reader = open_reader(url, SECONDS)
+        reader = open_reader(url, STATEMENT_SECONDS)
         try:
             row, tables, choice = reader.last_epoch(), stored_tables(reader), reader.document(CHOICE)
         finally:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-LEAST = 1_000
+MIN_CHANGED_ROWS = 1_000
 """So few changed rows are never most of anything that is worth the thought."""
 SHARE = 3
 
@@ -19,7 +19,7 @@ class Costs:
     """The sizes known so far; `whole` are the stages of this epoch that were recomputed whole."""
 
     counted: bool
-    least: int = LEAST
+    least: int = MIN_CHANGED_ROWS
     rows: dict[str, int] = field(default_factory=dict)
     whole: list[str] = field(default_factory=list)
 

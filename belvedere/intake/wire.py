@@ -28,7 +28,7 @@ IN_FLIGHT_BYTES = 32 << 20
 """So many bytes of requests are read before they are answered; a larger one comes alone."""
 AT_ONCE = 1_000
 """So many rows are encoded where other requests wait; more in a thread."""
-SECONDS = 30.0
+ANSWER_SECONDS = 30.0
 """So long a serving process waits for an answer."""
 
 GONE = Reply(
@@ -212,7 +212,7 @@ class IngestClient:
         try:
             self._streams[1].write(FRAME.pack(len(data), number) + data)
             await self._streams[1].drain()
-            return await asyncio.wait_for(answer, SECONDS)
+            return await asyncio.wait_for(answer, ANSWER_SECONDS)
         except (OSError, TimeoutError):
             return UNKNOWN
         finally:

@@ -38,7 +38,7 @@ from belvedere.language_server.documents import OpenDocuments, path_of
 from belvedere.project.settings import read_file
 
 FAILED = "B9156"
-PAUSE = 0.15
+PAUSE_SECONDS = 0.15
 """Seconds without a key until diagnostics are computed."""
 WATCHED = ("**/*.sqrl", "**/belvedere.toml")
 
@@ -86,7 +86,7 @@ class ScriptServer(LanguageServer):
         addresses = [f.uri for f in self.workspace.folders.values()] or [u for u in (self.workspace.root_uri,) if u]
         return self.documents.beside(document, [path_of(u) for u in addresses])
 
-    def check_soon(self, uri: str, pause: float = PAUSE) -> None:
+    def check_soon(self, uri: str, pause: float = PAUSE_SECONDS) -> None:
         """Tell diagnostics once nothing has changed for a while."""
         if (before := self.waiting.pop(uri, None)) is not None:
             before.cancel()

@@ -11,7 +11,7 @@ from typing import Any
 
 from belvedere.errors import Span
 from belvedere.project.role_settings import RIGHTS_RULE, ROLE_RULES, RoleSettings
-from belvedere.project.setting_rules import API_RULES, JWT_RULES, LARGEST, TOKEN_RULES
+from belvedere.project.setting_rules import API_RULES, JWT_RULES, MAX_NUMBER, TOKEN_RULES
 from belvedere.project.setting_sections import SectionReader, suggest
 
 
@@ -25,7 +25,7 @@ class ApiReader(SectionReader):
         if "tokens" in valid:
             valid["tokens"] = self.fixed_tokens(valid, roles)
         self.known_role(valid, "anonymous_role", "api", roles)
-        if valid.get("limit", 0) > valid.get("max_limit", LARGEST):
+        if valid.get("limit", 0) > valid.get("max_limit", MAX_NUMBER):
             self.report("B9104", "`limit` is more than `max_limit`", self.at("api", "limit"), "give a smaller `limit`")
         return valid
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-LARGEST = 2**31 - 1
+MAX_NUMBER = 2**31 - 1
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class Requirement:
 
 
 def _whole(least: int, most: int) -> Requirement:
-    what = f"a whole number from {least:,} to {most:,}" if most < LARGEST else f"a whole number from {least:,} on"
+    what = f"a whole number from {least:,} to {most:,}" if most < MAX_NUMBER else f"a whole number from {least:,} on"
     return Requirement(what, lambda v: isinstance(v, int) and not isinstance(v, bool) and least <= v <= most)
 
 
@@ -49,7 +49,7 @@ def seconds_in(text: str) -> float | None:
 
 
 def _is_rate(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value <= LARGEST
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value <= MAX_NUMBER
 
 
 def _is_number(value: Any) -> bool:
@@ -68,10 +68,10 @@ def _are_headers(value: Any) -> bool:
 
 ADDRESS = r"(s3|s3a|s3n|gs|gcs|hdfs|abfs|abfss|file)://[^@]+"  # of a folder elsewhere, without credentials
 RUN_RULES: Mapping[str, Requirement] = {
-    "driver_memory_mb": _whole(1, LARGEST),
+    "driver_memory_mb": _whole(1, MAX_NUMBER),
     "state": _text('the path of a folder, or "s3://bucket/folder" without credentials', rf"{ADDRESS}|(?!\w+://).+"),
     "scratch": _text("the path of a folder that all machines mount", r"(?!\w+://).+"),
-    "state_cache_mb": _whole(1, LARGEST),
+    "state_cache_mb": _whole(1, MAX_NUMBER),
     "retain": _text('a time such as "10 minutes"', r"\s*\d+(\.\d+)?\s*(ms|s|m|h|d|(millisecond|second|minute|hour|day)s?)\s*"),
     "ahead": _text('a time such as "1 day"', r"\s*\d+(\.\d+)?\s*(ms|s|m|h|d|(millisecond|second|minute|hour|day)s?)\s*"),
 }
@@ -85,14 +85,14 @@ OPTIMIZE_RULES: Mapping[str, Requirement] = {
 API_RULES: Mapping[str, Requirement] = {
     "host": _text('an address or the name of a host, such as "127.0.0.1"', r"[^\s/]+"),
     "port": _whole(0, 65_535),
-    "limit": _whole(1, LARGEST),
-    "max_limit": _whole(1, LARGEST),
+    "limit": _whole(1, MAX_NUMBER),
+    "max_limit": _whole(1, MAX_NUMBER),
     "max_depth": _whole(1, 100),
     "max_cost": _whole(1, 2**63 - 1),
-    "max_push_bytes": _whole(1, LARGEST),
-    "max_push_rows": _whole(1, LARGEST),
-    "max_requests_per_address": _whole(1, LARGEST),
-    "max_requests_per_token": _whole(1, LARGEST),
+    "max_push_bytes": _whole(1, MAX_NUMBER),
+    "max_push_rows": _whole(1, MAX_NUMBER),
+    "max_requests_per_address": _whole(1, MAX_NUMBER),
+    "max_requests_per_token": _whole(1, MAX_NUMBER),
     "store_connections": _whole(1, 1_000),
     "timeout_seconds": Requirement("a number of seconds from 0.001 to 86,400", _are_seconds),
     "cors_origins": Requirement('a list of origins such as ["https://app.example"], without a path', _are_origins),

@@ -20,9 +20,9 @@ from belvedere.engine.rows.epoch_rows import Rows
 from belvedere.engine.sql.stage_sql import PreparedStage, view_name
 from belvedere.schema import WEIGHT
 
-MOST = 100_000
+MAX_ROWS = 100_000
 """Among more rows than these none is looked for."""
-LONGEST = 60
+MAX_VALUE_LENGTH = 60
 """Characters of a value that are shown."""
 
 
@@ -44,8 +44,8 @@ def describe_failing_row(prepared: PreparedStage, views: QueriedViews) -> str | 
     sql = _from_changes(prepared, views.last_query)
     try:
         for relation, name in _views(prepared, views, sql):
-            rows = views.spark.table(views.view_name(name)).limit(MOST + 1).toArrow()
-            found = _last_needed(rows, _probe(sql, name, views)) if rows.num_rows <= MOST else None
+            rows = views.spark.table(views.view_name(name)).limit(MAX_ROWS + 1).toArrow()
+            found = _last_needed(rows, _probe(sql, name, views)) if rows.num_rows <= MAX_ROWS else None
             if found is not None:
                 return _described(rows, found, relation)
     except (PySparkException, Py4JJavaError, pa.ArrowException):
@@ -107,4 +107,4 @@ def _described(rows: pa.Table, index: int, relation: Relation) -> str:
 def _values(pairs: Iterable[tuple[str, object]]) -> Iterator[str]:
     for name, value in pairs:
         text = "NULL" if value is None else repr(value) if isinstance(value, str) else str(value)
-        yield f"{name} = {text if len(text) <= LONGEST else text[:LONGEST] + '...'}"
+        yield f"{name} = {text if len(text) <= MAX_VALUE_LENGTH else text[:MAX_VALUE_LENGTH] + '...'}"

@@ -25,7 +25,7 @@ from belvedere.spark.type_encoding import packed
 
 LENGTH = 4 << 20
 """Bytes that Spark takes each file to have: it reads the row groups whose middle lies before."""
-MOST = LENGTH // 2
+MAX_BYTES = LENGTH // 2
 """Up to so many bytes of rows are one row group of which this is sure."""
 PLANS = 500
 """So many plans are remembered."""
@@ -72,7 +72,7 @@ class StandingViews:
         if query := self._queries.get(name):
             query.is_current = False
         view = self._views.get(name)
-        if rows is None or rows.nbytes > MOST or (view is not None and view.is_written) or not fits_parquet(rows.schema):
+        if rows is None or rows.nbytes > MAX_BYTES or (view is not None and view.is_written) or not fits_parquet(rows.schema):
             if view is not None:
                 view.is_current = False
             return False

@@ -18,9 +18,9 @@ from pyspark.sql.pandas.types import from_arrow_type
 from belvedere.functions.project_functions import OwnFunction, signature
 from belvedere.functions.spark_types import type_text
 
-MOST = 10_000
+MAX_ROWS = 10_000
 """Among more rows than these none is looked for."""
-LONGEST = 60
+MAX_VALUE_LENGTH = 60
 """Characters of a value that are shown."""
 
 
@@ -72,7 +72,7 @@ def fitting(found: Any, rows: int, result: pa.DataType, shown: str) -> pa.Array:
 
 def failing_row(call: Any, columns: list[pa.Array]) -> int | None:
     """The first row that fails alone; None where none does, or there are too many to try."""
-    if len(columns[0]) > MOST:
+    if len(columns[0]) > MAX_ROWS:
         return None
     for index in range(len(columns[0])):
         try:
@@ -86,7 +86,7 @@ def _text(value: pa.Scalar) -> str:
     found = value.as_py()
     text = "NULL" if found is None else repr(found) if isinstance(found, str) else str(found)
     text = " ".join(text.split())
-    return text if len(text) <= LONGEST else text[:LONGEST] + "..."
+    return text if len(text) <= MAX_VALUE_LENGTH else text[:MAX_VALUE_LENGTH] + "..."
 
 
 def _line_of(error: Exception, file: str) -> str:

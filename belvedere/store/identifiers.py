@@ -10,7 +10,7 @@ import hashlib
 
 from belvedere.schema import OWN_TABLES
 
-LONGEST = 63
+MAX_NAME_BYTES = 63
 """Bytes of UTF-8 that Postgres keeps of a name; it cuts longer ones silently."""
 
 SYSTEM = OWN_TABLES
@@ -30,10 +30,10 @@ def stored_name(name: str) -> str:
     if name in RECORDS:
         return name
     plain = name and "\0" not in name and not folded.startswith(_RESERVED_PREFIXES) and folded not in _RESERVED_COLUMNS
-    if plain and len(name.encode()) <= LONGEST:
+    if plain and len(name.encode()) <= MAX_NAME_BYTES:
         return name
     mark = "~" + hashlib.sha256(name.encode()).hexdigest()[:12]
-    kept = name.replace("\0", "").encode()[: LONGEST - len(mark) - 1].decode(errors="ignore")
+    kept = name.replace("\0", "").encode()[: MAX_NAME_BYTES - len(mark) - 1].decode(errors="ignore")
     return f".{kept}{mark}"
 
 

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from belvedere.spark.pyspark_types import SparkSession
     from belvedere.store import Reader, StoredTable
 
-LONGEST = 86_400.0
+MAX_QUERY_SECONDS = 86_400.0
 """Seconds that a query may take: only where there is a bound SQLite looks up from its work, and sees Ctrl-C."""
 GIVEN_UP = "B7086"
 
@@ -101,7 +101,7 @@ def open_store_tables(url: str | None, script: Path | None) -> Iterator[StoreTab
         url, project = over.url, over.project
         known = script_vocabulary(text, script, project, over.catalog)
     assert url is not None
-    reader = open_reader(url, LONGEST)
+    reader = open_reader(url, MAX_QUERY_SECONDS)
     try:
         yield StoreTables(reader, project, known)
     finally:

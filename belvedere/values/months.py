@@ -13,7 +13,7 @@ import pyarrow as pa
 from belvedere.schema import MONTHS
 
 FORM = "an interval such as P1Y2M or '1-2'"
-MOST = 2**31
+MAX_MONTHS = 2**31
 """Spark keeps the months in 32 bits."""
 _ISO = re.compile(r"([+-]?)P(?=[\d+-])(?:([+-]?\d{1,9})Y)?(?:([+-]?\d{1,10})M)?")
 _SPARK = re.compile(r"([+-]?)(\d{1,9})-(\d{1,2})")
@@ -38,7 +38,7 @@ def months_of(text: str) -> int:
     if found is None or (iso is None and int(found[3]) > 11):
         raise ValueError(f"expected {FORM}, not {text!r}")
     months = (int(found[2] or 0) * 12 + int(found[3] or 0)) * (-1 if found[1] == "-" else 1)
-    if not -MOST <= months < MOST:
+    if not -MAX_MONTHS <= months < MAX_MONTHS:
         raise ValueError(f"an interval beyond 32 bits of months: {text!r}")
     return months
 

@@ -318,7 +318,7 @@ def test_plain_events(url: str, commit: Commit) -> None:
 
 def test_streams_have_a_most(url: str, commit: Commit, monkeypatch: pytest.MonkeyPatch) -> None:
     commit(1)
-    monkeypatch.setattr(event_streams, "MOST", 0)
+    monkeypatch.setattr(event_streams, "MAX_STREAMS", 0)
     with TestClient(Application(CATALOG, lambda: open_reader(url))) as client:
         answer = client.get("/streams/Seen/events")
         assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")

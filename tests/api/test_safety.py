@@ -245,7 +245,7 @@ def test_rows_that_are_too_long_or_do_not_fit_are_refused() -> None:
 def port(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
     """A server with short patience."""
     monkeypatch.setattr(connections, "HEAD_SECONDS", 0.2)
-    monkeypatch.setattr(connections, "MOST", 2)
+    monkeypatch.setattr(connections, "MAX_CONNECTIONS", 2)
     monkeypatch.setattr(connections, "BODY_SECONDS", 0.21)
     listener = socket.create_server(("127.0.0.1", 0))
     application = Application(CATALOG, MemoryReader)

@@ -161,7 +161,7 @@ def test_keys_at_an_address_change(keys_address: str, monkeypatch: pytest.Monkey
     assert verifier.claims(old) == ann
     assert verifier.claims(new) is None
     assert not verifier.lacks_key(new)  # it was asked a moment ago
-    monkeypatch.setattr(token_keys, "PAUSE", 0.0)
+    monkeypatch.setattr(token_keys, "PAUSE_SECONDS", 0.0)
     assert verifier.lacks_key(new)
     assert not verifier.lacks_key(old)
     assert not verifier.lacks_key(signed(ann, kid="three"))  # of no algorithm of the rules
@@ -185,7 +185,7 @@ def test_keys_in_a_file(tmp_path: Path) -> None:
 
 
 def test_an_unknown_key_is_looked_for_and_absent_keys_are_told(keys_address: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(token_keys, "PAUSE", 0.0)
+    monkeypatch.setattr(token_keys, "PAUSE_SECONDS", 0.0)
     token, two = (signed({"sub": "ann"}, k, "RS256", kid=n) for k, n in ((RSA, "one"), (OTHER, "two")))
     gate = Gate(ServerSettings(tokens=TokenRules(jwks=keys_address, algorithms=("RS256",))))
 

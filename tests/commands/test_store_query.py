@@ -332,7 +332,7 @@ def test_spark_starts_to_its_end(script: Path, store: str, capsys: Any) -> None:
 
 def test_a_query_is_given_up_at_the_terminal(script: Path, store: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """SQLite looks up from its work; what ends it there is Ctrl-C."""
-    monkeypatch.setattr("belvedere.terminal.store_prompt.LONGEST", 0.05)
+    monkeypatch.setattr("belvedere.terminal.store_prompt.MAX_QUERY_SECONDS", 0.05)
     endless = "SELECT count(*) AS n FROM " + " CROSS JOIN ".join(f"People p{n}" for n in range(16))
     with open_store_tables(store, None) as tables, pytest.raises(KeyboardInterrupt):
         tables.answer(endless, no_spark)

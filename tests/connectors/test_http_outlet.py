@@ -136,7 +136,7 @@ def test_what_was_taken_and_answered_too_late_comes_again_under_the_same_id(
     receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """More events have come meanwhile; in a process of another day, too, of which only the store knows."""
-    monkeypatch.setattr(http, "SECONDS", 0.2)
+    monkeypatch.setattr(http, "TIMEOUT_SECONDS", 0.2)
     store = Store()
 
     def late(handler: Any) -> None:

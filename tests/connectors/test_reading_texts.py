@@ -58,7 +58,7 @@ def test_an_open_quote_takes_its_line_alone(tmp_path: Path, monkeypatch: pytest.
         (1, ["a", 'b "c"'], 'a,"b ""c"""'),
         (2, ["d", "e"], "d,e"),
     ]
-    monkeypatch.setattr(csv_text, "LONGEST", 40)
+    monkeypatch.setattr(csv_text, "MAX_RECORD_LENGTH", 40)
     far = csv(written(tmp_path, "5.csv", '1,"open\n' + "2,b\n" * 30 + '3,"c"\n'))
     assert far[0] == (1, None, '1,"open'), "a record has an end somewhere"
     assert far[1:] == [*[(n, ["2", "b"], "2,b") for n in range(2, 32)], (32, ["3", "c"], "3,c")]

@@ -183,8 +183,8 @@ def test_a_broker_that_is_away_is_told_and_holds_nothing_up(
     from belvedere.connectors.kafka import sink
     from belvedere.connectors.kafka import topics as asked
 
-    monkeypatch.setattr(sink, "SECONDS", 2.0)
-    monkeypatch.setattr(asked, "SECONDS", 1.0)
+    monkeypatch.setattr(sink, "TIMEOUT_SECONDS", 2.0)
+    monkeypatch.setattr(asked, "TIMEOUT_SECONDS", 1.0)
     settings, topics = project(own_bus, tmp_path)
     script = "\n".join(line for line in SCRIPT.splitlines() if "EXPORT" not in line or "bus.Hot" in line)
     wb = Workbench(script, spark=spark, project=settings)

@@ -299,7 +299,7 @@ def test_what_is_wrong_is_told(
 ) -> None:
     from belvedere.connectors.kafka import topics
 
-    monkeypatch.setattr(topics, "SECONDS", 1.0)
+    monkeypatch.setattr(topics, "TIMEOUT_SECONDS", 1.0)
     text = project(bus, topic, table, source)
     if "servers" in source:
         text = text.replace(f'servers = "{bus.address}"\n', "", 1)

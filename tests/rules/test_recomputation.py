@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from belvedere.engine.cardinalities import LEAST
+from belvedere.engine.cardinalities import MIN_CHANGED_ROWS
 from belvedere.pipeline.choose import plain, without
 from belvedere.rules.options import Options
 from belvedere.workbench.workbench import Workbench
@@ -64,7 +64,7 @@ def close(left: dict[str, Any], right: dict[str, Any]) -> bool:
     return True
 
 
-def drive(wb: Workbench, random: Random, epochs: int, least: int = LEAST) -> None:
+def drive(wb: Workbench, random: Random, epochs: int, least: int = MIN_CHANGED_ROWS) -> None:
     """Random inserts, updates, deletes and restarts; after every epoch each view is compared with its batch run."""
     live: list[dict[str, Any]] = []
     clock = START
@@ -99,7 +99,7 @@ def check(spark: Any, seed: int) -> None:
     catalog = catalog_of(seed, views=8, public_stream=seed % 2 == 0)
     wb = Workbench.of_catalog(catalog, spark=spark, options=options)
     try:
-        drive(wb, Random(seed), epochs=3 if depth.quick else 4, least=1 if seed % 2 else LEAST)
+        drive(wb, Random(seed), epochs=3 if depth.quick else 4, least=1 if seed % 2 else MIN_CHANGED_ROWS)
     finally:
         wb.close()
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from belvedere.engine.rows.epoch_rows import Rows
 from belvedere.spark.code_generation import SOME
 from belvedere.spark.compute import SparkCompute
-from belvedere.spark.prepared_queries import MOST
+from belvedere.spark.prepared_queries import MAX_BYTES
 from tests.depth import examples
 
 pytestmark = pytest.mark.spark
@@ -103,7 +103,7 @@ def test_a_view_may_be_few_rows_then_many_then_of_other_columns(compute: SparkCo
         assert found.to_pylist() == [{"n": count, "k": count - 1}]
         compute.sweep()
     text = pa.schema([pa.field("k", pa.string())])
-    for value in ("x", "y" * (MOST + 1), "z"):
+    for value in ("x", "y" * (MAX_BYTES + 1), "z"):
         compute.put("a", Rows(pa.table({"k": [value]}, text)))
         found = compute.collect(sql, pa.schema([pa.field("n", pa.int64()), *text]))
         assert found.to_pylist() == [{"n": 1, "k": value}]

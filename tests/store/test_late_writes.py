@@ -185,7 +185,7 @@ def test_a_table_is_not_replaced_below_who_reads_several_tables_or_copies_the_st
     postgres_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The one that took its name would be seen without its rows."""
-    monkeypatch.setattr(postgres_session, "PATIENCE", 0.1)
+    monkeypatch.setattr(postgres_session, "PATIENCE_SECONDS", 0.1)
     others = replace(COUNTS, name="Others", fingerprint="others")
     found: list[int] = []
     with closing(open_store(postgres_url)) as store:

@@ -181,7 +181,7 @@ def changed(store: Store) -> None:
 def test_a_view_that_somebody_reads_is_not_changed_and_others_read_on(
     postgres_url: str, ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(postgres_session, "PATIENCE", 1.0)
+    monkeypatch.setattr(postgres_session, "PATIENCE_SECONDS", 1.0)
     with closing(open_store(postgres_url)) as store:
         filled(store, [row("a")])
         store.show([ShownView("Counts", COUNTS)])

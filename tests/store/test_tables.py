@@ -10,7 +10,7 @@ import pytest
 from belvedere.errors import BelvedereError
 from belvedere.schema import Column, Schema
 from belvedere.store import Store, StoredTable, open_store
-from belvedere.store.identifiers import LONGEST, stored_name
+from belvedere.store.identifiers import MAX_NAME_BYTES, stored_name
 from tests.store.samples import COUNTS, code, epoch, filled, row, stored
 
 
@@ -122,7 +122,7 @@ def test_any_name_can_be_used_for_tables_and_columns(store: Store) -> None:
 
 def test_stored_names_are_names_of_their_own() -> None:
     assert len({stored_name(n).casefold() for n in NAMES}) == len(NAMES)
-    assert all(len(stored_name(n).encode()) <= LONGEST for n in NAMES)
+    assert all(len(stored_name(n).encode()) <= MAX_NAME_BYTES for n in NAMES)
     assert stored_name("Orders") == "Orders"
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Hashable
 
-MOST = 10_000
+MAX_CALLERS = 10_000
 """So many callers are remembered; the one that was seen first is forgotten, which gives it a full bucket."""
 
 
@@ -25,7 +25,7 @@ class Rates:
         left, seen = self._buckets.pop(caller, (self._most, now))
         left = min(self._most, left + (now - seen) * self._rate)
         taken = left >= 1.0
-        if len(self._buckets) >= MOST:
+        if len(self._buckets) >= MAX_CALLERS:
             del self._buckets[next(iter(self._buckets))]
         self._buckets[caller] = (left - 1.0 if taken else left, now)
         return 0.0 if taken else (1.0 - left) / self._rate

@@ -26,7 +26,7 @@ MIN_SECRET_BYTES = 32
 """Bytes of a secret at least (RFC 7518, 3.2)."""
 FETCH_SECONDS = 5.0
 SET_BYTES = 1_000_000
-PAUSE = 10.0
+PAUSE_SECONDS = 10.0
 """Seconds between two looks for a key that is not known: tokens are made up easily."""
 
 
@@ -136,13 +136,15 @@ class FetchedKeys(TokenKeys):
         return bool(self._keys)
 
     def of(self, kid: Any, algorithm: str) -> Iterator[Any]:
-        if time.monotonic() - self._read_at > self._seconds and time.monotonic() - self._tried_at > min(PAUSE, self._seconds):
+        if time.monotonic() - self._read_at > self._seconds and time.monotonic() - self._tried_at > min(
+            PAUSE_SECONDS, self._seconds
+        ):
             self._refresh_aside()
         return self._keys.of(kid, algorithm)
 
     def may_find(self, kid: Any) -> bool:
         unknown = not self._keys or (kid is not None and not self._keys.has(kid))
-        return unknown and time.monotonic() - self._tried_at > (PAUSE if self._keys else 1.0)
+        return unknown and time.monotonic() - self._tried_at > (PAUSE_SECONDS if self._keys else 1.0)
 
     def refresh(self) -> None:
         with self._lock:

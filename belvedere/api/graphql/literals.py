@@ -24,7 +24,7 @@ _LITERAL = re.compile(
 )
 
 
-LONGEST = 400
+MAX_NUMBER_LENGTH = 400
 """Characters: a longer whole number is beyond every type, as this power of ten is."""
 
 
@@ -63,7 +63,7 @@ def _read(kind: str | None, found: re.Match[str]) -> tuple[str, Any]:
         number = found["number"]
         if "." in number or "e" in number or "E" in number:
             return "0.0", _decimal(number)
-        return "0", int(number) if len(number) < LONGEST else 10**LONGEST
+        return "0", int(number) if len(number) < MAX_NUMBER_LENGTH else 10**MAX_NUMBER_LENGTH
     if kind == "block":
         lines = re.split("\r\n|[\n\r]", found["block"].replace('\\"""', '"""'))
         return '""', "\n".join(dedent_block_string_lines(lines))

@@ -14,7 +14,7 @@ from typing import Any
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-LEAST, MAX_BYTES_AT_ONCE = 1_000, 64_000
+MIN_BYTES, MAX_BYTES_AT_ONCE = 1_000, 64_000
 """Bytes: shorter bodies are left as they are, longer ones are compressed in a thread."""
 LEVEL = 4
 _TEXT = (
@@ -58,7 +58,7 @@ class Compressed:
 def _is_worth_it(start: Message, message: Message) -> bool:
     headers = MutableHeaders(raw=start["headers"])
     kind = headers.get("content-type", "")
-    return len(message.get("body", b"")) >= LEAST and kind.startswith(_TEXT) and "content-encoding" not in headers
+    return len(message.get("body", b"")) >= MIN_BYTES and kind.startswith(_TEXT) and "content-encoding" not in headers
 
 
 def _tell(start: Message, length: int) -> None:

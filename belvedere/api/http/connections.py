@@ -16,7 +16,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from belvedere.api.failures import BAD_REQUEST, LIMIT_EXCEEDED
 from belvedere.intake.ingest_service import problem
 
-MOST = 2_000
+MAX_CONNECTIONS = 2_000
 """Connections of a process."""
 HEAD_SECONDS = 10.0
 """So long the head of a request may take to come, from when the connection was made or its first byte was read."""
@@ -67,7 +67,7 @@ class Connection(HttpToolsProtocol):
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
         self._coming = HEAD_SECONDS
-        if len(self.connections) > MOST:
+        if len(self.connections) > MAX_CONNECTIONS:
             self._refuse(_FULL, 0.0)
         else:
             self._wait()

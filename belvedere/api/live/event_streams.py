@@ -39,7 +39,7 @@ AT_ONCE = 100
 """So many events are read by one statement."""
 QUIET_SECONDS = 15.0
 """After so long without news a stream tells that it is there."""
-MOST = 1_500
+MAX_STREAMS = 1_500
 """So many streams a process serves at a time."""
 
 
@@ -103,8 +103,10 @@ class EventStreams:
         """A stream of what `api` has to a caller with these claims; raises `RequestError` before it begins where the request is wrong.
         `how` values are told.
         """
-        if self._open >= MOST:
-            raise RequestError(BAD_REQUEST, f"this server has {MOST} streams already", "close one, or ask later", status=503)
+        if self._open >= MAX_STREAMS:
+            raise RequestError(
+                BAD_REQUEST, f"this server has {MAX_STREAMS} streams already", "close one, or ask later", status=503
+            )
         operations = api.operations
         await self._in_planner(lambda: operations.check_variables(operation, variables))
         fields = await self._in_planner(lambda: operations.selections(operation, variables))

@@ -29,7 +29,7 @@ INIT_SECONDS = 10.0
 """So long `connection_init` may take to come."""
 MAX_LEEWAY_SECONDS = 600.0
 """So long a token may count behind its end (`leeway_seconds`): one that does is asked for at each operation."""
-MOST = 100
+MAX_OPERATIONS = 100
 """So many operations of one connection are under way at a time."""
 INVALID, NO_TOKEN, OVER, NO_PROTOCOL, LATE, TAKEN, TWICE, GOING = 4400, 4401, 4403, 4406, 4408, 4409, 4429, 1001
 
@@ -138,8 +138,10 @@ class WebSocketSession:
 
     async def _answer(self, name: str, payload: Any) -> None:
         try:
-            if len(self._tasks) > MOST:
-                raise RequestError(BAD_REQUEST, f"more than {MOST} operations on one connection", "wait for some to end")
+            if len(self._tasks) > MAX_OPERATIONS:
+                raise RequestError(
+                    BAD_REQUEST, f"more than {MAX_OPERATIONS} operations on one connection", "wait for some to end"
+                )
             asked = replace(checked(payload), longs=self._longs)
             async for reported in await self._serve(asked, self._claims or {}):
                 if reported is INTERRUPTED:  # the connection is closed

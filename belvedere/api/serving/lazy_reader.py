@@ -18,7 +18,7 @@ from belvedere.store.protocol import AnsweringReader, EpochRow, LoopReader
 NO_FILE = "B7001"
 AWAY = frozenset({NO_FILE, "B7004", "B7005", "B7020"})
 """Codes of the store that say that it cannot be reached now."""
-PAUSE = 1.0
+PAUSE_SECONDS = 1.0
 MAX_TRY_SECONDS = 15.0
 """Seconds: between two tries, and how long a try may take before another one is made."""
 
@@ -98,7 +98,7 @@ class LazyReader(Generic[R]):
         """Note whether the store is away, and raise where it is."""
         self._is_away = error.diagnostics[0].code in AWAY
         if self._is_away:
-            self._next_try = self._now() + PAUSE
+            self._next_try = self._now() + PAUSE_SECONDS
             raise _away() from error
 
     def _take_turn(self) -> None:

@@ -32,7 +32,7 @@ from belvedere.store.identity import identity_of
 from belvedere.store.protocol import Reader, Store, Transaction
 from belvedere.store.stage_memory import Memories
 
-PATIENCE = 120.0
+PATIENCE_SECONDS = 120.0
 """So long the end of a run waits for it."""
 Events: TypeAlias = Iterable[tuple[int, pa.Table]]
 """Some events of some exports at a time, with the places of these."""
@@ -141,12 +141,12 @@ class Exports:
 
         Raises what the last try says, once nothing was taken for a while.
         """
-        deadline, before = time.monotonic() + PATIENCE, dict(self.cursors)
+        deadline, before = time.monotonic() + PATIENCE_SECONDS, dict(self.cursors)
         while late := [n.away for n in self._lines if n.away.failure is not None]:
             if not all(n.is_pausing for n in late):
                 self.deliver(*self._now)
                 if self.cursors != before:
-                    deadline, before = time.monotonic() + PATIENCE, dict(self.cursors)
+                    deadline, before = time.monotonic() + PATIENCE_SECONDS, dict(self.cursors)
             elif not wait:
                 break
             elif time.monotonic() > deadline:

@@ -20,7 +20,7 @@ from belvedere.connectors.kafka.formats import format_named
 from belvedere.connectors.kafka.formats.decoded_rows import COLUMN
 from belvedere.connectors.kafka.formats.registry import format_of, newest_known, number_of, of_message
 from belvedere.connectors.kafka.sample import newest_messages, table_names
-from belvedere.connectors.kafka.topics import SECONDS, Cluster
+from belvedere.connectors.kafka.topics import TIMEOUT_SECONDS, Cluster
 from belvedere.errors import BelvedereError, fail
 from belvedere.project.settings import Source
 from belvedere.schema import Column
@@ -161,5 +161,5 @@ def _is_compacted(source: Source, topic: str) -> bool:
     cluster = Cluster(source.name, client_settings("source", source.name, source.options))
     resource = ConfigResource(ResourceType.TOPIC, topic)
     with explaining_failures(f'{cluster.name} cannot be asked for the topic "{topic}"'):
-        found = cluster.admin.describe_configs([resource], request_timeout=SECONDS)[resource].result()
+        found = cluster.admin.describe_configs([resource], request_timeout=TIMEOUT_SECONDS)[resource].result()
     return "compact" in str(found["cleanup.policy"].value)

@@ -32,7 +32,7 @@ FEW_TOGETHER = 50_000
 WAIT_SECONDS = 0.01
 ASK_AGAIN_SECONDS = 2.0
 """After so long without a message the consumer is set to its place again: the end of a partition is told once only."""
-PATIENCE = 300.0
+AWAY_SECONDS = 300.0
 """So long a broker may be away."""
 CONSUMER: Settings = {
     "group.id": "belvedere",  # no group is joined, and no offset is committed
@@ -117,7 +117,9 @@ class RangeReader:
         """Let go of the cluster."""
         self.consumer.close()
 
-    def read(self, ranges: Iterable[MessageRange], patience: float = PATIENCE) -> Iterator[tuple[MessageRange, list[Message]]]:
+    def read(
+        self, ranges: Iterable[MessageRange], patience: float = AWAY_SECONDS
+    ) -> Iterator[tuple[MessageRange, list[Message]]]:
         """The messages, range by range, so that the same ranges give the same order.
 
         Raises B6203 (offsets that are not there), B6201 (nothing came for `patience` seconds).

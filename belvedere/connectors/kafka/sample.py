@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 MAX_MESSAGES = 1_000
-SECONDS = 10.0
+TIMEOUT_SECONDS = 10.0
 
 
 def table_names(source: Source) -> list[str]:
@@ -81,6 +81,6 @@ def newest_messages(source: Source, table: str) -> list[Message]:
     reader = RangeReader(settings)
     try:
         ranges = [MessageRange(*p, max(starts[p], ends[p] - most), ends[p]) for p in places]
-        return [m for _, some in reader.read(ranges, SECONDS) for m in some]
+        return [m for _, some in reader.read(ranges, TIMEOUT_SECONDS) for m in some]
     finally:
         reader.close()

@@ -39,7 +39,7 @@ MAX_MARKS = 120
 """So many exports go to one topic: a mark takes up to 32 bytes."""
 ROOM = 10_000
 """Bytes of a message beside its value."""
-SECONDS = 10.0
+TIMEOUT_SECONDS = 10.0
 """So long a call waits for the cluster, before it is tried again as a whole."""
 TRANSACTION: Settings = {
     "enable.idempotence": True,
@@ -106,7 +106,7 @@ class KafkaOutlet:
                 )
                 return [None] * len(self.exports)
             made = Producer(self.settings | TRANSACTION | {"transactional.id": self.name})
-            made.init_transactions(SECONDS)  # the old one's open transaction ends here: only then the marks say all
+            made.init_transactions(TIMEOUT_SECONDS)  # the old one's open transaction ends here: only then the marks say all
             self._marks = self._committed()
         self._producer = made
         return [self._marks[e.topic].get(e.mark) for e in self.exports]
@@ -122,7 +122,7 @@ class KafkaOutlet:
     def _committed(self) -> dict[str, dict[str, int]]:
         consumer = self._group()
         try:
-            found = consumer.committed([TopicPartition(t, 0) for t in sorted({e.topic for e in self.exports})], SECONDS)
+            found = consumer.committed([TopicPartition(t, 0) for t in sorted({e.topic for e in self.exports})], TIMEOUT_SECONDS)
         finally:
             consumer.close()
         return {p.topic: self._with_room(p.topic, json.loads(p.metadata) if p.metadata else {}) for p in found}
@@ -158,7 +158,7 @@ class KafkaOutlet:
         if self.is_exact:
             self._commit(producer, {place: number for place, *_, number in some})
             return
-        left = producer.flush(SECONDS)
+        left = producer.flush(TIMEOUT_SECONDS)
         if left or self._failed is not None:
             raise KafkaException(KafkaError(KafkaError._TIMED_OUT, f"{left:,} messages wait"))
 
@@ -172,7 +172,7 @@ class KafkaOutlet:
         number: int,
     ) -> None:
         """Put a message into the producer's queue; one that is full is waited for. Raises B6209 for one that is too large."""
-        end = time.monotonic() + SECONDS
+        end = time.monotonic() + TIMEOUT_SECONDS
         topic = self.exports[place].topic
         while True:
             try:
@@ -207,8 +207,8 @@ class KafkaOutlet:
         group = self._group()
         try:
             metadata = group.consumer_group_metadata()
-            _within(2 * SECONDS, lambda: producer.send_offsets_to_transaction(offsets, metadata, SECONDS))
-            producer.commit_transaction(SECONDS)
+            _within(2 * TIMEOUT_SECONDS, lambda: producer.send_offsets_to_transaction(offsets, metadata, TIMEOUT_SECONDS))
+            producer.commit_transaction(TIMEOUT_SECONDS)
         finally:
             group.close()
 

@@ -18,7 +18,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec
 from belvedere.connectors.kafka.client import Heard, Settings, explaining_failures
 from belvedere.errors import BelvedereError, fail
 
-SECONDS = 5.0
+TIMEOUT_SECONDS = 5.0
 Place = tuple[str, int]
 """A topic and the number of a partition."""
 
@@ -44,7 +44,7 @@ class Cluster:
     def names(self) -> list[str]:
         """The topics, but those of Kafka itself. Raises B6201."""
         with self._reported("cannot be asked for its topics"):
-            found = self.admin.list_topics(timeout=SECONDS).topics
+            found = self.admin.list_topics(timeout=TIMEOUT_SECONDS).topics
         return sorted(n for n in found if not n.startswith("__"))
 
     def _reported(self, what: str) -> AbstractContextManager[None]:
@@ -68,13 +68,15 @@ class Cluster:
         if not names:
             return []
         with self._reported(what):
-            asked = self.admin.describe_topics(TopicCollection(names), request_timeout=SECONDS)
+            asked = self.admin.describe_topics(TopicCollection(names), request_timeout=TIMEOUT_SECONDS)
             return [_topic(future.result()) for future in asked.values() if not _is_gone(future)]
 
     def deletions_kept(self, topic: str) -> int | None:
         """For how many milliseconds a compacted topic keeps messages without value; None for one that is not compacted. Raises B6201."""
         with self._reported(f'cannot be asked for the settings of the topic "{topic}"'):
-            asked = self.admin.describe_configs([ConfigResource(ConfigResource.Type.TOPIC, topic)], request_timeout=SECONDS)
+            asked = self.admin.describe_configs(
+                [ConfigResource(ConfigResource.Type.TOPIC, topic)], request_timeout=TIMEOUT_SECONDS
+            )
             found = next(iter(asked.values())).result()
         return int(found["delete.retention.ms"].value) if "compact" in str(found["cleanup.policy"].value) else None
 
@@ -98,7 +100,9 @@ class Cluster:
             return {}
         asked = {TopicPartition(topic, partition): spec for (topic, partition), spec in requested.items()}
         with self._reported("cannot be asked for its offsets"):
-            found = self.admin.list_offsets(asked, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=SECONDS)
+            found = self.admin.list_offsets(
+                asked, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=TIMEOUT_SECONDS
+            )
             return {(p.topic, p.partition): int(future.result().offset) for p, future in found.items()}
 
 

@@ -15,7 +15,7 @@ import psycopg
 from belvedere.connectors.postgres.server import Server
 from belvedere.errors import BelvedereError, fail
 
-PATIENCE = 1.0
+PATIENCE_SECONDS = 1.0
 """Seconds that a look waits for the slot before it says what the slot waits for."""
 LOST_CLIENT = "SET client_connection_check_interval = '2s'"
 """The server ends the statement by itself where this process is killed."""
@@ -51,7 +51,7 @@ class SlotMaking:
 
     def position(self) -> int:
         """Where the slot begins. Raises B6227 while it waits, and what the server says where it cannot be made."""
-        self._thread.join(PATIENCE)
+        self._thread.join(PATIENCE_SECONDS)
         if self._failure is not None:
             raise self._failure
         if self._made is None:

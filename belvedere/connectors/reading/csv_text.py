@@ -1,7 +1,8 @@
 """The records of CSV text (RFC 4180), of which some quote may never close.
 
 In: lines with their ends. Out: records with their first lines. A quote that is open at the end of the text would take all lines after it
-into one field: its line is a record without fields, and the lines after it are read. So is one that is open for `LONGEST` characters.
+into one field: its line is a record without fields, and the lines after it are read. So is one that is open for
+`MAX_RECORD_LENGTH` characters.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import NamedTuple
 
 from belvedere.connectors.reading.long_lines import SHOWN, STEP, too_long
 
-LONGEST = 1 << 24
+MAX_RECORD_LENGTH = 1 << 24
 """Characters of the longest record."""
 DELIMITERS = (",", ";", "\t", "|")
 csv.field_size_limit(sys.maxsize)
@@ -63,7 +64,7 @@ class _Lines:
         return self
 
     def __next__(self) -> str:
-        line = None if self.size > LONGEST else next(self.lines, None)
+        line = None if self.size > MAX_RECORD_LENGTH else next(self.lines, None)
         if line is None:
             self.ended = True
             raise StopIteration

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 SPACE = " \t\n\r"
-LONGEST = 1 << 25
+MAX_ELEMENT_LENGTH = 1 << 25
 """So many characters of what may be one element are looked at."""
 
 
@@ -27,7 +27,7 @@ class _PartialText:
     def more(self) -> bool:
         """Read on, at least as much again as there is; whether there was more."""
         self.text, self.place = self.text[self.place :], 0
-        if len(self.text) > LONGEST:
+        if len(self.text) > MAX_ELEMENT_LENGTH:
             raise ValueError("an element is too long")
         parts, requested = [self.text], max(1, len(self.text))
         while requested > 0 and not self._ended:

@@ -27,7 +27,7 @@ from belvedere.values.instants import microseconds
 
 CLOCK_PAUSE_MICROSECONDS = 60_000_000
 """Microseconds of the epochs' clock between two attempts to heal what time alone may heal."""
-PAUSE = 10.0
+PAUSE_FACTOR = 10.0
 """After an attempt that failed, so many times its seconds pass before the next one."""
 
 
@@ -67,7 +67,7 @@ class Quarantine:
     missed: Missed
     """The changes that they have missed."""
     failed: tuple[Failed, ...] = ()
-    pause: float = PAUSE
+    pause: float = PAUSE_FACTOR
     clocks: Clocks = field(default_factory=Clocks)
     """The inputs' clocks after the last epoch."""
     _waiting: set[str] = field(default_factory=set)

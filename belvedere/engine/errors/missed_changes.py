@@ -27,7 +27,7 @@ from belvedere.state.state import State
 
 SUFFIX = "~missed"
 EPOCH = "_missed_epoch"
-MOST = 10_000_000
+MAX_MISSED_ROWS = 10_000_000
 """Rows of one relation that are kept for stages in quarantine, by default."""
 _NUMBERS = itertools.count()
 
@@ -39,7 +39,7 @@ class Missed:
     state: State
     compute: Compute
     relations: Mapping[str, Relation]
-    most: int = MOST
+    most: int = MAX_MISSED_ROWS
     names: set[str] = field(default_factory=set)
     """The relations of which something is kept."""
 

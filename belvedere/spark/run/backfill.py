@@ -43,7 +43,7 @@ from belvedere.values.pieces import in_pieces
 
 FEW = 20_000
 """So many rows are read before an epoch, more beside the views that run."""
-PATIENCE = 10.0
+SLOW_READ_SECONDS = 10.0
 """Seconds after which it is told that a source is still being read."""
 
 
@@ -110,7 +110,7 @@ class Backfill:
         if part is None:
             return False
         before = self._inputs[part.past.span.input]
-        NOW.begin(f"reading {before.table.name} again, {self.read:,} of {self.total:,} rows", PATIENCE)
+        NOW.begin(f"reading {before.table.name} again, {self.read:,} of {self.total:,} rows", SLOW_READ_SECONDS)
         self.read += before.take(self.spark, part)
         return True
 
@@ -242,7 +242,7 @@ class ConcurrentBackfill:
         if not self._backfill.step():
             self._backfill.go_on(past_of(self._catalog, self._store, self._backfill.ids))
             return self._backfill.left <= FEW
-        if time.monotonic() - self._reported >= PATIENCE:
+        if time.monotonic() - self._reported >= SLOW_READ_SECONDS:
             self._reported = time.monotonic()
             self._phase(f"filling {', '.join(self._views)}: {self._backfill.read:,} of {self._backfill.total:,} rows were read")
         self._note()

@@ -46,7 +46,7 @@ from belvedere.values.decimals import decimals_of
 from belvedere.values.instants import microseconds
 from belvedere.values.time_range import rows_beyond
 
-PATIENCE = 10.0
+SLOW_READ_SECONDS = 10.0
 """Seconds after which it is told that a source is still being read."""
 
 
@@ -179,7 +179,7 @@ class EpochSources:
         """The rows of what is new, judged; `since` is the clock of the epoch before."""
         arrived: dict[str, Arrived] = dict(new.retried)
         for id_, span in new.spans.items():
-            (NOW.begin if arrived else NOW.read)(f"reading {self.catalog.inputs[id_].name}", PATIENCE)
+            (NOW.begin if arrived else NOW.read)(f"reading {self.catalog.inputs[id_].name}", SLOW_READ_SECONDS)
             arrived[id_] = read_span(self.feeds[id_], self.catalog.inputs[id_], spark, span)
         read = {i: a.rows for i, a in arrived.items() if a.rows.num_rows or a.marks}
         marks, producers = ({i: a.marks for i, a in arrived.items()}, {i: a.producers for i, a in arrived.items()})

@@ -31,7 +31,7 @@ RUNNING = "_running"
 """The store's document that a run leaves behind where it was killed."""
 OFTEN = 2
 """So often a run ends in an epoch before its rows are looked through."""
-MOST = 20
+MAX_FOUND_ROWS = 20
 """So many rows of an epoch are found at most, by one process after the other."""
 CODE = "B7023"
 REASON = f"{CODE}: the run has ended each time that an epoch took this row, as by memory that it needs"
@@ -61,7 +61,7 @@ class AttemptEnds:
     @property
     def is_searching(self) -> bool:
         """Whether another process is to go on at once."""
-        return (self.times >= OFTEN or bool(self.excluded)) and len(self.excluded) < MOST and not self.in_vain
+        return (self.times >= OFTEN or bool(self.excluded)) and len(self.excluded) < MAX_FOUND_ROWS and not self.in_vain
 
     def passed(self) -> AttemptEnds:
         """The rows that were being tried were taken."""

@@ -50,7 +50,7 @@ from belvedere.values.instants import instant
 
 LEASE_SECONDS = 600.0
 """Longer than any epoch: the lease is renewed between epochs, and a store knows by itself when a runner's process has ended."""
-PATIENCE = 120.0
+PATIENCE_SECONDS = 120.0
 """Seconds that a run which is to end waits for a source that waits for others."""
 POLL_SECONDS = 0.1
 """So soon a loop that waits sees that it is to stop."""
@@ -289,7 +289,7 @@ class RunLoop:
 
     def _look(self, now: datetime) -> New:
         """What is new. A run that is to end waits a while for a source that waits for others, and says so."""
-        end, said = time.monotonic() + PATIENCE, ""
+        end, said = time.monotonic() + PATIENCE_SECONDS, ""
         while True:
             try:
                 return self.sources.look(now, self.settings.once, self.tell)

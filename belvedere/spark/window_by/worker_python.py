@@ -22,7 +22,7 @@ from belvedere.errors import fail
 from belvedere.spark.window_by.frame_types import spark_schema
 
 ASK = "import sys, belvedere, numpy, pyarrow, pyspark, sqlglot; print(sys.version_info[:2])"
-SECONDS = 60
+TIMEOUT_SECONDS = 60
 
 
 def in_python(
@@ -63,7 +63,7 @@ def _why_unfit(python: str, path: str) -> str | None:
     try:
         environment = {**os.environ, "PYTHONPATH": path}
         answer = subprocess.run(
-            [python, "-c", ASK], env=environment, capture_output=True, text=True, timeout=SECONDS, check=False
+            [python, "-c", ASK], env=environment, capture_output=True, text=True, timeout=TIMEOUT_SECONDS, check=False
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         return str(error)

@@ -37,7 +37,7 @@ from belvedere.sqlpp.spark_text.sql_values import (
 
 GROUP = "$group"
 """The variable of an environment that holds the tuples of the group."""
-MOST = 2**31 - 1
+MAX_ROWS = 2**31 - 1
 
 
 @dataclass(frozen=True)
@@ -92,12 +92,12 @@ def query_value(node: QueryExpression, env: Environment) -> SqlValue:
     if query.limit is None and query.offset is None:
         return found
     first = _count(query.offset) if query.offset is not None else "0"
-    last = _count(query.limit) if query.limit is not None else str(MOST)
+    last = _count(query.limit) if query.limit is not None else str(MAX_ROWS)
     return listed(f"slice({found.sql}, {first} + 1, {last})", reader(found))
 
 
 def _count(bound: Expr) -> str:
-    return f"CAST(least({scalar(bound, {}).sql}, {MOST - 1}L) AS INT)"
+    return f"CAST(least({scalar(bound, {}).sql}, {MAX_ROWS - 1}L) AS INT)"
 
 
 def _union(results: Sequence[BlockResults], values: Sequence[Callable[[str], Value]]) -> SqlValue:

@@ -19,7 +19,7 @@ from belvedere.connectors.outage_backoff import AwayError, is_away
 from belvedere.errors import BelvedereError, fail
 
 PREFIX = 5
-SECONDS = 10.0
+TIMEOUT_SECONDS = 10.0
 NOT_THERE = (404, 422)
 """The statuses with which a registry says that it does not have what is asked for."""
 ASK_AGAIN = 10.0
@@ -64,7 +64,7 @@ def asked(address: str, path: str, what: str) -> Mapping[str, Any]:
         reported = base64.b64encode(f"{parts.username}:{parts.password or ''}".encode()).decode()
         headers["Authorization"] = f"Basic {reported}"
     try:
-        with urlopen(Request(url, headers=headers), timeout=SECONDS) as answer:
+        with urlopen(Request(url, headers=headers), timeout=TIMEOUT_SECONDS) as answer:
             found = json.load(answer)
             if not isinstance(found, dict) or not isinstance(found.get("schema"), str):
                 raise ValueError("the answer has no schema")

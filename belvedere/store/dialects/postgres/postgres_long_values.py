@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from belvedere.store.identifiers import identifier, quoted
 from belvedere.store.layout import Layout
 
-LONGEST = 2_000
+MAX_BYTES = 2_000
 """Bytes of variable length that are left in an index; Postgres takes some 2,700 in all, after compression."""
 
 NARROW = "narrow"
@@ -36,7 +36,7 @@ def too_long(layout: Layout, rows: pa.Table) -> set[Columns]:
     longest = {
         n: pc.max(pc.binary_length(rows.column(n))).as_py() or 0 for n in {n for i in indexes for n in _places(layout, i)}
     }
-    return {i for i in indexes if sum(longest[n] for n in _places(layout, i)) > LONGEST}
+    return {i for i in indexes if sum(longest[n] for n in _places(layout, i)) > MAX_BYTES}
 
 
 def narrow_index(layout: Layout, columns: Columns) -> tuple[str, ...]:

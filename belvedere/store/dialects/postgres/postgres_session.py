@@ -44,7 +44,7 @@ FEW_KEYS = 1000
 COPY_BYTES = 16 << 20
 """So many bytes of new rows are sent at once."""
 LOCK_SECONDS = 30
-MOMENT, PATIENCE = 0.2, 3.0
+MOMENT, PATIENCE_SECONDS = 0.2, 3.0
 """Seconds: so long what locks readers out waits at a time, for so long it is tried again within one transaction."""
 STAGES = "SELECT tablename FROM pg_tables WHERE schemaname = current_schema() AND tablename LIKE ?"
 HOLDERS = """
@@ -116,7 +116,7 @@ class PostgresSession(Session):
 
     def patiently(self, work: Callable[[], None]) -> None:
         """Readers queue behind whoever waits for their lock: so it is waited for a moment, given up with all others, and tried again."""
-        end, pause = time.monotonic() + PATIENCE, MOMENT
+        end, pause = time.monotonic() + PATIENCE_SECONDS, MOMENT
         while True:
             self.execute("SAVEPOINT belvedere_patience")
             self.execute(f"SET LOCAL lock_timeout = {round(MOMENT * 1000)}")
