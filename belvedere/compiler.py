@@ -28,7 +28,7 @@ from belvedere.plan.operators.in_order import InOrder
 from belvedere.plan.rewrites.null_on_error import forgive
 from belvedere.project.settings import ProjectSettings
 from belvedere.schema import Schema
-from belvedere.store.read.query import guard_of, link_of
+from belvedere.store.read.query import bound_row_condition, link_of
 from belvedere.syntax.parse import parse_script
 
 sys.setrecursionlimit(max(sys.getrecursionlimit(), 5_000))
@@ -146,23 +146,24 @@ def with_kept_links(catalog: Catalog) -> tuple[Catalog, tuple[Diagnostic, ...]]:
     from belvedere.store.read.statements import check_link
     from belvedere.store.read.typed_sql import RefusedExpression
 
-    def refusal(r: Relationship, target: str = TARGET) -> Diagnostic | None:
+    def refusal(r: Relationship) -> BelvedereError | None:
         try:
             check_link(link_of(r), catalog.schema_of(r.owner), catalog.schema_of(r.target), catalog.database)
-        except RefusedExpression as error:
-            return error.with_table(TARGET, target)
         except BelvedereError as error:
-            return error.diagnostics[0]
+            return error
         return None
 
     found: list[Diagnostic] = []
     tables: set[str] = set()
-    for r, why in [(r, w) for r in computed if (w := refusal(r)) is not None]:
+    for r, error in [(r, e) for r in computed if (e := refusal(r)) is not None]:
+        why = error.diagnostics[0]
         if r.parameters:  # its rows depend on the request: they cannot be stored
             message = f"the API leaves `{catalog.name_of(r.owner)}.{r.name}` out: {why.message}"
             found.append(replace(why, message=message, severity=Severity.WARNING, span=r.span))
             continue
-        before, named = catalog, refusal(r, r.alias or catalog.name_of(r.target)) or why
+        before, named = catalog, why
+        if isinstance(error, RefusedExpression):
+            named = error.with_table(TARGET, r.alias or catalog.name_of(r.target))
         catalog = keep_link(catalog, r)
         tables |= catalog.views.keys() - before.views.keys()
         stored = catalog is not before
@@ -197,7 +198,7 @@ def with_grants(catalog: Catalog, project: ProjectSettings | None) -> tuple[Cata
     grants, found = grants_of(catalog, project.roles)
     refused = list(found)
     for name, grant in grants.items():
-        for id_ in grant.rows:
+        for id_ in grant.row_conditions:
             try:
                 grants[name] = _with_old_rows(grants[name], id_, catalog.database)
             except BelvedereError as error:
@@ -212,16 +213,16 @@ def _with_old_rows(grant: Grant, id_: str, database: str | None) -> Grant:
     role sees how they were. Raises B8020 where it cannot ask the condition at all.
     """
     from belvedere.lang.endpoints.grants import of_both_rows, without_old  # few scripts need it
-    from belvedere.store.read.statements import check_guard
+    from belvedere.store.read.statements import check_row_condition
 
-    condition = grant.rows[id_]
-    check_guard(guard_of(condition), database)
+    condition = grant.row_conditions[id_]
+    check_row_condition(bound_row_condition(condition), database)
     both = of_both_rows(condition)
     try:
-        check_guard(guard_of(both), database)
+        check_row_condition(bound_row_condition(both), database)
     except BelvedereError:
         return without_old(grant, id_)
-    return replace(grant, rows={**grant.rows, id_: both})
+    return replace(grant, row_conditions={**grant.row_conditions, id_: both})
 
 
 def _as_stored(relationship: Relationship, why: Diagnostic, catalog: Catalog) -> Diagnostic:

@@ -47,7 +47,7 @@ class Grant:
     """The ids of inputs that they may push to."""
     hidden: Mapping[str, frozenset[str]] = field(default_factory=dict)
     """The columns of these relations that are not there for them, by id."""
-    rows: Mapping[str, RowCondition] = field(default_factory=dict)
+    row_conditions: Mapping[str, RowCondition] = field(default_factory=dict)
     """Of which relations they see only some rows."""
 
 

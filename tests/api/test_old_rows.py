@@ -16,7 +16,7 @@ import pytest
 
 from belvedere.api.access.callers import Caller
 from belvedere.api.graphql.api import Api
-from belvedere.api.reads.role_catalog import seen_catalog
+from belvedere.api.reads.role_catalog import role_catalog
 from belvedere.catalog.access import Right
 from belvedere.catalog.catalog import Catalog
 from belvedere.compiler import compile_script
@@ -119,7 +119,7 @@ def reader(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 def seen(reader: Any, number: int, text: str) -> Any:
     role = f"r{number}"
     caller = Caller({"tenant": "Grün\x01\x00'\\\""}, role, frozenset({Right.READ}))
-    return json.loads(Api(seen_catalog(CATALOG, CATALOG.access.grants[role]), reader).answer(text, claims=caller))["data"]
+    return json.loads(Api(role_catalog(CATALOG, CATALOG.access.grants[role]), reader).answer(text, claims=caller))["data"]
 
 
 @pytest.mark.parametrize("condition", CONDITIONS)
@@ -137,5 +137,5 @@ def test_the_row_as_it_was_is_hidden_where_it_cannot_be_asked(condition: str) ->
     role = f"r{len(CONDITIONS) + HIDDEN.index(condition)}"
     assert "_old" in CATALOG.access.grants[role].hidden["Moved"]
     assert [
-        c.name for c in seen_catalog(CATALOG, CATALOG.access.grants[role]).schema_of("Moved").visible if c.name == "_old"
+        c.name for c in role_catalog(CATALOG, CATALOG.access.grants[role]).schema_of("Moved").visible if c.name == "_old"
     ] == []

@@ -18,7 +18,7 @@ import pytest
 
 from belvedere.api.access.callers import Caller
 from belvedere.api.graphql.api import Api
-from belvedere.api.reads.role_catalog import seen_catalog
+from belvedere.api.reads.role_catalog import role_catalog
 from belvedere.api.rest.in_process import execute_rest
 from belvedere.catalog.access import Right
 from belvedere.catalog.catalog import Catalog
@@ -172,7 +172,7 @@ def test_every_word_is_a_name(request: pytest.FixtureRequest, tmp_path: Path, da
     fill(url, catalog, words)
     reader = open_reader(url)
     api = Api(catalog, reader)
-    some = Api(seen_catalog(catalog, catalog.access.grants["some"]), reader)
+    some = Api(role_catalog(catalog, catalog.access.grants["some"]), reader)
     entities = {e.name: e for e in api.model.entities.values()}
     assert set(words) <= set(entities)
     asked = Caller({}, "some", frozenset({Right.READ}))

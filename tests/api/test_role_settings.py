@@ -110,14 +110,14 @@ def test_texts_of_several_lines_and_quoted_names() -> None:
 def test_a_claim_has_the_type_of_what_it_is_compared_with(condition: str, type_: str) -> None:
     result, _ = compiled(f'[roles.a]\nviews = ["T"]\nrows = {{T = "{condition}"}}\n')
     assert result.ok, result.diagnostics
-    (parameter,) = result.catalog.access.grants["a"].rows["T"].parameters
+    (parameter,) = result.catalog.access.grants["a"].row_conditions["T"].parameters
     assert str(parameter.type) == type_
 
 
 def test_names_of_claims() -> None:
     text = "claim('a.b') = tenant AND claim('https://x.example/tenant') = tenant AND claim('a.b') = level"
     grant = compiled(f'[roles.a]\nviews = ["T"]\nrows = {{T = "{text}"}}\n')[0].catalog.access.grants["a"]
-    claims = [p.metadata.claim for p in grant.rows["T"].parameters if p.metadata is not None]
+    claims = [p.metadata.claim for p in grant.row_conditions["T"].parameters if p.metadata is not None]
     assert claims == [("a", "b"), ("https://x.example/tenant",), ("a", "b")]
 
 
@@ -157,5 +157,5 @@ def test_the_stored_rows_of_a_relationship_are_seen_as_those_of_its_target() -> 
     assert relationship.kept is not None, "the store cannot compute upper()"
     grant = catalog.access.grants["shop"]
     assert relationship.kept in grant.relations
-    conditions = {id_: rows.condition.sql() for id_, rows in grant.rows.items()}
+    conditions = {id_: rows.condition.sql() for id_, rows in grant.row_conditions.items()}
     assert conditions == dict.fromkeys((relationship.target, relationship.kept), conditions[relationship.target])

@@ -13,7 +13,7 @@ import roles_example as shop
 from api_reader import Recorded
 
 from belvedere.api.graphql.api import Api, execute_graphql
-from belvedere.api.reads.role_catalog import seen_catalog
+from belvedere.api.reads.role_catalog import role_catalog
 from belvedere.plan.operators.nodes import Scan
 from belvedere.store import open_reader
 from belvedere.store.read.query import ColumnField, Nested, Read, StoreQuery
@@ -248,7 +248,7 @@ def test_every_relation_in_a_statement_is_guarded(text: str, dialect: str) -> No
         def __init__(self) -> None:
             self.dialect = dialect
 
-    api = Api(seen_catalog(CATALOG, CATALOG.access.grants["tenant"]), Reader())  # type: ignore[arg-type]
+    api = Api(role_catalog(CATALOG, CATALOG.access.grants["tenant"]), Reader())  # type: ignore[arg-type]
     operation, literals = api.find(text)
     sql = api.operations.prepare(operation, literals, {}, shop.TENANT).plan.statement.sql
     named = re.findall(r'(?:FROM|JOIN|,) "(\w+)"(?=(.{0,200}))', sql)
@@ -262,7 +262,7 @@ def test_every_relation_in_a_statement_is_guarded(text: str, dialect: str) -> No
 
 def test_a_read_of_what_is_not_granted_fails() -> None:
     """Whatever a planner does: the printer refuses."""
-    guards = {"Customers": None}
+    row_conditions = {"Customers": None}
     schema = CATALOG.schema_of("Orders")
     for query in (
         StoreQuery("Orders", schema, (ColumnField("id", "id"),)),
@@ -270,7 +270,7 @@ def test_a_read_of_what_is_not_granted_fails() -> None:
     ):
         assert print_read(Read((Nested("a", query),)), "sqlite").sql
         with pytest.raises(PermissionError):
-            print_read(Read((Nested("a", query),), guards), "sqlite")
+            print_read(Read((Nested("a", query),), row_conditions), "sqlite")
 
 
 def test_aggregates_and_counts(reader: Any) -> None:

@@ -40,7 +40,7 @@ KEYS = {
     "All_": ("k", "kind"),
     "Person": ("id",),
 }
-Seen = dict[tuple[Any, ...], Mapping[str, Any]]
+RoleView = dict[tuple[Any, ...], Mapping[str, Any]]
 Story = list[tuple[int, int | None, Mapping[str, Any]]]
 
 
@@ -66,7 +66,7 @@ def change(wb: Workbench, random: Random, sales: list[dict[str, Any]]) -> None:
         wb.insert("Visit", [{"person": person(), "page": random.choice(["x", "y"])}])
 
 
-def stories(seen: Mapping[int, Seen]) -> dict[tuple[Any, ...], Story]:
+def stories(seen: Mapping[int, RoleView]) -> dict[tuple[Any, ...], Story]:
     """Of each key the epochs from and until which it had which row."""
     found: dict[tuple[Any, ...], Story] = {}
     for epoch, rows in seen.items():
@@ -97,7 +97,7 @@ def check(spark: Any, seed: int, epochs: int) -> tuple[int, int]:
     """How many versions were compared, and of how many it was told by which rows they came."""
     random, sales = Random(seed), list[dict[str, Any]]()
     wb = Workbench(SCRIPT, spark=spark)
-    seen: dict[str, dict[int, Seen]] = {view: {} for view in KEYS}
+    seen: dict[str, dict[int, RoleView]] = {view: {} for view in KEYS}
     minute = 0
     for _ in range(epochs):
         minute += random.choice([0, 1])  # some epochs have one clock

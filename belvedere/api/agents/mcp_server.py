@@ -74,7 +74,7 @@ class ModelContext:
         from mcp.server.streamable_http_manager import StreamableHTTPSessionManager  # noqa: F401 - it takes long
 
         async def listed(context: Any, parameters: Any) -> types.ListToolsResult:
-            api = (await self._served.roles.seen(_claims(context))).api
+            api = (await self._served.roles.view_of(_claims(context))).api
             found = await self._in_planner(lambda: tools_of(api))
             hints = types.ToolAnnotations(
                 read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False
@@ -117,7 +117,7 @@ class ModelContext:
         )
 
     async def _reported(self, name: str, given: dict[str, Any], claims: Claims, longs: bool) -> dict[str, Any]:
-        seen = await self._served.roles.seen(claims)
+        seen = await self._served.roles.view_of(claims)
         found: ReadCall | Question | dict[str, Any] = await self._in_planner(lambda: call(seen.api, name, given))
         if isinstance(found, WhyAsked | WhyNotAsked):
             return await self._served.provenance.answer(seen.catalog, found)

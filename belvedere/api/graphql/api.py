@@ -34,7 +34,7 @@ from belvedere.api.limits import Limits, check_variables
 from belvedere.api.quarantined_answers import Held, as_json, held_in, held_of, held_sql
 from belvedere.api.reads.entities import Model, model_of
 from belvedere.api.reads.int64_as_text import with_long_texts
-from belvedere.api.reads.role_catalog import seen_catalog
+from belvedere.api.reads.role_catalog import role_catalog
 from belvedere.catalog.access import Grant
 from belvedere.catalog.catalog import Catalog
 from belvedere.errors import BelvedereError
@@ -268,6 +268,6 @@ def _api(catalog: Catalog, tables: Mapping[str, StoredTable] | None, reader: Rea
         if known is catalog and shown == stored and whose == role and api.reader.dialect == reader.dialect:
             return api
     held = replace(catalog, public=stored)
-    api = Api(held if role is None else seen_catalog(held, catalog.access.grants.get(role, Grant(role, frozenset()))), reader)
+    api = Api(held if role is None else role_catalog(held, catalog.access.grants.get(role, Grant(role, frozenset()))), reader)
     _APIS[:] = [*_APIS[-7:], (catalog, stored, role, api)]
     return api

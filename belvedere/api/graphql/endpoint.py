@@ -28,7 +28,7 @@ from belvedere.api.http.served_api import ServedApi
 from belvedere.api.live.event_streams import How, StreamMessage
 from belvedere.api.live.sse import EVENTS, graphql_events, takes_events_alone
 from belvedere.api.live.websockets import WebSocketSession
-from belvedere.api.reads.role_view import Seen
+from belvedere.api.reads.role_view import RoleView
 from belvedere.catalog.access import Right
 from belvedere.intake.claims import Claims
 
@@ -126,9 +126,9 @@ class GraphqlEndpoint:
         """The answer of a query."""
         return (await anext(await self.answers(asked, claims, lambda: None))).body
 
-    async def _found(self, asked: Asked, claims: Claims) -> tuple[Seen, Operation, list[Any]]:
+    async def _found(self, asked: Asked, claims: Claims) -> tuple[RoleView, Operation, list[Any]]:
         """What the caller sees, and the operation. Raises where the caller has no right to it."""
-        seen = await self._served.roles.seen(claims)
+        seen = await self._served.roles.view_of(claims)
         found = seen.api.known(asked.text, asked.name, asked.variables)
         if found is None:
             found = await self._served.store.in_planner(lambda: seen.api.find(asked.text, asked.name, asked.variables))
@@ -148,14 +148,14 @@ class GraphqlEndpoint:
             raise RequestError(BAD_REQUEST, message, "use POST", status=405, headers={"allow": "POST"})
         self._gate.refuse_foreign(scope["method"], headers, self._served.settings.pushing)
 
-    async def _pushed(self, seen: Seen, operation: Operation, asked: Asked, claims: Claims) -> bytes:
+    async def _pushed(self, seen: RoleView, operation: Operation, asked: Asked, claims: Claims) -> bytes:
         longs = self._how(asked).longs
         return await seen.mutations.answer(operation.document, asked.name, asked.variables, claims, longs)
 
     # subscriptions
 
     async def _stream(
-        self, seen: Seen, operation: Operation, literals: list[Any], asked: Asked, claims: Claims, headers: Headers
+        self, seen: RoleView, operation: Operation, literals: list[Any], asked: Asked, claims: Claims, headers: Headers
     ) -> Response:
         if EVENTS.encode() not in headers.get(b"accept", b""):
             hint = f"send `Accept: {EVENTS}`, or ask with a query"
@@ -163,7 +163,7 @@ class GraphqlEndpoint:
         return graphql_events(await self._events(seen, operation, literals, asked, claims))
 
     async def _events(
-        self, seen: Seen, operation: Operation, literals: list[Any], asked: Asked, claims: Claims
+        self, seen: RoleView, operation: Operation, literals: list[Any], asked: Asked, claims: Claims
     ) -> AsyncIterator[StreamMessage]:
         await self._served.store.opened()
         streams, how = self._served.streams, self._how(asked)
@@ -173,7 +173,7 @@ class GraphqlEndpoint:
 
     async def _read(
         self,
-        seen: Seen,
+        seen: RoleView,
         operation: Operation,
         literals: list[Any],
         asked: Asked,
@@ -197,7 +197,7 @@ class GraphqlEndpoint:
             return await self._tagged(prepared, known or b"", media, seen)
         return Response(await self._served.reads.body(prepared), media_type=media)
 
-    async def _tagged(self, prepared: Prepared, known: bytes, media: str, seen: Seen) -> Response:
+    async def _tagged(self, prepared: Prepared, known: bytes, media: str, seen: RoleView) -> Response:
         """The answer of a read with its entity tag, or that a client has it. What another caller would be told has another tag."""
         api = seen.mark(prepared)
         if known and etags.matches(known, tag := etags.tag_of(await self._served.store.last_epoch(), api)):

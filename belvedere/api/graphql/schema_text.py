@@ -13,7 +13,7 @@ from belvedere.api.graphql.type_policies import type_policies
 from belvedere.api.graphql.types import schema_of
 from belvedere.api.limits import limits_of
 from belvedere.api.reads.entities import Model, model_of
-from belvedere.api.reads.role_catalog import seen_catalog
+from belvedere.api.reads.role_catalog import role_catalog
 from belvedere.catalog.catalog import Catalog
 from belvedere.project.settings import ProjectSettings
 
@@ -30,4 +30,4 @@ def printed_policies(catalog: Catalog, project: ProjectSettings, role: str | Non
 
 
 def _model(catalog: Catalog, role: str | None) -> Model:
-    return model_of(catalog if role is None else seen_catalog(catalog, catalog.access.grants[role]))
+    return model_of(catalog if role is None else role_catalog(catalog, catalog.access.grants[role]))

@@ -50,12 +50,12 @@ def console_routes(served: ServedApi) -> list[Route | Mount]:
         return await _Files(directory=folder).get_response("index.html", request.scope)
 
     async def lineage(request: Request) -> Response:
-        seen = await served.seen(request)
+        seen = await served.role_view(request)
         return JSONResponse(await served.store.in_planner(lambda: lineage_of(seen.catalog, seen.api.model)))
 
     async def definition(request: Request) -> Response:
         id_ = request.path_params["id"]
-        seen = await served.seen(request)
+        seen = await served.role_view(request)
         found = await served.store.in_planner(lambda: definition_of(seen.catalog, id_))
         if found is None:
             raise RequestError("B2001", f'the script defines no "{id_}"', "`/lineage` lists what it defines", status=404)
@@ -70,7 +70,7 @@ def console_routes(served: ServedApi) -> list[Route | Mount]:
 
     async def events(request: Request) -> Response:
         claims: Claims = request.scope.get(CLAIMS) or {}
-        seen = await served.roles.seen(claims)
+        seen = await served.roles.view_of(claims)
 
         async def status(row: EpochRow | None) -> Mapping[str, Any]:
             return await served.store.in_planner(lambda: served.status(row, seen.catalog))

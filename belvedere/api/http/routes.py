@@ -46,7 +46,7 @@ def routes(served: ServedApi, graphql: GraphqlEndpoint, rest: ASGIApp, mcp: ASGI
         *console_routes(served),
         Route("/streams/{name}/events", partial(_events, served, graphql), right=Right.READ, methods=["GET"]),
         *healing_routes(served),
-        *push_routes(served.roles.seen, served.ingest_service, limits.push, limits.push_rows),
+        *push_routes(served.roles.view_of, served.ingest_service, limits.push, limits.push_rows),
     ]
 
 
@@ -99,13 +99,13 @@ def _watched(served: ServedApi) -> list[Route]:
             row = await served.store.last_epoch()
         except RequestError:  # the counts are known all the same
             row = None
-        seen = await served.seen(request)
+        seen = await served.role_view(request)
         reported = await served.store.in_planner(lambda: served.status(row, seen.catalog))
         text = _metrics_text(served, row, seen.catalog) + view_metrics(reported, row)
         return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")
 
     async def status(request: Request) -> Response:
-        row, seen = await served.store.last_epoch(), await served.seen(request)
+        row, seen = await served.store.last_epoch(), await served.role_view(request)
         return JSONResponse(await served.store.in_planner(lambda: served.status(row, seen.catalog)))
 
     return [
@@ -123,13 +123,13 @@ def _described(served: ServedApi) -> list[Route]:
     async def schema(request: Request) -> Response:
         if not introspection:
             return PlainTextResponse("this API does not describe itself\n", 403)
-        seen = await served.seen(request)
+        seen = await served.role_view(request)
         return PlainTextResponse(await served.store.in_planner(lambda: seen.schema_text))
 
     async def openapi(request: Request) -> Response:
         if not introspection:
             raise RequestError(NOT_ALLOWED, "this API does not describe itself", status=403)
-        seen = await served.seen(request)
+        seen = await served.role_view(request)
         return Response(await served.store.in_planner(lambda: seen.openapi_text), media_type="application/json")
 
     return [Route("/schema.graphql", schema, right=Right.READ), Route("/openapi.json", openapi, right=Right.READ)]
@@ -138,7 +138,7 @@ def _described(served: ServedApi) -> list[Route]:
 async def _events(served: ServedApi, graphql: GraphqlEndpoint, request: Request) -> Response:
     """The events of a subscription as server-sent events."""
     given, last = dict(request.query_params), request.headers.get("last-event-id")
-    seen, claims = await served.seen(request), request.scope.get(CLAIMS) or {}
+    seen, claims = await served.role_view(request), request.scope.get(CLAIMS) or {}
     model, described = seen.api.model, seen.api.schema
     if described.subscription_type is None:
         raise RequestError("B6012", "the script has no subscription", status=404)

@@ -14,12 +14,12 @@ from starlette.requests import Request
 from belvedere.api.access.gate import ServerSettings
 from belvedere.api.http.metrics import Metrics
 from belvedere.api.http.pushes import CLAIMS
-from belvedere.api.http.status import seen_status, status_of
+from belvedere.api.http.status import role_status, status_of
 from belvedere.api.http.store_reads import StoreReads
 from belvedere.api.live.event_streams import EventStreams
 from belvedere.api.reads.int64_as_text import longs_asked
 from belvedere.api.reads.provenance import Provenance
-from belvedere.api.reads.role_view import RoleViews, Seen
+from belvedere.api.reads.role_view import RoleView, RoleViews
 from belvedere.api.serving.served_store import ServedStore
 from belvedere.catalog.catalog import Catalog
 from belvedere.intake.wire import IngestClient
@@ -41,9 +41,9 @@ class ServedApi:
     provenance: Provenance
     heals: bool = False
 
-    async def seen(self, request: Request) -> Seen:
+    async def role_view(self, request: Request) -> RoleView:
         """What the caller of a request sees."""
-        return await self.roles.seen(request.scope.get(CLAIMS) or {})
+        return await self.roles.view_of(request.scope.get(CLAIMS) or {})
 
     def longs(self, headers: Mapping[bytes, bytes]) -> bool:
         """Whether a request wants whole numbers of 64 bits as texts."""
@@ -52,4 +52,4 @@ class ServedApi:
     def status(self, row: EpochRow | None, seen: Catalog) -> dict[str, Any]:
         """The status after an epoch, as far as a caller with that catalog may see it."""
         found = status_of(self.catalog, row, self.ingest_service.is_open)
-        return seen_status(found | {"store": "away" if self.store.reader.is_away else "here"}, seen)
+        return role_status(found | {"store": "away" if self.store.reader.is_away else "here"}, seen)

@@ -56,12 +56,12 @@ def status_of(catalog: Catalog, row: EpochRow | None, takes_pushes: bool, now: d
     return found
 
 
-def seen_status(status: dict[str, Any], seen: Catalog) -> dict[str, Any]:
+def role_status(status: dict[str, Any], seen: Catalog) -> dict[str, Any]:
     """What callers of a role may see of a status: what is counted of rows, and who sends them, only where they may see all rows."""
     grant = seen.access.grant
     if grant is None:
         return status
-    inputs, whole = {t.name for t in seen.inputs.values()}, grant.relations - grant.rows.keys()
+    inputs, whole = {t.name for t in seen.inputs.values()}, grant.relations - grant.row_conditions.keys()
     counted = {t.name for i, t in seen.inputs.items() if i in whole}
     found = {n: status[n] for n in SHOWN if n in status}
     found["inputs"] = [

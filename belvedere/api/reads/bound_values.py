@@ -19,7 +19,7 @@ from belvedere.catalog.inputs import Metadata
 from belvedere.catalog.templates import Parameter
 from belvedere.schema import Column
 from belvedere.store.read.cursors import order_mark
-from belvedere.store.read.query import BoundValue, Guard, Role, StoreQuery
+from belvedere.store.read.query import BoundRowCondition, BoundValue, Role, StoreQuery
 from belvedere.store.read.sources import ordered
 
 
@@ -92,20 +92,20 @@ class BoundValues:
         given = {n: _given_or_default(arguments, n, p) for n, p in parameters.items() if p.metadata is None}
         return tuple((p.name, self._argument(of, p, given.get(n), n)) for n, p in parameters.items())
 
-    def guards(self, grant: Grant | None) -> dict[str, Guard | None] | None:
+    def row_conditions(self, grant: Grant | None) -> dict[str, BoundRowCondition | None] | None:
         """What callers of a role may see of which relations: its claims are further values of the read."""
         if grant is None:
             return None
         known: dict[tuple[Metadata | None, pa.DataType], BoundValue] = {}
-        guards: dict[str, Guard | None] = dict.fromkeys(grant.relations)
-        for relation, rows in grant.rows.items():
+        row_conditions: dict[str, BoundRowCondition | None] = dict.fromkeys(grant.relations)
+        for relation, rows in grant.row_conditions.items():
             for p in rows.parameters:
                 if (p.metadata, p.type) not in known:
                     number = self.register(("claimed", p), p.name)
                     known[p.metadata, p.type] = BoundValue(number, p.type, Role.ARGUMENT, nullable=True)
             arguments = tuple((p.name, known[p.metadata, p.type]) for p in rows.parameters)
-            guards[relation] = Guard(rows.condition, rows.schema, arguments)
-        return guards
+            row_conditions[relation] = BoundRowCondition(rows.condition, rows.schema, arguments)
+        return row_conditions
 
     def _argument(self, of: str, parameter: Parameter, given: Given | None, name: str) -> BoundValue:
         """The value of a parameter: what the caller gives, or what the caller's token says."""

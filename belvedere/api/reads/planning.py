@@ -80,7 +80,7 @@ class ReadPlanner(RequestValues):
 
     def planned(self, fields: Iterable[Field], costs: Iterable[Cost]) -> PlannedRead:
         """Queries as a read of the rows that the model's callers may see."""
-        read = Read(tuple(fields), self.values.guards(self.model.grant))
+        read = Read(tuple(fields), self.values.row_conditions(self.model.grant))
         return PlannedRead(
             read,
             tuple(self.values.sources),

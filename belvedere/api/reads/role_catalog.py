@@ -16,7 +16,7 @@ from belvedere.catalog.views import View
 from belvedere.schema import Schema
 
 
-def seen_catalog(catalog: Catalog, grant: Grant) -> Catalog:
+def role_catalog(catalog: Catalog, grant: Grant) -> Catalog:
     """What a role sees of a catalog."""
     relations = grant.relations if Right.READ in grant.rights else frozenset()
     pushes = grant.pushes if Right.PUSH in grant.rights else frozenset()
@@ -24,7 +24,7 @@ def seen_catalog(catalog: Catalog, grant: Grant) -> Catalog:
     inputs = {
         i: replace(t, schema=_without(t.schema, hidden.get(i))) for i, t in catalog.inputs.items() if i in public | pushes
     }
-    views = {i: _seen_view(v, public, hidden) for i, v in catalog.views.items() if i in public}
+    views = {i: _role_view(v, public, hidden) for i, v in catalog.views.items() if i in public}
     events = {i: replace(s, schema=_without(s.schema, hidden.get(i))) for i, s in catalog.subscriptions.items() if i in public}
     links = (r for r in catalog.relationships if {r.owner, r.target} <= public and not r.reads_any(hidden))
     return replace(
@@ -47,7 +47,7 @@ def _without(schema: Schema, columns: frozenset[str] | None) -> Schema:
     return Schema(tuple(replace(c, hidden=c.hidden or c.name in columns) for c in schema), schema.key)
 
 
-def _seen_view(view: View, public: frozenset[str], hidden: Mapping[str, frozenset[str]]) -> View:
+def _role_view(view: View, public: frozenset[str], hidden: Mapping[str, frozenset[str]]) -> View:
     """A view without hidden columns; its order goes as far as nothing hidden decides, and it has no parent that is not seen."""
     own = hidden.get(view.id, frozenset())
     order = tuple(takewhile(lambda o: o.expr.name not in own, view.order))

@@ -18,7 +18,7 @@ from belvedere.api.graphql.api import Api
 from belvedere.api.graphql.mutations import Ask, Mutations
 from belvedere.api.graphql.operations import CLAIM_SOURCES, Prepared
 from belvedere.api.limits import Limits
-from belvedere.api.reads.role_catalog import seen_catalog
+from belvedere.api.reads.role_catalog import role_catalog
 from belvedere.api.rest.openapi import openapi_of
 from belvedere.api.rest.reads import RestReads
 from belvedere.api.rest.requests import Requests
@@ -29,7 +29,7 @@ from belvedere.intake.claims import Claims
 
 
 @dataclass
-class Seen:
+class RoleView:
     """What callers of a role see: the catalog, its API, and the inputs that they push to."""
 
     catalog: Catalog
@@ -86,19 +86,19 @@ class RoleViews:
     def __init__(self, catalog: Catalog, store: ServedStore, limits: Limits, ask: Ask, closed: bool, longs: bool):
         self._catalog, self._store, self._limits, self._ask = catalog, store, limits, ask
         self._closed, self._longs = closed, longs
-        self._seen: dict[str | None, Seen] = {}
+        self._seen: dict[str | None, RoleView] = {}
         self.all = self._made(None)
         """All that there is."""
 
-    async def seen(self, claims: Claims) -> Seen:
+    async def view_of(self, claims: Claims) -> RoleView:
         """What a caller sees."""
         grant = grant_of(self._catalog, claims)
         found = self._seen.get(None if grant is None else grant.role)
         return await self._store.in_planner(lambda: self._made(grant)) if found is None else found
 
-    def _made(self, grant: Grant | None) -> Seen:
-        catalog = self._catalog if grant is None else seen_catalog(self._catalog, grant)
+    def _made(self, grant: Grant | None) -> RoleView:
+        catalog = self._catalog if grant is None else role_catalog(self._catalog, grant)
         api = Api(catalog, self._store.reader, self._limits)
         mutations = Mutations(api.lenient, api.model.pushes, self._ask, self._store.last_epoch)
-        seen = Seen(catalog, api, mutations, self._closed, self._longs)
+        seen = RoleView(catalog, api, mutations, self._closed, self._longs)
         return self._seen.setdefault(None if grant is None else grant.role, seen)

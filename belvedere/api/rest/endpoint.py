@@ -22,7 +22,7 @@ from belvedere.api.http.pushes import CLAIMS, problem_answer
 from belvedere.api.http.served_api import ServedApi
 from belvedere.api.quarantined_answers import as_header
 from belvedere.api.reads.provenance import Question
-from belvedere.api.reads.role_view import Seen
+from belvedere.api.reads.role_view import RoleView
 from belvedere.api.rest.answers import CSV, JSON, body_of, headers_of, media_of, rows_of, status_of
 from belvedere.api.rest.parameters import range_of
 from belvedere.api.rest.requests import ROWS, SHORT, RestRequest
@@ -68,7 +68,7 @@ class RestEndpoint:
             raise RequestError(NOT_FOUND, "the address names no view", "`/openapi.json` lists what there is", status=404)
         media = media_of(request.headers.get("accept", ""))
         claims: Claims = request.scope.get(CLAIMS) or {}
-        seen, query = await self._served.roles.seen(claims), request.scope["query_string"]
+        seen, query = await self._served.roles.view_of(claims), request.scope["query_string"]
         if called and not seen.requests.has(RPC):
             name, key = key, ""
             check_callable(seen.requests.source(name))
@@ -101,7 +101,7 @@ class RestEndpoint:
             prepared = replace(prepared, longs=True, own=(ROWS,))
         return await self._tagged(request, asked, prepared, media, seen.mark(prepared))
 
-    async def _reported(self, seen: Seen, asked: Question) -> Response:
+    async def _reported(self, seen: RoleView, asked: Question) -> Response:
         """What a row was made of, or where it was lost, which no cache keeps."""
         return JSONResponse(await self._served.provenance.answer(seen.catalog, asked), headers={"cache-control": "no-store"})
 

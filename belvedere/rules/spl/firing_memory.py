@@ -5,7 +5,7 @@ In: nothing. Out: the memories of the stages of windows and of joined windows.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 
@@ -22,7 +22,10 @@ class FiringMemory(Numbered):
 
     def forget(self) -> None:
         """Begin again: what is computed again remembers no firing. The numbers of rows go on."""
-        self.firings = 1
+        going_on = {own.name for own in fields(Numbered)}
+        for own in fields(self):
+            if own.name not in going_on:
+                setattr(self, own.name, own.default)
 
     def take_firings(self, count: int) -> Ints:
         """The numbers of the next `count` firings."""
@@ -40,8 +43,3 @@ class WindowMemory(FiringMemory):
     ticked: int = remembered(" ticked", NEVER)
     watermark: int = remembered(" watermark", NEVER)
     late: int = remembered(" late", GREATEST)
-
-    def forget(self) -> None:
-        super().forget()
-        self.ticked = self.watermark = NEVER
-        self.late = GREATEST

@@ -312,7 +312,7 @@ class StoreQuery:
 
 
 @dataclass(frozen=True)
-class Guard:
+class BoundRowCondition:
     """Which rows of a relation a read may see: those for which `condition`, over its columns (`schema`), is true.
 
     `arguments` are the values of the condition's placeholders; where one of them is NULL, no row may be seen.
@@ -323,10 +323,10 @@ class Guard:
     arguments: tuple[tuple[str, BoundValue], ...] = ()
 
 
-def guard_of(rows: RowCondition) -> Guard:
-    """A role's condition as a guard. Its arguments stand for any values: a request puts its own in their place."""
+def bound_row_condition(rows: RowCondition) -> BoundRowCondition:
+    """A role's condition as a read takes it. Its arguments stand for any values: a request puts its own in their place."""
     arguments = tuple((p.name, BoundValue(n, p.type, Role.ARGUMENT, nullable=True)) for n, p in enumerate(rows.parameters))
-    return Guard(rows.condition, rows.schema, arguments)
+    return BoundRowCondition(rows.condition, rows.schema, arguments)
 
 
 @dataclass(frozen=True)
@@ -337,7 +337,7 @@ class Read:
     """
 
     fields: tuple[Field, ...]
-    guards: Mapping[str, Guard | None] | None = None
+    row_conditions: Mapping[str, BoundRowCondition | None] | None = None
 
     @property
     def historic(self) -> bool:

@@ -22,12 +22,12 @@ from belvedere.store.read.expressions import print_expression
 from belvedere.store.read.parameters import Parameters
 from belvedere.store.read.plans import print_plan
 from belvedere.store.read.query import (
+    BoundRowCondition,
     BoundValue,
     Comparison,
     Condition,
     Every,
     Exists,
-    Guard,
     Instant,
     Link,
     Membership,
@@ -68,7 +68,7 @@ class Sources(Parameters):
     """Prints the rows of queries."""
 
     aliases: count[int] = field(default_factory=count)
-    guards: Mapping[str, Guard | None] | None = None
+    row_conditions: Mapping[str, BoundRowCondition | None] | None = None
     fenced: bool = False
     """Whether guards are asked before anything else, since what else is asked may fail, and so tell of a row."""
 
@@ -99,33 +99,33 @@ class Sources(Parameters):
 
     def relation(self, query: StoreQuery) -> str:
         if query.plan is None:
-            return self.seen(query.relation, query.as_of)
-        return f"({print_plan(query.plan, self.dialect, self.arguments(query.arguments), self.value, rows=self.seen)})"
+            return self.visible_rows(query.relation, query.as_of)
+        return f"({print_plan(query.plan, self.dialect, self.arguments(query.arguments), self.value, rows=self.visible_rows)})"
 
-    def seen(self, relation: str, as_of: Instant | None = None) -> str:
+    def visible_rows(self, relation: str, as_of: Instant | None = None) -> str:
         """The rows of a relation, now or then, that the read may see: the one place where a relation is named."""
-        if self.guards is not None and relation not in self.guards:
+        if self.row_conditions is not None and relation not in self.row_conditions:
             raise PermissionError(f'"{relation}" may not be read')
-        guard = None if self.guards is None else self.guards[relation]
-        if as_of is None and guard is None:
+        condition = None if self.row_conditions is None else self.row_conditions[relation]
+        if as_of is None and condition is None:
             return identifier(relation)
         conditions = [] if as_of is None else [versions_held(self.value(as_of.value), as_of.by_time)]
-        if guard is not None:
-            conditions.append(self.guarded(guard))
+        if condition is not None:
+            conditions.append(self.row_condition(condition))
         table = identifier(relation if as_of is None else relation + HISTORY)
-        fence = self.dialect.fence if self.fenced and guard is not None else ""
+        fence = self.dialect.fence if self.fenced and condition is not None else ""
         return f"(SELECT * FROM {table} AS g{where_text(conditions)}{fence})"
 
-    def guarded(self, guard: Guard) -> str:
-        """A guard's condition over a table `g`; it needs all of its values."""
+    def row_condition(self, condition: BoundRowCondition) -> str:
+        """A role's condition on rows, over a table `g`; it needs all of its values."""
 
         def resolve(column: exp.Column) -> tuple[str, pa.DataType]:
-            known = guard.schema[column.name]
+            known = condition.schema[column.name]
             return f"g.{identifier(known.name)}", known.type
 
-        bindings = NameBindings(self.dialect, resolve, self.arguments(guard.arguments), bind=self.value)
-        given = [f"{self.value(value)} IS NOT NULL" for _, value in guard.arguments]
-        return " AND ".join([*given, f"({print_expression(guard.condition, bindings).sql})"])
+        bindings = NameBindings(self.dialect, resolve, self.arguments(condition.arguments), bind=self.value)
+        given = [f"{self.value(value)} IS NOT NULL" for _, value in condition.arguments]
+        return " AND ".join([*given, f"({print_expression(condition.condition, bindings).sql})"])
 
     def arguments(self, given: Sequence[tuple[str, BoundValue]]) -> dict[str, TypedSql]:
         return {name: TypedSql(self.value(value), value.type, value) for name, value in given}

@@ -23,10 +23,10 @@ from belvedere.store.read.pages import page_text
 from belvedere.store.read.parameters import ParameterizedSql
 from belvedere.store.read.query import (
     AggregateField,
+    BoundRowCondition,
     ColumnField,
     ConstantField,
     Field,
-    Guard,
     Link,
     MemberField,
     Nested,
@@ -44,7 +44,7 @@ PrintField = Callable[[ColumnField | MemberField | AggregateField | Nested], str
 
 def print_read(read: Read, dialect: str) -> ParameterizedSql:
     """The one statement that answers a read, in the dialect of that name."""
-    printer = _Answers(DIALECTS[dialect], guards=read.guards, fenced=may_fail(expressions_in(read.fields)))
+    printer = _Answers(DIALECTS[dialect], row_conditions=read.row_conditions, fenced=may_fail(expressions_in(read.fields)))
     answer = printer.object(read.fields, None)
     columns = '"epoch","clock","committed_at"' + (',"content"' if read.historic else "")
     content = ",e.content" if read.historic else ""
@@ -61,10 +61,10 @@ def check_link(link: Link, outer: Schema, own: Schema, database: str | None = No
         printer.order_by(rows.query, rows, theirs)
 
 
-def check_guard(guard: Guard, database: str | None = None) -> None:
+def check_row_condition(condition: BoundRowCondition, database: str | None = None) -> None:
     """Raise B8020 where the store's database cannot compute a condition on rows exactly; None: any database."""
     for dialect in dialects_for(database):
-        _Answers(dialect).guarded(guard)
+        _Answers(dialect).row_condition(condition)
 
 
 @dataclass
