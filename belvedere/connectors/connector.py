@@ -18,7 +18,7 @@ import pyarrow as pa
 from belvedere.catalog.inputs import Input
 from belvedere.connectors.run_records import RejectedRow, SourceFile
 from belvedere.engine.epoch_row.source_spans import PastSpan
-from belvedere.engine.rows.epoch_rows import Rows
+from belvedere.engine.rows.epoch_rows import Memory, Rows
 from belvedere.errors import Diagnostic
 from belvedere.project.settings import Sink, Source
 from belvedere.schema import Column
@@ -100,6 +100,13 @@ class FeedRequest:
     """What the store keeps for feeds; None where there is no store."""
     noted: Callable[[], Sequence[SourceFile]] = tuple
     """The files that the store has noted, each as it was when it was read."""
+    held: Memory | None = None
+    """The rows that the feeds of a run hold together, until their epoch is done; None: the feed has `memory` for itself."""
+
+    @property
+    def room(self) -> Memory:
+        """What the feed's rows are counted in while it holds them."""
+        return self.held or Memory(self.memory)
 
 
 class Feed(Protocol):

@@ -13,6 +13,7 @@ from belvedere.catalog.inputs import Input
 from belvedere.connectors.connector import Feed, FeedRequest, FormerRows, NoteStore
 from belvedere.connectors.registry import reading_connector
 from belvedere.connectors.run_records import SourceFile
+from belvedere.engine.rows.epoch_rows import Memory
 from belvedere.errors import fail
 from belvedere.project.settings import ProjectSettings
 from belvedere.schema import INGEST_TIME, ROWTIME, UID
@@ -26,12 +27,13 @@ def open_feed(
     former: FormerRows | None = None,
     notes: NoteStore | None = None,
     noted: Callable[[], Sequence[SourceFile]] = tuple,
+    held: Memory | None = None,
 ) -> Feed:
     """The feed of an import, which goes on from an offset; `files` are those that it has read, `noted` gives them as they were then.
 
     Raises B6020.
     """
-    requested = replace(feed_request_of(table, project, offset, files, former, notes), noted=noted)
+    requested = replace(feed_request_of(table, project, offset, files, former, notes), noted=noted, held=held)
     return reading_connector(requested.source.connector).open_feed(requested)
 
 

@@ -135,6 +135,7 @@ class FileFeed:
         self.ignored: dict[str, str] = dict(requested.offset.get(IGNORED, {}))
         """Columns that files had and the table has not, each with the place where it came first: told once for a store."""
         self.chunk = min(CHUNK_BYTES, max(MIN_CHUNK_BYTES, requested.memory // 16))
+        self.memory = requested.room
         self.directory = os.path.abspath(source.path)
         known = (name_below(self.directory, n) for n in requested.files)
         self.listing = Listing(self.directory, self.table, (n for n in known if n is not None))
@@ -243,6 +244,7 @@ class FileFeed:
                 bounds_of=self.bounded,
                 apart=True,
                 chunk=self.chunk,
+                memory=self.memory,
                 left=lines,
             )
         rejected = in_their_files(taken.rejected, files, new, self.options)

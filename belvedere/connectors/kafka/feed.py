@@ -109,6 +109,7 @@ class KafkaFeed:
             options,
             keys_of(source, requested.table, requested.options),
         )
+        self.memory = requested.room
         self.offset = _Offset.of_document(requested.offset)
         self.goes_through_files = fits_parquet(self.shape.schema)
         self._reader: RangeReader | None = None
@@ -228,7 +229,7 @@ class KafkaFeed:
             return read_by_tasks(spark, self.input.id, self.settings, ranges, self.shape)
         self._reader = self._reader or RangeReader(self.settings)
         chunks = self._chunks(self._reader.read(ranges))
-        return gathered(spark, self.input.id, self.shape, chunks, by_time=not self.input.watermarks)
+        return gathered(spark, self.input.id, self.shape, chunks, by_time=not self.input.watermarks, memory=self.memory)
 
     def _still_there(self, ranges: Sequence[MessageRange]) -> list[MessageRange]:
         """What is left of ranges of which messages have gone since they were looked for."""

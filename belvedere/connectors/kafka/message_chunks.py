@@ -20,7 +20,7 @@ from belvedere.connectors.reading.formats import MAX_REJECTED
 from belvedere.connectors.reading.json_reasons import explain_json
 from belvedere.connectors.reading.text_records import LINE, RECORDS, decoded
 from belvedere.connectors.run_records import RejectedRow
-from belvedere.engine.rows.epoch_rows import Rows, as_rows
+from belvedere.engine.rows.epoch_rows import Memory, Rows, as_rows
 from belvedere.engine.rows.scratch_rows import Scratch
 from belvedere.time.arrival_columns import Ints
 
@@ -100,13 +100,18 @@ class Gathering:
 
 
 def gathered(
-    spark: SparkSession | None, table: str, shape: MessageShape, chunks: Iterable[Chunk], by_time: bool = False
+    spark: SparkSession | None,
+    table: str,
+    shape: MessageShape,
+    chunks: Iterable[Chunk],
+    by_time: bool = False,
+    memory: Memory | None = None,
 ) -> Gathered:
-    """All chunks; many rows of them in a scratch file. Nobody asks for a session where nothing is undecided.
+    """All chunks; more rows than `memory` has room for in a scratch file. Nobody asks for a session where nothing is undecided.
 
     `by_time`: rows of all partitions in the order in which they were sent, as those of a table with a key are.
     """
-    into, rows = Gathering(spark, table, shape), Scratch(shape.schema)
+    into, rows = Gathering(spark, table, shape), Scratch(shape.schema, memory=memory)
     for chunk in chunks:
         rows.add(into.settle(chunk))
     found = rows.rows()

@@ -83,7 +83,7 @@ class TableFeed:
 
     def __init__(self, requested: FeedRequest, reader: SlotReader):
         self.id, self.columns, self.reader, self.former = requested.input.id, requested.columns, reader, requested.former
-        self.table = reader.server.table(requested.table)
+        self.memory, self.table = requested.room, reader.server.table(requested.table)
         key, position = tuple(requested.input.primary_key), LogPosition.of_document(requested.offset)
         types = {c.name: type_text(c.type) for c in requested.columns}
         self.followed = Followed(reader.server.source, self.table.name, self.table.quoted, types, key, position)
@@ -129,7 +129,7 @@ class _Taken:
     def __init__(self, feed: TableFeed, is_first: bool):
         self.feed, self.is_first = feed, is_first
         fields = [pa.field(c.name, c.type) for c in feed.columns]
-        self.rows = Scratch(pa.schema([*fields, pa.field(WEIGHT, pa.int64())]))
+        self.rows = Scratch(pa.schema([*fields, pa.field(WEIGHT, pa.int64())]), memory=feed.memory)
         self.rejected: list[RejectedRow] = []
         self.refused = 0
 

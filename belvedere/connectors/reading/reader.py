@@ -23,7 +23,7 @@ from belvedere.connectors.reading.row_frames import frames_of
 from belvedere.connectors.reading.row_intake import UNREADABLE, place_behind, take
 from belvedere.connectors.reading.text_records import compression_of
 from belvedere.connectors.run_records import RejectedRow, SourceFile, path_text
-from belvedere.engine.rows.epoch_rows import Rows, as_rows, fits_parquet
+from belvedere.engine.rows.epoch_rows import Memory, Rows, as_rows, fits_parquet
 from belvedere.engine.rows.scratch_rows import Scratch
 from belvedere.errors import BelvedereError
 from belvedere.schema import Column
@@ -64,19 +64,21 @@ def read_files(
     bounds_of: Input | None = None,
     apart: bool = False,
     chunk: int = CHUNK_BYTES,
+    memory: Memory | None = None,
     most: int | None = None,
     left: Mapping[str, frozenset[int]] | None = None,
 ) -> Taken:
     """Read all rows of `files` for `table`; control rows are bounds on the input `bounds_of`.
 
     Up to `small_bytes` (`SMALL_BYTES`) on disk are read in the driver, and those with control rows; `chunk` bytes of rows are held at once.
-    `apart`: more rows than that stay in a scratch file, in the order of their files. `most`: so many rows of each file, its first and last.
+    `apart`: more rows than that, and than `memory` has room for, stay in a scratch file, in the order of their files. `most`: so many rows
+    of each file, its first and last.
     `left` are lines, by the text of a file's path, that are refused though they may fit: they were when the file was read first.
     A file on which Spark fails though it looked whole is rejected.
     """
 
     def read(some: Sequence[SourceFile]) -> Taken:
-        return _read_files(spark, table, some, columns, options, small_bytes, bounds_of, apart, chunk, most, left or {})
+        return _read_files(spark, table, some, columns, options, small_bytes, bounds_of, apart, chunk, memory, most, left or {})
 
     try:
         return read(files)
@@ -113,13 +115,14 @@ def _read_files(
     bounds_of: Input | None,
     apart: bool,
     chunk: int,
+    memory: Memory | None,
     most: int | None,
     left: Mapping[str, frozenset[int]],
 ) -> Taken:
     """The same of files on which Spark does not fail. Raises B6022 where it does."""
     requested = pa.schema([pa.field(c.name, c.type) for c in columns])
     apart = apart and fits_parquet(requested)
-    rows, marks = Scratch(requested, chunk if apart else sys.maxsize), MarkScratch(table)
+    rows, marks = Scratch(requested, chunk if apart else sys.maxsize, memory), MarkScratch(table)
     reading = FileReading(spark, table, columns, options, chunk, bounds_of=bounds_of, most=most, left=left)
     # bounds count for the rows behind them, so their files are read in order
     must = most is not None or bool(left) or has_marks(reading, files)

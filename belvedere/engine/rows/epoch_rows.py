@@ -10,7 +10,7 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, TypeGuard
+from typing import Any, Protocol, TypeGuard, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -24,6 +24,9 @@ WEIGHT_FIELD = pa.field(WEIGHT, pa.int64(), nullable=False)
 BATCH_ROWS = 16_384
 BATCH_BYTES = 4 << 20
 """Of wide rows a batch has fewer: about so many bytes."""
+
+
+R = TypeVar("R")
 
 
 class SparkFrame(Protocol):
@@ -49,10 +52,15 @@ class Memory:
         """Rows of more bytes than these do not come to the driver whole."""
         return self.bound // 8
 
-    def has_room(self, size: int) -> bool:
-        return size <= self.large and self.held + size <= self.bound // 4
+    @property
+    def room(self) -> int:
+        """How many bytes more may be held: a quarter of all, as steps have copies."""
+        return max(0, self.bound // 4 - self.held)
 
-    def hold(self, rows: Rows, size: int) -> Rows:
+    def has_room(self, size: int) -> bool:
+        return size <= min(self.large, self.room)
+
+    def hold(self, rows: R, size: int) -> R:
         """Count these rows as held until they are let go."""
         self.held += size
         weakref.finalize(rows, self._release, size)

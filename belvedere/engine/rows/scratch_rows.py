@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from belvedere.engine.rows import epoch_rows as held
-from belvedere.engine.rows.epoch_rows import Rows, SparkFrame, as_rows, fits_parquet
+from belvedere.engine.rows.epoch_rows import Memory, Rows, SparkFrame, as_rows, fits_parquet
 from belvedere.errors import BelvedereError, fail
 from belvedere.process.temporary_folders import scratch_folder
 
@@ -27,10 +27,14 @@ observe: Callable[[Any], tuple[Any, Callable[[], int]]] | None = None
 
 
 class Scratch:
-    """Takes rows of one schema in; `few` bytes of them are held at most, unless their types do not go through files."""
+    """Takes rows of one schema in; `few` bytes of them are held at most, unless their types do not go through files.
 
-    def __init__(self, schema: pa.Schema, few: int = FEW_BYTES):
-        self.schema, self._few = schema, few
+    With `memory` as many more as it has room for: rows that go through a file are written and read twice before an epoch has them.
+    """
+
+    def __init__(self, schema: pa.Schema, few: int = FEW_BYTES, memory: Memory | None = None):
+        self.schema, self._memory = schema, memory
+        self._few = few if memory is None else max(few, memory.room)
         self.count = 0
         self._held: list[pa.RecordBatch] = []
         self._size = self._rows_held = 0
@@ -67,7 +71,8 @@ class Scratch:
     def rows(self, always: bool = False) -> pa.Table | Rows:
         """All rows that came; `always`: from a file, however few they are. Nothing is added afterwards."""
         if self._writer is None and not (always and self._fits):
-            return pa.Table.from_batches(self._held, self.schema)
+            found = pa.Table.from_batches(self._held, self.schema)
+            return found if self._memory is None else self._memory.hold(found, found.nbytes)
         if self._held or self._writer is None:
             self._write()
         assert self._writer is not None

@@ -32,7 +32,7 @@ from belvedere.engine.change.lost_rows import changed_inputs, refuse
 from belvedere.engine.change.stored_relations import DEFINITIONS
 from belvedere.engine.epoch_row.source_spans import SourceSpan
 from belvedere.engine.late_rows import judge
-from belvedere.engine.rows.epoch_rows import Rows
+from belvedere.engine.rows.epoch_rows import Memory, Rows
 from belvedere.engine.rows.scratch_rows import scratch_frame
 from belvedere.errors import BelvedereError, fail
 from belvedere.process.activity import NOW
@@ -300,13 +300,14 @@ def open_sources(
         refuse(changed_inputs(catalog, renewed & set(last.extra.get(DEFINITIONS, {})), misfits or {}))
     offsets = {} if last is None else {i: o for i, o in last.offsets.items() if i not in renewed}
     feeds: dict[str, Feed] = {}
+    memory = Memory(project.driver_memory)
     try:
         for id_, table in catalog.inputs.items():
             if table.source is not None:
                 known = set() if id_ in renewed else read_files.get(id_, set())
                 found = None if former is None else partial(former, id_)
                 files = partial(noted, id_)
-                feeds[id_] = open_feed(table, project, offsets.get(id_, {}), frozenset(known), found, notes, files)
+                feeds[id_] = open_feed(table, project, offsets.get(id_, {}), frozenset(known), found, notes, files, memory)
     except BelvedereError:
         for feed in feeds.values():
             feed.close()
