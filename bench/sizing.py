@@ -41,7 +41,7 @@ ROW = "{:>12}{:>10}{:>12}{:>12}{:>12}{:>14}{:>12}{:>10}"
 
 
 @dataclass
-class Taken:
+class RowsOfFiles:
     """The most bytes of memory by kind of process, and the bytes on disk."""
 
     memory: dict[str, int] = field(default_factory=dict)
@@ -63,13 +63,13 @@ def main() -> None:
             show(kind, rows, measured(kind, rows, options.memory))
 
 
-def show(kind: str, rows: int, taken: Taken) -> None:
+def show(kind: str, rows: int, taken: RowsOfFiles) -> None:
     memory = [f"{taken.memory.get(k, 0) / 1e6:,.0f}" for k in ("driver", "java", "api")]
     disk = [f"{n / 1e6:,.1f}" for n in (taken.store, taken.state)]
     print(ROW.format(f"{rows:,}", kind, *memory, *disk, f"{taken.seconds:.0f}"), flush=True)
 
 
-def measured(kind: str, rows: int, memory: str) -> Taken:
+def measured(kind: str, rows: int, memory: str) -> RowsOfFiles:
     """What a run over so many orders takes."""
     with TemporaryDirectory(prefix="belvedere-sizing-") as name, store_of(kind, Path(name)) as url:
         folder = Path(name)
@@ -91,9 +91,9 @@ def measured(kind: str, rows: int, memory: str) -> Taken:
         return taken
 
 
-def watch(process: subprocess.Popen[str], url: str, rows: int) -> Taken:
+def watch(process: subprocess.Popen[str], url: str, rows: int) -> RowsOfFiles:
     """Wait until all rows are in, then ask the views some times; the most memory of each process."""
-    taken = Taken()
+    taken = RowsOfFiles()
     while total(url) < rows:
         if process.poll() is not None:
             raise RuntimeError("the run ended")
@@ -122,7 +122,7 @@ def fetch(url: str, query: str) -> dict[str, dict[str, list[dict[str, int]]]]:
         return found
 
 
-def look(pid: int, taken: Taken) -> None:
+def look(pid: int, taken: RowsOfFiles) -> None:
     """Note the most memory of a process and of those below it."""
     for process in (pid, *descendants(pid)):
         try:

@@ -14,7 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from belvedere.time.intake_entries import Act, Entry, Malformed, ProducerAct, TakenRows
+from belvedere.time.intake_entries import AcceptedRows, Act, Entry, Malformed, ProducerAct
 
 LENGTH = struct.Struct("<I")
 
@@ -36,7 +36,7 @@ def encode_record(record: Record) -> bytes:
     parts: list[bytes] = []
     if record.key is not None:
         header |= {"key": record.key, "digest": record.digest, "answer": record.answer}
-    if isinstance(entry, TakenRows):
+    if isinstance(entry, AcceptedRows):
         header |= {"kind": "rows", "malformed": [[m.index, m.text, m.reason] for m in entry.malformed], "ahead": entry.ahead}
         parts = [encode_rows(entry.rows)] + ([encode_rows(entry.late)] if entry.late is not None else [])
     else:
@@ -52,7 +52,7 @@ def decode_record(payload: bytes) -> Record:
     if header["kind"] == "rows":
         malformed = tuple(Malformed(*m) for m in header["malformed"])
         late = decode_rows(parts[1]) if len(parts) > 1 else None
-        entry = TakenRows(*common, decode_rows(parts[0]), late, malformed, header.get("ahead"))
+        entry = AcceptedRows(*common, decode_rows(parts[0]), late, malformed, header.get("ahead"))
     else:
         entry = ProducerAct(Act(header["kind"]), *common, header["time"], header["column"], header["strict"])
     return Record(entry, header.get("key"), header.get("digest", ""), header.get("answer", {}))

@@ -27,7 +27,7 @@ from belvedere.process.temporary_folders import FULL
 from belvedere.schema import WEIGHT
 from belvedere.store.protocol import EpochRow
 from belvedere.time.event_time import Clocks, ahead_rows, log_points, time_text
-from belvedere.time.intake_entries import Entry, ProducerAct, TakenRows
+from belvedere.time.intake_entries import AcceptedRows, Entry, ProducerAct
 from belvedere.time.pending_arrivals import Intake, Waiting, refused
 from belvedere.values.instants import microseconds
 
@@ -273,7 +273,7 @@ class IngestService:
             body |= _made(table, taken.rows, places)
         return taken, Reply(202 if refusals else 200, body)
 
-    def _far_ahead(self, table: Input, taken: TakenRows, now: int) -> int:
+    def _far_ahead(self, table: Input, taken: AcceptedRows, now: int) -> int:
         """How many rows have a time so far ahead that it moves no bound; the log tells the first ones."""
         if self.ahead is None or not table.watermarks:
             return 0
@@ -341,7 +341,7 @@ class IngestService:
                 "B6144", f'record {number} of the journal is for "{entry.table}", which the script does not define', hint=hint
             )
         table = self.catalog.inputs[entry.table]
-        changed = changed_column(table, entry.rows) if isinstance(entry, TakenRows) else None
+        changed = changed_column(table, entry.rows) if isinstance(entry, AcceptedRows) else None
         if changed is not None:
             hint = (
                 f"run the script once as it was, or move the folder {self.journal.directory} away to go on without these rows"
@@ -350,7 +350,7 @@ class IngestService:
                 f'record {number} of the journal has rows of "{table.name}" from before its column "{changed}" was changed'
             )
             raise fail("B6144", message, hint=hint)
-        if isinstance(entry, TakenRows):
+        if isinstance(entry, AcceptedRows):
             late = None if entry.late is None else rows_of_today(table, entry.late)
             entry = replace(entry, rows=rows_of_today(table, entry.rows), late=late)
         self._last_now = max(self._last_now, entry.now)

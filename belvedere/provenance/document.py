@@ -12,7 +12,7 @@ from typing import Any
 
 from belvedere.catalog.catalog import Catalog
 from belvedere.provenance.epoch_lookup import Moment
-from belvedere.provenance.findings import FoundRows, Lost, Since, Why, WhyNot, since_text
+from belvedere.provenance.findings import FoundRows, PruningOperator, Since, Why, WhyNot, since_text
 from belvedere.values.row_texts import value_text
 
 Row = Mapping[str, Any]
@@ -99,7 +99,7 @@ def why_not_document(catalog: Catalog, answer: WhyNot, show: Show) -> dict[str, 
     }
 
 
-def _lost_document(catalog: Catalog, lost: Lost, show: Show) -> dict[str, Any]:
+def _lost_document(catalog: Catalog, lost: PruningOperator, show: Show) -> dict[str, Any]:
     return {
         "view": relation_name(catalog, lost.view),
         "at": lost.at.value,

@@ -106,7 +106,7 @@ class Why:
         printer.text(str(self))
 
 
-class Where(StrEnum):
+class PruningKind(StrEnum):
     """What kind of operator the rows vanish at."""
 
     FILTER = "filter"
@@ -128,12 +128,12 @@ class Where(StrEnum):
 
 
 @dataclass(frozen=True)
-class Lost:
+class PruningOperator:
     """The first operator on one way at which the wanted rows vanish, with the rows that nearly made them."""
 
     view: str
     """The view whose query has the operator; of an input that has no such rows the input itself."""
-    at: Where
+    at: PruningKind
     words: str
     near: tuple[FoundRows, ...] = ()
     condition: str = ""
@@ -159,7 +159,7 @@ class WhyNot:
     epoch: int | None
     there: int
     """How many rows have it: where there are any, nothing is lost."""
-    lost: tuple[Lost, ...] = ()
+    lost: tuple[PruningOperator, ...] = ()
 
     def __str__(self) -> str:
         return self.as_text(self)

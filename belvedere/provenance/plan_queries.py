@@ -22,7 +22,7 @@ from belvedere.provenance.why.covering_views import carried_by, why_not_stored
 from belvedere.schema import Schema
 from belvedere.store.protocol import EpochRow, Reader, Take
 from belvedere.store.read.computed_views import BEYOND, plan_of_unstored, text_at_read
-from belvedere.store.read.shared_sets import KeptSet, Sets
+from belvedere.store.read.shared_sets import Sets, SharedSet
 from belvedere.store.stored_table import StoredTable
 
 BySpark = Callable[[Sequence[Node], Mapping[str, pa.Table | Rows], datetime], list[pa.Table]]
@@ -73,7 +73,7 @@ class QueryRunner:
         return Answers(epoch, tuple(self._answer(t, answers, computed) for t in texts))
 
     def _together(
-        self, tables: Sequence[StoredTable], sets: Sequence[KeptSet], streams: Sequence[tuple[StoredTable, Take]]
+        self, tables: Sequence[StoredTable], sets: Sequence[SharedSet], streams: Sequence[tuple[StoredTable, Take]]
     ) -> tuple[EpochRow | None, list[pa.Table]]:
         try:
             return self.reader.rows_together(tables, sets, streams)

@@ -22,7 +22,7 @@ from belvedere.schema import KEY
 
 
 @dataclass(frozen=True)
-class ReachedStage(KeyedStage):
+class AffectedRangeStage(KeyedStage):
     """Computes again what the changes reach."""
 
     kind: ClassVar[str] = ROWS

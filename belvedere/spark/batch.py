@@ -69,7 +69,7 @@ class InputLog:
         return log.take(pa.array(kept, pa.int64())).select(schema.names)
 
 
-class GivenRows(InputLog):
+class SingleEpochLog(InputLog):
     """The rows of each input as they are, with all columns of its schema, as if one epoch had brought them."""
 
     def __init__(self, catalog: Catalog, rows: Mapping[str, pa.Table | Rows], now: datetime):

@@ -22,7 +22,7 @@ from belvedere.catalog.inputs import Input, InputKind
 from belvedere.catalog.templates import QueryTemplate
 from belvedere.catalog.views import View
 from belvedere.connectors.into_spark import into_spark
-from belvedere.connectors.reading.reader import Taken, read_files
+from belvedere.connectors.reading.reader import RowsOfFiles, read_files
 from belvedere.connectors.run_records import RejectedRow, SourceFile
 from belvedere.engine.epoch_report import EpochReport
 from belvedere.engine.ingest import UID_BITS, stamp, stamp_frame
@@ -34,7 +34,7 @@ from belvedere.plan.expressions import column
 from belvedere.plan.operators.nodes import Expr, Filter, Item, Node, Project, TopK, Window
 from belvedere.process.activity import NOW
 from belvedere.schema import Column
-from belvedere.spark.batch import BatchAnswers, GivenRows, InputLog, run_batch
+from belvedere.spark.batch import BatchAnswers, InputLog, SingleEpochLog, run_batch
 from belvedere.spark.file_scans import UNREAD, scan_of
 from belvedere.spark.spark_failures import WINDOW_HINTS, explain_query_failure
 from belvedere.spark.window_by.windows_query import run_window_query
@@ -56,13 +56,13 @@ def query_template(spark: SparkSession, catalog: Catalog, template: QueryTemplat
     tables = {i: (t.name, paths[i], [c for c in t.schema if not c.hidden]) for i, t in catalog.inputs.items()}
     ordered = any(t.kind is InputKind.STREAM for t in catalog.inputs.values())  # windows of SPL: rows come in their order
 
-    def answer(taken: Mapping[str, Taken]) -> pa.Table:
+    def answer(taken: Mapping[str, RowsOfFiles]) -> pa.Table:
         now = datetime.now(UTC)
         inputs, free = {i: replace(t, kind=InputKind.IMPORT) for i, t in catalog.inputs.items()}, 1
         rows: dict[str, pa.Table | Rows] = {}
         for id_, found in taken.items():
             rows[id_], free = _stamped(found.rows, inputs[id_], free, now)
-        return _answer_of(spark, replace(catalog, inputs=inputs), template, partial(GivenRows, rows=rows, now=now), now)
+        return _answer_of(spark, replace(catalog, inputs=inputs), template, partial(SingleEpochLog, rows=rows, now=now), now)
 
     return _over_files(spark, tables, answer, may_scan=not ordered)
 
@@ -70,7 +70,7 @@ def query_template(spark: SparkSession, catalog: Catalog, template: QueryTemplat
 def _over_files(
     spark: SparkSession,
     tables: Mapping[str, tuple[str, Path, Sequence[Column]]],
-    answer: Callable[[Mapping[str, Taken]], pa.Table],
+    answer: Callable[[Mapping[str, RowsOfFiles]], pa.Table],
     may_scan: bool = True,
 ) -> QueryAnswer:
     """The answer over tables in files by their ids: of Parquet files whose types fit by Spark's own scan, as long as it can read them."""
@@ -152,7 +152,7 @@ def answer_plans(
     views = {f"{QUERY}{n}": View(f"{QUERY}{n}", f"{QUERY}{n}", p, p.schema) for n, p in enumerate(plans)}
     whole = replace(catalog, views={**catalog.views, **views})
     with explain_query_failure():
-        batch = BatchAnswers(spark, whole, GivenRows(whole, rows, now))
+        batch = BatchAnswers(spark, whole, SingleEpochLog(whole, rows, now))
         try:
             found = batch.answers(tuple(views), now)
         finally:
@@ -163,7 +163,7 @@ def answer_plans(
 def query_window_by(spark: SparkSession, text: str, paths: Mapping[str, tuple[Path, Sequence[Column]]]) -> QueryAnswer:
     """Answer a WINDOW BY query over files: a path and its columns per table."""
 
-    def answer(taken: Mapping[str, Taken]) -> pa.Table:
+    def answer(taken: Mapping[str, RowsOfFiles]) -> pa.Table:
         frames = {name: _frame(spark, t.rows) for name, t in taken.items()}
         with explain_query_failure(WINDOW_HINTS):
             return run_window_query(spark, text, frames).toArrow()
@@ -180,7 +180,7 @@ def _frame(spark: SparkSession, rows: Rows) -> DataFrame:
     return spark.read.parquet(*map(uri, rows.files)).toDF(*rows.schema.names)
 
 
-def read_table(spark: SparkSession, table: str, path: Path, columns: Sequence[Column], scans: bool = True) -> Taken:
+def read_table(spark: SparkSession, table: str, path: Path, columns: Sequence[Column], scans: bool = True) -> RowsOfFiles:
     """All rows of a file, or of the files of a directory in the order of their names; many are no rows in the driver.
 
     `scans`: whether Spark may read files by itself.
@@ -189,7 +189,7 @@ def read_table(spark: SparkSession, table: str, path: Path, columns: Sequence[Co
     files = [_source_file(name) for name in names]
     frame = scan_of(spark, files, columns) if scans else None
     if frame is not None:
-        return Taken(Rows(frame=frame, schema=pa.schema([pa.field(c.name, c.type) for c in columns])))
+        return RowsOfFiles(Rows(frame=frame, schema=pa.schema([pa.field(c.name, c.type) for c in columns])))
     return read_files(spark, table, files, columns, {}, apart=True)
 
 

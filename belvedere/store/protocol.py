@@ -21,7 +21,7 @@ import pyarrow as pa
 from belvedere.schema import KEY, WEIGHT
 from belvedere.store.public_views import ShownView
 from belvedere.store.read.as_of import AsOf
-from belvedere.store.read.shared_sets import KeptSet
+from belvedere.store.read.shared_sets import SharedSet
 from belvedere.store.stored_table import StoredTable
 
 CHUNK_BYTES = 64 << 20
@@ -132,7 +132,7 @@ class Reader(AnsweringReader, Protocol):
         """All rows of a table in the catalog's types, as `StoredTable.arrow`; of a history those that held then."""
 
     def rows_together(
-        self, tables: Sequence[StoredTable], sets: Sequence[KeptSet] = (), streams: Sequence[tuple[StoredTable, Take]] = ()
+        self, tables: Sequence[StoredTable], sets: Sequence[SharedSet] = (), streams: Sequence[tuple[StoredTable, Take]] = ()
     ) -> tuple[EpochRow | None, list[pa.Table]]:
         """All rows of each table, and the epoch that all of them are of.
 

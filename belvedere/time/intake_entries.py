@@ -29,7 +29,7 @@ class Malformed:
 
 
 @dataclass(frozen=True)
-class TakenRows:
+class AcceptedRows:
     """The rows of one call on input `table` (its id): those used, those of `LATE(T)`, and the malformed ones.
 
     `late` has the columns of `LATE(T)`; `now` is microseconds since 1970.
@@ -107,4 +107,4 @@ class BoundMark:
     act: ProducerAct
 
 
-Entry = TakenRows | ProducerAct
+Entry = AcceptedRows | ProducerAct

@@ -18,7 +18,7 @@ from belvedere.errors import BelvedereError, Diagnostic, fail
 from belvedere.time import event_time
 from belvedere.time.arrival_columns import with_arrival, with_place
 from belvedere.time.event_time import Admission, Clocks, Counts, LateRow, log_points, time_text
-from belvedere.time.intake_entries import Act, Entry, Malformed, ProducerAct, TakenRows
+from belvedere.time.intake_entries import AcceptedRows, Act, Entry, Malformed, ProducerAct
 
 LOG = logging.getLogger("belvedere.late")
 REPORTED_AT_ONCE = 10
@@ -39,7 +39,7 @@ class Waiting:
         found: dict[str, list[pa.Table]] = {}
         place = 0
         for entry in self.entries:
-            if isinstance(entry, TakenRows):
+            if isinstance(entry, AcceptedRows):
                 late = catalog.late_of(entry.table) if entry.late is not None else None
                 for id_, rows in ((entry.table, entry.rows), (late.id if late is not None else None, entry.late)):
                     if id_ is not None and rows is not None and rows.num_rows:
@@ -57,7 +57,7 @@ class Waiting:
         """The rows that did not fit, by input id."""
         found: dict[str, list[Malformed]] = {}
         for entry in self.entries:
-            if isinstance(entry, TakenRows) and entry.malformed:
+            if isinstance(entry, AcceptedRows) and entry.malformed:
                 found.setdefault(entry.table, []).extend(entry.malformed)
         return found
 
@@ -85,7 +85,7 @@ class Intake:
 
     def judge(
         self, table: Input, rows: pa.Table, now: int, producer: str | None = None, malformed: Sequence[Malformed] = ()
-    ) -> tuple[TakenRows, Admission]:
+    ) -> tuple[AcceptedRows, Admission]:
         """Decide which rows are late, by the clocks as they are. Nothing is held yet."""
         if producer is not None:
             self.event_time_column(table, None)
@@ -96,7 +96,7 @@ class Intake:
         if admission.late and late_table is not None:
             tell_late(table, self.clocks, admission)
             late = event_time.late_rows(table, late_table, rows, admission.late)
-        return TakenRows(table.id, now, producer, admission.taken, late, tuple(malformed), self.ahead), admission
+        return AcceptedRows(table.id, now, producer, admission.taken, late, tuple(malformed), self.ahead), admission
 
     def insert(self, table: Input, rows: pa.Table, now: int, producer: str | None = None) -> None:
         """Take rows in. Late rows go to `LATE(T)`; raises B5024 naming them where the stream rejects them."""
@@ -107,7 +107,7 @@ class Intake:
 
     def delete(self, table: Input, rows: pa.Table) -> None:
         """Take retractions in; their times do not count."""
-        self.hold(TakenRows(table.id, 0, None, rows))
+        self.hold(AcceptedRows(table.id, 0, None, rows))
 
     def bound(self, table: Input, time: int, now: int, *, column: str | None, producer: str | None, strict: bool) -> None:
         """A bound of a producer on an event-time column (None: the first)."""

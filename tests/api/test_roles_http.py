@@ -231,7 +231,7 @@ def test_tags_differ_by_role_and_claims(client: TestClient) -> None:
 
 def test_events_of_a_role(client: TestClient, application: Application) -> None:
     async def seen(caller: Mapping[str, Any], text: str) -> list[dict[str, Any]]:
-        found = (await application.served.roles.seen(caller)).api
+        found = (await application.served.roles.view_of(caller)).api
         operation, literals = found.find(text, None, {})
         reported = await application.served.streams.stream(found, operation, literals, {}, caller)
         assert await anext(reported) == QUIET
@@ -283,9 +283,9 @@ def test_websockets(client: TestClient) -> None:
 
 def test_a_caller_of_whom_nothing_is_known_sees_nothing_where_there_are_roles(application: Application) -> None:
     """Whoever forgets to say who asks gets nothing, not everything."""
-    assert asyncio.run(application.served.roles.seen({})).api.model.entities == {}
-    assert asyncio.run(application.served.roles.seen({"tenant": "red"})).api.model.entities == {}
-    assert "Secrets" in asyncio.run(application.served.roles.seen(Caller({}))).api.model.entities
+    assert asyncio.run(application.served.roles.view_of({})).api.model.entities == {}
+    assert asyncio.run(application.served.roles.view_of({"tenant": "red"})).api.model.entities == {}
+    assert "Secrets" in asyncio.run(application.served.roles.view_of(Caller({}))).api.model.entities
 
 
 def test_rest(client: TestClient) -> None:

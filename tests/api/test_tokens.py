@@ -32,7 +32,7 @@ from belvedere.intake.ingest_service import IngestService
 from belvedere.intake.journal import JournalPosition
 from belvedere.intake.wire import IngestServer
 from belvedere.time.event_time import Clocks
-from belvedere.time.intake_entries import TakenRows
+from belvedere.time.intake_entries import AcceptedRows
 from belvedere.workbench.workbench import Workbench
 
 SECRET = "a secret that only the tests know of"
@@ -298,7 +298,7 @@ def test_pushes_take_the_claim_and_nothing_else_does(tmp_path: Path) -> None:
     finally:
         api.close()
         server.close()
-    taken = [e.rows.to_pylist() for e in ingest_service.waiting().entries if isinstance(e, TakenRows) and e.rows.num_rows]
+    taken = [e.rows.to_pylist() for e in ingest_service.waiting().entries if isinstance(e, AcceptedRows) and e.rows.num_rows]
     ingest_service.close()
     assert [r["id"] for rows in taken for r in rows] == [first["id"], made["id"]]
     assert [(r["item"], r["customer"]) for rows in taken for r in rows] == [("a", "ann"), ("b", "bob")]

@@ -19,7 +19,7 @@ from belvedere.api.access.tokens import TokenRules
 from belvedere.api.agents.mcp_tools import call, tools_of
 from belvedere.api.failures import RequestError
 from belvedere.api.http.application import Application
-from belvedere.api.reads.provenance import WhyAsked, WhyNotAsked
+from belvedere.api.reads.provenance import WhyNotRequest, WhyRequest
 from belvedere.api.reads.why_not_filters import predicate_of_filter
 from belvedere.compiler import compile_script
 from belvedere.connectors.project_file import read_project
@@ -250,11 +250,11 @@ def test_agents_ask_by_names(client: TestClient) -> None:
     application: Any = client.app
     api = application.served.roles.all.api
     assert [t.name for t in tools_of(api)][3] == "why_row"
-    assert call(api, "why_row", {"view": "bycity", "key": {"city": "Bern"}, "rows": 2}) == WhyAsked(
+    assert call(api, "why_row", {"view": "bycity", "key": {"city": "Bern"}, "rows": 2}) == WhyRequest(
         api.model.entities["ByCity"], {"city": "Bern"}, 1, 2
     )
     asked: Any = call(api, "why_not", {"view": "ByCity", "filter": {"city": {"eq": "Basel"}}})
-    assert asked == WhyNotAsked(api.model.entities["ByCity"], {"city": {"eq": "Basel"}}, 5)
+    assert asked == WhyNotRequest(api.model.entities["ByCity"], {"city": {"eq": "Basel"}}, 5)
     for filter_, code in (
         ({"city": "Basel"}, "B8003"),
         ({"city": {"eq": None}}, "B8003"),

@@ -15,7 +15,7 @@ from belvedere.intake.ingest_service import IngestService, Request
 from belvedere.intake.journal import JournalPosition
 from belvedere.intake.request_rows import find_input, read_rows
 from belvedere.time.event_time import Clocks
-from belvedere.time.intake_entries import TakenRows
+from belvedere.time.intake_entries import AcceptedRows
 
 SCRIPT = """
 CREATE STREAM Orders (item STRING, at TIMESTAMP METADATA FROM 'timestamp', id STRING METADATA FROM 'uuid',
@@ -57,7 +57,7 @@ def test_deletions_are_of_the_callers_own_rows_and_name_identities() -> None:
 
 def test_a_replay_gives_the_same_times_and_identities(tmp_path: Path) -> None:
     def taken(ingest_service: IngestService) -> list[dict[str, Any]]:
-        entries = [e for e in ingest_service.waiting().entries if isinstance(e, TakenRows)]
+        entries = [e for e in ingest_service.waiting().entries if isinstance(e, AcceptedRows)]
         return [r for e in entries for r in e.rows.select(["at", "id", "customer"]).to_pylist()]
 
     ingest_service = IngestService(CATALOG, tmp_path, Clocks(), JournalPosition(), now=lambda: NOW)

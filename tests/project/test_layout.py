@@ -90,6 +90,17 @@ def test_private_words_name_nothing() -> None:
     assert found == set()
 
 
+NOT_OF_CLASSES = frozenset("look held lost taken asked where kept given moved reached around together seen carried".split())
+"""Participles say nothing of what a value is; those of functions and variables are read with what stands beside them."""
+
+
+def test_a_class_is_called_by_a_noun() -> None:
+    trees = {path: ast.walk(ast.parse(path.read_text(encoding="utf-8"))) for path in modules().values()}
+    classes = {(node.name, path) for path, tree in trees.items() for node in tree if isinstance(node, ast.ClassDef)}
+    words = {(word.lower(), name) for name, _ in classes for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])", name)}
+    assert {(word, name) for word, name in words if word in NOT_OF_CLASSES} == set()
+
+
 def folders() -> Iterator[Path]:
     return (f for f in (PACKAGE, *PACKAGE.rglob("*")) if f.is_dir() and any(f.glob("*.py")))
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from belvedere import Workbench
-from belvedere.provenance.findings import Where
+from belvedere.provenance.findings import PruningKind
 from tests.provenance.test_why_not import near
 
 SCRIPT = """
@@ -36,15 +36,15 @@ def test_rows_are_those_of_the_relation_that_has_more_columns(executor: Any) -> 
     assert whole.since is not None
     assert whole.since.changed is not None
     (lost,) = wb.why_not("Order_", {"id": 77}).lost
-    assert (lost.at, "has no row with" in lost.words) == (Where.INPUT, True)
+    assert (lost.at, "has no row with" in lost.words) == (PruningKind.INPUT, True)
     (lost,) = wb.why_not("Dear", {"id": 2}).lost
-    assert (lost.at, near(lost)) == (Where.FILTER, {"reached it": 1})
+    assert (lost.at, near(lost)) == (PruningKind.FILTER, {"reached it": 1})
     (lost,) = wb.why_not("Dear", {"id": 4}).lost
-    assert (lost.at, lost.view) == (Where.JOIN, "Dear")
+    assert (lost.at, lost.view) == (PruningKind.JOIN, "Dear")
     (lost,) = wb.why_not("GotDear", {"id": 2}).lost
-    assert (lost.at, lost.through[0], near(lost)) == (Where.FILTER, "GotDear", {"reached it": 1})
+    assert (lost.at, lost.through[0], near(lost)) == (PruningKind.FILTER, "GotDear", {"reached it": 1})
     # a view that leaves rows out does not speak for them
     (lost,) = wb.why_not("Visit", {"page": "x"}).lost
-    assert lost.at in (Where.FILTER, Where.UNTOLD)
+    assert lost.at in (PruningKind.FILTER, PruningKind.UNTOLD)
     assert "private" not in lost.words
     wb.close()

@@ -18,7 +18,7 @@ from belvedere.plan.operators.nodes import Aggregate, Filter, Join, JoinKind, No
 from belvedere.plan.operators.time_window import TimeWindow
 from belvedere.plan.plan_text import plan_text
 from belvedere.plan.rewrites.rewrite import inline
-from belvedere.provenance.findings import Lost, Where, WhyNot
+from belvedere.provenance.findings import PruningKind, PruningOperator, WhyNot
 from belvedere.provenance.found_rows import COUNT, counted
 from belvedere.provenance.key_tests import key_tests
 from belvedere.provenance.narrowing import restricted
@@ -49,14 +49,14 @@ class Descents:
     """Which operators a question passed with which tests, and where each finding was made."""
 
     passed: list[tuple[Node, RowPredicate]] = field(default_factory=list)
-    places: list[tuple[Lost, Node, RowPredicate]] = field(default_factory=list)
+    places: list[tuple[PruningOperator, Node, RowPredicate]] = field(default_factory=list)
 
     def watching(self, losses: Losses) -> Losses:
         """The same table of operators, which notes what is asked of them."""
         return {kind: self._watched(step) for kind, step in losses.items()}
 
     def _watched(self, step: Any) -> Any:
-        def watched(descent: Descent, node: Node, requested: RowPredicate, way: DescentPath) -> Iterator[Lost]:
+        def watched(descent: Descent, node: Node, requested: RowPredicate, way: DescentPath) -> Iterator[PruningOperator]:
             self.passed.append((node, requested))
             for lost in step(descent, node, requested, way):
                 if all(lost is not known for known, *_ in self.places):
@@ -65,13 +65,13 @@ class Descents:
 
         return watched
 
-    def place(self, lost: Lost) -> tuple[Node, RowPredicate]:
+    def place(self, lost: PruningOperator) -> tuple[Node, RowPredicate]:
         """The operator at which a finding was made, and what was wanted of it."""
         return next((node, requested) for known, node, requested in self.places if known is lost)
 
 
 @dataclass(frozen=True)
-class Asked:
+class GraphQLRequest:
     """A question, its answer, and how that was found."""
 
     view: str
@@ -80,12 +80,12 @@ class Asked:
     descents: Descents
 
 
-def ask(wb: Workbench, view: str, key: Row, patch: pytest.MonkeyPatch) -> Asked:
+def ask(wb: Workbench, view: str, key: Row, patch: pytest.MonkeyPatch) -> GraphQLRequest:
     descents = Descents()
     with patch.context() as inner:
         inner.setattr(asking, "LOSSES", descents.watching(asking.LOSSES))
         answer = wb.why_not(view, key)
-    return Asked(view, key, answer, descents)
+    return GraphQLRequest(view, key, answer, descents)
 
 
 @dataclass(frozen=True)
@@ -95,10 +95,10 @@ class Claim:
     node: Node
     requested: RowPredicate
     count: int | None
-    of: Asked
+    of: GraphQLRequest
 
 
-def claims(asked: Asked, scan: Scan, requested: RowPredicate) -> Iterator[Claim]:
+def claims(asked: GraphQLRequest, scan: Scan, requested: RowPredicate) -> Iterator[Claim]:
     """All that follows from an answer."""
     yield Claim(scan, requested, asked.answer.there, asked)
     for node, tests in asked.descents.passed:
@@ -150,13 +150,13 @@ def assert_true(wb: Workbench, found: Sequence[Claim]) -> None:
             )
 
 
-def check_answers(wb: Workbench, questions: Sequence[Asked]) -> None:
+def check_answers(wb: Workbench, questions: Sequence[GraphQLRequest]) -> None:
     """That rows are told as missing where they are, and that all that is told is true."""
     found: list[Claim] = []
     for asked in questions:
         answer = asked.answer
         assert bool(answer.there) != bool(answer.lost), (asked.view, asked.key, answer)
-        assert all(lost.at not in (Where.UNTOLD, Where.VIEW) for lost in answer.lost), answer
+        assert all(lost.at not in (PruningKind.UNTOLD, PruningKind.VIEW) for lost in answer.lost), answer
         scan = Scan(asked.view, wb.catalog.schema_of(asked.view))
         found += claims(asked, scan, key_tests(wb.catalog, asked.view, asked.key))
     assert_true(wb, found)
@@ -237,7 +237,7 @@ def test_a_row_of_a_full_join_is_looked_for_on_the_side_whose_values_it_has(exec
     wb.insert("A", [{"k": 2, "x": "a", "y": None}])
     wb.step()
     (lost,) = wb.why_not("Both", {"k": 1, "y": None, "z": None}).lost
-    assert (lost.view, lost.at) == ("A", Where.INPUT)
+    assert (lost.view, lost.at) == ("A", PruningKind.INPUT)
     wb.close()
 
 

@@ -13,7 +13,7 @@ from belvedere import Workbench
 from belvedere.cli import run
 from belvedere.errors import BelvedereError
 from belvedere.provenance.document import document
-from belvedere.provenance.findings import Where
+from belvedere.provenance.findings import PruningKind
 from tests.provenance.test_why_not import near, places
 from tests.run.loops import Loop
 
@@ -52,7 +52,7 @@ def test_rows_that_came_late_left_or_wait(executor: Any) -> None:
     wb.insert("_Hit", [{"page": "x"}])
     wb.step()
     (lost,) = wb.why_not("Best", {"item": "late"}).lost
-    assert (lost.view, lost.at, near(lost)) == ("Bid", Where.INPUT, {"came late": 1})
+    assert (lost.view, lost.at, near(lost)) == ("Bid", PruningKind.INPUT, {"came late": 1})
     with pytest.raises(BelvedereError, match="late"):
         wb.insert("Bid", [bid("a", 3, hour=7)])
     wb.step()
@@ -63,18 +63,18 @@ def test_rows_that_came_late_left_or_wait(executor: Any) -> None:
     (late,) = document(wb.catalog, found, lambda id_, row: row if id_ in wb.catalog.public else None)["late"]
     assert (late["count"], late["rows"]) == (1, []), "no API serves them"
     (lost,) = wb.why_not("Delayed", {"item": "a"}).lost
-    assert (lost.view, lost.at, near(lost)) == ("Delayed", Where.EMIT, {"wait": 1})
+    assert (lost.view, lost.at, near(lost)) == ("Delayed", PruningKind.EMIT, {"wait": 1})
     assert "EMIT AFTER DELAY" in lost.words
     assert "0:10:00" in lost.words
     (lost,) = wb.why_not("Hits", {"page": "y"}).lost
-    assert (lost.view, lost.at) == ("_Hit", Where.UNTOLD)
+    assert (lost.view, lost.at) == ("_Hit", PruningKind.UNTOLD)
     assert "it is private" in lost.words
     wb.clock(at(10))
     wb.step()
     assert wb.why_not("Delayed", {"item": "a"}).there == 1
     assert wb.why_not("Dear", {"item": "b"}).there == 1
     (lost,) = wb.why_not("Dear", {"item": "a"}).lost
-    assert (lost.view, lost.at) == ("Order_", Where.INPUT)
+    assert (lost.view, lost.at) == ("Order_", PruningKind.INPUT)
     assert "KEEP" in lost.words
     wb.close()
 
@@ -88,20 +88,20 @@ def test_intersections_and_groupings(spark: Any) -> None:
     wb.step()
     assert wb.why_not("Both", {"item": "a"}).there == 1
     (lost,) = wb.why_not("Both", {"item": "b"}).lost
-    assert (lost.view, lost.at, lost.steps) == ("Order_", Where.INPUT, ("the right of INTERSECT",))
+    assert (lost.view, lost.at, lost.steps) == ("Order_", PruningKind.INPUT, ("the right of INTERSECT",))
     (lost,) = wb.why_not("Both", {"item": "c"}).lost
-    assert (lost.view, lost.at, lost.steps) == ("Bid", Where.INPUT, ("the left of INTERSECT",))
+    assert (lost.view, lost.at, lost.steps) == ("Bid", PruningKind.INPUT, ("the left of INTERSECT",))
     found = wb.why_not("Sets", {"item": "z"})
     assert places(found) == [("Bid", "input")]
     (lost,) = wb.why_not("Sets", {"item": "a", "third": 1}).lost
-    assert (lost.view, lost.at) == ("Sets", Where.VALUES)
+    assert (lost.view, lost.at) == ("Sets", PruningKind.VALUES)
     assert lost.words == "no grouping set gives such a row: (item); (price % 3)"
     (lost,) = wb.why_not("Sets", {"item": "a", "n": 7}).lost
-    assert (lost.at, near(lost)) == (Where.GROUP, {"the group as it is": 1})
+    assert (lost.at, near(lost)) == (PruningKind.GROUP, {"the group as it is": 1})
     assert lost.near[0].rows[0] == {"Bid.item": "a", "price % 3": None, "COUNT(*)": 1}
     assert lost.unfollowed == ("COUNT(*) = 7 (not below GROUP BY GROUPING SETS ((item); (price % 3)))",)
     (lost,) = wb.why_not("Sets", {"third": 0}).lost
-    assert (lost.view, lost.at, lost.steps) == ("Bid", Where.INPUT, ("the grouping set (price % 3)",))
+    assert (lost.view, lost.at, lost.steps) == ("Bid", PruningKind.INPUT, ("the grouping set (price % 3)",))
     wb.close()
 
 
@@ -177,15 +177,15 @@ def test_recursion_and_quarantine(spark: Any) -> None:
     wb.step()
     for view in ("Reach", "Long"):
         first, step = wb.why_not(view, {"a": "qq"}).lost
-        assert (first.view, first.at) == ("Edge", Where.INPUT)
-        assert (step.view, step.at, near(step)) == ("Reach", Where.JOIN, {"have no partner": 1})
+        assert (first.view, first.at) == ("Edge", PruningKind.INPUT)
+        assert (step.view, step.at, near(step)) == ("Reach", PruningKind.JOIN, {"have no partner": 1})
     (lost,) = wb.why_not("Long", {"a": "z"}).lost
-    assert (lost.view, lost.at, near(lost)) == ("Long", Where.FILTER, {"reached it": 1})
+    assert (lost.view, lost.at, near(lost)) == ("Long", PruningKind.FILTER, {"reached it": 1})
     wb.insert("T", [{"k": 2, "n": 0}, {"k": 3, "n": 5}])
     wb.step()
     for view in ("Ratio", "Small"):
         (lost,) = wb.why_not(view, {"k": 3}).lost
         assert "`Ratio` is in quarantine: it has the rows of epoch 1" in lost.words
     (lost,) = wb.why_not("Ratio", {"k": 9}).lost
-    assert (lost.view, lost.at) == ("T", Where.INPUT)
+    assert (lost.view, lost.at) == ("T", PruningKind.INPUT)
     wb.close()

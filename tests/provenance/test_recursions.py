@@ -13,7 +13,7 @@ from belvedere import Workbench
 from belvedere.errors import fail
 from belvedere.plan.operators.nodes import Node
 from belvedere.plan.operators.recursion import Recursion
-from belvedere.provenance.findings import Lost, Where, Why
+from belvedere.provenance.findings import PruningKind, PruningOperator, Why
 from belvedere.provenance.key_tests import key_tests
 from belvedere.provenance.why.input_rows import root_predicate
 from belvedere.provenance.why.why import find_row, why
@@ -173,20 +173,20 @@ def test_what_the_database_cannot_say_alone(executor: Any) -> None:
     wb.close()
 
 
-def places(found: Iterable[Lost]) -> list[tuple[str, Where]]:
+def places(found: Iterable[PruningOperator]) -> list[tuple[str, PruningKind]]:
     return [(f.view, f.at) for f in found]
 
 
 def test_why_a_row_is_not_reached(graph: Any) -> None:
     start, edge = graph.why_not("Reach", {"n": "z"}).lost
-    assert places([start, edge]) == [("Start", Where.INPUT), ("Edge", Where.INPUT)]
+    assert places([start, edge]) == [("Start", PruningKind.INPUT), ("Edge", PruningKind.INPUT)]
     assert "`Edge` has no row with b = 'z'" in edge.words
     start, step = graph.why_not("Reach", {"n": "q"}).lost
-    assert (start.view, step.at) == ("Start", Where.JOIN)
+    assert (start.view, step.at) == ("Start", PruningKind.JOIN)
     assert "`Edge` has 1 row, `t` none with 'p' = t.n" in step.words
     assert [(r.words, [row["e.b"] for row in r.rows]) for r in step.near] == [("have no partner", ["q"])]
     start, step = graph.why_not("Reach", {"n": "r"}).lost  # an edge to itself
-    assert step.at is Where.JOIN
+    assert step.at is PruningKind.JOIN
     start, step = graph.why_not("Reach", {"n": "x"}).lost
-    assert step.at is Where.FILTER
+    assert step.at is PruningKind.FILTER
     assert "drops them: e.k < 8 is FALSE" in step.words

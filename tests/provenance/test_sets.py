@@ -18,7 +18,7 @@ from belvedere.store import open_reader
 from belvedere.store.dialects.sqlite.sqlite_reader import SqliteReader
 from belvedere.store.protocol import Reader
 from belvedere.store.read.computed_views import text_at_read
-from belvedere.store.read.shared_sets import KeptSet, Sets
+from belvedere.store.read.shared_sets import Sets, SharedSet
 from belvedere.store.stored_table import StoredTable
 
 SCRIPT = """
@@ -79,7 +79,7 @@ def test_a_set_that_only_another_one_reads_stays_a_part_of_it() -> None:
     statements = [f"b IN {outer}", f"b IN {outer} AND 1 IN {once}"]
     texts, kept = sets.shared(statements)
     assert texts == [statements[0], f"b IN {outer} AND 1 IN (SELECT 1)"]
-    assert kept == [KeptSet(outer, (("c0", "TEXT"),), "SELECT b FROM u WHERE a IN (SELECT a FROM t)")]
+    assert kept == [SharedSet(outer, (("c0", "TEXT"),), "SELECT b FROM u WHERE a IN (SELECT a FROM t)")]
     assert [k.name for k in sets.shared([*statements, f"a IN {inner}"])[1]] == [inner, outer]
     assert sets.shared([]) == ([], [])
 
@@ -94,7 +94,7 @@ def test_an_answer_computes_the_partners_of_a_join_once_and_writes_nothing(
     made: list[str] = []
     make = SqliteReader.make
 
-    def counted(reader: SqliteReader, connection: Any, sets: Sequence[KeptSet]) -> None:
+    def counted(reader: SqliteReader, connection: Any, sets: Sequence[SharedSet]) -> None:
         made.extend(s.query for s in sets)
         make(reader, connection, sets)
         with pytest.raises(Exception, match="readonly"):

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from belvedere import Workbench
-from belvedere.provenance.findings import Where, Why
+from belvedere.provenance.findings import PruningKind, Why
 from tests.depth import at_night, quick
 from tests.spl.clauses import micros
 from tests.spl.simulator import Tuple
@@ -107,11 +107,11 @@ def test_words_and_null_values_of_rows_that_met(joined: Any) -> None:
 
 def test_why_there_is_no_such_result(joined: Any) -> None:
     (lost,) = joined.why_not("V", {"l": 4, "r": 2}).lost
-    assert lost.at is Where.WINDOW
+    assert lost.at is PruningKind.WINDOW
     assert "both sides have such rows, which did not stand in their windows together" in lost.words
     (lost,) = joined.why_not("V", {"l": 1, "r": None}).lost
     assert "there is such a row, which met one of the other side, or has not left its window so far" in lost.words
     (lost,) = joined.why_not("V", {"l": 1, "r": 99}).lost
-    assert (lost.view, lost.at) == ("Rights", Where.INPUT)
+    assert (lost.view, lost.at) == ("Rights", PruningKind.INPUT)
     (lost,) = joined.why_not("V", {"l": 99, "r": None}).lost
-    assert (lost.view, lost.at) == ("Lefts", Where.INPUT)
+    assert (lost.view, lost.at) == ("Lefts", PruningKind.INPUT)

@@ -10,7 +10,7 @@ import pytest
 
 from belvedere import Workbench
 from belvedere.cli import run
-from belvedere.provenance.findings import Lost, Where
+from belvedere.provenance.findings import PruningKind, PruningOperator
 from tests.provenance.test_why import SCRIPT, TIMES, filled
 
 MORE = """
@@ -30,7 +30,7 @@ def places(found: Any) -> list[tuple[str, str]]:
     return [(f.view, f.at.value) for f in found.lost]
 
 
-def near(lost: Lost) -> dict[str, int]:
+def near(lost: PruningOperator) -> dict[str, int]:
     return {r.words: r.count for r in lost.near}
 
 
@@ -39,21 +39,21 @@ def test_a_filter_a_partner_and_an_input_are_told(executor: Any) -> None:
     wb = filled("sqlite://", executor)
     assert wb.why_not("ByCity", {"city": "Bern"}).there == 1
     (lost,) = wb.why_not("ByCustomer", {"customer": 9}).lost
-    assert (lost.view, lost.at, lost.through) == ("Sale", Where.INPUT, ("ByCustomer", "_Big"))
+    assert (lost.view, lost.at, lost.through) == ("Sale", PruningKind.INPUT, ("ByCustomer", "_Big"))
     wb.insert("Sale", [{"customer": 4, "amount": 5}, {"customer": 4, "amount": None}, {"customer": 7, "amount": 50}])
     wb.step()
     (lost,) = wb.why_not("ByCustomer", {"customer": 4}).lost
-    assert (lost.view, lost.at, near(lost)) == ("_Big", Where.FILTER, {"reached it": 2})
+    assert (lost.view, lost.at, near(lost)) == ("_Big", PruningKind.FILTER, {"reached it": 2})
     assert "2 of 2 rows" in lost.words
     (lost,) = wb.why_not("ByCity", {"city": "Basel"}).lost
-    assert (lost.view, lost.at) == ("Customer", Where.INPUT)
+    assert (lost.view, lost.at) == ("Customer", PruningKind.INPUT)
     (lost,) = wb.why_not("ByCity", {"city": " zürich"}).lost
     assert near(lost) == {"are equal but for case or spaces around": 2}
     (lost,) = wb.why_not("ByCity", {"city": None}).lost
-    assert (lost.view, lost.at) == ("_Big", Where.FILTER)
+    assert (lost.view, lost.at) == ("_Big", PruningKind.FILTER)
     assert lost.steps
     (lost,) = wb.why_not("ByCity", {"city": "Bern", "total": 41}).lost
-    assert (lost.at, near(lost)) == (Where.GROUP, {"the group as it is": 1})
+    assert (lost.at, near(lost)) == (PruningKind.GROUP, {"the group as it is": 1})
     assert lost.unfollowed
     wb.close()
 
@@ -61,12 +61,12 @@ def test_a_filter_a_partner_and_an_input_are_told(executor: Any) -> None:
 def test_what_wins_in_its_place_and_a_row_without_a_partner(executor: Any) -> None:
     wb = filled("sqlite://", executor)
     (lost,) = wb.why_not("Best", {"customer": 1, "amount": 10}).lost
-    assert (lost.at, near(lost)) == (Where.TOP, {"won in their place": 1, "came after them": 1})
+    assert (lost.at, near(lost)) == (PruningKind.TOP, {"won in their place": 1, "came after them": 1})
     assert 20 in lost.near[0].rows[0].values()
     (lost,) = wb.why_not("Quiet", {"id": 1, "amount": None}).lost
-    assert (lost.at, near(lost)) == (Where.JOIN, {"have a partner": 1, "their partners": 3})
+    assert (lost.at, near(lost)) == (PruningKind.JOIN, {"have a partner": 1, "their partners": 3})
     (lost,) = wb.why_not("Quiet", {"id": 4, "amount": 3}).lost
-    assert lost.at in (Where.JOIN, Where.INPUT)
+    assert lost.at in (PruningKind.JOIN, PruningKind.INPUT)
     wb.close()
 
 
@@ -96,18 +96,18 @@ def test_windows_that_wait_and_late_rows(executor: Any) -> None:
     wb.clock("2020-01-01 09:00:00")
     wb.step()
     (lost,) = wb.why_not("Tens", {"wend": "2020-01-01 08:10:00"}).lost
-    assert (lost.view, lost.at) == ("Bid", Where.INPUT)
+    assert (lost.view, lost.at) == ("Bid", PruningKind.INPUT)
     wb.insert("Bid", [{"at": "2020-01-01 08:01:00", "item": "a", "price": 1}])
     wb.step()
     (lost,) = wb.why_not("Done", {"wend": "2020-01-01 08:10:00"}).lost
-    assert lost.at is Where.EMIT
+    assert lost.at is PruningKind.EMIT
     assert "2020-01-01 08:10:00" in lost.words
     (lost,) = wb.why_not("Last2", {"item": "b"}).lost
-    assert (lost.view, lost.at) == ("Bid", Where.INPUT)
+    assert (lost.view, lost.at) == ("Bid", PruningKind.INPUT)
     (lost,) = wb.why_not("Pairs", {"item": "a", "total": 100}).lost
-    assert lost.at is Where.WINDOW
+    assert lost.at is PruningKind.WINDOW
     (lost,) = wb.why_not("Sessions", {"item": "a", "wend": "2020-01-01 09:00:00"}).lost
-    assert lost.at is Where.WINDOW
+    assert lost.at is PruningKind.WINDOW
     wb.close()
 
 

@@ -153,7 +153,7 @@ def query(random: Random) -> str:
 
 def by_spark(wb: Workbench, plans: dict[str, Node], rows: dict[str, pa.Table]) -> dict[str, pa.Table]:
     """The answers of all plans in as few queries of Spark as they allow."""
-    from belvedere.spark.batch import BatchAnswers, GivenRows
+    from belvedere.spark.batch import BatchAnswers, SingleEpochLog
 
     scans = {n.relation: n.schema for p in plans.values() for n in p.walk() if isinstance(n, Scan)}
     inputs = {i: Input(i, i, InputKind.TABLE, s) for i, s in scans.items()}
@@ -161,7 +161,9 @@ def by_spark(wb: Workbench, plans: dict[str, Node], rows: dict[str, pa.Table]) -
     catalog = replace(wb.catalog, inputs=inputs, views=views)
     now = wb.engine.last.clock
     assert now is not None
-    batch = BatchAnswers(wb.spark, catalog, GivenRows(catalog, {i: rows[i].select(s.names) for i, s in scans.items()}, now))
+    batch = BatchAnswers(
+        wb.spark, catalog, SingleEpochLog(catalog, {i: rows[i].select(s.names) for i, s in scans.items()}, now)
+    )
     try:
         return batch.answers(list(plans), now)
     finally:

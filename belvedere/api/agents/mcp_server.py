@@ -17,10 +17,10 @@ from starlette.types import Message, Receive, Scope, Send
 
 from belvedere.api.agents.mcp_tools import ReadCall, call, tools_of
 from belvedere.api.failures import BAD_REQUEST, INTERNAL, LIMIT_EXCEEDED, NOT_FOUND, RequestError
-from belvedere.api.http.graphql_requests import Asked
+from belvedere.api.http.graphql_requests import GraphQLRequest
 from belvedere.api.http.pushes import CLAIMS, check_encoding, problem_answer, read_body
 from belvedere.api.http.served_api import ServedApi
-from belvedere.api.reads.provenance import Question, WhyAsked, WhyNotAsked
+from belvedere.api.reads.provenance import Question, WhyNotRequest, WhyRequest
 from belvedere.intake.claims import Claims
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ INSTRUCTIONS = (
     "query_view reads rows, why_row tells which rows one was made of, why_not why one is missing. Each further tool answers one "
     "question. Every answer is of one epoch, which it tells; nothing can be changed."
 )
-Answer = Callable[[Asked, Claims], Awaitable[bytes]]
+Answer = Callable[[GraphQLRequest, Claims], Awaitable[bytes]]
 """The answer of a GraphQL query, as JSON."""
 
 
@@ -119,7 +119,7 @@ class ModelContext:
     async def _reported(self, name: str, given: dict[str, Any], claims: Claims, longs: bool) -> dict[str, Any]:
         seen = await self._served.roles.view_of(claims)
         found: ReadCall | Question | dict[str, Any] = await self._in_planner(lambda: call(seen.api, name, given))
-        if isinstance(found, WhyAsked | WhyNotAsked):
+        if isinstance(found, WhyRequest | WhyNotRequest):
             return await self._served.provenance.answer(seen.catalog, found)
         if not isinstance(found, ReadCall):
             return found

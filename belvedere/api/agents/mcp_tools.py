@@ -17,7 +17,7 @@ from graphql import GraphQLField, GraphQLInputObjectType, GraphQLObjectType, get
 from belvedere.api.agents.json_schemas import Schema, arguments_schema, columns_of, is_struct, row_schema
 from belvedere.api.failures import BAD_REQUEST, RequestError
 from belvedere.api.graphql.api import Api
-from belvedere.api.http.graphql_requests import Asked
+from belvedere.api.http.graphql_requests import GraphQLRequest
 from belvedere.api.reads.entities import Entity
 from belvedere.api.reads.provenance import MAX_DEPTH, MAX_ROWS, SINCE, Question, asked_of, why_not_of
 from belvedere.api.reads.provenance import WHY_NOT as WHY_NOT_ANSWER
@@ -70,7 +70,7 @@ class Tool:
 class ReadCall:
     """A call that reads the store: a GraphQL request and the field with its rows."""
 
-    asked: Asked
+    asked: GraphQLRequest
     field: str
 
 
@@ -283,7 +283,7 @@ def _reading(name: str, field: GraphQLField, given: Mapping[str, Any], columns: 
     passed = ", ".join(f"{n}: ${n}" for n in given)
     selected = _selection(_row(field), columns_of(_row(field)) if columns is None else columns)
     text = f"query{f'({declared})' if declared else ''} {{ {name}{f'({passed})' if passed else ''} {selected} }}"
-    return ReadCall(Asked(text, dict(given), None), name)
+    return ReadCall(GraphQLRequest(text, dict(given), None), name)
 
 
 def _selection(row: GraphQLObjectType, paths: Any) -> str:

@@ -22,7 +22,7 @@ from belvedere.api.graphql.api import Api
 from belvedere.api.graphql.operations import Operation, Prepared
 from belvedere.api.http import etags
 from belvedere.api.http.client_disconnects import Departure
-from belvedere.api.http.graphql_requests import JSON, Asked, asked_of, errors_of, media_of, status_of_error
+from belvedere.api.http.graphql_requests import JSON, GraphQLRequest, asked_of, errors_of, media_of, status_of_error
 from belvedere.api.http.pushes import CLAIMS
 from belvedere.api.http.served_api import ServedApi
 from belvedere.api.live.event_streams import How, StreamMessage
@@ -93,7 +93,7 @@ class GraphqlEndpoint:
         headers = dict(scope["headers"])
         longs = self._served.longs(headers) if b"prefer" in headers else None
 
-        async def serve(asked: Asked, claims: Claims) -> AsyncIterator[StreamMessage]:
+        async def serve(asked: GraphQLRequest, claims: Claims) -> AsyncIterator[StreamMessage]:
             self._gate.count_operation(scope)
             asked = replace(asked, longs=longs if asked.longs is None else asked.longs)
             return await self.answers(asked, claims, lambda: self._check_push({**scope, "method": "POST"}, headers))
@@ -111,7 +111,9 @@ class GraphqlEndpoint:
             with contextlib.suppress(RuntimeError):
                 await session.end()
 
-    async def answers(self, asked: Asked, claims: Claims, may_push: Callable[[], None]) -> AsyncIterator[StreamMessage]:
+    async def answers(
+        self, asked: GraphQLRequest, claims: Claims, may_push: Callable[[], None]
+    ) -> AsyncIterator[StreamMessage]:
         """What any operation answers, one by one: a query and a mutation once."""
         seen, operation, literals = await self._found(asked, claims)
         if operation.subscribes:
@@ -122,11 +124,11 @@ class GraphqlEndpoint:
         answer = await self._read(seen, operation, literals, asked, claims, JSON, None, "POST")
         return _once(bytes(answer.body))
 
-    async def first(self, asked: Asked, claims: Claims) -> bytes:
+    async def first(self, asked: GraphQLRequest, claims: Claims) -> bytes:
         """The answer of a query."""
         return (await anext(await self.answers(asked, claims, lambda: None))).body
 
-    async def _found(self, asked: Asked, claims: Claims) -> tuple[RoleView, Operation, list[Any]]:
+    async def _found(self, asked: GraphQLRequest, claims: Claims) -> tuple[RoleView, Operation, list[Any]]:
         """What the caller sees, and the operation. Raises where the caller has no right to it."""
         seen = await self._served.roles.view_of(claims)
         found = seen.api.known(asked.text, asked.name, asked.variables)
@@ -136,7 +138,7 @@ class GraphqlEndpoint:
         check_right(claims, Right.PUSH if operation.mutates else Right.READ)
         return seen, operation, literals
 
-    def _how(self, asked: Asked) -> How:
+    def _how(self, asked: GraphQLRequest) -> How:
         return How(asked.whole, self._served.settings.longs if asked.longs is None else asked.longs)
 
     # mutations
@@ -148,14 +150,14 @@ class GraphqlEndpoint:
             raise RequestError(BAD_REQUEST, message, "use POST", status=405, headers={"allow": "POST"})
         self._gate.refuse_foreign(scope["method"], headers, self._served.settings.pushing)
 
-    async def _pushed(self, seen: RoleView, operation: Operation, asked: Asked, claims: Claims) -> bytes:
+    async def _pushed(self, seen: RoleView, operation: Operation, asked: GraphQLRequest, claims: Claims) -> bytes:
         longs = self._how(asked).longs
         return await seen.mutations.answer(operation.document, asked.name, asked.variables, claims, longs)
 
     # subscriptions
 
     async def _stream(
-        self, seen: RoleView, operation: Operation, literals: list[Any], asked: Asked, claims: Claims, headers: Headers
+        self, seen: RoleView, operation: Operation, literals: list[Any], asked: GraphQLRequest, claims: Claims, headers: Headers
     ) -> Response:
         if EVENTS.encode() not in headers.get(b"accept", b""):
             hint = f"send `Accept: {EVENTS}`, or ask with a query"
@@ -163,7 +165,7 @@ class GraphqlEndpoint:
         return graphql_events(await self._events(seen, operation, literals, asked, claims))
 
     async def _events(
-        self, seen: RoleView, operation: Operation, literals: list[Any], asked: Asked, claims: Claims
+        self, seen: RoleView, operation: Operation, literals: list[Any], asked: GraphQLRequest, claims: Claims
     ) -> AsyncIterator[StreamMessage]:
         await self._served.store.opened()
         streams, how = self._served.streams, self._how(asked)
@@ -176,7 +178,7 @@ class GraphqlEndpoint:
         seen: RoleView,
         operation: Operation,
         literals: list[Any],
-        asked: Asked,
+        asked: GraphQLRequest,
         claims: Claims,
         media: str,
         known: bytes | None,

@@ -40,7 +40,7 @@ Ask = Callable[[Request], Awaitable[Reply]]
 
 
 @dataclass(frozen=True)
-class _Asked:
+class _MutationCaller:
     """Who asks, and whether whole numbers of 64 bits are to be texts."""
 
     claims: Claims
@@ -74,7 +74,7 @@ class Mutations:
         found: Any = execute(
             self._schema,
             document,
-            context_value=_Asked(claims, longs),
+            context_value=_MutationCaller(claims, longs),
             variable_values=dict(variables),
             operation_name=name,
             field_resolver=self._resolve,
@@ -100,7 +100,7 @@ class Mutations:
     async def _push(
         self,
         field: PushField,
-        asked: _Asked,
+        asked: _MutationCaller,
         rows: list[Any],
         producer: str | None = None,
         key: str | None = None,

@@ -39,7 +39,7 @@ from belvedere.api.graphql.literals import Literals, take_out
 from belvedere.api.graphql.selections import Selection, SelectionReader
 from belvedere.api.limits import NESTED_MOST, Limits, are_many
 from belvedere.api.reads.argument_values import ArgumentValues, ValueSource, look_up, shape
-from belvedere.api.reads.bound_values import AskedCursor
+from belvedere.api.reads.bound_values import CursorToDecode
 from belvedere.api.reads.costs import Cost
 from belvedere.api.reads.entities import Model
 from belvedere.api.reads.planning import PlannedRead, ReadPlanner
@@ -333,7 +333,7 @@ def _varies(cost: Cost) -> bool:
     return not isinstance(cost.limit, int) or any(map(_varies, cost.nested))
 
 
-def _decoded(cursor: Any, requested: AskedCursor) -> list[Any]:
+def _decoded(cursor: Any, requested: CursorToDecode) -> list[Any]:
     """A cursor's values: see `cursor_text` in `belvedere.store.read.pages`."""
     try:
         found = json.loads(base64.b16decode(cursor))

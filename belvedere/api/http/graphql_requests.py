@@ -24,7 +24,7 @@ NO_PERSISTED = "PersistedQueryNotSupported"
 
 
 @dataclass(frozen=True)
-class Asked:
+class GraphQLRequest:
     """A GraphQL request as it came."""
 
     text: str
@@ -36,7 +36,7 @@ class Asked:
     """Whether whole numbers of 64 bits are texts; None: as the project says."""
 
 
-async def asked_of(scope: Scope, headers: Mapping[bytes, bytes], receive: Receive, most_bytes: int) -> Asked:
+async def asked_of(scope: Scope, headers: Mapping[bytes, bytes], receive: Receive, most_bytes: int) -> GraphQLRequest:
     """What a GET or POST asks for."""
     if scope["method"] == "GET":
         return _from_query_string(scope["query_string"])
@@ -50,7 +50,7 @@ async def asked_of(scope: Scope, headers: Mapping[bytes, bytes], receive: Receiv
     return checked(_json(await read_body(receive, most_bytes)))
 
 
-def checked(asked: Any) -> Asked:
+def checked(asked: Any) -> GraphQLRequest:
     """The request that a JSON value is."""
     if isinstance(asked, list):
         raise RequestError(BAD_REQUEST, "several requests in one body are not answered", "ask for all in one `query`")
@@ -64,7 +64,7 @@ def checked(asked: Any) -> Asked:
             raise RequestError(BAD_REQUEST, f"`{member}` is not an object")
     if name is not None and not isinstance(name, str):
         raise RequestError(BAD_REQUEST, "`operationName` is not a string")
-    return Asked(asked["query"], variables or {}, name)
+    return GraphQLRequest(asked["query"], variables or {}, name)
 
 
 def media_of(headers: Mapping[bytes, bytes]) -> str:
@@ -82,7 +82,7 @@ def errors_of(error: RequestError) -> bytes:
     return json.dumps({"errors": error.formatted()}).encode()
 
 
-def _from_query_string(text: bytes) -> Asked:
+def _from_query_string(text: bytes) -> GraphQLRequest:
     try:
         fields = parse_qs(text.decode("ascii"), keep_blank_values=True, max_num_fields=20, errors="strict")
     except ValueError:

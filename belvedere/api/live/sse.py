@@ -23,7 +23,7 @@ from starlette.responses import Response, StreamingResponse
 
 from belvedere.api.failures import BAD_VALUE, RequestError
 from belvedere.api.graphql.event_fields import AFTER, event_fields
-from belvedere.api.http.graphql_requests import Asked
+from belvedere.api.http.graphql_requests import GraphQLRequest
 from belvedere.api.live.event_streams import INTERRUPTED, StreamMessage
 from belvedere.api.reads.entities import Entity, Model
 from belvedere.syntax.wording import did_you_mean
@@ -84,7 +84,9 @@ def takes_events_alone(accept: bytes) -> bool:
     return kinds == [EVENTS.encode()]
 
 
-def events_of(model: Model, schema: GraphQLSchema, name: str, given: Mapping[str, str], last: str | None) -> tuple[Asked, str]:
+def events_of(
+    model: Model, schema: GraphQLSchema, name: str, given: Mapping[str, str], last: str | None
+) -> tuple[GraphQLRequest, str]:
     """The GraphQL subscription for all columns of a subscription of the script, and its field. `given` are its arguments, as they stand in
     a query string; `last` is the number of the last event that the client has.
     """
@@ -107,7 +109,7 @@ def events_of(model: Model, schema: GraphQLSchema, name: str, given: Mapping[str
     row = get_named_type(schema.subscription_type.fields[field].type)
     columns = _selected(row, event_fields(model)[field].columns)
     text = f"subscription{f'({declared})' if declared else ''} {{ {field}{f'({passed})' if passed else ''} {columns} }}"
-    return Asked(text, variables, None, whole=True), field
+    return GraphQLRequest(text, variables, None, whole=True), field
 
 
 def _selected(type_: GraphQLType, names: Iterable[str]) -> str:

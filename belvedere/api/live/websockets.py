@@ -18,7 +18,7 @@ from starlette.types import Receive, Scope, Send
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from belvedere.api.failures import BAD_REQUEST, INTERNAL, NOT_ALLOWED, RequestError
-from belvedere.api.http.graphql_requests import Asked, checked
+from belvedere.api.http.graphql_requests import GraphQLRequest, checked
 from belvedere.api.live.event_streams import INTERRUPTED, StreamMessage
 from belvedere.api.reads.int64_as_text import NUMBER, TEXT
 from belvedere.intake.claims import Claims
@@ -35,7 +35,7 @@ INVALID, NO_TOKEN, OVER, NO_PROTOCOL, LATE, TAKEN, TWICE, GOING = 4400, 4401, 44
 
 Admit = Callable[[str | None], Claims | None]
 """What a token says; None for one that does not count. Without one: what the handshake's says."""
-Serve = Callable[[Asked, Claims], Awaitable[AsyncIterator[StreamMessage]]]
+Serve = Callable[[GraphQLRequest, Claims], Awaitable[AsyncIterator[StreamMessage]]]
 
 
 class _Closed(Exception):

@@ -24,7 +24,7 @@ from belvedere.store.read.sources import ordered
 
 
 @dataclass(frozen=True)
-class AskedCursor:
+class CursorToDecode:
     """A cursor to decode: where it comes from, its number of values, its order's mark, and its argument."""
 
     source: ValueSource
@@ -40,7 +40,7 @@ class BoundValues:
     limits: Limits
     sources: list[ValueSource] = field(default_factory=list)
     names: list[str] = field(default_factory=list)
-    cursors: list[AskedCursor] = field(default_factory=list)
+    cursors: list[CursorToDecode] = field(default_factory=list)
     bounded: list[int] = field(default_factory=list)
 
     def register(self, source: ValueSource, name: str) -> int:
@@ -78,7 +78,7 @@ class BoundValues:
         if not isinstance(given, Scalar):
             return None
         sorts = ordered(query)
-        self.cursors.append(AskedCursor(given.source, len(sorts), order_mark(query, sorts), name))
+        self.cursors.append(CursorToDecode(given.source, len(sorts), order_mark(query, sorts), name))
         which = len(self.cursors) - 1
         columns = [query.schema.find(s.column) for s in sorts]
         numbers = [self.register(("cursor", which, n), name) for n in range(len(sorts))]

@@ -15,7 +15,7 @@ from belvedere.api.failures import BAD_VALUE, RequestError
 from belvedere.api.graphql.selections import Selection
 from belvedere.api.reads.aggregate_planning import groups_of
 from belvedere.api.reads.argument_values import Given, ValueSource
-from belvedere.api.reads.bound_values import AskedCursor
+from belvedere.api.reads.bound_values import CursorToDecode
 from belvedere.api.reads.costs import Cost, asked_costs
 from belvedere.api.reads.entities import Entity, RelationshipField, Template
 from belvedere.api.reads.filters import is_keyed
@@ -50,7 +50,7 @@ class PlannedRead:
     sources: tuple[ValueSource, ...]
     names: tuple[str, ...]
     """For messages: what each value is called."""
-    cursors: tuple[AskedCursor, ...]
+    cursors: tuple[CursorToDecode, ...]
     costs: tuple[Cost, ...]
     bounded: tuple[int, ...] = ()
     """The values that are numbers of rows."""

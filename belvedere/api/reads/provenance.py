@@ -62,7 +62,7 @@ WHY_NOT: dict[str, Any] = {
 
 
 @dataclass(frozen=True)
-class WhyAsked:
+class WhyRequest:
     """A row of a view whose origin is asked for: `key` by the names of the API, values or their texts."""
 
     entity: Entity
@@ -72,7 +72,7 @@ class WhyAsked:
 
 
 @dataclass(frozen=True)
-class WhyNotAsked:
+class WhyNotRequest:
     """Rows of a view that are missing: `filter` as GraphQL has it, with the names of the API and values in place."""
 
     entity: Entity
@@ -80,7 +80,7 @@ class WhyNotAsked:
     rows: int = ROWS
 
 
-Question = WhyAsked | WhyNotAsked
+Question = WhyRequest | WhyNotRequest
 InThread = Callable[[Callable[[], dict[str, Any]]], Awaitable[dict[str, Any]]]
 """Does work that waits for the store."""
 
@@ -116,9 +116,9 @@ class Provenance:
         from belvedere.store.read.history import readable_tables
 
         query_runner = QueryRunner(self._catalog, readable_tables(reader), reader)
-        return self._why(query_runner, asked) if isinstance(asked, WhyAsked) else self._why_not(query_runner, asked)
+        return self._why(query_runner, asked) if isinstance(asked, WhyRequest) else self._why_not(query_runner, asked)
 
-    def _why(self, query_runner: QueryRunner, asked: WhyAsked) -> dict[str, Any]:
+    def _why(self, query_runner: QueryRunner, asked: WhyRequest) -> dict[str, Any]:
         from belvedere.provenance.document import document  # few processes are asked for it
         from belvedere.provenance.key_tests import key_tests
         from belvedere.provenance.why.why import find_row, why
@@ -128,7 +128,7 @@ class Provenance:
         row, epoch = find_row(query_runner, id_, key_tests(self._catalog, id_, key))
         return document(self._catalog, why(query_runner, id_, row, epoch, depth=asked.depth, size=asked.rows), self._shown)
 
-    def _why_not(self, query_runner: QueryRunner, asked: WhyNotAsked) -> dict[str, Any]:
+    def _why_not(self, query_runner: QueryRunner, asked: WhyNotRequest) -> dict[str, Any]:
         from belvedere.api.reads.why_not_filters import predicate_of_filter  # few processes are asked for it
         from belvedere.provenance.document import why_not_document
         from belvedere.provenance.why_not.why_not import why_not
@@ -154,19 +154,19 @@ def check_may_ask(seen: Catalog) -> None:
         raise RequestError(NOT_ALLOWED, "a role is not told where rows come from: they may be of others", hint, status=403)
 
 
-def asked_of(entity: Entity, key: Mapping[str, Any], depth: Any, rows: Any) -> WhyAsked:
+def asked_of(entity: Entity, key: Mapping[str, Any], depth: Any, rows: Any) -> WhyRequest:
     """The question, with numbers or their texts. Raises where the key or a number does not do."""
     columns = entity.key or entity.columns
     if not key or any(n not in entity.columns for n in key):
         raise RequestError(BAD_VALUE, f"rows of {entity.name} are named by {', '.join(columns)}", "give a value of each")
-    return WhyAsked(entity, key, _number("depth", depth, 1, MAX_DEPTH), _number("rows", rows, ROWS, MAX_ROWS))
+    return WhyRequest(entity, key, _number("depth", depth, 1, MAX_DEPTH), _number("rows", rows, ROWS, MAX_ROWS))
 
 
-def why_not_of(entity: Entity, filter_: Any, name: str, rows: Any) -> WhyNotAsked:
+def why_not_of(entity: Entity, filter_: Any, name: str, rows: Any) -> WhyNotRequest:
     """The question for rows that are missing; `name` is that of the number of rows."""
     if not isinstance(filter_, Mapping):
         raise RequestError(BAD_VALUE, "`filter` is an object", 'write {"column": {"eq": "value"}}')
-    return WhyNotAsked(entity, filter_, _number(name, rows, ROWS, MAX_ROWS))
+    return WhyNotRequest(entity, filter_, _number(name, rows, ROWS, MAX_ROWS))
 
 
 def _number(name: str, given: Any, otherwise: int, most: int) -> int:

@@ -18,7 +18,7 @@ from belvedere.api.graphql.selections import Selection
 from belvedere.api.limits import Limits
 from belvedere.api.reads.argument_values import Fixed, Given, Scalar
 from belvedere.api.reads.entities import Entity, Model, RelationshipField, Template
-from belvedere.api.reads.provenance import WhyAsked, WhyNotAsked, asked_of, why_not_of
+from belvedere.api.reads.provenance import WhyNotRequest, WhyRequest, asked_of, why_not_of
 from belvedere.api.rest.filters import FilterValues, filter_of, find_column
 from belvedere.api.rest.grammar import (
     Chosen,
@@ -111,7 +111,7 @@ class Requests:
                 remember(self._seen, address, found)
         return found
 
-    def why(self, name: str, key: str, query: bytes) -> WhyAsked:
+    def why(self, name: str, key: str, query: bytes) -> WhyRequest:
         """The question for `/rest/<name>/<key>/why`, which takes `depth` and `rows`."""
         source = self.source(name)
         if isinstance(source, Template):
@@ -122,7 +122,7 @@ class Requests:
         values = dict(zip(source.key, read_key("key", key, len(source.key)), strict=True))
         return asked_of(source, values, given.get("depth"), given.get("rows"))
 
-    def why_not(self, name: str, query: bytes) -> WhyNotAsked:
+    def why_not(self, name: str, query: bytes) -> WhyNotRequest:
         """The question for `/rest/<name>/why-not`, which takes the filters of the list, and `limit` for the rows that are shown."""
         source = self.source(name)
         if isinstance(source, Template):
@@ -206,7 +206,7 @@ class _RequestReader:
         selection = Selection(ROWS, entity.by_key, arguments | self._as_of(words), fields)
         return RestRequest(entity, selection, self.literals.values, one=True)
 
-    def missing(self, entity: Entity) -> WhyNotAsked:
+    def missing(self, entity: Entity) -> WhyNotRequest:
         """Rows of an entity that are looked for."""
         from belvedere.api.reads.why_not_filters import with_values  # with the machinery of provenance, which few ask
 

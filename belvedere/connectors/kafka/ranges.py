@@ -91,7 +91,7 @@ class _Standing:
 
 
 @dataclass
-class _Held:
+class _BufferedMessages:
     """Messages of a partition on their way out."""
 
     messages: list[Message] = field(default_factory=list)
@@ -136,14 +136,14 @@ class RangeReader:
                 self._leave(range_.place)  # what is behind it is not read ahead
 
     def _range(self, range_: MessageRange, patience: float) -> Iterator[list[Message]]:
-        held, standing = _Held(), self._standing[range_.place]
+        held, standing = _BufferedMessages(), self._standing[range_.place]
         heard = asked = time.monotonic()
         while True:
             is_done = standing.reached >= range_.end
             held.add(standing.taken(range_.end))
             if held.messages and (is_done or held.is_much):
                 yield held.messages
-                held = _Held()
+                held = _BufferedMessages()
             if is_done:
                 standing.next = range_.end
                 return

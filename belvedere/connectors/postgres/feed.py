@@ -23,7 +23,7 @@ from belvedere.connectors.postgres.server import Server, next_slot
 from belvedere.connectors.postgres.slot import SlotReader
 from belvedere.connectors.postgres.tables import Table
 from belvedere.connectors.postgres.text_values import column_of
-from belvedere.connectors.postgres.transaction_changes import Batch, StoredValue, Taken
+from belvedere.connectors.postgres.transaction_changes import ArrivedRow, Batch, StoredValue
 from belvedere.connectors.postgres.unchanged_values import FormerValues
 from belvedere.connectors.postgres.wal import Value
 from belvedere.connectors.reading.formats import MAX_REJECTED
@@ -62,7 +62,7 @@ def sampled_table(requested: FeedRequest, rows: int) -> Sampled:
     """Some rows of a table as a first read would take them."""
     with Server(requested.source) as server:
         feed = TableFeed(requested, SlotReader(server, lambda: None))
-        taken = _Taken(feed, is_first=True)
+        taken = _AcceptedRows(feed, is_first=True)
         taken.add([(1, r) for r in server.end_rows(feed.table, feed.names, rows)])
         arrived = Arrived(taken.rows.rows(), tuple(taken.rejected), taken.refused)
         names, types = tuple(f.name for f in feed.table.fields), {f.name: f.type for f in feed.table.fields}
@@ -104,7 +104,7 @@ class TableFeed:
         """The rows of a batch."""
         batch, name = cast(Batch, span.content), self.table.name
         changes = batch.changes[name]
-        taken = _Taken(self, is_first=name in batch.whole)
+        taken = _AcceptedRows(self, is_first=name in batch.whole)
         if taken.is_first:
             table = self.reader.now(name)
             for block in self.reader.server.copy(self.reader.first, table, self._names_of(table)):
@@ -123,7 +123,7 @@ class TableFeed:
         self.reader.leave(self.table.name)
 
 
-class _Taken:
+class _AcceptedRows:
     """Rows on their way: those that fit, and those that are rejected, which do not stay as they were either."""
 
     def __init__(self, feed: TableFeed, is_first: bool):
@@ -143,7 +143,7 @@ class _Taken:
                 return
         self.add([(1, row) for row in rows_of_block(block)])
 
-    def add(self, rows: Sequence[tuple[int, Taken]]) -> None:
+    def add(self, rows: Sequence[tuple[int, ArrivedRow]]) -> None:
         """Rows with weights; of those that go only the key counts."""
         if not rows:
             return
@@ -164,7 +164,7 @@ class _Taken:
         dropped = misfits.keys() if self.is_first else keyless
         self.rows.add(table.filter(pa.array([n not in dropped for n in range(len(rows))])) if dropped else table)
 
-    def _reject(self, rows: Sequence[tuple[int, Taken]], misfits: Mapping[int, str]) -> None:
+    def _reject(self, rows: Sequence[tuple[int, ArrivedRow]], misfits: Mapping[int, str]) -> None:
         self.refused += len(misfits)
         names = [c.name for c in self.feed.columns]
         for place in sorted(misfits)[: max(0, MAX_REJECTED - len(self.rejected))]:

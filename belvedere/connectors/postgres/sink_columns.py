@@ -89,7 +89,7 @@ def misfit_of(
 ) -> UnfittingValue | None:
     """The first staged value that its column there would change or refuse; `number` is the column with the numbers of events."""
     for fit in fits:
-        lost = _Lost(connection, stage, fit, where, number)
+        lost = _LossSearch(connection, stage, fit, where, number)
         found = lost.first()
         if found is not None:
             return UnfittingValue(fit.name, found[0], str(found[1]), fit.own, fit.theirs)
@@ -97,7 +97,7 @@ def misfit_of(
 
 
 @dataclass(frozen=True)
-class _Lost:
+class _LossSearch:
     """The search for the first value of a column that would be lost."""
 
     connection: Connection

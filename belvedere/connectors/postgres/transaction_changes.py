@@ -22,7 +22,7 @@ class StoredValue:
     key: Key
 
 
-Taken = tuple[Value | StoredValue, ...]
+ArrivedRow = tuple[Value | StoredValue, ...]
 """A row of a table. Of one that goes only the key counts."""
 
 
@@ -30,9 +30,9 @@ Taken = tuple[Value | StoredValue, ...]
 class TableChanges:
     """What becomes of a table: rows by weight in their order; `is_emptied`: all rows before them go."""
 
-    rows: list[tuple[int, Taken]] = field(default_factory=list)
+    rows: list[tuple[int, ArrivedRow]] = field(default_factory=list)
     is_emptied: bool = False
-    last: dict[Key, Taken | None] = field(default_factory=dict)
+    last: dict[Key, ArrivedRow | None] = field(default_factory=dict)
     """The last of these rows of each key, None where it has gone: large values that an update leaves as they were are there."""
 
     def take(self, key: Sequence[int], old: Row | None, new: Row | None) -> None:
@@ -49,7 +49,7 @@ class TableChanges:
             self.last[before] = None
         if new is None:
             return
-        row: Taken = new
+        row: ArrivedRow = new
         if Unchanged.VALUE in new:
             row = tuple(_value(n, old, known, place, before) for place, n in enumerate(new))
         self.rows.append((1, row))
@@ -61,7 +61,7 @@ def _key(places: Sequence[int], row: Row | None) -> Key:
     return tuple([row[k] for k in places])
 
 
-def _value(new: Value, old: Row | None, known: Taken | None, place: int, key: Key) -> Value | StoredValue:
+def _value(new: Value, old: Row | None, known: ArrivedRow | None, place: int, key: Key) -> Value | StoredValue:
     if new is not Unchanged.VALUE:
         return new
     if old is not None and old[place] is not Unchanged.VALUE:

@@ -17,7 +17,7 @@ from belvedere.connectors.connector import FormerRows
 from belvedere.connectors.postgres.followed_table import Followed
 from belvedere.connectors.postgres.tables import in_quotes
 from belvedere.connectors.postgres.text_values import column_of
-from belvedere.connectors.postgres.transaction_changes import Key, StoredValue, Taken
+from belvedere.connectors.postgres.transaction_changes import ArrivedRow, Key, StoredValue
 from belvedere.schema import Column
 
 
@@ -29,7 +29,7 @@ class FormerValues:
         columns: Sequence[Column],
         table: Followed,
         find: FormerRows | None,
-        rows: Sequence[Taken],
+        rows: Sequence[ArrivedRow],
     ):
         self.columns, self.table, self.find, self.rows = columns, table, find, rows
 

@@ -22,7 +22,7 @@ NUMBER, ORDER = "__number", "__order"
 TASK_BITS = 40
 
 
-def carried_schema(form: RecordForm, raw: pa.Schema) -> pa.Schema:
+def task_schema(form: RecordForm, raw: pa.Schema) -> pa.Schema:
     """The table's columns, `NUMBER`, `ORDER`, and raw records, NULL beside rows that are typed; by number: names may be there twice."""
     fields = [*form.schema, pa.field(NUMBER, pa.int32()), pa.field(ORDER, pa.int64()), *raw]
     return pa.schema([pa.field(f"c{n}", f.type) for n, f in enumerate(fields)])
@@ -54,12 +54,12 @@ def _carried(part: RecordPart, piece: Piece, form: RecordForm, number: int, firs
     raw = pa.Table.from_batches([] if part.left is None else [part.left], piece.schema)
     numbers = [pa.array(np.full(size, number, np.int32)), pa.array(np.arange(first, first + size))]
     columns = [*part.rows.columns, *numbers, *placed(raw, part.places, size).columns]
-    return pa.table(columns, schema=carried_schema(form, piece.schema)).combine_chunks().to_batches()[0]
+    return pa.table(columns, schema=task_schema(form, piece.schema)).combine_chunks().to_batches()[0]
 
 
 def _fault(piece: Piece, form: RecordForm, number: int, reason: str) -> pa.RecordBatch:
     said = {NUMBER: number, FILE: piece.name, FAULT: reason}
     names = [*(None for _ in form.schema), NUMBER, ORDER, *piece.schema.names]
-    schema = carried_schema(form, piece.schema)
+    schema = task_schema(form, piece.schema)
     columns = [pa.array([said.get(name or "")], f.type) for name, f in zip(names, schema, strict=True)]
     return pa.RecordBatch.from_arrays(columns, schema=schema)

@@ -40,7 +40,7 @@ UNPACKED = 4
 
 
 @dataclass(frozen=True)
-class Taken:
+class RowsOfFiles:
     """What an epoch takes from a table's new files: rows with the table's columns, and what was refused.
 
     `refused` counts rejected rows and files; `rejected` holds the first of them.
@@ -67,7 +67,7 @@ def read_files(
     memory: Memory | None = None,
     most: int | None = None,
     left: Mapping[str, frozenset[int]] | None = None,
-) -> Taken:
+) -> RowsOfFiles:
     """Read all rows of `files` for `table`; control rows are bounds on the input `bounds_of`.
 
     Up to `small_bytes` (`SMALL_BYTES`) on disk are read in the driver, and those with control rows; `chunk` bytes of rows are held at once.
@@ -77,7 +77,7 @@ def read_files(
     A file on which Spark fails though it looked whole is rejected.
     """
 
-    def read(some: Sequence[SourceFile]) -> Taken:
+    def read(some: Sequence[SourceFile]) -> RowsOfFiles:
         return _read_files(spark, table, some, columns, options, small_bytes, bounds_of, apart, chunk, memory, most, left or {})
 
     try:
@@ -93,7 +93,7 @@ def read_files(
     return replace(taken, rejected=(*bad, *taken.rejected), refused=taken.refused + len(bad))
 
 
-def _fault_of(read: Callable[[Sequence[SourceFile]], Taken], file: SourceFile) -> str | None:
+def _fault_of(read: Callable[[Sequence[SourceFile]], RowsOfFiles], file: SourceFile) -> str | None:
     """Why Spark cannot read a file by itself; None where it can."""
     try:
         read([file])
@@ -118,7 +118,7 @@ def _read_files(
     memory: Memory | None,
     most: int | None,
     left: Mapping[str, frozenset[int]],
-) -> Taken:
+) -> RowsOfFiles:
     """The same of files on which Spark does not fail. Raises B6022 where it does."""
     requested = pa.schema([pa.field(c.name, c.type) for c in columns])
     apart = apart and fits_parquet(requested)
@@ -139,7 +139,7 @@ def _read_files(
             take(found, reading, rows, marks, by_executors=apart and not reading.in_driver)
         place_behind(reading, marks, rows.count)  # of files without any row
     rejected = (*reading.rejected_files, *reading.rejected)
-    return Taken(as_rows(rows.rows()), rejected, reading.refused, marks.marks(), reading.counts)
+    return RowsOfFiles(as_rows(rows.rows()), rejected, reading.refused, marks.marks(), reading.counts)
 
 
 def _unpacked_bytes(files: Sequence[SourceFile]) -> int:

@@ -26,7 +26,7 @@ from belvedere.connectors.reading.file_pieces import Piece, cut, ends, packed, t
 from belvedere.connectors.reading.file_rows import csv_rows, json_rows, typed_rows
 from belvedere.connectors.reading.formats import FileReading, csv_header, delimiter_of, first_line, format_of, has_header
 from belvedere.connectors.reading.parquet import PLACES, parquet_schema
-from belvedere.connectors.reading.part_encoding import carried_schema, task_of_parts
+from belvedere.connectors.reading.part_encoding import task_of_parts, task_schema
 from belvedere.connectors.reading.text_records import READ_ERRORS, RECORDS, first_csv_record
 from belvedere.connectors.reading.typed_files import Unmarked, check_whole, is_typed, parts_of
 from belvedere.connectors.reading.typed_records import RecordForm, RecordPart
@@ -47,7 +47,7 @@ class DriverParts:
 
 
 @dataclass(frozen=True)
-class Carried:
+class TaskFiles:
     """Files that tasks read: a frame of `carried_schema`, the `names` of its files, the schema of its raw records."""
 
     frame: DataFrame
@@ -57,7 +57,7 @@ class Carried:
     read: FrameReader
 
 
-Found: TypeAlias = "DataFrame | DriverParts | Carried | None"
+Found: TypeAlias = "DataFrame | DriverParts | TaskFiles | None"
 """Rows with their places and reasons, or what they are made of; None where control rows alone came."""
 
 
@@ -189,13 +189,13 @@ def _parts_known_whole(reading: FileReading, piece: Piece, form: RecordForm, unm
     return iter(held)
 
 
-def _carried(reading: FileReading, files: Iterable[Piece], form: RecordForm, rows: FrameReader) -> Iterator[Carried]:
+def _carried(reading: FileReading, files: Iterable[Piece], form: RecordForm, rows: FrameReader) -> Iterator[TaskFiles]:
     pieces = _cut(reading, files)
     if pieces:
         tasks, numbers = packed(pieces), {name: n for n, name in enumerate(dict.fromkeys(p.name for p in pieces))}
         given = reading.spark.range(0, len(tasks), 1, len(tasks))
-        schema = from_arrow_schema(carried_schema(form, pieces[0].schema))
-        yield Carried(
+        schema = from_arrow_schema(task_schema(form, pieces[0].schema))
+        yield TaskFiles(
             given.mapInArrow(task_of_parts(tasks, form, numbers), schema), form, list(numbers), pieces[0].schema, rows
         )
 

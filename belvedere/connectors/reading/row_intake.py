@@ -24,8 +24,8 @@ from belvedere.connectors.reading.control_rows import MarkScratch
 from belvedere.connectors.reading.file_rows import NOT_JSON, REASON, collectable
 from belvedere.connectors.reading.formats import MAX_REJECTED, FileReading, first_line
 from belvedere.connectors.reading.json_reasons import explain_json
-from belvedere.connectors.reading.part_encoding import carried_schema
-from belvedere.connectors.reading.row_frames import Carried, DriverParts, Found
+from belvedere.connectors.reading.part_encoding import task_schema
+from belvedere.connectors.reading.row_frames import DriverParts, Found, TaskFiles
 from belvedere.connectors.reading.text_records import FAULT, FILE, LINE, TEXT
 from belvedere.connectors.reading.typed_records import Places
 from belvedere.connectors.run_records import RejectedRow
@@ -46,7 +46,7 @@ def take(found: Found, reading: FileReading, rows: Scratch, marks: MarkScratch, 
     """Take in what was found; rows that Spark has in a frame come by executors where `by_executors` says so."""
     if isinstance(found, DriverParts):
         _take_held(found, reading, rows, marks)
-    elif isinstance(found, Carried):
+    elif isinstance(found, TaskFiles):
         _take_carried(found, reading, rows)
     elif found is not None:
         _take_frame(found, reading, rows, marks, by_executors)
@@ -89,11 +89,11 @@ def _with_decided(found: pa.Table, places: Places, decided: pa.Table, reading: F
     return pa.concat_tables([found, good]).combine_chunks().take(pa.array(index[keep])), keep
 
 
-def _take_carried(carried: Carried, reading: FileReading, rows: Scratch) -> None:
+def _take_carried(carried: TaskFiles, reading: FileReading, rows: Scratch) -> None:
     """Rows that tasks have read, and written beside the raw records that are left: Spark reads those once more."""
     width = len(rows.schema)
     line = f"c{width + 2 + carried.raw.get_field_index(LINE)}"
-    schema = carried_schema(carried.form, carried.raw)
+    schema = task_schema(carried.form, carried.raw)
     with _ran(reading), _folder() as folder:
         found = write_frame(carried.frame, folder / "read", schema)
         bad = _faulty_files(carried, found, width, reading)
@@ -112,7 +112,7 @@ def _take_carried(carried: Carried, reading: FileReading, rows: Scratch) -> None
                 reading.counts[carried.names[number]] += int(count)
 
 
-def _faulty_files(carried: Carried, found: Rows, width: int, reading: FileReading) -> list[int]:
+def _faulty_files(carried: TaskFiles, found: Rows, width: int, reading: FileReading) -> list[int]:
     """The numbers of files that tasks could not read to their end, each rejected once: of those no row counts."""
     fault = f"c{width + 2 + carried.raw.get_field_index(FAULT)}"
     faults: dict[int, str] = {}
@@ -127,7 +127,7 @@ def _faulty_files(carried: Carried, found: Rows, width: int, reading: FileReadin
 class _Decided:
     """The verdicts of Spark on the records that tasks have left, in their order; asked for once there is one."""
 
-    def __init__(self, carried: Carried, found: Rows, is_left: Column, folder: Path, reading: FileReading):
+    def __init__(self, carried: TaskFiles, found: Rows, is_left: Column, folder: Path, reading: FileReading):
         self._carried, self._found, self._is_left, self._folder, self._reading = carried, found, is_left, folder, reading
         self._batches: Iterator[pa.RecordBatch] | None = None
         self._held = 0

@@ -26,7 +26,7 @@ KEPT = 40
 
 
 @dataclass(frozen=True)
-class Reached:
+class CompiledPart:
     """The lowering of the first `count` statements, the other scripts compiled for them, and how many questions they asked."""
 
     count: int
@@ -42,7 +42,7 @@ class Progress:
     script: Script | None = None
     project: ProjectSettings | None = None
     functions: Mapping[str, OwnFunction] = field(default_factory=dict)
-    reached: list[Reached] = field(default_factory=list)
+    reached: list[CompiledPart] = field(default_factory=list)
     answers: list[tuple[Callable[[], Any], Any]] = field(default_factory=list)
     """What was asked of sources and files, with the answers."""
 
@@ -52,7 +52,7 @@ class Progress:
         self.answers.append((question, answer))
         return answer
 
-    def resume(self, script: Script, project: ProjectSettings | None) -> Reached | None:
+    def resume(self, script: Script, project: ProjectSettings | None) -> CompiledPart | None:
         """The last state that is one of this script too. Those behind it are forgotten."""
         functions = project.functions if project is not None else {}
         same, reported = 0, 0
@@ -69,10 +69,10 @@ class Progress:
         """Note the lowering of the first `count` statements, none of which was refused, if it is one of those to keep."""
         total = len(self.script.statements) if self.script is not None else 0
         if count % (total // KEPT + 1) == 0:
-            self.reached.append(Reached(count, lowering.copy(), dict(scripts), len(self.answers)))
+            self.reached.append(CompiledPart(count, lowering.copy(), dict(scripts), len(self.answers)))
 
 
-def resumed(reached: Reached, script: Script) -> ScriptLowering:
+def resumed(reached: CompiledPart, script: Script) -> ScriptLowering:
     """A lowering of the script from a state of the one before: with its text, and its names that are not defined so far."""
     lowering = reached.lowering.copy()
     lowering.text = script.text

@@ -36,7 +36,7 @@ def answered(question: Callable[[], Any]) -> Any:
 
 
 @dataclass(frozen=True)
-class AskedTables:
+class TableQuestions:
     """The tables of sources, each question put by `ask`."""
 
     finder: TableFinder
@@ -146,7 +146,7 @@ class Importer:
     def _finder(self) -> TableFinder:
         if self.project is None or self.project.finder is None:
             raise AssertionError("a project with sources that nobody finds tables in")
-        return AskedTables(self.project.finder, self.ask)
+        return TableQuestions(self.project.finder, self.ask)
 
     def _source(self, name: str) -> Source | None:
         return self.project.source(name) if self.project is not None else None

@@ -19,10 +19,10 @@ from belvedere.plan.expressions import column
 from belvedere.plan.operators.nodes import Expr, Item, Node, Project, Scan
 from belvedere.plan.operators.project import item_of, keep_columns
 from belvedere.provenance.constants import fixed_columns
-from belvedere.provenance.findings import Lost, Where
+from belvedere.provenance.findings import PruningKind, PruningOperator
 from belvedere.provenance.row_predicates import RowPredicate, test
 from belvedere.provenance.why.covering_views import kept_text, why_not_stored
-from belvedere.provenance.why_not.pruning import Descent, DescentPath, Look, condition_text, lost, untold
+from belvedere.provenance.why_not.pruning import CountedRows, Descent, DescentPath, condition_text, lost, untold
 from belvedere.schema import Schema
 from belvedere.store.identifiers import SYSTEM
 from belvedere.store.read.history import stored_tables
@@ -30,17 +30,17 @@ from belvedere.store.read.history import stored_tables
 REJECTED = f"{SYSTEM}rejected"
 
 
-def lost_scan(descent: Descent, node: Scan, requested: RowPredicate, way: DescentPath) -> Iterator[Lost]:
+def pruned_by_scan(descent: Descent, node: Scan, requested: RowPredicate, way: DescentPath) -> Iterator[PruningOperator]:
     """Into the query of a view; beside an input."""
     id_, catalog = node.relation, descent.query_runner.catalog
     view, table, events = catalog.views.get(id_), catalog.inputs.get(id_), catalog.subscriptions.get(id_)
     if descent.query_runner.is_there(id_):
-        (there,) = descent.look(Look(node, requested, "are there"))
+        (there,) = descent.look(CountedRows(node, requested, "are there"))
         if there.untold:
             yield from untold(way, requested, there)
             return
         if there.count:
-            yield lost(way, Where.VIEW, _not_taken(descent, way), requested, [(node, there)])
+            yield lost(way, PruningKind.VIEW, _not_taken(descent, way), requested, [(node, there)])
             return
     if view is not None:
         yield from descent.below(keep_columns(view.plan, node.schema.names), requested, way.into(id_))
@@ -52,7 +52,7 @@ def lost_scan(descent: Descent, node: Scan, requested: RowPredicate, way: Descen
         yield from _beside(descent, node, table, requested, way.into(id_))
     else:
         words = f"{why_not_stored(catalog, id_)}, so nobody can tell whether there was such a row"
-        yield lost(way.into(id_), Where.UNTOLD, words, requested)
+        yield lost(way.into(id_), PruningKind.UNTOLD, words, requested)
 
 
 def _not_taken(descent: Descent, way: DescentPath) -> str:
@@ -64,20 +64,20 @@ def _not_taken(descent: Descent, way: DescentPath) -> str:
     return f"`{name}` does not have what its query would give now: its rows depend on what there was earlier"
 
 
-def _beside(descent: Descent, node: Scan, table: Input, requested: RowPredicate, way: DescentPath) -> Iterator[Lost]:
+def _beside(descent: Descent, node: Scan, table: Input, requested: RowPredicate, way: DescentPath) -> Iterator[PruningOperator]:
     """What there is instead of an input's rows."""
-    (any_,) = descent.look(Look(node, RowPredicate()))
+    (any_,) = descent.look(CountedRows(node, RowPredicate()))
     looks = [*_single_tests(node, requested), *_late(descent, node, table, requested), *_rejected(descent, table, requested)]
     found = descent.look(*looks)
     near = [*zip((k.node for k in looks), found, strict=True)]
     alike = _alike(requested)
     if alike is not None:
-        look = Look(node, alike, "are equal but for case or spaces around")
+        look = CountedRows(node, alike, "are equal but for case or spaces around")
         near += [(node, r) for r in descent.look(look, cheap=True) if not r.untold]
     words = (
         f"`{table.name}` has no row with {condition_text(requested)}" if any_.count else f"`{table.name}` has no rows at all"
     )
-    yield lost(way, Where.INPUT, words + _gone(descent, table, requested), requested, near)
+    yield lost(way, PruningKind.INPUT, words + _gone(descent, table, requested), requested, near)
 
 
 def _gone(descent: Descent, table: Input, requested: RowPredicate) -> str:
@@ -90,17 +90,17 @@ def _gone(descent: Descent, table: Input, requested: RowPredicate) -> str:
     return "" if table.append_only else "; a row that was deleted or changed leaves no trace"
 
 
-def _single_tests(node: Scan, requested: RowPredicate) -> Iterator[Look]:
+def _single_tests(node: Scan, requested: RowPredicate) -> Iterator[CountedRows]:
     """Where several tests are asked, the rows that fulfil each alone."""
     if len(requested.tests) > 1:
         for one in requested.tests:
-            yield Look(node, test(one), f"with {expression_text(one)}")
+            yield CountedRows(node, test(one), f"with {expression_text(one)}")
 
 
-def _late(descent: Descent, node: Scan, table: Input, requested: RowPredicate) -> Iterator[Look]:
+def _late(descent: Descent, node: Scan, table: Input, requested: RowPredicate) -> Iterator[CountedRows]:
     late = descent.query_runner.catalog.late_of(table.id)
     if late is not None and late.id in descent.query_runner.tables:
-        yield Look(late_rows(node, Scan(late.id, late.schema)), requested, "came late")
+        yield CountedRows(late_rows(node, Scan(late.id, late.schema)), requested, "came late")
 
 
 def late_rows(relation: Scan, late: Scan) -> Node:
@@ -111,7 +111,7 @@ def late_rows(relation: Scan, late: Scan) -> Node:
     return Project(late, items)
 
 
-def _rejected(descent: Descent, table: Input, requested: RowPredicate) -> Iterator[Look]:
+def _rejected(descent: Descent, table: Input, requested: RowPredicate) -> Iterator[CountedRows]:
     """Rejected rows of an input whose text has the values, and files that were rejected as a whole."""
     values = [v for v in (_searched(e) for e in fixed_columns(requested.tests).values()) if v]
     stored = stored_tables(descent.query_runner.reader).get(REJECTED)
@@ -121,7 +121,7 @@ def _rejected(descent: Descent, table: Input, requested: RowPredicate) -> Iterat
     rows = Scan(REJECTED, Schema(stored.schema.columns, None))
     has = [exp.paren(exp.Or(this=_has(v), expression=exp.Is(this=column("text"), expression=exp.Null()))) for v in values]
     own = exp.EQ(this=column("table"), expression=exp.Literal.string(table.id))
-    yield Look(rows, test(own, *has), "were rejected")
+    yield CountedRows(rows, test(own, *has), "were rejected")
 
 
 def _has(value: str) -> Expr:

@@ -15,18 +15,18 @@ from belvedere.plan.expression_text import expression_text
 from belvedere.plan.expressions import columns_of, conjuncts, replace_columns
 from belvedere.plan.operators.nodes import Expr, Join, JoinKind
 from belvedere.provenance.constants import constant, fixed_columns, is_impossible
-from belvedere.provenance.findings import FoundRows, Lost, Where
+from belvedere.provenance.findings import FoundRows, PruningKind, PruningOperator
 from belvedere.provenance.found_rows import relations_of
 from belvedere.provenance.narrowing import narrowed
 from belvedere.provenance.row_predicates import RowPredicate, matching
 from belvedere.provenance.why.join_traces import partner_condition
-from belvedere.provenance.why_not.pruning import Descent, DescentPath, Look, condition_text, lost, untold
+from belvedere.provenance.why_not.pruning import CountedRows, Descent, DescentPath, condition_text, lost, untold
 from belvedere.syntax.wording import counted
 
 Sides = tuple[RowPredicate, RowPredicate]
 
 
-def lost_join(descent: Descent, node: Join, requested: RowPredicate, way: DescentPath) -> Iterator[Lost]:
+def pruned_by_join(descent: Descent, node: Join, requested: RowPredicate, way: DescentPath) -> Iterator[PruningOperator]:
     """Where a join's rows vanish."""
     if node.kind in (JoinKind.SEMI, JoinKind.ANTI):
         yield from _existence(descent, node, requested, way)
@@ -63,23 +63,23 @@ def join_text(node: Join) -> str:
     return "the join" if node.condition is None else f"the join by {expression_text(node.condition)}"
 
 
-def _has_partner(descent: Descent, node: Join, own: Sides, number: int, way: DescentPath) -> Iterator[Lost]:
+def _has_partner(descent: Descent, node: Join, own: Sides, number: int, way: DescentPath) -> Iterator[PruningOperator]:
     """Rows of one side that should be without a partner."""
     side, partner = node.inputs[number], node.inputs[1 - number]
     names = descent.name(side), descent.name(partner)
 
-    def dropped(there: FoundRows) -> Iterator[Lost]:
-        (partners,) = descent.look(Look(partner, _partners(descent, node, number, there, own[number]), "their partners"))
+    def dropped(there: FoundRows) -> Iterator[PruningOperator]:
+        (partners,) = descent.look(CountedRows(partner, _partners(descent, node, number, there, own[number]), "their partners"))
         words = f"{join_text(node)}: a row of {names[0]} has a partner, so no column of {names[1]} is missing"
-        yield lost(way, Where.JOIN, words, own[number], [(side, there), (partner, partners)])
+        yield lost(way, PruningKind.JOIN, words, own[number], [(side, there), (partner, partners)])
 
     yield from descent.reached(side, own[number], way, "have a partner", dropped)
 
 
-def _pairs(descent: Descent, node: Join, own: Sides, way: DescentPath) -> Iterator[Lost]:
+def _pairs(descent: Descent, node: Join, own: Sides, way: DescentPath) -> Iterator[PruningOperator]:
     implied = (_implied(node, own[1], 1), _implied(node, own[0], 0))
     known = (own[0] + implied[0], own[1] + implied[1])
-    looks = descent.look(*(Look(s, w, f"of {descent.name(s)}") for s, w in zip(node.inputs, known, strict=True)))
+    looks = descent.look(*(CountedRows(s, w, f"of {descent.name(s)}") for s, w in zip(node.inputs, known, strict=True)))
     if any(r.untold for r in looks):
         yield from untold(way, own[0] + own[1], *looks)
         return
@@ -97,27 +97,29 @@ def _pairs(descent: Descent, node: Join, own: Sides, way: DescentPath) -> Iterat
         yield from _unpaired(descent, node, known, looks, way)
 
 
-def _unpaired(descent: Descent, node: Join, known: Sides, looks: list[FoundRows], way: DescentPath) -> Iterator[Lost]:
+def _unpaired(
+    descent: Descent, node: Join, known: Sides, looks: list[FoundRows], way: DescentPath
+) -> Iterator[PruningOperator]:
     """Both sides have rows, but no pair: the side that nothing else was asked of is looked through for partners of the other."""
     free = [n for n in (1, 0) if not known[n]]
     if free:
         number = 1 - free[0]
         tests = _partners(descent, node, number, looks[number], known[number])
-        (partners,) = descent.look(Look(node.inputs[free[0]], tests))
+        (partners,) = descent.look(CountedRows(node.inputs[free[0]], tests))
         if not partners.count and not partners.untold:
             yield from _without_partner(descent, node, number, looks[number], tests, way)
             return
     words = f"{join_text(node)}: both sides have such rows, but no pair fulfils it"
     near = list(zip(node.inputs, looks, strict=True))
-    yield lost(way, Where.JOIN, words, known[0] + known[1], near)
+    yield lost(way, PruningKind.JOIN, words, known[0] + known[1], near)
 
 
 def _without_partner(
     descent: Descent, node: Join, number: int, there: FoundRows, tests: RowPredicate, way: DescentPath
-) -> Iterator[Lost]:
+) -> Iterator[PruningOperator]:
     """Rows of one side look for these rows of the other, which has none: since something drops them, or since there are none."""
     side, partner = node.inputs[number], node.inputs[1 - number]
-    at = Where.EXISTS if node.kind is JoinKind.SEMI else Where.JOIN
+    at = PruningKind.EXISTS if node.kind is JoinKind.SEMI else PruningKind.JOIN
     near = (side, replace(there, words="have no partner"))
     null = next((t for t in tests.tests if is_impossible(t)), None)
     if null is not None:
@@ -126,7 +128,7 @@ def _without_partner(
         return
     step = f"{join_text(node)}: {descent.name(side)} has rows, which look for {condition_text(tests)}"
     found = list(descent.below(partner, tests, way.by(step)))
-    if any(f.at not in (Where.INPUT, Where.RECURSION) for f in found):
+    if any(f.at not in (PruningKind.INPUT, PruningKind.RECURSION) for f in found):
         yield from found
         return
     rows = counted(there.count, "row")
@@ -162,14 +164,14 @@ def _partners(descent: Descent, node: Join, number: int, there: FoundRows, own: 
     return matching(rows, *partner_condition(node.condition, side))
 
 
-def _existence(descent: Descent, node: Join, requested: RowPredicate, way: DescentPath) -> Iterator[Lost]:
-    def dropped(there: FoundRows) -> Iterator[Lost]:
+def _existence(descent: Descent, node: Join, requested: RowPredicate, way: DescentPath) -> Iterator[PruningOperator]:
+    def dropped(there: FoundRows) -> Iterator[PruningOperator]:
         tests = _partners(descent, node, 0, there, requested)
         if node.kind is JoinKind.SEMI:
             yield from _without_partner(descent, node, 0, there, tests, way)
             return
-        (partners,) = descent.look(Look(node.right, tests, "are there, and must not be"))
+        (partners,) = descent.look(CountedRows(node.right, tests, "are there, and must not be"))
         words = f"NOT EXISTS drops them: {descent.name(node.right)} has rows with {condition_text(tests)}"
-        yield lost(way, Where.EXCEPT, words, requested, [(node.left, there), (node.right, partners)])
+        yield lost(way, PruningKind.EXCEPT, words, requested, [(node.left, there), (node.right, partners)])
 
     yield from descent.reached(node.left, requested, way, "reached it", dropped)

@@ -21,17 +21,19 @@ from belvedere.plan.operators.predicate_window import PredicateWindow
 from belvedere.plan.operators.spl_aggregate import SplAggregate
 from belvedere.plan.operators.spl_join import SplJoin
 from belvedere.plan.operators.time_window import TimeWindow
-from belvedere.provenance.findings import FoundRows, Lost, Where
+from belvedere.provenance.findings import FoundRows, PruningKind, PruningOperator
 from belvedere.provenance.found_rows import relations_of
 from belvedere.provenance.row_predicates import RowPredicate
 from belvedere.provenance.why.historic import emitted, has_row_of, in_order, spl_sides
 from belvedere.provenance.why.time_windows import in_window
-from belvedere.provenance.why_not.pruning import Descent, DescentPath, Look, lost, untold
+from belvedere.provenance.why_not.pruning import CountedRows, Descent, DescentPath, lost, untold
 from belvedere.time.event_time import Clocks, bounds_by_input
 from belvedere.values.instants import instant, microseconds
 
 
-def lost_time_window(descent: Descent, node: TimeWindow, requested: RowPredicate, way: DescentPath) -> Iterator[Lost]:
+def pruned_by_time_window(
+    descent: Descent, node: TimeWindow, requested: RowPredicate, way: DescentPath
+) -> Iterator[PruningOperator]:
     """The rows in the window; where the window is not known by tests, the windows of the rows."""
     own, left = requested.split(node.input.schema.names)
     window = in_window(node, requested)
@@ -49,18 +51,18 @@ def _other_windows(
     there: FoundRows,
     *,
     way: DescentPath,
-) -> Iterator[Lost]:
-    (windows,) = descent.look(Look(node, own, "are in other windows"))
+) -> Iterator[PruningOperator]:
+    (windows,) = descent.look(CountedRows(node, own, "are in other windows"))
     reason = "they are in other windows" if windows.count else f"their `{node.time}` is NULL, which is in no window"
     found = way.without(left, node.kind.upper())
-    yield lost(found, Where.WINDOW, f"{node.kind.upper()}: {reason}", requested, [(node, windows), (node.input, there)])
+    yield lost(found, PruningKind.WINDOW, f"{node.kind.upper()}: {reason}", requested, [(node, windows), (node.input, there)])
 
 
-def lost_emit(descent: Descent, node: Emit, requested: RowPredicate, way: DescentPath) -> Iterator[Lost]:
+def pruned_by_emit(descent: Descent, node: Emit, requested: RowPredicate, way: DescentPath) -> Iterator[PruningOperator]:
     """Groups that are there and wait for the watermark, or for their delay."""
     left = requested.split(node.input.schema.names)[1]
 
-    def waits(there: FoundRows) -> Iterator[Lost]:
+    def waits(there: FoundRows) -> Iterator[PruningOperator]:
         reasons = [_waits(descent, node.input, there, "EMIT AFTER WATERMARK")] if node.watermark else []
         if node.delay is not None:
             delay = timedelta(microseconds=node.delay)
@@ -68,29 +70,29 @@ def lost_emit(descent: Descent, node: Emit, requested: RowPredicate, way: Descen
                 f"EMIT AFTER DELAY: a group is told {delay} after the first of its changes, by the clock of the epochs"
             )
         words = "; ".join(reasons) or "EMIT: its changes were told as they came, with other values"
-        yield lost(way.without(left, "EMIT"), Where.EMIT, words, requested, [(node.input, there)])
+        yield lost(way.without(left, "EMIT"), PruningKind.EMIT, words, requested, [(node.input, there)])
 
     yield from descent.reached(node.input, emitted(node, requested), way, "wait", waits)
 
 
-def lost_in_order(descent: Descent, node: InOrder, requested: RowPredicate, way: DescentPath) -> Iterator[Lost]:
+def pruned_in_order(descent: Descent, node: InOrder, requested: RowPredicate, way: DescentPath) -> Iterator[PruningOperator]:
     """Rows that wait until no earlier one can come."""
 
-    def waits(there: FoundRows) -> Iterator[Lost]:
+    def waits(there: FoundRows) -> Iterator[PruningOperator]:
         if node.within is None:
             words = _waits(descent, node.input, there, "SELECT STREAM", node.time)
         else:
             within = timedelta(microseconds=node.within)
             reported = f"a row is told once a row whose `{node.time}` is {within} greater has come"
             words = f"ORDER BY WITHIN: {reported}; later ones are dropped"
-        yield lost(way, Where.EMIT, words, requested, [(node.input, there)])
+        yield lost(way, PruningKind.EMIT, words, requested, [(node.input, there)])
 
     yield from descent.reached(node.input, in_order(node, requested), way, "wait, or came too late for their place", waits)
 
 
-def lost_sequence(
+def pruned_by_sequence(
     descent: Descent, node: SplAggregate | PredicateWindow, requested: RowPredicate, way: DescentPath
-) -> Iterator[Lost]:
+) -> Iterator[PruningOperator]:
     """The rows of the sequence of which no window was made: what else is asked of a window cannot be followed."""
     mapping: dict[str, Expr]
     if isinstance(node, SplAggregate):
@@ -102,18 +104,18 @@ def lost_sequence(
     own, left = requested.split(mapping)
     way = way.without(left, words)
 
-    def dropped(there: FoundRows) -> Iterator[Lost]:
-        yield lost(way, Where.WINDOW, f"{words}: the rows are there, but {reported}", requested, [(node.input, there)])
+    def dropped(there: FoundRows) -> Iterator[PruningOperator]:
+        yield lost(way, PruningKind.WINDOW, f"{words}: the rows are there, but {reported}", requested, [(node.input, there)])
 
     yield from descent.reached(node.input, own.over(mapping), way, "are in its sequence", dropped)
 
 
-def lost_spl_join(descent: Descent, node: SplJoin, requested: RowPredicate, way: DescentPath) -> Iterator[Lost]:
+def pruned_by_spl_join(descent: Descent, node: SplJoin, requested: RowPredicate, way: DescentPath) -> Iterator[PruningOperator]:
     """Both sides' rows: of those that are there on both it cannot be told which stood in their windows together."""
     sides = spl_sides(node, requested)
     # a result that need not have a row of one side may be one of the other side alone
     needed = [n for n in (0, 1) if has_row_of(node.inputs[n], requested) or not node.outer[1 - n]] or [0, 1]
-    looks = descent.look(*(Look(node.inputs[n], sides[n], "are there") for n in needed))
+    looks = descent.look(*(CountedRows(node.inputs[n], sides[n], "are there") for n in needed))
     if any(r.untold for r in looks):
         yield from untold(way, requested, *looks)
         return
@@ -125,7 +127,7 @@ def lost_spl_join(descent: Descent, node: SplJoin, requested: RowPredicate, way:
         if len(needed) == 1:
             why = "there is such a row, which met one of the other side, or has not left its window so far"
         words = f"the join of windows of SPL: {why}"
-        yield lost(way, Where.WINDOW, words, requested, [(node.inputs[n], r) for n, r in zip(needed, looks, strict=True)])
+        yield lost(way, PruningKind.WINDOW, words, requested, [(node.inputs[n], r) for n, r in zip(needed, looks, strict=True)])
 
 
 def _waits(descent: Descent, node: Node, there: FoundRows, word: str, only: str | None = None) -> str:

@@ -1,7 +1,7 @@
 """Where wanted rows vanish: what is found, and the descent through a plan that finds it.
 
-In: an operator of whose rows the wanted ones are missing. Out: a `Lost` for each way down, at the first operator that has rows which
-would do and does not pass them on. What an operator does about it is a function in the table that the descent is given
+In: an operator of whose rows the wanted ones are missing. Out: a `PruningOperator` for each way down: the first operator that has rows
+which would do and does not pass them on. What an operator does about it is a function in the table that the descent is given
 (`pruning_operators`).
 """
 
@@ -15,7 +15,7 @@ from belvedere.plan.expression_text import expression_text
 from belvedere.plan.operators.nodes import Node, Scan
 from belvedere.plan.operators.recursion import Recursion
 from belvedere.provenance.column_labels import shown
-from belvedere.provenance.findings import FoundRows, Lost, Where
+from belvedere.provenance.findings import FoundRows, PruningKind, PruningOperator
 from belvedere.provenance.found_rows import Question, answered, relations_of, sample_order
 from belvedere.provenance.narrowing import narrowed
 from belvedere.provenance.plan_queries import QueryRunner
@@ -50,7 +50,7 @@ class DescentPath:
 
 
 @dataclass(frozen=True)
-class Look:
+class CountedRows:
     """Rows of an operator that are counted, with what they are to the wanted row."""
 
     node: Node
@@ -58,7 +58,7 @@ class Look:
     words: str = ""
 
 
-Losses = Mapping[type[Node], Callable[["Descent", Any, RowPredicate, DescentPath], Iterator[Lost]]]
+Losses = Mapping[type[Node], Callable[["Descent", Any, RowPredicate, DescentPath], Iterator[PruningOperator]]]
 """What each operator knows of its rows that are missing."""
 
 
@@ -73,18 +73,23 @@ class Descent:
     """Whether values of a relation's rows may be told, by its id: they stand in the sentences, too."""
     seen: dict[int | None, EpochRow | None] = field(default_factory=dict)
 
-    def below(self, node: Node, requested: RowPredicate, way: DescentPath) -> Iterator[Lost]:
+    def below(self, node: Node, requested: RowPredicate, way: DescentPath) -> Iterator[PruningOperator]:
         """Where the wanted rows of an operator vanish; it is known that there are none."""
         yield from self.losses[type(node)](self, node, requested, way)
 
     def reached(
-        self, node: Node, requested: RowPredicate, way: DescentPath, words: str, dropped: Callable[[FoundRows], Iterator[Lost]]
-    ) -> Iterator[Lost]:
+        self,
+        node: Node,
+        requested: RowPredicate,
+        way: DescentPath,
+        words: str,
+        dropped: Callable[[FoundRows], Iterator[PruningOperator]],
+    ) -> Iterator[PruningOperator]:
         """Where an operator's input has rows that would do, `dropped` says why they are not passed on; else it goes on below.
 
         `words` say what these rows are to the wanted one.
         """
-        (there,) = self.look(Look(node, requested, words))
+        (there,) = self.look(CountedRows(node, requested, words))
         if there.untold:
             yield from untold(way, requested, there)
         elif there.count:
@@ -92,7 +97,7 @@ class Descent:
         else:
             yield from self.below(node, requested, way)
 
-    def look(self, *looks: Look, cheap: bool = False) -> list[FoundRows]:
+    def look(self, *looks: CountedRows, cheap: bool = False) -> list[FoundRows]:
         """Count and sample rows, all of one epoch; `cheap`: only where the database says it."""
         questions = [_question(self.query_runner, look) for look in looks]
         row, found = answered(replace(self.query_runner, spark=None) if cheap else self.query_runner, questions, self.size)
@@ -118,17 +123,19 @@ def _read(node: Node) -> Iterator[Scan | Recursion]:
         yield from _read(below)
 
 
-def lost(way: DescentPath, at: Where, words: str, requested: RowPredicate, near: Sequence[tuple[Node, FoundRows]] = ()) -> Lost:
+def lost(
+    way: DescentPath, at: PruningKind, words: str, requested: RowPredicate, near: Sequence[tuple[Node, FoundRows]] = ()
+) -> PruningOperator:
     """What is told of an operator; of the rows that nearly did those that there are, without hidden columns."""
     near_ones = tuple(shown(node, read) for node, read in near if read.count or read.untold)
-    return Lost(way.view, at, words, near_ones, condition_text(requested), way.through, way.steps, way.unfollowed)
+    return PruningOperator(way.view, at, words, near_ones, condition_text(requested), way.through, way.steps, way.unfollowed)
 
 
-def untold(way: DescentPath, requested: RowPredicate, *reads: FoundRows) -> Iterator[Lost]:
+def untold(way: DescentPath, requested: RowPredicate, *reads: FoundRows) -> Iterator[PruningOperator]:
     """That nobody can tell, where that is so."""
     reason = next((r.untold for r in reads if r.untold), "")
     if reason:
-        yield lost(way, Where.UNTOLD, f"this cannot be told here: {reason}", requested)
+        yield lost(way, PruningKind.UNTOLD, f"this cannot be told here: {reason}", requested)
 
 
 def condition_text(requested: RowPredicate) -> str:
@@ -139,7 +146,7 @@ def condition_text(requested: RowPredicate) -> str:
     )
 
 
-def _question(query_runner: QueryRunner, look: Look) -> Question:
+def _question(query_runner: QueryRunner, look: CountedRows) -> Question:
     relation = next((n.relation for n in look.node.walk() if isinstance(n, Scan)), "")
     between = () if isinstance(look.node, Scan) else relations_of(look.node)
     read = FoundRows(relation, look.words, order=sample_order(look.node.schema), between=between)

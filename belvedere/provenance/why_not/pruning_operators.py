@@ -42,37 +42,46 @@ from belvedere.plan.operators.spl_join import SplJoin
 from belvedere.plan.operators.time_window import TimeWindow
 from belvedere.provenance.column_labels import group_text, predicate_over, text_over
 from belvedere.provenance.constants import fixed_columns, is_impossible
-from belvedere.provenance.findings import FoundRows, Lost, Where
+from belvedere.provenance.findings import FoundRows, PruningKind, PruningOperator
 from belvedere.provenance.narrowing import narrowed
 from belvedere.provenance.row_predicates import RowPredicate, matching, same, test
 from belvedere.provenance.why.recursions import names_of, step_over
-from belvedere.provenance.why_not.pruned_inputs import lost_scan
-from belvedere.provenance.why_not.pruned_joins import lost_join
-from belvedere.provenance.why_not.pruned_times import lost_emit, lost_in_order, lost_sequence, lost_spl_join, lost_time_window
-from belvedere.provenance.why_not.pruning import Descent, DescentPath, Look, Losses, condition_text, lost, untold
+from belvedere.provenance.why_not.pruned_inputs import pruned_by_scan
+from belvedere.provenance.why_not.pruned_joins import pruned_by_join
+from belvedere.provenance.why_not.pruned_times import (
+    pruned_by_emit,
+    pruned_by_sequence,
+    pruned_by_spl_join,
+    pruned_by_time_window,
+    pruned_in_order,
+)
+from belvedere.provenance.why_not.pruning import CountedRows, Descent, DescentPath, Losses, condition_text, lost, untold
 from belvedere.provenance.why_not.pushed_tests import branch_predicate, passing, set_columns
 from belvedere.syntax.wording import counted
 
 
-def _project(descent: Descent, node: Project, requested: RowPredicate, way: DescentPath) -> Iterator[Lost]:
+def _project(descent: Descent, node: Project, requested: RowPredicate, way: DescentPath) -> Iterator[PruningOperator]:
     below = passing(node, requested)[0][0]
     never = [t for t, b in zip(requested.tests, below.tests, strict=True) if is_impossible(b)]
     if never:
-        yield lost(way, Where.VALUES, f"{expression_text(never[0])} never holds: the query gives another constant", requested)
+        yield lost(
+            way, PruningKind.VALUES, f"{expression_text(never[0])} never holds: the query gives another constant", requested
+        )
         return
     yield from descent.below(node.input, below, way)
 
 
-def _distinct(descent: Descent, node: Distinct, requested: RowPredicate, way: DescentPath) -> Iterator[Lost]:
+def _distinct(descent: Descent, node: Distinct, requested: RowPredicate, way: DescentPath) -> Iterator[PruningOperator]:
     yield from descent.below(node.input, requested, way)
 
 
-def _filter(descent: Descent, node: Filter, requested: RowPredicate, way: DescentPath) -> Iterator[Lost]:
+def _filter(descent: Descent, node: Filter, requested: RowPredicate, way: DescentPath) -> Iterator[PruningOperator]:
     """The rows that reached it, with the columns of its condition and what each part of that is for them."""
     parts = conjuncts(node.condition)
     tested = _with_parts(node, parts, requested)
     reached, *failed = descent.look(
-        Look(tested, requested, "reached it"), *(Look(node.input, requested + test(_is_not_true(p))) for p in parts)
+        CountedRows(tested, requested, "reached it"),
+        *(CountedRows(node.input, requested + test(_is_not_true(p))) for p in parts),
     )
     if reached.untold:
         yield from untold(way, requested, reached)
@@ -81,11 +90,11 @@ def _filter(descent: Descent, node: Filter, requested: RowPredicate, way: Descen
     elif (partition := _ranked_by(node)) is not None:
         yield from _outranked(descent, node, partition, requested, reached, way)
     else:
-        at = Where.HAVING if _is_of_groups(node.input) else Where.FILTER
+        at = PruningKind.HAVING if _is_of_groups(node.input) else PruningKind.FILTER
         reported = "; ".join(
             _failed_text(text_over(node.input, p), f, reached) for p, f in zip(parts, failed, strict=True) if f.count
         )
-        words = f"{'HAVING' if at is Where.HAVING else 'the filter'} drops them: {reported or text_over(node.input, node.condition)}"
+        words = f"{'HAVING' if at is PruningKind.HAVING else 'the filter'} drops them: {reported or text_over(node.input, node.condition)}"
         yield lost(way, at, words, predicate_over(node, requested), [(tested, reached)])
 
 
@@ -102,13 +111,15 @@ def _ranked_by(node: Filter) -> tuple[str, ...] | None:
 
 def _outranked(
     descent: Descent, node: Filter, partition: tuple[str, ...], requested: RowPredicate, reached: FoundRows, way: DescentPath
-) -> Iterator[Lost]:
+) -> Iterator[PruningOperator]:
     """The rows of the same partition that the filter passes on instead."""
     same_ones = matching(narrowed(node.input, requested, descent.query_runner.definition), *same(None, partition))
-    (winners,) = descent.look(Look(node, same_ones if partition else RowPredicate(), "won in their place"))
+    (winners,) = descent.look(CountedRows(node, same_ones if partition else RowPredicate(), "won in their place"))
     by = f" of each {', '.join(n.rpartition('.')[2] for n in partition)}" if partition else ""
     words = f"only the first rows{by} are passed on: others stand there"
-    yield lost(way, Where.TOP, words, requested, [(node, winners), (node.input, replace(reached, words="came after them"))])
+    yield lost(
+        way, PruningKind.TOP, words, requested, [(node, winners), (node.input, replace(reached, words="came after them"))]
+    )
 
 
 def _with_parts(node: Filter, parts: tuple[Expr, ...], requested: RowPredicate) -> Project:
@@ -136,33 +147,35 @@ def _is_of_groups(node: Node) -> bool:
     return isinstance(node, Aggregate)
 
 
-def _union(descent: Descent, node: Union, requested: RowPredicate, way: DescentPath) -> Iterator[Lost]:
+def _union(descent: Descent, node: Union, requested: RowPredicate, way: DescentPath) -> Iterator[PruningOperator]:
     branches = [(n, branch_predicate(node, n, requested)) for n in range(len(node.branches))]
     live = [(n, w) for n, w in branches if not any(map(is_impossible, w.tests))]
     if not live:
-        yield lost(way, Where.VALUES, "no branch of UNION gives such a row", requested)
+        yield lost(way, PruningKind.VALUES, "no branch of UNION gives such a row", requested)
     found = [f for n, w in live for f in descent.below(node.branches[n], w, way.by(f"branch {n + 1} of UNION"))]
-    able = [f for f in found if f.at is not Where.VALUES]  # a branch with another constant never gives such a row
+    able = [f for f in found if f.at is not PruningKind.VALUES]  # a branch with another constant never gives such a row
     yield from able or found
 
 
-def _set_operation(descent: Descent, node: SetOperation, requested: RowPredicate, way: DescentPath) -> Iterator[Lost]:
+def _set_operation(
+    descent: Descent, node: SetOperation, requested: RowPredicate, way: DescentPath
+) -> Iterator[PruningOperator]:
     left, right = passing(node, requested)[0]
-    first, second = descent.look(Look(node.left, left, "on the left"), Look(node.right, right, "on the right"))
+    first, second = descent.look(CountedRows(node.left, left, "on the left"), CountedRows(node.right, right, "on the right"))
     near = [(node.left, first), (node.right, second)]
     if first.untold or second.untold:
         yield from untold(way, requested, first, second)
     elif not first.count:
         yield from descent.below(node.left, left, way.by(f"the left of {node.kind.upper()}"))
     elif node.kind is SetKind.EXCEPT:
-        yield lost(way, Where.EXCEPT, "EXCEPT takes them out: the right side has them, too", requested, near)
+        yield lost(way, PruningKind.EXCEPT, "EXCEPT takes them out: the right side has them, too", requested, near)
     elif not second.count:
         yield from descent.below(node.right, right, way.by(f"the right of {node.kind.upper()}"))
     else:
-        yield lost(way, Where.INTERSECT, "INTERSECT: both sides have such rows, but none in common", requested, near)
+        yield lost(way, PruningKind.INTERSECT, "INTERSECT: both sides have such rows, but none in common", requested, near)
 
 
-def _aggregate(descent: Descent, node: Aggregate, requested: RowPredicate, way: DescentPath) -> Iterator[Lost]:
+def _aggregate(descent: Descent, node: Aggregate, requested: RowPredicate, way: DescentPath) -> Iterator[PruningOperator]:
     """Tests of aggregates are not followed: the groups are told, with what they have instead."""
     if node.grouping_sets is not None:
         yield from _grouping_sets(descent, node, requested, way)
@@ -179,25 +192,25 @@ def _aggregate(descent: Descent, node: Aggregate, requested: RowPredicate, way: 
 
 def _groups(
     descent: Descent, node: Aggregate, requested: RowPredicate, group: RowPredicate, words: str, way: DescentPath
-) -> Iterator[Lost]:
+) -> Iterator[PruningOperator]:
     """The groups that are there with other values, or that nobody can tell them; nothing where there are none."""
     on_keys, on_values = requested.split(node.schema.key or ())
-    (there,) = descent.look(Look(node, on_keys, "the group as it is" if on_keys else "the groups that there are"))
+    (there,) = descent.look(CountedRows(node, on_keys, "the group as it is" if on_keys else "the groups that there are"))
     if there.untold and _is_reached(descent, node, group):
         yield from untold(way, requested, there)
     elif there.count:
         found = way.without(predicate_over(node, on_values), words)
         reported = predicate_over(node, requested)
-        yield lost(found, Where.GROUP, f"{words}: the group is there, with other values", reported, [(node, there)])
+        yield lost(found, PruningKind.GROUP, f"{words}: the group is there, with other values", reported, [(node, there)])
 
 
 def _is_reached(descent: Descent, node: Aggregate, group: RowPredicate) -> bool:
     """Whether rows are there that make the group, or nobody can tell that."""
-    (reached,) = descent.look(Look(node.input, group))
+    (reached,) = descent.look(CountedRows(node.input, group))
     return bool(reached.untold or reached.count)
 
 
-def _grouping_sets(descent: Descent, node: Aggregate, requested: RowPredicate, way: DescentPath) -> Iterator[Lost]:
+def _grouping_sets(descent: Descent, node: Aggregate, requested: RowPredicate, way: DescentPath) -> Iterator[PruningOperator]:
     """Each set that may give such a row is a way of its own."""
     on_keys, on_values = requested.split(node.schema.key or ())
     sets = [(members, _of_set(node, members, on_keys)) for members in node.grouping_sets or ()]
@@ -205,7 +218,7 @@ def _grouping_sets(descent: Descent, node: Aggregate, requested: RowPredicate, w
     words = "; ".join(f"({group_text(node, members)})" for members, _ in sets)
     if not able:
         reported = predicate_over(node, requested)
-        yield lost(way, Where.VALUES, f"no grouping set gives such a row: {words}", reported)
+        yield lost(way, PruningKind.VALUES, f"no grouping set gives such a row: {words}", reported)
         return
     if on_values or any(not members for members, _ in able):
         found = list(_groups(descent, node, requested, RowPredicate(), f"GROUP BY GROUPING SETS ({words})", way))
@@ -227,7 +240,7 @@ def _of_set(node: Aggregate, members: tuple[str, ...], on_keys: RowPredicate) ->
     return replace(group, tests=tests)
 
 
-def _window(descent: Descent, node: Window, requested: RowPredicate, way: DescentPath) -> Iterator[Lost]:
+def _window(descent: Descent, node: Window, requested: RowPredicate, way: DescentPath) -> Iterator[PruningOperator]:
     """No row is dropped: the row is there with another value of a window function, or its input has none."""
     own, left = requested.split(node.input.schema.names)
     words = "the window functions"
@@ -235,25 +248,25 @@ def _window(descent: Descent, node: Window, requested: RowPredicate, way: Descen
     if not left:
         yield from descent.below(node.input, own, way)
         return
-    (there,) = descent.look(Look(node, own, "the row as it is"))
+    (there,) = descent.look(CountedRows(node, own, "the row as it is"))
     if there.untold:
         yield from untold(way, requested, there)
     elif there.count:
         reported = predicate_over(node, requested)
-        yield lost(way, Where.WINDOW, f"{words} give the row other values", reported, [(node, there)])
+        yield lost(way, PruningKind.WINDOW, f"{words} give the row other values", reported, [(node, there)])
     else:
         yield from descent.below(node.input, own, way)
 
 
-def _top(descent: Descent, node: TopK, requested: RowPredicate, way: DescentPath) -> Iterator[Lost]:
+def _top(descent: Descent, node: TopK, requested: RowPredicate, way: DescentPath) -> Iterator[PruningOperator]:
     """The rows that stand in the place of those that were there below."""
     own, number = requested.split(node.input.schema.names)
     way = way.without(number, "the first rows of an order")
 
-    def dropped(there: FoundRows) -> Iterator[Lost]:
-        (winners,) = descent.look(Look(node, _partition(descent, node, own), "won in their place"))
+    def dropped(there: FoundRows) -> Iterator[PruningOperator]:
+        (winners,) = descent.look(CountedRows(node, _partition(descent, node, own), "won in their place"))
         near = [(node, winners), (node.input, there)]
-        yield lost(way, Where.TOP, _top_words(node), predicate_over(node, requested), near)
+        yield lost(way, PruningKind.TOP, _top_words(node), predicate_over(node, requested), near)
 
     yield from descent.reached(node.input, own, way, "came after them", dropped)
 
@@ -275,52 +288,52 @@ def _top_words(node: TopK) -> str:
     return f"only {reported} are passed on: others stand there"
 
 
-def _unnest(descent: Descent, node: Unnest, requested: RowPredicate, way: DescentPath) -> Iterator[Lost]:
+def _unnest(descent: Descent, node: Unnest, requested: RowPredicate, way: DescentPath) -> Iterator[PruningOperator]:
     own, left = requested.split(node.input.schema.names)
     reason = "is empty or NULL" if not left else "has no such element"
 
-    def dropped(there: FoundRows) -> Iterator[Lost]:
+    def dropped(there: FoundRows) -> Iterator[PruningOperator]:
         words = f"UNNEST: {text_over(node.input, node.expr)} {reason}"
-        yield lost(way, Where.UNNEST, words, requested, [(node.input, there)])
+        yield lost(way, PruningKind.UNNEST, words, requested, [(node.input, there)])
 
     yield from descent.reached(node.input, own, way.without(left, "UNNEST"), "have no such element", dropped)
 
 
-def _values(descent: Descent, node: Values, requested: RowPredicate, way: DescentPath) -> Iterator[Lost]:
-    yield lost(way, Where.VALUES, f"the query writes {counted(len(node.rows), 'row')} out: none is such", requested)
+def _values(descent: Descent, node: Values, requested: RowPredicate, way: DescentPath) -> Iterator[PruningOperator]:
+    yield lost(way, PruningKind.VALUES, f"the query writes {counted(len(node.rows), 'row')} out: none is such", requested)
 
 
-def _recursion(descent: Descent, node: Recursion, requested: RowPredicate, way: DescentPath) -> Iterator[Lost]:
+def _recursion(descent: Descent, node: Recursion, requested: RowPredicate, way: DescentPath) -> Iterator[PruningOperator]:
     """The first rows, and one step back from the missing row: rows that the step would need are not followed further."""
     own, left = requested.split(names_of(node))
     name = f"the recursion {node.name}"
     way = way.without(left, name)
     if name in way.steps:
-        yield lost(way, Where.RECURSION, f"{name} has no row with {condition_text(own)}", own)
+        yield lost(way, PruningKind.RECURSION, f"{name} has no row with {condition_text(own)}", own)
         return
     yield from descent.below(node.base, own, way.by(f"first rows of {node.name}"))
     yield from descent.below(step_over(node), own, way.by(name))
 
 
 LOSSES: Losses = {
-    Scan: lost_scan,
+    Scan: pruned_by_scan,
     Filter: _filter,
     Project: _project,
     Distinct: _distinct,
     Union: _union,
     SetOperation: _set_operation,
     Aggregate: _aggregate,
-    Join: lost_join,
+    Join: pruned_by_join,
     Window: _window,
     TopK: _top,
     Unnest: _unnest,
-    TimeWindow: lost_time_window,
+    TimeWindow: pruned_by_time_window,
     Values: _values,
-    Emit: lost_emit,
-    InOrder: lost_in_order,
-    SplAggregate: lost_sequence,
-    SplJoin: lost_spl_join,
-    PredicateWindow: lost_sequence,
+    Emit: pruned_by_emit,
+    InOrder: pruned_in_order,
+    SplAggregate: pruned_by_sequence,
+    SplJoin: pruned_by_spl_join,
+    PredicateWindow: pruned_by_sequence,
     Recursion: _recursion,
 }
 """How each operator's missing rows are followed down."""

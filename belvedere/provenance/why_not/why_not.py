@@ -13,12 +13,12 @@ from dataclasses import replace
 from itertools import islice
 
 from belvedere.plan.operators.nodes import Scan
-from belvedere.provenance.findings import Lost, WhyNot
+from belvedere.provenance.findings import PruningOperator, WhyNot
 from belvedere.provenance.found_rows import SAMPLE
 from belvedere.provenance.plan_queries import QueryRunner
 from belvedere.provenance.row_predicates import RowPredicate
 from belvedere.provenance.trees import why_not_text
-from belvedere.provenance.why_not.pruning import MAX_WAYS, Descent, DescentPath, Look, condition_text
+from belvedere.provenance.why_not.pruning import MAX_WAYS, CountedRows, Descent, DescentPath, condition_text
 from belvedere.provenance.why_not.pruning_operators import LOSSES
 
 ATTEMPTS = 3
@@ -35,7 +35,7 @@ def why_not(
     """Where the rows of a relation vanish that would fulfil tests of its columns (`key_tests`).
 
     `size` rows are shown of each that nearly did. What an epoch changes while it is asked is asked again. Without Spark, what the
-    database cannot say is a `Lost` at `UNTOLD`. No sentence has values of rows of relations that `shows` refuses; samples have.
+    database cannot say is a `PruningOperator` at `UNTOLD`. No sentence has values of rows of relations that `shows` refuses; samples have.
     """
     for _ in range(ATTEMPTS):
         descent = Descent(query_runner, size, LOSSES, shows)
@@ -58,14 +58,14 @@ def _asked(descent: Descent, id_: str, requested: RowPredicate) -> WhyNot:
         0,
     )
     if descent.query_runner.is_there(id_):
-        (there,) = descent.look(Look(scan, requested))
+        (there,) = descent.look(CountedRows(scan, requested))
         answer = replace(answer, there=there.count)
     found = () if answer.there else tuple(islice(_distinct(_ways(descent, scan, requested)), MAX_WAYS))
     row = descent.epoch
     return replace(answer, epoch=row.epoch if row is not None else None, lost=found)
 
 
-def _ways(descent: Descent, scan: Scan, requested: RowPredicate) -> Iterator[Lost]:
+def _ways(descent: Descent, scan: Scan, requested: RowPredicate) -> Iterator[PruningOperator]:
     view = descent.query_runner.catalog.views.get(scan.relation)
     if view is None:
         yield from descent.below(scan, requested, DescentPath(scan.relation))
@@ -73,7 +73,7 @@ def _ways(descent: Descent, scan: Scan, requested: RowPredicate) -> Iterator[Los
         yield from descent.below(view.plan, requested, DescentPath(scan.relation))
 
 
-def _distinct(found: Iterator[Lost]) -> Iterator[Lost]:
+def _distinct(found: Iterator[PruningOperator]) -> Iterator[PruningOperator]:
     """What is told, once: two ways may end at one place."""
     reported = set()
     for lost in found:

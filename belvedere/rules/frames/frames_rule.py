@@ -23,7 +23,7 @@ from belvedere.plan.operators.project import item_of, keep_columns
 from belvedere.plan.plan_properties import base_scan, needs_clock
 from belvedere.plan.rewrites.keys import carry_keys
 from belvedere.plan.rewrites.rewrite import carry, passes_key, push_down, replace_node
-from belvedere.rules.affected_ranges import ReachedStage
+from belvedere.rules.affected_ranges import AffectedRangeStage
 from belvedere.rules.builder import Builder
 from belvedere.rules.frames.affected_rows import Following, frames_around
 from belvedere.rules.frames.frames import Frames, frames_of
@@ -32,7 +32,7 @@ from belvedere.rules.rule import Maintain, Refusal, Rule, Site
 
 
 @dataclass(frozen=True)
-class FramesStage(ReachedStage):
+class FramesStage(AffectedRangeStage):
     """`frames` tell which rows of a key a change can reach."""
 
     frames: Frames

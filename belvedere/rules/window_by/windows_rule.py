@@ -21,14 +21,14 @@ from belvedere.plan.operators.window_explanation import search_of
 from belvedere.plan.plan_properties import base_scan, partition_of
 from belvedere.plan.rewrites.keys import carry_keys
 from belvedere.plan.rewrites.rewrite import carry, push_down
-from belvedere.rules.affected_ranges import ReachedStage
+from belvedere.rules.affected_ranges import AffectedRangeStage
 from belvedere.rules.rule import Maintain, Rule, Site
 from belvedere.rules.window_by.affected_windows import Reach, windows_around
 from belvedere.rules.window_by.over import keeps_key
 
 
 @dataclass(frozen=True)
-class WindowsStage(ReachedStage):
+class WindowsStage(AffectedRangeStage):
     """`reach` tells which rows of a key a change can reach."""
 
     reach: Reach

@@ -19,7 +19,7 @@ from belvedere.store.dialects.faults import is_transient
 from belvedere.store.layout import Layout
 from belvedere.store.protocol import EpochRow, Take
 from belvedere.store.read.as_of import AsOf
-from belvedere.store.read.shared_sets import KeptSet
+from belvedere.store.read.shared_sets import SharedSet
 from belvedere.store.stored_table import StoredTable
 from belvedere.store.system import DOCUMENT, LAST_EPOCH
 
@@ -136,14 +136,14 @@ class PooledReader(StatementReader):
         flat = self.with_connection(lambda connection: list(self.flat(connection, layout, where)))
         return pa.Table.from_batches([layout.restore(b) for b in flat], layout.arrow)
 
-    def make(self, connection: Any, sets: Sequence[KeptSet]) -> None:
+    def make(self, connection: Any, sets: Sequence[SharedSet]) -> None:
         """Make sets that end with the transaction, outside of the store. Of a database for which none are printed: nothing."""
 
     def hold(self, connection: Any, layouts: Sequence[Layout]) -> None:
         """Keep tables from being replaced in the transaction that is open, before it sees a state of the database."""
 
     def rows_together(
-        self, tables: Sequence[StoredTable], sets: Sequence[KeptSet] = (), streams: Sequence[tuple[StoredTable, Take]] = ()
+        self, tables: Sequence[StoredTable], sets: Sequence[SharedSet] = (), streams: Sequence[tuple[StoredTable, Take]] = ()
     ) -> tuple[EpochRow | None, list[pa.Table]]:
         layouts = [Layout(self._dialect, table) for table in tables]
         streamed = [Layout(self._dialect, table) for table, _ in streams]

@@ -14,7 +14,7 @@ from belvedere.store.identifiers import SYSTEM, quoted
 
 
 @dataclass(frozen=True)
-class KeptSet:
+class SharedSet:
     """A set: its name as SQL, its columns with their types, and the SELECT of its rows, which may come several times.
 
     No row with NULL is a member: it equals nothing that is looked up.
@@ -29,17 +29,17 @@ class Sets:
     """The sets that statements were printed with, those before others that these read."""
 
     def __init__(self) -> None:
-        self._found: dict[str, KeptSet] = {}
+        self._found: dict[str, SharedSet] = {}
 
     def named(self, query: str, types: Iterable[str]) -> str:
         """A name that stands for the rows of a SELECT behind IN."""
         name = quoted(f"{SYSTEM}set_{hashlib.sha256(query.encode()).hexdigest()[:24]}")
-        self._found[name] = KeptSet(name, tuple((f"c{n}", t) for n, t in enumerate(types)), query)
+        self._found[name] = SharedSet(name, tuple((f"c{n}", t) for n, t in enumerate(types)), query)
         return name
 
-    def shared(self, statements: Iterable[str]) -> tuple[list[str], list[KeptSet]]:
+    def shared(self, statements: Iterable[str]) -> tuple[list[str], list[SharedSet]]:
         """The statements as they are run, and what is made before. A name has a hash, so that nothing else is equal to it."""
-        texts, kept = list(statements), list[KeptSet]()
+        texts, kept = list(statements), list[SharedSet]()
         for one in reversed(self._found.values()):
             if sum(t.count(one.name) for t in (*texts, *(k.query for k in kept))) > 1:
                 kept.append(one)

@@ -22,7 +22,7 @@ from belvedere.store.dialects.sqlite.python_sqlite import library as sqlite
 from belvedere.store.dialects.sqlite.sqlite_libraries import PYTHON, closed, opened
 from belvedere.store.dialects.sqlite.sqlite_rows import BATCH_ROWS
 from belvedere.store.layout import Layout
-from belvedere.store.read.shared_sets import KeptSet
+from belvedere.store.read.shared_sets import SharedSet
 
 BUSY_MILLISECONDS = 5_000
 _STEPS = 100_000
@@ -39,7 +39,7 @@ class SqliteReader(PooledReader):
         self._path, self._library = path, library
         super().__init__(dialect, url, connect)
 
-    def make(self, connection: Any, sets: Sequence[KeptSet]) -> None:
+    def make(self, connection: Any, sets: Sequence[SharedSet]) -> None:
         """As temporary tables, which lie in a file of their own; `query_only` would keep these out, too."""
         if not sets:
             return
