@@ -28,6 +28,8 @@ class Constant:
     takes_null: bool = False
     is_whole: bool = False
     """Whether its type must be one of integers."""
+    is_int: bool = False
+    """Whether its type must be INT, or fit into it."""
     many: bool = False
     """Whether it may be an array of such values."""
     of: Callable[[pa.DataType], bool] | None = None
@@ -37,7 +39,7 @@ class Constant:
 _XPATH = [f"xpath{kind}" for kind in ("", *"_boolean _double _float _int _long _number _short _string".split())]
 _PLACES = Constant("decimals", takes_null=True)
 _SHARE = Constant("quantile", 0, 1, many=True)
-_OFFSET = Constant("offset", takes_null=True, is_whole=True)
+_OFFSET = Constant("offset", is_whole=True, is_int=True)
 
 CONSTANTS: Mapping[str, tuple[Constant, ...]] = {
     "Ntile": (Constant("this", 1, MAX_ROWS, is_whole=True),),

@@ -277,6 +277,14 @@ class OperatorParser(SparkParser):
     }
 
 
+def without_plus(node: exp.Expr) -> exp.Expr:
+    """What stands behind a plus sign; any other node itself."""
+    if isinstance(node, exp.Anonymous) and node.name == "positive" and len(node.expressions) == 1:
+        found: exp.Expr = node.expressions[0]
+        return found
+    return node
+
+
 def _balanced(kind: type[exp.Connector], parts: list[Any]) -> exp.Expr:
     """The parts in their order, halved again and again."""
     if len(parts) == 1:

@@ -42,6 +42,7 @@ REFUSED = [
 ]
 TAKEN = [
     "SELECT i FROM T GROUP BY i HAVING NULL",
+    "SELECT id, -NULL AS a, ~NULL AS b, NULL | NULL AS c, day + 7S AS e FROM T WHERE NULL AND i > 1 LIMIT +1",
     "SELECT id, if(NULL, 1, 2) AS x, filter(xs, x -> NULL) AS y FROM T WHERE i = 1 OR NULL OR NOT NULL",
     "SELECT from_json(s, 'a INT', map('mode', 'FAIL' || 'FAST')) AS x FROM T",
     "SELECT from_json(s, 'ARRAY<INT>') AS x, from_json(s, 'STRUCT<a: INT>') AS y, from_json(s, 'MAP<STRING, INT>') AS z FROM T",

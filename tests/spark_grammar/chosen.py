@@ -77,4 +77,6 @@ CHOSEN = (
     "SELECT u.* FROM (SELECT j, i, s FROM T) t NATURAL FULL JOIN (SELECT d, s, i FROM U) u",
     "SELECT t.* FROM (SELECT j, s, i FROM T) t LEFT SEMI JOIN U USING (i, s)",
     "SELECT * FROM (SELECT j, i FROM T) t JOIN ((SELECT d, i AS k FROM U) u JOIN (SELECT l, i AS k FROM E) e USING (k)) ON t.i = k",
+    "SELECT id, -NULL AS a, ~NULL AS b, NULL | NULL AS c, day + 7S AS e FROM T WHERE i > 0",
+    "SELECT id FROM T WHERE NULL AND i > 1",
 )

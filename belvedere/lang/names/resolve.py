@@ -135,6 +135,10 @@ class Resolver:
                 return found
         return self._named(parts, node)
 
+    def _is_variable(self, name: exp.Identifier) -> bool:
+        """Whether a name in a resolved expression is that of a lambda's variable."""
+        return name.name.casefold() in self._variables and not isinstance(name.parent, (exp.Column, exp.Dot))
+
     def _named(self, parts: Sequence[exp.Identifier], node: Expr) -> Expr:
         """A lambda's variable or a column, with fields of it, or the column of a related row."""
         if parts[0].name.casefold() in self._variables:  # in other letters: the parser knows those that are spelt alike
@@ -191,6 +195,9 @@ class Resolver:
         if isinstance(written, exp.Tuple) and not isinstance(node.parent, exp.Not):
             return self._subquery("exists", _of_equal_rows(query, written.expressions), node)
         operand = self._walk(node.this)
+        if any(isinstance(n, exp.Identifier) and self._is_variable(n) for n in operand.walk()):
+            hint = "unnest the array in FROM, `FROM t, UNNEST(t.xs) AS x`, and write WHERE x IN (SELECT ...)"
+            raise self.frame.fail("B3022", "a subquery that is compared with a lambda's variable is not supported", node, hint)
         inner = self.frame.subquery(query)
         if len(inner.outputs) != 1 or isinstance(operand, exp.Tuple):
             raise self.frame.fail("B3014", "IN compares one value with a subquery of one column", node, "write EXISTS")

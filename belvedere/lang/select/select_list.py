@@ -24,6 +24,7 @@ from belvedere.lang.types.leaf_types import parameter_name
 from belvedere.plan.expressions import column
 from belvedere.plan.operators.nodes import Expr, Order, Unnest
 from belvedere.schema import find_named
+from belvedere.spark_sql.operators import without_plus
 from belvedere.syntax.query_tree import PLACE, span_of
 from belvedere.syntax.wording import counted, did_you_mean, text_name
 
@@ -229,11 +230,11 @@ def limits(query: exp.Query, context: StatementContext) -> tuple[int | None, int
     for key in ("limit", "offset"):
         clause = query.args.get(key)
         value = _count(clause)
-        if value is not None and value.find(exp.Binary) is not None:
-            value = simplify(value.copy())  # `LIMIT 2 * 3`
+        if value is not None and value.find(exp.Binary, exp.Anonymous) is not None:
+            value = simplify(value.copy().transform(without_plus))  # `LIMIT 2 * 3`
         if value is None or (isinstance(value, (exp.Column, exp.Var)) and value.name.upper() == "ALL"):
             found.append(None)
-        elif isinstance(value, exp.Literal) and str(value.this).isdigit():
+        elif isinstance(value, exp.Literal) and not value.is_string and str(value.this).isdigit():
             found.append(int(value.this))
         elif key == "limit" and limit_parameter(query, context):
             found.append(None)

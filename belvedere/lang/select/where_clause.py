@@ -23,11 +23,12 @@ def apply_where(frame: Frame, select: exp.Select) -> list[Expr]:
     """WHERE on the frame's plan; gives the conditions that link to the outer row."""
     correlated: list[Expr] = []
     where = select.args.get("where")
-    for part in _together(conjuncts(where.this if where is not None else None)):
+    parts = conjuncts(where.this if where is not None else None)
+    for part in _together(parts):
         if contains_aggregate(part):
             raise frame.fail("B3031", "an aggregate cannot stand in WHERE", part, "write HAVING")
         if not _subquery_condition(frame, part):
-            correlated += _condition(frame, select, part)
+            correlated += _condition(frame, select, part, alone=len(parts) == 1)
     return correlated
 
 
@@ -45,8 +46,10 @@ def _together(parts: tuple[exp.Expr, ...]) -> list[exp.Expr]:
     return [*([one] if one is not None else []), *others]
 
 
-def _condition(frame: Frame, select: exp.Select, part: exp.Expr) -> list[Expr]:
+def _condition(frame: Frame, select: exp.Select, part: exp.Expr, *, alone: bool) -> list[Expr]:
     condition = Resolver(frame, partial(_alias_before_items, frame, select)).resolve(part)
+    if not alone and frame.inference().type(condition) == t.NULL:
+        condition = t.cast(condition, t.BOOLEAN)  # beside AND a NULL needs no type
     frame.check_condition(condition, part, "WHERE")
     condition = attach_all(frame, condition)
     if frame.is_outer(condition):

@@ -42,6 +42,8 @@ def _check(scope: TypeScope, call: exp.Expr, rule: Constant, value: exp.Expr) ->
     if rule.is_whole and not t.is_integer(scope.type(value)) and not isinstance(value.unnest(), exp.Null):
         message = f"`{shown_name(call)}` takes a whole number here, not {t.a_type(scope.type(value))}"
         raise scope.fail("B3071", message, value, "write a number without a point")
+    if rule.is_int and scope.type(value) == t.INT64:
+        raise scope.fail("B3071", f"`{shown_name(call)}` takes an INT here, not a BIGINT", value, "write CAST(... AS INT)")
     inner = value.unnest()
     for part in inner.expressions if rule.many and isinstance(inner, exp.Array) else [inner]:
         _check_value(scope, call, rule, part)

@@ -99,7 +99,7 @@ def _bracket(scope: TypeScope, expr: Any) -> Typed:
         if pa.types.is_map(owner.type) and element_at and t.plain_common_type(owner.type.key_type, type_) is None:
             message = f"a key of {t.a_type(owner.type)} is {t.a_type(owner.type.key_type)}, not {t.a_type(type_)}"
             raise scope.fail("B3002", message, index, "CAST it to the type of the keys")
-        if t.is_array(owner.type) and not (t.is_integer(type_) or type_ == t.NULL):
+        if t.is_array(owner.type) and type_ not in (t.INT8, t.INT16, t.INT32, *(() if element_at else (t.INT64, t.NULL))):
             raise scope.fail(
                 "B3002", f"an element of an array has a number, not {t.a_type(type_)}", index, "write a[0] for the first"
             )
@@ -190,14 +190,19 @@ def _window(scope: TypeScope, expr: Any) -> Typed:
 
 
 def _check_distances(scope: TypeScope, expr: Any) -> None:
-    """A frame of RANGE measures along a number, by numbers, or along a time, by intervals; of dates also by days."""
+    """A frame of ROWS counts by an INT; one of RANGE measures along a number or a time, by numbers or intervals; of dates also by days."""
     spec, keys = expr.args.get("spec"), _order_parts(expr.args.get("order"))
-    if spec is None or spec.args["kind"].upper() != "RANGE" or len(keys) != 1:
+    bounds = [b for b in (spec.args.get("start"), spec.args.get("end")) if isinstance(b, exp.Expr)] if spec is not None else []
+    if spec is None or spec.args["kind"].upper() != "RANGE":
+        other = next((b for b in bounds if scope.type(b) != t.INT32), None)
+        if other is not None:
+            message = f"ROWS takes an INT, not {t.a_type(scope.type(other))}"
+            raise scope.fail("B3015", message, expr, "write ROWS 2 PRECEDING")
+        return
+    if len(keys) != 1:
         return
     key = scope.type(keys[0])
-    for bound in (spec.args.get("start"), spec.args.get("end")):
-        if not isinstance(bound, exp.Expr):
-            continue
+    for bound in bounds:
         distance = scope.type(bound)
         if t.is_interval(distance):
             fits = t.is_time(key) or t.is_interval(key)

@@ -162,6 +162,8 @@ def _shift(scope: TypeScope, expr: Any, left: pa.DataType, right: pa.DataType) -
 
 def _bitwise(scope: TypeScope, expr: Any, left: pa.DataType, right: pa.DataType) -> pa.DataType:
     common = t.common_type(left, right)
+    if common == t.NULL:
+        return t.INT32
     if common is None or not (t.is_integer(common) or common == t.BOOLEAN):
         raise scope.fail("B3002", "bitwise operators need integers", expr)
     return common
@@ -175,9 +177,9 @@ def _negative(scope: TypeScope, expr: Any) -> Typed:
     if isinstance(expr.this, exp.Literal) and not expr.this.is_string and expr.this.this in _LEAST:
         return Typed(_LEAST[expr.this.this], False)
     inner = scope.typed(expr.this)
-    if inner.type == t.STRING:
+    if inner.type in (t.STRING, t.NULL):
         return Typed(t.DOUBLE, inner.nullable)
-    if not (t.is_number(inner.type) or t.is_interval(inner.type) or inner.type == t.NULL):
+    if not (t.is_number(inner.type) or t.is_interval(inner.type)):
         raise scope.fail("B3002", f"{t.a_type(inner.type)} has no negative", expr)
     return inner
 
@@ -186,7 +188,7 @@ def _inverted(scope: TypeScope, expr: Any) -> Typed:
     inner = scope.typed(expr.this)
     if not t.is_integer(inner.type) and inner.type != t.NULL:
         raise scope.fail("B3002", "bitwise operators need integers", expr, "CAST it to INT or BIGINT")
-    return inner
+    return inner if inner.type != t.NULL else Typed(t.INT32)
 
 
 def _pipe(scope: TypeScope, expr: Any, left: pa.DataType, right: pa.DataType) -> pa.DataType:
@@ -217,13 +219,17 @@ def _whole_days(expr: exp.Expr) -> bool:
     return bool(units) and all(u in ("DAY", "WEEK", "DAYS", "WEEKS") for u in units)
 
 
+_DAYS = (t.INT8, t.INT16, t.INT32)
+"""Types of numbers of days that a date is moved by: Spark takes no BIGINT."""
+
+
 def _time_arithmetic(operator: str, left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
     if operator == "-" and t.is_time(left) and t.is_time(right):
         return t.DAY_INTERVAL
-    if operator == "+" and (t.is_interval(left) or t.is_integer(left)) and t.is_time(right):
+    if operator == "+" and (t.is_interval(left) or left in _DAYS) and t.is_time(right):
         left, right = right, left
     if operator in "+-" and t.is_time(left):
-        if left == t.DATE and (t.is_integer(right) or right == t.MONTH_INTERVAL):
+        if left == t.DATE and (right in _DAYS or right == t.MONTH_INTERVAL):
             return t.DATE
         if t.is_interval(right):
             return TIMESTAMP if left == t.DATE else left

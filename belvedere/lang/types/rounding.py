@@ -15,6 +15,7 @@ from belvedere.functions.spark_types import Typed
 from belvedere.functions.type_rules import whole
 from belvedere.lang.types.constant_checks import is_constant
 from belvedere.lang.types.typing_scope import TypeRule, TypeScope
+from belvedere.spark_sql.operators import without_plus
 
 
 def _round(scope: TypeScope, expr: Any) -> Typed:
@@ -70,10 +71,7 @@ def _count(scope: TypeScope, places: exp.Expr) -> int:
 
 def _unwrapped(node: exp.Expr) -> exp.Expr:
     """What a cast, brackets or a plus sign leave as it is."""
-    if isinstance(node, exp.Anonymous) and node.name == "positive" and len(node.expressions) == 1:
-        found: exp.Expr = node.expressions[0]
-        return found
-    return node.this if isinstance(node, (exp.Cast, exp.Paren)) else node
+    return node.this if isinstance(node, (exp.Cast, exp.Paren)) else without_plus(node)
 
 
 _NUMBER = re.compile(r"\d+(\.\d*)?")

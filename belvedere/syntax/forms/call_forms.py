@@ -119,7 +119,7 @@ def _frame(node: Any) -> Problem | None:
     spec, order = node.args.get("spec"), node.args.get("order")
     bounds = [spec.args.get(name) for name in ("start", "end")] if spec is not None else []
     distances = [bound for bound in bounds if isinstance(bound, exp.Expr)]
-    if any(distance.find(exp.Column) for distance in distances):
+    if any(distance.find(exp.Column, exp.Query) for distance in distances):
         return _problem(node, "a frame reaches as far for every row", "write a number, or an interval")
     found = _reach(node, spec) if spec is not None else None
     if found is not None or not distances or spec.args["kind"].upper() != "RANGE":
