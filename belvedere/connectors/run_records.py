@@ -160,9 +160,9 @@ def record_files(files: Iterable[tuple[str, SourceFile]], epoch: int) -> pa.Tabl
     return pa.Table.from_pylist([dict(zip(names, row, strict=True)) for row in rows], schema=FILES.arrow)
 
 
-def record_rejected(rejected: Iterable[RejectedRow], epoch: int, now: datetime | None = None) -> pa.Table:
+def record_rejected(rejected: Iterable[RejectedRow], epoch: int) -> pa.Table:
     """Rows of `REJECTED`. Their key is random: the same bad row may well come twice."""
-    at = now or datetime.now(UTC)
+    at = datetime.now(UTC)
     rows = [
         {
             "table": r.table,

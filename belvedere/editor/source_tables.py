@@ -23,8 +23,7 @@ FRESH_SECONDS = 60.0
 class CachedTables:
     """A `TableFinder` that remembers."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic):
-        self._clock = clock
+    def __init__(self) -> None:
         self._reported: dict[Hashable, tuple[Hashable, Any]] = {}
 
     def tables(self, source: Source) -> tuple[str, ...]:
@@ -53,7 +52,7 @@ class CachedTables:
     def _mark(self, source: Source, table: str) -> Hashable:
         """What changes when the answer may."""
         if source.connector != "files" or source.path is None:
-            return int(self._clock() / FRESH_SECONDS)
+            return int(time.monotonic() / FRESH_SECONDS)
         if not table:
             return tuple(table_names(source))
         return tuple((str(file), (s := file.stat()).st_size, s.st_mtime_ns) for file in table_files(source, table))

@@ -38,7 +38,7 @@ STATE_FIGURES = {
 }
 
 
-def status_of(catalog: Catalog, row: EpochRow | None, takes_pushes: bool, now: datetime | None = None) -> dict[str, Any]:
+def status_of(catalog: Catalog, row: EpochRow | None, takes_pushes: bool) -> dict[str, Any]:
     """The status after an epoch (None: there is none yet)."""
     clocks = Clocks.of_document(row.bounds) if row is not None else Clocks()
     offsets: Mapping[str, Any] = row.offsets if row is not None else {}
@@ -51,7 +51,7 @@ def status_of(catalog: Catalog, row: EpochRow | None, takes_pushes: bool, now: d
         if epochs := epoch_figures(catalog, row):
             found["epochs"] = epochs
         if row.committed_at is not None:
-            age = (now or datetime.now(UTC)) - row.committed_at
+            age = datetime.now(UTC) - row.committed_at
             found |= {"committed_at": _instant(row.committed_at), "freshness_ms": max(0, round(age.total_seconds() * 1000))}
     return found
 

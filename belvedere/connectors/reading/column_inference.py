@@ -35,10 +35,10 @@ SAMPLED_ROWS = 4000
 SAMPLED_BYTES = 4 << 20
 
 
-def infer_file(path: Path, options: Mapping[str, Any] | None = None) -> pa.Schema:
+def infer_file(path: Path) -> pa.Schema:
     """The columns of one file, or of all files of a directory."""
     files = sorted(f for f in path.rglob("*") if f.is_file() and not _hidden(f)) if path.is_dir() else [path]
-    return schema_of_files(path.name, files, options or {})
+    return schema_of_files(path.name, files, {})
 
 
 def _hidden(path: Path) -> bool:

@@ -122,14 +122,13 @@ def ends(piece: Piece, most: int) -> Iterator[pa.RecordBatch]:
     yield from (b for b in rest.slice(max(0, rest.num_rows - last)).to_batches() if b.num_rows)
 
 
-def packed(pieces: Iterable[Piece], size: int | None = None) -> list[tuple[Piece, ...]]:
-    """The pieces of each task, in order: as many as have about `size` bytes, for a task takes longer than a small file."""
-    size = size or PIECE_BYTES
+def packed(pieces: Iterable[Piece]) -> list[tuple[Piece, ...]]:
+    """The pieces of each task, in order: as many as have about `PIECE_BYTES`, for a task takes longer than a small file."""
     tasks: list[tuple[Piece, ...]] = []
     held: list[Piece] = []
     for piece in pieces:
         held.append(piece)
-        if sum(p.size for p in held) >= size or len(held) >= MAX_PIECES:
+        if sum(p.size for p in held) >= PIECE_BYTES or len(held) >= MAX_PIECES:
             tasks.append(tuple(held))
             held = []
     return [*tasks, tuple(held)] if held else tasks

@@ -249,11 +249,11 @@ def listed(array: str, read: Callable[[str], Value], missing: str | None = None)
     return Array(array, type_, missing, None, read)
 
 
-def mapped(array: str, change: Callable[[str], Value], missing: str | None = None) -> SqlValue:
+def mapped(array: str, change: Callable[[str], Value]) -> SqlValue:
     """The array of `change` of each member's text."""
     x = variable()
     text, read = packed(change(x))
-    return listed(array if text == x else f"transform({array}, {x} -> {text})", read, missing)
+    return listed(array if text == x else f"transform({array}, {x} -> {text})", read)
 
 
 def reader(array: SqlValue) -> Callable[[str], Value]:
