@@ -331,7 +331,7 @@ def test_every_address_answers_an_unexpected_error_as_a_problem(reader: MemoryRe
     with TestClient(application) as client:
         for name in ("last_epoch", "in_planner"):
             monkeypatch.setattr(application.served.store, name, broken)
-        monkeypatch.setattr(application.served.roles, "seen", broken)
+        monkeypatch.setattr(application.served.roles, "view_of", broken)
         for method, path in (
             ("GET", "/status"),
             ("GET", "/metrics"),
