@@ -42,7 +42,7 @@ def tiny_files(monkeypatch: pytest.MonkeyPatch) -> None:
     """Batches of seven rows, and a file for whatever has more than a few."""
     monkeypatch.setattr(held, "BATCH_ROWS", 7)
     monkeypatch.setattr(scratch, "FEW_BYTES", 100)
-    monkeypatch.setattr(Scratch.__init__, "__defaults__", (100,))
+    monkeypatch.setattr(Scratch.__init__, "__defaults__", (100, None))
 
 
 def catalog_of(late: str) -> Catalog:
