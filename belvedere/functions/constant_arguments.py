@@ -42,7 +42,7 @@ _SHARE = Constant("quantile", 0, 1, many=True)
 _OFFSET = Constant("offset", is_whole=True, is_int=True)
 
 CONSTANTS: Mapping[str, tuple[Constant, ...]] = {
-    "Ntile": (Constant("this", 1, MAX_ROWS, is_whole=True),),
+    "Ntile": (Constant("this", 1, MAX_ROWS, is_whole=True, is_int=True),),
     "NthValue": (Constant("offset", 1, MAX_ROWS, is_whole=True),),
     "Lag": (_OFFSET,),
     "Lead": (_OFFSET,),

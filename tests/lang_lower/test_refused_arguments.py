@@ -22,7 +22,7 @@ REFUSED: dict[str, tuple[str, ...]] = {
         "percentile_cont(NULL) WITHIN GROUP (ORDER BY x)", "percentile_cont(2) WITHIN GROUP (ORDER BY x)",
         "approx_percentile(x, 0.5, -1)",
         "round(d, k)", "ceil(d, k)", "floor(d, k)", "bround(d, k)", "date_part(s, day)",
-        "lag(x, NULL) OVER (ORDER BY id)", "lead(x, 1L) OVER (ORDER BY id)",
+        "ntile(2L) OVER (ORDER BY id)", "lag(x, NULL) OVER (ORDER BY id)", "lead(x, 1L) OVER (ORDER BY id)",
         "ceil(n, 1S)", "floor(n, NULL)", "ceil(d, '1')", "round(n, length('ab'))",
     ),
     "B3015": (
@@ -46,6 +46,8 @@ REFUSED: dict[str, tuple[str, ...]] = {
         "timestampadd('DAY', 1, t)", "timestampdiff(NOPE, t, t)",
     ),
     "B3002": (
+        "aggregate(xs, 0, (a, y) -> a + 1L)", "aggregate(xs, NULL, (a, y) -> a + 1)",
+        "aggregate(xs, array(), (a, y) -> array_append(a, y))",
         "day + 7L", "7L + day", "day - sum(x) OVER (ORDER BY id)", "element_at(xs, 1L)", "element_at(xs, NULL)",
         "array_sort(array(m))", "sort_array(array(m))", "array_contains(xs, 'a')", "array_contains(xs, day)", "array_append(xs, 'a')",
         "array_union(xs, array('a'))", "element_at(xs, 'a')", "element_at(m, 1)", "element_at(m, day)", "nullif(xs, 1)", "nullif(day, x)",
@@ -67,7 +69,9 @@ ACCEPTED = {
     "try_add(-2147483648, 1)": "INT",
     "date '2020'": "DATE", "date '2020-1-1'": "DATE", "date '2020-01-01 12:00'": "DATE", "timestamp '2020-02-03T4:5:6'": "TIMESTAMP",
     "timestamp '2020-02-03 04:05:06 Europe/Berlin'": "TIMESTAMP", "timestamp '2020-02-03 4'": "TIMESTAMP", "element_at(m, 'a')": "INT",
-    "lag(x, 1) OVER (ORDER BY id)": "INT", "sum(x) OVER (ORDER BY day RANGE 1 PRECEDING)": "BIGINT", "array_contains(xs, 1.5)": "BOOLEAN",
+    "lag(x, 1) OVER (ORDER BY id)": "INT", "lag(x, 1, 2L) OVER (ORDER BY id)": "INT", "lead(s, 1, x) OVER (ORDER BY id)": "STRING",
+    "lead(n, 1, 2.555) OVER (ORDER BY id)": "DECIMAL(10, 2)", "aggregate(xs, 0L, (a, y) -> a + y)": "BIGINT",
+    "sum(x) OVER (ORDER BY day RANGE 1 PRECEDING)": "BIGINT", "array_contains(xs, 1.5)": "BOOLEAN",
     "extract(DOW FROM t)": "INT", "extract(SECOND FROM s)": "DECIMAL(8, 6)", "round(d, -1)": "DOUBLE", "percentile(x, array(0.1, 0.5))":
     "ARRAY<DOUBLE>", "array_append(xs, 5000000000)": "ARRAY<BIGINT>", "sum(x) FILTER (WHERE x > 1)": "BIGINT", "x << s": "INT",
     "make_timestamp(day)": "TIMESTAMP", "make_timestamp(x, s, 1, n, 1, d, s)": "TIMESTAMP", "unix_date(day)": "INT",

@@ -157,6 +157,10 @@ def _reduce(scope: TypeScope, expr: Any) -> Typed:
     owner, start = scope.typed(expr.this), scope.typed(expr.args["initial"])
     element = _lambda_arguments(scope, owner.type, expr)[0]
     merged = _lambda(scope, expr.args["merge"], [start, element])
+    if start.type == t.NULL or merged.type not in (start.type, t.NULL):
+        message = f"the start is {t.a_type(start.type)}, and what follows {t.a_type(merged.type)}"
+        raise scope.fail("B3002", message, expr, f"write CAST(... AS {t.type_text(merged.type)}) for the start")
+    merged = Typed(start.type, True)
     finish = expr.args.get("finish")
     return _lambda(scope, finish, [merged]) if finish is not None else Typed(merged.type, True)
 

@@ -215,9 +215,15 @@ def _check_distances(scope: TypeScope, expr: Any) -> None:
 
 
 def _shifted(scope: TypeScope, call: Any) -> Typed:
-    default = call.args.get("default")
-    found = scope.common([call.this] if default is None else [call.this, default])
-    return Typed(found.type, found.nullable or default is None)
+    """The type of the value, which Spark casts the default to."""
+    default, found = call.args.get("default"), scope.typed(call.this)
+    if default is None:
+        return Typed(found.type, True)
+    given = scope.typed(default)
+    if not castable(given.type, found.type):
+        message = f"{t.a_type(given.type)} cannot stand in for {t.a_type(found.type)}"
+        raise scope.fail("B3002", message, default, "CAST it to the type of the value")
+    return Typed(found.type, found.nullable or given.nullable)
 
 
 _OF_DATES = (exp.DateDiff, exp.DayOfMonth, exp.DayOfWeek, exp.DayOfYear, exp.WeekOfYear, exp.UnixDate)
