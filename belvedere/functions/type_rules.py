@@ -150,6 +150,11 @@ def map_from_entries(args: Sequence[pa.DataType]) -> pa.DataType | None:
     return pa.map_(args[0].value_type[0].type, args[0].value_type[1].type)
 
 
+def inserted(args: Sequence[pa.DataType]) -> pa.DataType | None:
+    """Of `array_insert`: an array wide enough for the new element; the place is an INT."""
+    return widened((args[0], args[2])) if len(args) == 3 and args[1] != t.INT64 else None
+
+
 def zipped(args: Sequence[pa.DataType]) -> pa.DataType | None:
     return (
         None
@@ -170,6 +175,8 @@ def sequence(args: Sequence[pa.DataType]) -> pa.DataType | None:
     for kind, steps in ((t.is_integer, t.is_integer), (t.is_time, t.is_interval)):
         if any(map(kind, args[:2])) and not (all(map(_or_text(kind), args[:2])) and all(map(_or_text(steps), args[2:]))):
             return None
+    if all(map(t.is_integer, args)):
+        common = reduce(lambda a, b: t.common_type(a, b) or a, args)  # the step has a say, too
     if not (t.is_integer(common) or t.is_time(common) or common in (t.STRING, t.NULL)):
         return None
     return pa.list_(t.INT64 if common == t.STRING else common)

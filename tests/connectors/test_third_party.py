@@ -40,9 +40,11 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
     (site / "tail.py").write_text(code.text)
     monkeypatch.syspath_prepend(site)
     importlib.invalidate_caches()
-    registry._found.cache_clear()
+    for cached in (registry._found, registry.known_connectors):
+        cached.cache_clear()
     yield site
-    registry._found.cache_clear()
+    for cached in (registry._found, registry.known_connectors):
+        cached.cache_clear()
     __import__("sys").modules.pop("tail", None)
 
 
@@ -56,7 +58,7 @@ def test_the_project_file_knows_it(installed: Path, tmp_path: Path) -> None:
 def test_connectors_that_are_not_there(installed: Path) -> None:
     for name, hint in (
         ("broken", None),
-        ("telegraph", "there is `files`, `sensors`, `kafka`, `postgres`, `spark`, `http`, `delta`, `console` and 2 more"),
+        ("telegraph", "there is `files`, `console`, `sensors`, `kafka`, `postgres`, `spark`, `http`, `delta` and 2 more"),
     ):
         with pytest.raises(BelvedereError, match="B6020") as raised:
             registry.reading_connector(name)

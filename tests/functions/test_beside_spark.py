@@ -23,7 +23,6 @@ OTHERWISE = {
     "percentile_approx": "a text stays one",
     **dict.fromkeys(("ceil", "ceiling", "floor"), "a text is cut as a DOUBLE by Spark"),
     "elt": "bytes are read as text",
-    "sequence": "a wider step does not widen",
     "nanvl": "of two FLOATs a DOUBLE",
     "pmod": "of a literal as of any INT",
     "try_subtract": "an interval of whole days is one of DAY TO SECOND",

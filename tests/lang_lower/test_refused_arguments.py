@@ -31,6 +31,8 @@ REFUSED: dict[str, tuple[str, ...]] = {
         "sum(x) OVER (ORDER BY id ROWS 2.00 PRECEDING)", "sum(x) OVER (ORDER BY id ROWS k PRECEDING)",
         "sum(x) OVER (ORDER BY s RANGE BETWEEN 1 PRECEDING AND CURRENT ROW)", "sum(x) OVER (ORDER BY id, k RANGE 1 PRECEDING)",
         "sum(x) OVER (RANGE BETWEEN 1 PRECEDING AND CURRENT ROW)", "sum(x) OVER (ORDER BY t RANGE 1 PRECEDING)",
+        "sum(x) OVER (ORDER BY day RANGE INTERVAL 1 HOUR PRECEDING)", "sum(x) OVER (ORDER BY day RANGE INTERVAL '36' HOUR PRECEDING)",
+        "sum(x) OVER (ORDER BY day RANGE INTERVAL '1 2' DAY TO HOUR PRECEDING)",
         "sum(x) FILTER (WHERE sum(x) > 1)", "sum(x) FILTER (WHERE rank() OVER (ORDER BY id) > 1)", "median(x) OVER (ORDER BY id)",
         "abs(x) FILTER (WHERE x > 1)", "row_number() FILTER (WHERE x > 1) OVER (ORDER BY id)", "abs(x) IGNORE NULLS",
         "row_number() IGNORE NULLS OVER (ORDER BY id)",
@@ -48,7 +50,7 @@ REFUSED: dict[str, tuple[str, ...]] = {
     "B3002": (
         "aggregate(xs, 0, (a, y) -> a + 1L)", "aggregate(xs, NULL, (a, y) -> a + 1)",
         "aggregate(xs, array(), (a, y) -> array_append(a, y))",
-        "day + 7L", "7L + day", "day - sum(x) OVER (ORDER BY id)", "element_at(xs, 1L)", "element_at(xs, NULL)",
+        "day + 7L", "7L + day", "day - sum(x) OVER (ORDER BY id)", "element_at(xs, 1L)", "array_insert(xs, 1L, 1)", "element_at(xs, NULL)",
         "array_sort(array(m))", "sort_array(array(m))", "array_contains(xs, 'a')", "array_contains(xs, day)", "array_append(xs, 'a')",
         "array_union(xs, array('a'))", "element_at(xs, 'a')", "element_at(m, 1)", "element_at(m, day)", "nullif(xs, 1)", "nullif(day, x)",
         "xs LIKE 'a'", "m LIKE 'a'", "xs RLIKE 'a'", "year(x)", "month(d)", "hour(x)", "date_add(x, 1)", "date_add(day, d)",
@@ -72,6 +74,8 @@ ACCEPTED = {
     "lag(x, 1) OVER (ORDER BY id)": "INT", "lag(x, 1, 2L) OVER (ORDER BY id)": "INT", "lead(s, 1, x) OVER (ORDER BY id)": "STRING",
     "lead(n, 1, 2.555) OVER (ORDER BY id)": "DECIMAL(10, 2)", "aggregate(xs, 0L, (a, y) -> a + y)": "BIGINT",
     "sum(x) OVER (ORDER BY day RANGE 1 PRECEDING)": "BIGINT", "array_contains(xs, 1.5)": "BOOLEAN",
+    "sequence(1, 5, 1L)": "ARRAY<BIGINT>", "array_insert(xs, 1, 5L)": "ARRAY<BIGINT>",
+    "sum(x) OVER (ORDER BY day RANGE INTERVAL 1 WEEK PRECEDING)": "BIGINT",
     "extract(DOW FROM t)": "INT", "extract(SECOND FROM s)": "DECIMAL(8, 6)", "round(d, -1)": "DOUBLE", "percentile(x, array(0.1, 0.5))":
     "ARRAY<DOUBLE>", "array_append(xs, 5000000000)": "ARRAY<BIGINT>", "sum(x) FILTER (WHERE x > 1)": "BIGINT", "x << s": "INT",
     "make_timestamp(day)": "TIMESTAMP", "make_timestamp(x, s, 1, n, 1, d, s)": "TIMESTAMP", "unix_date(day)": "INT",

@@ -479,7 +479,7 @@ def test_another_server(shop: Shop, mirror: Mirror, monkeypatch: pytest.MonkeyPa
         go_on_by_the_hint(mirror, shop, reported)
 
 
-@pytest.mark.parametrize(("switch", "is_told"), [(1 << 60, False), (1, True), (None, True)])
+@pytest.mark.parametrize(("switch", "is_reported"), [(1 << 60, False), (1, True), (None, True)])
 def test_a_server_that_has_taken_over(
     shop: Shop, mirror: Mirror, monkeypatch: pytest.MonkeyPatch, switch: int | None, is_reported: bool
 ) -> None:

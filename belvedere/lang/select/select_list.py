@@ -209,7 +209,10 @@ def sort_keys(query: exp.Query, outputs: int) -> list[exp.Expr]:
 
 
 def ordinal(written: exp.Expr) -> int | None:
-    """The number of an output column, where ORDER BY or GROUP BY says a whole number."""
+    """The number of an output column, where ORDER BY or GROUP BY says a whole number; there is none that is negative."""
+    if isinstance(written, exp.Neg) and isinstance(written.this, exp.Literal):
+        number = ordinal(written.this)
+        return None if number is None else -number
     if isinstance(written, exp.Literal) and not written.is_string and str(written.this).isdigit():
         return int(written.this)
     return None

@@ -205,13 +205,22 @@ def _check_distances(scope: TypeScope, expr: Any) -> None:
     for bound in bounds:
         distance = scope.type(bound)
         if t.is_interval(distance):
-            fits = t.is_time(key) or t.is_interval(key)
+            fits = t.is_interval(key) or (t.is_time(key) and (key != t.DATE or _is_of_days(bound)))
         else:
             fits = t.is_number(key) or (key == t.DATE and distance == t.INT32)
         if not fits:
             message = f"a frame over {t.a_type(key)} cannot reach {t.a_type(distance)} far"
             hint = "order by a number with a number, by a time with an interval, or write ROWS"
             raise scope.fail("B3015", message, keys[0], hint)
+
+
+_WHOLE_DAYS = {"DAY", "WEEK", "MONTH", "QUARTER", "YEAR"}
+
+
+def _is_of_days(length: exp.Expr) -> bool:
+    """Whether Spark takes a length for one of days or months: so it is written, with no hours, and not multiplied."""
+    units = {str(i.args.get("unit")).upper().removesuffix("S") for i in length.find_all(exp.Interval)}
+    return units <= _WHOLE_DAYS and length.find(exp.Mul, exp.Div) is None
 
 
 def _shifted(scope: TypeScope, call: Any) -> Typed:
