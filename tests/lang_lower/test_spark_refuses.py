@@ -21,6 +21,8 @@ REFUSED = [
     ("SELECT listagg(s, X'42') AS x FROM T", "B3002"),
     ("SELECT T.id, e.k FROM T, LATERAL (SELECT k FROM explode(T.m) AS x(k, v)) e", "B3022"),
     ("SELECT * FROM T GROUP BY 1", "B3042"),
+    ("SELECT id FROM T ORDER BY -1", "B3042"),
+    ("SELECT count(*) AS n FROM T GROUP BY -1", "B3042"),
     ("SELECT from_json(s, 'a NOSUCH') AS x FROM T", "B3003"),
     ("SELECT from_json(s, 'INT') AS x FROM T", "B3003"),
     ("SELECT from_json(s, 'a INT', 'x') AS x FROM T", "B3002"),
