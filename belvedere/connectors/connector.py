@@ -101,11 +101,11 @@ class FeedRequest:
     noted: Callable[[], Sequence[SourceFile]] = tuple
     """The files that the store has noted, each as it was when it was read."""
     held: Memory | None = None
-    """The rows that the feeds of a run hold together, until their epoch is done; None: the feed has `memory` for itself."""
+    """Counts the rows that the feeds of a run have read, until their epoch is done; None: the feed has `memory` for itself."""
 
     @property
     def room(self) -> Memory:
-        """What the feed's rows are counted in while it holds them."""
+        """It says how many bytes of rows the feed may give in the driver."""
         return self.held or Memory(self.memory)
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from belvedere.engine.relation import Relation
 from belvedere.engine.stage import Stage
+from belvedere.plan.cached_values import cached_property
 from belvedere.plan.operators.nodes import Node
 from belvedere.plan.plan_properties import needs_clock
 
@@ -39,7 +40,7 @@ class Pipeline:
         computed = (n for plan in self.at_read.values() for n in plan.walk())
         return any(s.reads_clock for s in self.stages) or any(map(needs_clock, computed))
 
-    @property
+    @cached_property
     def levels(self) -> dict[str, int]:
         """By relation, how many stages stand one on the other below it, at most: those of one level do not wait for each other."""
         found: dict[str, int] = {}

@@ -13,6 +13,7 @@ from belvedere.functions.function import Function
 from belvedere.functions.function_table import function_of
 from belvedere.plan.expressions import Expr, call
 from belvedere.schema import Schema
+from belvedere.spark_sql.operators import WRITTEN
 
 BINARY: dict[type[Expr], str] = {
     exp.Add: "try_add",
@@ -43,7 +44,7 @@ def _forgive(node: Expr, source: Schema) -> Expr:
         if any(isinstance(s, exp.Interval | exp.CurrentTimestamp) for s in sides):
             return node
         return call(name, *sides)
-    if isinstance(node, exp.Cast) and not node.args.get("safe"):
+    if isinstance(node, exp.Cast) and not node.args.get("safe") and WRITTEN not in node.args:  # `7L` is a literal
         return exp.TryCast(this=node.this, to=node.args["to"], safe=True)  # printed as CAST unless it is safe
     if isinstance(node, exp.IntDiv):
         guarded = exp.func("nullif", node.expression.copy(), exp.Literal.number(0), dialect="spark")

@@ -1,6 +1,6 @@
 """Which rows stand ahead of another one in an order.
 
-In: a TopK. Out: a condition over its input's columns and those of the rows that are compared (`wanted.other`).
+In: a TopK. Out: a condition over its input's columns and those of the rows that are compared (`requested.other`).
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from belvedere.scenarios import Outcome
 
 
 def junit_text(results: Mapping[Path, Sequence[Outcome]], reported: Callable[[Path, Outcome], str]) -> str:
-    """The results; `told` says what was not as expected in a scenario."""
+    """The results; `reported` says what was not as expected in a scenario."""
     root = xml.Element("testsuites")
     for path, outcomes in results.items():
         suite = _suite(root, str(path), len(outcomes), failures=sum(not o.ok for o in outcomes))

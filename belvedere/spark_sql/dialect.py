@@ -35,7 +35,7 @@ class SparkSqlGenerator(SparkGenerator):
         return bracketed(super().preprocess(expression))
 
     def cast_sql(self, expression: exp.Cast, safe_prefix: str | None = None) -> str:
-        return expression.meta.get(WRITTEN) or super().cast_sql(expression, safe_prefix)
+        return expression.args.get(WRITTEN) or super().cast_sql(expression, safe_prefix)
 
 
 class SparkSql(Spark):

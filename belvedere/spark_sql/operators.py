@@ -78,8 +78,10 @@ PREDICATES = frozenset(
 )
 
 
-WRITTEN = "written for Spark"
-"""In the meta of a call: the name that was written, where Spark's value of another one has other digits; of a cast: the number `7S`."""
+WRITTEN = "as_written"
+"""In the meta of a call: the name that was written, where Spark's value of another one has other digits.
+
+An argument of a cast, too: the number `7S`."""
 WHOLE_SUFFIXES = frozenset("YSL")
 """Ends of whole numbers that tell their type."""
 BY_DIGITS = frozenset("SL")
@@ -217,7 +219,7 @@ class OperatorParser(SparkParser):
     def _cast(self, this: exp.Expr, to: exp.Expr) -> exp.Expr:
         cast = self.build_cast(strict=self.STRICT_CAST, this=this, to=to)
         if WRITTEN in to.meta:
-            cast.meta[WRITTEN] = to.meta.pop(WRITTEN)
+            cast.set(WRITTEN, to.meta.pop(WRITTEN))  # not in the meta: `7L` and CAST(7 AS BIGINT) are not equal
         return cast
 
     # -- values -------------------------------------------------------------------------------------------------------
@@ -267,8 +269,10 @@ class OperatorParser(SparkParser):
         return this
 
     def _signed(self) -> exp.Expr:
-        """`+x` makes a number of a text, as `positive(x)` does; `+7` is no literal, whose digits would count."""
+        """`+x` makes a number of a text, as `positive(x)` does; `+7` is the literal, wherever one has to stand."""
         inner = self._parse_unary()
+        if isinstance(inner, exp.Literal) and not inner.is_string:
+            return inner
         return self.expression(exp.Anonymous(this="positive", expressions=[inner] if inner is not None else []))
 
     UNARY_PARSERS: ClassVar[dict[TokenType, Any]] = {

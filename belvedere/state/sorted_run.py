@@ -31,7 +31,7 @@ LEAST = int(np.iinfo(np.int64).min)
 class Arranged:
     """What is arranged under a name: `paths` are hash columns by which rows are looked up, `ranges` columns with an order.
 
-    `spans` are pairs of a path and a column: the rows of a key in the order of the column. `silent` columns are for the engine alone.
+    `spans` are pairs of a path and a column: the rows of a key in the order of the column. `internal` columns are for the engine alone.
     """
 
     name: str

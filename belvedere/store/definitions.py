@@ -52,7 +52,7 @@ def table_from_text(text: str) -> StoredTable:
 
 
 def same_definition(stored: StoredTable, requested: StoredTable) -> bool:
-    """Whether the rows of `stored` are those of `wanted`: same definition, columns and types."""
+    """Whether the rows of `stored` are those of `requested`: same definition, columns and types."""
     return stored.fingerprint == requested.fingerprint and _columns(stored) == _columns(requested)
 
 

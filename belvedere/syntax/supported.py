@@ -76,7 +76,7 @@ _NAMES: dict[str, str] = {
     "DataType": "this expressions nested kind nullable",
     "ColumnDef": "this kind constraints",
     "ColumnConstraint NotNullColumnConstraint CommentColumnConstraint": "*",
-    "Cast TryCast": "this to safe",
+    "Cast TryCast": "this to safe as_written",
     "Extract": "this expression",
     "Trim": "this expression position",
     "GroupConcat": "this separator",

@@ -74,7 +74,7 @@ def processor_time() -> float:
 def calibrate(
     spark: SparkSession, reported: Callable[[str], None] = lambda _: None, many: int = MANY, epochs: int = 7
 ) -> Coefficients:
-    """The coefficients of this machine; `told` hears what is measured next."""
+    """The coefficients of this machine; `reported` hears what is measured next."""
     found: dict[str, EpochSeconds] = {}
     asked: dict[str, float] = {}
     folder = temporary_folder("calibrate-")

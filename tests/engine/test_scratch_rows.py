@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gc
-
 import pyarrow as pa
 import pytest
 
@@ -30,15 +28,3 @@ def test_rows_stay_where_there_is_room(bound: int | None, stays: bool) -> None:
     found = scratched(None if bound is None else Memory(bound))
     assert isinstance(found, pa.Table) == stays
     assert values(found).to_pylist() == values(ROWS).to_pylist()
-
-
-def test_the_feeds_of_an_epoch_share_the_room_until_it_is_done() -> None:
-    memory = Memory(10 * FEW_BYTES)  # a quarter of it are rows
-    first, second = scratched(memory), scratched(memory)
-    assert isinstance(first, pa.Table)
-    assert isinstance(second, Rows)
-    assert memory.held == first.nbytes
-    del first
-    gc.collect()
-    assert memory.held == 0
-    assert isinstance(scratched(memory), pa.Table)

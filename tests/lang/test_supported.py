@@ -10,7 +10,7 @@ from belvedere.engine.sql.plan_sql import render
 from belvedere.functions.function_table import BY_KEY
 from belvedere.syntax.supported import ONE, PRINTED_AS_LISTED, READ, WORDS, unsupported
 
-OURS = {"emit", "stream", "within", "over", "spl", "levels"}
+OURS = {"emit", "stream", "within", "over", "spl", "levels", "as_written"}
 """Arguments that our dialect adds to classes of the parser."""
 ARGUMENTS = [(class_, name) for class_ in READ for name in class_.arg_types if name not in READ[class_]]
 

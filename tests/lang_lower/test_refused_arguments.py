@@ -32,6 +32,7 @@ REFUSED: dict[str, tuple[str, ...]] = {
         "sum(x) OVER (ORDER BY s RANGE BETWEEN 1 PRECEDING AND CURRENT ROW)", "sum(x) OVER (ORDER BY id, k RANGE 1 PRECEDING)",
         "sum(x) OVER (RANGE BETWEEN 1 PRECEDING AND CURRENT ROW)", "sum(x) OVER (ORDER BY t RANGE 1 PRECEDING)",
         "sum(x) OVER (ORDER BY day RANGE INTERVAL 1 HOUR PRECEDING)", "sum(x) OVER (ORDER BY day RANGE INTERVAL '36' HOUR PRECEDING)",
+        "sum(x) OVER (ORDER BY day RANGE make_dt_interval(0, 5) PRECEDING)",
         "sum(x) OVER (ORDER BY day RANGE INTERVAL '1 2' DAY TO HOUR PRECEDING)",
         "sum(x) FILTER (WHERE sum(x) > 1)", "sum(x) FILTER (WHERE rank() OVER (ORDER BY id) > 1)", "median(x) OVER (ORDER BY id)",
         "abs(x) FILTER (WHERE x > 1)", "row_number() FILTER (WHERE x > 1) OVER (ORDER BY id)", "abs(x) IGNORE NULLS",
@@ -74,6 +75,8 @@ ACCEPTED = {
     "lag(x, 1) OVER (ORDER BY id)": "INT", "lag(x, 1, 2L) OVER (ORDER BY id)": "INT", "lead(s, 1, x) OVER (ORDER BY id)": "STRING",
     "lead(n, 1, 2.555) OVER (ORDER BY id)": "DECIMAL(10, 2)", "aggregate(xs, 0L, (a, y) -> a + y)": "BIGINT",
     "sum(x) OVER (ORDER BY day RANGE 1 PRECEDING)": "BIGINT", "array_contains(xs, 1.5)": "BOOLEAN",
+    "sum(n / 7L) + sum(n / CAST(7 AS BIGINT))": "DECIMAL(38, 19)", "day + INTERVAL +7 DAY": "DATE",
+    "sum(x) OVER (ORDER BY day RANGE INTERVAL '1-2' YEAR TO MONTH PRECEDING)": "BIGINT", "sum(n / CAST(7 AS BIGINT))": "DECIMAL(38, 23)",
     "sequence(1, 5, 1L)": "ARRAY<BIGINT>", "array_insert(xs, 1, 5L)": "ARRAY<BIGINT>",
     "sum(x) OVER (ORDER BY day RANGE INTERVAL 1 WEEK PRECEDING)": "BIGINT",
     "extract(DOW FROM t)": "INT", "extract(SECOND FROM s)": "DECIMAL(8, 6)", "round(d, -1)": "DOUBLE", "percentile(x, array(0.1, 0.5))":

@@ -127,7 +127,7 @@ def test_functions_are_printed_as_they_are_written(rows_of_t: Any, part: int) ->
 
 NUMBERS = """
 -3.25 + 7S; n + 7S; -7L * n; 2.5 - (-7S); - -7S + 1.5; 1.5 + -(7L); 1.5 + 7Y; 1.5 + CAST(7 AS SMALLINT)
-1.5 + +7; 7S::BIGINT + 1.5; 1.5 % 0L; -32768S; -9223372036854775808L; pmod(1.5, 7S); try_add(1.5, 7s)
+7S::BIGINT + 1.5; 1.5 % 0L; -32768S; -9223372036854775808L; pmod(1.5, 7S); try_add(1.5, 7s)
 coalesce(n, 7S); CASE WHEN b THEN n ELSE 70L END; n = 7S; 1.5BD + 7S; 1.5 + 7L IN (8.5); round(n, 1S)
 round(n, 2 - 3); round(n, '1'); round(n, 1.9); bround(n, CAST(1 AS INT)); round(n, -(1)); round(n, NULL)
 ceil(n, 0 + 1); floor(d, 2)

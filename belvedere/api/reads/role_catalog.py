@@ -1,7 +1,7 @@
 """A catalog as a role sees it.
 
 In: a catalog, a `Grant`. Out: a catalog without what the role may not see: no relation, column, relationship, template or input of it
-gets into the API's model, so nothing behind it can show them. Which rows are seen is part of each statement (`Read.guards`).
+gets into the API's model, so nothing behind it can show them. Which rows are seen is part of each statement (`Read.row_conditions`).
 """
 
 from __future__ import annotations

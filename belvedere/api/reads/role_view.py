@@ -1,6 +1,6 @@
 """What the callers of a role see: an API of its own over the catalog as it is for them.
 
-In: a catalog (`belvedere.api.reads.role_catalog`), the store, the claims of a caller. Out: `Seen`, with what tells its answers from those
+In: a catalog (`belvedere.api.reads.role_catalog`), the store, the claims of a caller. Out: `RoleView`, with what tells its answers from those
 to others.
 """
 

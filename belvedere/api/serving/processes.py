@@ -101,7 +101,7 @@ def start_api(
 ) -> Serving:
     """Start serving a catalog's public views out of a store, which may not be there yet.
 
-    `desk` takes what clients push; without one pushes are refused. `heals`: the caller looks at `Serving.heals`.
+    `ingest_service` takes what clients push; without one pushes are refused. `heals`: the caller looks at `Serving.heals`.
     `port` 0 takes a free one, None 8080 if that is
     free. `settings` is the project file's `[api]`. Raises B8010 for a public address without a token, B8012 where the port is
     taken. `tell` is called, in another thread, for each process that died and was started again.

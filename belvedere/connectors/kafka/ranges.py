@@ -159,7 +159,7 @@ class RangeReader:
                 self._go_to(range_.place, standing.reached, again=True)
 
     def _fetch(self, requested: Place) -> bool:
-        """Fetch some messages; whether anything came of the partition that is `wanted`. Others are read ahead, some of each."""
+        """Fetch some messages; whether anything came of the partition that is `requested`. Others are read ahead, some of each."""
         found, before = self.consumer.consume(AT_ONCE, WAIT_SECONDS), self._standing[requested].reached
         events = [m for m in found if m.error() is not None]
         for place, messages in _runs([m for m in found if m.error() is None] if events else found):
@@ -186,7 +186,7 @@ class RangeReader:
             raise diagnostic(f"{label} cannot be read", error)
 
     def _go_to(self, place: Place, offset: int, again: bool = False) -> None:
-        """Stand at an offset: nothing is done where that is so already. `anew` keeps what was fetched."""
+        """Stand at an offset: nothing is done where that is so already. `again` keeps what was fetched."""
         standing = self._standing.get(place)
         if not again:
             if standing is not None and standing.next == offset:

@@ -209,7 +209,7 @@ def keyless(source: str, table: Table) -> BelvedereError:
 
 
 def other_key(table: Table, requested: set[int]) -> BelvedereError:
-    """The diagnostic B6223 of a table whose log finds rows by other columns than those `wanted`, by their numbers."""
+    """The diagnostic B6223 of a table whose log finds rows by other columns than those `requested`, by their numbers."""
     hint = f"write `primary_key = {json.dumps(list(table.key), ensure_ascii=False)}`, or leave `columns` out"
     index = next((i for i in table.indexes if set(i.columns) == requested), None)
     if index is not None:

@@ -1,6 +1,6 @@
 """Parts of files on their way from Spark's tasks to the driver: typed rows, beside them the raw records that are left.
 
-In: tasks with their pieces. Out: batches of `carried_schema`, which executors write to files as they are, and tables of rows made of them.
+In: tasks with their pieces. Out: batches of `task_schema`, which executors write to files as they are, and tables of rows made of them.
 A file that cannot be read to its end is a row with a fault and without a place.
 """
 

@@ -48,7 +48,7 @@ class DriverParts:
 
 @dataclass(frozen=True)
 class TaskFiles:
-    """Files that tasks read: a frame of `carried_schema`, the `names` of its files, the schema of its raw records."""
+    """Files that tasks read: a frame of `task_schema`, the `names` of its files, the schema of its raw records."""
 
     frame: DataFrame
     form: RecordForm

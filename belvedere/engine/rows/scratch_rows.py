@@ -29,11 +29,12 @@ observe: Callable[[Any], tuple[Any, Callable[[], int]]] | None = None
 class Scratch:
     """Takes rows of one schema in; `few` bytes of them are held at most, unless their types do not go through files.
 
-    With `memory` as many more as it has room for: rows that go through a file are written and read twice before an epoch has them.
+    With `memory` as many as it has room for now; who keeps them counts them there. Rows
+    that go through a file are written and read twice before an epoch has them.
     """
 
     def __init__(self, schema: pa.Schema, few: int = FEW_BYTES, memory: Memory | None = None):
-        self.schema, self._memory = schema, memory
+        self.schema = schema
         self._few = few if memory is None else max(few, memory.room)
         self.count = 0
         self._held: list[pa.RecordBatch] = []
@@ -71,8 +72,7 @@ class Scratch:
     def rows(self, always: bool = False) -> pa.Table | Rows:
         """All rows that came; `always`: from a file, however few they are. Nothing is added afterwards."""
         if self._writer is None and not (always and self._fits):
-            found = pa.Table.from_batches(self._held, self.schema)
-            return found if self._memory is None else self._memory.hold(found, found.nbytes)
+            return pa.Table.from_batches(self._held, self.schema)
         if self._held or self._writer is None:
             self._write()
         assert self._writer is not None

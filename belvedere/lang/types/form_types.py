@@ -205,7 +205,9 @@ def _check_distances(scope: TypeScope, expr: Any) -> None:
     for bound in bounds:
         distance = scope.type(bound)
         if t.is_interval(distance):
-            fits = t.is_interval(key) or (t.is_time(key) and (key != t.DATE or _is_of_days(bound)))
+            fits = t.is_interval(key) or (
+                t.is_time(key) and (key != t.DATE or distance == t.MONTH_INTERVAL or _is_of_days(bound))
+            )
         else:
             fits = t.is_number(key) or (key == t.DATE and distance == t.INT32)
         if not fits:
@@ -214,13 +216,10 @@ def _check_distances(scope: TypeScope, expr: Any) -> None:
             raise scope.fail("B3015", message, keys[0], hint)
 
 
-_WHOLE_DAYS = {"DAY", "WEEK", "MONTH", "QUARTER", "YEAR"}
-
-
 def _is_of_days(length: exp.Expr) -> bool:
-    """Whether Spark takes a length for one of days or months: so it is written, with no hours, and not multiplied."""
+    """Whether Spark takes a length for one of days: so it is written, with no hours, and not multiplied."""
     units = {str(i.args.get("unit")).upper().removesuffix("S") for i in length.find_all(exp.Interval)}
-    return units <= _WHOLE_DAYS and length.find(exp.Mul, exp.Div) is None
+    return bool(units) and units <= {"DAY", "WEEK"} and length.find(exp.Mul, exp.Div) is None
 
 
 def _shifted(scope: TypeScope, call: Any) -> Typed:

@@ -146,7 +146,7 @@ def _number_type(operator: str, left: pa.DataType, right: pa.DataType, expr: Any
 def _integer_as_decimal(expr: exp.Expr, type_: pa.DataType) -> pa.DataType:
     """An integer literal beside a decimal has just its own digits, `7S` and `7L` too."""
     inner = expr.unnest()
-    inner = inner.this if isinstance(inner, exp.Cast) and WRITTEN in inner.meta else inner
+    inner = inner.this if isinstance(inner, exp.Cast) and WRITTEN in inner.args else inner
     literal = inner.this if isinstance(inner, exp.Neg) else inner
     if isinstance(literal, exp.Literal) and not literal.is_string:
         return pa.decimal128(len(literal.this.lstrip("0")) or 1, 0)

@@ -124,13 +124,17 @@ class EpochSources:
         offsets: Mapping[str, Any],
         readings: Mapping[str, Any] | None = None,
         reads: Mapping[str, Reading] | None = None,
+        memory: Memory | None = None,
     ):
-        """`feeds` and the `offsets` from which they go on are by input id.
+        """`memory` counts the rows that feeds have read, until their epoch is done.
+
+        `feeds` and the `offsets` from which they go on are by input id.
 
         `readings` say how sources were read so far, `reads` how they are read now.
         """
         self._readings, self._reads = dict(readings or {}), dict(reads or {})
         self.catalog, self.feeds, self.pushes = catalog, dict(feeds), pushes
+        self.memory = memory or Memory(0)
         self._offsets = {i: dict(offsets.get(i, {})) for i in feeds}
         self._has_idle = any(w.idle_after is not None for t in catalog.inputs.values() for w in t.watermarks)
         self._reported: dict[str, str] = {}
@@ -180,7 +184,9 @@ class EpochSources:
         arrived: dict[str, Arrived] = dict(new.retried)
         for id_, span in new.spans.items():
             (NOW.begin if arrived else NOW.read)(f"reading {self.catalog.inputs[id_].name}", SLOW_READ_SECONDS)
-            arrived[id_] = read_span(self.feeds[id_], self.catalog.inputs[id_], spark, span)
+            found = arrived[id_] = read_span(self.feeds[id_], self.catalog.inputs[id_], spark, span)
+            if isinstance(found.rows, pa.Table):
+                self.memory.hold(found.rows, found.rows.nbytes)
         read = {i: a.rows for i, a in arrived.items() if a.rows.num_rows or a.marks}
         marks, producers = ({i: a.marks for i, a in arrived.items()}, {i: a.producers for i, a in arrived.items()})
         least = {i: earliest(self.catalog.inputs[i], since, now) for i, a in arrived.items() if a.times}
@@ -289,7 +295,7 @@ def open_sources(
 ) -> EpochSources:
     """The sources of a catalog's imports, as far as the store has read them; from their start for inputs in `fresh`.
 
-    `desk` takes what clients push; `misfits` say why rows of changed inputs have no place any more; `former` finds
+    `ingest_service` takes what clients push; `misfits` say why rows of changed inputs have no place any more; `former` finds
     stored rows of an input by their keys, `notes` are texts that the store keeps for feeds; `noted` gives an input's files as they were
     when they were read.
 
@@ -314,7 +320,9 @@ def open_sources(
         raise
     clocks = Clocks.of_document(last.bounds) if last else Clocks()
     reads = {i: reading_of(t, project) for i, t in catalog.inputs.items() if is_rereadable(t)}
-    return EpochSources(catalog, feeds, ingest_service or Unpushed(catalog, clocks), offsets, offsets.get(READINGS), reads)
+    return EpochSources(
+        catalog, feeds, ingest_service or Unpushed(catalog, clocks), offsets, offsets.get(READINGS), reads, memory
+    )
 
 
 def _conformed(rows: pa.Table, table: Input) -> pa.Table:

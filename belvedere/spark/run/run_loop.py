@@ -240,7 +240,7 @@ class RunLoop:
             self.store.acquire(self.settings.owner, LEASE_SECONDS)
 
     def _run_epoch(self, requested: bool) -> bool:
-        """An epoch of what is new; of nothing only if it is `wanted`. Says whether there was one."""
+        """An epoch of what is new; of nothing only if it is `requested`. Says whether there was one."""
         TRACES.begin()
         self.clock.heed(self.store.other_clock)
         now = max(self.clock.now(), self.last.clock if self.last else EARLIEST)

@@ -333,7 +333,7 @@ def bound_row_condition(rows: RowCondition) -> BoundRowCondition:
 class Read:
     """One request: queries and constants under their aliases, answered together by one statement from one epoch.
 
-    `guards`, where given, are all relations that may be read, those of which all rows may be seen with None.
+    `row_conditions`, where given, are all relations that may be read, those of which all rows may be seen with None.
     """
 
     fields: tuple[Field, ...]

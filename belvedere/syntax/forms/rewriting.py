@@ -224,8 +224,8 @@ def _least(node: exp.Neg) -> exp.Expr:
     if not isinstance(cast, exp.Cast) or not isinstance(cast.this, exp.Literal) or cast.this.is_string:
         return node
     negative = type(cast)(this=exp.Neg(this=cast.this.copy()), to=cast.to.copy())
-    if WRITTEN in cast.meta:
-        negative.meta[WRITTEN] = f"-{cast.meta[WRITTEN]}"
+    if WRITTEN in cast.args:
+        negative.set(WRITTEN, f"-{cast.args[WRITTEN]}")
     return negative
 
 

@@ -61,8 +61,8 @@ def asked(address: str, path: str, what: str) -> Mapping[str, Any]:
     url = urlunsplit((parts.scheme, host, f"{parts.path.rstrip('/')}{path}", query, ""))
     headers = {"Accept": "application/vnd.schemaregistry.v1+json"}
     if parts.username is not None:
-        reported = base64.b64encode(f"{parts.username}:{parts.password or ''}".encode()).decode()
-        headers["Authorization"] = f"Basic {reported}"
+        credentials = base64.b64encode(f"{parts.username}:{parts.password or ''}".encode()).decode()
+        headers["Authorization"] = f"Basic {credentials}"
     try:
         with urlopen(Request(url, headers=headers), timeout=TIMEOUT_SECONDS) as answer:
             found = json.load(answer)
