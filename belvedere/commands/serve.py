@@ -56,8 +56,8 @@ def _served(script: Path, store: str | None, port: int | None, host: str | None,
     stopped = Event()
     for name in (signal.SIGINT, signal.SIGTERM):
         signal.signal(name, lambda *_: stopped.set())
-    report = _tell if log is LogFormat.TEXT else partial(tell, level="WARNING")
-    with start_api(catalog, url, DEFAULT_PORT if asked is None else asked, address, settings=project.api, tell=report) as api:
+    hear = _tell if log is LogFormat.TEXT else partial(tell, level="WARNING")
+    with start_api(catalog, url, DEFAULT_PORT if asked is None else asked, address, settings=project.api, tell=hear) as api:
         api.wait_until_listening()
         if log is LogFormat.JSON:
             tell("the API listens", url=api.url)

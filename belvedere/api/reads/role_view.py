@@ -1,7 +1,7 @@
 """What the callers of a role see: an API of its own over the catalog as it is for them.
 
-In: a catalog (`belvedere.api.reads.role_catalog`), the store, the claims of a caller. Out: `RoleView`, with what tells its answers from those
-to others.
+In: a catalog (`belvedere.api.reads.role_catalog`), the store, the claims of a caller. Out: `RoleView`, with what tells its answers from
+those to others.
 """
 
 from __future__ import annotations
