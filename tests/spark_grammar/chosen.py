@@ -79,4 +79,7 @@ CHOSEN = (
     "SELECT * FROM (SELECT j, i FROM T) t JOIN ((SELECT d, i AS k FROM U) u JOIN (SELECT l, i AS k FROM E) e USING (k)) ON t.i = k",
     "SELECT id, -NULL AS a, ~NULL AS b, NULL | NULL AS c, day + 7S AS e FROM T WHERE i > 0",
     "SELECT id FROM T WHERE NULL AND i > 1",
+    "SELECT i FROM (SELECT i, j FROM T) t LEFT SEMI JOIN ((SELECT d, i FROM U) u JOIN (SELECT l, i FROM E) e USING (i)) ON t.i = u.i",
+    "SELECT t.j, x.q FROM ((SELECT i, j FROM T) t JOIN (SELECT i, d FROM U) u USING (i)) JOIN ((SELECT i, l FROM E) e JOIN "
+    "(SELECT i, n FROM U) v USING (i)) ON t.j = e.l JOIN (SELECT i, s AS q FROM T) x USING (i)",
 )

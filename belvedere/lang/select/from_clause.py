@@ -230,6 +230,7 @@ def _semi_join(frame: Frame, join: exp.Join, kind: JoinKind) -> list[Expr]:
     if on is not None and condition is not None and condition.find(SubqueryValue) is not None:
         left, right, condition = _sides(frame, left, right, condition, on)
     del frame.scope.sources[count:]
+    frame.scope.merged = [m for m in frame.scope.merged if any(m.before is s for s in frame.scope.sources)]
     frame.plan = Join(left, right, kind, condition if equal is None else equal)
     return []
 
