@@ -44,7 +44,12 @@ OWN_CONNECTORS = ("files", "console", "sensors", "kafka", "postgres", "spark", "
 def known_connectors() -> KnownConnectors:
     """What a project file may name, and the keys of Belvedere's own connectors."""
     keys = {name: import_module(f"belvedere.connectors.keys.{name}").KEYS for name in OWN_CONNECTORS}
-    return KnownConnectors(keys, tuple(sorted(entry_points(group=CONNECTORS).names)))
+    return KnownConnectors(keys, _other_connectors)
+
+
+def _other_connectors() -> tuple[str, ...]:
+    """The names that other packages have registered."""
+    return tuple(sorted(entry_points(group=CONNECTORS).names))
 
 
 def reading_connector(name: str) -> Connector:
@@ -165,5 +170,5 @@ def _found(name: str) -> Any:
 
 
 def _names_hint(name: str) -> str | None:
-    names = [*OWN_CONNECTORS, *known_connectors().others]
+    names = [*OWN_CONNECTORS, *_other_connectors()]
     return did_you_mean(name, names)

@@ -163,8 +163,8 @@ class KnownConnectors:
 
     keys: Mapping[str, ConnectorKeys] = field(default_factory=dict)
     """What Belvedere's own take."""
-    others: tuple[str, ...] = ()
-    """Those of other packages, which check their keys themselves."""
+    others: Callable[[], tuple[str, ...]] = tuple
+    """Finds those of other packages, which check their keys themselves: asked where a name is none of Belvedere's own."""
 
 
 def load_project(
@@ -277,7 +277,7 @@ class _ProjectReader(ApiReader):
         named = table.get("connector", DEFAULT_CONNECTOR)
         if named in own:
             return str(named)
-        return self.choice(table, "connector", section, (*own, *self.connectors.others), DEFAULT_CONNECTOR)
+        return self.choice(table, "connector", section, (*own, *self.connectors.others()), DEFAULT_CONNECTOR)
 
     def path(self, table: Mapping[str, Any], section: str, connector: str, hint: str) -> Path | None:
         """The path, which some connectors need."""

@@ -40,11 +40,9 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
     (site / "tail.py").write_text(code.text)
     monkeypatch.syspath_prepend(site)
     importlib.invalidate_caches()
-    for cached in (registry._found, registry.known_connectors):
-        cached.cache_clear()
+    registry._found.cache_clear()
     yield site
-    for cached in (registry._found, registry.known_connectors):
-        cached.cache_clear()
+    registry._found.cache_clear()
     __import__("sys").modules.pop("tail", None)
 
 

@@ -180,7 +180,7 @@ def test_the_options_of_the_sensors_are_known() -> None:
 def test_only_connectors_know_their_keys(tmp_path: Path) -> None:
     """Of another package's connector any key is taken; of Belvedere's own those that its module of keys declares."""
     text = '[sources.s]\nconnector = "telegraph"\nwire = 1\n[sources.s.tables.T]\ncolumns = { a = "INT" }\ntopic = "t"\n'
-    others = settings.read_project(text, tmp_path, FILE, KnownConnectors(others=("telegraph",)), {})
+    others = settings.read_project(text, tmp_path, FILE, KnownConnectors(others=lambda: ("telegraph",)), {})
     assert others.sources["s"].options == {"wire": 1}
     assert [d.message for d in others.diagnostics] == ["unknown key `topic` in [sources.s.tables.T]"]
     keys = ConnectorKeys(SourceKeys(("connector", "tables", "line"), table_keys={"topic": TableKey(str, 'topic = "t"')}))

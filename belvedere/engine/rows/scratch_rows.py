@@ -29,8 +29,8 @@ observe: Callable[[Any], tuple[Any, Callable[[], int]]] | None = None
 class Scratch:
     """Takes rows of one schema in; `few` bytes of them are held at most, unless their types do not go through files.
 
-    With `memory` as many as it has room for now; who keeps them counts them there. Rows
-    that go through a file are written and read twice before an epoch has them.
+    With `memory` as many as it has room for now; who keeps them counts them there. Rows that go through a file are written and read twice
+    before an epoch has them.
     """
 
     def __init__(self, schema: pa.Schema, few: int = FEW_BYTES, memory: Memory | None = None):
