@@ -19,6 +19,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from belvedere.connectors.into_spark import FEW_BYTES, into_spark
+from belvedere.connectors.reading.computed_ahead import THREADS
 from belvedere.connectors.reading.control_rows import without_marks
 from belvedere.connectors.reading.csv_text import said_twice
 from belvedere.connectors.reading.file_columns import ambiguous_member, unknown_columns, what_header_lacks
@@ -173,7 +174,7 @@ def _parts_known_whole(reading: FileReading, piece: Piece, form: RecordForm, unm
     """The parts of a file once it is known to be read to its end; few are held meanwhile. Of text the bytes alone are looked at."""
     held: list[RecordPart] = []
     size, before = 0, (len(reading.marks), len(reading.rejected), reading.refused)
-    found = parts_of(piece, form, unmarked)
+    found = parts_of(piece, form, unmarked, THREADS)
     try:
         for part in found:
             held.append(part)

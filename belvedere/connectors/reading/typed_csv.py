@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from itertools import chain
 
 import numpy as np
@@ -17,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pcsv
 
+from belvedere.connectors.reading.computed_ahead import computed_ahead
 from belvedere.connectors.reading.csv_text import CsvRecord
 from belvedere.connectors.reading.formats import delimiter_of, has_header, time_formats
 from belvedere.connectors.reading.long_lines import limit_of
@@ -30,57 +32,71 @@ MAX_BLOCK_BYTES = 8 << 20
 """A line of more bytes is left to the reader that passes over lines of any length."""
 LINE_SPACE = 1 << 10
 NEWLINE, RETURN, QUOTE = b'\n\r"'
-SUSPICIOUS = (b"\x00", "\ufffd".encode())
-"""What Python's reader and Arrow's take in another sense, or what stands for bytes that are no UTF-8."""
+REPLACEMENT = "\ufffd".encode()
+"""Stands for bytes that are no UTF-8."""
 
 
-def csv_parts(path: str, name: str, form: RecordForm) -> Iterator[RecordPart]:
+@dataclass(frozen=True)
+class _Block:
+    """Whole lines of a file, or the beginning of a line that is longer than a block may be."""
+
+    text: bytes
+    line: int
+    """The number of its first line."""
+    lines: int
+    has_header: bool
+
+
+def csv_parts(path: str, name: str, form: RecordForm, threads: int = 1) -> Iterator[RecordPart]:
     """The records of a file. Raises one of `records.READ_ERRORS` where it cannot be read to its end."""
-    delimiter, skip, limit = delimiter_of(path, form.options), has_header(form.options), limit_of(form.options)
-    chunks, line = chunks_of(path), 1
-    for block, begun in _blocks(chunks):
-        ends = _line_ends(block, delimiter, limit)
-        part = None if ends is None else _part(block, len(ends), name, form, delimiter, line, skip)
-        if part is None or ends is None:
-            rest = csv_records_of_text(path, name, chain([block + begun], chunks), delimiter, skip, limit, line)
+    delimiter, limit = delimiter_of(path, form.options), limit_of(form.options)
+
+    def part(block: _Block) -> RecordPart | None:
+        return _part(block, name, form, delimiter) if _is_plain(block.text, delimiter, limit) else None
+
+    blocks = _blocks(chunks_of(path), has_header(form.options))
+    for found, left in computed_ahead(part, blocks, threads):
+        if found is None:
+            first = next(left)
+            texts = (block.text for block in chain([first], left))
+            rest = csv_records_of_text(path, name, texts, delimiter, first.has_header, limit, first.line)
             yield from (_listed(batch, name, form) for batch in rest)
             return
-        yield part
-        line, skip = line + len(ends), False
+        yield found
 
 
-def _blocks(chunks: Iterator[bytes]) -> Iterator[tuple[bytes, bytes]]:
-    """The text in blocks of whole lines, with what came of the next line so far."""
-    begun = b""
-    for chunk in chunks:
+def _blocks(chunks: Iterator[bytes], has_header: bool) -> Iterator[_Block]:
+    """The text in blocks."""
+    begun, line = b"", 1
+    for chunk in chain(chunks, (b"",)):
         end = chunk.rfind(b"\n") + 1
-        if end:
-            block, begun = b"".join((begun, memoryview(chunk)[:end])), chunk[end:]
-            yield block, begun
-            continue
-        begun += chunk
-        if len(begun) > MAX_BLOCK_BYTES:
-            yield begun, b""
-    if begun:
-        yield begun, b""
+        text, begun = (b"".join((begun, memoryview(chunk)[:end])), chunk[end:]) if end else (b"", begun + chunk)
+        if not text and (not chunk or len(begun) > MAX_BLOCK_BYTES):
+            text, begun = begun, b""
+        if text:
+            breaks = int(np.count_nonzero(np.frombuffer(text, np.uint8) == NEWLINE))  # faster than `count` where they are many
+            lines = breaks + (not text.endswith(b"\n"))
+            yield _Block(text, line, lines, has_header and line == 1)
+            line += lines
 
 
-def _line_ends(block: bytes, delimiter: str, limit: int) -> Places | None:
-    """Where the lines end, if each is a record that both readers take in the same sense; None if not."""
-    if len(block) > MAX_BLOCK_BYTES or not delimiter.isascii() or delimiter in '"\r\n' or any(s in block for s in SUSPICIOUS):
-        return None
+def _is_plain(block: bytes, delimiter: str, limit: int) -> bool:
+    """Whether each line is a record that both readers take in the same sense."""
+    if len(block) > MAX_BLOCK_BYTES or not delimiter.isascii() or delimiter in '"\r\n' or b"\x00" in block:
+        return False
+    if not block.isascii() and (REPLACEMENT in block or not is_text(block)):
+        return False
     if b"\r" in block and (block.count(b"\r") != block.count(b"\r\n") or block.startswith(b"\r\n") or b"\n\r\n" in block):
-        return None
+        return False
     data = np.frombuffer(block, np.uint8)
-    ends = np.flatnonzero(data == NEWLINE)
-    ends = ends if block.endswith(b"\n") else np.append(ends, len(block))
-    lengths = np.diff(ends, prepend=-1)
-    if lengths.min() <= 1 or lengths.max() > limit or not is_text(block):
-        return None
-    return ends if b'"' not in block or _are_around_fields(data, ends, delimiter) else None
+    breaks = np.flatnonzero(data == NEWLINE)
+    lengths = np.diff(breaks, prepend=-1, append=len(block) if not block.endswith(b"\n") else [])
+    if lengths.min() <= 1 or lengths.max() > limit:
+        return False
+    return b'"' not in block or _are_around_fields(data, breaks, delimiter)
 
 
-def _are_around_fields(data: npt.NDArray[np.uint8], ends: Places, delimiter: str) -> bool:
+def _are_around_fields(data: npt.NDArray[np.uint8], breaks: Places, delimiter: str) -> bool:
     """Whether quotes are around whole fields, without line breaks in them, or twice within such fields."""
     quotes = np.flatnonzero(data == QUOTE)
     if len(quotes) % 2:
@@ -90,11 +106,12 @@ def _are_around_fields(data: npt.NDArray[np.uint8], ends: Places, delimiter: str
     beside[[QUOTE, NEWLINE, RETURN, ord(delimiter)]] = True
     before = beside[data[opens[1:] - 1]].all() and (opens[0] == 0 or beside[data[opens[0] - 1]])
     after = beside[data[closes[:-1] + 1]].all() and (closes[-1] == len(data) - 1 or beside[data[closes[-1] + 1]])
-    return bool(before and after and not (np.searchsorted(quotes, ends) % 2).any())
+    return bool(before and after and not (np.searchsorted(quotes, breaks) % 2).any())
 
 
-def _part(block: bytes, count: int, name: str, form: RecordForm, delimiter: str, line: int, skip: bool) -> RecordPart | None:
-    """The records of `count` lines from number `line` on; None where Arrow finds others."""
+def _part(block: _Block, name: str, form: RecordForm, delimiter: str) -> RecordPart | None:
+    """The records of a block; None where Arrow finds others."""
+    text, skip = block.text, block.has_header
     names = [str(n) for n in range(len(form.header))]
     columns = {c: names[n] for c, n in form.fields.items()}
     wrong: list[int] = []
@@ -103,7 +120,7 @@ def _part(block: bytes, count: int, name: str, form: RecordForm, delimiter: str,
         wrong.append(row.number)
         return "skip"
 
-    read = pcsv.ReadOptions(use_threads=False, block_size=len(block) + LINE_SPACE, skip_rows=int(skip), column_names=names)
+    read = pcsv.ReadOptions(use_threads=False, block_size=len(text) + LINE_SPACE, skip_rows=int(skip), column_names=names)
     parse = pcsv.ParseOptions(delimiter=delimiter, ignore_empty_lines=False, invalid_row_handler=pass_over)
     convert = pcsv.ConvertOptions(
         check_utf8=False,
@@ -113,10 +130,10 @@ def _part(block: bytes, count: int, name: str, form: RecordForm, delimiter: str,
         strings_can_be_null=True,
     )
     try:
-        table = pcsv.read_csv(pa.py_buffer(block), read, parse, convert)
+        table = pcsv.read_csv(pa.py_buffer(text), read, parse, convert)
     except pa.ArrowInvalid:
         return None
-    count -= skip
+    count = block.lines - skip
     if table.num_rows + len(wrong) != count:
         return None
     texts = {c: table[n].combine_chunks() if table.num_rows else pa.nulls(0, pa.string()) for c, n in columns.items()}
@@ -127,8 +144,9 @@ def _part(block: bytes, count: int, name: str, form: RecordForm, delimiter: str,
         rows, flags = placed(rows, np.flatnonzero(right), count), ~right
         flags[right] = left
         left = flags
-    lines, places = np.arange(line + skip, line + skip + count), np.flatnonzero(left)
-    return RecordPart(name, rows, lines, places, _records(block, name, lines, places, delimiter, skip) if len(places) else None)
+    first = block.line + skip
+    lines, places = np.arange(first, first + count), np.flatnonzero(left)
+    return RecordPart(name, rows, lines, places, _records(text, name, lines, places, delimiter, skip) if len(places) else None)
 
 
 def _records(block: bytes, name: str, lines: Places, places: Places, delimiter: str, skip: bool) -> pa.RecordBatch:

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from belvedere.connectors.reading.computed_ahead import computed_ahead
 from belvedere.connectors.reading.file_pieces import Piece
 from belvedere.connectors.reading.formats import time_formats
 from belvedere.connectors.reading.long_lines import TooLong, limit_of, whole_lines
@@ -51,12 +52,12 @@ def is_typed(piece: Piece, form: RecordForm) -> bool:
         return False  # its reader reports that
 
 
-def parts_of(piece: Piece, form: RecordForm, unmarked: Unmarked | None = None) -> Iterator[RecordPart]:
-    """The parts of a piece. Raises one of `READ_ERRORS` where the file cannot be read to its end."""
+def parts_of(piece: Piece, form: RecordForm, unmarked: Unmarked | None = None, threads: int = 1) -> Iterator[RecordPart]:
+    """The parts of a piece; `threads` compute those of texts. Raises one of `READ_ERRORS` where the file cannot be read to its end."""
     if piece.format == "json":
-        return _json_parts(piece, form, unmarked)
+        return _json_parts(piece, form, unmarked, threads)
     if piece.format == "csv":
-        return csv_parts(piece.path, piece.name, form)
+        return csv_parts(piece.path, piece.name, form, threads)
     return parquet_parts(piece.path, piece.name, piece.schema, form, piece.groups, piece.first)
 
 
@@ -68,20 +69,29 @@ def check_whole(piece: Piece) -> None:
     deque(bytes_or_values, maxlen=0)
 
 
-def _json_parts(piece: Piece, form: RecordForm, unmarked: Unmarked | None) -> Iterator[RecordPart]:
-    limit, first = limit_of(form.options), piece.first
+def _json_parts(piece: Piece, form: RecordForm, unmarked: Unmarked | None, threads: int) -> Iterator[RecordPart]:
+    limit = limit_of(form.options)
     if piece.end is None and values_of(piece.path) is not None:
         for batch in json_records(piece.path, piece.name, limit=limit):
             yield from _recorded(batch, piece.name, form, unmarked)
         return
-    for block in whole_lines(chunks_of(piece.path, piece.start, piece.end), limit):
+
+    def parts(numbered: tuple[int, bytes | TooLong]) -> list[RecordPart]:
+        first, block = numbered
         if isinstance(block, TooLong):
-            yield left_alone(too_long_record(piece.name, first, block), piece.name, np.array([first]), form)
-            first += 1
-            continue
-        if block:
-            yield from _block_parts(block, first, piece, form, limit, unmarked)
-        first += int(np.count_nonzero(np.frombuffer(block, np.uint8) == ord("\n"))) + 1
+            return [left_alone(too_long_record(piece.name, first, block), piece.name, np.array([first]), form)]
+        return list(_block_parts(block, first, piece, form, limit, unmarked)) if block else []
+
+    blocks = _numbered(whole_lines(chunks_of(piece.path, piece.start, piece.end), limit), piece.first)
+    for found, _ in computed_ahead(parts, blocks, threads if unmarked is None else 1):  # marks count in their order
+        yield from found
+
+
+def _numbered(blocks: Iterator[bytes | TooLong], first: int) -> Iterator[tuple[int, bytes | TooLong]]:
+    """Blocks with the numbers of their first lines."""
+    for block in blocks:
+        yield first, block
+        first += 1 if isinstance(block, TooLong) else block.count(b"\n") + 1
 
 
 def _block_parts(

@@ -7,7 +7,7 @@ that Spark compiles its code once; `now()` is read from the one-row view `clock`
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 from sqlglot import exp
 
@@ -42,125 +42,117 @@ from belvedere.plan.operators.recursion import Last, Recursion
 from belvedere.plan.operators.spl_aggregate import SplAggregate
 from belvedere.plan.operators.spl_join import SplJoin
 from belvedere.plan.operators.time_window import TimeWindow, TimeWindowKind
-from belvedere.schema import Column, has_map
+from belvedere.plan.select_printer import SelectPrinter
+from belvedere.schema import Column, Schema, has_map
 from belvedere.spark_sql.dialect import SparkSql
 
-__all__ = ["CLOCK_COLUMN", "JOIN_WORDS", "order_text", "print_expression", "render", "session_numbers"]
+__all__ = ["CLOCK_COLUMN", "order_text", "print_expression", "render", "session_numbers"]
 
 CLOCK_COLUMN = "_now"
-JOIN_WORDS = {
-    JoinKind.INNER: "JOIN",
-    JoinKind.LEFT: "LEFT JOIN",
-    JoinKind.RIGHT: "RIGHT JOIN",
-    JoinKind.FULL: "FULL JOIN",
-    JoinKind.SEMI: "LEFT SEMI JOIN",
-    JoinKind.ANTI: "LEFT ANTI JOIN",
-}
 
 
 def render(node: Node, view_of: Callable[[str], str], clock: str = "clock") -> str:
     """The query of a plan; `view_of` names the temporary view behind a scan, `clock` the one with `now()`."""
-    return _Renderer(view_of, clock).query(node)
+    return SparkPrinter(view_of, clock).query(node)
 
 
-class _Renderer:
-    def __init__(self, view_of: Callable[[str], str], clock: str):
+class SparkPrinter(SelectPrinter):
+    """Plans in Spark's dialect; `view_of` names the view behind a scan, `clock_view` the one with `now()`."""
+
+    row_number: ClassVar[str] = "`_row`"
+
+    def __init__(self, view_of: Callable[[str], str], clock_view: str):
         self.view_of = view_of
-        self.clock = clock
+        self.clock_view = clock_view
 
     def query(self, node: Node) -> str:
-        """One SELECT whose output columns are just `node.schema.names`."""
         printer = SPARK_SQL.get(type(node))
         if printer is None:
             raise TypeError(type(node).__name__)
         return printer(self, node)
 
-    def expr(self, expr: Expr) -> str:
+    def name(self, name: str) -> str:
+        return quote(name)
+
+    def relation(self, node: Scan) -> str:
+        return quote(self.view_of(node.relation))
+
+    def expression(self, expr: Expr, schema: Schema) -> str:
         return print_expression(expr)
 
-    def _from(self, node: Node, *exprs: Expr) -> str:
-        text = f"({self.query(node)}) AS t"
-        if any(reads_clock(e) for e in exprs):
-            text += f" CROSS JOIN {quote(self.clock)}"
-        return text
+    def item(self, item: Item, schema: Schema, aggregates: bool = False) -> str:
+        return _item(item)
 
-    def scan(self, node: Scan) -> str:
-        return f"SELECT {_columns(node)} FROM {quote(self.view_of(node.relation))}"
+    def aligned(self, own: Column, wanted: Column) -> str:
+        return f"CAST({quote(own.name)} AS {type_text(wanted.type)}) AS {quote(wanted.name)}"
+
+    def order_key(self, order: Order, schema: Schema) -> str:
+        return order_text(order)
+
+    def last_number(self, node: TopK) -> str:
+        return "" if node.limit is None else str(node.offset + node.limit)
+
+    def semi_join(self, node: Join, left: str, right: str) -> str:
+        word = "LEFT SEMI JOIN" if node.kind is JoinKind.SEMI else "LEFT ANTI JOIN"
+        return f"SELECT {self.columns(node)} FROM {left} {word} {right} ON {self.join_condition(node)}"
+
+    def clock_join(self, *exprs: Expr) -> str:
+        return f" CROSS JOIN {quote(self.clock_view)}" if any(map(reads_clock, exprs)) else ""
+
+    def side(self, node: SetOperation, side: Node) -> str:
+        return f"({self.query(side)})"
 
     def values(self, node: Values) -> str:
         if not node.columns:
             return "SELECT 0 AS `_nothing`" + ("" if node.rows else " WHERE FALSE")
         names = ", ".join(quote(c.name) for c in node.columns)
         casts = [
-            ", ".join(f"CAST({self.expr(e)} AS {type_text(c.type)})" for e, c in zip(row, node.columns, strict=True))
+            ", ".join(f"CAST({print_expression(e)} AS {type_text(c.type)})" for e, c in zip(row, node.columns, strict=True))
             for row in node.rows
         ]
         if not casts:
             empty = ", ".join(f"CAST(NULL AS {type_text(c.type)}) AS {quote(c.name)}" for c in node.columns)
             return f"SELECT {empty} WHERE FALSE"
         if any(reads_clock(e) for row in node.rows for e in row):
-            rows = " UNION ALL ".join(f"SELECT {c} FROM {quote(self.clock)}" for c in casts)
+            rows = " UNION ALL ".join(f"SELECT {c} FROM {quote(self.clock_view)}" for c in casts)
             return f"SELECT * FROM ({rows}) AS t({names})"
         return f"SELECT * FROM VALUES {', '.join(f'({c})' for c in casts)} AS t({names})"
 
-    def project(self, node: Project) -> str:
-        items = ", ".join(_item(i) for i in node.items)
-        return f"SELECT {items} FROM {self._from(node.input, *(i.expr for i in node.items))}"
-
-    def filter(self, node: Filter) -> str:
-        condition = self.expr(node.condition)
-        return f"SELECT {_columns(node.input)} FROM {self._from(node.input, node.condition)} WHERE {condition}"
-
     def window(self, node: Window) -> str:
-        items = ", ".join(_item(i) for i in node.items)
-        return f"SELECT {_columns(node.input)}, {items} FROM {self._from(node.input, *(i.expr for i in node.items))}"
-
-    def set_operation(self, node: SetOperation) -> str:
-        return f"({self.query(node.left)}) {node.kind.value.upper()} ({self.query(node.right)})"
-
-    def join(self, node: Join) -> str:
-        columns = ", ".join(quote(n) for n in node.schema.names)
-        left = self.query(node.left)
-        if node.there is not None:
-            left = f"SELECT *, TRUE AS {quote(node.there)} FROM ({left}) AS t"
-        text = f"SELECT {columns} FROM ({left}) AS l {JOIN_WORDS[node.kind]} ({self.query(node.right)}) AS r"
-        if node.condition is None:
-            return f"{text} ON TRUE"
-        if reads_clock(node.condition):
-            text = f"SELECT {columns} FROM ({left}) AS l CROSS JOIN {quote(self.clock)} "
-            text += f"{JOIN_WORDS[node.kind]} ({self.query(node.right)}) AS r"
-        return f"{text} ON {self.expr(node.condition)}"
+        items = ", ".join(map(_item, node.items))
+        source = f"{self.source(node.input)}{self.clock_join(*(i.expr for i in node.items))}"
+        return f"SELECT {self.columns(node.input)}, {items} FROM {source}"
 
     def distinct(self, node: Distinct) -> str:
         if any(has_map(c.type) for c in node.schema):
             return self.aggregate(Aggregate(node.input, tuple(map(item_of, node.schema)), ()))
-        return f"SELECT DISTINCT {_columns(node)} FROM {self._from(node.input)}"
+        return super().distinct(node)
 
     def aggregate(self, node: Aggregate) -> str:
         if node.grouping_sets is not None:
             return self._grouping_sets(node)
-        source = self._from(node.input, *(i.expr for i in (*node.keys, *node.aggregates)))
+        if any(has_map(k.type) for k in node.keys):
+            return self._groups_of_maps(node)
+        return super().aggregate(node)
+
+    def _groups_of_maps(self, node: Aggregate) -> str:
+        """Maps are computed below, so that GROUP BY can name them."""
         maps = {n: f"`_g{n}`" for n, k in enumerate(node.keys) if has_map(k.type)}
-        if maps:  # computed below, so that GROUP BY can name them
-            below = ", ".join(f"{self._key(node.keys[n])} AS {name}" for n, name in maps.items())
-            source = f"(SELECT {below}, * FROM {source}) AS g"
+        below = ", ".join(f"{_key(node.keys[n])} AS {name}" for n, name in maps.items())
+        source = f"(SELECT {below}, * FROM {self._group_source(node)}) AS g"
         keys = [_restored(maps[n], k) if n in maps else _item(k) for n, k in enumerate(node.keys)]
         group = ", ".join(maps.get(n, str(n + 1)) for n in range(len(node.keys)))
-        items = ", ".join([*keys, *map(_item, node.aggregates)])
-        return f"SELECT {items} FROM {source}" + (f" GROUP BY {group}" if group else "")
+        return f"SELECT {', '.join([*keys, *map(_item, node.aggregates)])} FROM {source} GROUP BY {group}"
 
-    def _key(self, key: Item) -> str:
-        """The value by which a key's groups are told apart."""
-        text = self.expr(key.expr)
-        return normalised(text, key.type) if has_map(key.type) else text
+    def _group_source(self, node: Aggregate) -> str:
+        return f"{self.source(node.input)}{self.clock_join(*(i.expr for i in (*node.keys, *node.aggregates)))}"
 
     def _grouping_sets(self, node: Aggregate) -> str:
         """The keys are computed below, so that a grouping set can name them."""
         names = {i.name: f"_g{n}" for n, i in enumerate(node.keys)}
-        exprs = [i.expr for i in (*node.keys, *node.aggregates)]
-        now = [quote(CLOCK_COLUMN)] if any(reads_clock(e) for e in exprs) else []
-        below = ", ".join([f"{self._key(i)} AS {names[i.name]}" for i in node.keys] + ["t.*", *now])
-        source = f"(SELECT {below} FROM {self._from(node.input, *exprs)}) AS g"
+        now = [quote(CLOCK_COLUMN)] if any(reads_clock(i.expr) for i in (*node.keys, *node.aggregates)) else []
+        below = ", ".join([f"{_key(i)} AS {names[i.name]}" for i in node.keys] + ["t.*", *now])
+        source = f"(SELECT {below} FROM {self._group_source(node)}) AS g"
         sets = ", ".join("(" + ", ".join(names[n] for n in s) + ")" for s in node.grouping_sets or ())
         items = [_restored(names[i.name], i) for i in node.keys] + [_item(i) for i in node.aggregates]
         if node.grouping_id is not None:
@@ -168,41 +160,17 @@ class _Renderer:
         group = ", ".join(names.values())
         return f"SELECT {', '.join(items)} FROM {source} GROUP BY {group} GROUPING SETS ({sets})"
 
-    def union(self, node: Union) -> str:
-        parts = []
-        for n, branch in enumerate(node.branches):
-            pairs = zip(branch.schema.names, node.schema.columns, strict=False)
-            items = [f"CAST({quote(name)} AS {type_text(c.type)}) AS {quote(c.name)}" for name, c in pairs]
-            if node.branch is not None:
-                items.append(f"{n} AS {quote(node.branch)}")
-            parts.append(f"SELECT {', '.join(items)} FROM ({self.query(branch)}) AS t")
-        return " UNION ALL ".join(parts)
-
-    def top(self, node: TopK) -> str:
-        """Row numbers in the order, ties broken by the key; the columns themselves are kept as they are."""
-        order = ", ".join(order_text(o) for o in node.order + node.tie_order) or "1"
-        by = f"PARTITION BY {', '.join(quote(p) for p in node.partition)} " if node.partition else ""
-        number = f"row_number() OVER ({by}ORDER BY {order}) AS `_row`"
-        place = "" if node.number is None else f", `_row` AS {quote(node.number.name)}"
-        columns = _columns(node.input) + place
-        limits = [f"`_row` > {node.offset}"] if node.offset else []
-        if node.limit is not None:
-            limits.append(f"`_row` <= {node.offset + node.limit}")
-        where = f" WHERE {' AND '.join(limits)}" if limits else ""
-        source = self._from(node.input, *(o.expr for o in node.order))
-        return f"SELECT {columns} FROM (SELECT {_columns(node.input)}, {number} FROM {source}) AS n{where}"
-
     def unnest(self, node: Unnest) -> str:
         outer = " OUTER" if node.outer else ""
-        source = self._from(node.input, node.expr)
-        columns = _columns(node.input)
+        source = f"{self.source(node.input)}{self.clock_join(node.expr)}"
+        columns = self.columns(node.input)
         if len(node.columns) == 2 and not node.inline:
             names = f"{quote(node.position.name)}, {quote(node.columns[0].name)}, {quote(node.columns[1].name)}"
-            view = f"LATERAL VIEW{outer} posexplode({self.expr(node.expr)}) AS {names}"
+            view = f"LATERAL VIEW{outer} posexplode({print_expression(node.expr)}) AS {names}"
             return f"SELECT {columns}, {_names(node.columns)}, {quote(node.position.name)} FROM {source} {view}"
         parts = [f"`_element` AS {quote(node.columns[0].name)}"] if not node.inline else self._fields(node)
         position = f"`_at` AS {quote(node.position.name)}"
-        view = f"LATERAL VIEW{outer} posexplode({self.expr(node.expr)}) AS `_at`, `_element`"
+        view = f"LATERAL VIEW{outer} posexplode({print_expression(node.expr)}) AS `_at`, `_element`"
         return f"SELECT {columns}, {', '.join(parts)}, {position} FROM {source} {view}"
 
     @staticmethod
@@ -212,10 +180,10 @@ class _Renderer:
     def time_window(self, node: TimeWindow) -> str:
         if node.kind is TimeWindowKind.SESSION:
             return self._session(node)
-        columns = _columns(node.input)
+        columns = self.columns(node.input)
         micros = f"unix_micros({quote(node.time)})"
         start, end = quote(node.start), quote(node.end)
-        source = f"({self.query(node.input)}) AS t"
+        source = self.source(node.input)
         if node.kind is TimeWindowKind.TUMBLE:
             first = _floor(micros, node.size, node.offset)
             bounds = f"timestamp_micros({first}) AS {start}, timestamp_micros({first} + {node.size}L) AS {end}"
@@ -239,27 +207,27 @@ class _Renderer:
 
     def _session(self, node: TimeWindow) -> str:
         """Its end is the last row's time plus the gap."""
-        columns, time = _columns(node.input), quote(node.time)
+        columns, time = self.columns(node.input), quote(node.time)
         within = f"PARTITION BY {', '.join([*(quote(p) for p in node.partition), '`_session`'])}"
         last = f"timestamp_micros(unix_micros(max({time}) OVER ({within})) + {node.size}L)"
         bounds = f"min({time}) OVER ({within}) AS {quote(node.start)}, {last} AS {quote(node.end)}"
         return f"SELECT {bounds}, {columns} FROM {session_numbers(node, self.query(node.input))}"
 
 
-SPARK_SQL: dict[type[Node], Callable[[_Renderer, Any], str]] = {
-    Scan: _Renderer.scan,
-    Values: _Renderer.values,
-    Project: _Renderer.project,
-    Filter: _Renderer.filter,
-    Join: _Renderer.join,
-    Aggregate: _Renderer.aggregate,
-    Distinct: _Renderer.distinct,
-    Union: _Renderer.union,
-    SetOperation: _Renderer.set_operation,
-    Window: _Renderer.window,
-    TopK: _Renderer.top,
-    Unnest: _Renderer.unnest,
-    TimeWindow: _Renderer.time_window,
+SPARK_SQL: dict[type[Node], Callable[[SparkPrinter, Any], str]] = {
+    Scan: SparkPrinter.scan,
+    Values: SparkPrinter.values,
+    Project: SparkPrinter.project,
+    Filter: SparkPrinter.filter,
+    Join: SparkPrinter.join,
+    Aggregate: SparkPrinter.aggregate,
+    Distinct: SparkPrinter.distinct,
+    Union: SparkPrinter.union,
+    SetOperation: SparkPrinter.set_operation,
+    Window: SparkPrinter.window,
+    TopK: SparkPrinter.top_k,
+    Unnest: SparkPrinter.unnest,
+    TimeWindow: SparkPrinter.time_window,
 }
 """How each operator is a query."""
 NOT_SPARK_SQL: dict[type[Node], str] = {
@@ -327,6 +295,12 @@ def order_text(order: Order) -> str:
     return f"{print_expression(order.expr)} {direction} NULLS {nulls}"
 
 
+def _key(key: Item) -> str:
+    """The value by which a key's groups are told apart."""
+    text = print_expression(key.expr)
+    return normalised(text, key.type) if has_map(key.type) else text
+
+
 def _item(item: Item) -> str:
     return f"CAST({print_expression(item.expr)} AS {type_text(item.type)}) AS {quote(item.name)}"
 
@@ -334,10 +308,6 @@ def _item(item: Item) -> str:
 def _restored(name: str, key: Item) -> str:
     text = f"CAST({restored(name, key.type)} AS {type_text(key.type)})" if has_map(key.type) else name
     return f"{text} AS {quote(key.name)}"
-
-
-def _columns(node: Node) -> str:
-    return ", ".join(quote(n) for n in node.schema.names)
 
 
 def _names(columns: tuple[Column, ...]) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import pyarrow as pa
 from sqlglot import exp
@@ -23,13 +23,13 @@ from belvedere.plan.operators.nodes import (
     Distinct,
     Expr,
     Filter,
+    Item,
     Join,
     JoinKind,
     Node,
     Order,
     Project,
     Scan,
-    SetKind,
     SetOperation,
     TopK,
     Union,
@@ -43,7 +43,8 @@ from belvedere.plan.operators.recursion import Last, Recursion
 from belvedere.plan.operators.spl_aggregate import SplAggregate
 from belvedere.plan.operators.spl_join import SplJoin
 from belvedere.plan.operators.time_window import TimeWindow
-from belvedere.schema import Schema
+from belvedere.plan.select_printer import SelectPrinter
+from belvedere.schema import Column, Schema
 from belvedere.store.dialects.codec import form
 from belvedere.store.dialects.dialect import Dialect, Pair
 from belvedere.store.identifiers import SYSTEM, identifier, quoted
@@ -52,21 +53,18 @@ from belvedere.store.read.query import BoundValue, Role, Sort
 from belvedere.store.read.shared_sets import Sets
 from belvedere.store.read.typed_sql import CLOCK, NameBindings, TypedSql
 
-ROW = quoted(f"{SYSTEM}row")
-"""The number of a row in its partition: no stored column has this name."""
 Bind = Callable[[BoundValue], str]
 Rows = Callable[[str], str]
 """How a relation stands in FROM."""
 Printer = Callable[["Plans", Any], str]
 """An operator as one SELECT."""
 
-_JOINS = {JoinKind.INNER: "JOIN", JoinKind.LEFT: "LEFT JOIN", JoinKind.RIGHT: "RIGHT JOIN", JoinKind.FULL: "FULL JOIN"}
-
 
 @dataclass(frozen=True)
-class Plans:
-    """Prints the operators of a plan."""
+class Plans(SelectPrinter):
+    """Prints the operators of a plan in the store's dialect."""
 
+    row_number: ClassVar[str] = quoted(f"{SYSTEM}row")
     dialect: Dialect
     arguments: Mapping[str, TypedSql]
     bind: Bind | None = None
@@ -76,17 +74,41 @@ class Plans:
     others: Mapping[type[Node], Printer] = field(default_factory=dict)
     """Printers of operators that are not printed here."""
 
-    def select(self, node: Node) -> str:
+    def query(self, node: Node) -> str:
         printer = STORE_SQL.get(type(node)) or self.others.get(type(node))
         if printer is None:
             raise beyond_store(node)
         return printer(self, node)
 
-    def source(self, node: Node, alias: str = "i") -> str:
-        """A node to stand in FROM."""
+    def name(self, name: str) -> str:
+        return identifier(name)
+
+    def relation(self, node: Scan) -> str:
+        return f"{self.rows(node.relation)} AS t"
+
+    def source(self, node: Node, alias: str = "t") -> str:
         if isinstance(node, Scan):
             return f"{self.rows(node.relation)} AS {alias}"
-        return f"({self.select(node)}) AS {alias}"
+        return super().source(node, alias)
+
+    def expression(self, expr: Expr, schema: Schema) -> str:
+        return self.printed(expr, self.scope(schema))
+
+    def item(self, item: Item, schema: Schema, aggregates: bool = False) -> str:
+        return f"{self.printed(item.expr, self.scope(schema, aggregates), item.type)} AS {identifier(item.name)}"
+
+    def aligned(self, own: Column, wanted: Column) -> str:
+        if not _same_form(own.type, wanted.type):
+            raise fail(
+                "B8020",
+                f"`{wanted.name}` is {wanted.type} in one query and {own.type} in the other, which are stored otherwise",
+            )
+        return f"{identifier(own.name)} AS {identifier(wanted.name)}"
+
+    def order_key(self, order: Order, schema: Schema) -> str:
+        typed = print_expression(order.expr, self.scope(schema))
+        sql = typed.sql if typed.type is None else self.dialect.column(typed.sql, typed.type)
+        return self.dialect.order(sql, Sort("", order.descending, order.nulls_come_first))
 
     def scope(self, schema: Schema, aggregates: bool = False) -> NameBindings:
         def column(found: exp.Column) -> tuple[str, pa.DataType]:
@@ -99,10 +121,6 @@ class Plans:
         """What names mean where this says the SQL of columns."""
         return NameBindings(self.dialect, column, self.arguments, aggregates, self.bind, self.clock)
 
-    def expression(self, expr: Expr, schema: Schema, expected: pa.DataType | None = None, aggregates: bool = False) -> str:
-        """An expression's SQL over the columns of a schema."""
-        return self.printed(expr, self.scope(schema, aggregates), expected)
-
     def printed(self, expr: Expr, scope: NameBindings, expected: pa.DataType | None = None) -> str:
         """An expression's SQL. Where its type is told, the stored form must be that type's."""
         typed = print_expression(expr, scope)
@@ -112,46 +130,23 @@ class Plans:
             return f"CAST(NULL AS {form(self.dialect, expected).sql.partition(' COLLATE ')[0]})"
         return typed.sql
 
-    def scan(self, node: Scan) -> str:
-        columns = ",".join(identifier(n) for n in node.schema.names)
-        return f"SELECT {columns} FROM {self.rows(node.relation)} AS i"
-
     def values(self, node: Values) -> str:
-        rows = []
-        for row in node.rows:
-            pairs = zip(row, node.columns, strict=True)
-            rows.append(
-                "SELECT " + ",".join(f"{self.expression(e, Schema(()), c.type)} AS {identifier(c.name)}" for e, c in pairs)
-            )
-        if not rows:
-            return f"SELECT {','.join(f'NULL AS {identifier(c.name)}' for c in node.columns)} WHERE 1=0"
-        return " UNION ALL ".join(rows)
+        if not node.rows:
+            return f"SELECT {', '.join(f'NULL AS {identifier(c.name)}' for c in node.columns)} WHERE 1=0"
+        scope = self.scope(Schema(()))
+        rows = (
+            (f"{self.printed(e, scope, c.type)} AS {identifier(c.name)}" for e, c in zip(row, node.columns, strict=True))
+            for row in node.rows
+        )
+        return " UNION ALL ".join(f"SELECT {', '.join(row)}" for row in rows)
 
-    def project(self, node: Project) -> str:
-        schema = node.input.schema
-        items = ",".join(f"{self.expression(i.expr, schema, i.type)} AS {identifier(i.name)}" for i in node.items)
-        return f"SELECT {items} FROM {self.source(node.input)}"
-
-    def filter(self, node: Filter) -> str:
-        columns = ",".join(identifier(n) for n in node.schema.names)
-        condition = self.expression(node.condition, node.input.schema)
-        return f"SELECT {columns} FROM {self.source(node.input)} WHERE {condition}"
-
-    def join(self, node: Join) -> str:
-        both = Schema(node.left.schema.columns + node.right.schema.columns)
-        condition = "1=1" if node.condition is None else self.expression(node.condition, both)
-        left, right = self.source(node.left, "l"), self.source(node.right, "r")
-        columns = ",".join(identifier(n) for n in node.schema.names)
-        if node.there is not None:
-            left = f"(SELECT l.*,1=1 AS {identifier(node.there)} FROM {left}) AS l"
-        if node.kind in _JOINS:
-            return f"SELECT {columns} FROM {left} {_JOINS[node.kind]} {right} ON {condition}"
+    def semi_join(self, node: Join, left: str, right: str) -> str:
         negated, pairs = node.kind is JoinKind.ANTI, self.pairs(node) if self.sets is not None else ()
         if self.sets is not None and pairs:
             found = self.dialect.is_among(pairs, right, self.sets, negated)
         else:
-            found = f"{'NOT ' if negated else ''}EXISTS (SELECT 1 FROM {right} WHERE {condition})"
-        return f"SELECT {columns} FROM {left} WHERE {found}"
+            found = f"{'NOT ' if negated else ''}EXISTS (SELECT 1 FROM {right} WHERE {self.join_condition(node)})"
+        return f"SELECT {self.columns(node)} FROM {left} WHERE {found}"
 
     def pairs(self, node: Join, column: Callable[[str, Schema], str] | None = None) -> tuple[Pair, ...]:
         """The columns that a match has equal, if the condition says no more, and databases compare them as they are; else none.
@@ -183,73 +178,28 @@ class Plans:
     def aggregate(self, node: Aggregate) -> str:
         if node.grouping_sets is not None:
             raise fail("B8020", "GROUPING SETS cannot be computed when they are read", hint="compute them in a view")
-        schema = node.input.schema
         if any(not isinstance(k.expr, exp.Column) for k in node.keys):
             raise fail("B8020", "groups are made by columns when they are read", hint="compute the key in a view")
-        keys = [self.expression(k.expr, schema, k.type) for k in node.keys]
-        items = [f"{sql} AS {identifier(k.name)}" for sql, k in zip(keys, node.keys, strict=True)]
-        items += [
-            f"{self.expression(a.expr, schema, a.type, aggregates=True)} AS {identifier(a.name)}" for a in node.aggregates
-        ]
-        group = f" GROUP BY {','.join(keys)}" if keys else ""
-        return f"SELECT {','.join(items)} FROM {self.source(node.input)}{group}"
+        return super().aggregate(node)
 
-    def distinct(self, node: Distinct) -> str:
-        columns = ",".join(identifier(n) for n in node.schema.names)
-        return f"SELECT DISTINCT {columns} FROM {self.source(node.input)}"
-
-    def union(self, node: Union) -> str:
-        return " UNION ALL ".join(self.branch(b, node, number) for number, b in enumerate(node.branches))
-
-    def branch(self, branch: Node, node: Union, number: int) -> str:
-        """One branch with the columns' names of the first."""
-        names = node.branches[0].schema.columns
-        items = []
-        for own, first in zip(branch.schema.columns, names, strict=True):
-            if not _same_form(own.type, first.type):
-                raise fail("B8020", f"the branches of UNION ALL have {first.type} and {own.type} as `{first.name}`")
-            items.append(f"{identifier(own.name)} AS {identifier(first.name)}")
-        if node.branch is not None:
-            items.append(f"{number} AS {identifier(node.branch)}")
-        return f"SELECT {','.join(items)} FROM {self.source(branch)}"
-
-    def set_operation(self, node: SetOperation) -> str:
-        word = "INTERSECT" if node.kind is SetKind.INTERSECT else "EXCEPT"
-        sides = []
-        for side in (node.left, node.right):
-            for own, first in zip(side.schema.columns, node.left.schema.columns, strict=True):
-                if not _same_form(own.type, first.type):
-                    raise fail("B8020", f"the sides of {word} have {first.type} and {own.type} as `{first.name}`")
-            sides.append(f"SELECT {','.join(identifier(n) for n in side.schema.names)} FROM {self.source(side)}")
-        return f" {word} ".join(sides)
-
-    def top(self, node: TopK) -> str:
-        keys = [self.order(o, node.input.schema) for o in (*node.order, *node.tie_order)]
-        order = f" ORDER BY {','.join(keys)}" if keys else ""
-        columns = ",".join(identifier(n) for n in node.input.schema.names)
-        if not node.partition and node.number is None:
-            most = self.most(node)
-            limit = f" LIMIT {most} OFFSET {node.offset}" if most else ""
-            if not limit and node.offset:
-                limit = f" LIMIT {2**62} OFFSET {node.offset}"
-            return f"SELECT {columns} FROM {self.source(node.input)}{order if limit else ''}{limit}"
-        partition = f"PARTITION BY {','.join(identifier(n) for n in node.partition)}" if node.partition else ""
-        numbered = f"SELECT {columns},row_number() OVER ({partition}{order}) AS {ROW} FROM {self.source(node.input)}"
-        place = "" if node.number is None else f",{ROW} AS {identifier(node.number.name)}"
+    def top_k(self, node: TopK) -> str:
+        if node.partition or node.number is not None:
+            return super().top_k(node)
         most = self.most(node)
-        bounds = [f"{ROW}>{node.offset}"] + ([f"{ROW}<={most}+{node.offset}"] if most else [])
-        return f"SELECT {columns}{place} FROM ({numbered}) AS j WHERE {' AND '.join(bounds)}"
+        keys = ", ".join(self.order_key(o, node.input.schema) for o in (*node.order, *node.tie_order))
+        order = f" ORDER BY {keys}" if keys else ""
+        limit = f"{order} LIMIT {most or 2**62} OFFSET {node.offset}" if most or node.offset else ""
+        return f"SELECT {self.columns(node)} FROM {self.source(node.input)}{limit}"
+
+    def last_number(self, node: TopK) -> str:
+        most = self.most(node)
+        return f"{most}+{node.offset}" if most and node.offset else most
 
     def most(self, node: TopK) -> str:
         """How many rows a TopK has; nothing for all."""
         if node.most:
             return self.scope(node.schema).in_role(self.arguments[node.most], Role.LIMIT)
         return "" if node.limit is None else str(node.limit)
-
-    def order(self, order: Order, schema: Schema) -> str:
-        typed = print_expression(order.expr, self.scope(schema))
-        sql = typed.sql if typed.type is None else self.dialect.column(typed.sql, typed.type)
-        return self.dialect.order(sql, Sort("", order.descending, order.nulls_come_first))
 
 
 def beyond_store(node: Node) -> BelvedereError:
@@ -282,7 +232,7 @@ STORE_SQL: Mapping[type[Node], Printer] = {
     Distinct: Plans.distinct,
     Union: Plans.union,
     SetOperation: Plans.set_operation,
-    TopK: Plans.top,
+    TopK: Plans.top_k,
 }
 """How each operator is a query in the store."""
 NOT_STORE_SQL: dict[type[Node], str] = {

@@ -66,7 +66,7 @@ def print_plan(
     `sets`: the rows that are looked for by EXISTS are many, and computed once: as a set that goes there, where the database makes such.
     Without it they are looked up for each row.
     """
-    return Plans(dialect, arguments, bind, clock, rows, sets, {Recursion: recursive_select}).select(node)
+    return Plans(dialect, arguments, bind, clock, rows, sets, {Recursion: recursive_select}).query(node)
 
 
 def plan_order(node: Node) -> tuple[Sort, ...]:

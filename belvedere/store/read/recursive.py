@@ -87,7 +87,7 @@ class _Steps:
             case Scan(relation=name) if name == MARK:
                 return self.beside(quoted(MARK), node)
             case _ if not _reads_last(node):
-                return self.beside(f"({self.plans.select(node)})", node)
+                return self.beside(f"({self.plans.query(node)})", node)
             case Distinct():
                 return self.flat(node.input)
             case Union(branches=(only,), branch=None):

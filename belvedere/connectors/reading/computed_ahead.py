@@ -1,0 +1,57 @@
+"""Parts of a file computed by several threads, in the order of the file.
+
+In: items in order, and what is computed of each by itself. Out: the results in the same order; a few items are taken and computed ahead.
+Arrow and numpy let other threads compute meanwhile.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import chain
+from typing import Any, TypeVar
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+THREADS = min(4, os.cpu_count() or 1)
+"""Threads that read a file in the driver; one of Spark's tasks has its core alone."""
+
+
+def computed_ahead(
+    compute: Callable[[Item], Result], items: Iterable[Item], threads: int
+) -> Iterator[tuple[Result, Iterator[Item]]]:
+    """Each result, with its item and all behind it: who goes on with these takes no more results.
+
+    One thread takes nothing ahead. What `items` raises is raised where it stands among the results, or the items.
+    """
+    rest = iter(items)
+    if threads <= 1:
+        for item in rest:
+            yield compute(item), chain([item], rest)
+        return
+    waiting: deque[tuple[Item, Future[Result]]] = deque()
+    with ThreadPoolExecutor(threads, "read") as pool:
+        while True:
+            try:
+                while len(waiting) <= threads:
+                    item = next(rest)
+                    waiting.append((item, pool.submit(compute, item)))
+            except StopIteration:
+                pass
+            except Exception as error:
+                if not waiting:
+                    raise
+                rest = _raising(error)
+            if not waiting:
+                return
+            item, future = waiting.popleft()
+            yield future.result(), chain([item], [i for i, _ in waiting], rest)
+
+
+def _raising(error: Exception) -> Iterator[Any]:
+    """No items, but an error in their place."""
+    raise error
+    yield
