@@ -1,4 +1,4 @@
-"""How many examples a property is tried on: all at night and where a file is run by itself, an eighth by day; and on which store.
+"""How many examples a property is tried on: all at night and where a file is run by itself, a twelfth by day; and on which store.
 
 Mark such a test `deep`: `make nightly` runs it too.
 """
@@ -11,13 +11,13 @@ from typing import Any, TypeVar
 import pytest
 
 V = TypeVar("V")
-PART = 8
+PART = 12
 quick = False
 """Set by conftest before test modules are read."""
 
 
 def examples(number: int) -> int:
-    """`number`, or its eighth by day."""
+    """`number`, or its twelfth by day."""
     return -(-number // PART) if quick else number
 
 
