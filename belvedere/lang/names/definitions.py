@@ -154,22 +154,23 @@ class Definitions:
                 relation = version
         return relation
 
-    def in_order(self, relationship: Relationship) -> Relationship:
-        """The relationship with its target's own order, where it says none."""
-        view = self.views.get(self.target_of(relationship).id)
-        if relationship.order or view is None or not view.order:
-            return relationship
-        return replace(relationship, order=tuple(replace(o, expr=relationship_column(TARGET, o.expr.name)) for o in view.order))
+    def as_seen(self, relationship: Relationship) -> Relationship:
+        """The relationship with its target as it is now, and with that one's own order where it says none."""
+        target = self.target_of(relationship).id
+        view, order = self.views.get(target), relationship.order
+        if not order and view is not None:
+            order = tuple(replace(o, expr=relationship_column(TARGET, o.expr.name)) for o in view.order)
+        return replace(relationship, target=target, order=order)
 
-    def steps(self, relation: NamedRelation, names: Iterable[str]) -> list[NamedRelation]:
-        """The relations to which names lead, from a relation along relationships, as far as they do."""
-        found: list[NamedRelation] = []
+    def steps(self, relation: NamedRelation, names: Iterable[str]) -> list[Relationship]:
+        """The relationships that names follow, from a relation on, as far as they do."""
+        found: list[Relationship] = []
         for name in names:
             step = self.relations[relation.id].relationship(name)
             if step is None:
                 break
-            relation = self.target_of(step)
-            found.append(relation)
+            found.append(self.as_seen(step))
+            relation = self.relations[found[-1].target]
         return found
 
     def find(self, name: str) -> NamedRelation | None:

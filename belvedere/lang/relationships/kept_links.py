@@ -14,8 +14,10 @@ from sqlglot import exp
 
 from belvedere.catalog.catalog import Catalog
 from belvedere.catalog.relationships import OWNER, TARGET, Relationship, relationship_column
+from belvedere.catalog.resolved_query import ResolvedPath, ResolvedQuery
 from belvedere.catalog.views import View
 from belvedere.functions.spark_types import Typed
+from belvedere.lang.relationships.path_aggregates import path_table
 from belvedere.lang.statements.script_lowering import finish_plan
 from belvedere.lang.types.infer import Inference
 from belvedere.plan.expressions import column, conjunction
@@ -44,7 +46,8 @@ def keep_link(catalog: Catalog, relationship: Relationship) -> Catalog:
     name = ".".join(f"`{part}`" for part in id_.split("."))
     sql = f"{name} := SELECT x.* FROM {OWNER}.`{relationship.name}` x"
     span, doc = relationship.span, relationship.doc
-    view = View(id_, id_, plan, plan.schema, span, doc, relationship.owner, pairs, sql)
+    query = _query(relationship)
+    view = View(id_, id_, plan, plan.schema, span, doc, relationship.owner, pairs, sql, query=query)
     kept = replace(relationship, kept=id_, kept_order=tuple(kept_order))
     links = tuple(kept if r is relationship else r for r in catalog.relationships)
     onward = tuple(m for r in _onward(catalog, relationship.target) if (m := _moved(r, id_, names)) is not None)
@@ -59,6 +62,16 @@ def keep_link(catalog: Catalog, relationship: Relationship) -> Catalog:
         public=catalog.public | {id_},
         histories=histories,
     )
+
+
+def _query(relationship: Relationship) -> ResolvedQuery:
+    """The query that has the rows: `SELECT x.* FROM _.r x`."""
+    name = exp.to_identifier(relationship.name, quoted=True)
+    name.meta["start"] = 0
+    table = path_table([exp.to_identifier(OWNER), name])
+    table.set("alias", exp.TableAlias(this=exp.to_identifier("x")))
+    rows = exp.Select(expressions=[exp.Column(this=exp.Star(), table=exp.to_identifier("x"))], from_=exp.From(this=table))
+    return ResolvedQuery(rows, {0: ResolvedPath(OWNER, steps=(relationship,))}, "", relationship.owner)
 
 
 def _related(relationship: Relationship, owner: Schema, target: Schema) -> tuple[Node, tuple[Order, ...]]:

@@ -11,17 +11,16 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
+from belvedere.catalog.resolved_query import ResolvedPath
 from belvedere.lang.names.definitions import NamedRelation
 from belvedere.lang.names.scope import FromItem, Scope, dotted, private_column
-from belvedere.lang.relationships.path_aggregates import path_table
+from belvedere.lang.relationships.path_aggregates import PATH_ALIAS, path_table
 from belvedere.lang.select.query_frame import Frame, StatementContext
 from belvedere.lang.select.subqueries import Pending, join_single
 from belvedere.plan.expressions import column
 from belvedere.plan.operators.nodes import Expr
 from belvedere.syntax.query_tree import span_of
 from belvedere.syntax.wording import did_you_mean
-
-PATH = "path"
 
 
 @dataclass(frozen=True)
@@ -32,6 +31,7 @@ class Navigation:
     steps: tuple[exp.Identifier, ...]
     rest: tuple[exp.Identifier, ...]
     target: NamedRelation
+    resolved: ResolvedPath
 
     @property
     def path(self) -> str:
@@ -41,8 +41,8 @@ class Navigation:
     def query(self, column: exp.Expr) -> exp.Select:
         """A column (or `*`) over the related rows."""
         table = path_table([exp.to_identifier(self.source.alias, quoted=True), *(s.copy() for s in self.steps)])
-        table.set("alias", exp.TableAlias(this=exp.to_identifier(PATH)))
-        value = exp.Column(this=column, table=exp.to_identifier(PATH))
+        table.set("alias", exp.TableAlias(this=exp.to_identifier(PATH_ALIAS)))
+        value = exp.Column(this=column, table=exp.to_identifier(PATH_ALIAS))
         value.meta.update(self.rest[0].meta)
         return exp.Select(expressions=[value], from_=exp.From(this=table))
 
@@ -66,7 +66,9 @@ def _walk(context: StatementContext, source: FromItem, parts: Sequence[exp.Ident
     way = context.definitions.steps(source.relation, (p.name for p in parts))
     if not 0 < len(way) < len(parts):
         return None
-    return Navigation(source, tuple(parts[: len(way)]), tuple(parts[len(way) :]), way[-1])
+    target = context.definitions.relations[way[-1].target]
+    resolved = ResolvedPath(source.alias, steps=tuple(way))
+    return Navigation(source, tuple(parts[: len(way)]), tuple(parts[len(way) :]), target, resolved)
 
 
 def navigate(frame: Frame, found: Navigation, written: exp.Expr) -> Expr:
@@ -79,6 +81,7 @@ def navigate(frame: Frame, found: Navigation, written: exp.Expr) -> Expr:
         names = [c.name for c in found.target.schema.visible]
         hint = did_you_mean(found.rest[0].name, names)
         raise frame.fail("B2002", f"`{shown}` has no column `{found.rest[0].name}`", found.rest[0], hint)
+    frame.context.resolved(found.steps, found.resolved)
     if not frame.final or last.hidden:
         return _fields(_pending(frame, found, found.rest[0].copy(), written).value(), found)
     if found.path not in frame.navigated:

@@ -14,6 +14,9 @@ from belvedere.functions.function_table import is_aggregate
 from belvedere.lang.names.scope import name_parts
 from belvedere.lang.select.grouping import contains_aggregate
 
+PATH_ALIAS = "path"
+"""The alias of related rows in a subquery that stands for a dotted name."""
+
 Steps = Callable[[Sequence[str]], int]
 """How many names from the first are relationships, each starting where the one before ends."""
 
@@ -52,20 +55,13 @@ def _local_select(call: exp.Expr, path: Sequence[exp.Identifier], *, whole: bool
     copied = call.copy()
     steps = path if whole else path[:-1]
     table = path_table([exp.to_identifier(OWNER), *(s.copy() for s in steps)])
-    table.set("alias", exp.TableAlias(this=exp.to_identifier("path")))
-    value: exp.Expr = exp.Star() if whole else exp.Column(this=path[-1].copy(), table=exp.to_identifier("path"))
+    table.set("alias", exp.TableAlias(this=exp.to_identifier(PATH_ALIAS)))
+    value: exp.Expr = exp.Star() if whole else exp.Column(this=path[-1].copy(), table=exp.to_identifier(PATH_ALIAS))
     value.meta.update(path[-1].meta)
     copied.set("this", exp.Distinct(expressions=[value]) if isinstance(copied.this, exp.Distinct) else value)
     return exp.Subquery(this=exp.Select(expressions=[copied], from_=exp.From(this=table)))
 
 
 def path_table(parts: Sequence[exp.Identifier]) -> exp.Table:
-    """A table reference for a path of any length, as the parser makes it."""
-    if len(parts) == 1:
-        return exp.Table(this=parts[0])
-    if len(parts) == 2:
-        return exp.Table(this=parts[1], db=parts[0])
-    this: exp.Expr = parts[2]
-    for part in parts[3:]:
-        this = exp.Dot(this=this, expression=part)
-    return exp.Table(this=this, db=parts[1], catalog=parts[0])
+    """A table reference for a path of any length."""
+    return exp.Table(this=exp.Dot.build(list(parts)) if len(parts) > 1 else parts[0])

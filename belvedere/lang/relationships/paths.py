@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from sqlglot import exp
 
 from belvedere.catalog.relationships import OWNER, Relationship
+from belvedere.catalog.resolved_query import ResolvedPath
 from belvedere.lang.names.scope import FromItem
 from belvedere.lang.select.query_frame import Frame, StatementContext, named_source, scan
 from belvedere.plan.expressions import column, columns_of, conjunction, conjuncts
@@ -44,24 +45,26 @@ def follow_path(
 ) -> tuple[FromItem, list[Expr]]:
     """Join a path, step by step. Steps from an item of the query around give conditions on outer columns instead of a join."""
     conditions: list[Expr] = []
+    steps: list[Relationship] = []
     source = owner
     for n, name in enumerate(names):
         last = n == len(names) - 1
-        definition = find_relationship(frame.context, source, name)
+        steps.append(frame.context.definitions.as_seen(find_relationship(frame.context, source, name)))
         shown = alias if last and alias else name.name
-        source, condition = join_relationship(frame, source, definition, shown, kind, addressable=last)
+        source, condition = join_relationship(frame, source, steps[-1], shown, kind, addressable=last)
         conditions += condition
+    relation = owner.relation.id if owner.relation is not None and not owner.addressable else None
+    frame.context.resolved(names, ResolvedPath(owner.alias, relation, tuple(steps)))
     return source, conditions
 
 
 def join_relationship(
     frame: Frame, owner: FromItem, definition: Relationship, alias: str, kind: JoinKind, *, addressable: bool = True
 ) -> tuple[FromItem, list[Expr]]:
-    """One step of a path."""
+    """One step of a path: a relationship as the query sees it."""
     context = frame.context
-    relation = context.definitions.target_of(definition)
+    relation = context.definitions.relations[definition.target]
     right, target = named_source(scan(relation), alias, context.names, relation, addressable=addressable)
-    definition = context.definitions.in_order(definition)
     bound = definition.over(lambda c: column(target_column(owner if c.table == OWNER else target, c.name)))
     own = {c.internal for c in target.columns}
     local = conjunction(c for c in conjuncts(bound.residual) if columns_of(c) <= own)

@@ -11,6 +11,7 @@ from typing import Any
 
 from sqlglot import exp
 
+from belvedere.catalog.resolved_query import ResolvedPath
 from belvedere.errors import BelvedereError
 from belvedere.functions import spark_types as t
 from belvedere.functions.spark_types import Typed
@@ -125,6 +126,7 @@ def find_relation(frame: Frame, path: Sequence[exp.Identifier]) -> NamedRelation
     first = path[0]
     found = context.definitions.find(name)
     if found is not None:
+        context.resolved(path, ResolvedPath(found.name, found.id))
         return found
     if first.name.casefold() in context.definitions.namespaces:
         inside = [n for n in context.definitions.names if n.casefold().startswith(f"{first.name.casefold()}.")]

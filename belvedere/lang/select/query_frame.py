@@ -6,12 +6,13 @@ on top of what is decided by `lower_from`, `lower_select` and their like.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from sqlglot import exp
 
+from belvedere.catalog.resolved_query import ResolvedPath, ResolvedQuery
 from belvedere.errors import BelvedereError, Diagnostic, Severity, fail
 from belvedere.functions import spark_types as t
 from belvedere.functions.spark_types import Typed
@@ -43,6 +44,16 @@ class StatementContext:
     """Whether columns of the query may have equal names: in a subquery of FROM and in WITH, where nobody need name them."""
     is_read: bool = False
     """Whether the query is answered when it is asked: its rows then come in the order of the view that it reads."""
+    paths: dict[int, ResolvedPath] = field(default_factory=dict)
+    """What names of tables and paths were resolved to, by the place of their last part."""
+
+    def resolved(self, parts: Sequence[exp.Identifier], path: ResolvedPath) -> None:
+        """Note what a dotted name means."""
+        self.paths[parts[-1].meta.get("start", -1)] = path
+
+    def query(self, tree: exp.Expr, *, column: str = "", owner: str | None = None) -> ResolvedQuery:
+        """A definition's tree with what its names mean: of a view, of a `column`, or of a table under the `owner` (an id)."""
+        return ResolvedQuery(tree, self.paths, column, owner)
 
     def fail(self, code: str, message: str, node: exp.Expr, hint: str | None = None) -> BelvedereError:
         """An error at a node of the script."""

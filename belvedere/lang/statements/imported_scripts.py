@@ -115,7 +115,8 @@ def _copy(mine: Definitions, other: Definitions, relation: NamedRelation, name: 
     elif relation.id in other.views:
         view = other.views[relation.id]
         plan = replace_scans(view.plan, lambda scan: replace(scan, relation=renamed[scan.relation]))
-        made = replace(view, id=new_id, name=name, plan=plan, parent=renamed.get(view.parent or ""))
+        query = view.query and view.query.renamed(renamed)
+        made = replace(view, id=new_id, name=name, plan=plan, parent=renamed.get(view.parent or ""), query=query)
     else:
         subscription = other.subscriptions[relation.id]
         made = replace(subscription, id=new_id, name=name, view=renamed[subscription.view])

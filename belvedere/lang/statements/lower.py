@@ -231,7 +231,13 @@ def finish(lowering: ScriptLowering) -> Catalog:
     ids = definitions.final_ids()
     inputs = {ids[i]: replace(x, id=ids[i], late_of=ids.get(x.late_of or "")) for i, x in definitions.inputs.items()}
     views = {
-        ids[i]: replace(v, id=ids[i], plan=rename_scans(v.plan, ids), parent=_present(v.parent, definitions, ids))
+        ids[i]: replace(
+            v,
+            id=ids[i],
+            plan=rename_scans(v.plan, ids),
+            parent=_present(v.parent, definitions, ids),
+            query=v.query and v.query.renamed(ids),
+        )
         for i, v in definitions.views.items()
     }
     subscriptions = {ids[i]: replace(s, id=ids[i], view=ids[s.view]) for i, s in definitions.subscriptions.items()}
@@ -266,9 +272,9 @@ def rename_scans(node: Node, ids: Mapping[str, str]) -> Node:
 def relationships(definitions: Definitions, ids: dict[str, str]) -> tuple[Relationship, ...]:
     """The relationships of the current versions."""
     return tuple(
-        replace(definitions.in_order(r), owner=ids[relation.id], target=ids[definitions.target_of(r).id])
+        replace(seen, owner=ids[relation.id], target=ids[seen.target])
         for relation in definitions
-        for r in relation.relationships.values()
+        for seen in map(definitions.as_seen, relation.relationships.values())
     )
 
 

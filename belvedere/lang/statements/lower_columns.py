@@ -85,7 +85,8 @@ def _add_to_rows(
     order = own_order(view.order, _still(plan, source)) if view is not None else ()
     replaced = owner.schema.find(name)
     overrides = replaced.name if replaced is not None else None
-    script.add_view(owner.name, plan, span, before, like=owner, parent=parent, order=order, overrides=overrides)
+    query = context.query(expression, column=name)
+    script.add_view(owner.name, plan, span, before, like=owner, parent=parent, order=order, overrides=overrides, query=query)
 
 
 def _add_to_events(

@@ -68,7 +68,15 @@ def define_nested(script: ScriptLowering, owner: NamedRelation, statement: Defin
             "B3043", f"column `{clash.pop()}` is taken by the parent's key", span=statement.span, hint="use another name"
         )
     plan, order = ordered_plan(inner.plan)
-    nested = script.add_view(name, unlimited(plan), statement.span, statement.doc, parent=(owner, pairs), order=order)
+    nested = script.add_view(
+        name,
+        unlimited(plan),
+        statement.span,
+        statement.doc,
+        parent=(owner, pairs),
+        order=order,
+        query=context.query(query, owner=owner.id),
+    )
     link_nested(script.definitions, owner, nested, statement.path.last.text, statement.doc)
 
 

@@ -11,8 +11,10 @@ from dataclasses import replace
 import pyarrow as pa
 from sqlglot import exp
 
+from belvedere.catalog.resolved_query import ROW_NUMBER, ResolvedPath
 from belvedere.catalog.subscriptions import ChangeKind, Subscription
 from belvedere.lang.endpoints.view_order import is_unsorted, ordered_plan, unlimited
+from belvedere.lang.names.definitions import NamedRelation
 from belvedere.lang.names.resolve import Resolver
 from belvedere.lang.names.scope import FromItem
 from belvedere.lang.relationships.paths import target_column
@@ -21,7 +23,7 @@ from belvedere.lang.select.queries import lower_query
 from belvedere.lang.select.query_frame import Frame, StatementContext, named_source
 from belvedere.lang.select.select_list import make_order
 from belvedere.lang.statements.script_lowering import ScriptLowering
-from belvedere.plan.expressions import column
+from belvedere.plan.expressions import column, row_number
 from belvedere.plan.operators.nodes import Node, Order, Project, TopK
 from belvedere.plan.operators.project import item_of
 from belvedere.schema import TIMESTAMP, UID, Column, Schema
@@ -36,7 +38,8 @@ def define_view(script: ScriptLowering, statement: DefineView) -> None:
     context = script.context()
     plan, order = ordered_plan(lower_query(statement.query, context))
     plan = unlimited(plan) if order else _unordered(plan, statement.query, context)
-    made = script.add_view(statement.path.text, plan, statement.span, statement.doc, order=order)
+    query = context.query(statement.query)
+    made = script.add_view(statement.path.text, plan, statement.span, statement.doc, order=order, query=query)
     script.keep_history(made, statement.history)
 
 
@@ -81,8 +84,24 @@ def define_distinct(script: ScriptLowering, statement: DistinctOn) -> None:
         partition = [*(n for n in owned if n not in partition), *partition]
     top = TopK(frame.plan, (*orders, *_arrival(source, orders)), 1, partition=tuple(partition))
     plan = Project(top, tuple(replace(item_of(frame.plan.schema[c.internal]), name=c.name) for c in source.columns))
-    made = script.add_view(name, plan, statement.span, statement.doc, like=like, parent=parent)
+    query = context.query(_numbered(statement, relation, called, context))
+    made = script.add_view(name, plan, statement.span, statement.doc, like=like, parent=parent, query=query)
     script.keep_history(made, statement.history)
+
+
+def _numbered(statement: DistinctOn, relation: NamedRelation, called: str, context: StatementContext) -> exp.Select:
+    """The same in standard SQL: of the rows of each key the one with number 1."""
+    name = exp.to_identifier(relation.name)
+    name.meta["start"] = statement.table.span.start
+    context.resolved([name], ResolvedPath(relation.name, relation.id))
+    alias = exp.TableAlias(this=exp.to_identifier(called)) if called != relation.name else None
+    columns = [exp.column(c.name) for c in relation.schema.visible]
+    order = exp.Order(expressions=[o.copy() for o in statement.order]) if statement.order else None
+    number = exp.alias_(row_number([k.copy() for k in statement.keys], order), ROW_NUMBER)
+    rows = exp.Select(expressions=[*columns, number], from_=exp.From(this=exp.Table(this=name, alias=alias)))
+    first = exp.EQ(this=exp.column(ROW_NUMBER), expression=exp.Literal.number(1))
+    numbered = exp.From(this=exp.Subquery(this=rows))
+    return exp.Select(expressions=[c.copy() for c in columns], from_=numbered, where=exp.Where(this=first))
 
 
 def _arrival(source: FromItem, orders: Sequence[Order]) -> tuple[Order, ...]:
@@ -97,7 +116,8 @@ def define_subscription(script: ScriptLowering, statement: CreateSubscription) -
     context = script.context()
     name = statement.path.text
     plan = _unordered(lower_query(statement.query, context), statement.query, context)
-    observed = script.add_view(f"{name}~query", script.by_content(plan), statement.span, None)
+    query = context.query(statement.query)
+    observed = script.add_view(f"{name}~query", script.by_content(plan), statement.span, None, query=query)
     own = (OPERATION, EVENT_TIME, SEQUENCE, OLD)
     taken = next((c.name for c in observed.schema.visible if c.name in own), None)
     if taken is not None:

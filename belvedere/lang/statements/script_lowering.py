@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 
+from belvedere.catalog.resolved_query import ResolvedQuery
 from belvedere.catalog.subscriptions import Export
 from belvedere.catalog.templates import QueryTemplate
 from belvedere.catalog.views import View
@@ -84,6 +85,7 @@ class ScriptLowering:
         parent: tuple[NamedRelation, tuple[tuple[str, str], ...]] | None = None,
         order: tuple[Order, ...] = (),
         overrides: str | None = None,
+        query: ResolvedQuery | None = None,
     ) -> NamedRelation:
         """A new version of a name. `like` is the version before, whose relationships it keeps; it `overrides` a column of that."""
         plan = finish_plan(plan, self._nested)
@@ -91,9 +93,8 @@ class ScriptLowering:
         self._refuse_unstorable(plan, span)
         id_ = self.definitions.new_id(name)
         of, pairs = (parent[0].id, parent[1]) if parent is not None else (None, ())
-        view = View(
-            id_, like.name if like is not None else name, plan, plan.schema, span, doc, of, pairs, self.written(span), order
-        )
+        shown, text = like.name if like is not None else name, self.written(span)
+        view = View(id_, shown, plan, plan.schema, span, doc, of, pairs, text, order, query)
         if like is None:
             return self.definitions.define(view)
         relation = self.definitions.define(view, like.relationships, like.sealed, like.id, overrides)
@@ -172,12 +173,13 @@ class ScriptLowering:
             return found
         relation = self.definitions.get(names[0], parts[0].span)
         for n, name in enumerate(names[1:], 1):
-            target = next(iter(self.definitions.steps(relation, [name])), None)
-            if target is None:
+            step = next(iter(self.definitions.steps(relation, [name])), None)
+            if step is None:
                 if ".".join(names[: n + 1]).casefold() in self.definitions.broken:
                     raise BelvedereError(())
                 hint = did_you_mean(name, [r.name for r in relation.relationships.values()])
                 raise fail("B4001", f"`{relation.name}` has no nested table `{name}`", span=parts[n].span, hint=hint)
+            target = self.definitions.relations[step.target]
             if target.parent is None or target.parent.casefold() != relation.name.casefold():
                 hint = f"define it on `{target.name}` itself"
                 raise fail("B4004", f"`{name}` is a relationship to `{target.name}`, not a nested table", span=span, hint=hint)
