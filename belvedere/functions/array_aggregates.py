@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import pyarrow as pa
+
 from belvedere.functions import sqlpp_functions as wb
 from belvedere.functions.spark_types import DOUBLE, INT64, STRING
-from belvedere.functions.sqlpp_functions import DURATION, SqlppFunction, window_by
+from belvedere.functions.sqlpp_functions import DURATION, Native, SqlppFunction, window_by
 from belvedere.schema import TIMESTAMP
 
 REAL_AGGREGATES = ("AVG", "STDDEV", "STDDEV_SAMP", "STDDEV_POP", "VARIANCE", "VAR_SAMP", "VAR_POP", "SKEWNESS", "KURTOSIS")
@@ -31,18 +33,31 @@ def _aggregates() -> Iterator[SqlppFunction]:
 
 
 ARRAY_AGGREGATES = tuple(_aggregates())
+_REAL = Native("try_cast({0} AS DOUBLE)", wb.is_numeral, DOUBLE)
+_TEXT = (
+    Native("{0}", pa.types.is_string),
+    Native(
+        "CAST(CAST('1970-01-01 00:00:00' AS TIMESTAMP_NTZ) + INTERVAL '0.000001' SECOND * {0} AS STRING)",
+        pa.types.is_timestamp,
+        STRING,
+        "micros",
+    ),
+    Native("CAST({0} AS STRING)", lambda t: wb.is_numeral(t) or pa.types.is_date(t), STRING),
+)
+"""As people read a value, instants in UTC."""
+_INSTANT = (Native("{0}", lambda t: t == TIMESTAMP), Native("timestamp_micros({0})", wb.is_time, TIMESTAMP, "micros"))
 ARRAYS: tuple[SqlppFunction, ...] = (
     *ARRAY_AGGREGATES,
     window_by("ARRAY_AGG:1", wb.first),
-    window_by("TO_DOUBLE:1", DOUBLE),
-    window_by("TO_NUMBER:1", DOUBLE),
-    window_by("TO_STRING:1", STRING),
-    window_by("TO_BIGINT:1", INT64),
+    window_by("TO_DOUBLE:1", DOUBLE, _REAL),
+    window_by("TO_NUMBER:1", DOUBLE, _REAL),
+    window_by("TO_STRING:1", STRING, _TEXT),
+    window_by("TO_BIGINT:1", INT64, Native("try_cast({0} AS BIGINT)", wb.is_numeral, INT64)),
     window_by("IF_NULL:1+", wb.unify, also="IFNULL NVL"),
     window_by("IF_MISSING:1+", wb.unify, also="IFMISSING"),
     window_by("IF_MISSING_OR_NULL:1+", wb.unify, also="IFMISSINGORNULL"),
     window_by("MISSING_IF:2", wb.first, also="MISSINGIF"),
-    window_by("DATETIME:1", TIMESTAMP, also="TIMESTAMP TO_TIMESTAMP"),
+    window_by("DATETIME:1", TIMESTAMP, _INSTANT, also="TIMESTAMP TO_TIMESTAMP"),
     window_by("DURATION:1", DURATION, also="DAY_TIME_DURATION"),
 )
 GROUP_AGGREGATES = frozenset({"COUNT", "SUM", "MIN", "MAX", "MEDIAN", *REAL_AGGREGATES})

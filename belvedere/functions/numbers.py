@@ -35,7 +35,7 @@ NUMBERS: tuple[Function, ...] = (
         "Abs",
         "abs:1",
         number,
-        window_by("ABS:1", wb.number),
+        window_by("ABS:1", wb.number, Native("abs({0})", lambda t: wb.is_number(t) or t == wb.DURATION)),
         first=number_interval_or_text,
         total=True,
         stored=stored(is_integer, sqlite="abs({0})", postgres="abs({0})"),

@@ -23,7 +23,7 @@ DURATION = pa.duration("us")
 
 @dataclass(frozen=True)
 class Native:
-    """A function that Spark SQL has in the same sense, for arguments of some types: its text with `{0}`, `{1}`, or `{all}` arguments."""
+    """A function that Spark SQL has in the same sense, for arguments of some types: its text with `{0}` and `{1}` for these."""
 
     text: str
     accepts: Callable[[Any], bool]
@@ -148,18 +148,37 @@ def elements(types: Sequence[Type]) -> Type:
     return element(types[0])
 
 
-ISO_DURATION = re.compile(
-    r"(?P<sign>-)?P(?:(?P<weeks>\d+)W)?(?:(?P<days>\d+)D)?"
-    r"(?:T(?:(?P<hours>\d+)H)?(?:(?P<minutes>\d+)M)?(?:(?P<seconds>\d+(?:\.\d{1,6})?)S)?)?"
+def is_numeral(type_: pa.DataType) -> bool:
+    """What a number may be made of: a number, its text, TRUE and FALSE."""
+    return is_number(type_) or bool(pa.types.is_string(type_) or pa.types.is_boolean(type_))
+
+
+def _has_characters(type_: pa.DataType) -> bool:
+    return bool(pa.types.is_string(type_) or pa.types.is_binary(type_))
+
+
+def _has_members(type_: pa.DataType) -> bool:
+    return bool(pa.types.is_list(type_) or pa.types.is_map(type_))
+
+
+LENGTH = (
+    Native("CAST(length({0}) AS BIGINT)", _has_characters, pa.int64()),
+    Native("IF({0} IS NULL, NULL, CAST(size({0}) AS BIGINT))", _has_members, pa.int64()),
 )
+"""Of texts, arrays and maps."""
+
+ISO_DURATION = (
+    r"^(-)?P(?=.*[0-9])(?:([0-9]+)W)?(?:([0-9]+)D)?(?:T(?:([0-9]+)H)?(?:([0-9]+)M)?(?:([0-9]+(?:\.[0-9]{1,6})?)S)?)?$"
+)
+"""Its groups are the sign, as many groups as `DURATION_UNITS` has, and seconds."""
+DURATION_UNITS = tuple(UNITS[unit] for unit in ("WEEK", "DAY", "HOUR", "MINUTE"))
 
 
 def duration_micros(text: str) -> int | None:
     """The microseconds of an ISO 8601 duration of weeks, days, hours, minutes and seconds; None for any other text."""
-    found = ISO_DURATION.fullmatch(text.strip())
-    if found is None or not any(v for k, v in found.groupdict().items() if k != "sign"):
+    found = re.match(ISO_DURATION, text.strip())
+    if found is None:
         return None
-    parts = {k: v for k, v in found.groupdict().items() if v and k != "sign"}
-    whole = sum(UNITS[k[:-1].upper()] * int(v) for k, v in parts.items() if k != "seconds")
-    micros = whole + round(float(parts.get("seconds", "0")) * 1_000_000)
-    return -micros if found["sign"] else micros
+    sign, *counts, seconds = found.groups(default="0")
+    whole = sum(int(n) * size for n, size in zip(counts, DURATION_UNITS, strict=True))
+    return (whole + round(float(seconds) * 1_000_000)) * (-1 if sign == "-" else 1)

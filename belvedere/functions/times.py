@@ -92,7 +92,17 @@ TIMES: tuple[Function, ...] = (
     function("CurrentDate", "curdate:0 current_date:0", DATE, total=True),
     function("CurrentTimestamp", "current_timestamp:0", TIMESTAMP, total=True),
     function("CurrentTimezone", "current_timezone:0", STRING),
-    function("Date", "", DATE, window_by("DATE:1", DATE, also="TO_DATE")),
+    function(
+        "Date",
+        "",
+        DATE,
+        window_by(
+            "DATE:1",
+            DATE,
+            (Native("try_cast({0} AS DATE)", pa.types.is_string, DATE), Native("{0}", is_time, DATE, "day")),
+            also="TO_DATE",
+        ),
+    ),
     function("date_part", "date_part:2", INT32, total=True),
     function("DateAdd", "", DATE),
     function("date_sub", "date_sub:2", _days_added, total=True),

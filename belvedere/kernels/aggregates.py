@@ -24,8 +24,6 @@ def aggregate(output: WindowAggregate, rows: SortedRows, first: Ints, last: Ints
     """
     included = rows.booleans(output.included) if output.included else np.ones(rows.count, np.bool_)
     members = range_aggregates.count_in(included, first, last)
-    if output.column is None:
-        return pa.array(members + extra, pa.int64())
     column = rows.column(output.column)
     valid = np.asarray(pc.is_valid(column).to_numpy(zero_copy_only=False), np.bool_) & included
     known = range_aggregates.count_in(valid, first, last)

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from belvedere.kernels.aggregates import aggregate
+from belvedere.kernels.range_aggregates import counts
 from belvedere.kernels.search import Bools, Ints
 from belvedere.kernels.sorted_rows import SortedRows, Windows
 from belvedere.plan.operators.window_specs import (
@@ -72,8 +73,7 @@ class WindowWriter:
         """Arrays of the windows' rows with NULL for the MISSING at the ends (rule 7)."""
         found = self.found
         lengths = found.end - found.start + 1 + ~found.started + ~found.closed
-        offsets = np.zeros(len(found) + 1, np.int64)
-        np.cumsum(lengths, out=offsets[1:])
+        offsets = counts(lengths)
         total = int(offsets[-1])
         places = np.arange(total, dtype=np.int64) - np.repeat(offsets[:-1] - found.start + ~found.started, lengths)
         outside = (places < np.repeat(found.start, lengths)) | (places > np.repeat(found.end, lengths))

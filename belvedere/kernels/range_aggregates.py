@@ -27,11 +27,17 @@ def prefix(values: npt.NDArray[np.generic]) -> npt.NDArray[np.generic]:
     return sums
 
 
+def counts(numbers: Bools | Ints) -> Ints:
+    """Sums of the first 0, 1, ... n numbers: of a mask how many rows of it come before each row."""
+    sums = np.zeros(len(numbers) + 1, np.int64)
+    np.cumsum(numbers, out=sums[1:])
+    return sums
+
+
 def count_in(mask: Bools, first: Ints, last: Ints) -> Ints:
     """How many rows of the mask are in each range."""
-    sums = np.zeros(len(mask) + 1, np.int64)
-    np.cumsum(mask, out=sums[1:])
-    return sums[last + 1] - sums[first]
+    before = counts(mask)
+    return before[last + 1] - before[first]
 
 
 def whole_sum(values: Ints, valid: Bools, first: Ints, last: Ints) -> Ints:
@@ -272,8 +278,7 @@ class WaveletMatrix:
 def percentile(values: Reals, valid: Bools, first: Ints, last: Ints, fraction: float) -> Reals:
     """The continuous percentile of each range; NaN sorts last. Meaningless where a range has no valid row."""
     kept = np.flatnonzero(valid)
-    before = np.zeros(len(valid) + 1, np.int64)
-    np.cumsum(valid, out=before[1:])
+    before = counts(valid)
     low, end = before[first], before[last + 1]
     distinct, codes = np.unique(values[kept], return_inverse=True)
     if not len(distinct):
@@ -300,8 +305,7 @@ def percentile(values: Reals, valid: Bools, first: Ints, last: Ints, fraction: f
 def distinct_count(codes: Ints, valid: Bools, first: Ints, last: Ints) -> Ints:
     """How many different valid codes are in each range: rows whose previous equal row is before the range."""
     kept = np.flatnonzero(valid)
-    before = np.zeros(len(valid) + 1, np.int64)
-    np.cumsum(valid, out=before[1:])
+    before = counts(valid)
     low, end = before[first], before[last + 1]
     row = codes[kept]
     order = np.lexsort((np.arange(len(row)), row))

@@ -49,15 +49,13 @@ class Finder:
     def unlabelled(self) -> Windows:
         mask = self.starts()
         starts = np.flatnonzero(mask).astype(np.int64)
+        yes = np.ones(len(starts), np.bool_)
         if self.spec.end is None:
             following = np.append(search.next_true(mask)[1:], self.rows.count)
             ends = np.minimum(following[starts] - 1, self.rows.last[starts])
-            yes = np.ones(len(starts), np.bool_)
             return Windows(starts, starts, ends, yes, yes)
-        ends, closed = self.ends(
-            Windows(starts, starts, starts, np.ones(len(starts), np.bool_), np.ones(len(starts), np.bool_))
-        )
-        found = Windows(starts, starts, ends, np.ones(len(starts), np.bool_), closed)
+        ends, closed = self.ends(Windows(starts, starts, starts, yes, yes))
+        found = Windows(starts, starts, ends, yes, closed)
         if not self.spec.tumbling or not len(starts):
             return found
         following_start = np.searchsorted(starts, ends + 1).astype(np.int64)
@@ -91,9 +89,9 @@ class Finder:
             return first_pair(self.rows, boundary.scan, windows.tuples, side, begin)
 
         def at(requested: str) -> tuple[Ints, Bools]:
-            return (
-                (self.rows.everywhere, np.ones(self.rows.count, np.bool_)) if requested == side else windows.tuples(requested)
-            )
+            if requested == side:
+                return self.rows.everywhere, np.ones(self.rows.count, np.bool_)
+            return windows.tuples(requested)
 
         result = np.full(len(windows), search.GREATEST, np.int64)
         for conjunction in boundary.search or ():

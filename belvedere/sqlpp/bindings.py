@@ -21,7 +21,7 @@ from belvedere.plan.operators.project import item_of
 from belvedere.schema import TIMESTAMP, Column, Schema
 from belvedere.sqlpp.query_tree import OrderKey
 from belvedere.sqlpp.spark_text.sql_text import is_column, parsed
-from belvedere.sqlpp.spark_text.sql_values import Object, SqlValue, Value, merge, name
+from belvedere.sqlpp.spark_text.sql_values import Object, SqlValue, Value, fields_of, merge, name
 
 NO_NAMES = str.maketrans("`.", "__")
 """What PySpark takes for a path in the name of a column that goes to Python."""
@@ -127,11 +127,15 @@ class Names:
 
 
 def with_columns(value: Value, names: Mapping[str, str]) -> Value:
-    """A pinned value with new names of its columns."""
-    missing = None if value.missing is None else name(names[value.missing[1:-1]])
+    """A pinned value with new names of those of its columns that have one."""
+
+    def renamed(text: str) -> str:
+        return name(names.get(text[1:-1], text[1:-1]))
+
+    missing = None if value.missing is None else renamed(value.missing)
     if isinstance(value, Object):
         return Object({n: with_columns(f, names) for n, f in value.fields.items()}, missing)
-    return SqlValue(name(names[value.sql[1:-1]]), value.type, missing)
+    return SqlValue(renamed(value.sql), value.type, missing)
 
 
 def members(schema: Schema) -> list[Column]:
@@ -175,12 +179,7 @@ def sort_orders(key: OrderKey, value: SqlValue) -> tuple[Order, ...]:
 
 def output_items(value: Value) -> list[Item]:
     """The user's columns of a result: the fields of an object, else one column `value`."""
-    if isinstance(value, Object):
-        fields = value.fields
-    elif pa.types.is_struct(value.type):
-        fields = {f.name: SqlValue(f"{value.sql}.{name(f.name)}", f.type) for f in value.type}
-    else:
-        fields = {"value": value}
+    fields = fields_of(value) if pa.types.is_struct(value.type) else {"value": value}
     return [_output_item(n, merge(v)) for n, v in fields.items()]
 
 

@@ -27,7 +27,6 @@ from belvedere.sqlpp.type_rules import (
     UNSUPPORTED,
     arithmetic_type,
     cast_type,
-    comparable,
     describe,
     field_index,
     time_hint,
@@ -291,7 +290,7 @@ class ExpressionTyping(ABC):
 
     def _comparison(self, node: Expr, scope: VariableScope, within: Span | None) -> Type:
         left, right = self.of(node.this, scope, within), self.of(node.expression, scope, within)
-        if left is not None and right is not None and not comparable(left, right):
+        if left is not None and right is not None and unify([left, right]) is None:
             message = f"{describe(left)} and {describe(right)} never compare: the result is always NULL"
             self.report("B3607", message, within, time_hint(left, right), Severity.WARNING)
         return pa.bool_()

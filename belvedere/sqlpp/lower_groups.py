@@ -16,9 +16,9 @@ from belvedere.functions.function_table import canonical
 from belvedere.functions.sqlpp_functions import is_number, unify_numbers
 from belvedere.plan.expressions import column
 from belvedere.plan.operators.nodes import Aggregate, Item
-from belvedere.sqlpp.bindings import Bindings, columns_of, stored_type
+from belvedere.sqlpp.bindings import Bindings, columns_of, stored_type, with_columns
 from belvedere.sqlpp.lower_tuples import Tables, TupleLowering, collected_text
-from belvedere.sqlpp.query_tree import Expr, QueryBlock
+from belvedere.sqlpp.query_tree import Expr, QueryBlock, reference
 from belvedere.sqlpp.repeated_keys import behind_group
 from belvedere.sqlpp.spark_text.sql_text import parsed
 from belvedere.sqlpp.spark_text.sql_values import Object, SqlValue, Value, converted, merge, name
@@ -61,19 +61,11 @@ def grouped(lowering: TupleLowering, bindings: Bindings, block: QueryBlock, tabl
     }
     items = tuple(Item(names.named(n) if n else c, column(c), schema[c].type, schema[c].nullable) for c, n in columns.items())
     own_names = dict(zip(columns, (i.name for i in items), strict=True))
-    variables = {n: _moved(v, own_names) for n, v in variables.items()}
+    variables = {n: with_columns(v, own_names) for n, v in variables.items()}
     outside = {n: v for n, v in bindings.outside.items() if set(columns_of(v)) <= set(bindings.apart)}
     return Bindings(
         Aggregate(node, items, tuple(aggregates)), {**variables, **after}, outside=outside, apart=bindings.apart
     ), rest
-
-
-def _moved(value: Value, names: Mapping[str, str]) -> Value:
-    """A pinned value whose columns have other names."""
-    missing = None if value.missing is None else name(names[value.missing[1:-1]])
-    if isinstance(value, Object):
-        return Object({n: _moved(f, names) for n, f in value.fields.items()}, missing)
-    return SqlValue(name(names.get(value.sql[1:-1], value.sql[1:-1])), value.type, missing)
 
 
 class _Aggregates:
@@ -91,7 +83,7 @@ class _Aggregates:
                 return node
             if node not in self.calls:
                 self.add(node)
-            return exp.Column(this=exp.to_identifier(f"${self.calls.index(node)}"))
+            return reference(f"${self.calls.index(node)}")
 
         found: Expr = expr.transform(change)
         return found

@@ -19,11 +19,11 @@ from belvedere.plan.operators.nodes import Aggregate, Distinct, Item, Join, Join
 from belvedere.plan.operators.project import item_of
 from belvedere.spark_sql.dialect import SparkSql
 from belvedere.sqlpp.bindings import Bindings, Result, columns_of, stored_type
-from belvedere.sqlpp.lower_tuples import Tables, TupleLowering, unsortable
-from belvedere.sqlpp.query_names import free_names, queries_of
-from belvedere.sqlpp.query_tree import Expr, FromTerm, Name, Query, QueryBlock, QueryExpression, Select
+from belvedere.sqlpp.lower_tuples import Tables, TupleLowering
+from belvedere.sqlpp.query_names import after_window, before_window, free_names, queries_of
+from belvedere.sqlpp.query_tree import Expr, FromTerm, Name, Query, QueryBlock, QueryExpression, Select, reference
 from belvedere.sqlpp.spark_text.sql_text import parsed
-from belvedere.sqlpp.spark_text.sql_values import Object, SqlValue, Untranslatable, merge, name
+from belvedere.sqlpp.spark_text.sql_values import Object, SqlValue, Untranslatable, merge, name, unsortable
 
 Lower = Callable[[Query, Tables, Bindings], Result]
 """Lowers a query whose FROM begins with given tuples."""
@@ -31,7 +31,11 @@ Lower = Callable[[Query, Tables, Bindings], Result]
 
 def has_windows(query: Query) -> bool:
     """Whether WINDOW BY stands anywhere in a query."""
-    return any(b.window is not None or any(map(has_windows, _within(b))) for q in queries_of(query) for b in q.blocks)
+    blocks = [b for q in queries_of(query) for b in q.blocks]
+    exprs = (e for b in blocks for e in (*before_window(b), *after_window(b)))
+    return any(b.window is not None for b in blocks) or any(
+        has_windows(n.query) for e in exprs for n in e.find_all(QueryExpression)
+    )
 
 
 def with_nested(
@@ -54,7 +58,7 @@ def _read(lowering: TupleLowering, lower: Lower, bindings: Bindings, query: Quer
     """The tuples with the array of the query's results, and the expression that reads it; of UNION ALL with one for each part."""
     if len(query.blocks) == 1:
         label = lowering.names.fresh("$query")
-        return _joined(lowering, lower, bindings, query, tables, label), exp.Column(this=exp.to_identifier(label))
+        return _joined(lowering, lower, bindings, query, tables, label), reference(label)
     blocks = []
     for block in query.blocks:
         part = Query(bindings=query.bindings, blocks=(block,))
@@ -68,7 +72,7 @@ def _read(lowering: TupleLowering, lower: Lower, bindings: Bindings, query: Quer
 
 def _members(array: Expr, variable: str) -> QueryBlock:
     """FROM array AS variable SELECT VALUE variable."""
-    read = exp.Column(this=exp.to_identifier(variable))
+    read = reference(variable)
     return QueryBlock(Select(read), (FromTerm(Name(variable), array),))
 
 
@@ -131,11 +135,3 @@ def _tests(order: Order, field: str) -> list[tuple[str, str]]:
     nulls = tuple(f"IF({x}.{field} IS NULL, {blank}, {known})" for x in "ab")
     values = tuple(f"{x}.{field}" for x in ("ba" if order.descending else "ab"))
     return [(nulls[0], nulls[1]), (values[0], values[1])]
-
-
-def _within(block: QueryBlock) -> list[Query]:
-    """The queries in a block's expressions."""
-    exprs = [*(let.value for let in (*block.lets, *block.group_lets, *block.window_lets))]
-    exprs += [e for e in (block.where, block.having, block.window_having, block.select.value) if e is not None]
-    exprs += [i.expr for i in block.select.items if i.expr is not None]
-    return [node.query for e in exprs for node in e.find_all(QueryExpression)]

@@ -39,7 +39,8 @@ from belvedere.sqlpp.lower_windows import windowed
 from belvedere.sqlpp.order_columns import with_order_columns, without_order_columns
 from belvedere.sqlpp.query_names import free_names
 from belvedere.sqlpp.query_tree import FromTerm, OrderKey, Query, QueryBlock, QueryExpression, SourceKind
-from belvedere.sqlpp.spark_text.native import boolean, whole_number
+from belvedere.sqlpp.spark_text.native import boolean
+from belvedere.sqlpp.spark_text.native_arrays import whole_number
 from belvedere.sqlpp.spark_text.sql_text import parsed
 from belvedere.sqlpp.spark_text.sql_values import Object, SqlValue, Untranslatable, Value, converted, merge, name, with_missing
 from belvedere.sqlpp.substitute import substituted
@@ -55,7 +56,7 @@ class QueryLowering(TupleLowering):
                 tables = {**tables, let.name.text: self.query(let.value.query, tables)}
             else:
                 rest = replace(query, bindings=query.bindings[place + 1 :])
-                return self.query(substituted(rest, let.name.text, let.value), tables, around)
+                return self.query(substituted(rest, {let.name.text: let.value}), tables, around)
         query, keys = with_order_columns(query)
         results = [self.block(b, tables, around) for b in query.blocks]
         result = results[0] if len(results) == 1 else self.union(results)

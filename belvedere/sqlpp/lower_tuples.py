@@ -19,7 +19,7 @@ from belvedere.sqlpp.query_names import free_in
 from belvedere.sqlpp.query_tree import Expr, Let, Select
 from belvedere.sqlpp.spark_text.native import translate
 from belvedere.sqlpp.spark_text.sql_text import parsed
-from belvedere.sqlpp.spark_text.sql_values import Object, SqlValue, Value, merge, name
+from belvedere.sqlpp.spark_text.sql_values import Object, SqlValue, Value, fields_of, merge, name, unsortable
 
 Tables = Mapping[str, Result]
 """The queries that WITH names, by name."""
@@ -97,8 +97,7 @@ class TupleLowering:
 
     def selected(self, bindings: Bindings, select: Select, tables: Tables) -> Result:
         """SELECT over binding tuples."""
-        exprs = [i.expr for i in select.items if i.expr is not None] if select.value is None else [select.value]
-        bindings, values = self.values(bindings, exprs, tables)
+        bindings, values = self.values(bindings, select.expressions, tables)
         if select.value is not None:
             return self.result(bindings, values[0])
         found = iter(values)
@@ -110,10 +109,8 @@ class TupleLowering:
             value = next(found)
             if not item.star:
                 fields[item.name or f"${number}"] = value
-            elif isinstance(value, Object):
-                fields |= value.fields
             else:
-                fields |= {f.name: SqlValue(f"{value.sql}.{name(f.name)}", f.type, value.missing) for f in value.type}
+                fields |= fields_of(value)
         return self.result(bindings, Object(fields))
 
     def result(self, bindings: Bindings, value: Value) -> Result:
@@ -124,15 +121,6 @@ class TupleLowering:
 def collected_text(text: str, type_: pa.DataType) -> str:
     """The array of a text's values over rows, sorted where they have an order."""
     return f"collect_list({text})" if unsortable(type_) else f"array_sort(collect_list({text}))"
-
-
-def unsortable(type_: pa.DataType) -> bool:
-    """Whether values of the type have no order: maps, and what holds them."""
-    if pa.types.is_list(type_):
-        return unsortable(type_.value_type)
-    if pa.types.is_struct(type_):
-        return any(unsortable(f.type) for f in type_)
-    return bool(pa.types.is_map(type_))
 
 
 def plain_equalities(condition: Expr, *nodes: Node) -> Expr:

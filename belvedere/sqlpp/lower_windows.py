@@ -24,12 +24,12 @@ from belvedere.schema import Column
 from belvedere.spark_sql.dialect import SparkSql
 from belvedere.sqlpp.bindings import Bindings, columns_of, stored_type, with_columns
 from belvedere.sqlpp.lower_tuples import Tables, TupleLowering
-from belvedere.sqlpp.query_tree import Expr, Missing, QueryBlock, QueryExpression, Selected, WindowBy
+from belvedere.sqlpp.query_tree import Expr, Missing, QueryBlock, QueryExpression, Selected, WindowBy, reference
 from belvedere.sqlpp.spark_text.sql_text import is_column, parsed
 from belvedere.sqlpp.spark_text.sql_values import SqlValue, Value, merge, name
 from belvedere.sqlpp.windows.blocks import ends_of
-from belvedere.sqlpp.windows.plan_block import BlockPlanner
-from belvedere.sqlpp.windows.ranges import closing_end, ranges_of
+from belvedere.sqlpp.windows.plan_block import BlockPlanner, key_columns
+from belvedere.sqlpp.windows.ranges import closing_search, ranges_of
 from belvedere.sqlpp.windows.resume import resume_of
 
 
@@ -51,8 +51,8 @@ def windowed(lowering: TupleLowering, bindings: Bindings, block: QueryBlock, tab
     if lowering.is_keyed:
         node = carry_keys(node)
     outside = {n: values[n] for n in bindings.outside if n not in bindings.variables}
-    planner = BlockPlanner(_without_star(block, window), variables, [], outside, lowering.names)
-    planner.keys = [_comparable(merge(k)) for k in pinned[: len(partition)]]
+    keys = [_comparable(merge(k)) for k in pinned[: len(partition)]]
+    planner = BlockPlanner(_without_star(block, window), variables, keys, outside, lowering.names)
     found, block = _Windows(planner, node, window, pinned[: len(partition)], apart).lowered()
     names = dict(zip(bindings.apart, found.apart, strict=True))
     around = {n: with_columns(v, names) for n, v in outside.items() if names.keys() >= set(columns_of(v))}
@@ -69,7 +69,7 @@ def _comparable(key: SqlValue) -> SqlValue:
 def _without_star(block: QueryBlock, window: WindowBy) -> QueryBlock:
     """The block whose SELECT names the variables that `*` stands for."""
     names = [*window.variables, window.name.text, *(let.name.text for let in block.window_lets)]
-    every = tuple(Selected(exp.Column(this=exp.to_identifier(n)), n) for n in names)
+    every = tuple(Selected(reference(n), n) for n in names)
     items = tuple(s for i in block.select.items for s in ((i,) if i.expr is not None else every))
     return replace(block, select=replace(block.select, items=items))
 
@@ -81,51 +81,42 @@ class _Windows:
         self, planner: BlockPlanner, node: Node, window: WindowBy, partition: Sequence[Value], apart: Sequence[SqlValue]
     ):
         self.planner, self.node, self.window, self.partition, self.apart = planner, node, window, partition, apart
-        self.item = planner.facts()
+        self.typed = planner.typed()
         self.side = "label" if window.label is not None else "start"
         self.gathers: dict[str, specs.Gather] = {}
         """By column of the input what gives it at each window's label or start."""
 
     def lowered(self) -> tuple[Bindings, QueryBlock]:
         planner, window = self.planner, self.window
-        label, start, end = planner.boundaries(self.item)
+        label, start, end = planner.boundaries(self.typed)
         block = planner.results()
         outputs = tuple(dict.fromkeys(planner.resolved(o) for n, o in planner.candidates.items() if n in planner.used))
-        keys = tuple(planner.column(k) for k in planner.key_columns())
+        keys = tuple(planner.column(k) for k in key_columns(planner.keys))
         first = planner.translated(window.order[0].expr)
         leading = None if first.missing is not None else self.row_column(planner.column(first))
-        ranges = ranges_of(planner.block, window, self.item, leading)
-        if not isinstance(ranges, str) and ranges.closing:
-            ranges = replace(ranges, closing_end=closing_end(planner, window, self.item, ranges.closing))
-        resume = resume_of(window, self.item, leading, None if isinstance(ranges, str) else ranges, planner.block)
+        reach = ranges_of(self.typed, planner.block, leading)
+        ranges, why_all = (None, reach) if isinstance(reach, str) else (reach, "")
+        if ranges is not None and ranges.closing:
+            closing = planner.search(closing_search(self.typed, ranges.closing), self.typed)
+            ranges = replace(ranges, closing_end=specs.BoundarySpec(search=closing))
         order = planner.sorting(self.node.schema.key or ())
-        nested = any(pa.types.is_nested(merge(p).type) for p in self.partition)
-        by_keys = self.value_orders() if nested else tuple(Order(column(k)) for k in keys)
-        after = (*by_keys, *order)
+        after = (*(Order(column(planner.column(k))) for k in key_columns(self.partition)), *order)
         for read in (*keys, *(self.node.schema.key or ()), *(c for o in after for c in sorted(columns_in(o.expr)))):
             self.gather(read)
-        apart = tuple(self.gather(self.planner.column(value)) for value in self.apart)
+        apart = tuple(self.gather(planner.column(value)) for value in self.apart)
         start_column = None
-        if not isinstance(ranges, str) and ranges.form is WindowForm.TUMBLING:
+        if ranges is not None and ranges.form is WindowForm.TUMBLING:
             start_column = self.gather(ranges.column)
         spec = specs.KernelSpec(keys, window.tumbling, window.only, label, start, end, (*outputs, *self.gathers.values()))
         found = PredicateWindow(
             self.rows(), spec, order, self.columns(spec), self.identity(keys), tuple(self.gather(k) for k in keys),
-            start_column, resume, None if isinstance(ranges, str) else ranges, ranges if isinstance(ranges, str) else "",
-            (*("an expression" for _ in apart), *map(_word, self.window.partition)), _word(self.window.order[0].expr), *self.ends(),
+            start_column, resume_of(self.typed, leading, ranges, planner.block), ranges, why_all,
+            (*("an expression" for _ in apart), *map(_word, window.partition)), _word(window.order[0].expr), *self.ends(),
         )  # fmt: skip
         names = {c: column(g.output) for c, g in self.gathers.items()}
         orders = tuple(replace(o, expr=replace_columns(o.expr, names)) for o in after)
+        nested = any(pa.types.is_nested(p.type) for p in self.partition)
         return Bindings(found, planner.after, orders, not nested, apart=apart), block
-
-    def value_orders(self) -> tuple[Order, ...]:
-        """In the order of the values of the keys."""
-        found = []
-        for value in map(merge, self.partition):
-            found.append(Order(column(self.planner.column(value))))
-            if value.missing is not None:
-                found.append(Order(column(self.planner.column(SqlValue(f"NOT ({value.missing})", pa.bool_())))))
-        return tuple(found)
 
     def row_column(self, column_name: str) -> Column:
         """A column of the rows."""
@@ -169,7 +160,7 @@ class _Windows:
         return tuple(self.gather(k) for k in (keys if one_each else key))
 
     def ends(self) -> tuple[tuple[specs.Ends | None, specs.Ends | None], str]:
-        found = [ends_of(self.window, self.item, nullable) for nullable in (False, True)]
+        found = [ends_of(self.typed, nullable) for nullable in (False, True)]
         one, other = (None if isinstance(e, str) else e for e in found)
         return (one, other), found[0] if isinstance(found[0], str) else ""
 

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from sqlglot import exp
-
 from belvedere.sqlpp.bindings import Result
 from belvedere.sqlpp.query_names import free_in
-from belvedere.sqlpp.query_tree import Query, Select, Selected
+from belvedere.sqlpp.query_tree import Query, Select, Selected, reference
 from belvedere.sqlpp.spark_text.sql_values import Object, Value
+from belvedere.sqlpp.substitute import substituted
 
 HIDDEN, HIDDEN_VALUE = "$order", "$value"
 
@@ -31,9 +30,8 @@ def with_order_columns(query: Query) -> tuple[Query, bool]:
     added, keys = [], []
     for number, key in enumerate(query.order):
         label = f"{HIDDEN}{number}"
-        own = key.expr.transform(lambda n: known[n.name].copy() if isinstance(n, exp.Column) and n.name in known else n)
-        added.append(Selected(own, label))
-        keys.append(replace(key, expr=exp.Column(this=exp.to_identifier(label))))
+        added.append(Selected(substituted(key.expr, known), label))
+        keys.append(replace(key, expr=reference(label)))
     block = replace(block, select=Select(items=(*items, *added)))
     return replace(query, blocks=(block,), order=tuple(keys)), True
 

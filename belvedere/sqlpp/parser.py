@@ -48,6 +48,7 @@ JOINS = {
     "UNNEST": SourceKind.UNNEST, "LEFT JOIN": SourceKind.LEFT, "LEFT OUTER JOIN": SourceKind.LEFT, "INNER JOIN": SourceKind.INNER,
     "JOIN": SourceKind.INNER,
 }  # fmt: skip
+VARIABLES = (("item", "AS"), ("position", "AT"), ("previous", "PREV AS"), ("next", "NEXT AS"))
 AFTER_VARIABLE = {"WHEN", "AT", "PREV", "NEXT"}
 EXPECTED = {
     "expected ORDER BY": "write WINDOW BY w PARTITION BY key ORDER BY time TYPE SLIDING START ... END ...",
@@ -281,14 +282,11 @@ class WindowByParser(ExpressionParser):
             return Boundary(unbounded=True, span=self._span(start))
         if self._at_bare_variable():
             self.raise_error(f"expected {clause} AS before a variable")
-        item = self._name("a variable after AS") if self._match(TokenType.ALIAS) else None
-        position = self._name("a variable after AT") if self._match_text_seq("AT") else None
-        previous = self._name("a variable after PREV AS") if self._match_text_seq("PREV", "AS") else None
-        following = self._name("a variable after NEXT AS") if self._match_text_seq("NEXT", "AS") else None
+        found = {r: self._name(f"a variable after {words}") for r, words in VARIABLES if self._match_text_seq(*words.split())}
         if self._curr and (self._curr.token_type == TokenType.ALIAS or self._at("AT") or self._at("PREV", "AS")):
             self.raise_error("the variables of a boundary stand in the order AS, AT, PREV AS, NEXT AS")
         when = self.value() if self._match_text_seq("WHEN") else None
-        return Boundary(Variables(item, position, previous, following), when, False, self._span(start))
+        return Boundary(Variables(**found), when, False, self._span(start))
 
     def _at_bare_variable(self) -> bool:
         """Whether AS has been left out."""

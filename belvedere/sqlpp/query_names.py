@@ -5,7 +5,7 @@ In: syntax trees. Out: names. Nothing is typed or reported here.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterator, Set
 from typing import Any
 
 from sqlglot import exp
@@ -59,24 +59,9 @@ def before_window(block: QueryBlock) -> Iterator[Expr]:
 
 def after_window(block: QueryBlock) -> Iterator[Expr]:
     """Conditions of boundaries and what follows WINDOW BY; SELECT alone in a block without it."""
-    exprs: list[Any] = [let.value for let in block.window_lets] + [block.window_having, block.select.value]
-    exprs += [i.expr for i in block.select.items]
+    exprs: list[Any] = [*(let.value for let in block.window_lets), block.window_having, *block.select.expressions]
     exprs += [b.when for _, b in block.window.boundaries] if block.window is not None else []
     return (e for e in exprs if e is not None)
-
-
-def renamed(expr: Expr, names: Mapping[str, str]) -> Expr:
-    """The expression with new names for variables that have one."""
-
-    def change(node: Any) -> Any:
-        return (
-            exp.Column(this=exp.to_identifier(names[node.name]))
-            if isinstance(node, exp.Column) and node.name in names
-            else node
-        )
-
-    result: Expr = expr.transform(change)
-    return result
 
 
 def declared(block: QueryBlock) -> set[str]:

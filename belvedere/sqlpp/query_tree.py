@@ -8,8 +8,8 @@ Source of the clause: Fang, Lychagin, Carey, Tsotras, "WINDOW BY", VLDB Journal 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import ClassVar
 
@@ -18,6 +18,11 @@ from sqlglot import exp
 from belvedere.errors import Span
 
 Expr = exp.Expr
+
+
+def reference(name: str) -> Expr:
+    """A variable as an expression."""
+    return exp.Column(this=exp.to_identifier(name))
 
 
 class Missing(exp.Expression):
@@ -52,6 +57,11 @@ class Let:
 
     name: Name
     value: Expr
+
+
+def changed_lets(lets: tuple[Let, ...], change: Callable[[Expr], Expr]) -> tuple[Let, ...]:
+    """The names with other values."""
+    return tuple(replace(let, value=change(let.value)) for let in lets)
 
 
 class SourceKind(StrEnum):
@@ -165,6 +175,18 @@ class Select:
     value: Expr | None = None
     items: tuple[Selected, ...] = ()
     distinct: bool = False
+
+    @property
+    def expressions(self) -> tuple[Expr, ...]:
+        """What is selected, without `*`."""
+        return tuple(e for e in (self.value, *(i.expr for i in self.items)) if e is not None)
+
+    def changed(self, change: Callable[[Expr], Expr]) -> Select:
+        """With other expressions."""
+        value = None if self.value is None else change(self.value)
+        return replace(
+            self, value=value, items=tuple(i if i.expr is None else replace(i, expr=change(i.expr)) for i in self.items)
+        )
 
 
 @dataclass(frozen=True)

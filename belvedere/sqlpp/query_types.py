@@ -1,13 +1,13 @@
 """Names and types of SQL++ queries and blocks, before anything runs.
 
-In: a `Query` and the row types of the tables. Out: the type of every block's variables and results (`BlockTypes`), and diagnostics with
-spans. It evaluates nothing.
+In: a `Query` and the row types of the tables. Out: the types of its results and of each block's last variables, and diagnostics with spans.
+It evaluates nothing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import pyarrow as pa
 from sqlglot import exp
@@ -15,18 +15,8 @@ from sqlglot import exp
 from belvedere.functions.sqlpp_functions import Type, element, unify
 from belvedere.sqlpp.expression_types import ExpressionTyping, VariableScope
 from belvedere.sqlpp.query_names import free_in
-from belvedere.sqlpp.query_tree import Expr, FromTerm, Name, Query, QueryBlock, QueryExpression, Select, Selected, WindowBy
+from belvedere.sqlpp.query_tree import Expr, FromTerm, Let, Name, Query, QueryBlock, QueryExpression, Select, Selected, WindowBy
 from belvedere.sqlpp.type_rules import describe, difference
-
-
-@dataclass(frozen=True)
-class BlockTypes:
-    """Types of a block's variables per stage: before the window, the item, after it; and of one result."""
-
-    before: Mapping[str, Type]
-    item: Type
-    after: Mapping[str, Type]
-    output: Type
 
 
 class Typing(ExpressionTyping):
@@ -35,11 +25,15 @@ class Typing(ExpressionTyping):
     def query(self, query: Query, scope: VariableScope) -> Type:
         """The type of one result of the query."""
         scope = self.with_bindings(query, scope)
-        results = [self.block(b, scope).output for b in query.blocks]
+        blocks = [self.block(b, scope) for b in query.blocks]
+        results = [result for _, result in blocks]
         output = unify(results)
         if output is None and all(r is not None for r in results):
             self.report("B3609", "the blocks of UNION ALL give results of different types", query.span, difference(results))
-        inner = scope.bind(self.order_variables(query, scope, output))
+        seen = dict(blocks[0][0]) if len(blocks) == 1 else {}
+        if output is not None and pa.types.is_struct(output):
+            seen |= {f.name: f.type for f in output}
+        inner = scope.bind(seen)
         for key in query.order:
             self.of(key.expr, inner)
         for bound in (query.limit, query.offset):
@@ -57,16 +51,6 @@ class Typing(ExpressionTyping):
             else:
                 scope = scope.bind({let.name.text: self.of(let.value, scope)})
         return scope
-
-    def order_variables(self, query: Query, scope: VariableScope, output: Type) -> Mapping[str, Type]:
-        """What ORDER BY after SELECT sees: the block's variables (of a single block) and the results' fields."""
-        seen: dict[str, Type] = {}
-        if len(query.blocks) == 1:
-            quiet = Typing(self.file)
-            seen.update(quiet.block(query.blocks[0], scope).after)
-        if output is not None and pa.types.is_struct(output):
-            seen.update({f.name: f.type for f in output})
-        return seen
 
     def source_type(self, source: FromTerm, scope: VariableScope) -> Type:
         """The type of the variable that a FROM term binds."""
@@ -92,8 +76,8 @@ class Typing(ExpressionTyping):
         if source.position is not None and (table or isinstance(expr, QueryExpression)):
             self.report("B3622", "AT needs an array: the rows of a table have no position", source.position.span)
 
-    def block(self, block: QueryBlock, outer: VariableScope) -> BlockTypes:
-        """Types of a block's stages; reports what it finds."""
+    def block(self, block: QueryBlock, outer: VariableScope) -> tuple[Mapping[str, Type], Type]:
+        """Types of the variables that SELECT sees, and of one result; reports what it finds."""
         local: dict[str, Type] = {}
         scope = replace(outer, group=None)
         for source in block.sources:
@@ -109,23 +93,21 @@ class Typing(ExpressionTyping):
         if block.where is not None:
             self._want_boolean(block.where, scope, None)
         scope, local = self._group(block, local, scope, outer)
-        before, item = dict(local), item_type(local)
         if block.window is not None:
-            scope, local = self._window(block.window, scope, outer, item)
+            scope, local = self._window(block.window, scope, outer, item_type(local))
             scope = self._lets(block.window_lets, local, scope)
             if block.window_having is not None:
                 self._want_boolean(block.window_having, scope, None)
-        output = self.select(block.select, scope, local)
-        return BlockTypes(before, item, local, output)
+        return local, self.select(block.select, scope, local)
 
     def _declare(self, local: dict[str, Type], name: Name, type_: Type) -> None:
         if name.text in local:
             self.report("B2605", f'variable "{name.text}" is declared twice in one block', name.span, "give it another name")
         local[name.text] = type_
 
-    def _lets(self, lets: Iterable[object], local: dict[str, Type], scope: VariableScope) -> VariableScope:
+    def _lets(self, lets: Iterable[Let], local: dict[str, Type], scope: VariableScope) -> VariableScope:
         for let in lets:
-            self._declare(local, let.name, self.of(let.value, scope))  # type: ignore[attr-defined]
+            self._declare(local, let.name, self.of(let.value, scope))
             scope = scope.bind(local)
         return scope
 
@@ -171,12 +153,6 @@ class Typing(ExpressionTyping):
                 self._condition_of(boundary.when, inner, scope, window)
         declared[window.name.text] = None if item is None else pa.list_(item)
         return inner.bind(declared), declared
-
-    def after_window(self, block: QueryBlock, outer: VariableScope, variables: Mapping[str, Type]) -> Type:
-        """The type of a window block's results, from the types of its binding variables."""
-        assert block.window is not None
-        scope, local = self._window(block.window, outer.bind(variables), outer, item_type(variables))
-        return self.select(block.select, self._lets(block.window_lets, local, scope), local)
 
     def _condition_of(self, when: Expr, inner: VariableScope, before: VariableScope, window: WindowBy) -> None:
         for column in when.find_all(exp.Column):

@@ -14,7 +14,7 @@ from sqlglot import exp
 
 from belvedere.functions.array_aggregates import GROUP_AGGREGATES
 from belvedere.functions.function_table import canonical
-from belvedere.sqlpp.query_tree import Expr, QueryBlock
+from belvedere.sqlpp.query_tree import Expr, QueryBlock, changed_lets, reference
 
 
 def name_group_keys(block: QueryBlock) -> QueryBlock:
@@ -35,21 +35,16 @@ def name_group_keys(block: QueryBlock) -> QueryBlock:
 
 def behind_group(block: QueryBlock, change: Callable[[Expr], Expr]) -> QueryBlock:
     """The block with its LETs and HAVING behind GROUP BY changed, and its SELECT where no WINDOW BY comes before that."""
-    lets = tuple(replace(let, value=change(let.value)) for let in block.group_lets)
     having = None if block.having is None else change(block.having)
-    select = block.select
-    if block.window is None:
-        value = None if select.value is None else change(select.value)
-        items = tuple(replace(s, expr=None if s.expr is None else change(s.expr)) for s in select.items)
-        select = replace(select, value=value, items=items)
-    return replace(block, group_lets=lets, having=having, select=select)
+    select = block.select.changed(change) if block.window is None else block.select
+    return replace(block, group_lets=changed_lets(block.group_lets, change), having=having, select=select)
 
 
 def _replaced(expr: Expr, keys: list[tuple[Expr, str]]) -> Expr:
     def change(node: Any) -> Any:
         if isinstance(node, exp.Anonymous) and canonical(node.name) in GROUP_AGGREGATES:
             return node.copy()  # another node: what is in it is left alone
-        return next((exp.Column(this=exp.to_identifier(variable)) for key, variable in keys if node == key), node)
+        return next((reference(variable) for key, variable in keys if node == key), node)
 
     found: Expr = expr.transform(change)
     if "span" in expr.meta:

@@ -1,10 +1,11 @@
-"""An expression in place of a name that WITH gives it.
+"""Expressions in place of names.
 
-In: a query, a name, an expression. Out: the query without the name. Blocks that declare the name themselves are left as they are.
+In: a part of a syntax tree, and expressions by name. Out: the same without the names. Blocks that declare a name themselves keep it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import fields, is_dataclass, replace
 from typing import Any, TypeVar
 
@@ -17,32 +18,31 @@ from belvedere.sqlpp.query_tree import Expr, Name, Query, QueryBlock, QueryExpre
 T = TypeVar("T")
 
 
-def substituted(value: T, name: str, by: Expr) -> T:
-    """The value, a part of a syntax tree, with the expression in place of the name."""
-    result: Any = _changed(value, name, by)
+def substituted(value: T, by: Mapping[str, Expr]) -> T:
+    """The value, a part of a syntax tree, with the expressions in place of their names."""
+    result: Any = _changed(value, by)
     return result  # type: ignore[no-any-return]
 
 
-def _changed(value: Any, name: str, by: Expr) -> Any:
+def _changed(value: Any, by: Mapping[str, Expr]) -> Any:
     if isinstance(value, exp.Expr):
-        return _expression(value, name, by)
+        return _expression(value, by)
     if isinstance(value, tuple):
-        return tuple(_changed(v, name, by) for v in value)
+        return tuple(_changed(v, by) for v in value)
     if not is_dataclass(value) or isinstance(value, type | Name | Span):
         return value
-    if isinstance(value, QueryBlock) and name in declared(value):
-        return value
-    if isinstance(value, Query) and any(let.name.text == name for let in value.bindings):
-        return value
-    return replace(value, **{f.name: _changed(getattr(value, f.name), name, by) for f in fields(value)})
+    own = declared(value) if isinstance(value, QueryBlock) else set()
+    own |= {let.name.text for let in value.bindings} if isinstance(value, Query) else set()
+    by = {n: e for n, e in by.items() if n not in own}
+    return replace(value, **{f.name: _changed(getattr(value, f.name), by) for f in fields(value)}) if by else value
 
 
-def _expression(expr: Expr, name: str, by: Expr) -> Expr:
+def _expression(expr: Expr, by: Mapping[str, Expr]) -> Expr:
     def change(node: Any) -> Any:
-        if isinstance(node, exp.Column) and node.name == name:
-            return by.copy()
+        if isinstance(node, exp.Column) and node.name in by:
+            return by[node.name].copy()
         if isinstance(node, QueryExpression):
-            return QueryExpression(query=_changed(node.query, name, by))
+            return QueryExpression(query=_changed(node.query, by))
         return node
 
     found: Expr = expr.transform(change)

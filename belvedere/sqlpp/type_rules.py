@@ -87,25 +87,14 @@ def arithmetic_type(node: Expr, left: pa.DataType, right: pa.DataType) -> Type:
     if isinstance(node, exp.Sub):
         if all(times) or all(spans):
             return DURATION
-        return _shifted(left) if times[0] and spans[1] else None
+        return TIMESTAMP if times[0] and spans[1] else None  # a duration may hold hours: a date becomes an instant
     if isinstance(node, exp.Add):
         if all(spans):
             return DURATION
-        if times[0] and spans[1]:
-            return _shifted(left)
-        return _shifted(right) if spans[0] and times[1] else None
+        return TIMESTAMP if (times[0] and spans[1]) or (spans[0] and times[1]) else None
     if isinstance(node, exp.Mul) and ((spans[0] and pa.types.is_integer(right)) or (spans[1] and pa.types.is_integer(left))):
         return DURATION
     return None
-
-
-def _shifted(type_: pa.DataType) -> Type:
-    return TIMESTAMP  # a duration may hold hours: a date becomes an instant
-
-
-def comparable(left: pa.DataType, right: pa.DataType) -> bool:
-    """Whether values of the two types can compare at all."""
-    return unify([left, right]) is not None
 
 
 def describe(type_: Type) -> str:

@@ -139,7 +139,7 @@ def output_columns(output: specs.ResultColumn) -> Iterator[str]:
     elif isinstance(output, specs.Gather | specs.Nth):
         yield output.column
     elif isinstance(output, specs.WindowAggregate):
-        yield from (c for c in (output.column, output.included) if c is not None)
+        yield from (output.column, *(() if output.included is None else (output.included,)))
 
 
 def output_names(output: specs.ResultColumn) -> tuple[str, ...]:

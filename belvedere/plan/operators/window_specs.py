@@ -122,7 +122,7 @@ class WindowAggregate:
 
     output: str
     function: str
-    column: str | None
+    column: str
     included: str | None = None
     strict: bool = False
     extra: bool = True

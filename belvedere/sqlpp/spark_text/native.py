@@ -17,16 +17,12 @@ from sqlglot import exp
 from belvedere.sqlpp.query_tree import Expr, Missing, QueryExpression
 from belvedere.sqlpp.spark_text import native_arrays as arrays
 from belvedere.sqlpp.spark_text import native_operators as operators
-from belvedere.sqlpp.spark_text.native_arrays import whole_number
-from belvedere.sqlpp.spark_text.native_casts import cast
-from belvedere.sqlpp.spark_text.native_functions import anonymous, concatenated
+from belvedere.sqlpp.spark_text.native_functions import anonymous, cast, concatenated
 from belvedere.sqlpp.spark_text.native_queries import query_value
 from belvedere.sqlpp.spark_text.native_values import HANDLERS, Environment, value_of
 from belvedere.sqlpp.spark_text.native_values import boolean as boolean_of
-from belvedere.sqlpp.spark_text.sql_values import MISSING_VALUE, NULL, SqlValue, Untranslatable, Value, flat, merge, numbered
+from belvedere.sqlpp.spark_text.sql_values import MISSING_VALUE, NULL, SqlValue, Untranslatable, Value, flat, merge
 from belvedere.sqlpp.windows.boundary_classes import ARITHMETIC, OPERATORS
-
-__all__ = ["boolean", "scalar", "translate", "whole_number"]
 
 
 def translate(node: Expr, env: Mapping[str, Value]) -> Value:
@@ -34,15 +30,9 @@ def translate(node: Expr, env: Mapping[str, Value]) -> Value:
     return flat(value_of(node, env))
 
 
-def scalar(node: Expr, env: Mapping[str, Value]) -> SqlValue:
-    """As `translate`, as one SQL text."""
-    return merge(translate(node, env))
-
-
 def boolean(node: Expr, env: Mapping[str, Value]) -> SqlValue:
     """A condition: other values than booleans are NULL."""
-    found = boolean_of(node, env)
-    return SqlValue(numbered(found.sql), found.type, None if found.missing is None else numbered(found.missing))
+    return merge(flat(boolean_of(node, env)))
 
 
 def _column(node: Expr, env: Environment) -> Value:

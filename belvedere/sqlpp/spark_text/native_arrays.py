@@ -6,6 +6,7 @@ In: nodes and environments of `Value`s. Out: `Value`s; members that may be MISSI
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -13,9 +14,8 @@ from sqlglot import exp
 
 from belvedere.sqlpp.query_tree import Expr
 from belvedere.sqlpp.spark_text.native_operators import among, compared
-from belvedere.sqlpp.spark_text.native_values import Environment, null, scalar, value_of
+from belvedere.sqlpp.spark_text.native_values import Environment, scalar, value_of
 from belvedere.sqlpp.spark_text.sql_values import (
-    Array,
     Object,
     SqlValue,
     Untranslatable,
@@ -24,6 +24,8 @@ from belvedere.sqlpp.spark_text.sql_values import (
     any_of,
     each,
     field,
+    is_known,
+    known_members,
     listed,
     mapped,
     may_miss,
@@ -96,22 +98,10 @@ def at(base: Value, index: SqlValue) -> Value:
         inside = f"{index.sql} >= - size({base.sql}) AND {index.sql} < size({base.sql})"
         beyond = f"({base.sql} IS NOT NULL AND {index.sql} IS NOT NULL AND NOT ({inside}))"
     found = reader(base)(f"try_element_at({base.sql}, {number})")
-    inner = found.missing
     missing = any_of(base.missing, index.missing, beyond)
-    if inner is not None:
-        inner = f"coalesce({inner}, FALSE)"
-        found = _flagged(found, inner)
+    if found.missing is not None:
+        found = replace(found, missing=f"coalesce({found.missing}, FALSE)")
     return with_missing(found, missing) if not isinstance(found, Object) else _object_at(found, base, index, missing)
-
-
-def _flagged(value: Value, missing: str) -> Value:
-    if isinstance(value, Object):
-        return Object(value.fields, missing)
-    return (
-        Array(value.sql, value.type, missing, None, value.member)
-        if isinstance(value, Array)
-        else SqlValue(value.sql, value.type, missing)
-    )
 
 
 def _object_at(found: Object, base: SqlValue, index: SqlValue, missing: str | None) -> Value:
@@ -170,13 +160,7 @@ def star_field(base: Value, name: str) -> Value:
 
     def one(x: str) -> Value:
         found = field(read(x), name)
-        if isinstance(found, Object):
-            return SqlValue(merge(found).sql, found.type)
-        return (
-            Array(found.sql, found.type, None, None, found.member)
-            if isinstance(found, Array)
-            else SqlValue(found.sql, found.type)
-        )
+        return SqlValue(merge(found).sql, found.type) if isinstance(found, Object) else replace(found, missing=None)
 
     return listed(f"IF({known}, NULL, {mapped(base.sql, one).sql})", reader(mapped(base.sql, one)), missing)
 
@@ -189,15 +173,7 @@ def _starred(base: Value) -> str | Value:
     if isinstance(base, Object) or member is None or not pa.types.is_struct(member.type):
         return _nowhere(base)
     read = reader(base)
-
-    def there(x: str) -> str:
-        found = read(x)
-        if isinstance(found, Object):
-            return "TRUE" if found.missing is None else f"NOT {found.missing}"
-        return f"{found.sql} IS NOT NULL"
-
-    blank = f"NOT {each(base.sql, there, 'exists')}"
-    return f"({base.sql} IS NOT NULL AND {blank})"
+    return f"({base.sql} IS NOT NULL AND NOT {each(base.sql, lambda x: is_known(read(x)), 'exists')})"
 
 
 def star(base: Value) -> Value:
@@ -265,65 +241,42 @@ def struct(node: Expr, env: Environment) -> Value:
     return Object({m.this.name: value_of(m.expression, env) for m in node.expressions})
 
 
-# -- functions --
+# -- functions: what they give for values that are there; None for those of other types --
+
+ArrayFunction = Callable[[SqlValue], SqlValue]
 
 
-def _length(values: Sequence[Value]) -> SqlValue:
+def _length(values: Sequence[Value]) -> SqlValue | None:
     value = values[0]
     if isinstance(value, Object):
         parts = ["1L" if f.missing is None else f"IF({f.missing}, 0L, 1L)" for f in value.fields.values()]
         total = "(" + " + ".join(["0L", *parts]) + ")"
-        return SqlValue(total if value.missing is None else f"IF({value.missing}, NULL, {total})", pa.int64(), value.missing)
-    if pa.types.is_string(value.type) or pa.types.is_binary(value.type):
-        return SqlValue(f"CAST(length({value.sql}) AS BIGINT)", pa.int64(), value.missing)
-    if pa.types.is_list(value.type) or pa.types.is_map(value.type):
-        return SqlValue(f"IF({value.sql} IS NULL, NULL, CAST(size({value.sql}) AS BIGINT))", pa.int64(), value.missing)
+        return SqlValue(total if value.missing is None else f"IF({value.missing}, NULL, {total})", pa.int64())
     if pa.types.is_struct(value.type):
-        return SqlValue(f"IF({value.sql} IS NULL, NULL, {value.type.num_fields}L)", pa.int64(), value.missing)
-    return null(pa.int64(), value.missing)
+        return SqlValue(f"IF({value.sql} IS NULL, NULL, {value.type.num_fields}L)", pa.int64())
+    return None
 
 
-def _of_array(change: Callable[[SqlValue], SqlValue]) -> Callable[[Sequence[Any]], Value]:
-    def function(values: Sequence[Any]) -> Value:
-        value = values[0]
-        return change(value) if pa.types.is_list(value.type) else null(value.type, value.missing)
-
-    return function
-
-
-def _same(function: str) -> Callable[[SqlValue], SqlValue]:
-    """A function that keeps the members as they are."""
-    return lambda value: listed(f"{function}({value.sql})", reader(value), value.missing)
+def _of_array(change: ArrayFunction) -> Callable[[Sequence[Any]], SqlValue | None]:
+    return lambda values: change(values[0]) if pa.types.is_list(values[0].type) else None
 
 
 def _distinct(value: SqlValue) -> SqlValue:
     """Each member once, in the order of their last places."""
-    return listed(f"reverse(array_distinct(reverse({value.sql})))", reader(value), value.missing)
-
-
-def _known(value: SqlValue) -> SqlValue:
-    read = reader(value)
-    member = read("x")
-    if isinstance(member, Object):
-        if member.missing is None:
-            return value
-        return listed(each(value.sql, lambda x: f"NOT {read(x).missing}", "filter"), read, value.missing)
-    return listed(each(value.sql, lambda x: f"{merge(read(x)).sql} IS NOT NULL", "filter"), read, value.missing)
+    return listed(f"reverse(array_distinct(reverse({value.sql})))", reader(value))
 
 
 def _sorted(value: SqlValue) -> SqlValue:
-    whole = merge(value)
+    whole, read = merge(value), reader(value)
     if unsortable(whole.type):
         raise Untranslatable("an order of maps")
-    if isinstance(reader(value)("x"), Object):
-        if may_miss(value):
-            raise Untranslatable("an order of objects with fields that may be MISSING")
-    elif may_miss(value):  # MISSING comes before NULL
-        read = reader(value)
-        first = each(value.sql, lambda x: read(x).missing or "FALSE", "filter")
-        rest = each(value.sql, lambda x: f"NOT {read(x).missing or 'FALSE'}", "filter")
-        return listed(f"concat({first}, {_order(rest, read)})", read, value.missing)
-    return SqlValue(f"sort_array({whole.sql})", whole.type, value.missing)
+    if not may_miss(value):
+        return SqlValue(f"sort_array({whole.sql})", whole.type)
+    if isinstance(read("x"), Object):
+        raise Untranslatable("an order of objects with fields that may be MISSING")
+    first = each(value.sql, lambda x: read(x).missing or "FALSE", "filter")  # MISSING comes before NULL
+    rest = each(value.sql, lambda x: f"NOT {read(x).missing or 'FALSE'}", "filter")
+    return listed(f"concat({first}, {_order(rest, read)})", read)
 
 
 def _order(array: str, read: Callable[[str], Value]) -> str:
@@ -336,26 +289,19 @@ def _order(array: str, read: Callable[[str], Value]) -> str:
     )
 
 
-def _contains(values: Sequence[SqlValue]) -> Value:
+def _contains(values: Sequence[Value]) -> SqlValue | None:
     array, value = values[0], merge(values[1])
-    missing = any_of(array.missing, value.missing)
-    if not pa.types.is_list(array.type):
-        if pa.types.is_string(array.type):
-            raise Untranslatable("ARRAY_CONTAINS of a string")
-        return null(pa.bool_(), missing)
+    if pa.types.is_string(array.type):
+        raise Untranslatable("ARRAY_CONTAINS of a string")
+    if isinstance(array, Object) or not pa.types.is_list(array.type):
+        return None
     read = reader(array)
     test = each(array.sql, lambda x: f"coalesce({compared('=', merge(read(x)), value).sql}, FALSE)", "exists")
-    return SqlValue(f"IF({value.sql} IS NULL, NULL, {test})", pa.bool_(), missing)
+    return SqlValue(f"IF({value.sql} IS NULL, NULL, {test})", pa.bool_())
 
 
-def _reversed(values: Sequence[SqlValue]) -> Value:
-    value = values[0]
-    if pa.types.is_string(value.type):
-        return SqlValue(f"reverse({value.sql})", value.type, value.missing)
-    return _of_array(_same("reverse"))(values)
-
-
-ARRAY_FUNCTIONS: dict[str, Callable[[Sequence[Any]], Value]] = {
-    "LEN": _length, "ARRAY_LENGTH": _length, "LENGTH": _length, "ARRAY_DISTINCT": _of_array(_distinct), "ARRAY_AGG": _of_array(_known),
-    "ARRAY_SORT": _of_array(_sorted), "ARRAY_CONTAINS": _contains, "ARRAY_REVERSE": _reversed,
+ARRAY_FUNCTIONS: dict[str, Callable[[Sequence[Any]], SqlValue | None]] = {
+    "LEN": _length, "ARRAY_LENGTH": _length, "LENGTH": _length, "ARRAY_DISTINCT": _of_array(_distinct), "ARRAY_SORT": _of_array(_sorted),
+    "ARRAY_CONTAINS": _contains, "ARRAY_AGG": _of_array(lambda a: listed(known_members(a.sql, reader(a)), reader(a))),
+    "ARRAY_REVERSE": _of_array(lambda a: listed(f"reverse({a.sql})", reader(a))),
 }  # fmt: skip

@@ -1,4 +1,4 @@
-"""Calls of functions as Spark SQL text.
+"""Calls of functions, and CAST, as Spark SQL text.
 
 In: calls and environments of `Value`s. Out: `Value`s. A function that Spark has in the same sense for some types has its text in the table
 of functions (`SqlppFunction.natives`); those that look at MISSING and NULL themselves, or are more than a text, are here.
@@ -7,21 +7,25 @@ of functions (`SqlppFunction.natives`); those that look at MISSING and NULL them
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
 
 import pyarrow as pa
 
 from belvedere.functions.array_aggregates import GROUP_AGGREGATES
 from belvedere.functions.function_table import WINDOW_AGGREGATES, WINDOW_BY, canonical
 from belvedere.functions.project_functions import OwnFunction, own_function
-from belvedere.functions.sqlpp_functions import DURATION, Native, SqlppFunction, is_number, unify
+from belvedere.functions.sqlpp_functions import DURATION, Native, SqlppFunction, is_number, unify, window_by
+from belvedere.schema import TIMESTAMP
 from belvedere.sqlpp.query_tree import Expr
+from belvedere.sqlpp.spark_text import iso_texts
 from belvedere.sqlpp.spark_text.native_aggregates import aggregate
 from belvedere.sqlpp.spark_text.native_arrays import ARRAY_FUNCTIONS
-from belvedere.sqlpp.spark_text.native_casts import day_of, to_date, to_duration, to_instant, to_real, to_text, to_whole
 from belvedere.sqlpp.spark_text.native_operators import compared
 from belvedere.sqlpp.spark_text.native_queries import of_group
-from belvedere.sqlpp.spark_text.native_values import Environment, null, value_of
+from belvedere.sqlpp.spark_text.native_values import Environment, null, scalar, value_of
 from belvedere.sqlpp.spark_text.sql_values import (
+    DAY,
     Object,
     SqlValue,
     Untranslatable,
@@ -35,35 +39,41 @@ from belvedere.sqlpp.spark_text.sql_values import (
     sql_type,
     with_missing,
 )
+from belvedere.sqlpp.type_rules import cast_type
 
-LENGTHS = ("LEN", "ARRAY_LENGTH", "LENGTH")
+CONVERSIONS = {
+    pa.int64(): "TO_BIGINT", pa.float64(): "TO_DOUBLE", pa.string(): "TO_STRING", pa.date32(): "DATE", TIMESTAMP: "DATETIME",
+}  # fmt: skip
+_WORD = "CASE WHEN lower(trim({0})) = 'true' THEN TRUE WHEN lower(trim({0})) = 'false' THEN FALSE END"
+BOOLEAN = window_by(
+    "BOOLEAN:1",
+    pa.bool_(),
+    (
+        Native("{0}", pa.types.is_boolean),
+        Native(_WORD, pa.types.is_string, pa.bool_()),
+        Native("({0} <> 0)", lambda t: is_number(t) or t == DURATION, pa.bool_()),
+        Native("(size({0}) > 0)", lambda t: pa.types.is_list(t) or pa.types.is_map(t), pa.bool_()),
+        Native("IF({0} IS NULL, NULL, FALSE)", lambda t: pa.types.is_struct(t) and not t.num_fields, pa.bool_()),
+        Native("IF({0} IS NULL, NULL, TRUE)", lambda t: True, pa.bool_()),
+    ),
+)
+"""'true' and 'false'; of other values whether they are not zero or empty."""
 
 
 def anonymous(node: Expr, env: Environment) -> Value:
     """A call of a function by its name."""
     own = own_function(node)
     if own is not None:
-        return _own(own, [merge(value_of(a, env)) for a in node.expressions])
+        return _own(own, [scalar(a, env) for a in node.expressions])
     name = canonical(node.name)
     if name in GROUP_AGGREGATES:
         return aggregate(canonical(f"ARRAY_{name}"), [of_group(node.expressions[0], env)])
-    form = WINDOW_BY.get(name)
-    if form is None:
+    if name not in WINDOW_BY:
         raise Untranslatable(f"the function {name}")
     values = [value_of(a, env) for a in node.expressions]
     if name in WINDOW_AGGREGATES:
         return aggregate(name, [merge(v) for v in values])
-    if name in TOLERANT:
-        return TOLERANT[name](values)
-    arguments = [v if isinstance(v, SqlValue) else merge(v) for v in values]
-    missing = any_of(*(a.missing for a in arguments))
-    if any(pa.types.is_null(a.type) for a in arguments):
-        return null(form.result([a.type for a in arguments]), missing)
-    if name in ARRAY_FUNCTIONS:
-        return ARRAY_FUNCTIONS[name](values if name in LENGTHS else arguments)
-    if name in PLAIN:
-        return PLAIN[name](arguments)
-    return _by_rule(form, [merge(a) for a in arguments])
+    return TOLERANT[name](values) if name in TOLERANT else strict(WINDOW_BY[name], values)
 
 
 def _own(own: OwnFunction, arguments: Sequence[SqlValue]) -> SqlValue:
@@ -72,22 +82,48 @@ def _own(own: OwnFunction, arguments: Sequence[SqlValue]) -> SqlValue:
     return SqlValue(f"{own.registered}({', '.join(texts)})", own.result, any_of(*(a.missing for a in arguments)))
 
 
-def _by_rule(form: SqlppFunction, arguments: Sequence[SqlValue]) -> SqlValue:
-    """The function by its text in the table; NULL for types that it does not know."""
-    missing = any_of(*(a.missing for a in arguments))
+def cast(node: Expr, env: Environment) -> Value:
+    """CAST and TRY_CAST: NULL where a value has no such form."""
+    value, target = scalar(node.this, env), cast_type(node)
+    if target is None:
+        raise Untranslatable(f"CAST to {node.args['to'].sql('spark')}")
+    if pa.types.is_decimal(target):
+        text = Native(f"try_cast({{0}} AS {sql_type(target)})", lambda t: is_number(t) or pa.types.is_string(t), target)
+        return strict(window_by("DECIMAL:1", target, text), [value])
+    return strict(BOOLEAN if pa.types.is_boolean(target) else WINDOW_BY[CONVERSIONS[target]], [value])
+
+
+def strict(form: SqlppFunction, values: Sequence[Value]) -> SqlValue:
+    """A function that computes with values alone: MISSING where one is MISSING, else NULL where one is NULL or of another type."""
+    missing = any_of(*(v.missing for v in values))
+    found = None
+    if not any(pa.types.is_null(v.type) for v in values):
+        found = STRICT[form.name](values) if form.name in STRICT else None
+        found = _by_rule(form, [merge(v) if isinstance(v, Object) else v for v in values]) if found is None else found
+    return null(form.result([v.type for v in values]), missing) if found is None else replace(found, missing=missing)
+
+
+def _by_rule(form: SqlppFunction, arguments: Sequence[SqlValue]) -> SqlValue | None:
+    """The function by its text in the table; None for types that it does not know."""
     rule = next((r for r in form.natives if all(r.accepts(a.type) for a in arguments)), None)
     if rule is None:
-        return null(form.result([a.type for a in arguments]), missing)
-    texts = [_read(rule, a) for a in arguments]
-    text = rule.text.format(*texts, all=", ".join(texts))
+        return None
+    read = {"day": _day_of, "micros": micros}.get(rule.reads, lambda a: a.sql)
+    text = rule.text.format(*map(read, arguments))
     if len(arguments) > 1:
-        blank = " OR ".join(f"{a.sql} IS NULL" for a in arguments)
-        text = f"IF({blank}, NULL, {text})"
-    return SqlValue(text, rule.type or arguments[0].type, missing)
+        text = _unless_null(arguments, text)
+    return SqlValue(text, rule.type or arguments[0].type)
 
 
-def _read(rule: Native, value: SqlValue) -> str:
-    return day_of(value) if rule.reads == "day" else micros(value) if rule.reads == "micros" else value.sql
+def _unless_null(values: Sequence[SqlValue], text: str) -> str:
+    return f"IF({' OR '.join(f'{v.sql} IS NULL' for v in values)}, NULL, {text})"
+
+
+def _day_of(value: SqlValue) -> str:
+    """The DATE of a date or, in UTC, of an instant."""
+    if pa.types.is_date(value.type):
+        return value.sql
+    return bound(micros(value), lambda m: f"date_from_unix_date(CAST(({m} - pmod({m}, {DAY}L)) DIV {DAY}L AS INT))")
 
 
 # -- functions that look at MISSING and NULL themselves --
@@ -140,7 +176,7 @@ def _missing_if(values: Sequence[Value]) -> Value:
 
 def concatenated(values: Sequence[Value]) -> Value:
     """CONCAT and ||: of values that have a text."""
-    texts = [to_text(merge(v)) for v in values]
+    texts = [strict(WINDOW_BY["TO_STRING"], [v]) for v in values]
     return SqlValue(f"concat({', '.join(t.sql for t in texts)})", pa.string(), any_of(*(t.missing for t in texts)))
 
 
@@ -158,19 +194,17 @@ TOLERANT: dict[str, Callable[[Sequence[Value]], Value]] = {
 # -- functions that are more than a text --
 
 
-def _round(arguments: Sequence[SqlValue]) -> SqlValue:
+def _round(arguments: Sequence[Value]) -> SqlValue | None:
     """ROUND to digits, half away from zero; NULL for digits that are no whole number."""
-    value, missing = merge(arguments[0]), any_of(*(a.missing for a in arguments))
-    digits = arguments[1] if len(arguments) > 1 else SqlValue("0L", pa.int64())
+    value, digits = (merge(a) for a in (*arguments, SqlValue("0L", pa.int64()))[:2])
     if not is_number(value.type) or not pa.types.is_integer(digits.type):
-        return null(value.type if is_number(value.type) else None, missing)
+        return null(value.type) if is_number(value.type) else None
     known = digits.sql.strip("()L").replace(" ", "")
     if known.lstrip("-").isdigit():
-        text = _rounded(value, int(known))
-    else:
-        cases = " ".join(f"WHEN {digits.sql} = {n} THEN {_rounded(value, n)}" for n in range(-40, 21))
-        text = f"CASE WHEN {digits.sql} IS NULL THEN NULL {cases} ELSE IF({digits.sql} > 0, {value.sql}, 0 * {value.sql}) END"
-    return SqlValue(text, value.type, missing)
+        return SqlValue(_rounded(value, int(known)), value.type)
+    cases = " ".join(f"WHEN {digits.sql} = {n} THEN {_rounded(value, n)}" for n in range(-40, 21))
+    text = f"CASE WHEN {digits.sql} IS NULL THEN NULL {cases} ELSE IF({digits.sql} > 0, {value.sql}, 0 * {value.sql}) END"
+    return SqlValue(text, value.type)
 
 
 def _rounded(value: SqlValue, digits: int) -> str:
@@ -185,52 +219,43 @@ def _rounded(value: SqlValue, digits: int) -> str:
     return f"CAST(round({value.sql}, {digits}) AS {sql_type(value.type)})"
 
 
-def _substring(arguments: Sequence[SqlValue]) -> SqlValue:
+def _substring(arguments: Sequence[Value]) -> SqlValue | None:
     """SUBSTR(text, start, length): from 0, or from -1 backwards; NULL for a start beyond the text or a negative length."""
-    missing = any_of(*(a.missing for a in arguments))
-    if not pa.types.is_string(arguments[0].type) or not all(pa.types.is_integer(a.type) for a in arguments[1:]):
-        return null(pa.string(), missing)
-    length = arguments[2].sql if len(arguments) > 2 else None
+    value, start, *more = map(merge, arguments)
+    if not pa.types.is_string(value.type) or not all(pa.types.is_integer(a.type) for a in (start, *more)):
+        return None
+    length = more[0].sql if more else None
 
     def taken(text: str) -> str:
-        begin = f"IF({arguments[1].sql} >= 0, {arguments[1].sql}, length({text}) + {arguments[1].sql})"
+        begin = f"IF({start.sql} >= 0, {start.sql}, length({text}) + {start.sql})"
         beyond = f"({begin} < 0 OR {begin} > length({text}){f' OR {length} < 0' if length else ''})"
         count = f"CAST(least({length}, length({text})) AS INT)" if length else f"length({text})"
-        blank = "".join(f" OR {a.sql} IS NULL" for a in arguments[1:])
+        blank = "".join(f" OR {a.sql} IS NULL" for a in (start, *more))
         return f"IF({beyond}{blank}, NULL, substring({text}, CAST({begin} AS INT) + 1, {count}))"
 
-    return SqlValue(bound(arguments[0].sql, taken), pa.string(), missing)
+    return SqlValue(bound(value.sql, taken), pa.string())
 
 
-def _extreme(function: str) -> Callable[[Sequence[SqlValue]], SqlValue]:
-    def pick(arguments: Sequence[SqlValue]) -> SqlValue:
-        missing, values = any_of(*(a.missing for a in arguments)), [merge(a) for a in arguments]
-        type_ = unify([v.type for v in values])
+def _extreme(function: str) -> Callable[[Sequence[Value]], SqlValue]:
+    def pick(arguments: Sequence[Value]) -> SqlValue:
+        type_ = unify([a.type for a in arguments])
         if type_ is None:
             raise Untranslatable(f"{function.upper()} of several types")
-        texts = [converted(v, type_) for v in values]
-        blank = " OR ".join(f"{t} IS NULL" for t in texts)
-        text = f"IF({blank}, NULL, {function}({', '.join(texts)}))" if len(texts) > 1 else texts[0]
-        return SqlValue(text, type_, missing)
+        values = [SqlValue(converted(merge(a), type_), type_) for a in arguments]
+        text = f"{function}({', '.join(v.sql for v in values)})"
+        return SqlValue(_unless_null(values, text), type_) if len(values) > 1 else values[0]
 
     return pick
 
 
-def _absolute(arguments: Sequence[SqlValue]) -> SqlValue:
-    value = arguments[0]
-    if not is_number(value.type) and value.type != DURATION:
-        if pa.types.is_boolean(value.type):
-            raise Untranslatable("ABS of a boolean")
-        return null(None, value.missing)
-    return SqlValue(f"abs({value.sql})", value.type, value.missing)
+def _absolute(arguments: Sequence[Value]) -> None:
+    if pa.types.is_boolean(arguments[0].type):
+        raise Untranslatable("ABS of a boolean")
 
 
-def _one(function: Callable[[SqlValue], SqlValue]) -> Callable[[Sequence[SqlValue]], SqlValue]:
-    return lambda arguments: function(merge(arguments[0]))
-
-
-PLAIN: dict[str, Callable[[Sequence[SqlValue]], SqlValue]] = {
-    "ABS": _absolute, "ROUND": _round, "SUBSTR": _substring, "GREATEST": _extreme("greatest"), "LEAST": _extreme("least"),
-    "TO_STRING": _one(to_text), "TO_BIGINT": _one(to_whole), "TO_DOUBLE": _one(to_real), "TO_NUMBER": _one(to_real),
-    "DATE": _one(to_date), "DATETIME": _one(to_instant), "DURATION": _one(to_duration),
+STRICT: dict[str, Callable[[Sequence[Any]], SqlValue | None]] = {
+    **ARRAY_FUNCTIONS, "ABS": _absolute, "ROUND": _round, "SUBSTR": _substring, "GREATEST": _extreme("greatest"),
+    "LEAST": _extreme("least"), "DATETIME": lambda values: iso_texts.instant(values[0]),
+    "DURATION": lambda values: iso_texts.duration(values[0]),
 }  # fmt: skip
+"""None where the table of functions has the text, or none has."""

@@ -26,6 +26,8 @@ from belvedere.sqlpp.spark_text.sql_values import (
     any_of,
     each,
     field,
+    fields_of,
+    known_members,
     listed,
     mapped,
     merge,
@@ -59,6 +61,10 @@ class Tuples:
             return Tuples(self.sql, lambda t: {**self.scope(t), name: value(self.scope(t))})
         made = f"transform({self.sql}, {x} -> named_struct('r', {x}, 'v', {text}))"
         return Tuples(made, lambda t: {**self.scope(f"{t}.`r`"), name: read(f"{t}.`v`")})
+
+
+NO_TUPLE = Tuples("array(0)", lambda _: {})
+"""One, without variables."""
 
 
 @dataclass(frozen=True)
@@ -117,7 +123,7 @@ def _ordered(query: Query, results: Sequence[BlockResults], env: Environment) ->
     def rows(block: BlockResults) -> Callable[[str], Value]:
         def row(x: str) -> Value:
             result = block.result(x)
-            scope: Environment = {**env, **block.seen(x), **names, **_fields(result)}
+            scope: Environment = {**env, **block.seen(x), **names, **fields_of(result)}
             keys = {f"k{n}": _sortable(scalar(k.expr, scope)) for n, k in enumerate(query.order)}
             return Object({"v": result, **keys})
 
@@ -130,12 +136,6 @@ def _ordered(query: Query, results: Sequence[BlockResults], env: Environment) ->
     cases = " ".join(f"WHEN {one} < {other} THEN -1 WHEN {one} > {other} THEN 1" for one, other in tests)
     array = f"array_sort({found.sql}, ({a}, {b}) -> CASE {cases} ELSE 0 END)"
     return mapped(array, lambda x: field(read(x), "v"))
-
-
-def _fields(value: Value) -> dict[str, Value]:
-    if isinstance(value, Object):
-        return dict(value.fields)
-    return {f.name: field(value, f.name) for f in value.type} if pa.types.is_struct(value.type) else {}
 
 
 def _sortable(key: SqlValue) -> SqlValue:
@@ -205,12 +205,12 @@ def _sources(sources: Sequence[FromTerm], env: Environment) -> Tuples:
     tuples: Tuples | None = None
     for source in sources:
         tuples = _first(source, env) if tuples is None else _joined(tuples, source, env)
-    return tuples or Tuples("array(0)", lambda _: {})
+    return tuples or NO_TUPLE
 
 
 def _first(source: FromTerm, env: Environment) -> Tuples:
     if source.kind in (SourceKind.LEFT, SourceKind.LEFT_UNNEST) or source.condition is not None:
-        return _joined(Tuples("array(0)", lambda _: {}), source, env)
+        return _joined(NO_TUPLE, source, env)
     return _members(source, env)
 
 
@@ -266,16 +266,9 @@ def collection(value: Value) -> SqlValue:
     if pa.types.is_null(value.type):
         return SqlValue("CAST(array() AS ARRAY<STRING>)", pa.list_(pa.null()))
     text, read = packed(value)
-    array = f"array({text})"
-    if isinstance(value, Object):
-        if value.missing is not None:
-            array = each(array, lambda x: f"NOT {read(x).missing}", "filter")
-        return listed(array, lambda t: _there(read(t)))
-    return listed(each(array, lambda x: f"{merge(read(x)).sql} IS NOT NULL", "filter"), lambda t: _there(read(t)))
-
-
-def _there(value: Value) -> Value:
-    return replace(value, missing=None)
+    is_there = isinstance(value, Object) and value.missing is None
+    array = f"array({text})" if is_there else known_members(f"array({text})", read)
+    return listed(array, lambda t: replace(read(t), missing=None))
 
 
 # -- GROUP BY and SELECT --
@@ -343,4 +336,4 @@ def _spread(value: Value) -> dict[str, Value]:
         return {n: replace(f, missing=any_of(f.missing, value.missing)) for n, f in value.fields.items()}
     if not pa.types.is_struct(value.type):
         return {}
-    return {n: replace(f, missing=any_of(f.missing, f"({value.sql} IS NULL)")) for n, f in _fields(value).items()}
+    return {n: replace(f, missing=any_of(f.missing, f"({value.sql} IS NULL)")) for n, f in fields_of(value).items()}

@@ -164,6 +164,13 @@ def field(value: Value, requested: str) -> Value:
     return SqlValue(f"{value.sql}.{name(chosen.name)}", chosen.type, value.missing)
 
 
+def fields_of(value: Value) -> Mapping[str, Value]:
+    """The fields of an object by name; nothing for other values."""
+    if isinstance(value, Object):
+        return value.fields
+    return {f.name: field(value, f.name) for f in value.type} if pa.types.is_struct(value.type) else {}
+
+
 def with_missing(value: Value, missing: str | None) -> Value:
     """The same value, MISSING also where `missing` holds."""
     if missing is None:
@@ -260,6 +267,20 @@ def reader(array: SqlValue) -> Callable[[str], Value]:
     """What reads a member of the array from its text."""
     type_ = pa.null() if pa.types.is_null(array.type) else array.type.value_type
     return array.member if isinstance(array, Array) else lambda t: SqlValue(t, type_)
+
+
+def is_known(value: Value) -> str:
+    """Whether a value is neither NULL nor MISSING."""
+    if isinstance(value, Object):
+        return "TRUE" if value.missing is None else f"NOT {value.missing}"
+    return f"{merge(value).sql} IS NOT NULL"
+
+
+def known_members(array: str, read: Callable[[str], Value]) -> str:
+    """The array without members that are NULL or MISSING."""
+    member = read("x")
+    never = isinstance(member, Object) and member.missing is None
+    return array if never else each(array, lambda x: is_known(read(x)), "filter")
 
 
 def flat(value: Value) -> Value:

@@ -10,26 +10,24 @@ from __future__ import annotations
 from belvedere.plan.operators.window_specs import Ends
 from belvedere.spark_sql.dialect import SparkSql
 from belvedere.sqlpp.query_tree import WindowBy
-from belvedere.sqlpp.windows.boundary_classes import ItemFacts, Search, classify
+from belvedere.sqlpp.windows.boundary_classes import Search, TypedWindow
 from belvedere.sqlpp.windows.closing import closing_of, constant_of, frame_closing
 
 
-def ends_of(window: WindowBy, item: ItemFacts, nullable: bool = False) -> Ends | str:
+def ends_of(typed: TypedWindow, nullable: bool = False) -> Ends | str:
     """What the few rows around a block tell, or why they are not enough. `nullable`: some tuple may have no order key."""
+    window, found = typed.window, typed.end
     if window.label is not None:
-        start = None if window.start.unbounded else classify(window, "start", item)
-        end = None if window.end is None or window.end.unbounded else classify(window, "end", item)
-        closing = frame_closing(window, item, start, end, nullable)
+        closing = frame_closing(typed, nullable)
         return Ends(closing) if closing else "its windows may reach from anywhere before their labels to anywhere behind them"
     if window.start.unbounded or (window.end is not None and window.end.unbounded):
         return "windows reach to its edge"
     if window.end is None:
         return Ends()
-    found = classify(window, "end", item)
-    closing = () if found is None else closing_of(found, window, item, nullable)
+    closing = () if found is None else closing_of(found, typed, nullable)
     if found is None or not closing:
         return "the END of a later start may come before that of an earlier one"
-    ends = Ends(closing, tuple(n for n in closing if not found.conjunctions[n].compares), length_of(window, found))
+    ends = Ends(closing, tuple(n for n in closing if not found[n].compares), length_of(window, found))
     if window.tumbling and ends.length is None and not ends.at_once:
         return "where a window starts depends on all windows before it"
     return ends
@@ -39,9 +37,9 @@ def length_of(window: WindowBy, found: Search) -> int | None:
     """The length of TUMBLING windows where every tuple may start one and END counts from it (`ep - sp = 19`)."""
     if not window.tumbling or (window.start.when is not None and window.start.when.sql(SparkSql) != "TRUE"):
         return None
-    if len(found.conjunctions) != 1 or found.conjunctions[0].local or len(found.conjunctions[0].compares) != 1:
+    if len(found) != 1 or found[0].local or len(found[0].compares) != 1:
         return None
-    (compare,) = found.conjunctions[0].compares
+    (compare,) = found[0].compares
     roles = [p.role for p in (*compare.searched, *(p for p in compare.known if p.side))]
     counted = compare.operator == "=" and roles == ["position", "position"] and constant_of(compare) >= 0
     return int(constant_of(compare)) + 1 if counted else None

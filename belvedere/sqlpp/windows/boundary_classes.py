@@ -1,6 +1,6 @@
 """The normal form of START and END: what makes a boundary fast to find.
 
-In: a boundary's predicate, the variables' sides and the type of an item. Out: its conjunctions of atoms, or None for the arbitrary
+In: a clause and the type of its items. Out: the conjunctions of atoms of a boundary's predicate, or None for the arbitrary
 class d (`plan/operators/window_explanation.py` names the classes). A search looks, for each known tuple i, for the first tuple j at or
 after a place where one of the conjunctions holds.
 """
@@ -8,7 +8,8 @@ after a place where one of the conjunctions holds.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import product
 from typing import Any
 
@@ -17,9 +18,9 @@ from sqlglot import exp
 
 from belvedere.functions.sqlpp_functions import Type
 from belvedere.sqlpp.expression_types import VariableScope
-from belvedere.sqlpp.query_names import renamed
-from belvedere.sqlpp.query_tree import Expr, QueryExpression, WindowBy
+from belvedere.sqlpp.query_tree import Boundary, Expr, QueryExpression, WindowBy, reference
 from belvedere.sqlpp.query_types import Typing
+from belvedere.sqlpp.substitute import substituted
 
 ITEM = "$item"
 MAX_CONJUNCTIONS = 16
@@ -57,69 +58,70 @@ class Conjunction:
     compares: tuple[Compare, ...] = ()
 
 
-@dataclass(frozen=True)
-class Search:
-    """Look for the first tuple for which a conjunction holds."""
-
-    conjunctions: tuple[Conjunction, ...]
+Search = tuple[Conjunction, ...]
+"""Look for the first tuple for which a conjunction holds."""
 
 
 @dataclass(frozen=True)
-class ItemFacts:
-    """What classification knows of the items: their type, ORDER BY's first key over `$item` (None if not a plain one)."""
+class TypedWindow:
+    """A clause, the type of its items, ORDER BY's first key over `$item`, and the types of names outside."""
 
+    window: WindowBy
     type: Type
-    order: Expr | None
+    order: Expr
     constants: Mapping[str, Type]
+
+    @cached_property
+    def start(self) -> Search | None:
+        """The search for START of a labelled window; None for class d and UNBOUNDED."""
+        return self._search("start", self.window.start)
+
+    @cached_property
+    def end(self) -> Search | None:
+        """The search for END; None for class d and UNBOUNDED, and where there is none."""
+        return self._search("end", self.window.end)
+
+    def _search(self, side: str, boundary: Boundary | None) -> Search | None:
+        if boundary is None or boundary.unbounded:
+            return None
+        try:
+            found = _Normal(self, side).alternatives(exp.true() if boundary.when is None else boundary.when, positive=True)
+        except _NotNormal:
+            return None
+        return None if any(map(self._searches_many, found)) else tuple(found)
+
+    def _searches_many(self, conjunction: Conjunction) -> bool:
+        """Whether two comparisons would each need a search of its own."""
+        return sum(not self.is_monotone(c) or c.operator == "<>" for c in conjunction.compares) > 1
+
+    def is_monotone(self, compare: Compare) -> bool:
+        """Whether the searched sum grows or falls with the position: it is the position, or ORDER BY's first key."""
+        part, *others = compare.searched
+        return not others and (part.role == "position" or part.expr == self.order)
+
+    @property
+    def descending(self) -> bool:
+        """Whether ORDER BY's first key falls from tuple to tuple."""
+        return self.window.order[0].descending
+
+    @property
+    def roles(self) -> frozenset[str]:
+        """The roles of the variables that boundaries declare."""
+        return frozenset(role for _, role in self.window.variables.values())
+
+    def with_end(self, when: Expr, only: bool) -> TypedWindow:
+        """With another condition of END."""
+        assert self.window.end is not None
+        return replace(self, window=replace(self.window, end=replace(self.window.end, when=when), only=only))
 
 
 class _NotNormal(Exception):
     """The predicate has no normal form of known class."""
 
 
-def item_expression(expr: Expr, variables: tuple[str, ...]) -> Expr:
-    """An expression over the binding variables as one over `$item`."""
-
-    def change(node: Any) -> Any:
-        if isinstance(node, exp.Column) and node.name in variables:
-            item = exp.Column(this=exp.to_identifier(ITEM))
-            return item if len(variables) == 1 else exp.Dot(this=item, expression=exp.to_identifier(node.name))
-        return node
-
-    result: Expr = expr.transform(change)
-    return result
-
-
-def classify(window: WindowBy, side: str, item: ItemFacts) -> Search | None:
-    """The search for START (of a labelled window) or END; None for class d. UNBOUNDED and no WHEN are the caller's."""
-    boundary = window.end if side == "end" else window.start
-    assert boundary is not None
-    when = boundary.when if boundary.when is not None else exp.true()
-    try:
-        alternatives = _Normal(window.variables, side, item).alternatives(when, positive=True)
-    except _NotNormal:
-        return None
-    if any(_searches_many(c, item) for c in alternatives):
-        return None
-    return Search(tuple(alternatives))
-
-
-def _searches_many(conjunction: Conjunction, item: ItemFacts) -> bool:
-    """Whether two comparisons would each need a search of its own."""
-    return sum(not is_monotone(c, item) or c.operator == "<>" for c in conjunction.compares) > 1
-
-
-def is_monotone(compare: Compare, item: ItemFacts) -> bool:
-    """Whether the searched sum grows or falls with the position: it is the position, or ORDER BY's first key."""
-    if len(compare.searched) != 1:
-        return False
-    part = compare.searched[0]
-    return part.role == "position" or (item.order is not None and part.expr == item.order)
-
-
 class _Normal:
-    def __init__(self, sides: Mapping[str, tuple[str, str]], side: str, item: ItemFacts):
-        self.sides, self.searched, self.item = sides, side, item
+    def __init__(self, typed: TypedWindow, side: str):
+        self.typed, self.sides, self.searched = typed, typed.window.variables, side
 
     def alternatives(self, node: Expr, positive: bool) -> list[Conjunction]:
         """The disjunctive normal form of `node` (or of its negation)."""
@@ -178,7 +180,7 @@ class _Normal:
         side, role = next(iter(used))
         if role == "position" and not isinstance(node, exp.Column):
             return None
-        return Summand(side, role, _over_item(node, self.sides))
+        return Summand(side, role, substituted(node, dict.fromkeys(self.sides, reference(ITEM))))
 
     def linear(self, left: Expr, operator: str, right: Expr) -> Compare:
         """Both sides as sums, the searched summands on the left."""
@@ -206,7 +208,7 @@ class _Normal:
     def is_exact(self, part: Summand) -> bool:
         if part.role == "position":
             return True
-        type_ = Typing().of(part.expr, VariableScope({ITEM: self.item.type, **self.item.constants}))
+        type_ = Typing().of(part.expr, VariableScope({ITEM: self.typed.type, **self.typed.constants}))
         return type_ is not None and (
             pa.types.is_integer(type_) or pa.types.is_date(type_) or pa.types.is_timestamp(type_) or pa.types.is_duration(type_)
         )
@@ -214,8 +216,3 @@ class _Normal:
 
 def _joined(a: Conjunction, b: Conjunction) -> Conjunction:
     return Conjunction(a.known + b.known, a.local + b.local, a.compares + b.compares)
-
-
-def _over_item(node: Expr, sides: Mapping[str, tuple[str, str]]) -> Expr:
-    """Variables of one role as `$item`."""
-    return renamed(node, dict.fromkeys(sides, ITEM))

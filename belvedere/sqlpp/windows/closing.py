@@ -12,44 +12,42 @@ from sqlglot import exp
 
 from belvedere.functions.function_table import canonical
 from belvedere.functions.sqlpp_functions import duration_micros
-from belvedere.sqlpp.query_tree import Expr, WindowBy
-from belvedere.sqlpp.windows.boundary_classes import Compare, Conjunction, ItemFacts, Search, Summand, is_monotone
+from belvedere.sqlpp.query_tree import Expr
+from belvedere.sqlpp.windows.boundary_classes import Compare, Conjunction, Search, Summand, TypedWindow
 
 
-def closing_of(found: Search, window: WindowBy, item: ItemFacts, nullable: bool = False) -> tuple[int, ...]:
+def closing_of(found: Search, typed: TypedWindow, nullable: bool = False) -> tuple[int, ...]:
     """The places of END's alternatives that never move back as the start moves on; `nullable` as in `moves_on`."""
-    descending = window.order[0].descending
-    return tuple(n for n, c in enumerate(found.conjunctions) if moves_on(c, item, nullable, descending))
+    return tuple(n for n, c in enumerate(found) if moves_on(c, typed, nullable))
 
 
-def frame_closing(
-    window: WindowBy, item: ItemFacts, start: Search | None, end: Search | None, nullable: bool = False
-) -> tuple[int, ...]:
+def frame_closing(typed: TypedWindow, nullable: bool = False) -> tuple[int, ...]:
     """LABEL: as `closing_of`, where each window has its label or ends before it, and its start lies at a distance before the label.
 
     START counts from the label, by positions (`lp - sp = 3`) or ORDER BY's key (`l.day - s.day <= 7`), so it moves on with the labels.
     Only alternatives of END that do not know the start: there is none for the first labels.
     """
-    if window.tumbling or start is None or end is None or len(start.conjunctions) != 1:
+    window, start, end = typed.window, typed.start, typed.end
+    if window.tumbling or start is None or end is None or len(start) != 1:
         return ()
-    opening, descending = start.conjunctions[0], window.order[0].descending
-    if opening.local or len(opening.compares) != 1 or not moves_on(opening, item, nullable, descending):
+    opening = start[0]
+    if opening.local or len(opening.compares) != 1 or not moves_on(opening, typed, nullable):
         return ()
     compare = opening.compares[0]
     searched, labels = compare.searched[0], [p for p in compare.known if p.side]
     if [(p.side, p.role) for p in labels] != [("label", searched.role)] or searched.role not in ("item", "position"):
         return ()
     counted = searched.role == "position"
-    back = (constant_of(compare) if counted else _key_shift(compare)) * (1 if descending and not counted else -1)
+    back = (constant_of(compare) if counted else _key_shift(compare)) * (1 if typed.descending and not counted else -1)
     if not math.isfinite(back) or back < (compare.operator in ("<", ">")):
         return ()
-    exact = window.only and len(end.conjunctions) == 1 and searched.role == "position" and compare.operator == "="
+    exact = window.only and len(end) == 1 and searched.role == "position" and compare.operator == "="
     return tuple(
         n
-        for n in closing_of(end, window, item, nullable)
+        for n in closing_of(end, typed, nullable)
         if all(
             all(p.side in ("", "label") for p in c.known) and (not is_before(c) or (exact and back >= -constant_of(c)))
-            for c in end.conjunctions[n].compares
+            for c in end[n].compares
         )
     )
 
@@ -59,40 +57,43 @@ def is_before(compare: Compare) -> bool:
     return compare.operator == "=" and constant_of(compare) < 0
 
 
-def moves_on(conjunction: Conjunction, item: ItemFacts, nullable: bool, descending: bool) -> bool:
+def moves_on(conjunction: Conjunction, typed: TypedWindow, nullable: bool) -> bool:
     """Whether an end that one start finds is found, there or earlier, by all starts before it.
 
-    `nullable`: some tuple may have no order key. `descending`: the key falls from tuple to tuple.
+    `nullable`: some tuple may have no order key.
     """
     if conjunction.known:
         return False
     at_once = len(conjunction.compares) == 1 and not conjunction.local
-    return all(_grows(c, item, nullable, descending, at_once) for c in conjunction.compares)
+    return all(_grows(c, typed, nullable, at_once) for c in conjunction.compares)
 
 
-def _grows(compare: Compare, item: ItemFacts, nullable: bool, descending: bool, at_once: bool) -> bool:
+def _grows(compare: Compare, typed: TypedWindow, nullable: bool, at_once: bool) -> bool:
     """Whether a tuple that is far enough for a start is so for all starts before it."""
-    if not is_monotone(compare, item) or any(p.sign < 0 for p in compare.searched):
+    if not typed.is_monotone(compare) or any(p.sign < 0 for p in compare.searched):
         return False
     counted = compare.searched[0].role == "position"
     if compare.operator == "=":
         return (
-            at_once and counted and all(p.role in ("position", "") for p in compare.known) and _moves(compare.known, item, 1, 1)
+            at_once
+            and counted
+            and all(p.role in ("position", "") for p in compare.known)
+            and _moves(compare.known, typed, 1, 1)
         )
     keyed = not counted or any(p.role == "item" for p in compare.known)
     if keyed and nullable:
         return False  # a start without an order key has no end by it
-    key = -1 if descending else 1
+    key = -1 if typed.descending else 1
     way = 1 if counted else key
-    return compare.operator in ((">", ">=") if way > 0 else ("<", "<=")) and _moves(compare.known, item, way, key)
+    return compare.operator in ((">", ">=") if way > 0 else ("<", "<=")) and _moves(compare.known, typed, way, key)
 
 
-def _moves(parts: tuple[Summand, ...], item: ItemFacts, way: int, key: int) -> bool:
+def _moves(parts: tuple[Summand, ...], typed: TypedWindow, way: int, key: int) -> bool:
     """Whether a sum over the start never falls (`way` 1) or never rises (-1) from tuple to tuple; the order key moves by `key`."""
     return all(
         p.side == ""
         or (p.role == "position" and p.sign == way)
-        or (p.role == "item" and _keyed(p.expr) == item.order and p.sign * key == way)
+        or (p.role == "item" and _keyed(p.expr) == typed.order and p.sign * key == way)
         for p in parts
     )
 

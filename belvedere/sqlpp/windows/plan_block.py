@@ -11,42 +11,81 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import pyarrow as pa
+from sqlglot import exp
 
 from belvedere.plan.expressions import column, columns_of
 from belvedere.plan.operators import window_specs as specs
 from belvedere.plan.operators.nodes import Order
 from belvedere.sqlpp.bindings import sort_orders
-from belvedere.sqlpp.lower_tuples import unsortable
 from belvedere.sqlpp.query_names import free_in
-from belvedere.sqlpp.query_tree import Expr, QueryBlock
+from belvedere.sqlpp.query_tree import Boundary, Expr, QueryBlock, changed_lets, reference
 from belvedere.sqlpp.spark_text.native import translate
-from belvedere.sqlpp.spark_text.sql_values import Object, SqlValue, Untranslatable, Value, any_of, merge, name
-from belvedere.sqlpp.windows.boundary_classes import ItemFacts, item_expression
-from belvedere.sqlpp.windows.plan_boundaries import BoundaryPlanner
+from belvedere.sqlpp.spark_text.sql_values import Object, SqlValue, Untranslatable, Value, any_of, merge, name, unsortable
+from belvedere.sqlpp.substitute import substituted
+from belvedere.sqlpp.windows.boundary_classes import ITEM, Compare, Search, Summand, TypedWindow
 from belvedere.sqlpp.windows.plan_results import Rewriter
+from belvedere.sqlpp.windows.plan_terms import TermPlanner
 
 COLUMN = re.compile(r"`([^`]+)`")
 
 
-class BlockPlanner(BoundaryPlanner):
+class BlockPlanner(TermPlanner):
     """Plans one block."""
 
-    def facts(self) -> ItemFacts:
-        """What classification knows of the items."""
-        order = item_expression(self.window.order[0].expr, tuple(self.variables))
-        return ItemFacts(self.item.type, order, {n: v.type for n, v in self.environment().items()})
+    def typed(self) -> TypedWindow:
+        """The clause with the types of what it reads."""
+        item = reference(ITEM)
+        fields = {n: exp.Dot(this=item.copy(), expression=exp.to_identifier(n)) for n in self.variables}
+        order = substituted(self.window.order[0].expr, fields if len(fields) > 1 else dict.fromkeys(fields, item))
+        return TypedWindow(self.window, self.item.type, order, {n: v.type for n, v in self.outside.items()})
 
-    def boundaries(self, item: ItemFacts) -> tuple[specs.BoundarySpec | None, specs.BoundarySpec, specs.BoundarySpec | None]:
+    def boundaries(self, typed: TypedWindow) -> tuple[specs.BoundarySpec | None, specs.BoundarySpec, specs.BoundarySpec | None]:
         """LABEL, START and END."""
         window = self.window
         label = self.single(window.label.when) if window.label is not None else None
         alone = window.label is None and not window.start.unbounded
-        start = self.single(window.start.when) if alone else self.searched("start", window.start, item)
-        return label, start, None if window.end is None else self.searched("end", window.end, item)
+        start = self.single(window.start.when) if alone else self.searched(window.start, typed.start, typed)
+        return label, start, None if window.end is None else self.searched(window.end, typed.end, typed)
+
+    def single(self, when: Expr | None) -> specs.BoundarySpec:
+        """A boundary that one tuple decides alone."""
+        if when is None or (isinstance(when, exp.Boolean) and when.this):
+            return specs.BoundarySpec()
+        return specs.BoundarySpec(local=(self.condition(when),))
+
+    def searched(self, boundary: Boundary, found: Search | None, typed: TypedWindow) -> specs.BoundarySpec:
+        """A boundary that is looked for from a known tuple on; `found` is its normal form."""
+        if boundary.unbounded:
+            return specs.BoundarySpec(unbounded=True)
+        if found is None:
+            assert boundary.when is not None
+            return specs.BoundarySpec(scan=self.condition(boundary.when))
+        return specs.BoundarySpec(search=self.search(found, typed))
+
+    def search(self, found: Search, typed: TypedWindow) -> tuple[specs.ConjunctionSpec, ...]:
+        return tuple(
+            specs.ConjunctionSpec(
+                tuple(self.condition(x) for x in c.known),
+                tuple(self.condition(x) for x in c.local),
+                tuple(self.compare(x, typed) for x in c.compares),
+            )
+            for c in found
+        )
+
+    def compare(self, atom: Compare, typed: TypedWindow) -> specs.CompareSpec:
+        """A comparison of two tuples by columns of the rows."""
+        key = self.window.order[0]
+        position = atom.searched[0].role == "position"
+        direction = 0 if not typed.is_monotone(atom) else 1 if position or not key.descending else -1
+        if len(atom.searched) == len(atom.known) == 1 and all(_is_leaf(p) for p in (*atom.searched, *atom.known)):
+            searched, known = self.pair(atom.searched[0], atom.known[0])
+        else:
+            searched, known = self.total(atom.searched), self.total(atom.known)
+        return specs.CompareSpec(searched, atom.operator, known, direction, key.nulls_come_first)
 
     def sorting(self, beside: Sequence[str] = ()) -> tuple[Order, ...]:
         """ORDER BY over row columns, then all other columns, and those beside: rows that tie there too cannot be told apart."""
-        keys = {self.columns[k.sql] for k in self.key_columns()}
+        keys = {self.columns[k.sql] for k in key_columns(self.keys)}
         found: list[Order] = []
         for key in self.window.order:
             value = self.translated(key.expr)
@@ -71,39 +110,23 @@ class BlockPlanner(BoundaryPlanner):
             return replace(output, fields=tuple((n, column(t)) for n, t in output.fields))
         if isinstance(output, specs.WindowAggregate):
             included = None if output.included is None else column(output.included)
-            return replace(output, column=None if output.column is None else column(output.column), included=included)
+            return replace(output, column=column(output.column), included=included)
         return output
-
-    def key_columns(self) -> list[SqlValue]:
-        found: list[SqlValue] = []
-        for key in self.keys:
-            value = merge(key)
-            found.append(value)
-            if value.missing is not None:
-                found.append(SqlValue(f"NOT ({value.missing})", pa.bool_()))  # MISSING comes before NULL
-        return found
 
     def results(self) -> QueryBlock:
         """The rest of the block over the kernel's output; fills `after` and `used`."""
         window = self.window
         for variable, (side, role) in window.variables.items():
             self.after[variable] = self.boundary_value(side, role)
-        rewriter = Rewriter(self)
-        lets = tuple(replace(let, value=rewriter.rewrite(let.value)) for let in self.block.window_lets)
-        having = None if self.block.window_having is None else rewriter.rewrite(self.block.window_having)
-        select = self.block.select
-        value = None if select.value is None else rewriter.rewrite(select.value)
-        items = []
-        for item in select.items:
-            assert item.expr is not None
-            items.append(replace(item, expr=rewriter.rewrite(item.expr)))
-        select = replace(select, value=value, items=tuple(items))
-        local: dict[str, Value] = {**self.environment(), **self.after}
+        rewrite = Rewriter(self).rewrite
+        lets = changed_lets(self.block.window_lets, rewrite)
+        having = None if self.block.window_having is None else rewrite(self.block.window_having)
+        select = self.block.select.changed(rewrite)
+        local: dict[str, Value] = {**self.outside, **self.after}
         for let in lets:
             local[let.name.text] = self.use(let.value, local)
-        for expr in [having, value, *(i.expr for i in items)]:
-            if expr is not None:
-                self.use(expr, local)
+        for expr in (*(() if having is None else (having,)), *select.expressions):
+            self.use(expr, local)
         return replace(self.block, window_lets=lets, window_having=having, select=select)
 
     def use(self, expr: Expr, local: Mapping[str, Value]) -> Value:
@@ -158,3 +181,17 @@ class BlockPlanner(BoundaryPlanner):
 
     def gathered(self, value: SqlValue, side: str, role: str) -> str:
         return self.output(specs.Gather(self.names.fresh("o"), side, role, self.text(value)), value.type)
+
+
+def _is_leaf(part: Summand) -> bool:
+    return bool(part.side) and part.role != "position" and part.sign > 0
+
+
+def key_columns(keys: Sequence[Value]) -> list[SqlValue]:
+    """The values by which rows are in one partition, in the order of partitions."""
+    found: list[SqlValue] = []
+    for value in map(merge, keys):
+        found.append(value)
+        if value.missing is not None:
+            found.append(SqlValue(f"NOT ({value.missing})", pa.bool_()))  # MISSING comes before NULL
+    return found

@@ -45,10 +45,6 @@ class PlanColumns:
             return next(iter(self.variables.values()))
         return Object(dict(self.variables))
 
-    def environment(self) -> Mapping[str, Value]:
-        """The values of names outside the block."""
-        return self.outside
-
     def column(self, value: SqlValue) -> str:
         """The row column that holds the value."""
         if value.sql not in self.columns:
@@ -63,7 +59,7 @@ class PlanColumns:
         return value.sql
 
     def translated(self, expr: Expr) -> SqlValue:
-        return merge(translate(expr, {**self.environment(), **self.variables}))
+        return merge(translate(expr, {**self.outside, **self.variables}))
 
     def output(self, output: specs.ResultColumn, type_: pa.DataType) -> str:
         self.candidates[output.output] = output

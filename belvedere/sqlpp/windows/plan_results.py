@@ -15,8 +15,9 @@ from belvedere.functions.function_table import WINDOW_AGGREGATES, canonical
 from belvedere.functions.sqlpp_functions import is_number, unify_numbers
 from belvedere.plan.operators import window_specs as specs
 from belvedere.sqlpp.query_names import free_in
-from belvedere.sqlpp.query_tree import Expr, QueryExpression
-from belvedere.sqlpp.spark_text.native import boolean, translate, whole_number
+from belvedere.sqlpp.query_tree import Expr, FromTerm, Query, QueryBlock, QueryExpression, Select, reference
+from belvedere.sqlpp.spark_text.native import boolean, translate
+from belvedere.sqlpp.spark_text.native_arrays import whole_number
 from belvedere.sqlpp.spark_text.sql_text import Open, constant_of
 from belvedere.sqlpp.spark_text.sql_values import (
     MISSING_VALUE,
@@ -64,7 +65,7 @@ class Rewriter:
     def variable(self, value: Value) -> Expr:
         label = f"${len(self.planner.after)}"
         self.planner.after[label] = value
-        return exp.Column(this=exp.to_identifier(label))
+        return reference(label)
 
     def replaced(self, node: Any) -> Expr | None:
         if isinstance(node, exp.Anonymous):
@@ -163,10 +164,10 @@ class Rewriter:
         variable, value, where = found
         if {c.name for e in (value, where) if e is not None for c in e.find_all(exp.Column)} - {
             variable,
-            *planner.environment(),
+            *planner.outside,
         }:
             return None
-        env: dict[str, Value] = {**planner.environment(), variable: planner.item}
+        env: dict[str, Value] = {**planner.outside, variable: planner.item}
         nowhere: dict[str, Value] = {**env, variable: MISSING_VALUE}
         kept = True if where is None else constant_of(boolean(where, nowhere).sql)
         if kept is Open or (kept is True and constant_of(merge(translate(value, nowhere)).sql) is not None):
@@ -226,22 +227,16 @@ def _leaves(value: Value, leaves: list[tuple[str, SqlValue]]) -> Callable[[str],
 
 def _simple_subquery(node: QueryExpression, window: str) -> tuple[str, Expr, Expr | None] | None:
     """`(SELECT VALUE e FROM w AS x WHERE c)` as (x, e, c)."""
-    query = node.query
-    if len(query.blocks) != 1 or query.bindings or query.order or query.limit is not None or query.offset is not None:
+    block = node.query.blocks[0]
+    if not block.sources or block.select.value is None:
         return None
-    block = query.blocks[0]
-    simple = (
-        len(block.sources) == 1
-        and not block.lets
-        and block.group is None
-        and block.window is None
-        and not block.select.distinct
-    )
-    if not simple or block.select.value is None:
+    source, value, where = block.sources[0], block.select.value, block.where
+    plain = QueryBlock(Select(value), (FromTerm(source.variable, source.expr),), where=where, span=block.span)
+    reads_window = isinstance(source.expr, exp.Column) and source.expr.name == window
+    if (
+        node.query != Query((plain,))
+        or not reads_window
+        or any(e.find(QueryExpression) for e in (value, where) if e is not None)
+    ):
         return None
-    source = block.sources[0]
-    if not isinstance(source.expr, exp.Column) or source.expr.name != window or source.position is not None:
-        return None
-    if any(e.find(QueryExpression) for e in (block.select.value, block.where) if e is not None):
-        return None
-    return source.variable.text, block.select.value, block.where
+    return source.variable.text, value, where

@@ -16,7 +16,7 @@ from belvedere.functions.function_table import canonical
 from belvedere.functions.sqlpp_functions import DURATION, is_number, unify
 from belvedere.plan.operators import window_specs as specs
 from belvedere.sqlpp.query_names import free_in
-from belvedere.sqlpp.query_tree import Expr
+from belvedere.sqlpp.query_tree import Expr, reference
 from belvedere.sqlpp.spark_text.native import boolean, translate
 from belvedere.sqlpp.spark_text.sql_text import Open, constant_of
 from belvedere.sqlpp.spark_text.sql_values import (
@@ -153,7 +153,7 @@ class TermPlanner(PlanColumns):
         return specs.OperationTerm(operator, (one, other)), pa.bool_()
 
     def constant(self, node: Expr) -> TypedTerm:
-        value = merge(translate(node, self.environment()))
+        value = merge(translate(node, self.outside))
         if pa.types.is_null(value.type):
             return specs.ConstantTerm(), value.type
         if kind(value.type) == "other":
@@ -174,11 +174,10 @@ class TermPlanner(PlanColumns):
         side, role = next(iter(own), ("", "position"))
         if len(own) > 1 or role == "position":
             return None
-        item = exp.Column(this=exp.to_identifier(ITEM))
-        return Summand(side, role, reduce(lambda e, n: substituted(e, n, item), sorted(names), node))
+        return Summand(side, role, substituted(node, dict.fromkeys(names, reference(ITEM))))
 
     def over_item(self) -> dict[str, Value]:
-        return {**self.environment(), ITEM: self.item}
+        return {**self.outside, ITEM: self.item}
 
     def read(self, leaf: Summand) -> TypedTerm:
         """A column of numbers, times, spans or booleans."""
@@ -194,7 +193,7 @@ class TermPlanner(PlanColumns):
 
     def where_missing(self, leaf: Summand, value: SqlValue) -> specs.ConstantTerm:
         """The value where the tuple is MISSING."""
-        found = merge(translate(leaf.expr, {**self.environment(), ITEM: MISSING_VALUE}))
+        found = merge(translate(leaf.expr, {**self.outside, ITEM: MISSING_VALUE}))
         if pa.types.is_null(found.type) or found.missing == "TRUE":
             return specs.ConstantTerm()
         if kind(value.type) == "other" and value.type != pa.int64():

@@ -19,43 +19,42 @@ import pyarrow as pa
 from sqlglot import exp
 
 from belvedere.plan.operators.predicate_window import Ranges, WindowEnd, WindowForm
-from belvedere.plan.operators.window_specs import BoundarySpec
 from belvedere.schema import Column
 from belvedere.sqlpp.query_tree import Expr, QueryBlock, WindowBy
-from belvedere.sqlpp.windows.boundary_classes import ItemFacts, classify
+from belvedere.sqlpp.windows.boundary_classes import Search, TypedWindow
 from belvedere.sqlpp.windows.closing import closing_of, frame_closing, is_before
-from belvedere.sqlpp.windows.plan_boundaries import BoundaryPlanner
 from belvedere.sqlpp.windows.resume import neighbours_of, only_distances
 
 
-def ranges_of(block: QueryBlock, window: WindowBy, item: ItemFacts, column: Column | None) -> Ranges | str:
+def ranges_of(typed: TypedWindow, block: QueryBlock, column: Column | None) -> Ranges | str:
     """How to tell the windows that a change can reach, or why any of the partition may change. `column` is ORDER BY's first key."""
+    window, key = typed.window, typed.window.order[0]
     far = _reaches_far(window)
     if far:
         return far
-    roles = {role for _, role in window.variables.values()}
-    key = window.order[0]
     if column is None or not _is_counted(column.type):
         return "ORDER BY's first key is no whole number, date or time"
     if column.nullable and key.nulls_come_first == key.descending:
         return "rows whose order key is NULL stand where the greatest key would (write NOT NULL, or NULLS the other way)"
-    if "position" in roles and not only_distances(block, window, item):
+    if "position" in typed.roles and not only_distances(block, typed):
         return "positions count from the partition's first row, and are used for more than distances"
     form = WindowForm.TUMBLING if window.tumbling else WindowForm.SLIDING
-    found = Ranges(column.name, form, neighbours_of(window), descending=key.descending)
+    found = Ranges(column.name, form, neighbours_of(typed), descending=key.descending)
     if window.tumbling:
         return found
-    closing = tuple(_closing(window, item, column))
+    closing = tuple(_closing(typed, column.nullable))
     if window.label is None:
-        return replace(found, closing=closing) if closing else _why_not_closing(window, item, column)
+        return replace(found, closing=closing) if closing else _why_not_closing(typed, column.nullable)
     if not closing:
         return "windows may reach from anywhere before their labels to anywhere behind them"
-    end = WindowEnd.BEFORE_LABEL if _ends_before_label(window, item) else WindowEnd.CONDITION
+    # `frame_closing` takes no other END before the label than one tuple: a window without it is dropped for good
+    before = typed.end is not None and len(typed.end) == 1 and any(map(is_before, typed.end[0].compares))
+    end = WindowEnd.BEFORE_LABEL if before else WindowEnd.CONDITION
     return replace(found, form=WindowForm.LABELLED, closing=closing, end=end)
 
 
-def _why_not_closing(window: WindowBy, item: ItemFacts, column: Column) -> str:
-    if column.nullable and tuple(_closing(window, item, replace(column, nullable=False))):
+def _why_not_closing(typed: TypedWindow, nullable: bool) -> str:
+    if nullable and tuple(_closing(typed, nullable=False)):
         return "a row whose order key is NULL has no END by it (write NOT NULL)"
     return "END of a later start may come before that of an earlier one, at any distance"
 
@@ -84,36 +83,24 @@ def _alternatives(when: Expr | None) -> list[Expr]:
     return [*_alternatives(inner.left), *_alternatives(inner.right)] if isinstance(inner, exp.Or) else [inner]
 
 
-def _closing(window: WindowBy, item: ItemFacts, column: Column) -> Iterator[int]:
+def _closing(typed: TypedWindow, nullable: bool) -> Iterator[int]:
     """The places of END's alternatives whose nearest tuple never moves back as the start, or the label, moves on."""
+    window = typed.window
     assert window.end is not None
     alternatives = _alternatives(window.end.when)
-    start = None if window.label is None else classify(window, "start", item)
     for place, when in enumerate(alternatives):
-        alone = replace(window, end=replace(window.end, when=when), only=window.only and len(alternatives) == 1)
-        found = classify(alone, "end", item)
-        if found is None or not found.conjunctions:
-            continue
-        if window.label is None:
-            closing = closing_of(found, alone, item, column.nullable)
-        else:
-            closing = frame_closing(alone, item, start, found, column.nullable)
-        if len(closing) == len(found.conjunctions):
-            yield place
+        alone = typed.with_end(when, only=window.only and len(alternatives) == 1)
+        if alone.end:
+            closing = closing_of(alone.end, alone, nullable) if window.label is None else frame_closing(alone, nullable)
+            if len(closing) == len(alone.end):
+                yield place
 
 
-def _ends_before_label(window: WindowBy, item: ItemFacts) -> bool:
-    """Whether END is one tuple before the label: a window without it is dropped for good (`frame_closing` takes no other)."""
-    found = classify(window, "end", item)
-    one = found is not None and len(found.conjunctions) == 1
-    return found is not None and one and any(is_before(c) for c in found.conjunctions[0].compares)
-
-
-def closing_end(planner: BoundaryPlanner, window: WindowBy, item: ItemFacts, closing: tuple[int, ...]) -> BoundarySpec:
-    """END by its closing alternatives alone."""
+def closing_search(typed: TypedWindow, closing: tuple[int, ...]) -> Search:
+    """The search for END by its closing alternatives alone."""
+    window = typed.window
     assert window.end is not None
     requested = [a for place, a in enumerate(_alternatives(window.end.when)) if place in closing]
-    when = reduce(lambda a, b: exp.Or(this=a, expression=b), (w.copy() for w in requested))
-    found = classify(replace(window, end=replace(window.end, when=when)), "end", item)
+    found = typed.with_end(reduce(lambda a, b: exp.Or(this=a, expression=b), (w.copy() for w in requested)), window.only).end
     assert found is not None
-    return BoundarySpec(search=planner.search(found, item))
+    return found

@@ -15,60 +15,59 @@ from belvedere.plan.bound_rules import is_time
 from belvedere.plan.operators.predicate_window import Neighbour, Ranges, Resume, WindowEnd, WindowForm
 from belvedere.schema import Column
 from belvedere.sqlpp.query_names import after_window, free_in
-from belvedere.sqlpp.query_tree import Expr, QueryBlock, WindowBy
-from belvedere.sqlpp.windows.boundary_classes import ItemFacts, classify
+from belvedere.sqlpp.query_tree import Expr, QueryBlock
+from belvedere.sqlpp.windows.boundary_classes import Search, TypedWindow
 
 
-def resume_of(
-    window: WindowBy, item: ItemFacts, column: Column | None, ranges: Ranges | None, block: QueryBlock
-) -> Resume | None:
+def resume_of(typed: TypedWindow, column: Column | None, ranges: Ranges | None, block: QueryBlock) -> Resume | None:
     """By which column, ORDER BY's first key, and whether windows look beside their tuples. `ranges` are known where windows with LABEL move
     on with it.
     """
+    window, key = typed.window, typed.window.order[0]
+    labelled = window.label is not None
     if (window.end is not None and window.end.unbounded) or window.start.unbounded:
         return None
-    labelled, roles = window.label is not None, {role for _, role in window.variables.values()}
-    before = "previous" in roles
     if labelled and (ranges is None or ranges.form is not WindowForm.LABELLED):
         return None
-    if "position" in roles and not only_distances(block, window, item):
+    if "position" in typed.roles and not only_distances(block, typed):
         return None
-    if before and window.tumbling and window.end is not None:
+    if "previous" in typed.roles and window.tumbling and window.end is not None:
         return None  # what comes before the first row that stays might look like a start
-    if column is None or window.order[0].descending:
+    if column is None or key.descending or not is_time(column.type):
         return None
-    if not is_time(column.type) or (column.nullable and window.order[0].nulls_come_first):
+    if column.nullable and key.nulls_come_first:
         return None  # a later NULL would come before all others
     form = WindowForm.LABELLED if labelled else WindowForm.TUMBLING if window.tumbling else WindowForm.SLIDING
-    end = WindowEnd.NEXT_START if window.end is None else WindowEnd.CONDITION
-    return Resume(column.name, form, neighbours_of(window), end)
+    return Resume(column.name, form, neighbours_of(typed), WindowEnd.NEXT_START if window.end is None else WindowEnd.CONDITION)
 
 
-def neighbours_of(window: WindowBy) -> frozenset[Neighbour]:
+def neighbours_of(typed: TypedWindow) -> frozenset[Neighbour]:
     """The tuples beside their own that conditions read."""
     named = {"previous": Neighbour.PREVIOUS, "next": Neighbour.NEXT}
-    return frozenset(named[role] for _, role in window.variables.values() if role in named)
+    return frozenset(named[role] for role in typed.roles if role in named)
 
 
-def only_distances(block: QueryBlock, window: WindowBy, item: ItemFacts) -> bool:
+def only_distances(block: QueryBlock, typed: TypedWindow) -> bool:
     """Whether positions are only subtracted from each other."""
+    window = typed.window
     places = {name for name, (_, role) in window.variables.items() if role == "position"}
-    searched = {"end": window.end, **({"start": window.start} if window.label is not None else {})}
-    whens = {side: b.when for side, b in searched.items() if b is not None and b.when is not None}
-    others = [e for e in after_window(block) if not any(e is when for when in whens.values())]
-    if any(places & free_in(_without_differences(e, places)) for e in others):
+    whens = [] if window.end is None else [(window.end.when, typed.end)]
+    whens += [] if window.label is None else [(window.start.when, typed.start)]
+
+    def reads_places(expr: Expr) -> bool:
+        return bool(places & free_in(_without_differences(expr, places)))
+
+    if any(reads_places(e) for e in after_window(block) if not any(e is when for when, _ in whens)):
         return False
-    return all(_is_apart(window, side, item) for side, e in whens.items() if places & free_in(_without_differences(e, places)))
+    return all(_is_apart(found, places) for when, found in whens if when is not None and reads_places(when))
 
 
-def _is_apart(window: WindowBy, side: str, item: ItemFacts) -> bool:
+def _is_apart(found: Search | None, places: set[str]) -> bool:
     """Whether a boundary compares differences of positions alone."""
-    found = classify(window, side, item)
     if found is None:
         return False
-    for conjunction in found.conjunctions:
-        read = {c.name for e in (*conjunction.known, *conjunction.local) for c in e.find_all(exp.Column)}
-        if any(name in read for name, (_, role) in window.variables.items() if role == "position"):
+    for conjunction in found:
+        if places & {c.name for e in (*conjunction.known, *conjunction.local) for c in e.find_all(exp.Column)}:
             return False
         for compare in conjunction.compares:
             sides = ((compare.searched, 1), (compare.known, -1))
