@@ -89,7 +89,7 @@ def _closing(typed: TypedWindow, nullable: bool) -> Iterator[int]:
     assert window.end is not None
     alternatives = _alternatives(window.end.when)
     for place, when in enumerate(alternatives):
-        alone = typed.with_end(when, only=window.only and len(alternatives) == 1)
+        alone = typed if len(alternatives) == 1 else typed.with_end(when, only=False)
         if alone.end:
             closing = closing_of(alone.end, alone, nullable) if window.label is None else frame_closing(alone, nullable)
             if len(closing) == len(alone.end):
@@ -100,7 +100,9 @@ def closing_search(typed: TypedWindow, closing: tuple[int, ...]) -> Search:
     """The search for END by its closing alternatives alone."""
     window = typed.window
     assert window.end is not None
-    requested = [a for place, a in enumerate(_alternatives(window.end.when)) if place in closing]
-    found = typed.with_end(reduce(lambda a, b: exp.Or(this=a, expression=b), (w.copy() for w in requested)), window.only).end
+    alternatives = _alternatives(window.end.when)
+    chosen = (alternatives[place].copy() for place in closing)
+    when = reduce(lambda a, b: exp.Or(this=a, expression=b), chosen)
+    found = typed.end if len(closing) == len(alternatives) else typed.with_end(when, window.only).end
     assert found is not None
     return found
