@@ -17,7 +17,7 @@ from belvedere.schema import Schema
 from belvedere.sqlpp.bindings import members
 from belvedere.sqlpp.expression_types import VariableScope
 from belvedere.sqlpp.parser import parse_window_query
-from belvedere.sqlpp.query_names import queries_of
+from belvedere.sqlpp.query_names import parts_of
 from belvedere.sqlpp.query_tree import Query, WindowBy
 from belvedere.sqlpp.query_types import Typing
 
@@ -43,9 +43,8 @@ def check_query(query: Query, tables: Mapping[str, Type], file: str = "") -> tup
     if output is None and not any(d.severity == Severity.ERROR for d in typing.diagnostics):
         hint = "make all branches of CASE, all members of an array and all blocks give one type, with CAST where needed"
         typing.report("B3614", "some column of the result has values of several types", query.span, hint)
-    for block in (b for q in queries_of(query) for b in q.blocks):
-        if block.window is not None:
-            _advise(typing, block.window)
+    for window in (part for part in parts_of(query) if isinstance(part, WindowBy)):
+        _advise(typing, window)
     return tuple(sorted(typing.diagnostics, key=lambda d: (d.severity != Severity.ERROR, d.span.start if d.span else 0)))
 
 

@@ -7,7 +7,7 @@ has an empty array.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from dataclasses import replace
 
 import pyarrow as pa
@@ -20,10 +20,10 @@ from belvedere.plan.operators.project import item_of
 from belvedere.spark_sql.dialect import SparkSql
 from belvedere.sqlpp.bindings import Bindings, Result, columns_of, stored_type
 from belvedere.sqlpp.lower_tuples import Tables, TupleLowering
-from belvedere.sqlpp.query_names import after_window, before_window, free_names, queries_of
-from belvedere.sqlpp.query_tree import Expr, FromTerm, Name, Query, QueryBlock, QueryExpression, Select, reference
+from belvedere.sqlpp.query_names import fields_read, free_names, parts_of
+from belvedere.sqlpp.query_tree import Expr, FromTerm, Name, Query, QueryBlock, QueryExpression, Select, WindowBy, reference
 from belvedere.sqlpp.spark_text.sql_text import parsed
-from belvedere.sqlpp.spark_text.sql_values import Object, SqlValue, Untranslatable, merge, name, unsortable
+from belvedere.sqlpp.spark_text.sql_values import Object, SqlValue, Untranslatable, Value, merge, name, unsortable
 
 Lower = Callable[[Query, Tables, Bindings], Result]
 """Lowers a query whose FROM begins with given tuples."""
@@ -31,11 +31,7 @@ Lower = Callable[[Query, Tables, Bindings], Result]
 
 def has_windows(query: Query) -> bool:
     """Whether WINDOW BY stands anywhere in a query."""
-    blocks = [b for q in queries_of(query) for b in q.blocks]
-    exprs = (e for b in blocks for e in (*before_window(b), *after_window(b)))
-    return any(b.window is not None for b in blocks) or any(
-        has_windows(n.query) for e in exprs for n in e.find_all(QueryExpression)
-    )
+    return any(isinstance(part, WindowBy) for part in parts_of(query))
 
 
 def with_nested(
@@ -79,7 +75,7 @@ def _members(array: Expr, variable: str) -> QueryBlock:
 def _joined(lowering: TupleLowering, lower: Lower, left: Bindings, query: Query, tables: Tables, label: str) -> Bindings:
     known = left.environment
     names = sorted(free_names(query) & set(known))
-    node, pinned = lowering.names.pin(left.node, [known[n] for n in names])
+    node, pinned = lowering.names.pin(left.node, [_with_fields(known[n], fields_read(query, n)) for n in names])
     read = dict(zip(names, pinned, strict=True))
     columns = tuple(dict.fromkeys(c for value in pinned for c in columns_of(value)))
     if any(unsortable(node.schema[c].type) for c in columns):
@@ -99,6 +95,13 @@ def _joined(lowering: TupleLowering, lower: Lower, left: Bindings, query: Query,
     joined = Project(Join(node, arrays, JoinKind.LEFT, condition), (*map(item_of, node.schema), made))
     array = replace(value, sql=name(made.name))
     return replace(left, node=joined, sorted=False, outside={**left.outside, label: array})
+
+
+def _with_fields(value: Value, read: Set[str] | None) -> Value:
+    """An object with some of its fields: tuples that differ in others alone have the same results."""
+    if read is None or not isinstance(value, Object):
+        return value
+    return replace(value, fields={n: f for n, f in value.fields.items() if n.casefold() in read})
 
 
 def _arrays(lowering: TupleLowering, result: Result) -> tuple[Project, SqlValue]:

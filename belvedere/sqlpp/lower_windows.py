@@ -40,7 +40,9 @@ def windowed(lowering: TupleLowering, bindings: Bindings, block: QueryBlock, tab
     bindings, partition = lowering.values(bindings, list(window.partition), tables)
     apart = [SqlValue(name(c), bindings.node.schema[c].type) for c in bindings.apart]
     partition = [*apart, *partition]
-    bindings = lowering.with_tables(bindings, [k.expr for k in window.order], tables)
+    bindings, keys = lowering.with_queries(bindings, [k.expr for k in window.order], tables)
+    bindings = lowering.with_tables(bindings, keys, tables)
+    order = tuple(replace(k, expr=key) for k, key in zip(window.order, keys, strict=True))
     whens = [b.when for _, b in window.boundaries if b.when is not None]
     bindings = lowering.with_tables(bindings, whens, tables, frozenset(window.variables))
     kept = {**bindings.outside, **bindings.variables}
@@ -51,8 +53,9 @@ def windowed(lowering: TupleLowering, bindings: Bindings, block: QueryBlock, tab
     if lowering.is_keyed:
         node = carry_keys(node)
     outside = {n: values[n] for n in bindings.outside if n not in bindings.variables}
-    keys = [_comparable(merge(k)) for k in pinned[: len(partition)]]
-    planner = BlockPlanner(_without_star(block, window), variables, keys, outside, lowering.names)
+    parts = [_comparable(merge(k)) for k in pinned[: len(partition)]]
+    block = _without_star(replace(block, window=replace(window, order=order)), window)
+    planner = BlockPlanner(block, variables, parts, outside, lowering.names)
     found, block = _Windows(planner, node, window, pinned[: len(partition)], apart).lowered()
     names = dict(zip(bindings.apart, found.apart, strict=True))
     around = {n: with_columns(v, names) for n, v in outside.items() if names.keys() >= set(columns_of(v))}
@@ -92,7 +95,7 @@ class _Windows:
         block = planner.results()
         outputs = tuple(dict.fromkeys(planner.resolved(o) for n, o in planner.candidates.items() if n in planner.used))
         keys = tuple(planner.column(k) for k in key_columns(planner.keys))
-        first = planner.translated(window.order[0].expr)
+        first = planner.translated(planner.window.order[0].expr)
         leading = None if first.missing is not None else self.row_column(planner.column(first))
         reach = ranges_of(self.typed, planner.block, leading)
         ranges, why_all = (None, reach) if isinstance(reach, str) else (reach, "")

@@ -5,12 +5,14 @@ In: syntax trees. Out: names. Nothing is typed or reported here.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Set
+from collections.abc import Iterable, Iterator, Set
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 from sqlglot import exp
 
-from belvedere.sqlpp.query_tree import Expr, Query, QueryBlock, QueryExpression
+from belvedere.errors import Span
+from belvedere.sqlpp.query_tree import Expr, Name, Query, QueryBlock, QueryExpression
 
 
 def free_names(query: Query, known: Set[str] = frozenset()) -> set[str]:
@@ -73,9 +75,26 @@ def declared(block: QueryBlock) -> set[str]:
     return found if block.window is None else found | {block.window.name.text, *block.window.variables}
 
 
-def queries_of(query: Query) -> Iterator[Query]:
-    """The query and those that its FROM and WITH nest."""
-    yield query
-    for expr in (*(let.value for let in query.bindings), *(s.expr for b in query.blocks for s in b.sources)):
-        if isinstance(expr, QueryExpression):
-            yield from queries_of(expr.query)
+def parts_of(part: Any) -> Iterator[Any]:
+    """A part of a syntax tree and all of its parts, those of queries in its expressions too; of an expression the queries alone."""
+    yield part
+    inner: Iterable[Any] = ()
+    if isinstance(part, exp.Expr):
+        inner = (node.query for node in part.find_all(QueryExpression))
+    elif isinstance(part, tuple):
+        inner = part
+    elif is_dataclass(part) and not isinstance(part, Name | Span):
+        inner = (getattr(part, f.name) for f in fields(part))
+    for each in inner:
+        yield from parts_of(each)
+
+
+def fields_read(query: Query, variable: str) -> Set[str] | None:
+    """The fields of a variable that a query reads, by their folded names; None where it reads the whole value."""
+    found = set()
+    for expr in (p for p in parts_of(query) if isinstance(p, exp.Expr)):
+        for node in (c for c in expr.find_all(exp.Column) if c.name == variable):
+            if not isinstance(node.parent, exp.Dot):
+                return None
+            found.add(node.parent.expression.name.casefold())
+    return found

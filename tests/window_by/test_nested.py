@@ -191,14 +191,23 @@ AROUND = {
     "Twice": f"FROM R AS r SELECT r.k, (WITH z AS (FROM r.vs AS v AT i {EACH} SELECT VALUE LEN(w)) FROM z AS y SELECT VALUE y + r.k) AS x",
     "Over": f"FROM R AS r SELECT r.k, (FROM (FROM r.vs AS v AT i {EACH} SELECT s.v AS v, LEN(w) AS n) AS q GROUP BY q.n AS n "
     "SELECT n, COUNT(*) AS c, SUM(q.v) AS total ORDER BY n) AS x",
+    "Keyed": f"FROM R AS r SELECT r.k, (FROM r.tags AS t GROUP BY LEN((FROM r.vs AS v AT i {EACH} SELECT VALUE 1)) + t.at AS g "
+    "SELECT g, COUNT(*) AS n ORDER BY g) AS x",
+    "Sorted": f"FROM R AS r SELECT r.k, (FROM r.vs AS y AT j SELECT VALUE y ORDER BY LEN((FROM r.vs AS v AT i WHERE v > y {EACH} "
+    "SELECT VALUE 1)), j) AS x",
+    "Ranked": f"FROM R AS r WINDOW BY all ORDER BY LEN((FROM r.vs AS v AT i {EACH} SELECT VALUE 1)), r.k TYPE SLIDING START AS s "
+    "END UNBOUNDED SELECT s.k AS k, all[*].k AS x",
 }
+"""Over rows with a map, which none of them reads."""
 
 
 @pytest.mark.spark
 @pytest.mark.deep
 def test_what_stands_around_windows_within_expressions(spark: Any) -> None:
     """GROUP BY, UNION ALL, WITH and queries in FROM, as the interpreter answers them, and after changes as batch does."""
-    inputs = "CREATE TABLE S (id INT, k INT, v INT, PRIMARY KEY (id));\n" + WITHIN[: WITHIN.index("Rises")]
+    inputs = "CREATE TABLE S (id INT, k INT, v INT, PRIMARY KEY (id));\n" + WITHIN[: WITHIN.index("Rises")].replace(
+        "PRIMARY", "m MAP<STRING, INT>, PRIMARY"
+    )
     chosen = list(AROUND)[:: 3 if depth.quick else 1]
     wb = Workbench(inputs + "".join(f"{n} := {AROUND[n]};\n" for n in chosen), spark=spark)
     random = Random(5)

@@ -101,8 +101,8 @@ def closing_search(typed: TypedWindow, closing: tuple[int, ...]) -> Search:
     window = typed.window
     assert window.end is not None
     alternatives = _alternatives(window.end.when)
-    chosen = (alternatives[place].copy() for place in closing)
-    when = reduce(lambda a, b: exp.Or(this=a, expression=b), chosen)
-    found = typed.end if len(closing) == len(alternatives) else typed.with_end(when, window.only).end
-    assert found is not None
-    return found
+    if len(closing) < len(alternatives):
+        chosen = (alternatives[place].copy() for place in closing)
+        typed = typed.with_end(reduce(lambda a, b: exp.Or(this=a, expression=b), chosen), window.only)
+    assert typed.end is not None
+    return typed.end
