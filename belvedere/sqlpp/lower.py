@@ -23,7 +23,7 @@ from belvedere.sqlpp.check import check_query, row_type
 from belvedere.sqlpp.lower_queries import QueryLowering
 from belvedere.sqlpp.parser import parse_window_query
 from belvedere.sqlpp.query_names import free_names
-from belvedere.sqlpp.query_tree import Expr, Query, QueryExpression
+from belvedere.sqlpp.query_tree import Expr, FromTerm, Query, QueryExpression
 from belvedere.sqlpp.spark_text.sql_values import Untranslatable
 
 
@@ -40,7 +40,8 @@ def lower_window_query(
     `functions` are those of the project, by folded name. `broken` are
     folded names whose own definitions were refused: a query that names one is wrong for that reason alone.
     """
-    query = _parsed(text, sources, file, start, functions or {})
+    query = parse_window_query(" " * start + text, file, functions)
+    query = _with_nested_tables(query, {name.casefold() for name in sources if "." in name})
     found = check_query(query, {name: row_type(node.schema) for name, node in sources.items()}, file)
     if any(d.severity == Severity.ERROR for d in found):
         hidden = any(n.casefold() in broken for n in free_names(query))
@@ -74,25 +75,23 @@ def lowered_query(query: Query, sources: Mapping[str, Node], file: str = "", utc
         raise fail("B3624", f"{reason}: not supported in a query with WINDOW BY", span=_placed(query.span, file)) from None
 
 
-def _parsed(text: str, sources: Mapping[str, Node], file: str, start: int, functions: Mapping[str, OwnFunction]) -> Query:
-    """The query, with positions in the file; tables with dotted names are quoted."""
-    query = parse_window_query(" " * start + text, file, functions)
-    places = sorted(_dotted(query, {n.casefold() for n in sources if "." in n}), reverse=True)
-    for begin, end in places:
-        first, last = begin - start, end - start
-        text = f"{text[:first]}`{text[first:last]}`{text[last:]}"
-    return parse_window_query(" " * start + text, file, functions) if places else query
+def _with_nested_tables(query: Query, known: Set[str]) -> Query:
+    """The query with tables of dotted names in place of FROM's paths that are such names."""
 
+    def source(term: FromTerm) -> FromTerm:
+        names, variable, place = list(_path(term.expr)), term.variable, term.expr.meta["span"]
+        dotted = ".".join(n.name for n in names)
+        if isinstance(term.expr, QueryExpression):
+            table: Expr = QueryExpression(query=_with_nested_tables(term.expr.query, known))
+        elif len(names) > 1 and dotted.casefold() in known:
+            table = exp.Column(this=exp.to_identifier(dotted, quoted=True))
+            variable = replace(variable, text=dotted) if variable.span == place else variable  # without AS
+        else:
+            return term
+        table.meta["span"] = place
+        return replace(term, expr=table, variable=variable)
 
-def _dotted(query: Query, known: set[str]) -> Iterator[tuple[int, int]]:
-    """The places of FROM's paths that are names of nested tables."""
-    for block in query.blocks:
-        for source in block.sources:
-            if isinstance(source.expr, QueryExpression):
-                yield from _dotted(source.expr.query, known)
-            names = list(_path(source.expr))
-            if len(names) > 1 and ".".join(n.name for n in names).casefold() in known:
-                yield names[0].meta["start"], names[-1].meta["end"] + 1
+    return replace(query, blocks=tuple(replace(b, sources=tuple(map(source, b.sources))) for b in query.blocks))
 
 
 def _path(expr: Expr) -> Iterator[exp.Identifier]:

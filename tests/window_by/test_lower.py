@@ -154,6 +154,12 @@ def test_nested_tables_and_subscriptions() -> None:
     assert "Orders.items" in {n.relation for n in compiled.catalog.views["Runs"].plan.walk() if isinstance(n, Scan)}
 
 
+def test_findings_behind_a_nested_table_are_at_their_places() -> None:
+    text = "FROM Ghcn.parts AS p WINDOW BY w ORDER BY p.date TYPE TUMBLING START AS s SELECT s.val AS v, s.nosuch AS n"
+    _, found = lower_window_query(text, {"Ghcn.parts": GHCN})
+    assert [text[d.span.start : d.span.end] for d in found if d.span is not None] == ["nosuch"]
+
+
 def test_the_expansion_is_the_query_as_written() -> None:
     catalog = compile_script(SCRIPT + "V := " + HEAD + FRAME + SELECT + ";").catalog
     assert expand(catalog, "V") == "CREATE VIEW V AS\n" + HEAD + FRAME + SELECT
