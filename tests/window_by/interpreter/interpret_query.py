@@ -32,7 +32,7 @@ def compile_query(query: Query) -> Evaluate:
             scope[name] = value(scope)
         rows = [row for block in blocks for row in block(scope)]
         if order is not None:
-            rows.sort(key=lambda row: order({**row[0], **vanished, **(row[1] if isinstance(row[1], dict) else {})}))
+            rows.sort(key=lambda row: order({**scope, **row[0], **vanished, **(row[1] if isinstance(row[1], dict) else {})}))
         first = offset(env) if offset is not None else 0
         last = first + limit(env) if limit is not None else None
         return [result for _, result in rows[first:last]]
