@@ -13,7 +13,6 @@ import os
 import uuid
 import zlib
 from collections.abc import Collection, Iterable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import BinaryIO
 
@@ -94,16 +93,35 @@ class Files:
     def __init__(self, folder: Path, remote: Remote | None = None):
         self.folder, self.remote = folder, remote
         self._mapped: dict[str, pa.Buffer] = {}
+        self._compared: dict[str, set[FileRange]] = {}
+        """The pieces of each file that have their checksums, or were written here."""
 
     def writer(self) -> Writer:
         """A new file."""
         return Writer(self.folder, self.remote)
 
     def read(self, place: FileRange) -> pa.RecordBatch:
-        """One piece, in the memory of the file. Raises B7061 where the file is not there or too short, B7064."""
+        """One piece, in the memory of the file; its checksum is compared the first time.
+
+        Raises B7061 where the file is not there, is too short or has other bytes, B7064.
+        """
         content = self._content(place) if self.remote is None else self._copied(place, self.remote)
+        if self.remote is None:
+            self._compare(place, content)
         with ipc.open_file(pa.BufferReader(content)) as reader:
             return reader.get_batch(0)
+
+    def is_written(self, place: FileRange) -> FileRange:
+        """Note that a piece was written just now: nobody compares its checksum."""
+        self._compared.setdefault(place.file, set()).add(place)
+        return place
+
+    def _compare(self, place: FileRange, content: pa.Buffer) -> None:
+        if place in self._compared.get(place.file, ()):
+            return
+        if not _fits(content, place):
+            raise self._differs(place)
+        self.is_written(place)
 
     def _copied(self, place: FileRange, remote: Remote) -> pa.Buffer:
         """The same of a copy, which is fetched again where it is not what it should be."""
@@ -146,20 +164,23 @@ class Files:
     def let_go(self, name: str) -> None:
         """Delete a file of the folder; a copy is fetched again when it is read."""
         self._mapped.pop(name, None)
+        self._compared.pop(name, None)
         with contextlib.suppress(OSError):
             (self.folder / name).unlink(missing_ok=True)
 
     def missing(self, names: Collection[str]) -> str | None:
         """One of the files that is not where the state lies; None where all are, or where that cannot be told."""
-        there = set(self.remote.names()) if self.remote is not None else set()
-        return min(set(names) - there, default=None) if there else None
+        if self.remote is not None:
+            there = set(self.remote.names())
+            return min(set(names) - there, default=None) if there else None
+        with contextlib.suppress(FileNotFoundError):
+            return min(set(names) - set(os.listdir(self.folder)), default=None)
+        return min(names, default=None)
 
     def check(self, places: Iterable[FileRange]) -> None:
-        """Compare all checksums. Raises B7061 for the first that differs."""
-        with ThreadPoolExecutor(2) as threads:
-            for place, same in threads.map(lambda p: (p, _fits(self._content(p), p)), places):
-                if not same:
-                    raise self._differs(place)
+        """Compare checksums. Raises B7061 for the first that differs."""
+        for place in places:
+            self._compare(place, self._content(place))
 
     def sweep(self, named: Collection[str]) -> None:
         """Delete the files that nobody names."""

@@ -16,19 +16,19 @@ import pyarrow as pa
 
 from belvedere.state.files import Files
 from belvedere.state.fingerprint import Fingerprint
-from belvedere.state.hashing import distinct
-from belvedere.state.sorted_run import Arranged, FileRange, Run, read_run
+from belvedere.state.sorted_run import Arranged, FileRange, Run
 
 _TEXT = "manifest"
 
 
 @dataclass(frozen=True)
 class ManifestEntry:
-    """A run by its place, the positions that are dead in it, and how many rows count."""
+    """A run by its place, the positions that are dead in it, how many rows count, and how many there are (-1: not known)."""
 
     place: FileRange
     dead: tuple[FileRange, ...]
     alive: int
+    size: int
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Manifest:
         relations = {
             name: {
                 **_definition(arranged),
-                "runs": [[astuple(e.place), [astuple(d) for d in e.dead], e.alive] for e in entries],
+                "runs": [[astuple(e.place), [astuple(d) for d in e.dead], e.alive, e.size] for e in entries],
             }
             for name, (arranged, entries) in self.relations.items()
         }
@@ -71,20 +71,11 @@ def read_manifest(batch: pa.RecordBatch) -> Manifest:
 
 
 def runs_of(arranged: Arranged, entries: Iterable[ManifestEntry], files: Files) -> list[Run]:
-    """The runs, memory-mapped, with their dead rows marked; those of a state elsewhere are read when they are used."""
-    found = []
-    for entry in entries:
-        dead = [files.read(place).column(0).to_numpy().astype(np.int64) for place in entry.dead]
-        if files.remote is None:
-            run = read_run(files.read(entry.place), arranged, entry.place)
-        else:
-            size = entry.alive + len(distinct(np.concatenate(dead))) if dead else entry.alive
-            run = Run(None, arranged, entry.place, read=files.read, size=size)
-        run.dead_places = entry.dead
-        for positions in dead:
-            run.kill(positions)
-        found.append(run)
-    return found
+    """The runs, which are read when they are first used."""
+    return [
+        Run(None, arranged, e.place, dead_places=e.dead, unread=e.dead, alive=e.alive, read=files.read, size=e.size)
+        for e in entries
+    ]
 
 
 def dead_batch(positions: np.ndarray) -> pa.RecordBatch:
@@ -92,8 +83,8 @@ def dead_batch(positions: np.ndarray) -> pa.RecordBatch:
     return pa.record_batch([pa.array(np.sort(positions).astype(np.int32))], ["dead"])
 
 
-def _entry(place: list[Any], dead: list[list[Any]], alive: int) -> ManifestEntry:
-    return ManifestEntry(FileRange(*place), tuple(FileRange(*d) for d in dead), alive)
+def _entry(place: list[Any], dead: list[list[Any]], alive: int, size: int = -1) -> ManifestEntry:
+    return ManifestEntry(FileRange(*place), tuple(FileRange(*d) for d in dead), alive, size)
 
 
 def _definition(a: Arranged) -> dict[str, Any]:

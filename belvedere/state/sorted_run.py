@@ -99,17 +99,19 @@ class RunIndex:
 
 @dataclass(eq=False)
 class Run:
-    """Rows with their indexes; `dead` are marked positions. `place` is where the run lies once it is written.
+    """Rows with their indexes. `place` is where the run lies once it is written.
 
-    A run of a state that lies elsewhere is read when it is first used, by `read`, and let go where the copies take too much room.
+    A run that an earlier process wrote is read when it is first used, by `read`, and so are its dead positions. One of a state that lies
+    elsewhere is let go where the copies take too much room.
     """
 
     held: pa.RecordBatch | None
     arranged: Arranged
     place: FileRange | None = None
-    dead: npt.NDArray[np.bool_] | None = None
     dead_places: tuple[FileRange, ...] = ()
     """Where the positions lie that were dead when the last epoch was committed."""
+    unread: tuple[FileRange, ...] = ()
+    """Those of them that were not read yet."""
     carried: Positions = field(default_factory=lambda: np.zeros(0, np.int64))
     """Dead positions of a merged run that no epoch has written yet."""
     alive: int = -1
@@ -117,9 +119,10 @@ class Run:
     """Whether the rows lie in the order of the first index."""
     read: Callable[[FileRange], pa.RecordBatch] | None = None
     size: int = -1
-    """How many rows there are."""
+    """How many rows there are; -1: as many as are read."""
     is_used: bool = False
     """Whether rows were read since somebody last looked."""
+    _dead: npt.NDArray[np.bool_] | None = None
     _made: dict[str, RunIndex] = field(default_factory=dict)
     _freed: dict[str, int] = field(default_factory=dict)
 
@@ -130,7 +133,20 @@ class Run:
             self.alive = self.size
 
     def __len__(self) -> int:
+        if self.size < 0:
+            self.size = int(self.batch.num_rows)
         return self.size
+
+    @property
+    def dead(self) -> npt.NDArray[np.bool_] | None:
+        """The positions that are dead are true; None where none is."""
+        if self.unread:
+            assert self.read is not None
+            self._dead = np.zeros(len(self), np.bool_)
+            for place in self.unread:
+                self._dead[self.read(place).column(0).to_numpy()] = True
+            self.unread = ()
+        return self._dead
 
     @property
     def batch(self) -> pa.RecordBatch:
@@ -204,17 +220,18 @@ class Run:
 
     def kill(self, positions: Positions) -> Positions:
         """Mark rows as dead; the positions of those that were not."""
-        if self.dead is None:
-            self.dead = np.zeros(len(self), np.bool_)
+        dead = self.dead
+        if dead is None:
+            dead = self._dead = np.zeros(len(self), np.bool_)
         found = distinct(self.living(positions))
-        self.dead[found] = True
+        dead[found] = True
         self.alive -= len(found)
         return found
 
     def revive(self, positions: Positions) -> None:
         """Take marks back."""
-        assert self.dead is not None
-        self.dead[positions] = False
+        assert self._dead is not None
+        self._dead[positions] = False
         self.alive += len(positions)
         self._freed.clear()
 

@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from belvedere.state.arrangement import Arrangement
+from belvedere.state.checksum_pass import ChecksumPass
 from belvedere.state.files import Files, Writer, damaged
 from belvedere.state.manifest import Manifest, ManifestEntry, dead_batch, read_manifest, runs_of
 from belvedere.state.merge import MIN_ROWS, WIDTH, Merge, decided, to_merge
@@ -98,17 +99,19 @@ class State:
 
         self._used: dict[str, int] = {}
         """When each file's runs were last used: a number that grows."""
-        self._checking: Future[None] | None = None
+        self._pass: ChecksumPass | None = None
 
     def start_checking(self) -> None:
-        """Compare all checksums meanwhile; the first epoch waits for it. Copies are compared as they are read.
+        """See that all files are there, and compare all checksums meanwhile. Copies are compared as they are read.
 
         Raises B7061 where a file is not where the state lies.
         """
-        if self.files.remote is None:
-            self._checking = self._threads.submit(self.check)
-        elif (name := self.files.missing(self.manifest.files)) is not None:
-            raise damaged(self.folder / name, f"it is not in {self.files.remote.address}")
+        remote = self.files.remote
+        if (name := self.files.missing(self.manifest.files)) is not None:
+            raise damaged(self.folder / name, "it is not there" if remote is None else f"it is not in {remote.address}")
+        if remote is None:
+            places = [*([self._at] if self._at else []), *self.manifest.places]
+            self._pass = ChecksumPass(self.files, places, lambda file: file in self.manifest.files)
 
     def check(self) -> None:
         """Compare the checksums of all that the manifest names. Raises B7061."""
@@ -142,7 +145,7 @@ class State:
         return self._written(run, self._writer) if run.bytes >= self.run_bytes // 2 else run
 
     def _written(self, run: Run, writer: Writer) -> Run:
-        place = writer.add(with_indexes(run))
+        place = self.files.is_written(writer.add(with_indexes(run)))
         found = read_run(self.files.read(place), run.arranged, place)
         assert run.dead is None
         return found
@@ -169,7 +172,7 @@ class State:
             self.files.forget(files)
             self.is_seen = False
             return False
-        arrangement.new += [read_run(self.files.read(p), arrangement.arranged, p) for p in places]
+        arrangement.new += [read_run(self.files.read(self.files.is_written(p)), arrangement.arranged, p) for p in places]
         assert sum(written["rows"].to_pylist()) == rows
         return True
 
@@ -182,8 +185,8 @@ class State:
 
     def prepare(self) -> dict[str, Any] | None:
         """Write and sync what the epoch has changed; the place of the manifest, for the epoch's row. None where there is no state."""
-        if self._checking is not None:
-            self._checking.result()  # no epoch is committed on damaged state
+        if self._pass is not None:
+            self._pass.raise_error()  # no epoch is committed on state that is known to be damaged
         started = time.perf_counter()
         self._next = {}
         relations: dict[str, tuple[Arranged, tuple[ManifestEntry, ...]]] = {}
@@ -239,7 +242,7 @@ class State:
             if len(places) >= DEAD_PLACES:
                 places, died = (), [np.flatnonzero(run.dead)]
             places = (*places, self._writer.add(dead_batch(np.concatenate(died))))
-        return ManifestEntry(run.place, places, run.alive)
+        return ManifestEntry(run.place, places, run.alive, len(run))
 
     def _with_retired(self, manifest: Manifest) -> Manifest:
         now, since = time.time_ns() // 1000, self.manifest.files | ({self._at.file} if self._at else set())
@@ -341,5 +344,7 @@ class State:
 
     def close(self) -> None:
         """Wait for the merge that runs; what no epoch has taken over is swept at the next start."""
+        if self._pass is not None:
+            self._pass.stop()
         self._threads.shutdown(wait=True)
         self._writer.discard()

@@ -13,6 +13,8 @@ import pytest
 
 from belvedere.errors import BelvedereError
 from belvedere.schema import KEY
+from belvedere.state import checksum_pass
+from belvedere.state.checksum_pass import ChecksumPass
 from belvedere.state.merge import WIDTH
 from belvedere.state.sorted_run import Arranged
 from belvedere.state.state import State
@@ -92,6 +94,49 @@ def test_no_epoch_is_committed_on_damaged_state(tmp_path: Path) -> None:
     state.arrangements["R"].append([rows(1000, 5)])
     with pytest.raises(BelvedereError, match="B7061"):
         state.prepare()
+
+
+def test_a_start_reads_no_run(tmp_path: Path) -> None:
+    at = filled(tmp_path / "state")
+    state = opened(tmp_path / "state", at)
+    found = state.arrangements["R"]
+    assert [r.held for r in found.runs] == [None] * 3
+    assert found.count == 299
+    assert [len(r) for r in found.runs] == [99, 100, 100]
+    assert all(r.held is None for r in found.runs)
+    assert sorted(b["n"].to_pylist() for b in found.look_up(KEY, pa.array(["7"]))) == [[7]]
+    assert all(r.held is not None for r in found.runs)
+
+
+def test_what_is_read_of_a_damaged_run_is_compared_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ChecksumPass, "_run", lambda self: None)
+    at = filled(tmp_path / "state")
+    flip(tmp_path / "state" / opened(tmp_path / "state", at).manifest.relations["R"][1][0].place.file)
+    state = opened(tmp_path / "state", at)
+    with pytest.raises(BelvedereError, match="B7061"):
+        list(state.arrangements["R"].look_up(KEY, pa.array(["7"])))
+
+
+def test_a_slow_pass_tells_of_what_nobody_reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checksum_pass, "FAST_SECONDS", 0.0)
+    at = filled(tmp_path / "state")
+    flip(sorted((tmp_path / "state").iterdir(), key=lambda p: p.stat().st_mtime_ns)[0])
+    state = opened(tmp_path / "state", at)
+    assert state._pass is not None
+    state._pass._thread.join()
+    with pytest.raises(BelvedereError, match="B7061"):
+        state.prepare()
+    state.rollback()
+    state.close()
+
+
+def test_a_pass_ends_with_its_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checksum_pass, "FAST_SECONDS", 0.0)
+    monkeypatch.setattr(checksum_pass, "REST", 1e9)
+    state = opened(tmp_path / "state", filled(tmp_path / "state"))
+    assert state._pass is not None
+    state.close()
+    assert not state._pass._thread.is_alive()
 
 
 def test_files_that_nobody_names_are_deleted_once_they_are_not_retained(tmp_path: Path) -> None:

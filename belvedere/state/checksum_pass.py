@@ -1,0 +1,56 @@
+"""All checksums of a state compared while it is used already: damage of what nobody reads is told, too.
+
+In: the files, the pieces that the manifest named at the start. Out: the error of the first piece that differs. For a moment it goes as fast
+as it can, so that a small state is checked before its first epoch is committed; then it leaves most of the time to the epochs.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from threading import Event, Thread
+
+from belvedere.errors import BelvedereError
+from belvedere.state.files import Files
+from belvedere.state.sorted_run import FileRange
+
+FAST_SECONDS = 1.0
+REST = 4
+"""Seconds of rest for each second of reading."""
+
+
+class ChecksumPass:
+    """A pass over all pieces in a thread of its own, from now on."""
+
+    def __init__(self, files: Files, places: Iterable[FileRange], is_named: Callable[[str], bool]):
+        """`is_named` says whether a file still counts: merges take the place of others meanwhile."""
+        self.files, self.places, self.is_named = files, tuple(places), is_named
+        self.error: BelvedereError | None = None
+        self._fast_until = time.monotonic() + FAST_SECONDS
+        self._stopped = Event()
+        self._thread = Thread(target=self._run, name="checksums", daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        for place in self.places:
+            started = time.monotonic()
+            try:
+                self.files.check([place])
+            except BelvedereError as error:
+                if self.is_named(place.file):
+                    self.error = error
+                    return
+            now = time.monotonic()
+            if self._stopped.wait(REST * (now - started) if now > self._fast_until else 0):
+                return
+
+    def raise_error(self) -> None:
+        """Raise what was found so far (B7061); a pass that has just begun is waited for."""
+        self._thread.join(max(0.0, self._fast_until - time.monotonic()))
+        if self.error is not None:
+            raise self.error
+
+    def stop(self) -> None:
+        """End the pass behind the piece at which it is."""
+        self._stopped.set()
+        self._thread.join()
