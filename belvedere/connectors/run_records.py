@@ -26,6 +26,7 @@ from belvedere.schema import CONTROL, KEY, TIMESTAMP, WEIGHT, Column, Schema
 from belvedere.store import identifiers
 from belvedere.store.protocol import Reader
 from belvedere.store.stored_table import StoredTable
+from belvedere.values.rejections import Reason
 
 FILES = StoredTable(
     "_belvedere_files",
@@ -109,8 +110,16 @@ class RejectedRow:
     reason: str
 
     def __post_init__(self) -> None:
-        for name, value in (("file", path_text(self.file)), ("text", sound(self.text)), ("reason", sound(self.reason))):
+        given = self.reason if isinstance(self.reason, Reason) else Reason(self.reason)
+        reason = given.with_text(str(sound(given)))
+        for name, value in (("file", path_text(self.file)), ("text", sound(self.text)), ("reason", reason)):
             object.__setattr__(self, name, value)
+
+    @property
+    def why(self) -> Reason:
+        """The reason with its kind; of one that was given as a text OTHER."""
+        assert isinstance(self.reason, Reason)
+        return self.reason
 
 
 def sound(text: str | None) -> str | None:

@@ -34,6 +34,7 @@ from belvedere.errors import BelvedereError, fail
 from belvedere.functions.spark_types import quote
 from belvedere.project.settings import Source
 from belvedere.schema import WEIGHT
+from belvedere.values.rejections import reason_of
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -315,7 +316,7 @@ class SparkFeed:
         bad = frame.where(F.col(REASON).isNotNull())
         count = bad.count()
         reported = bad.select(F.substring(TEXT, 1, MAX_TEXT_LENGTH), REASON).limit(MAX_REJECTED).collect() if count else []
-        return tuple(RejectedRow(self.id, self.reading.table, None, t, r) for t, r in reported), count
+        return tuple(RejectedRow(self.id, self.reading.table, None, t, reason_of(r)) for t, r in reported), count
 
     def committed(self, span: OffsetRange) -> None:
         """Go on behind it."""

@@ -184,8 +184,7 @@ def _finding_table(findings: Sequence[Finding]) -> Table:
     for found in findings:
         text = found.text if len(found.text) <= MAX_TEXT_LENGTH else f"{found.text[:MAX_TEXT_LENGTH]}..."
         rows = "" if found.rows is None else f"{found.rows:,}"
-        what = found.what if found.what.startswith("column ") else found.reason or found.what
-        table.add_row(*map(_cell, (rows, what, " ".join(filter(None, (found.where, text))), found.hint)))
+        table.add_row(*map(_cell, (rows, found.shown, " ".join(filter(None, (found.where, text))), found.hint)))
     return table
 
 

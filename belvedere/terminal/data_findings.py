@@ -6,8 +6,6 @@ In: a sample, judged as an epoch judges rows. Out: findings, each with an exampl
 from __future__ import annotations
 
 import json
-import re
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -25,6 +23,7 @@ from belvedere.functions.widening import is_wider
 from belvedere.schema import WEIGHT
 from belvedere.syntax.wording import counted, nearest_name
 from belvedere.values.instants import microseconds
+from belvedere.values.rejections import Reason, RejectionKind
 from belvedere.values.row_texts import python_rows
 
 FUTURE = timedelta(days=1)
@@ -33,19 +32,21 @@ OLD = microseconds(datetime(1971, 1, 1, tzinfo=UTC))
 """Seconds that were taken for milliseconds are in 1970."""
 SHOWN_NAMES = 10
 LISTED = "such rows are refused, and `belvedere rejected list` shows them"
-_MISFIT = re.compile(r'(column ".*?"): .* (is not of type .*)', re.DOTALL)
-_HINTS = (
-    (r'column ".*?" is not of type', "declare the column with a type that holds it, or mend what is sent"),
-    (r'column ".*?" is NULL', "name columns in `primary_key` that each row has, or mend what is sent"),
-    (r"is not (a )?JSON", "see that `format` of the source is that of its data"),
-    (r"has \d+ fields", "see `delimiter` and `header` of the source"),
-    (r"has no value", "a table with a `primary_key` deletes by the keys of such messages"),
-    (r"has no key|has a key", "`key_format` and `metadata` of the table say what keys are"),
-    (r"which its table has not", 'declare the columns, or write `new_columns = "ignore"`'),
-    (r"is not UTF-8", "write UTF-8"),
-    (r"is not (Avro|Protobuf)|number of a schema", "see `format`, `schema` and `registry` of the source"),
-    (r"cannot be read|is not a whole|is of no known format", "move the file out of the folder, or write it anew"),
-)
+_HINTS = {
+    RejectionKind.MISFIT: "declare the column with a type that holds it, or mend what is sent",
+    RejectionKind.NULL: "name columns in `primary_key` that each row has, or mend what is sent",
+    RejectionKind.NOT_JSON: "see that `format` of the source is that of its data",
+    RejectionKind.FIELDS: "see `delimiter` and `header` of the source",
+    RejectionKind.NO_VALUE: "a table with a `primary_key` deletes by the keys of such messages",
+    RejectionKind.KEY: "`key_format` and `metadata` of the table say what keys are",
+    RejectionKind.NEW_COLUMN: 'declare the columns, or write `new_columns = "ignore"`',
+    RejectionKind.ENCODING: "write UTF-8",
+    RejectionKind.SCHEMA: "see `format`, `schema` and `registry` of the source",
+    RejectionKind.FILE: "move the file out of the folder, or write it anew",
+}
+_OF_VALUES = {RejectionKind.MISFIT, RejectionKind.LOSS, RejectionKind.NULL}
+"""Kinds of reasons that cite a value, which the row shows too."""
+NO_REASON = Reason("")
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,12 @@ class Finding:
     where: str = ""
     text: str = ""
     hint: str = ""
-    reason: str = ""
+    reason: Reason = NO_REASON
+
+    @property
+    def shown(self) -> str:
+        """What people read of it: the reason in full, unless it cites the value that `text` has."""
+        return self.what if self.reason.kind in _OF_VALUES else self.reason or self.what
 
 
 def findings_of(table: Input, sampled: Sampled, rows: pa.Table, late: int, late_rows: pa.Table | None) -> list[Finding]:
@@ -76,26 +82,16 @@ def findings_of(table: Input, sampled: Sampled, rows: pa.Table, late: int, late_
 
 def _refused(rejected: Sequence[RejectedRow], refused: int) -> Iterator[Finding]:
     """The refused rows by their reasons."""
-    kinds = Counter(_kind(r.reason) for r in rejected)
-    first = {_kind(r.reason): r for r in reversed(rejected)}
-    for kind, count in kinds.most_common():
-        row = first[kind]
+    by_reason: dict[str, list[RejectedRow]] = {}
+    for row in rejected:
+        by_reason.setdefault(row.why.general, []).append(row)
+    for general, rows in sorted(by_reason.items(), key=lambda found: -len(found[1])):
+        row = rows[0]
         where = f"{row.file or ''}{'' if row.line is None else f':{row.line}'}"
-        yield Finding("refused", kind, count, where, row.text or "", _hint(kind), row.reason)
+        hint = _HINTS.get(row.why.kind, LISTED)
+        yield Finding("refused", general, len(rows), where, row.text or "", hint, row.why)
     if refused > len(rejected):
         yield Finding("refused", "further rows, of which no text is kept", refused - len(rejected), hint=LISTED)
-
-
-def _kind(reason: str) -> str:
-    """The reason without what differs from row to row."""
-    misfit = _MISFIT.fullmatch(reason)
-    if misfit is not None:
-        return f"{misfit[1]} {misfit[2]}"
-    return reason if reason.startswith("column ") else reason.split(": ", 1)[0]
-
-
-def _hint(kind: str) -> str:
-    return next((hint for pattern, hint in _HINTS if re.search(pattern, kind)), LISTED)
 
 
 def _late(table: Input, late: int, rows: pa.Table | None) -> Iterator[Finding]:

@@ -7,17 +7,20 @@ Reads no rows.
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 
 from belvedere.catalog.templates import QueryTemplate
 from belvedere.editor.quoted_names import written
 from belvedere.errors import BelvedereError, Diagnostic, fail, moved
+from belvedere.functions.other_systems import OTHER_NAMES
 from belvedere.plan.expressions import conjuncts
 from belvedere.plan.operators.nodes import Filter, Scan
 from belvedere.plan.rewrites.rewrite import push_down
 from belvedere.provenance.row_predicates import RowPredicate
 from belvedere.provenance.why_not.impossible_literals import check_literals
 from belvedere.queries.store_queries import QUERY_FILE, Vocabulary, compile_read
+from belvedere.syntax.wording import nearest_name
 from belvedere.terminal.output import diagnostics_json, print_json, show
 
 FILE = "<condition>"
@@ -30,9 +33,11 @@ def predicate_of_condition(view: str, condition: str, known: Vocabulary) -> RowP
         raise fail("B8114", "the condition names no row by its own columns", hint=ADVICE)
     name = ".".join(written(part) for part in view.replace("`", "").split("."))
     begin = f"SELECT * FROM {name} WHERE "
-    _compiled(begin, condition, "", known)
+    relation = known.definitions.find(name)
+    columns = () if relation is None else tuple(relation.schema.names)
+    _compiled(begin, condition, "", known, columns)
     try:
-        template = _compiled(f"{begin}(", condition, "\n)", known)
+        template = _compiled(f"{begin}(", condition, "\n)", known, columns)
     except BelvedereError as error:
         raise fail("B8114", "something follows the condition", span=error.diagnostics[0].span, hint=ADVICE) from error
     found = next((n for n in template.plan.walk() if isinstance(n, Filter)), None)
@@ -43,11 +48,11 @@ def predicate_of_condition(view: str, condition: str, known: Vocabulary) -> RowP
     return RowPredicate(tests)
 
 
-def _compiled(begin: str, condition: str, end: str, known: Vocabulary) -> QueryTemplate:
+def _compiled(begin: str, condition: str, end: str, known: Vocabulary, columns: Sequence[str]) -> QueryTemplate:
     try:
         return compile_read(begin + condition + end, known)[1]
     except BelvedereError as error:
-        raise BelvedereError([_in_condition(d, len(begin), condition) for d in error.diagnostics]) from error
+        raise BelvedereError([_in_condition(d, len(begin), condition, columns) for d in error.diagnostics]) from error
 
 
 def show_refused(error: BelvedereError, condition: str, *, json: bool) -> None:
@@ -59,10 +64,10 @@ def show_refused(error: BelvedereError, condition: str, *, json: bool) -> None:
         show(error.diagnostics, texts, stream=sys.stderr)
 
 
-def _in_condition(diagnostic: Diagnostic, by: int, condition: str) -> Diagnostic:
+def _in_condition(diagnostic: Diagnostic, by: int, condition: str, columns: Sequence[str]) -> Diagnostic:
     """A diagnostic of a query with its places in the condition; a word that is no column may be meant as a text."""
     found = moved(diagnostic, QUERY_FILE, by, FILE)
-    if found.code == "B2002" and found.span is not None and (found.hint or "").startswith("there is"):
-        word = condition[found.span.start : found.span.end]
+    word = "" if found.span is None else condition[found.span.start : found.span.end]
+    if found.code == "B2002" and word and word.upper() not in OTHER_NAMES and nearest_name(word, columns) is None:
         return replace(found, hint=f"{found.hint}; a text stands in quotes: '{word}'")
     return found

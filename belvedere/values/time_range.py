@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from belvedere.schema import Column
+from belvedere.values.rejections import Reason, RejectionKind
 
 T = pa.types
 FIRST, LAST = -62_135_596_800_000_000, 253_402_300_799_999_999
@@ -24,9 +25,9 @@ _UNITS = {"s": 1_000_000, "ms": 1_000, "us": 1}
 Places = np.ndarray[Any, np.dtype[np.int64]]
 
 
-def rows_beyond(rows: pa.Table, columns: Iterable[Column]) -> dict[int, str]:
+def rows_beyond(rows: pa.Table, columns: Iterable[Column]) -> dict[int, Reason]:
     """The rows of which one of these columns has a time that it cannot hold, with the reason."""
-    found: dict[int, str] = {}
+    found: dict[int, Reason] = {}
     for column in columns:
         if has_times(column.type) and column.name in rows.schema.names:
             for place in _beyond(rows[column.name].combine_chunks()):
@@ -34,9 +35,9 @@ def rows_beyond(rows: pa.Table, columns: Iterable[Column]) -> dict[int, str]:
     return found
 
 
-def beyond(column: str) -> str:
+def beyond(column: str) -> Reason:
     """The reason for which a row is rejected."""
-    return f'column "{column}": a time outside of the years 1 to 9999'
+    return Reason(f'column "{column}": a time outside of the years 1 to 9999', RejectionKind.LOSS)
 
 
 def instant_of_milliseconds(milliseconds: int) -> int | None:

@@ -23,6 +23,7 @@ from belvedere.connectors.run_records import RejectedRow
 from belvedere.engine.rows.epoch_rows import Memory, Rows, as_rows
 from belvedere.engine.rows.scratch_rows import Scratch
 from belvedere.time.arrival_columns import Ints
+from belvedere.values.rejections import reason_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -148,5 +149,5 @@ def _records(label: str, undecided: Sequence[Undecided]) -> pa.Table:
 
 def _refused(message: Undecided, reason: str, shape: MessageShape) -> Refused:
     text = message.text.decode("utf-8", "backslashreplace")
-    said = explain_json(text, shape.payload) if reason == NOT_JSON else reason
+    said = explain_json(text, shape.payload) if reason == NOT_JSON else reason_of(reason)
     return Refused(message.place, message.offset, text, said)

@@ -23,6 +23,7 @@ from belvedere.errors import fail
 from belvedere.lang.types.samples import arrow_type, kind_of_value, merge
 from belvedere.schema import Column
 from belvedere.values.decimals import decimals_of
+from belvedere.values.rejections import Reason, RejectionKind
 
 T = pa.types
 
@@ -40,8 +41,10 @@ class KeyFormat:
             found = format_named(self.name).decode(keys, columns, self.options)
         else:
             read = _reader(columns, _text if self.name == "text" else _json if self.name == "json" else _any)
-            found = rows_of(keys, read, columns, "JSON")
-        return Decoded(found.rows, refused={n: f"has a key that does not fit: {r}" for n, r in found.refused.items()})
+            found = rows_of(keys, read, columns, "JSON", RejectionKind.NOT_JSON)
+        how = "has a key that does not fit"
+        refused = {n: Reason(f"{how}: {reason}", RejectionKind.KEY, how) for n, reason in found.refused.items()}
+        return Decoded(found.rows, refused=refused)
 
     def types(self, table: str, names: Sequence[str], sample: Sample) -> dict[str, pa.DataType]:
         """The types of the columns that keys hold. Raises B6205 where the key does not have one, B6103."""
@@ -90,7 +93,7 @@ def _reader(columns: Sequence[Column], read: Callable[[str], Any]) -> Callable[[
         try:
             text = key.decode()
         except UnicodeDecodeError:
-            raise RefusedMessage("is not UTF-8") from None
+            raise RefusedMessage(Reason("is not UTF-8", RejectionKind.ENCODING)) from None
         value = read(text)
         if not isinstance(value, dict) and len(columns) == 1:
             of_text = T.is_string(columns[0].type) and read is _any
@@ -98,7 +101,7 @@ def _reader(columns: Sequence[Column], read: Callable[[str], Any]) -> Callable[[
         elif isinstance(value, dict) and read is _any and len(columns) == 1 and columns[0].name not in value:
             value = {columns[0].name: text} if T.is_string(columns[0].type) else value
         if not isinstance(value, dict):
-            raise RefusedMessage(f"is not an object with {', '.join(c.name for c in columns)}")
+            raise RefusedMessage(Reason(f"is not an object with {', '.join(c.name for c in columns)}"))
         return {c.name: _typed(value.get(c.name), c) for c in columns}
 
     return record
@@ -112,7 +115,7 @@ def _json(key: str) -> Any:
     try:
         return json.loads(key, parse_float=Decimal)
     except RecursionError:
-        raise RefusedMessage("is nested too deeply") from None
+        raise RefusedMessage(Reason("is nested too deeply")) from None
 
 
 def _any(key: str) -> Any:

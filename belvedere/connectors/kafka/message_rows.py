@@ -23,6 +23,7 @@ from belvedere.decode.row_values import placed, row_schema
 from belvedere.errors import fail
 from belvedere.functions.spark_types import type_text
 from belvedere.schema import TIMESTAMP, WEIGHT, Column
+from belvedere.values.rejections import Reason, RejectionKind
 from belvedere.values.time_range import instant_of_milliseconds, rows_beyond
 
 HEADERS = pa.map_(pa.string(), pa.string())
@@ -35,10 +36,10 @@ METADATA: Mapping[str, tuple[pa.DataType, Callable[[Message], Any]]] = {
     "headers": (HEADERS, lambda m: list({k: _text(v) for k, v in m.headers() or ()}.items())),
 }
 """What a message has beside its value: the type of its column, and how it is got. Of headers of one name the last one counts."""
-NO_VALUE = "has no value: only a table with a primary key deletes by its key"
-NO_KEY = "has no value, and no key that tells which row goes"
-NO_KEY_AT_ALL = "has no key"
-BAD_KEY = "has a key that is not UTF-8"
+NO_VALUE = Reason("has no value: only a table with a primary key deletes by its key", RejectionKind.NO_VALUE, "has no value")
+NO_KEY = Reason("has no value, and no key that tells which row goes", RejectionKind.NO_VALUE)
+NO_KEY_AT_ALL = Reason("has no key", RejectionKind.KEY)
+BAD_KEY = Reason("has a key that is not UTF-8", RejectionKind.KEY)
 
 
 class Unquoted(str):
@@ -92,7 +93,7 @@ class Refused:
     place: int
     offset: int
     text: str | None
-    reason: str
+    reason: Reason
 
 
 @dataclass(frozen=True)
@@ -190,7 +191,7 @@ class MessageShape:
     def _values(self, messages: Sequence[Message], gone: Sequence[int]) -> Decoded:
         """What the values say; those that are too long are not looked at."""
         values: list[bytes | None] = [None if self._is_long(v := m.value()) else v for m in messages]
-        lost: dict[int, str] = {}
+        lost: dict[int, Reason] = {}
         if self._keys_are_values:
             for place in gone:
                 values[place] = self._deletion(messages[place].key())
@@ -220,7 +221,7 @@ class MessageShape:
             refused |= {n: NO_KEY_AT_ALL for n, k in keys if k is None}
         return Decoded(placed(found.rows, places, len(messages)), refused=refused)
 
-    def _bad_keys(self, messages: Sequence[Message]) -> dict[int, str]:
+    def _bad_keys(self, messages: Sequence[Message]) -> dict[int, Reason]:
         """The messages whose keys are no texts, where a column of the primary key is the text of the key: two would be one."""
         of_texts = {n for n, k in self.metadata.items() if k == "key" and n not in self._of_keys}
         if not of_texts & set(self.primary_key):

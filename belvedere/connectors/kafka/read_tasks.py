@@ -27,6 +27,7 @@ from belvedere.engine.rows.epoch_rows import Rows
 from belvedere.engine.rows.scratch_rows import PREFIX, not_shared, write_frame
 from belvedere.errors import fail
 from belvedere.process.temporary_folders import scratch_folder
+from belvedere.values.rejections import reason_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -129,7 +130,8 @@ def _reported(file: str, chunk: Chunk) -> pa.RecordBatch:
     rows: list[tuple[object, ...]] = [(file, chunk.label, chunk.rows.num_rows, None, None, None, None)]
     rows += [(None, None, None, u.place, u.offset, u.text, None) for u in chunk.undecided]
     rows += [
-        (None, None, None, r.place, r.offset, None if r.text is None else r.text.encode(), r.reason) for r in chunk.refused
+        (None, None, None, r.place, r.offset, None if r.text is None else r.text.encode(), r.reason.coded)
+        for r in chunk.refused
     ]
     return pa.RecordBatch.from_arrays(
         [pa.array(c, f.type) for c, f in zip(zip(*rows, strict=True), REPORTED, strict=True)], schema=REPORTED
@@ -158,6 +160,6 @@ def _chunks(reported: Iterator[pa.RecordBatch], shape: MessageShape, folder: Pat
             undecided.append(Undecided(row["place"], row["offset"], row["text"]))
         else:
             text = None if row["text"] is None else row["text"].decode()
-            refused.append(Refused(row["place"], row["offset"], text, row["reason"]))
+            refused.append(Refused(row["place"], row["offset"], text, reason_of(row["reason"])))
     if begun is not None:
         yield chunk(*begun)

@@ -32,6 +32,7 @@ from belvedere.engine.rows.scratch_rows import Scratch
 from belvedere.errors import BelvedereError, Diagnostic, fail
 from belvedere.functions.spark_types import type_text
 from belvedere.schema import WEIGHT
+from belvedere.values.rejections import Reason
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -147,7 +148,7 @@ class _AcceptedRows:
         """Rows with weights; of those that go only the key counts."""
         if not rows:
             return
-        misfits: dict[int, str] = {}
+        misfits: dict[int, Reason] = {}
         arrays = []
         followed = self.feed.followed
         former = FormerValues(self.feed.columns, followed, self.feed.former, [values for _, values in rows])
@@ -164,7 +165,7 @@ class _AcceptedRows:
         dropped = misfits.keys() if self.is_first else keyless
         self.rows.add(table.filter(pa.array([n not in dropped for n in range(len(rows))])) if dropped else table)
 
-    def _reject(self, rows: Sequence[tuple[int, ArrivedRow]], misfits: Mapping[int, str]) -> None:
+    def _reject(self, rows: Sequence[tuple[int, ArrivedRow]], misfits: Mapping[int, Reason]) -> None:
         self.refused += len(misfits)
         names = [c.name for c in self.feed.columns]
         for place in sorted(misfits)[: max(0, MAX_REJECTED - len(self.rejected))]:

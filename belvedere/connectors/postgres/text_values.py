@@ -12,9 +12,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from belvedere.functions.spark_types import type_text
+from belvedere.connectors.reading.misfits import misfit_of
 from belvedere.schema import Column
 from belvedere.values.decimals import decimals_of
+from belvedere.values.rejections import Reason, RejectionKind
 
 T = pa.types
 _BOOLEANS = {"t": True, "true": True, "f": False, "false": False}
@@ -22,20 +23,20 @@ Text = bytes | None
 MISFITS = (pa.ArrowException, ValueError, KeyError)
 
 
-def column_of(texts: Sequence[Text] | pa.StringArray, column: Column) -> tuple[pa.Array, dict[int, str]]:
+def column_of(texts: Sequence[Text] | pa.StringArray, column: Column) -> tuple[pa.Array, dict[int, Reason]]:
     """The values, NULL where one has no place; and by place why not."""
     try:
         array = texts if isinstance(texts, pa.StringArray) else pa.array(texts, pa.binary()).cast(pa.string())
         return _cast(array, column.type), {}
     except MISFITS:
-        values, misfits = list[Any](), dict[int, str]()
+        values, misfits = list[Any](), dict[int, Reason]()
         for place, text in enumerate(texts):
             value = text.as_py() if isinstance(text, pa.Scalar) else text
             try:
                 values.append(_one(value, column.type))
             except MISFITS as error:
                 values.append(None)
-                misfits[place] = f'column "{column.name}": {_why(value or b"", column.type, error)}'
+                misfits[place] = _why(value or b"", column, error)
         return pa.array(values, column.type), misfits
 
 
@@ -48,11 +49,10 @@ def _one(text: bytes | str | None, type_: pa.DataType) -> Any:
     return None if said is None else _cast(pa.array([said], pa.string()), type_)[0].as_py()
 
 
-def _why(text: bytes | str, type_: pa.DataType, error: Exception) -> str:
+def _why(text: bytes | str, column: Column, error: Exception) -> Reason:
     if isinstance(error, UnicodeDecodeError):
-        return f"byte {error.start + 1} is not UTF-8"
-    shown = text if isinstance(text, str) else text.decode(errors="replace")
-    return f"{shown[:200]} is not of type {type_text(type_)}"
+        return Reason(f'column "{column.name}": byte {error.start + 1} is not UTF-8', RejectionKind.ENCODING)
+    return misfit_of(column, (text if isinstance(text, str) else text.decode(errors="replace"))[:200])
 
 
 def _cast(array: pa.StringArray, type_: pa.DataType) -> pa.Array:

@@ -19,6 +19,7 @@ from belvedere.connectors.postgres.tables import in_quotes
 from belvedere.connectors.postgres.text_values import column_of
 from belvedere.connectors.postgres.transaction_changes import ArrivedRow, Key, StoredValue
 from belvedere.schema import Column
+from belvedere.values.rejections import Reason
 
 
 class FormerValues:
@@ -33,7 +34,7 @@ class FormerValues:
     ):
         self.columns, self.table, self.find, self.rows = columns, table, find, rows
 
-    def column_of(self, place: int, column: Column) -> tuple[pa.Array, dict[int, str]]:
+    def column_of(self, place: int, column: Column) -> tuple[pa.Array, dict[int, Reason]]:
         """The values of a column, NULL where one has no place; and by row why not."""
         values = [row[place] for row in self.rows]
         lent = {n: v for n, v in enumerate(values) if isinstance(v, StoredValue)}
@@ -46,7 +47,7 @@ class FormerValues:
         array = pc.replace_with_mask(array, mask, lent_by.take(pa.array(found.values(), pa.int64())))
         name = in_quotes(column.name)
         why = f"UPDATE {self.table.quoted} SET {name} = {name} || '' has it logged"
-        reason = f'column "{column.name}": an update left the large value as it was, and no stored row has it; {why}'
+        reason = Reason(f'column "{column.name}": an update left the large value as it was, and no stored row has it; {why}')
         return array, misfits | {n: reason for n in lent if n not in found}
 
     @cached_property

@@ -16,6 +16,7 @@ from itertools import chain
 from typing import NamedTuple
 
 from belvedere.connectors.reading.long_lines import SHOWN, STEP, too_long
+from belvedere.values.rejections import Reason
 
 MAX_RECORD_LENGTH = 1 << 24
 """Characters of the longest record."""
@@ -29,7 +30,7 @@ class CsvRecord(NamedTuple):
     line: int
     fields: list[str] | None
     text: str = ""
-    fault: str | None = None
+    fault: Reason | None = None
     """Why it is no record, where that is no quote: it is too long."""
 
 
@@ -121,7 +122,7 @@ def repeated_names(names: Iterable[str]) -> list[tuple[str, str]]:
     return found
 
 
-def said_twice(pair: tuple[str, str]) -> str:
+def said_twice(pair: tuple[str, str]) -> Reason:
     """What is wrong with such a pair."""
     one, other = pair
-    return f'has "{one}" twice' if one == other else f'has "{one}" and "{other}", which differ in case alone'
+    return Reason(f'has "{one}" twice' if one == other else f'has "{one}" and "{other}", which differ in case alone')

@@ -17,6 +17,7 @@ from belvedere.connectors.reading.csv_text import delimiter_that_fits, repeated_
 from belvedere.connectors.reading.formats import delimiter_of, format_of, has_header
 from belvedere.connectors.reading.text_records import READ_ERRORS, first_csv_record, open_file, text_head
 from belvedere.schema import CONTROL, Column
+from belvedere.values.rejections import Reason
 
 LOOKED_AT = 64 << 10
 MAX_LINES = 100
@@ -45,16 +46,16 @@ def unknown_columns(path: str, format_: str, columns: Sequence[Column], options:
     return {n.strip(): line for n in names if n.strip() and n.strip().casefold() not in folded}
 
 
-def what_header_lacks(header: Sequence[str], delimiter: str, columns: Sequence[Column]) -> str | None:
+def what_header_lacks(header: Sequence[str], delimiter: str, columns: Sequence[Column]) -> Reason | None:
     """Why a file with this header is rejected: none of its names is a column, or one is there twice; None where it is fine."""
     known = {c.name.casefold() for c in columns}
     if known.isdisjoint(n.strip().casefold() for n in header):
         shown = delimiter.join(header)[:MAX_HEADER_LENGTH]
         other = delimiter_that_fits(list(header), delimiter, known)
         advice = "" if other is None else f"; its delimiter seems to be {other!r}: write delimiter = {json.dumps(other)}"
-        return f"has the header `{shown}`, in which none of its table's columns is{advice}"
+        return Reason(f"has the header `{shown}`, in which none of its table's columns is{advice}")
     pair = next((p for p in repeated_names(header) if p[0].casefold() in known), None)
-    return None if pair is None else f"{said_twice(pair)} in its header"
+    return None if pair is None else Reason(f"{said_twice(pair)} in its header")
 
 
 def ambiguous_member(path: str, columns: Sequence[Column]) -> tuple[str, str] | None:

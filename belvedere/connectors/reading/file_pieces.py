@@ -29,6 +29,7 @@ from belvedere.connectors.reading.text_records import (
     open_file,
     values_of,
 )
+from belvedere.values.rejections import Reason, RejectionKind
 
 PIECE_BYTES = 32 << 20
 MAX_PIECES = 1_000
@@ -63,10 +64,10 @@ class Piece:
         return parquet_records(self.path, self.name, self.schema, self.groups, self.first, limit_of(self.options))
 
 
-def what_is_wrong(format_: str, error: BaseException) -> str:
+def what_is_wrong(format_: str, error: BaseException) -> Reason:
     """Why a file is refused as a whole."""
     how = "is not a whole Parquet file" if format_ == "parquet" else "cannot be read"
-    return f"{how}: {first_line(error)}"
+    return Reason(f"{how}: {first_line(error)}", RejectionKind.FILE, how)
 
 
 def cut(piece: Piece, size: int | None = None) -> Iterator[Piece]:
@@ -148,7 +149,7 @@ def task_of(tasks: Sequence[Sequence[Piece]]) -> Callable[[Iterator[pa.RecordBat
     return read
 
 
-def _fault(piece: Piece, reason: str) -> pa.RecordBatch:
-    said = {FILE: piece.name, FAULT: reason}
+def _fault(piece: Piece, reason: Reason) -> pa.RecordBatch:
+    said = {FILE: piece.name, FAULT: reason.coded}
     columns = [pa.array([said.get(f.name)], f.type) for f in piece.schema]
     return pa.RecordBatch.from_arrays(columns, schema=pa.schema([f.with_nullable(True) for f in piece.schema]))

@@ -1,7 +1,7 @@
 """Turn what files hold into rows of a table, and say of every row that does not fit why.
 
 In: a DataFrame of raw records (JSON text, CSV fields, or Parquet columns) with `FILE`, `LINE`, `TEXT` and `BAD`, and the
-table's columns. Out: a DataFrame with the table's columns, `FILE`, `LINE`, `TEXT` and `REASON` (NULL for a row that fits).
+table's columns. Out: a DataFrame with the table's columns, `FILE`, `LINE`, `TEXT` and `REASON` (coded, NULL for a row that fits).
 A row is refused whole, never mended: a value that cannot be cast, a NULL in a column that must not be NULL, a wrong
 number of fields, text behind the JSON object. No action runs here.
 """
@@ -19,6 +19,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from belvedere.connectors.reading.formats import time_formats
+from belvedere.connectors.reading.misfits import null_in
 from belvedere.connectors.reading.text_records import BAD, FAULT, FIELDS, FILE, LINE, TEXT
 from belvedere.connectors.reading.value_reasons import (
     differs,
@@ -33,12 +34,17 @@ from belvedere.connectors.reading.value_reasons import (
 )
 from belvedere.functions.spark_types import quote, type_text
 from belvedere.schema import CONTROL, MONTHS, TIMESTAMP, Column
+from belvedere.values.rejections import Reason, RejectionKind, code
 from belvedere.values.time_range import DAY, FIRST, LAST, beyond, has_times
 
 REASON = "__reason"
 CORRUPT = "__corrupt"
 RECORD = "__record"
 NOT_JSON = "?"
+"""In place of a reason, which `explain_json` then finds."""
+BAD_BYTES = Reason("is not UTF-8", RejectionKind.ENCODING)
+HALF_CHARACTER = Reason("has half of a character of two UTF-16 units (a lone surrogate)")
+OPEN_QUOTE = Reason("has a quote that never closes")
 MAX_TEXT_LENGTH = 10_000
 _HIGH, _LOW = r"\\u[dD][89abAB][0-9a-fA-F]{2}", r"\\u[dD][c-fC-F][0-9a-fA-F]{2}"
 LONE_SURROGATE = rf"(?<!\\)(?:\\\\)*(?:{_HIGH}(?!{_LOW})|(?<!{_HIGH}){_LOW})"
@@ -77,11 +83,12 @@ def json_rows(raw: DataFrame, columns: Sequence[Column], options: Mapping[str, A
     if options.get("new_columns") == "reject":
         known = F.array(*map(F.lit, [CONTROL, *member]))
         new = F.array_except(F.json_object_keys(F.col(TEXT)), known)
-        said = F.concat(F.lit('has "'), F.array_join(new, '", "'), F.lit('", which its table has not'))
+        said = F.concat(
+            F.lit(code(RejectionKind.NEW_COLUMN) + 'has "'), F.array_join(new, '", "'), F.lit('", which its table has not')
+        )
         misfits = F.coalesce(F.when(F.size(new) > 0, said), misfits)
-    reason = _fault().when(F.col(BAD), F.lit("is not UTF-8"))
-    reason = reason.when(
-        F.col(TEXT).rlike(LONE_SURROGATE), F.lit("has half of a character of two UTF-16 units (a lone surrogate)")
+    reason = (
+        _fault().when(F.col(BAD), F.lit(BAD_BYTES.coded)).when(F.col(TEXT).rlike(LONE_SURROGATE), F.lit(HALF_CHARACTER.coded))
     )
     reason = reason.when(broken, F.lit(NOT_JSON)).otherwise(misfits)
     return _finish(parsed, member, columns, reason)
@@ -115,7 +122,7 @@ def csv_rows(raw: DataFrame, columns: Sequence[Column], header: Sequence[str], o
     """Rows from `FIELDS`, an array of texts in the order of `header`. An empty field and `options["null"]` are NULL."""
     places = {name.strip().casefold(): n for n, name in enumerate(header)}
     member: dict[str, SparkColumn] = {}
-    count = F.concat(F.lit("has "), F.size(FIELDS), F.lit(f" fields, expected {len(header)}"))
+    count = F.concat(F.lit(code(RejectionKind.FIELDS) + "has "), F.size(FIELDS), F.lit(f" fields, expected {len(header)}"))
     reasons = []
     for c in columns:
         place = places.get(c.name.casefold())
@@ -132,9 +139,7 @@ def csv_rows(raw: DataFrame, columns: Sequence[Column], header: Sequence[str], o
         else:
             reasons += text_reasons(text, member[c.name], c)
     misfits = F.coalesce(joined(reasons), null_reasons(member, columns))
-    reason = (
-        _fault().when(F.col(BAD), F.lit("is not UTF-8")).when(F.col(FIELDS).isNull(), F.lit("has a quote that never closes"))
-    )
+    reason = _fault().when(F.col(BAD), F.lit(BAD_BYTES.coded)).when(F.col(FIELDS).isNull(), F.lit(OPEN_QUOTE.coded))
     reason = reason.when(F.size(FIELDS) != len(header), count).otherwise(misfits)
     return _finish(raw, member, columns, reason)
 
@@ -187,8 +192,9 @@ def _cast_reason(
 
 
 def null_reasons(member: Mapping[str, SparkColumn], columns: Sequence[Column]) -> SparkColumn:
-    nulls = [F.when(member[c.name].isNull(), F.lit(f'column "{c.name}" is NULL')) for c in columns if not c.nullable]
-    times = [F.when(_is_beyond(member[c.name], c.type), F.lit(beyond(c.name))) for c in columns if has_times(c.type)]
+    """The coded reasons where a value is missing, or a time that no column holds."""
+    nulls = [F.when(member[c.name].isNull(), F.lit(null_in(c).coded)) for c in columns if not c.nullable]
+    times = [F.when(_is_beyond(member[c.name], c.type), F.lit(beyond(c.name).coded)) for c in columns if has_times(c.type)]
     return joined([*nulls, *times])
 
 

@@ -17,6 +17,7 @@ from belvedere.connectors.reading.text_records import COMPRESSIONS
 from belvedere.connectors.run_records import RejectedRow, SourceFile
 from belvedere.schema import Column
 from belvedere.time.intake_entries import ProducerAct
+from belvedere.values.rejections import Reason
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -78,7 +79,7 @@ class FileReading:
     typed_in_driver: bool = True
     """Whether files are read in the driver whose types fit."""
 
-    def reject(self, path: str, reason: str) -> None:
+    def reject(self, path: str, reason: Reason) -> None:
         """The whole file cannot be read."""
         self.refused += 1
         self.rejected_files.append(RejectedRow(self.table, path, None, None, reason))

@@ -16,30 +16,31 @@ from typing import Any
 
 import pyarrow as pa
 
-from belvedere.functions.spark_types import type_text
+from belvedere.connectors.reading.misfits import misfit_of
 from belvedere.schema import MONTHS, Column
+from belvedere.values.rejections import Reason, RejectionKind
 
 FLOATS = ("nan", "infinity", "+infinity", "-infinity", "inf", "+inf", "-inf")
 MAX_VALUE_LENGTH = 200
 T = pa.types
 
 
-def explain_json(text: str, columns: Sequence[Column]) -> str:
+def explain_json(text: str, columns: Sequence[Column]) -> Reason:
     """The reason why `text` is no row of these columns."""
     try:
         value = json.loads(text)
     except RecursionError:
-        return "is nested too deep"
+        return Reason("is nested too deep")
     except ValueError as error:
-        return f"is not JSON: {error}"
+        return Reason(f"is not JSON: {error}", RejectionKind.NOT_JSON, "is not JSON")
     if not isinstance(value, dict):
-        return "is not a JSON object"
+        return Reason("is not a JSON object", RejectionKind.NOT_JSON)
     for fits in (_may_fit, _fits):
         for c in columns:
             member = value.get(c.name)
             if member is not None and not fits(member, c.type):
-                return f'column "{c.name}": {_shown(member)} is not of type {type_text(c.type)}'
-    return "does not have the types of its table"
+                return misfit_of(c, _shown(member))
+    return Reason("does not have the types of its table")
 
 
 def _shown(value: Any) -> str:

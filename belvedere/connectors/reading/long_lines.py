@@ -9,10 +9,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from belvedere.values.rejections import Reason, RejectionKind
+
 LIMIT_MB = 32
 """Megabytes that a line, a CSV record or a message may have, unless its source says otherwise (`max_line_mb`)."""
 SHOWN = 1_000
 """Characters of what is too long that its rejection keeps."""
+MAY_BE_LONG = ("the line", "the row", "the message")
 STEP = 1 << 20
 """Characters that are looked at together while a record is passed over."""
 
@@ -22,7 +25,7 @@ class TooLong:
     """The beginning of a line or record above the limit."""
 
     text: str
-    reason: str
+    reason: Reason
 
 
 def limit_of(options: Mapping[str, Any]) -> int:
@@ -30,9 +33,9 @@ def limit_of(options: Mapping[str, Any]) -> int:
     return int(float(options.get("max_line_mb", LIMIT_MB)) * (1 << 20))
 
 
-def too_long(what: str) -> str:
-    """Why such a line, row or message is rejected."""
-    return f"{what} is longer than its source lets it be (`max_line_mb`)"
+def too_long(what: str) -> Reason:
+    """Why such a line, row or message (one of `MAY_BE_LONG`) is rejected."""
+    return Reason(f"{what} is longer than its source lets it be (`max_line_mb`)", RejectionKind.TOO_LONG)
 
 
 def whole_lines(chunks: Iterable[bytes], limit: int) -> Iterator[bytes | TooLong]:
@@ -66,5 +69,8 @@ def _beginning(data: bytes) -> TooLong:
 
 
 def is_beginning(reason: str) -> bool:
-    """Whether what was rejected for this reason was too long, so that its text is only its beginning."""
-    return "(`max_line_mb`)" in reason
+    """Whether what was rejected for this reason, as the store has it, was too long: its text is only its beginning."""
+    return reason in _STORED
+
+
+_STORED = frozenset(map(too_long, MAY_BE_LONG))

@@ -21,6 +21,7 @@ from belvedere.decode.row_values import Values, typed_values
 from belvedere.decode.text_values import Flags, read_in_parts
 from belvedere.schema import TIMESTAMP
 from belvedere.values.decimals import DIGITS
+from belvedere.values.rejections import RejectionKind, code
 
 T = pa.types
 PLACES = (pa.field(FILE, pa.string()), pa.field(LINE, pa.int64()), pa.field(FAULT, pa.string()))
@@ -132,7 +133,7 @@ def _records(
     places = [
         pa.array([name]).take(pa.array(np.zeros(size, dtype=np.int64))),
         pa.array(lines),
-        pc.if_else(flags, pa.scalar(too_long("the row"), pa.string()), lost),
+        pc.if_else(flags, pa.scalar(too_long("the row").coded, pa.string()), lost),
     ]
     yield from pa.table([*table.columns, *places], schema=schema).combine_chunks().to_batches()
 
@@ -170,7 +171,8 @@ def without_lost_times(batch: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.Array]
             continue
         texts = column.cast(pa.string()) if most is None else column.cast(pa.int64()).cast(pa.string())
         requested = "has more digits than a TIMESTAMP keeps" if most is None else "is no TIMESTAMP"
-        said = pc.binary_join_element_wise(f'column "{field.name}":', texts, requested, " ")
+        begin = code(RejectionKind.LOSS, f'column "{field.name}" {requested}') + f'column "{field.name}":'
+        said = pc.binary_join_element_wise(begin, texts, requested, " ")
         lost = pc.if_else(pc.and_(bad, pc.is_null(lost)), said, lost)
         batch = batch.set_column(place, field, pc.if_else(bad, pa.scalar(None, field.type), column))
     return batch, lost

@@ -16,6 +16,7 @@ from belvedere.connectors.reading.text_records import FAULT, FILE, READ_ERRORS
 from belvedere.connectors.reading.typed_files import parts_of
 from belvedere.connectors.reading.typed_records import RecordForm, RecordPart
 from belvedere.decode.row_values import placed
+from belvedere.values.rejections import Reason
 
 NUMBER, ORDER = "__number", "__order"
 """Which file a row is of, and its place in its task's rows behind those of the tasks before."""
@@ -57,8 +58,8 @@ def _carried(part: RecordPart, piece: Piece, form: RecordForm, number: int, firs
     return pa.table(columns, schema=task_schema(form, piece.schema)).combine_chunks().to_batches()[0]
 
 
-def _fault(piece: Piece, form: RecordForm, number: int, reason: str) -> pa.RecordBatch:
-    said = {NUMBER: number, FILE: piece.name, FAULT: reason}
+def _fault(piece: Piece, form: RecordForm, number: int, reason: Reason) -> pa.RecordBatch:
+    said = {NUMBER: number, FILE: piece.name, FAULT: reason.coded}
     names = [*(None for _ in form.schema), NUMBER, ORDER, *piece.schema.names]
     schema = task_schema(form, piece.schema)
     columns = [pa.array([said.get(name or "")], f.type) for name, f in zip(names, schema, strict=True)]

@@ -28,6 +28,7 @@ from belvedere.engine.rows.scratch_rows import Scratch
 from belvedere.errors import BelvedereError
 from belvedere.schema import Column
 from belvedere.time.intake_entries import BoundMark
+from belvedere.values.rejections import Reason, RejectionKind
 
 PASSING = re.compile(r"memory|space|cancel|abort|shut|lost|timed? ?out|connect", re.I)
 """What says that a machine failed, and not a file."""
@@ -93,7 +94,7 @@ def read_files(
     return replace(taken, rejected=(*bad, *taken.rejected), refused=taken.refused + len(bad))
 
 
-def _fault_of(read: Callable[[Sequence[SourceFile]], RowsOfFiles], file: SourceFile) -> str | None:
+def _fault_of(read: Callable[[Sequence[SourceFile]], RowsOfFiles], file: SourceFile) -> Reason | None:
     """Why Spark cannot read a file by itself; None where it can."""
     try:
         read([file])
@@ -101,7 +102,8 @@ def _fault_of(read: Callable[[Sequence[SourceFile]], RowsOfFiles], file: SourceF
         detail = error.diagnostics[0].detail or ""
         if error.diagnostics[0].code != UNREADABLE or PASSING.search(detail):
             raise
-        return f"cannot be read by Spark: {detail}"
+        how = "cannot be read by Spark"
+        return Reason(f"{how}: {detail}", RejectionKind.FILE, how)
     return None
 
 
@@ -132,7 +134,8 @@ def _read_files(
     for format_, group in by_format(files, options):
         if format_ not in FORMAT_NAMES:
             for file in group:
-                reading.reject(file.path, "is of no known format: json, csv or parquet")
+                how = "is of no known format"
+                reading.reject(file.path, Reason(f"{how}: json, csv or parquet", RejectionKind.FILE, how))
             continue
         reading.order[:] = [str(path_text(f.path)) for f in group]
         for found in frames_of(reading, group):

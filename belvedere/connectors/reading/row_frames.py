@@ -33,6 +33,7 @@ from belvedere.connectors.reading.typed_files import Unmarked, check_whole, is_t
 from belvedere.connectors.reading.typed_records import RecordForm, RecordPart
 from belvedere.connectors.run_records import SourceFile, path_text
 from belvedere.lang.statements.source_tables import refuse_map_keys
+from belvedere.values.rejections import Reason, RejectionKind
 
 ReportedShape: TypeAlias = "tuple[str, ...] | pa.Schema"
 """What a file says of its columns: a header, a schema."""
@@ -82,7 +83,8 @@ def frames_of(reading: FileReading, files: Sequence[SourceFile]) -> Iterator[Fou
             if not isinstance(reported, pa.Schema):
                 raise
             for piece in pieces:  # its types are none of Spark's, or a name is there twice
-                reading.reject(piece.path, f"has columns that cannot be read: {first_line(error)}")
+                how = "has columns that cannot be read"
+                reading.reject(piece.path, Reason(f"{how}: {first_line(error)}", RejectionKind.FILE, how))
 
 
 def _known(reading: FileReading, file: SourceFile, reported: ReportedShape, format_: str) -> tuple[ReportedShape, bool, Piece]:
@@ -106,12 +108,13 @@ def _reported(reading: FileReading, file: SourceFile, format_: str) -> ReportedS
         if format_ != "json" and reading.options.get("new_columns") == "reject":
             new = unknown_columns(file.path, format_, reading.columns, reading.options)
             if new:
-                reading.reject(file.path, f'has the column "{next(iter(new))}", which its table has not')
+                said = f'has the column "{next(iter(new))}", which its table has not'
+                reading.reject(file.path, Reason(said, RejectionKind.NEW_COLUMN))
                 return None
         if format_ == "parquet":
             found = parquet_schema(file.path, {c.name.casefold() for c in reading.columns})
             if len(found) == len(PLACES):
-                reading.reject(file.path, "has none of its table's columns")
+                reading.reject(file.path, Reason("has none of its table's columns"))
                 return None
             return found
         if format_ == "csv":

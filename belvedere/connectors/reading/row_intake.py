@@ -36,6 +36,7 @@ from belvedere.errors import fail
 from belvedere.functions.spark_types import quote
 from belvedere.process.temporary_folders import scratch_folder
 from belvedere.time.intake_entries import BoundMark
+from belvedere.values.rejections import reason_of
 
 UNREADABLE = "B6022"
 MAX_LINES = 1 << 40
@@ -120,7 +121,7 @@ def _faulty_files(carried: TaskFiles, found: Rows, width: int, reading: FileRead
         for number, _, reason in zip(*batch.filter(pc.is_null(batch.column(1))).to_pydict().values(), strict=True):
             faults.setdefault(number, reason)
     for number, reason in faults.items():
-        reading.reject(carried.names[number], reason)
+        reading.reject(carried.names[number], reason_of(reason))
     return list(faults)
 
 
@@ -226,7 +227,7 @@ def _reject_faults(reading: FileReading, batches: Iterable[pa.RecordBatch]) -> p
         for row in batch.filter(pc.is_null(batch.column(LINE))).to_pylist():
             faults.setdefault(row[FILE], row[REASON])
     for file, reason in faults.items():
-        reading.reject(file, reason)
+        reading.reject(file, reason_of(reason))
     return pa.array(list(faults), pa.string())
 
 
@@ -236,9 +237,7 @@ def _refuse(bad: pa.Table, reading: FileReading) -> None:
 
 
 def _refused(row: Mapping[str, Any], reading: FileReading) -> RejectedRow:
-    reason = row[REASON]
-    if reason == NOT_JSON:
-        reason = explain_json(row[TEXT] or "", reading.columns)
+    reason = explain_json(row[TEXT] or "", reading.columns) if row[REASON] == NOT_JSON else reason_of(row[REASON])
     return RejectedRow(reading.table, row[FILE], row[LINE], row[TEXT], reason)
 
 

@@ -38,7 +38,7 @@ RECORDS = pa.schema(
 )
 """A record: where it is from, its text, whether its bytes are no UTF-8, of CSV its fields (none where a quote never closes).
 
-`FAULT` says why it is none, or, without a line, why a file ends here.
+`FAULT` says why it is none, or, without a line, why a file ends here: a coded reason.
 """
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 COMPRESSIONS = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".zstd": "zstd"}
@@ -123,7 +123,7 @@ def json_records(
 
 def too_long_record(name: str, line: int, found: TooLong) -> pa.RecordBatch:
     """The record of a line that is too long."""
-    return _batch(name, [line], pa.array([found.text]), faults=pa.array([found.reason]))
+    return _batch(name, [line], pa.array([found.text]), faults=pa.array([found.reason.coded]))
 
 
 def json_block(name: str, first: int, block: bytes, limit: int) -> Iterator[pa.RecordBatch]:
@@ -155,7 +155,9 @@ def _line_batches(name: str, first: int, lines: pa.Array, limit: int) -> Iterato
     places = pc.indices_nonzero(long).to_pylist()
     texts = [lines[n].as_py()[: 4 * SHOWN].decode("utf-8", "replace")[:SHOWN] for n in places]
     yield _line_batch(name, first, pc.if_else(long, pa.scalar(b"", pa.binary()), lines))
-    yield _batch(name, [first + n for n in places], pa.array(texts), faults=pa.array([too_long("the line")] * len(places)))
+    yield _batch(
+        name, [first + n for n in places], pa.array(texts), faults=pa.array([too_long("the line").coded] * len(places))
+    )
 
 
 def _line_batch(name: str, first: int, lines: pa.Array) -> pa.RecordBatch:
@@ -245,7 +247,7 @@ def csv_batch(name: str, records: Sequence[CsvRecord], delimiter: str, suspiciou
     fields = [r.fields for r in records]
     texts = [r.text if r.fields is None else _csv_text(r.fields, delimiter) for r in records]
     bad = pa.array([suspicious and REPLACEMENT in t for t in texts], pa.bool_())
-    faults = pa.array([r.fault for r in records], pa.string())
+    faults = pa.array([None if r.fault is None else r.fault.coded for r in records], pa.string())
     return _batch(name, [r.line for r in records], pa.array(texts), bad, pa.array(fields, pa.list_(pa.string())), faults)
 
 

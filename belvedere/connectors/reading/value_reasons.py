@@ -1,7 +1,8 @@
 """Values that have a type already (of Parquet, of tables that Spark reads), and texts, as the type of their column: whole, or not at all.
 
-In: Spark columns. Out: Spark columns: the value, NULL where it has no place in the type, and the reason. Nothing is rounded or cut off:
-1.5 is no BIGINT, 2 no BOOLEAN, 23:30 no DATE, and a nanosecond no TIMESTAMP. A double that is a whole number is one. No action runs here.
+In: Spark columns. Out: Spark columns: the value, NULL where it has no place in the type, and the coded reason. Nothing is rounded or cut
+off: 1.5 is no BIGINT, 2 no BOOLEAN, 23:30 no DATE, and a nanosecond no TIMESTAMP. A double that is a whole number is one. No action
+runs here.
 """
 
 from __future__ import annotations
@@ -16,9 +17,11 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from belvedere.connectors.reading.misfits import is_none
 from belvedere.functions.spark_types import is_decimal, is_integer, is_number, type_text
 from belvedere.schema import TIMESTAMP, Column
 from belvedere.values.decimals import DIGITS
+from belvedere.values.rejections import NEXT, RejectionKind, code
 
 TIME_OF_DAY = r"^[^T ]*\d[T ]+(?!00?:00?(:00?([.,]0*)?)?\s*(Z|UTC|GMT|[+-][0-9:]+)?\s*$)\S"
 """A date with a time behind it that is not midnight."""
@@ -144,31 +147,34 @@ def differs(exact: SparkColumn, made: SparkColumn, kind: str) -> SparkColumn:
 
 def misfit(value: SparkColumn, made: SparkColumn, column: Column, text: SparkColumn, requested: str = "") -> SparkColumn:
     """The reason where a value has become none."""
-    requested = requested or f"is not of type {type_text(column.type)}"
-    return F.when(value.isNotNull() & made.isNull(), _said(text, column, requested))
+    said = _said(text, column, requested or is_none(column), RejectionKind.OTHER if requested else RejectionKind.MISFIT)
+    return F.when(value.isNotNull() & made.isNull(), said)
 
 
 def rounded(text: SparkColumn, is_so: SparkColumn, column: Column) -> SparkColumn:
     """The reason where a decimal has more digits after the point than its column: Spark would round it."""
-    return F.when(is_so, _said(text, column, f"has more digits than {type_text(column.type)} keeps"))
+    return F.when(is_so, _said(text, column, f"has more digits than {type_text(column.type)} keeps", RejectionKind.LOSS))
 
 
 def lost_time(text: SparkColumn, column: Column) -> list[SparkColumn]:
     """The reason where a text has a time of day that a DATE, or digits that a TIMESTAMP does not keep."""
     if pa.types.is_date(column.type):
-        return [F.when(text.rlike(TIME_OF_DAY), _said(text, column, "has a time of day, which a DATE does not keep"))]
+        said = "has a time of day, which a DATE does not keep"
+        return [F.when(text.rlike(TIME_OF_DAY), _said(text, column, said, RejectionKind.LOSS))]
     if column.type == TIMESTAMP or pa.types.is_timestamp(column.type):
-        return [F.when(text.rlike(NANOSECONDS), _said(text, column, f"has more digits than {type_text(column.type)} keeps"))]
+        return [rounded(text, text.rlike(NANOSECONDS), column)]
     return []
 
 
 def joined(reasons: list[SparkColumn]) -> SparkColumn:
-    """The reasons that there are."""
-    return F.nullif(F.concat_ws("; ", *reasons), F.lit("")) if reasons else F.lit(None).cast("string")
+    """The coded reasons that there are, as one."""
+    return F.nullif(F.concat_ws(NEXT, *reasons), F.lit("")) if reasons else F.lit(None).cast("string")
 
 
-def _said(text: SparkColumn, column: Column, what: str) -> SparkColumn:
-    return F.concat(F.lit(f'column "{column.name}": '), F.substring(text, 1, MAX_TEXT_LENGTH), F.lit(f" {what}"))
+def _said(text: SparkColumn, column: Column, what: str, kind: RejectionKind) -> SparkColumn:
+    """A coded reason that cites a value."""
+    begin = code(kind, f'column "{column.name}" {what}') + f'column "{column.name}": '
+    return F.concat(F.lit(begin), F.substring(text, 1, MAX_TEXT_LENGTH), F.lit(f" {what}"))
 
 
 def _is_same(found: T.DataType, requested: str) -> bool:

@@ -23,7 +23,7 @@ from belvedere.lang.statements.source_tables import source_table, table_names
 from belvedere.project.settings import ProjectSettings, Source, TableFinder, read_file
 from belvedere.syntax.parse import parse_script
 from belvedere.syntax.statement_tree import DottedName, ImportAll, ImportTable, Part
-from belvedere.syntax.wording import did_you_mean
+from belvedere.syntax.wording import did_you_mean, nearest_name
 
 SUFFIX = ".sqrl"
 Ask = Callable[[Callable[[], Any]], Any]
@@ -174,7 +174,7 @@ class Importer:
         sources = list(self.project.sources) if self.project is not None else []
         scripts = [p.stem for d in self._directories() for p in sorted(d.glob(f"*{SUFFIX}")) if p != self.path]
         hint = did_you_mean(name, [*sources, *scripts])
-        if hint is None or not hint.startswith("did"):
+        if nearest_name(name, dict.fromkeys([*sources, *scripts])) is None:
             hint = f"add [sources.{name}] to belvedere.toml, or put {name}{SUFFIX} beside this script"
         return fail("B6100", f"`{name}` is neither a configured source nor a script", span=span, hint=hint)
 

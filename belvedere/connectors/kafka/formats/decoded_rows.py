@@ -12,6 +12,7 @@ from typing import Any, Protocol, TypeAlias
 import pyarrow as pa
 
 from belvedere.schema import Column
+from belvedere.values.rejections import Reason
 
 COLUMN = "value"
 """The column of messages that are no records."""
@@ -29,7 +30,7 @@ class Decoded:
 
     rows: pa.Table
     undecided: Mapping[int, bytes] = field(default_factory=dict)
-    refused: Mapping[int, str] = field(default_factory=dict)
+    refused: Mapping[int, Reason] = field(default_factory=dict)
 
 
 class PayloadFormat(Protocol):

@@ -15,10 +15,11 @@ import pyarrow as pa
 
 from belvedere.connectors.exporting.event_files import plain_json
 from belvedere.connectors.kafka.formats.decoded_rows import Decoded
+from belvedere.connectors.reading.misfits import misfit_of, null_in
 from belvedere.decode.row_values import row_schema
 from belvedere.errors import BelvedereError
-from belvedere.functions.spark_types import type_text
 from belvedere.schema import Column
+from belvedere.values.rejections import Reason, RejectionKind
 
 T = pa.types
 PLAIN = {int: T.is_signed_integer, str: T.is_string, float: T.is_float64, bool: T.is_boolean, datetime: T.is_timestamp}
@@ -29,13 +30,23 @@ MISFITS = (pa.ArrowException, TypeError, ValueError, OverflowError)
 class RefusedMessage(Exception):
     """Why a message is no row."""
 
+    def __init__(self, reason: Reason):
+        super().__init__(reason)
+        self.reason = reason
 
-def rows_of(values: Sequence[bytes], read: Callable[[bytes], Any], columns: Sequence[Column], what: str) -> Decoded:
+
+def rows_of(
+    values: Sequence[bytes],
+    read: Callable[[bytes], Any],
+    columns: Sequence[Column],
+    what: str,
+    kind: RejectionKind = RejectionKind.SCHEMA,
+) -> Decoded:
     """The rows of messages, each a mapping by `read`, or the value of the only column.
 
-    A message that is not `what`, or whose values do not fit, is refused.
+    A message that is not `what`, or whose values do not fit, is refused: the first for a reason of this kind.
     """
-    refused: dict[int, str] = {}
+    refused: dict[int, Reason] = {}
     found: list[Mapping[str, Any]] = []
     for place, value in enumerate(values):
         record: Any = {}
@@ -44,19 +55,20 @@ def rows_of(values: Sequence[bytes], read: Callable[[bytes], Any], columns: Sequ
         except BelvedereError:  # the registry does not answer: nothing is wrong with the message
             raise
         except RefusedMessage as error:
-            refused[place] = str(error)
+            refused[place] = error.reason
         except Exception as error:  # whatever the decoder stumbles over
-            refused[place] = f"is not {what}: {type(error).__name__}: {error}"[:300]
+            said = f"is not {what}: {type(error).__name__}: {error}"
+            refused[place] = Reason(said[:300], kind, f"is not {what}")
         if not isinstance(record, Mapping) and len(columns) == 1:
             record = {columns[0].name: record}
         elif not isinstance(record, Mapping):
-            refused[place], record = "is no record", {}
+            refused[place], record = Reason("is no record"), {}
         found.append(record)
     arrays = [column_of([r.get(c.name) for r in found], c, refused) for c in columns]
     return Decoded(pa.table(arrays, schema=row_schema(columns)), refused=refused)
 
 
-def column_of(values: Sequence[Any], column: Column, refused: dict[int, str]) -> pa.Array:
+def column_of(values: Sequence[Any], column: Column, refused: dict[int, Reason]) -> pa.Array:
     """The values as the column has them; a row whose value does not fit is refused."""
     try:
         typed = list(values) if _are_plain(values, column.type) else [_judged(v, column.type) for v in values]
@@ -67,7 +79,7 @@ def column_of(values: Sequence[Any], column: Column, refused: dict[int, str]) ->
     if not column.nullable:
         for place, value in enumerate(typed):
             if value is None and values[place] is None:
-                refused.setdefault(place, f'column "{column.name}" is NULL')
+                refused.setdefault(place, null_in(column))
     return made
 
 
@@ -76,13 +88,13 @@ def _are_plain(values: Sequence[Any], type_: pa.DataType) -> bool:
     return any(is_of(type_) and set(map(type, values)) <= {kind, type(None)} for kind, is_of in PLAIN.items())
 
 
-def _alone(value: Any, place: int, column: Column, refused: dict[int, str]) -> Any:
+def _alone(value: Any, place: int, column: Column, refused: dict[int, Reason]) -> Any:
     """A value as Arrow takes it; None where it does not fit, which is told."""
     try:
         typed = _judged(value, column.type)
         pa.array([typed], column.type)
     except MISFITS:
-        refused.setdefault(place, f'column "{column.name}": {str(value)[:200]} is not of type {type_text(column.type)}')
+        refused.setdefault(place, misfit_of(column, str(value)[:200]))
         return None
     return typed
 

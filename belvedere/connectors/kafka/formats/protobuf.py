@@ -21,6 +21,7 @@ from belvedere.connectors.kafka.formats.payload_values import RefusedMessage, ro
 from belvedere.connectors.kafka.formats.registry import NOT_FRAMED, newest_known, number_of, of_message
 from belvedere.errors import fail
 from belvedere.schema import TIMESTAMP, Column
+from belvedere.values.rejections import Reason, RejectionKind
 
 Get: TypeAlias = Callable[[Any], Any]
 DURATION = pa.duration("us")
@@ -39,6 +40,7 @@ WRAPPERS = {
 }
 JSON = {f"google.protobuf.{n}" for n in ("Struct", "Value", "ListValue")}
 MAX_NANOS = 1_000_000_000
+AWAY_TIME = "has a time outside of the years 1 to 9999"
 
 
 def columns(table: str, sample: Sample, options: Mapping[str, Any]) -> pa.Schema:
@@ -89,7 +91,7 @@ class _Framed:
             self.kinds[number, path] = self._found(number, path)
         kind = self.kinds[number, path]
         if self.message is not None and kind.full_name != self.message:
-            raise RefusedMessage(f"is a {kind.full_name}, not a {self.message}")
+            raise RefusedMessage(Reason(f"is a {kind.full_name}, not a {self.message}"))
         return kind, rest
 
     def _found(self, number: int, path: tuple[int, ...]) -> Any:
@@ -97,14 +99,14 @@ class _Framed:
         try:
             return schema.at(schema.files[-1] if self.only is None else self.only.file.name, path)
         except IndexError:
-            raise RefusedMessage(f"names a kind of message that schema {number} does not have") from None
+            raise RefusedMessage(Reason(f"names a kind of message that schema {number} does not have")) from None
 
 
 def _read(reader: tuple[Any, tuple[tuple[str, Get], ...]], value: bytes) -> Mapping[str, Any]:
     class_, getters = reader
     message = class_.FromString(value)
     if not message.IsInitialized():
-        raise RefusedMessage(f"lacks {', '.join(message.FindInitializationErrors())}"[:300])
+        raise RefusedMessage(Reason(f"lacks {', '.join(message.FindInitializationErrors())}"[:300]))
     return {name: get(message) for name, get in getters}
 
 
@@ -156,11 +158,11 @@ def _as_it_is(value: Any) -> Any:
 
 def _instant(value: Any) -> datetime:
     if not 0 <= value.nanos < MAX_NANOS:
-        raise RefusedMessage(f"has a time with {value.nanos:,} nanoseconds")
+        raise RefusedMessage(Reason(f"has a time with {value.nanos:,} nanoseconds"))
     try:
         return EPOCH + timedelta(seconds=value.seconds, microseconds=value.nanos // 1_000)
     except OverflowError:
-        raise RefusedMessage(f"has a time outside of the years 1 to 9999: {value.seconds:,} seconds") from None
+        raise RefusedMessage(Reason(f"{AWAY_TIME}: {value.seconds:,} seconds", RejectionKind.LOSS, AWAY_TIME)) from None
 
 
 def _json(value: Any) -> str:

@@ -17,6 +17,7 @@ from urllib.request import Request, urlopen
 from belvedere.connectors.kafka.formats.payload_values import RefusedMessage
 from belvedere.connectors.outage_backoff import AwayError, is_away
 from belvedere.errors import BelvedereError, fail
+from belvedere.values.rejections import Reason, RejectionKind
 
 PREFIX = 5
 TIMEOUT_SECONDS = 10.0
@@ -24,9 +25,9 @@ NOT_THERE = (404, 422)
 """The statuses with which a registry says that it does not have what is asked for."""
 ASK_AGAIN = 10.0
 """Seconds after which a schema that was not there is asked for once more."""
-_unknown: dict[tuple[str, int], tuple[str, float]] = {}
+_unknown: dict[tuple[str, int], tuple[Reason, float]] = {}
 Schema = TypeVar("Schema")
-NOT_FRAMED = "does not begin with the number of a schema"
+NOT_FRAMED = Reason("does not begin with the number of a schema", RejectionKind.SCHEMA)
 
 
 def number_of(value: bytes) -> int | None:
@@ -95,7 +96,7 @@ def of_message(number: int, address: str, get: Callable[[str, int], Schema]) -> 
 
     What is not there is asked for again after some seconds: somebody may register it.
     """
-    refused, when = _unknown.get((address, number), ("", -ASK_AGAIN))
+    refused, when = _unknown.get((address, number), (Reason(""), -ASK_AGAIN))
     if time.monotonic() - when < ASK_AGAIN:
         raise RefusedMessage(refused)
     try:
@@ -103,5 +104,7 @@ def of_message(number: int, address: str, get: Callable[[str, int], Schema]) -> 
     except BelvedereError as error:
         if is_away(error):
             raise
-        _unknown[address, number] = (f"names schema {number}: {error.diagnostics[0].message}", time.monotonic())
+        named = f"names schema {number}"
+        reason = Reason(f"{named}: {error.diagnostics[0].message}", RejectionKind.SCHEMA, named)
+        _unknown[address, number] = (reason, time.monotonic())
         raise RefusedMessage(_unknown[address, number][0]) from error

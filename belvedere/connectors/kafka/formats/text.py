@@ -12,6 +12,7 @@ from belvedere.decode.row_values import row_schema
 from belvedere.errors import fail
 from belvedere.functions.spark_types import type_text
 from belvedere.schema import Column
+from belvedere.values.rejections import Reason, RejectionKind
 
 
 def columns(table: str, sample: Sample, options: Mapping[str, Any]) -> pa.Schema:
@@ -25,11 +26,11 @@ def decode(values: Sequence[bytes], columns: Sequence[Column], options: Mapping[
     if only is None or not (pa.types.is_string(only.type) or pa.types.is_binary(only.type)):
         named = ", ".join(f"{c.name} {type_text(c.type)}" for c in columns)
         raise fail("B6204", f"messages of text have one column, of STRING or BINARY; declared are: {named or 'none'}")
-    texts, refused = list[bytes | None](values), dict[int, str]()
+    texts, refused = list[bytes | None](values), dict[int, Reason]()
     if pa.types.is_string(only.type):
         for place, value in enumerate(values):
             try:
                 value.decode()
             except UnicodeDecodeError:
-                texts[place], refused[place] = None, "is not UTF-8"
+                texts[place], refused[place] = None, Reason("is not UTF-8", RejectionKind.ENCODING)
     return Decoded(pa.table([pa.array(texts, pa.binary()).cast(only.type)], schema=row_schema(columns)), refused=refused)
