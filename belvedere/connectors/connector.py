@@ -92,21 +92,14 @@ class FeedRequest:
     """The offset in the last epoch's row."""
     files: frozenset[str] = frozenset()
     """The names of the files that the store has noted for this input."""
-    memory: int = 1 << 30
-    """So many bytes of an epoch's rows the process holds at most."""
+    memory: Memory = field(default_factory=lambda: Memory(1 << 30))
+    """How many bytes of rows the feed may give in the driver: shared by all feeds of a run, until their epoch is done."""
     former: FormerRows | None = None
     """How the input's rows as of the last epoch are found; None where nobody stores them."""
     notes: NoteStore | None = None
     """What the store keeps for feeds; None where there is no store."""
     noted: Callable[[], Sequence[SourceFile]] = tuple
     """The files that the store has noted, each as it was when it was read."""
-    held: Memory | None = None
-    """Counts the rows that the feeds of a run have read, until their epoch is done; None: the feed has `memory` for itself."""
-
-    @property
-    def room(self) -> Memory:
-        """It says how many bytes of rows the feed may give in the driver."""
-        return self.held or Memory(self.memory)
 
 
 class Feed(Protocol):

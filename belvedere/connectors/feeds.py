@@ -27,13 +27,14 @@ def open_feed(
     former: FormerRows | None = None,
     notes: NoteStore | None = None,
     noted: Callable[[], Sequence[SourceFile]] = tuple,
-    held: Memory | None = None,
+    memory: Memory | None = None,
 ) -> Feed:
     """The feed of an import, which goes on from an offset; `files` are those that it has read, `noted` gives them as they were then.
 
-    Raises B6020.
+    `memory` is that of all feeds of a run; without one the feed has the project's for itself. Raises B6020.
     """
-    requested = replace(feed_request_of(table, project, offset, files, former, notes), noted=noted, held=held)
+    requested = replace(feed_request_of(table, project, offset, files, former, notes), noted=noted)
+    requested = requested if memory is None else replace(requested, memory=memory)
     return reading_connector(requested.source.connector).open_feed(requested)
 
 
@@ -57,7 +58,7 @@ def feed_request_of(
         )
     options = {**source.options, **table.source.options}
     name, columns = table.source.table, columns_of(table)
-    return FeedRequest(table, source, name, columns, options, offset or {}, files, project.driver_memory, former, notes)
+    return FeedRequest(table, source, name, columns, options, offset or {}, files, Memory(project.driver_memory), former, notes)
 
 
 def columns_of(table: Input) -> tuple[Any, ...]:

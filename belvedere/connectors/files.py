@@ -134,8 +134,8 @@ class FileFeed:
         self.reports_ignored = table.source is not None and table.source.columns is not None and self.new_columns != "reject"
         self.ignored: dict[str, str] = dict(requested.offset.get(IGNORED, {}))
         """Columns that files had and the table has not, each with the place where it came first: told once for a store."""
-        self.chunk = min(CHUNK_BYTES, max(MIN_CHUNK_BYTES, requested.memory // 16))
-        self.memory = requested.room
+        self.chunk = min(CHUNK_BYTES, max(MIN_CHUNK_BYTES, requested.memory.chunk))
+        self.memory = requested.memory
         self.directory = os.path.abspath(source.path)
         known = (name_below(self.directory, n) for n in requested.files)
         self.listing = Listing(self.directory, self.table, (n for n in known if n is not None))

@@ -79,9 +79,8 @@ PREDICATES = frozenset(
 
 
 WRITTEN = "as_written"
-"""In the meta of a call: the name that was written, where Spark's value of another one has other digits.
-
-An argument of a cast, too: the number `7S`."""
+"""An argument of calls and casts whose text matters: the name that was written, where Spark's value of another one has other digits; the
+number `7S`, which is not CAST(7 AS SMALLINT)."""
 WHOLE_SUFFIXES = frozenset("YSL")
 """Ends of whole numbers that tell their type."""
 BY_DIGITS = frozenset("SL")
@@ -91,7 +90,7 @@ BY_DIGITS = frozenset("SL")
 def _logarithm(name: str, base: int) -> Callable[[list[Any]], exp.Expr]:
     def build(arguments: list[Any]) -> exp.Expr:
         call = exp.Log(this=exp.Literal.number(base), expression=arguments[0] if arguments else None)
-        call.meta[WRITTEN] = name
+        call.set(WRITTEN, name)
         return call
 
     return build
@@ -213,13 +212,13 @@ class OperatorParser(SparkParser):
         if not number.text.isdigit():
             self.refuse_fraction(number, suffix)
         if suffix in BY_DIGITS:
-            to.meta[WRITTEN] = number.text + suffix
+            to.set(WRITTEN, number.text + suffix)  # `_cast` takes it
         return to
 
     def _cast(self, this: exp.Expr, to: exp.Expr) -> exp.Expr:
         cast = self.build_cast(strict=self.STRICT_CAST, this=this, to=to)
-        if WRITTEN in to.meta:
-            cast.set(WRITTEN, to.meta.pop(WRITTEN))  # not in the meta: `7L` and CAST(7 AS BIGINT) are not equal
+        if WRITTEN in to.args:
+            cast.set(WRITTEN, to.args.pop(WRITTEN))
         return cast
 
     # -- values -------------------------------------------------------------------------------------------------------

@@ -345,7 +345,9 @@ def test_the_newest_of_many_rows_of_a_key_stays_and_late_ones_are_judged(
             if folder.exists():
                 columns = tuple(c for c in table.schema if not c.hidden)
                 source = replace(table, source=SourceTable("files", table.name, "files"))
-                feed = open_feed(FeedRequest(source, Source("files", path=tmp_path), table.name, columns, memory=4096))
+                feed = open_feed(
+                    FeedRequest(source, Source("files", path=tmp_path), table.name, columns, memory=held.Memory(4096))
+                )
                 span = feed.look(now, once=True)
                 assert span is not None
                 taken = feed.read(spark, span)

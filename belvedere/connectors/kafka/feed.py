@@ -109,7 +109,7 @@ class KafkaFeed:
             options,
             keys_of(source, requested.table, requested.options),
         )
-        self.memory = requested.room
+        self.memory = requested.memory
         self.offset = _Offset.of_document(requested.offset)
         self.goes_through_files = fits_parquet(self.shape.schema)
         self._reader: RangeReader | None = None

@@ -84,7 +84,7 @@ class TableFeed:
 
     def __init__(self, requested: FeedRequest, reader: SlotReader):
         self.id, self.columns, self.reader, self.former = requested.input.id, requested.columns, reader, requested.former
-        self.memory, self.table = requested.room, reader.server.table(requested.table)
+        self.memory, self.table = requested.memory, reader.server.table(requested.table)
         key, position = tuple(requested.input.primary_key), LogPosition.of_document(requested.offset)
         types = {c.name: type_text(c.type) for c in requested.columns}
         self.followed = Followed(reader.server.source, self.table.name, self.table.quoted, types, key, position)

@@ -237,15 +237,15 @@ STORE_SQL: Mapping[type[Node], Printer] = {
 """How each operator is a query in the store."""
 NOT_STORE_SQL: dict[type[Node], str] = {
     Window: "a window",
-    PredicateWindow: "a predicatewindow",
-    TimeWindow: "a timewindow",
+    PredicateWindow: "WINDOW BY",
+    TimeWindow: "a window of time",
     Unnest: "UNNEST",
     Emit: "EMIT",
     InOrder: "SELECT STREAM",
-    Observed: "an observed",
+    Observed: "a subscription's events",
     SplAggregate: "a window of SPL",
-    SplJoin: "a spljoin",
+    SplJoin: "a join of windows of SPL",
     Recursion: "WITH RECURSIVE",
-    Last: "a last",
+    Last: "the step of a recursion",
 }
 """What cannot be computed when it is read, in the user's words."""
