@@ -22,7 +22,7 @@ from belvedere.project.settings import ProjectSettings
 from belvedere.spark.jvm.java import use_java
 from belvedere.spark.run.stop_flag import StopFlag, stop_on_signals
 from belvedere.terminal.addresses import StoreOption, host_of, port_of
-from belvedere.terminal.logs import LogFormat, LogLines, log_line, logged, report, tell
+from belvedere.terminal.logs import LogFormat, LogLines, log_line, logged, report, write_log
 from belvedere.terminal.output import has_errors, read_script
 from belvedere.terminal.progress_line import UnderWay, stamped
 from belvedere.terminal.stores import compile_over_store, store_url
@@ -81,7 +81,7 @@ def _maintained(
     report([d for d in over.diagnostics if d.severity is Severity.WARNING], {str(script): text}, log)
     state = state_root(url, script, project.state)
     deployment = keep_trying(lambda: deployment_of(catalog, url, project, state))
-    if not yes and not confirm_deployment(deployment, None if log is LogFormat.TEXT else _tell_plan):
+    if not yes and not confirm_deployment(deployment, None if log is LogFormat.TEXT else _log_plan):
         return 1
     if deployment.refusals:  # before the API and Spark start for nothing
         raise deployment.refusals[0]
@@ -113,11 +113,11 @@ def bring_up_to_date(url: str, log: LogFormat) -> None:
         if log is LogFormat.TEXT:
             typer.echo(message, err=True)
         else:
-            tell(message)
+            write_log(message)
 
 
-def _tell_plan(text: str) -> None:
-    tell("the start changes views", plan=text.splitlines())
+def _log_plan(text: str) -> None:
+    write_log("the start changes views", plan=text.splitlines())
 
 
 def run(
@@ -159,7 +159,7 @@ def run(
             settings=project.api,
             ingest_service=runner.server,
             heals=True,
-            tell=display.notice,
+            notify=display.notice,
         ) as api,
     ):
         runner.requests, runner.heals = api.requests, api.heals

@@ -19,7 +19,7 @@ import typer
 from belvedere.connectors.project_file import load_project
 from belvedere.errors import Diagnostic, Severity
 from belvedere.terminal.addresses import StoreOption, host_of, port_of
-from belvedere.terminal.logs import LogFormat, logged, report, tell
+from belvedere.terminal.logs import LogFormat, logged, report, write_log
 from belvedere.terminal.output import has_errors, read_script
 from belvedere.terminal.stores import compile_over_store
 
@@ -52,26 +52,26 @@ def _served(script: Path, store: str | None, port: int | None, host: str | None,
 
     address, asked = host_of(host, project), port_of(port, project)
     open_reader(url).close()  # a store that is missing or damaged is reported at once
-    _tell_what_is_missing(model_of(catalog).omitted, script, text, log)
+    _report_omitted(model_of(catalog).omitted, script, text, log)
     stopped = Event()
     for name in (signal.SIGINT, signal.SIGTERM):
         signal.signal(name, lambda *_: stopped.set())
-    hear = _tell if log is LogFormat.TEXT else partial(tell, level="WARNING")
-    with start_api(catalog, url, DEFAULT_PORT if asked is None else asked, address, settings=project.api, tell=hear) as api:
+    hear = _print if log is LogFormat.TEXT else partial(write_log, level="WARNING")
+    with start_api(catalog, url, DEFAULT_PORT if asked is None else asked, address, settings=project.api, notify=hear) as api:
         api.wait_until_listening()
         if log is LogFormat.JSON:
-            tell("the API listens", url=api.url)
+            write_log("the API listens", url=api.url)
         typer.echo(dumps({"url": api.url}) if json else api.url)
         sys.stdout.flush()
         stopped.wait()
     return 0
 
 
-def _tell(text: str) -> None:
+def _print(text: str) -> None:
     typer.echo(text, err=True)
 
 
-def _tell_what_is_missing(omitted: tuple[Diagnostic, ...], script: Path, text: str, log: LogFormat) -> None:
+def _report_omitted(omitted: tuple[Diagnostic, ...], script: Path, text: str, log: LogFormat) -> None:
     """Relationships and templates that the API cannot show are warnings: everything else is served."""
     if omitted:
         report([replace(d, severity=Severity.WARNING) for d in omitted], {str(script): text}, log)

@@ -28,7 +28,7 @@ from belvedere.time.event_time import (
     late_rows,
 )
 from belvedere.time.intake_entries import BoundMark, ProducerAct
-from belvedere.time.pending_arrivals import tell_late
+from belvedere.time.pending_arrivals import log_late_rows
 from belvedere.values.instants import microseconds
 
 Arrivals = Mapping[str, Union[pa.Table, Rows, "SparkFrame"]]
@@ -113,7 +113,7 @@ class _Judging:
             at = self.now if given.clock is None else given.clock
             part = with_arrival(self.table, given.rows, at)
             admission = admit(self.clocks, self.table, part, self.now, given.sender)
-            tell_late(self.table, self.clocks, admission)
+            log_late_rows(self.table, self.clocks, admission)
             if admission.late and self.late_table is not None:
                 late = late_rows(self.table, self.late_table, part, admission.late)
                 self.late = self.late or Scratch(late.schema)

@@ -102,11 +102,11 @@ class ScriptServer(LanguageServer):
             found = await asyncio.to_thread(diagnostics, document)
             if document.text == text and path_of(uri) in self.documents.opened:
                 self._publish(uri, text, found[document.file])
-                self.tell_beside(uri, {f: d for f, d in found.items() if f != document.file})
+                self.publish_other_files(uri, {f: d for f, d in found.items() if f != document.file})
                 await asyncio.to_thread(_tidy, document)
                 self.look_at_store(document)
         except Exception as error:
-            self.tell(error)
+            self.log_error(error)
 
     def look_at_store(self, document: Document) -> None:
         """Ask the script's store for figures of the next hover; nobody waits for it, and one is asked at a time."""
@@ -126,7 +126,7 @@ class ScriptServer(LanguageServer):
         reported = [to_diagnostic(d, lines, self.encoding) for d in found]
         self.text_document_publish_diagnostics(lsp.PublishDiagnosticsParams(uri, reported))
 
-    def tell_beside(self, uri: str, found: dict[str, list[Diagnostic]]) -> None:
+    def publish_other_files(self, uri: str, found: dict[str, list[Diagnostic]]) -> None:
         """Tell what an open script says of files that are not open; what it said before and no script says any more goes."""
         before = self.beside.pop(uri, {})
         self.beside |= {uri: found} if found else {}
@@ -135,7 +135,7 @@ class ScriptServer(LanguageServer):
                 said = dict.fromkeys(d for reported in self.beside.values() for d in reported.get(file, ()))
                 self._publish(Path(file).as_uri(), _text(file), said)
 
-    def tell(self, error: Exception) -> None:
+    def log_error(self, error: Exception) -> None:
         """A mistake of ours, for the editor's log."""
         text = f"{FAILED}: this request failed inside Belvedere: {type(error).__name__}: {error}"
         self.window_log_message(lsp.LogMessageParams(lsp.MessageType.Error, text))
@@ -182,7 +182,7 @@ def guarded(answer: Answer) -> Answer:
         except JsonRpcException:
             raise
         except Exception as error:
-            server.tell(error)
+            server.log_error(error)
             return None
 
     return safe
@@ -232,7 +232,7 @@ def _check_importers(server: ScriptServer, path: Path) -> None:
 def _closed(server: ScriptServer, params: lsp.DidCloseTextDocumentParams) -> None:
     server.documents.close(params.text_document.uri)
     _check_importers(server, path_of(params.text_document.uri))
-    server.tell_beside(params.text_document.uri, {})
+    server.publish_other_files(params.text_document.uri, {})
     server.text_document_publish_diagnostics(lsp.PublishDiagnosticsParams(params.text_document.uri, []))
 
 

@@ -40,7 +40,7 @@ def log_line(message: str, level: str = "INFO", now: datetime | None = None, **f
     return json.dumps({"time": time, "level": level, "message": message, **fields}, ensure_ascii=False, default=str)
 
 
-def tell(message: str, level: str = "INFO", **fields: Any) -> None:
+def write_log(message: str, level: str = "INFO", **fields: Any) -> None:
     """Write one line of the log."""
     sys.stderr.write(log_line(message, level, **fields) + "\n")
     sys.stderr.flush()
@@ -54,12 +54,12 @@ def report(diagnostics: Iterable[Diagnostic], texts: Mapping[str, str], log: Log
         return
     known = with_texts(found, texts)
     for one in found:
-        tell(one.message, LEVELS[one.severity], diagnostic=as_json(one, known))
+        write_log(one.message, LEVELS[one.severity], diagnostic=as_json(one, known))
 
 
 class _Records(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
-        tell(record.getMessage(), record.levelname, logger=record.name)
+        write_log(record.getMessage(), record.levelname, logger=record.name)
 
 
 @contextmanager
@@ -88,10 +88,10 @@ class LogLines:
     def start(self, address: str, store: str) -> None:
         self._out.write((json.dumps({"event": "api", "url": address}) if self._as_json else address) + "\n")
         self._out.flush()
-        tell("the API listens", url=address)
+        write_log("the API listens", url=address)
 
     def phase(self, text: str) -> None:
-        tell(text)
+        write_log(text)
 
     def progress(self, progress: EpochProgress) -> None:
         from belvedere.terminal.run_display import by_name, epoch_line, rejected_lines  # loads PySpark, which takes a second
@@ -99,15 +99,15 @@ class LogLines:
         rejected = sum(progress.rejected.values())
         figures = {"rows": sum(progress.rows_in.values()), "seconds": round(progress.seconds, 4), "rejected": rejected}
         level = "WARNING" if rejected or progress.held else "INFO"
-        tell(epoch_line(progress), level, epoch=progress.epoch, **figures, quarantined=sorted(progress.held))
+        write_log(epoch_line(progress), level, epoch=progress.epoch, **figures, quarantined=sorted(progress.held))
         for view, rows in by_name(progress.changes).items():
             if rows:
-                tell(f"{view} changed", epoch=progress.epoch, view=view, rows=rows)
+                write_log(f"{view} changed", epoch=progress.epoch, view=view, rows=rows)
         for text in (*progress.notices, *rejected_lines(progress)):
-            tell(text, "WARNING", epoch=progress.epoch)
+            write_log(text, "WARNING", epoch=progress.epoch)
 
     def notice(self, text: str) -> None:
-        tell(text, "WARNING")
+        write_log(text, "WARNING")
 
     def end(self) -> None:
-        tell("the run ends")
+        write_log("the run ends")

@@ -67,7 +67,7 @@ class UnderWay:
             self._live = Live(console=console, get_renderable=self._shown, refresh_per_second=4, transient=True)
             self._live.start()
         else:
-            self._thread = threading.Thread(target=self._tell, name="under-way", daemon=True)
+            self._thread = threading.Thread(target=self._report_at_times, name="under-way", daemon=True)
             self._thread.start()
         return self
 
@@ -111,7 +111,7 @@ class UnderWay:
 
         return Text(self.line() if NOW.text else "", style="dim")
 
-    def _tell(self) -> None:
+    def _report_at_times(self) -> None:
         since, reported = 0.0, 0
         while not self._ended.wait(0.1):
             if NOW.since != since:

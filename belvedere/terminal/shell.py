@@ -115,10 +115,10 @@ class Shell:
         if word.lower() in ("help", "\\?", "\\h") and not argument:
             sys.stdout.write(HELP)
         elif word == "\\d":
-            tell(self._described(argument.strip("`")) if argument else self._listed())
+            print_paged(self._described(argument.strip("`")) if argument else self._listed())
         elif word == "\\f":
             names = [n for n in function_names() if argument.lower() in n]
-            tell("\n".join([*names, f"({len(names)} functions)"]) + "\n")
+            print_paged("\n".join([*names, f"({len(names)} functions)"]) + "\n")
         elif word == "\\timing":
             self.timing = not self.timing
             sys.stdout.write(f"times are {'shown' if self.timing else 'not shown'}\n")
@@ -140,7 +140,7 @@ class Shell:
         with self._giving_up():
             answer = self.store.answer(text, self._session)
         seconds = time.perf_counter() - started
-        tell(FORMATS[self.format](answer.rows))
+        print_paged(FORMATS[self.format](answer.rows))
         sys.stderr.write(quarantine_notice(answer.held))
         if self.timing:
             sys.stderr.write(f"{duration(seconds)}, by {'Spark' if answer.by_spark else 'the database'}\n")
@@ -227,7 +227,7 @@ def side_by_side(names: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str
     return "\n".join(lines) + "\n"
 
 
-def tell(text: str) -> None:
+def print_paged(text: str) -> None:
     """Print a text, page by page where a terminal is smaller."""
     size = shutil.get_terminal_size()
     lines = text.splitlines()

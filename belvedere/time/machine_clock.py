@@ -47,7 +47,7 @@ class MachineClock:
 
     def __init__(self, noted: Mapping[str, Any] | None = None, *, accept: bool = False, ticks: Ticks | None = None):
         """`noted` is what `document` said at the last epoch; `accept`: the machine's clock is right, whatever it says now."""
-        self.tell: Callable[[str], None] = lambda text: None
+        self.notify: Callable[[str], None] = lambda text: None
         self._ticks = ticks or machine_ticks()
         self._lock = threading.Lock()
         self._base: tuple[int, int] | None = None
@@ -77,7 +77,7 @@ class MachineClock:
                 return
             self._reported = counter
         ahead = duration_text(clock - expected)
-        self.tell(f"the clock of this machine has jumped ahead by {ahead}: now() goes on from before the jump; {ACCEPT}")
+        self.notify(f"the clock of this machine has jumped ahead by {ahead}: now() goes on from before the jump; {ACCEPT}")
 
     def document(self) -> dict[str, Any]:
         """What an epoch's row says of it; nothing where a later process could not tell how much time has passed."""

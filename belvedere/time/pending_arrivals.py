@@ -94,7 +94,7 @@ class Intake:
         late_table = self.catalog.late_of(table.id)
         late = None
         if admission.late and late_table is not None:
-            tell_late(table, self.clocks, admission)
+            log_late_rows(table, self.clocks, admission)
             late = event_time.late_rows(table, late_table, rows, admission.late)
         return AcceptedRows(table.id, now, producer, admission.taken, late, tuple(malformed), self.ahead), admission
 
@@ -159,7 +159,7 @@ class Intake:
         return found
 
 
-def tell_late(table: Input, before: Clocks, admission: Admission) -> None:
+def log_late_rows(table: Input, before: Clocks, admission: Admission) -> None:
     """Log late rows: the first, the tenth, the hundredth ... of an input."""
     counted = before.counts.get(table.id, Counts()).late
     for number in log_points(counted, counted + len(admission.late)):

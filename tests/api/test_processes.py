@@ -148,7 +148,7 @@ def wait_until_counted(url: str, requests: int) -> str:
 
 def test_processes_that_die_are_started_again(sqlite_file: str) -> None:
     reported: list[str] = []
-    with start_api(CATALOG, sqlite_file, processes=2, tell=reported.append) as serving:
+    with start_api(CATALOG, sqlite_file, processes=2, notify=reported.append) as serving:
         serving.wait_until_listening()
         before = [k.child for k in serving.supervisors]
         assert ask(serving.url, "{ things(limit: 1) { id } }")["data"] == {"things": [{"id": 1}]}

@@ -34,7 +34,7 @@ class Machine:
             return self.passed // timedelta(microseconds=1)
 
         found = MachineClock(noted, accept=accept, ticks=Ticks(clock, counter, self.started))
-        found.tell = self.reported.append
+        found.notify = self.reported.append
         return found
 
 

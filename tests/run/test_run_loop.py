@@ -102,7 +102,7 @@ class Shop:
         reader.close()
         chosen = RunSettings("test", **settings)
         return (
-            RunLoop(self.spark, engine, store, sources, chosen, self.progress.append, tell=self.reported.append),
+            RunLoop(self.spark, engine, store, sources, chosen, self.progress.append, notify=self.reported.append),
             store,
             engine,
         )

@@ -47,7 +47,7 @@ class Compressed:
             for start in held:
                 if not message.get("more_body") and _is_worth_it(start, message):
                     message = {**message, "body": await _gzip(message["body"])}
-                    _tell(start, len(message["body"]))
+                    _set_headers(start, len(message["body"]))
                 await send(start)
             held.clear()
             await send(message)
@@ -61,7 +61,7 @@ def _is_worth_it(start: Message, message: Message) -> bool:
     return len(message.get("body", b"")) >= MIN_BYTES and kind.startswith(_TEXT) and "content-encoding" not in headers
 
 
-def _tell(start: Message, length: int) -> None:
+def _set_headers(start: Message, length: int) -> None:
     headers = MutableHeaders(raw=start["headers"])
     headers["content-encoding"], headers["content-length"] = "gzip", str(length)
     headers.add_vary_header("accept-encoding")

@@ -97,14 +97,14 @@ def start_api(
     settings: Mapping[str, Any] | None = None,
     ingest_service: IngestServer | None = None,
     heals: bool = False,
-    tell: Callable[[str], None] = lambda text: None,
+    notify: Callable[[str], None] = lambda text: None,
 ) -> Serving:
     """Start serving a catalog's public views out of a store, which may not be there yet.
 
     `ingest_service` takes what clients push; without one pushes are refused. `heals`: the caller looks at `Serving.heals`.
     `port` 0 takes a free one, None 8080 if that is
     free. `settings` is the project file's `[api]`. Raises B8010 for a public address without a token, B8012 where the port is
-    taken. `tell` is called, in another thread, for each process that died and was started again.
+    taken. `notify` is called, in another thread, for each process that died and was started again.
     """
     made = server_settings(host, settings or {})
     count = processes or max(1, min(4, os.cpu_count() or 1))
@@ -116,7 +116,7 @@ def start_api(
 
         def again(how: str) -> None:
             known.restarted()
-            tell(f"a process of the API ended ({how}) and was started again")
+            notify(f"a process of the API ended ({how}) and was started again")
 
         assignments = [
             Assignment(catalog, store_url, made, listener.fileno(), counts, i, count, heals=heals) for i in range(count)

@@ -123,7 +123,7 @@ class SplLowering(SelectLowering):
         self._check_where()
         self._check_late_windows()
         window = window_of(self.clause, self._column, self.context.fail)
-        self._tell_final(window)
+        self._notice_final(window)
         partition = [self._own_key(k) for k in self.clause.keys]
         groups = self._group_keys(partition)
         self.havings = self._late("having")
@@ -136,7 +136,7 @@ class SplLowering(SelectLowering):
             self.frame.inference().typed(item.expr)
         self.frame.plan = self._node(grouping, window, len(partition))
 
-    def _tell_final(self, window: SplWindow) -> None:
+    def _notice_final(self, window: SplWindow) -> None:
         if window.final and not self.context.is_read:
             part = next(p for p in self.clause.expressions if p.word == FINAL)
             hint = "it counts where rows end: in `belvedere query` and belvedere.sql(...)"

@@ -126,7 +126,7 @@ def lower_statements(
         if progress is not None and not is_refused(lowering):
             progress.keep(count, lowering, compiled)
     lowering.diagnostics += [idle_hint(hint, None, script.file) for hint in script.stray_hints]
-    lowering.tell_selected()
+    lowering.notice_selected()
     return lowering
 
 

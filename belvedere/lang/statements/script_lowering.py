@@ -153,7 +153,7 @@ class ScriptLowering:
             else:
                 self.diagnostics.append(idle_hint(hint, name, self.file))
 
-    def tell_selected(self) -> None:
+    def notice_selected(self) -> None:
         """A notice (B4025) that names the queries that are relationships."""
         if not self.selected:
             return

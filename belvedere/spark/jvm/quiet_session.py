@@ -89,7 +89,7 @@ def batch_session(settings: Mapping[str, str] | None = None, driver_memory: int 
 
 
 @contextlib.contextmanager
-def short_session(tell: Callable[[str], None] = lambda text: None) -> Iterator[SparkSession]:
+def short_session(notify: Callable[[str], None] = lambda text: None) -> Iterator[SparkSession]:
     """The same for small data: it is compiled less. The first one writes the archive of Spark's classes as it ends, and tells so."""
     running = SparkSession.getActiveSession()
     if running is not None:
@@ -102,7 +102,7 @@ def short_session(tell: Callable[[str], None] = lambda text: None) -> Iterator[S
         yield spark
     finally:
         if writing is not None:
-            tell("writing an archive of Spark's classes, once: the next starts take a third of the time")
+            notify("writing an archive of Spark's classes, once: the next starts take a third of the time")
             archive.written(_ends_by_itself(spark))
         end_spark(spark)
 

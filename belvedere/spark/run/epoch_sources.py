@@ -141,7 +141,7 @@ class EpochSources:
         self.retried: Mapping[str, Arrived] | None = None
         """Rejected rows that fit now: the next epoch takes them, and nothing else of its feeds."""
 
-    def look(self, now: datetime, once: bool = False, tell: Callable[[str], None] = lambda text: None) -> New:
+    def look(self, now: datetime, once: bool = False, notify: Callable[[str], None] = lambda text: None) -> New:
         """What is new; rejected rows that are tried again come first.
 
         A feed that cannot be looked at ends a run that is to end by itself, or where somebody has to do something; another one tells it
@@ -156,28 +156,28 @@ class EpochSources:
             except BelvedereError as error:
                 if once or is_final(error):
                     raise
-                self._tell(id_, error, tell)
+                self._report_once(id_, error, notify)
                 continue
             self._reported.pop(id_, None)
             if found is not None:
                 spans[id_] = found
         renaming = {i: f for i, f in self.feeds.items() if isinstance(f, RenamingFeed)}
         for text in (n for f in renaming.values() for n in f.notices()):
-            tell(text)
+            notify(text)
         renames = {i: names for i, f in renaming.items() if (names := f.renames())}
         return New(spans, self.pushes.waiting(microseconds(now)), renames=renames)
 
-    def _tell(self, id_: str, error: BelvedereError, tell: Callable[[str], None]) -> None:
+    def _report_once(self, id_: str, error: BelvedereError, notify: Callable[[str], None]) -> None:
         """Once, as long as it is the same."""
         text, hint = error.diagnostics[0].message, error.diagnostics[0].hint
         is_new = text not in self._reported.values()
         self._reported[id_] = text
         if is_new:
-            tell(f"{text}; trying again" + (f" ({hint})" if hint else ""))
+            notify(f"{text}; trying again" + (f" ({hint})" if hint else ""))
 
-    def tell_away(self, error: BelvedereError, tell: Callable[[str], None]) -> None:
+    def report_outage(self, error: BelvedereError, notify: Callable[[str], None]) -> None:
         """What was to be read is away."""
-        self._tell("", error, tell)
+        self._report_once("", error, notify)
 
     def take(self, spark: SparkSession, new: New, now: datetime, since: datetime | None = None) -> EpochInput:
         """The rows of what is new, judged; `since` is the clock of the epoch before."""

@@ -146,19 +146,19 @@ class RunLoop:
         watch: Callable[[EpochProgress], None] = lambda progress: None,
         stopped: StopFlag | None = None,
         clock: MachineClock | None = None,
-        tell: Callable[[str], None] = lambda text: None,
+        notify: Callable[[str], None] = lambda text: None,
         beside: Callable[[], bool] | None = None,
         heals: Callable[[], int] = int,
         is_gone: Callable[[], bool] = lambda: False,
     ):
-        """`watch` sees each epoch, `tell` hears of sources that cannot be looked at. Whenever the number of `heals` changes, views in
+        """`watch` sees each epoch, `notify` hears of sources that cannot be looked at. Whenever the number of `heals` changes, views in
         quarantine are tried again at once.
 
         `is_gone` says whether Spark's process has ended. `beside` does a part of some other work between two epochs, and says when the loop
         is to end since all of it is done.
         """
         self.spark, self.engine, self.store, self.sources = spark, engine, store, sources
-        self.settings, self.watch, self.tell = settings, watch, tell
+        self.settings, self.watch, self.notify = settings, watch, notify
         self.last: EpochRow | None = store.last_epoch()
         self.clock = clock or MachineClock()
         self._stopped = stopped or StopFlag()
@@ -213,7 +213,7 @@ class RunLoop:
 
     def _catch_up(self, wait: bool = False) -> None:
         for notice in self.engine.exports.catch_up(wait):
-            self.tell(notice)
+            self.notify(notice)
 
     def _is_to_heal(self) -> bool:
         """Whether somebody has asked since the last time."""
@@ -259,7 +259,7 @@ class RunLoop:
         except BelvedereError as error:
             if self.settings.once or not is_away(error):
                 raise
-            self.sources.tell_away(error, self.tell)  # nothing was taken: the next look finds the same
+            self.sources.report_outage(error, self.notify)  # nothing was taken: the next look finds the same
             return False
         places = self._sift(batch, now) if self._is_first else {}
         batch = sifted(batch, places) if places else batch
@@ -283,7 +283,7 @@ class RunLoop:
         known, bounds = self.last.epoch if self.last else 0, batch.clocks.as_document()
         if ends_of(self.store, known).times < OFTEN:
             return excluded_of(ends_of(self.store, known))
-        self.tell("the run has ended in this epoch before: parts of it are tried, to find the row at which it ends")
+        self.notify("the run has ended in this epoch before: parts of it are tried, to find the row at which it ends")
         tables = {i: as_rows(rows).table for i, rows in batch.arrivals.items()}
         return sift(self.store, known, tables, lambda some: self.engine.try_epoch(some, now, bounds), self._is_gone)
 
@@ -292,12 +292,12 @@ class RunLoop:
         end, said = time.monotonic() + PATIENCE_SECONDS, ""
         while True:
             try:
-                return self.sources.look(now, self.settings.once, self.tell)
+                return self.sources.look(now, self.settings.once, self.notify)
             except BelvedereError as error:
                 if not is_waiting(error) or self._stopped.is_set() or time.monotonic() > end:
                     raise
                 if (text := error.diagnostics[0].message) != said:
-                    self.tell(f"{text}; {error.diagnostics[0].hint}")
+                    self.notify(f"{text}; {error.diagnostics[0].hint}")
                 said = text
             time.sleep(POLL_SECONDS)
             now += timedelta(microseconds=1)  # another look

@@ -131,15 +131,15 @@ class Runner:
         self,
         watch: Callable[[EpochProgress], None],
         stopped: StopFlag,
-        tell: Callable[[str], None] = lambda text: None,
+        notify: Callable[[str], None] = lambda text: None,
         phase: Callable[[str], None] = lambda text: None,
     ) -> None:
         """Run epochs until `stopped` is set or, with `once`, nothing is left. Raises BelvedereError for what went wrong.
 
-        `tell` hears when the store cannot be reached and is tried again; `phase` what is under way.
+        `notify` hears when the store cannot be reached and is tried again; `phase` what is under way.
         """
         silence_py4j()
-        while self._run_until_spark_ends(watch, stopped, tell, phase):
+        while self._run_until_spark_ends(watch, stopped, notify, phase):
             assert self.spark is not None
             end_spark(self.spark)
             self.spark = None
@@ -148,12 +148,12 @@ class Runner:
         self,
         watch: Callable[[EpochProgress], None],
         stopped: StopFlag,
-        tell: Callable[[str], None],
+        notify: Callable[[str], None],
         phase: Callable[[str], None],
     ) -> bool:
         """The same, with one process of Spark; whether another one is to go on, since a row is looked for that ends it."""
         try:
-            self._run(watch, stopped, tell, phase)
+            self._run(watch, stopped, notify, phase)
             return False
         except Exception as error:
             if self._spark_is_gone():
@@ -162,7 +162,7 @@ class Runner:
                 ):  # whoever ended this process ended Spark's with it: nothing was committed that is not whole
                     return False
                 if self._note_end().is_searching:
-                    tell("Spark's process ended in an epoch that has ended it before: it is started anew")
+                    notify("Spark's process ended in an epoch that has ended it before: it is started anew")
                     return True
                 hint = 'the store is at its last good epoch; if memory ran out, write `memory = "8g"` under [spark] in belvedere.toml'
                 raise fail("B7022", "Spark's process ended", hint=hint, detail=last_words()) from error
@@ -206,24 +206,24 @@ class Runner:
         self,
         watch: Callable[[EpochProgress], None],
         stopped: StopFlag,
-        tell: Callable[[str], None],
+        notify: Callable[[str], None],
         phase: Callable[[str], None],
     ) -> None:
         self.phase = phase
         # from here on a signal waits: a JVM that is interrupted while it starts would stay behind, an epoch be for nothing
         stopped.interrupts = False
-        self.clock.tell = tell
+        self.clock.notify = notify
         for notice in self.ingest_service.notices if self.ingest_service is not None else ():
-            tell(notice)
-        self._tried(lambda: self._tell_of_others(tell), stopped, tell)
-        self._tried(lambda: self._wait_for_clock(stopped), stopped, tell)
+            notify(notice)
+        self._tried(lambda: self._report_other_stores(notify), stopped, notify)
+        self._tried(lambda: self._wait_for_clock(stopped), stopped, notify)
         if stopped.is_set():
             return
         phase("starting Spark")
         spark = self.spark = quiet_session(self.project.spark, self.project.driver_memory)
         if not self._join(spark, stopped) or stopped.is_set():
             return
-        self._tried(lambda: self._place(tell), stopped, tell)
+        self._tried(lambda: self._place(notify), stopped, notify)
         pipeline = maintain(self.catalog)
         phase("computing the first epoch")
 
@@ -231,9 +231,9 @@ class Runner:
             self._failing_since = None
             watch(found)
 
-        self._tried(lambda: self._run_epochs(spark, pipeline, progress, stopped, tell), stopped, tell)
+        self._tried(lambda: self._run_epochs(spark, pipeline, progress, stopped, notify), stopped, notify)
 
-    def _tried(self, work: Callable[[], None], stopped: StopFlag, tell: Callable[[str], None]) -> None:
+    def _tried(self, work: Callable[[], None], stopped: StopFlag, notify: Callable[[str], None]) -> None:
         """Do it, once more each time that the store was away and is back."""
         while not stopped.is_set():
             try:
@@ -242,16 +242,16 @@ class Runner:
             except BelvedereError as error:
                 if not is_transient(error):
                     raise
-                self._come_back(error, stopped, tell)
+                self._come_back(error, stopped, notify)
 
-    def _place(self, tell: Callable[[str], None]) -> None:
+    def _place(self, notify: Callable[[str], None]) -> None:
         """Take the choice of what is stored: that which the store keeps, or the best one where the project asks for it."""
         expected = self.project.optimize
         advice = choose(self.store, self.catalog, expected, self.costs) if expected.get("at_start") else None
         if advice is not None:
             moved = ", ".join(f"{v.name} {v.best}" for v in advice.views if v.today != v.best)
             saved = (advice.cost_today - advice.cost) * advice.pause
-            tell(
+            notify(
                 f"what is stored changes, to save an estimated {saved:.2g} s an epoch: {moved or 'indexes of query templates'}"
             )
         self.catalog = with_choice(self.catalog, PlacedViews.of_text(self.store.document(CHOICE)))
@@ -265,7 +265,7 @@ class Runner:
         shutil.rmtree(scratch, ignore_errors=True)  # of a run that was killed: the lease says that there is no other
         return join_cluster(spark, scratch, self.wait, stopped.is_set)
 
-    def _tell_of_others(self, tell: Callable[[str], None]) -> None:
+    def _report_other_stores(self, notify: Callable[[str], None]) -> None:
         """Report, with the first epoch, what other stores have left in the places of this one: nobody else may delete it."""
         if self.store.last_epoch() is not None:
             return
@@ -273,7 +273,7 @@ class Runner:
         states = root if isinstance(root, Path) else beside(self.store_url)
         for place in (states, folder_of(self.store_url, self.script, JOURNAL_ENDING)):
             if others := others_of(place / self.identity.id):
-                tell(f"{place} has folders of other stores: {', '.join(others)}; delete those whose stores are gone")
+                notify(f"{place} has folders of other stores: {', '.join(others)}; delete those whose stores are gone")
 
     def _wait_for_clock(self, stopped: StopFlag) -> None:
         """Wait while the store's last epoch lies more than an hour in the future: epochs would stand still until then."""
@@ -286,7 +286,7 @@ class Runner:
             if self.once:
                 raise fail("B7033", text, hint=hint)
             if not reported:
-                self.clock.tell(f"{text}, which is waited for; {hint}")
+                self.clock.notify(f"{text}, which is waited for; {hint}")
             reported = True
             _wait(1.0, stopped)
 
@@ -296,7 +296,7 @@ class Runner:
         pipeline: Pipeline,
         watch: Callable[[EpochProgress], None],
         stopped: StopFlag,
-        tell: Callable[[str], None],
+        notify: Callable[[str], None],
     ) -> None:
         """Go on from the store's last epoch until the end, or until the store cannot be reached."""
         backfill: Backfill | None = None
@@ -315,11 +315,11 @@ class Runner:
                     if fill_before(engine, backfill, stopped.is_set, self._renew_lease):
                         backfill.close()
                         reported = self._forgetting_backfill(watch)
-                        self._loop(spark, self.catalog, pipeline, engine, reported, stopped, tell).run()
+                        self._loop(spark, self.catalog, pipeline, engine, reported, stopped, notify).run()
                     return
             finally:
                 engine.discard()
-            self._run_beside(spark, running, backfill, watch, stopped, tell)
+            self._run_beside(spark, running, backfill, watch, stopped, notify)
 
     def _opened(self, spark: SparkSession, pipeline: Pipeline) -> tuple[Engine, Past]:
         """An engine over all of the script, and what can be read again of the inputs that it needs. Raises B7030."""
@@ -362,14 +362,14 @@ class Runner:
         backfill: Backfill,
         watch: Callable[[EpochProgress], None],
         stopped: StopFlag,
-        tell: Callable[[str], None],
+        notify: Callable[[str], None],
     ) -> None:
         """Run the views that wait for nothing, until the rows so far are read again for the others."""
         pipeline = maintain(running.catalog)
         engine = self._engine(spark, running.catalog, pipeline, ())
         try:
             beside = ConcurrentBackfill(backfill, running.waiting, self.catalog, self.store, self.phase)
-            self._loop(spark, running.catalog, pipeline, engine, watch, stopped, tell, beside).run()
+            self._loop(spark, running.catalog, pipeline, engine, watch, stopped, notify, beside).run()
         finally:
             engine.discard()
 
@@ -381,7 +381,7 @@ class Runner:
         engine: Engine,
         watch: Callable[[EpochProgress], None],
         stopped: StopFlag,
-        tell: Callable[[str], None],
+        notify: Callable[[str], None],
         beside: Callable[[], bool] | None = None,
     ) -> RunLoop:
         """The loop over the sources as far as the store has read them."""
@@ -394,12 +394,12 @@ class Runner:
         taken = (last, known, engine.tables.fresh, self.ingest_service, misfits, engine.rows_of, self.store, self._files_of)
         sources = open_sources(catalog, self.project, *taken)
         for notice in left_slots(self.catalog, self.project, last.offsets if last is not None else {}):
-            tell(notice)
+            notify(notice)
         for failed in engine.quarantine.failed:
-            tell(failure_text(failed))
+            notify(failure_text(failed))
         run = RunSettings(self.owner, self.interval, self.once, pipeline.reads_clock, self.clock_interval)
         loop = RunLoop(
-            spark, engine, self.store, sources, run, watch, stopped, self.clock, tell, beside, self.heals, self._spark_is_gone
+            spark, engine, self.store, sources, run, watch, stopped, self.clock, notify, beside, self.heals, self._spark_is_gone
         )
         if self.retries:
             self._retry(spark, sources, loop)
@@ -436,7 +436,7 @@ class Runner:
         sources.retried = found.arrived
         loop.leaving = {REJECTED.name: going(found.gone)} if found.taken else {}
 
-    def _come_back(self, error: BelvedereError, stopped: StopFlag, tell: Callable[[str], None]) -> None:
+    def _come_back(self, error: BelvedereError, stopped: StopFlag, notify: Callable[[str], None]) -> None:
         """Open the store again, with growing pauses; raises the last error where it stays away for longer than `retry`.
 
         Whether the epoch under way was committed is not known here: the store says it when it is back.
@@ -450,7 +450,7 @@ class Runner:
             left = self._failing_since + self.retry - time.monotonic()
             if left <= 0:
                 raise error
-            tell(f"{error.diagnostics[0].message}; trying again for {left:.0f} s")
+            notify(f"{error.diagnostics[0].message}; trying again for {left:.0f} s")
             _wait(min(pause, left), stopped)
             pause = min(2 * pause, MAX_PAUSE_SECONDS)
             try:
