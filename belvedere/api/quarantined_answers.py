@@ -18,20 +18,20 @@ from belvedere.store.dialects import DIALECTS
 from belvedere.store.read.query import Read, StoreQuery, queries_in
 from belvedere.store.system import EPOCH
 
-Held = Mapping[str, int | None]
+LastGoodEpochs = Mapping[str, int | None]
 
 
-def held_sql(dialect: str) -> str:
+def quarantined_sql(dialect: str) -> str:
     """The row of one epoch, where something is in quarantine: most epochs have nothing to be parsed."""
     return f"SELECT content FROM {EPOCH} WHERE epoch = {DIALECTS[dialect].marker(1)} AND content LIKE '%\"{DOCUMENT}\":%'"
 
 
-def held_in(rows: list[tuple[Any, ...]]) -> Held:
-    """The relations in quarantine, of the rows of `held_sql`."""
+def quarantined_in(rows: list[tuple[Any, ...]]) -> LastGoodEpochs:
+    """The relations in quarantine, of the rows of `quarantined_sql`."""
     return quarantined(failures_of(json.loads(rows[0][0])["extra"])) if rows else {}
 
 
-def held_of(read: Read, held: Held, catalog: Catalog) -> dict[str, int | None]:
+def quarantined_of(read: Read, held: LastGoodEpochs, catalog: Catalog) -> dict[str, int | None]:
     """Those that a read has read, by the names that people know: of what only a query template reads, the template's."""
     found: dict[str, int | None] = {}
     for query in queries_in(read.fields):

@@ -84,7 +84,7 @@ def command(
         with UnderWay(quiet=json):
             if over_store:
                 found = query_store(sql, store, then, script)
-                rows, warnings = found.rows, quarantine_notice(found.held)
+                rows, warnings = found.rows, quarantine_notice(found.quarantined)
             else:
                 answer = query(sql, paths)
                 rows, warnings = answer.rows, rejected_notice(answer)

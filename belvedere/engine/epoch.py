@@ -162,7 +162,7 @@ class Engine:
             self.quarantine.committed(attempt, clock, total, self.last.clocks)
             failing = tuple(f for f in attempt.left if (f.stage, f.lost) not in before)
             healed = tuple(f for f in attempt.failed if f.stage in attempt.healed)
-            return replace(report, total_seconds=total, failing=failing, healed=healed, held=self.held)
+            return replace(report, total_seconds=total, failing=failing, healed=healed, quarantined=self.quarantined)
 
     def try_epoch(self, arrivals: Arrivals, clock: datetime, bounds: Mapping[str, Any]) -> None:
         """Do all the work of an epoch but its commit, without a trace. Raises what an epoch raises."""
@@ -373,7 +373,7 @@ class Engine:
             context.deltas[stage.output] = delta
 
     @property
-    def held(self) -> dict[str, int | None]:
+    def quarantined(self) -> dict[str, int | None]:
         """The public views in quarantine, each with its last good epoch."""
         found = quarantined(self.quarantine.failed)
         return {n: e for n, e in found.items() if n in self.catalog.public and n in self.catalog.views}

@@ -26,7 +26,7 @@ class EpochReport:
     failing: tuple[Failed, ...] = ()
     healed: tuple[Failed, ...] = ()
     """The stages that have failed in it and are in quarantine now, and those that are no more."""
-    held: Mapping[str, int | None] = field(default_factory=dict)
+    quarantined: Mapping[str, int | None] = field(default_factory=dict)
     """The public views in quarantine after it, each with its last good epoch."""
     deltas: Mapping[str, pa.Table] = field(default_factory=dict)
     """The changes of stored relations, with `_weight`, where the caller asked for them."""

@@ -52,7 +52,7 @@ def final_results_below(pipeline: Pipeline, inputs: Known) -> Final:
     return {s.output: found for s in losing if (found := s.final_results(bounds[s.output]))}
 
 
-def held_by(pipeline: Pipeline, inputs: Known, relation: str) -> tuple[str, ...]:
+def readers_of_old_rows(pipeline: Pipeline, inputs: Known, relation: str) -> tuple[str, ...]:
     """The stages that look rows of a relation up however old they are, so that no bound frees it."""
     now = _now(pipeline, inputs, None)
     users = [(s, slot) for s in pipeline.stages if s.looks_up for slot in s.slots if slot.relation == relation]

@@ -151,7 +151,7 @@ class _Comparison:
 
     def relations(self) -> Iterator[RelationChange]:
         """What becomes of the script's public relations."""
-        refused, held = self.refused(), self._held()
+        refused, held = self.refused(), self._quarantined()
         for id_ in self._ids():
             name = self.pipeline.served.get(id_, id_)
             table = self.before.get(name)
@@ -167,7 +167,7 @@ class _Comparison:
             missed = () if table is None else _missed(table.schema, self.catalog.schema_of(id_))
             yield replace(found, name=self.catalog.name_of(id_), rows=self.rows.get(name, 0), missed=missed)
 
-    def _held(self) -> dict[str, str]:
+    def _quarantined(self) -> dict[str, str]:
         """Of the views in quarantine, by id, what becomes of them: those whose failed stage is still one of the script."""
         if self.stored.last is None:
             return {}

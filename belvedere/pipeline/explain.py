@@ -13,7 +13,7 @@ from typing import Any
 from belvedere.catalog.catalog import Catalog
 from belvedere.catalog.inputs import Input
 from belvedere.catalog.shown_names import shown_names
-from belvedere.engine.expiry import held_by
+from belvedere.engine.expiry import readers_of_old_rows
 from belvedere.engine.pipeline import Pipeline
 from belvedere.engine.relation import Relation
 from belvedere.engine.stage import Stage
@@ -115,7 +115,7 @@ def _why_retained(name: str, catalog: Catalog, pipeline: Pipeline) -> str:
     """Why no bound frees a relation of an operator's own; nothing where there is no event time behind it."""
     known = bounds_by_input(catalog, Clocks()).__getitem__
     timed = _timed_inputs(name, catalog, pipeline)
-    users = held_by(pipeline, known, name)
+    users = readers_of_old_rows(pipeline, known, name)
     if not timed or not users:
         return ""
     changing = [t.name for t in timed if t.id in pipeline.never_final]

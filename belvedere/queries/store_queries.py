@@ -55,7 +55,7 @@ class StoreAnswer:
     rows: pa.Table
     by_spark: str = ""
     """Why Spark had to answer; empty where the database did."""
-    held: Mapping[str, int | None] = field(default_factory=dict)
+    quarantined: Mapping[str, int | None] = field(default_factory=dict)
     """The relations in quarantine that it reads, each with its last good epoch; None where no epoch has filled it."""
 
 
@@ -159,7 +159,7 @@ def answer_query(
         if found.code not in BEYOND:
             raise
         last, rows, why = *answer_in_spark(plan, catalog, reader, tables, spark(found.message)), found.message
-    return StoreAnswer((rows.sort_by(PLACE) if is_ordered else rows).select(shown), why, _held(plan, tables, last))
+    return StoreAnswer((rows.sort_by(PLACE) if is_ordered else rows).select(shown), why, _quarantined_in(plan, tables, last))
 
 
 def with_place(plan: Node) -> tuple[Node, bool]:
@@ -197,7 +197,7 @@ def answer_in_spark(
     return last, by_spark(lambda: spark, catalog)([plan], rows, last.clock if last else datetime.now(UTC))[0]
 
 
-def _held(plan: Node, tables: Mapping[str, StoredTable], last: EpochRow | None) -> dict[str, int | None]:
+def _quarantined_in(plan: Node, tables: Mapping[str, StoredTable], last: EpochRow | None) -> dict[str, int | None]:
     """What a plan reads that is in quarantine in an epoch."""
     held = quarantined(failures_of(last.extra)) if last is not None else {}
     read = {n.relation for n in plan.walk() if isinstance(n, Scan)}

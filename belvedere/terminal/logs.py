@@ -98,8 +98,8 @@ class LogLines:
 
         rejected = sum(progress.rejected.values())
         figures = {"rows": sum(progress.rows_in.values()), "seconds": round(progress.seconds, 4), "rejected": rejected}
-        level = "WARNING" if rejected or progress.held else "INFO"
-        write_log(epoch_line(progress), level, epoch=progress.epoch, **figures, quarantined=sorted(progress.held))
+        level = "WARNING" if rejected or progress.quarantined else "INFO"
+        write_log(epoch_line(progress), level, epoch=progress.epoch, **figures, quarantined=sorted(progress.quarantined))
         for view, rows in by_name(progress.changes).items():
             if rows:
                 write_log(f"{view} changed", epoch=progress.epoch, view=view, rows=rows)

@@ -58,7 +58,7 @@ class PlainLines:
         self._write(stamped(text))
 
     def progress(self, progress: EpochProgress) -> None:
-        self._write(stamped(epoch_line(progress), "WARNING" if progress.rejected or progress.held else "INFO"))
+        self._write(stamped(epoch_line(progress), "WARNING" if progress.rejected or progress.quarantined else "INFO"))
         for text in (*progress.notices, *rejected_lines(progress)):
             self._write(stamped(text, "WARNING"))
 
@@ -96,7 +96,7 @@ class JsonLines(PlainLines):
                 "rejected": dict(progress.rejected),
                 "rejected_examples": rejected,
                 "notices": list(progress.notices),
-                "quarantined": dict(progress.held),
+                "quarantined": dict(progress.quarantined),
                 "streams": [_stream(s) for s in progress.streams],
                 "seconds": round(progress.seconds, 4),
             }
@@ -173,7 +173,11 @@ class LiveTable:
         newest = sorted(self.changed.items(), key=lambda item: -item[1][1])
         for name, (changes, at) in newest[:SHOWN_VIEWS]:
             table.add_row(name, f"{changes:,}", f"{time.monotonic() - at:.0f} s ago")
-        held = [Text(f"in quarantine: {', '.join(sorted(self.last.held))}", style="yellow")] if self.last.held else []
+        held = (
+            [Text(f"in quarantine: {', '.join(sorted(self.last.quarantined))}", style="yellow")]
+            if self.last.quarantined
+            else []
+        )
         return Group(Text(summary), *held, table, *([_streams_table(self.last.streams)] if self.last.streams else []))
 
 
@@ -213,7 +217,7 @@ def epoch_line(progress: EpochProgress) -> str:
     line += f", {rows_a_second(progress):,.0f} rows/s" if progress.rows_in else ""
     refused = sum(progress.rejected.values())
     line += f"; {refused:,} rejected" if refused else ""
-    line += f"; in quarantine: {', '.join(sorted(progress.held))}" if progress.held else ""
+    line += f"; in quarantine: {', '.join(sorted(progress.quarantined))}" if progress.quarantined else ""
     return line + "".join(f"; {s.stream} waits for {_names(s)}" for s in progress.streams if s.held_back_by)
 
 

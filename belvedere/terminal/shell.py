@@ -141,7 +141,7 @@ class Shell:
             answer = self.store.answer(text, self._session)
         seconds = time.perf_counter() - started
         print_paged(FORMATS[self.format](answer.rows))
-        sys.stderr.write(quarantine_notice(answer.held))
+        sys.stderr.write(quarantine_notice(answer.quarantined))
         if self.timing:
             sys.stderr.write(f"{duration(seconds)}, by {'Spark' if answer.by_spark else 'the database'}\n")
 
@@ -194,7 +194,7 @@ class Shell:
         found = [(t.name, str(len(t.schema.visible))) for t in self.store.tables().values() if t.schema.visible]
         templates = [form_of_call(t) for t in self.store.vocabulary().templates.values()]
         text = side_by_side(("relation", "columns"), found) + "".join(f"query template {call}\n" for call in templates)
-        return text + quarantine_notice(self.store.held())
+        return text + quarantine_notice(self.store.quarantined())
 
     def _described(self, name: str) -> str:
         known = self.store.vocabulary()
@@ -212,7 +212,7 @@ class Shell:
         relation = known.definitions.find(table.name)
         for link in relation.relationships.values() if relation is not None else ():
             text += f"{table.name}.{link.name} -> {known.definitions.target_of(link).name}\n"
-        return text + quarantine_notice({n: e for n, e in self.store.held().items() if n == table.name})
+        return text + quarantine_notice({n: e for n, e in self.store.quarantined().items() if n == table.name})
 
 
 def duration(seconds: float) -> str:

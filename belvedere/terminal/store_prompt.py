@@ -68,7 +68,7 @@ class StoreTables:
         """The relations that a query may name, as they are stored now; the store's own come last."""
         return readable_tables(self.reader)
 
-    def held(self) -> dict[str, int | None]:
+    def quarantined(self) -> dict[str, int | None]:
         """The relations in quarantine, each with its last good epoch; None where no epoch has filled it."""
         last = self.reader.last_epoch()
         return {n: e for n, e in quarantined(failures_of(last.extra)).items() if is_readable(n)} if last is not None else {}

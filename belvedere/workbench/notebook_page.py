@@ -24,7 +24,7 @@ def workbench_html(engine: Engine, url: str, clock: datetime | None) -> str:
         "real time" if clock is None else f"clock {value_text(clock)}",
         without_password(url),
     ]
-    facts += [f"in quarantine: {', '.join(engine.held)}"] if engine.held else []
+    facts += [f"in quarantine: {', '.join(engine.quarantined)}"] if engine.quarantined else []
     table = html_table(COLUMNS, [_line(engine, id_) for id_ in shown], [False, False, True, False, False])
     return f"<p><b>Workbench</b>: {escape('; '.join(facts))}</p>{table}"
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import api_example as example
 
-from belvedere.api.quarantined_answers import held_sql
+from belvedere.api.quarantined_answers import quarantined_sql
 from belvedere.store.dialects import DIALECTS
 from belvedere.store.dialects.sqlite.python_sqlite import library as sqlite
 from belvedere.store.layout import Layout
@@ -18,7 +18,7 @@ from belvedere.values.instants import instant
 
 def is_look(sql: str) -> bool:
     """Whether a statement looks into the row of a new epoch: once for each, not once for a request."""
-    return sql == held_sql("sqlite" if "?" in sql else "postgres")
+    return sql == quarantined_sql("sqlite" if "?" in sql else "postgres")
 
 
 class MemoryReader:

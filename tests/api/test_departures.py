@@ -17,9 +17,9 @@ from starlette.testclient import TestClient
 from belvedere.api.http import client_disconnects
 from belvedere.api.http.application import Application
 from belvedere.api.http.connections import Connection
-from belvedere.api.quarantined_answers import held_sql
+from belvedere.api.quarantined_answers import quarantined_sql
 
-HELD = held_sql("sqlite")
+HELD = quarantined_sql("sqlite")
 """The one read beside them, once an epoch: what is in quarantine."""
 ASKED = {"query": "{ things(limit: 1) { id } }"}
 

@@ -253,14 +253,16 @@ def test_a_view_that_fails_on_rows_of_before_is_filled_of_all_rows_once_it_is_co
     assert next(c for c in planned(loop).changes if c.name == "Fares").change.value == "kept"
     loop.once()
     assert shown(loop, "Ratio") == [], "it fails on a row of the second file: no part of the rows is shown"
-    assert loop.progress[-1].held == {"Ratio": None}
+    assert loop.progress[-1].quarantined == {"Ratio": None}
     ratio = next(c for c in planned(loop).changes if c.name == "Ratio")
     assert (ratio.change.value, ratio.reason.partition(";")[0]) == (
         "added",
         "in quarantine since epoch 3, has no rows yet: computed anew with the start, unless Ratio fails again",
     )
     loop.once()
-    assert (shown(loop, "Ratio"), loop.progress[-1].held) == ([], {"Ratio": None}), "all rows are read again, and fail again"
+    assert (shown(loop, "Ratio"), loop.progress[-1].quarantined) == ([], {"Ratio": None}), (
+        "all rows are read again, and fail again"
+    )
     loop.script = loop.script.replace("10 / fare", "try_divide(10, fare)")
     loop.once()
     assert shown(loop, "Ratio") == bag([{"k": k, "r": r} for k, r in (("a", 10.0), ("b", 2.0), ("a", None), ("b", 2.0))])

@@ -29,7 +29,7 @@ PROGRESS = EpochProgress(
         StreamStatus("Orders", "at", 1_577_865_600_000_000, True, ("p1", None), 2),
         StreamStatus("Bid", "t", None, False, (), 0),
     ),
-    held={"Totals": 6},
+    quarantined={"Totals": 6},
 )
 
 

@@ -32,7 +32,9 @@ def test_an_epoch_and_its_views(capsys: pytest.CaptureFixture[str]) -> None:
     lines.start("http://127.0.0.1:1", "sqlite:///s.db")
     lines.phase("starting Spark")
     counts = {"Größe": 2, "Größe$1": 5, "Still": 0}
-    lines.progress(EpochProgress(7, CLOCK, {"T": 3}, counts, {"T": 1}, (), 0.25, notices=("a new\ncolumn",), held={"Sum": 4}))
+    lines.progress(
+        EpochProgress(7, CLOCK, {"T": 3}, counts, {"T": 1}, (), 0.25, notices=("a new\ncolumn",), quarantined={"Sum": 4})
+    )
     lines.end()
     found = objects(capsys.readouterr().err)
     assert out.getvalue() == "http://127.0.0.1:1\n", "stdout has the address alone"

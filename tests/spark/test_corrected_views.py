@@ -47,7 +47,7 @@ def put(wb: Workbench, at: str, *rows: tuple[int, str, str | None]) -> None:
 
 
 def held(wb: Workbench) -> Mapping[str, int | None]:
-    return wb.engine.held
+    return wb.engine.quarantined
 
 
 @pytest.mark.parametrize("each_store", ["sqlite", *at_night(["postgres"])], indirect=True)

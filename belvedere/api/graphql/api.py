@@ -31,7 +31,7 @@ from belvedere.api.filling_views import filling_text, is_awaited
 from belvedere.api.graphql.operations import Operation, Operations, Prepared, only_fields
 from belvedere.api.graphql.types import schema_of
 from belvedere.api.limits import Limits, check_variables
-from belvedere.api.quarantined_answers import Held, as_json, held_in, held_of, held_sql
+from belvedere.api.quarantined_answers import LastGoodEpochs, as_json, quarantined_in, quarantined_of, quarantined_sql
 from belvedere.api.reads.entities import Model, model_of
 from belvedere.api.reads.int64_as_text import with_long_texts
 from belvedere.api.reads.role_catalog import role_catalog
@@ -60,7 +60,7 @@ class Answer(NamedTuple):
     body: bytes
     epoch: int
     committed: int
-    held: Mapping[str, int | None] = NOTHING
+    quarantined: Mapping[str, int | None] = NOTHING
     """The views in quarantine that it has read, with their last good epochs."""
 
     @property
@@ -81,7 +81,7 @@ class Api:
         self.operations = Operations(self.model, self.schema, reader, self.limits, self.lenient)
         self._shown: tuple[int, int, bytes] = (-1, 0, b"")
         self._catalog = catalog
-        self._held: tuple[int, Held] = (-1, {})
+        self._last_good: tuple[int, LastGoodEpochs] = (-1, {})
         """The last epoch that was answered, and what is in quarantine in it."""
 
     def answer(
@@ -124,8 +124,11 @@ class Api:
         started = time.thread_time() if timed else 0.0
         try:
             rows = self.reader.execute(plan.statement.sql, prepared.parameters)
-            if rows and rows[0][0] != self._held[0]:
-                self._held = (rows[0][0], held_in(self.reader.execute(held_sql(self.reader.dialect), (rows[0][0],))))
+            if rows and rows[0][0] != self._last_good[0]:
+                self._last_good = (
+                    rows[0][0],
+                    quarantined_in(self.reader.execute(quarantined_sql(self.reader.dialect), (rows[0][0],))),
+                )
         except BelvedereError as error:
             raise _failure(prepared, error, self._catalog, self.reader) from error
         finally:
@@ -138,8 +141,8 @@ class Api:
         """As `read`, on the event loop."""
         try:
             rows = await fetch(prepared.plan.statement.sql, prepared.parameters)
-            if rows and rows[0][0] != self._held[0]:
-                self._held = (rows[0][0], held_in(await fetch(held_sql(self.reader.dialect), (rows[0][0],))))
+            if rows and rows[0][0] != self._last_good[0]:
+                self._last_good = (rows[0][0], quarantined_in(await fetch(quarantined_sql(self.reader.dialect), (rows[0][0],))))
         except BelvedereError as error:
             raise _failure(prepared, error, self._catalog, self.reader) from error
         return self._answer(prepared, rows)
@@ -156,12 +159,12 @@ class Api:
         if len(content) > self.limits.answer:
             hint = "give smaller limits"
             raise RequestError(LIMIT_EXCEEDED, f"the answer has more than {self.limits.answer} bytes", hint)
-        known = self._held[1] if self._held[0] == epoch else {}
-        held = held_of(prepared.plan.draft.read, known, self._catalog) if known else NOTHING
+        known = self._last_good[1] if self._last_good[0] == epoch else {}
+        quarantined = quarantined_of(prepared.plan.draft.read, known, self._catalog) if known else NOTHING
         beside = self._extensions(epoch, clock, committed)
-        if held:
-            beside = b'%b,"quarantined":%b}' % (beside[:-1], as_json(held))
-        return Answer(b"%b%b%b%b}" % (_OPENED, content, _BESIDE, beside), epoch, committed, held)
+        if quarantined:
+            beside = b'%b,"quarantined":%b}' % (beside[:-1], as_json(quarantined))
+        return Answer(b"%b%b%b%b}" % (_OPENED, content, _BESIDE, beside), epoch, committed, quarantined)
 
     @staticmethod
     def _check_instants(prepared: Prepared, epoch: int, clock: int, content: str | bytes) -> None:
@@ -267,7 +270,9 @@ def _api(catalog: Catalog, tables: Mapping[str, StoredTable] | None, reader: Rea
     for known, shown, whose, api in _APIS:
         if known is catalog and shown == stored and whose == role and api.reader.dialect == reader.dialect:
             return api
-    held = replace(catalog, public=stored)
-    api = Api(held if role is None else role_catalog(held, catalog.access.grants.get(role, Grant(role, frozenset()))), reader)
+    public = replace(catalog, public=stored)
+    api = Api(
+        public if role is None else role_catalog(public, catalog.access.grants.get(role, Grant(role, frozenset()))), reader
+    )
     _APIS[:] = [*_APIS[-7:], (catalog, stored, role, api)]
     return api

@@ -111,11 +111,13 @@ def view_figures(catalog: Catalog, row: EpochRow, clocks: Clocks) -> list[dict[s
         final = [{"column": c, "below": _time(b)} for c, b in (bounds[id_] or {}).items() if NEVER < b < FOREVER]
         change = None if last is None else {"epoch": last.epoch, "at": _time(last.time)}
         rows = {"rows": counts[id_]} if id_ in counts else {}
-        found.append({"id": id_, "name": view.name, **rows, "changed": change, "final": final, **_held(id_, failed, held)})
+        found.append(
+            {"id": id_, "name": view.name, **rows, "changed": change, "final": final, **_quarantine_of(id_, failed, held)}
+        )
     return found
 
 
-def _held(id_: str, failed: tuple[Failed, ...], held: Mapping[str, int | None]) -> dict[str, Any]:
+def _quarantine_of(id_: str, failed: tuple[Failed, ...], held: Mapping[str, int | None]) -> dict[str, Any]:
     """Of a view in quarantine its last good epoch, and which view failed, since when and why."""
     if id_ not in held:
         return {}

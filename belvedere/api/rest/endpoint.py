@@ -118,7 +118,7 @@ class RestEndpoint:
         body = body_of(asked, rows, media) if json else await store.in_planner(lambda: body_of(asked, rows, media))
         headers = HEADERS | headers_of(quote(request.scope["path"]), asked, rows)
         headers |= {"etag": etags.entity_tag(found.epoch, found.committed, print_), EPOCH: str(found.epoch)}
-        headers |= {HELD: as_header(found.held)} if found.held else {}
+        headers |= {HELD: as_header(found.quarantined)} if found.quarantined else {}
         return Response(body, status_of(asked, rows), headers, f"{media}; charset=utf-8" if media == CSV else media)
 
 

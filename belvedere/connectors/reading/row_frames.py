@@ -75,7 +75,7 @@ def frames_of(reading: FileReading, files: Sequence[SourceFile]) -> Iterator[Fou
             if typed:
                 form = _form(reading, reported)
                 yield from (
-                    _parts(reading, pieces, form, rows) if reading.typed_in_driver else _carried(reading, pieces, form, rows)
+                    _parts(reading, pieces, form, rows) if reading.typed_in_driver else _task_files(reading, pieces, form, rows)
                 )
             else:
                 yield from _in_driver(reading, pieces, rows) if reading.in_driver else _by_tasks(reading, pieces, rows)
@@ -193,7 +193,7 @@ def _parts_known_whole(reading: FileReading, piece: Piece, form: RecordForm, unm
     return iter(held)
 
 
-def _carried(reading: FileReading, files: Iterable[Piece], form: RecordForm, rows: FrameReader) -> Iterator[TaskFiles]:
+def _task_files(reading: FileReading, files: Iterable[Piece], form: RecordForm, rows: FrameReader) -> Iterator[TaskFiles]:
     pieces = _cut(reading, files)
     if pieces:
         tasks, numbers = packed(pieces), {name: n for n, name in enumerate(dict.fromkeys(p.name for p in pieces))}

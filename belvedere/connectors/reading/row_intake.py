@@ -46,14 +46,14 @@ PLACES = pa.schema([(FILE, pa.string()), (LINE, pa.int64()), (REASON, pa.string(
 def take(found: Found, reading: FileReading, rows: Scratch, marks: MarkScratch, by_executors: bool) -> None:
     """Take in what was found; rows that Spark has in a frame come by executors where `by_executors` says so."""
     if isinstance(found, DriverParts):
-        _take_held(found, reading, rows, marks)
+        _take_driver_parts(found, reading, rows, marks)
     elif isinstance(found, TaskFiles):
-        _take_carried(found, reading, rows)
+        _take_task_files(found, reading, rows)
     elif found is not None:
         _take_frame(found, reading, rows, marks, by_executors)
 
 
-def _take_held(held: DriverParts, reading: FileReading, rows: Scratch, marks: MarkScratch) -> None:
+def _take_driver_parts(held: DriverParts, reading: FileReading, rows: Scratch, marks: MarkScratch) -> None:
     """Rows that are in the driver."""
     parts = held.parts
     found = pa.concat_tables([p.rows for p in parts])
@@ -90,7 +90,7 @@ def _with_decided(found: pa.Table, places: Places, decided: pa.Table, reading: F
     return pa.concat_tables([found, good]).combine_chunks().take(pa.array(index[keep])), keep
 
 
-def _take_carried(carried: TaskFiles, reading: FileReading, rows: Scratch) -> None:
+def _take_task_files(carried: TaskFiles, reading: FileReading, rows: Scratch) -> None:
     """Rows that tasks have read, and written beside the raw records that are left: Spark reads those once more."""
     width = len(rows.schema)
     line = f"c{width + 2 + carried.raw.get_field_index(LINE)}"

@@ -14,7 +14,7 @@ from functools import partial
 import pyarrow as pa
 
 from belvedere.catalog.catalog import Catalog
-from belvedere.engine.change.complete_inputs import count_rows_of, held_inputs
+from belvedere.engine.change.complete_inputs import complete_inputs, count_rows_of
 from belvedere.engine.change.lost_rows import lost_rows, not_kept, refuse
 from belvedere.engine.change.stored_relations import StoredRelations, stored_now
 from belvedere.engine.change.table_diff import compare_tables
@@ -61,11 +61,11 @@ def planned(
         return Planned(compare_tables(catalog, pipeline, stored, readable))
     isolation = Isolation(catalog, pipeline)
     failed, is_whole = corrected(isolation, stored, failures_of(stored.last.extra))
-    waiting = isolation.held(failed) - _filled_otherwise(isolation, stored)
+    waiting = isolation.resumable(failed) - _filled_otherwise(isolation, stored)
     compare = partial(compare_tables, catalog, pipeline, stored, readable)
     tables = compare(waiting=waiting)
     lacking = {relation for _, relation in not_kept(pipeline, tables.fresh, tables.restored)} - tables.again
-    held = held_inputs(catalog, pipeline, stored.last, count, lacking)
+    held = complete_inputs(catalog, pipeline, stored.last, count, lacking)
     tables = compare(held=held, waiting=waiting) if held else tables
     resumed = frozenset[str]()
     while is_whole and (more := _resumable(isolation, stored, tables) - resumed):

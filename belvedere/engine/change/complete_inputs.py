@@ -21,7 +21,7 @@ from belvedere.store.protocol import EpochRow, Store
 from belvedere.time.event_time import Clocks
 
 
-def held_inputs(
+def complete_inputs(
     catalog: Catalog, pipeline: Pipeline, last: EpochRow, count: Callable[[str], int], ids: Collection[str]
 ) -> frozenset[str]:
     """Of these inputs those with KEEP of which no row has left yet; `count` gives the rows of a table."""
@@ -40,7 +40,7 @@ def count_rows_of(store: Store, table: str) -> int:
         transaction.rollback()
 
 
-def held_rows(
+def rows_so_far(
     catalog: Catalog, ids: Collection[str], stored: Callable[[str], pa.RecordBatchReader], compute: Compute
 ) -> dict[str, Rows]:
     """Return the rows so far of these inputs, stamped as they were; `stored` gives those of a table."""

@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping
 from functools import partial
 
 from belvedere.catalog.catalog import Catalog
-from belvedere.engine.change.complete_inputs import held_rows
+from belvedere.engine.change.complete_inputs import rows_so_far
 from belvedere.engine.change.continued_events import DOCUMENT as TELLING
 from belvedere.engine.change.continued_events import ReportedRows, former_results
 from belvedere.engine.change.table_diff import make_tables, rows_of_today, unread_inputs
@@ -74,7 +74,7 @@ class ScriptTables:
         plan, pipeline, transaction = self.plan, self._pipeline, storage.transaction
         reported = former_results(plan, pipeline, transaction, self._compute) | reported
         of_table = partial(rows_of_today, plan=plan, pipeline=pipeline, state=self._state, transaction=transaction)
-        self.past = {**self.past, **held_rows(self._catalog, plan.held, of_table, self._compute)}
+        self.past = {**self.past, **rows_so_far(self._catalog, plan.held, of_table, self._compute)}
         make = make_tables(plan, self._catalog, pipeline, self._state, transaction, self._compute, self.past)
         storage.prepare({*plan.outdated, *plan.fresh, *plan.refilled, *plan.copied}, partial(make, store))
         return reported

@@ -141,7 +141,7 @@ class Isolation:
             return found.reason or found.message
         return None
 
-    def held(self, failed: Iterable[Failed]) -> frozenset[str]:
+    def resumable(self, failed: Iterable[Failed]) -> frozenset[str]:
         """The relations in quarantine that are those of this pipeline and resume with what was kept for them."""
         known = {f.fingerprint for f in failed if f.resumes and not f.lost}
         stages = (s.output for s in self.pipeline.stages if self.fingerprints[s.output] in known) if known else ()

@@ -105,7 +105,7 @@ def _of_view(past: QueryRunner, view: View, row: Mapping[str, Any], inputs: Sequ
     last = [(r.last[INGEST_TIME], r.last[UID], r.relation) for r in inputs if r.last is not None]
     words = f"when the row appeared, and whether its last arrival changed it: `{view.name}` has no history"
     untold = (f"the last arrival of `{past.catalog.name_of(r.relation)}`: {r.untold}" for r in inputs if r.untold)
-    unknown = (words, *untold, *_held(past, view), *_unseen(past, view, traced))
+    unknown = (words, *untold, *_quarantine_notice(past, view), *_unseen(past, view, traced))
     if not last:
         return Since(None, None, False, unknown=unknown)
     time, uid, input_ = max(last)
@@ -117,7 +117,7 @@ def _of_view(past: QueryRunner, view: View, row: Mapping[str, Any], inputs: Sequ
     return Since(None, moment, False, made_by=tuple(r for r in reads if r.count or r.untold), unknown=unknown)
 
 
-def _held(past: QueryRunner, view: View) -> Iterator[str]:
+def _quarantine_notice(past: QueryRunner, view: View) -> Iterator[str]:
     last = past.reader.last_epoch()
     held = quarantined(failures_of(last.extra)) if last is not None else {}
     if view.id in held:

@@ -187,7 +187,7 @@ def _with_rows(
 ) -> ArrivedRows:
     """The new rows and the held ones of these blocks (None: of all)."""
     by, hashes = (PATH, touched.hashes) if blocks is None else (BLOCK_PATH, blocks)
-    held = work.look_up(stage.held, by, pa.array(np.unique(hashes))).table
+    held = work.look_up(stage.buffered, by, pa.array(np.unique(hashes))).table
     both = pa.concat_tables([conform(held, held.schema), arrived.select(held.schema.names).cast(held.schema)])
     return _sorted(stage, both, touched, held.num_rows)
 
@@ -220,12 +220,12 @@ def store(stage: SplWindows, work: Work, contents: BufferContents, touched: Touc
     rows, blocks = contents.apart(kept)
     new = contents.rows.is_new
     gone = contents.rows.table.filter(pa.array(~new & ~rows))
-    nothing = work.stored_schema(stage.held).empty_table()
+    nothing = work.stored_schema(stage.buffered).empty_table()
     if gone.num_rows:
-        work.overwrite(stage.held, KEY, combined(gone[KEY]), nothing.to_reader())
+        work.overwrite(stage.buffered, KEY, combined(gone[KEY]), nothing.to_reader())
     come = contents.rows.table.filter(pa.array(new & rows))
     if come.num_rows:
-        work.append(Rows(come), stage.held)
+        work.append(Rows(come), stage.buffered)
     if stage.in_blocks:
         _drop_blocks(stage, work, contents, touched, gone, blocks)
         _make_blocks(stage, work, contents, touched, rows)
@@ -243,10 +243,10 @@ def _drop_blocks(
     if left.num_rows:
         partition, block = whole(touched.code(left["part"])), whole(left["block"])
         hashes = pa.array(np.unique(_block_hashes(stage, touched, partition, block)))
-        rows = work.look_up(stage.held, BLOCK_PATH, hashes).table
+        rows = work.look_up(stage.buffered, BLOCK_PATH, hashes).table
         rows = rows.filter(pc.is_valid(touched.code(rows[PART])))
         rows = rows.filter(pc.is_in(touched.keys(whole(touched.code(rows[PART])), whole(rows[BLOCK])), value_set=keys[0]))
-        work.overwrite(stage.held, KEY, combined(rows[KEY]), work.stored_schema(stage.held).empty_table().to_reader())
+        work.overwrite(stage.buffered, KEY, combined(rows[KEY]), work.stored_schema(stage.buffered).empty_table().to_reader())
     if gone.num_rows:
         partition, block = whole(touched.code(gone[PART])), whole(gone[BLOCK])
         broken = pc.unique(touched.keys(partition, block))

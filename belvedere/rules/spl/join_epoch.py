@@ -32,7 +32,7 @@ def run_join(stage: SplJoins, work: Work) -> Rows | None:
         return None
     now = microseconds(work.clock)
     arrived = (_arrived(stage, work, 0, has_rows), _arrived(stage, work, 1, has_rows))
-    held = (_held(stage, work, 0, arrived, now), _held(stage, work, 1, arrived, now))
+    held = (_buffered(stage, work, 0, arrived, now), _buffered(stage, work, 1, arrived, now))
     *place, clocks = _places(stage, arrived)
     left, right = (_side(stage, n, held[n], arrived[n], place[n], clocks, now) for n in (0, 1))
     sides = (left, right)
@@ -50,16 +50,16 @@ def run_join(stage: SplJoins, work: Work) -> Rows | None:
 
 def _arrived(stage: SplJoins, work: Work, side: int, has_rows: bool) -> pa.Table:
     """The new rows of a side as the state has them."""
-    schema = delta_schema(work.prepared.states[stage.held[side]])
+    schema = delta_schema(work.prepared.states[stage.buffered[side]])
     if not has_rows or work.deltas[side] is None:
         return schema.empty_table()
     found = work.compute.compute(work.sql[SIDES[side]], schema).table
     return with_values(found, stage.node.windows[side].window.columns)
 
 
-def _held(stage: SplJoins, work: Work, side: int, arrived: tuple[pa.Table, pa.Table], now: int) -> pa.Table:
+def _buffered(stage: SplJoins, work: Work, side: int, arrived: tuple[pa.Table, pa.Table], now: int) -> pa.Table:
     """The held rows that matter: of the partitions that get rows, those that new rows of the other side meet, those that are too old."""
-    name, age, own, other = stage.held[side], stage.ages[side], arrived[side], arrived[1 - side]
+    name, age, own, other = stage.buffered[side], stage.ages[side], arrived[side], arrived[1 - side]
     found = [work.stored_schema(name).empty_table()]
     partition, key, other_key = stage.partitions[side], stage.keys[side], stage.keys[1 - side]
     if own.num_rows and partition is not None:
@@ -107,7 +107,7 @@ def _matched(side: Side, pairs: Ints) -> Bools:
 
 def _store(stage: SplJoins, work: Work, n: int, side: Side, matched: Bools, now: int) -> None:
     """New rows that stay come into the state; held ones leave it, or have had a match."""
-    name, age, is_outer = stage.held[n], stage.ages[n], stage.node.outer[n]
+    name, age, is_outer = stage.buffered[n], stage.ages[n], stage.node.outer[n]
     is_new, gone = side.rows.place > 0, side.stays.gone
     table = side.table
     if is_outer:

@@ -49,7 +49,7 @@ class SplJoinStage(SplJoins):
             arrived = (
                 f"SELECT *, {key_text(by)} AS `{PART}`, {clock}, FALSE AS `{MATCHED}` FROM ({texts.query(source, DELTA)}) AS i"
             )
-            found[SIDES[n]] = texts.identified(texts.relations[self.held[n]], arrived)
+            found[SIDES[n]] = texts.identified(texts.relations[self.buffered[n]], arrived)
         return found
 
     def run(self, work: Work) -> Rows | None:
@@ -58,10 +58,10 @@ class SplJoinStage(SplJoins):
     # --- explaining
 
     def frees(self, relation: Relation) -> str | None:
-        return "rows leave as their window lets them go" if relation.name in self.held else None
+        return "rows leave as their window lets them go" if relation.name in self.buffered else None
 
     def holds(self, relation: Relation) -> str:
-        return "the rows that the window holds" if relation.name in self.held else super().holds(relation)
+        return "the rows that the window holds" if relation.name in self.buffered else super().holds(relation)
 
 
 def _applies(site: Site) -> Maintain | None:

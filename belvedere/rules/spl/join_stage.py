@@ -34,7 +34,7 @@ class SplJoins(ArrivingStage):
     keys: tuple[str | None, str | None]
 
     @property
-    def held(self) -> tuple[str, str]:
+    def buffered(self) -> tuple[str, str]:
         """The relations of the rows that the windows hold."""
         return (f"{self.output}${SIDES[0]}", f"{self.output}${SIDES[1]}")
 
@@ -50,4 +50,4 @@ class SplJoins(ArrivingStage):
 
     @property
     def states(self) -> tuple[str, ...]:
-        return self.held
+        return self.buffered

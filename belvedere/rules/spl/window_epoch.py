@@ -85,7 +85,7 @@ def _memory(work: Work) -> WindowMemory:
 
 def _arrived(stage: SplWindows, work: Work) -> pa.Table:
     """The new rows as the state has them."""
-    schema = delta_schema(work.prepared.states[stage.held])
+    schema = delta_schema(work.prepared.states[stage.buffered])
     if not work.put_deltas():
         return schema.empty_table()
     return work.compute.compute(work.sql["input"], schema).table
@@ -118,7 +118,7 @@ def run_panes(stage: SplWindows, work: Work) -> Rows | None:
     watermark = max(before, bounds_of(stage.source, work.bounds.__getitem__).get(node.time, NEVER))
     arrived = _in_time(stage, present(node, _arrived(stage, work)), before)
     if arrived.num_rows:
-        work.append(Rows(arrived), stage.held)
+        work.append(Rows(arrived), stage.buffered)
         times = whole(arrived[TIME])
         memory.late = min(int(times.min()), memory.late)
     if watermark == before:
@@ -126,9 +126,9 @@ def run_panes(stage: SplWindows, work: Work) -> Rows | None:
     oldest = min(before, memory.late)
     memory.watermark, memory.late = watermark, GREATEST
     low = None if oldest - NEVER <= kind.duration + 1 else oldest - kind.duration - 1
-    held = work.look_up_range(stage.held, TIME, low, watermark).table
+    held = work.look_up_range(stage.buffered, TIME, low, watermark).table
     if kind.discard + kind.duration < watermark - NEVER:
-        work.storage.delete_range(stage.held, TIME, watermark - kind.discard - kind.duration)
+        work.storage.delete_range(stage.buffered, TIME, watermark - kind.discard - kind.duration)
     if not held.num_rows:
         return None
     encoded = combined(held[PART]).dictionary_encode()

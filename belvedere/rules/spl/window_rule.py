@@ -44,7 +44,7 @@ class SplStage(SplWindows):
     memory = WindowMemory
 
     def texts(self, texts: Texts) -> Mapping[str, str]:
-        held = texts.relations[self.held]
+        held = texts.relations[self.buffered]
         given = self.node.input
         by = Schema(
             tuple(given.schema[i.expr.name] for i in self.node.partition), tuple(i.expr.name for i in self.node.partition)
@@ -70,7 +70,7 @@ class SplStage(SplWindows):
     # --- explaining
 
     def frees(self, relation: Relation) -> str | None:
-        if relation.name == self.held:
+        if relation.name == self.buffered:
             return (
                 "rows leave once no pane is open that has them" if self.has_panes else "rows leave as their window lets them go"
             )
@@ -81,7 +81,7 @@ class SplStage(SplWindows):
     def holds(self, relation: Relation) -> str:
         if relation.name == self.blocks:
             return f"aggregates of {BLOCK_ROWS} rows each that windows hold"
-        return "the rows that windows hold" if relation.name == self.held else super().holds(relation)
+        return "the rows that windows hold" if relation.name == self.buffered else super().holds(relation)
 
 
 def _panes(node: SplAggregate) -> Node:
@@ -108,7 +108,7 @@ def _maintain(site: Site, top: SplAggregate) -> Relation:
     types = tuple(i.type for i in top.partition)
     in_blocks = has_blocks(top)
     held = builder.state_of(
-        part, window_state.ROWS, window_state.held_schema(top.input.schema, top.order, in_blocks), (window_state.TIME,)
+        part, window_state.ROWS, window_state.buffered_schema(top.input.schema, top.order, in_blocks), (window_state.TIME,)
     )
     by = tuple(i.expr for i in top.partition)
     held.path(by, types)

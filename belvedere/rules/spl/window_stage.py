@@ -35,7 +35,7 @@ class SplWindows(ArrivingStage):
         return isinstance(self.window.kind, Interval)
 
     @property
-    def held(self) -> str:
+    def buffered(self) -> str:
         """The relation of the rows that windows hold."""
         return self.output + window_state.ROWS
 
@@ -66,5 +66,5 @@ class SplWindows(ArrivingStage):
     @property
     def states(self) -> tuple[str, ...]:
         if self.has_panes:
-            return (self.held,)
-        return (self.held, self.partitions, *([self.blocks] if self.in_blocks else []))
+            return (self.buffered,)
+        return (self.buffered, self.partitions, *([self.blocks] if self.in_blocks else []))

@@ -49,7 +49,7 @@ PARTITION_SCHEMA = Schema(
 )
 
 
-def held_schema(given: Schema, order: str, in_blocks: bool) -> Schema:
+def buffered_schema(given: Schema, order: str, in_blocks: bool) -> Schema:
     """The columns of the rows that windows hold."""
     block = (Column(BLOCK, pa.int64(), nullable=False),) if in_blocks else ()
     return Schema((*given.columns, *HELD_COLUMNS, *block), (order,))

@@ -117,7 +117,7 @@ class EpochProgress:
     """The status of the streams after it."""
     notices: tuple[str, ...] = ()
     """What people should know about what came, and of views that have failed or healed."""
-    held: Mapping[str, int | None] = field(default_factory=dict)
+    quarantined: Mapping[str, int | None] = field(default_factory=dict)
     """The views in quarantine, each with its last good epoch (None: there is none)."""
 
 
@@ -357,5 +357,5 @@ def _progress(report: Any, batch: EpochInput, catalog: Catalog, clocks: Clocks, 
         report.seconds,
         stream_statuses(catalog, clocks),
         (*batch.notices, *map(failure_text, report.failing), *map(healing_text, report.healed)),
-        report.held,
+        report.quarantined,
     )

@@ -132,7 +132,7 @@ class PooledReader(StatementReader):
 
     def rows(self, table: StoredTable, as_of: AsOf | None = None) -> pa.Table:
         layout = Layout(self._dialect, table)
-        where = "" if as_of is None else f" WHERE {as_of.held(self._dialect)}"
+        where = "" if as_of is None else f" WHERE {as_of.valid_versions(self._dialect)}"
         flat = self.with_connection(lambda connection: list(self.flat(connection, layout, where)))
         return pa.Table.from_batches([layout.restore(b) for b in flat], layout.arrow)
 

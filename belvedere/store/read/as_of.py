@@ -29,13 +29,13 @@ class AsOf:
     def __str__(self) -> str:
         return f"epoch {self.epoch}" if self.time is None else instant(self.time).isoformat()
 
-    def held(self, dialect: Dialect) -> str:
+    def valid_versions(self, dialect: Dialect) -> str:
         """The condition under which a version of a row held then."""
         then = str(int(self.epoch or 0)) if self.time is None else dialect.instant(self.time)
-        return versions_held(then, by_time=self.time is not None)
+        return valid_versions(then, by_time=self.time is not None)
 
 
-def versions_held(then: str, by_time: bool) -> str:
+def valid_versions(then: str, by_time: bool) -> str:
     """The condition under which a version of a row held then, an epoch's number or a time in SQL."""
     since, until = (SINCE_TIME, UNTIL_TIME) if by_time else (SINCE_EPOCH, UNTIL_EPOCH)
     return f"{identifier(since)}<={then} AND ({identifier(until)} IS NULL OR {identifier(until)}>{then})"

@@ -76,7 +76,7 @@ def _member(tree: Expr, scope: NameBindings) -> TypedSql:
 def _literal(tree: Expr, scope: NameBindings) -> TypedSql:
     assert isinstance(tree, exp.Literal)
     if tree.is_string:
-        return TypedSql(literal(_held(tree, tree.this)), pa.string())
+        return TypedSql(literal(_storable(tree, tree.this)), pa.string())
     if tree.is_int:
         return _integer(tree, int(tree.this))
     if "e" in tree.this.lower():
@@ -88,7 +88,7 @@ def _literal(tree: Expr, scope: NameBindings) -> TypedSql:
     return TypedSql(scope.dialect.decimal(int(digits), type_), type_)
 
 
-def _held(tree: Expr, text: str) -> str:
+def _storable(tree: Expr, text: str) -> str:
     """The text, which a statement can hold: it ends at U+0000, and Postgres stores U+0000 and U+0001 as others."""
     if "\x00" in text or "\x01" in text:
         raise refused(tree, "a text with U+0000 or U+0001")
@@ -187,7 +187,7 @@ def _like(tree: Expr, scope: NameBindings) -> TypedSql:
         value = scope.in_role(given, role)
     else:
         try:
-            value = literal(converter(BoundValue(0, pa.string(), role), scope.dialect)(_held(tree, pattern.this)))
+            value = literal(converter(BoundValue(0, pa.string(), role), scope.dialect)(_storable(tree, pattern.this)))
         except ValueError as error:
             raise refused(tree, str(error)) from None
     negation = "NOT " if tree.args.get("negate") else ""

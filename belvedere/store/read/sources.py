@@ -17,7 +17,7 @@ from belvedere.plan.operators.nodes import Expr
 from belvedere.schema import HISTORY, KEY
 from belvedere.store.dialects.dialect import joined
 from belvedere.store.identifiers import identifier, quoted
-from belvedere.store.read.as_of import versions_held
+from belvedere.store.read.as_of import valid_versions
 from belvedere.store.read.expressions import print_expression
 from belvedere.store.read.parameters import Parameters
 from belvedere.store.read.plans import print_plan
@@ -109,7 +109,7 @@ class Sources(Parameters):
         condition = None if self.row_conditions is None else self.row_conditions[relation]
         if as_of is None and condition is None:
             return identifier(relation)
-        conditions = [] if as_of is None else [versions_held(self.value(as_of.value), as_of.by_time)]
+        conditions = [] if as_of is None else [valid_versions(self.value(as_of.value), as_of.by_time)]
         if condition is not None:
             conditions.append(self.row_condition(condition))
         table = identifier(relation if as_of is None else relation + HISTORY)

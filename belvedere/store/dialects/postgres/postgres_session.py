@@ -127,7 +127,7 @@ class PostgresSession(Session):
                     raise
                 self.execute("ROLLBACK TO SAVEPOINT belvedere_patience")
                 if time.monotonic() + pause > end:
-                    raise self._held_up() or error from error
+                    raise self._blocked() or error from error
                 time.sleep(pause)
                 pause *= 2
                 continue
@@ -135,7 +135,7 @@ class PostgresSession(Session):
             self.execute("RELEASE SAVEPOINT belvedere_patience")
             return
 
-    def _held_up(self) -> BelvedereError | None:
+    def _blocked(self) -> BelvedereError | None:
         """B7004 with the session that has read the store's tables or views for the longest time; None where it is gone."""
         own = [json.loads(s.process())["backend"] for s in (self, self._alone) if s is not None]
         found = self.execute(HOLDERS, (json.dumps(own),))
@@ -165,7 +165,7 @@ class PostgresSession(Session):
     def select(self, layout: Layout, keys: pa.Array) -> Flat:
         place = f"{layout.name} AS t WHERE t.{quoted(layout.key)}"
         if len(keys) > FEW_KEYS:
-            return self.read(layout, f"{place} IN (SELECT k FROM {self._held(keys)})")
+            return self.read(layout, f"{place} IN (SELECT k FROM {self._put_keys(keys)})")
         # few keys are always looked up by index: without fresh statistics the planner would read whole tables
         self.execute("SET LOCAL enable_seqscan = off")
         found = list(self.read(layout, f"{place} = ANY(?)", keys))
@@ -212,12 +212,12 @@ class PostgresSession(Session):
     def delete(self, layout: Layout, keys: pa.Array) -> None:
         key = quoted(layout.key)
         if len(keys) > FEW_KEYS:
-            self.execute(f"DELETE FROM {layout.name} AS t USING {self._held(keys)} AS k WHERE t.{key} = k.k")
+            self.execute(f"DELETE FROM {layout.name} AS t USING {self._put_keys(keys)} AS k WHERE t.{key} = k.k")
             return
         with self._lock, self._guarded(), self._connection.cursor() as cursor:
             cursor.execute(f"DELETE FROM {layout.name} WHERE {key} = ANY($1)", in_array(keys))
 
-    def _held(self, keys: pa.Array) -> str:
+    def _put_keys(self, keys: pa.Array) -> str:
         """Make these keys the only ones of the temporary table of their type, whose name it returns."""
         name = NUMBERS if pa.types.is_integer(keys.type) else KEYS
         found = pc.unique(keys)
