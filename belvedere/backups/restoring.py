@@ -14,7 +14,7 @@ from belvedere.backups.contents import DATABASE, INTAKE, STATE, BackupContents, 
 from belvedere.engine.store_folders import DOCUMENT, beside, state_document
 from belvedere.errors import fail
 from belvedere.intake.journal import JournalPosition
-from belvedere.intake.journal_transfer import read_kept, write_kept
+from belvedere.intake.journal_transfer import read_journal, write_journal
 from belvedere.process.durable_files import sync_folder
 from belvedere.state.files import unwritable
 from belvedere.state.remote_files import Remote
@@ -80,12 +80,12 @@ def _put_state_back(source: Path, folder: Path, remote: Remote | None) -> None:
 def _put_journal_back(source: Path, contents: BackupContents, intake: Path, target: Path) -> int:
     """Put the journal back, from where it has more: the backup, or the folder of the backup's store, if no run has that open."""
     position = JournalPosition(contents.journal, contents.sequence)
-    backup, old = read_kept(source / INTAKE, position), read_kept(intake / contents.store, position)
+    backup, old = read_journal(source / INTAKE, position), read_journal(intake / contents.store, position)
     if backup is None:
         raise damaged(source, f"its journal does not go on behind epoch {contents.epoch}")
     has_more = old is not None and old.last > backup.last
     try:
-        write_kept(old if old is not None and has_more else backup, target, target.name)
+        write_journal(old if old is not None and has_more else backup, target, target.name)
     except OSError as error:
         raise unwritable(target / "journal", error) from error
     return old.last - max(backup.last, contents.sequence) if old is not None and has_more else 0

@@ -108,7 +108,7 @@ def _relation_text(document: Document, relation: KnownRelation) -> str:
         parts.append(relation.doc)
     if links := [f"`{r.name}` → `{target}`" for r, target in relation.links.values()]:
         parts.append("relationships: " + ", ".join(links))
-    if (kept := kept_text(document, relation)) is not None:
+    if (kept := maintenance_text(document, relation)) is not None:
         parts.append(kept)
     if (figures := document.figures.get(relation.id)) is not None:
         parts.append(figures)
@@ -126,7 +126,7 @@ def _type(column: KnownColumn) -> str:
     return f"{type_text(column.type) if column.type is not None else ''}{'' if column.nullable else ' NOT NULL'}".strip()
 
 
-def kept_text(document: Document, relation: KnownRelation) -> str | None:
+def maintenance_text(document: Document, relation: KnownRelation) -> str | None:
     """How a view was maintained and read when the script had no errors; None where it never was so."""
     found = next((e for e in explained(document) if e.name == relation.id), None)
     if found is None:

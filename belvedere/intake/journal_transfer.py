@@ -26,7 +26,7 @@ class JournalContents:
     last: int = 0
 
 
-def read_kept(directory: Path, position: JournalPosition) -> JournalContents | None:
+def read_journal(directory: Path, position: JournalPosition) -> JournalContents | None:
     """The journal in a folder, of a store that has `position`; nothing where it has no records that the store lacks.
 
     None where a run has it open, or its records are not whole from the position on.
@@ -48,7 +48,7 @@ def read_kept(directory: Path, position: JournalPosition) -> JournalContents | N
     return JournalContents() if last < position.sequence else JournalContents(segments, last)
 
 
-def write_kept(kept: JournalContents, directory: Path, id_: str) -> None:
+def write_journal(kept: JournalContents, directory: Path, id_: str) -> None:
     """Write a journal into a folder that is not there yet, under an id of its own."""
     for segment in kept.segments:
         directory.mkdir(parents=True, exist_ok=True)

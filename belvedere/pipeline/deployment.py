@@ -14,7 +14,7 @@ from typing import Any
 from belvedere.catalog.catalog import Catalog
 from belvedere.catalog.subscriptions import ChangeKind
 from belvedere.engine.change.change_plan import planned
-from belvedere.engine.change.lost_rows import changed_inputs, lost_rows, not_kept
+from belvedere.engine.change.lost_rows import changed_inputs, lost_rows, not_retained
 from belvedere.engine.change.stored_relations import StoredRelations
 from belvedere.engine.change.table_plan import TablePlan
 from belvedere.engine.epoch_row.served_names import SERVED, served_names
@@ -221,7 +221,9 @@ class _Comparison:
             lost_rows(self.catalog, self.pipeline, fresh, self.plan.restored, known, why, self.plan.again, self.plan.waiting)
         )
         found |= {i: e for i, e in self.broken.items() if i in self.plan.refilled}
-        found |= {s.owner: self.broken[r] for s, r in not_kept(self.pipeline, fresh, self.plan.restored) if r in self.broken}
+        found |= {
+            s.owner: self.broken[r] for s, r in not_retained(self.pipeline, fresh, self.plan.restored) if r in self.broken
+        }
         return {**found, **dict(changed_inputs(self.catalog, fresh & known.keys(), why))}
 
     def _at_read(self, id_: str) -> RelationChange:

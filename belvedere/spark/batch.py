@@ -115,7 +115,7 @@ def full_plan(catalog: Catalog, relation: str, known: Container[str] = ()) -> No
     return inline(Scan(relation, catalog.schema_of(relation)), definition)
 
 
-def _kept(table: pa.Table, catalog: Catalog, relation: str, now: datetime) -> pa.Table:
+def _served(table: pa.Table, catalog: Catalog, relation: str, now: datetime) -> pa.Table:
     """An input's rows that are still served."""
     source = catalog.inputs.get(relation)
     if source is None or source.keep is None or not source.append_only:
@@ -210,7 +210,7 @@ class BatchAnswers:
         found = dict(zip(asked, self._rows(plans, now), strict=True))
         known = {r: self._answers[r] for r in relations if r in self._answers}
         self._answers |= {r: t for r, t in found.items() if r in self.catalog.views and t.num_rows <= FEW}
-        return known | {r: _kept(t, self.catalog, r, now) for r, t in found.items()}
+        return known | {r: _served(t, self.catalog, r, now) for r, t in found.items()}
 
     def _rows(self, plans: Sequence[Node], now: datetime) -> list[pa.Table]:
         """All rows of each plan over the inputs and the views that were made."""

@@ -32,7 +32,7 @@ def workbench_html(engine: Engine, url: str, clock: datetime | None) -> str:
 def _line(engine: Engine, id_: str) -> tuple[str, ...]:
     catalog = engine.catalog
     columns = ", ".join(c.name for c in catalog.schema_of(id_).visible)
-    return catalog.name_of(id_), _kind(engine, id_), _rows(engine, id_), _kept(engine, id_), columns
+    return catalog.name_of(id_), _kind(engine, id_), _rows(engine, id_), _maintenance(engine, id_), columns
 
 
 def _kind(engine: Engine, id_: str) -> str:
@@ -48,7 +48,7 @@ def _rows(engine: Engine, id_: str) -> str:
     return "" if count is None else f"{count:,}"
 
 
-def _kept(engine: Engine, id_: str) -> str:
+def _maintenance(engine: Engine, id_: str) -> str:
     if id_ in engine.catalog.placement.at_read:
         return "computed when it is read"
     rules = dict.fromkeys(s.rule for s in engine.pipeline.stages if s.owner == id_)

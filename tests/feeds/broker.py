@@ -137,7 +137,7 @@ class Broker:
     def starts(self, places: Iterable[Place]) -> dict[Place, int]:
         return {(t, p): self.logs[t][p].first for t, p in places}
 
-    def deletions_kept(self, topic: str) -> int:
+    def deletion_retention(self, topic: str) -> int:
         return KEPT
 
     def read(self, ranges: Iterable[MessageRange], patience: float = 0) -> Iterator[tuple[MessageRange, list[Any]]]:

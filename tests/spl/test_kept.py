@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from belvedere.compiler import compile_script
 from belvedere.kernels.spl.window_rows import Firings
 from belvedere.plan.operators.spl_aggregate import SplAggregate
-from belvedere.rules.spl.accumulated import accumulated, accumulators_of, firing_rows, folded, not_kept
+from belvedere.rules.spl.accumulated import accumulated, accumulators_of, firing_rows, folded, not_accumulated
 from belvedere.schema import TIMESTAMP
 from tests.depth import examples
 
@@ -40,11 +40,11 @@ def node_of(aggregates: str, grouped: str = "") -> SplAggregate:
 def test_the_query_computes_what_is_not_kept(aggregates: str) -> None:
     node = node_of(aggregates)
     assert accumulators_of(node) is None
-    assert len(not_kept(node)) == 1
+    assert len(not_accumulated(node)) == 1
 
 
 def test_groups_of_the_contents_are_for_the_query() -> None:
-    assert not_kept(node_of("count(*) AS n, s", " GROUP BY s")) == ["GROUP BY Given.s"]
+    assert not_accumulated(node_of("count(*) AS n, s", " GROUP BY s")) == ["GROUP BY Given.s"]
 
 
 numbers = st.one_of(st.none(), st.integers(-5, 5))

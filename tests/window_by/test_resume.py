@@ -123,7 +123,7 @@ def final(rows: list[dict[str, Any]], reach: list[dict[str, Any]], block: Predic
     pinned = (
         block.resume.form is WindowForm.LABELLED and block.ranges is not None and block.ranges.end is WindowEnd.BEFORE_LABEL
     )
-    found = SPARK.first_kept(below, spans, block.resume, bound, since, pinned)
+    found = SPARK.first_retained(below, spans, block.resume, bound, since, pinned)
     if Neighbour.PREVIOUS in block.resume.neighbours and block.resume.form is not WindowForm.LABELLED:
         found = replace(found, rows=max((r["o"] for r in rows if r["o"] < found.since), default=found.rows))
     return found

@@ -261,7 +261,7 @@ def _with_relations(
         if relationship.owner != entity.id or relationship.target not in entities or relationship.name.startswith("_"):
             continue
         if relationship.kept in entities:
-            own[relationship.name.casefold()] = _from_kept(catalog, relationship)
+            own[relationship.name.casefold()] = _from_stored_link(catalog, relationship)
             continue
         try:
             relation = _from_relationship(catalog, relationship)
@@ -298,7 +298,7 @@ def _parameters(parameters: Iterable[Parameter], taken: Iterable[str]) -> dict[s
     return {names.claim(graphql_name(p.name)): p for p in parameters}
 
 
-def _from_kept(catalog: Catalog, relationship: Relationship) -> RelationshipField:
+def _from_stored_link(catalog: Catalog, relationship: Relationship) -> RelationshipField:
     """A relationship whose rows are stored: those of a row of the owner are found by its key."""
     view = catalog.views[relationship.kept or ""]
     link = Link(

@@ -260,7 +260,7 @@ class KafkaFeed:
         reported = []
         for topic in dict.fromkeys(r.topic for r in known):
             away = int(time.time() * 1_000) - self._behind.get(topic, 0)
-            kept = self._deletions_kept(topic) if away >= SHORT_MILLISECONDS else None
+            kept = self._deletion_retention(topic) if away >= SHORT_MILLISECONDS else None
             if kept is not None and away >= kept:
                 reported.append(
                     f'topic "{topic}" is compacted, and keeps deletions for {kept / 1_000:,.0f} s (delete.retention.ms): this run goes on '
@@ -269,11 +269,11 @@ class KafkaFeed:
                 )
         return reported
 
-    def _deletions_kept(self, topic: str) -> int | None:
+    def _deletion_retention(self, topic: str) -> int | None:
         """For how long a topic keeps deletions, asked once in a while: the messages of each transaction have gaps, too."""
         asked, kept = self._kept.get(topic, (-KEPT_SECONDS, None))
         if time.monotonic() - asked >= KEPT_SECONDS:
-            kept = self.cluster.deletions_kept(topic)
+            kept = self.cluster.deletion_retention(topic)
             self._kept[topic] = time.monotonic(), kept
         return kept
 

@@ -71,7 +71,7 @@ class Cluster:
             asked = self.admin.describe_topics(TopicCollection(names), request_timeout=TIMEOUT_SECONDS)
             return [_topic(future.result()) for future in asked.values() if not _is_gone(future)]
 
-    def deletions_kept(self, topic: str) -> int | None:
+    def deletion_retention(self, topic: str) -> int | None:
         """For how many milliseconds a compacted topic keeps messages without value; None for one that is not compacted. Raises B6201."""
         with self._reported(f'cannot be asked for the settings of the topic "{topic}"'):
             asked = self.admin.describe_configs(

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from belvedere.catalog.catalog import Catalog
 from belvedere.engine.change.complete_inputs import complete_inputs, count_rows_of
-from belvedere.engine.change.lost_rows import lost_rows, not_kept, refuse
+from belvedere.engine.change.lost_rows import lost_rows, not_retained, refuse
 from belvedere.engine.change.stored_relations import StoredRelations, stored_now
 from belvedere.engine.change.table_diff import compare_tables
 from belvedere.engine.change.table_plan import TablePlan
@@ -64,7 +64,7 @@ def planned(
     waiting = isolation.resumable(failed) - _filled_otherwise(isolation, stored)
     compare = partial(compare_tables, catalog, pipeline, stored, readable)
     tables = compare(waiting=waiting)
-    lacking = {relation for _, relation in not_kept(pipeline, tables.fresh, tables.restored)} - tables.again
+    lacking = {relation for _, relation in not_retained(pipeline, tables.fresh, tables.restored)} - tables.again
     held = complete_inputs(catalog, pipeline, stored.last, count, lacking)
     tables = compare(held=held, waiting=waiting) if held else tables
     resumed = frozenset[str]()
@@ -105,7 +105,7 @@ def _resumable(isolation: Isolation, stored: StoredRelations, tables: TablePlan)
     schemas, filled = stored.schemas, stored.filled
     keys = {t.name: t.schema.key for t in stored.tables}
     found = set[str]()
-    for stage, relation in not_kept(pipeline, tables.fresh, tables.restored):
+    for stage, relation in not_retained(pipeline, tables.fresh, tables.restored):
         if stage.output in tables.waiting or relation in tables.again:
             continue
         own = _stored_above(pipeline, stage) & tables.fresh

@@ -39,7 +39,7 @@ def lost_rows(
     By id of an input: B7031 where a pushed input that the store knows (`known`) has changed, which is the cause then. Rows of inputs in
     `again` are read from their sources once more; what the stages of `held` outputs have missed was kept.
     """
-    for stage, relation in not_kept(pipeline, fresh, restored):
+    for stage, relation in not_retained(pipeline, fresh, restored):
         if relation in again or stage.output in held:
             continue
         feeding = _inputs_of(pipeline, relation)
@@ -50,7 +50,7 @@ def lost_rows(
         yield stage.owner, fail("B7030", message, hint=f"{_hint(catalog, feeding)}; {RESUME}", reason=reason)
 
 
-def not_kept(pipeline: Pipeline, fresh: frozenset[str], restored: frozenset[str]) -> Iterator[tuple[Stage, str]]:
+def not_retained(pipeline: Pipeline, fresh: frozenset[str], restored: frozenset[str]) -> Iterator[tuple[Stage, str]]:
     """The stages that are computed anew, each with the relations that it reads of which not all rows are stored."""
     computed = fresh & {s.output for s in pipeline.stages if not s.is_input}
     for stage in pipeline.stages:

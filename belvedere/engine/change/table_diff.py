@@ -17,7 +17,7 @@ from belvedere.catalog.inputs import Input
 from belvedere.catalog.views import View
 from belvedere.engine.change.continued_events import continued_tellers
 from belvedere.engine.change.fingerprints import definition_fingerprints, path_print
-from belvedere.engine.change.lost_rows import not_kept
+from belvedere.engine.change.lost_rows import not_retained
 from belvedere.engine.change.schema_growth import SchemaEvolution, evolved_rows, growth_of
 from belvedere.engine.change.stored_relations import StoredRelations
 from belvedere.engine.change.table_plan import TablePlan
@@ -98,7 +98,7 @@ def compare_tables(
     outdated = tuple(t.name for t in now.tables if t.fingerprint and (t.name not in tables or t.name in remade))
     computed = {i: computed_table(catalog, i, plan, DIALECTS[now.dialect]) for i, plan in pipeline.at_read.items()}
     outdated, unmade = _outdated_queries(now.tables, computed, outdated)
-    again &= refilled | {relation for _, relation in not_kept(pipeline, fresh, restored)}
+    again &= refilled | {relation for _, relation in not_retained(pipeline, fresh, restored)}
     return TablePlan(
         tables,
         arranged,

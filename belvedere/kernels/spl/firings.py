@@ -43,7 +43,7 @@ def find(window: SplWindow, rows: WindowRows, known: Partitions, ticked: int, no
         slide = Slide(window.kind, rows, parts, ticked, now)
         if not slide.in_order:
             return one_by_one(window, rows, known, ticked, now)
-        firings, kept = slide.firings(window.incomplete), slide.kept()
+        firings, kept = slide.firings(window.incomplete), slide.retained()
         last = parts.is_last
         for name, values in vars(slide.known()).items():
             getattr(after, name)[parts.partition[last]] = values[last]

@@ -123,7 +123,7 @@ class Slide:
         some = first <= row
         return by_time(self.rows, at[some], first[some], row[some]), row[some]
 
-    def kept(self) -> Bools:
+    def retained(self) -> Bools:
         """The rows that windows hold at the end."""
         last = self.parts.is_last & (self.parts.dies >= self.now)
         if isinstance(self.eviction, Time):

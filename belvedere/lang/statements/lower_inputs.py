@@ -113,7 +113,7 @@ def _define(definitions: Definitions, table: Input, clauses: InputClauses, span:
     if clauses.history and clauses.keep is not None:
         message = f"`{table.name}` keeps its history and drops its rows after a while"
         raise fail("B4031", message, span=clauses.history or span, hint="leave KEEP or WITH HISTORY out")
-    keep = kept_for(clauses.keep, span)
+    keep = retention_of(clauses.keep, span)
     id_ = definitions.new_id(table.name)
     made = replace(table, id=id_, schema=schema, late=clauses.late or table.late, keep=keep, span=span)
     relation = definitions.define(made)
@@ -125,7 +125,7 @@ def _define(definitions: Definitions, table: Input, clauses: InputClauses, span:
     define_nested_data(definitions, relation, span)
 
 
-def kept_for(clause: exp.Interval | None, span: Span) -> int | None:
+def retention_of(clause: exp.Interval | None, span: Span) -> int | None:
     """The microseconds that a KEEP says; None where there is none."""
     if clause is None:
         return None

@@ -23,7 +23,7 @@ from belvedere.lang.notices.uncomputable import refuse_unbound
 from belvedere.lang.relationships.nested_rows import by_content
 from belvedere.lang.select.queries import new_context
 from belvedere.lang.select.query_frame import StatementContext
-from belvedere.lang.statements.lower_inputs import kept_for
+from belvedere.lang.statements.lower_inputs import retention_of
 from belvedere.plan.operators.nodes import Filter, Node, Order, Project
 from belvedere.plan.operators.predicate_window import PredicateWindow
 from belvedere.plan.rewrites.keys import carry_keys
@@ -114,7 +114,7 @@ class ScriptLowering:
     def keep_history(self, made: NamedRelation, clause: HistoryClause | None) -> None:
         """`WITH HISTORY [KEEP d]` of a definition."""
         if clause is not None:
-            self.definitions.histories[made.id] = kept_for(clause.keep, clause.span)
+            self.definitions.histories[made.id] = retention_of(clause.keep, clause.span)
 
     @staticmethod
     def _refuse_unstorable(plan: Node, span: Span) -> None:

@@ -65,6 +65,6 @@ def why_not_stored(catalog: Catalog, id_: str) -> str:
     return f"the rows of `{name}` are not stored"
 
 
-def kept_text(keep: timedelta) -> str:
+def retention_text(keep: timedelta) -> str:
     """How long an input keeps its rows, for people: `30 days`, `1 day, 2:00:00`."""
     return str(keep).removesuffix(", 0:00:00")

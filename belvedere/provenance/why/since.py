@@ -23,7 +23,7 @@ from belvedere.provenance.epoch_lookup import Moment, arrival, emitted_in
 from belvedere.provenance.findings import FoundRows, Since
 from belvedere.provenance.found_rows import SAMPLE, answered
 from belvedere.provenance.plan_queries import QueryRunner
-from belvedere.provenance.why.covering_views import kept_text, why_not_stored
+from belvedere.provenance.why.covering_views import retention_text, why_not_stored
 from belvedere.provenance.why.traces import Traced
 from belvedere.provenance.why.versions import questions, rows_of_inputs, versions_of
 from belvedere.schema import HISTORY, INGEST_TIME, UID
@@ -130,7 +130,7 @@ def _unseen(past: QueryRunner, view: View, inputs: list[list[Traced]]) -> Iterat
         if not past.is_there(table.id):
             yield why_not_stored(past.catalog, table.id)
         elif table.keep is not None:
-            kept = kept_text(timedelta(microseconds=table.keep))
+            kept = retention_text(timedelta(microseconds=table.keep))
             yield f"rows of `{table.name}` that have left it, {kept} after their arrival (KEEP)"
         elif not table.append_only and table.id + HISTORY not in past.tables:
             yield f"rows of `{table.name}` that were deleted or replaced: it has no history"

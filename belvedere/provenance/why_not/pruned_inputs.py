@@ -21,7 +21,7 @@ from belvedere.plan.operators.project import item_of, keep_columns
 from belvedere.provenance.constants import fixed_columns
 from belvedere.provenance.findings import PruningKind, PruningOperator
 from belvedere.provenance.row_predicates import RowPredicate, test
-from belvedere.provenance.why.covering_views import kept_text, why_not_stored
+from belvedere.provenance.why.covering_views import retention_text, why_not_stored
 from belvedere.provenance.why_not.pruning import CountedRows, Descent, DescentPath, condition_text, lost, untold
 from belvedere.schema import Schema
 from belvedere.store.identifiers import SYSTEM
@@ -86,7 +86,7 @@ def _gone(descent: Descent, table: Input, requested: RowPredicate) -> str:
         kept = timedelta(microseconds=table.keep)
         row = descent.epoch
         since = f", {(row.clock - kept).isoformat(' ', 'seconds')} now" if row is not None else ""
-        return f"; rows leave it {kept_text(kept)} after their arrival (KEEP{since}), so it may have had one"
+        return f"; rows leave it {retention_text(kept)} after their arrival (KEEP{since}), so it may have had one"
     return "" if table.append_only else "; a row that was deleted or changed leaves no trace"
 
 

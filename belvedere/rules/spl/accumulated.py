@@ -68,7 +68,7 @@ def _is_comparable(type_: pa.DataType) -> bool:
     return _is_number(type_) or any(is_(type_) for is_ in (pa.types.is_string, pa.types.is_timestamp, pa.types.is_date))
 
 
-def not_kept(node: SplAggregate) -> list[str]:
+def not_accumulated(node: SplAggregate) -> list[str]:
     """Why the aggregates of a window are computed of its whole contents: by name what is not kept; empty where all are."""
     if node.sort:
         return ["ORDER BY"]
@@ -78,7 +78,7 @@ def not_kept(node: SplAggregate) -> list[str]:
 
 def accumulators_of(node: SplAggregate) -> dict[str, BlockAggregate] | None:
     """Its aggregates by their names, and the partition's columns as in the last row; None where not all are kept."""
-    if not_kept(node):
+    if not_accumulated(node):
         return None
     given = node.input.schema
     found: dict[str, BlockAggregate] = {i.name: End(i.expr.name, given[i.expr.name].type, None, True) for i in node.partition}

@@ -10,7 +10,7 @@ import pyarrow as pa
 from belvedere.kernels.spl.blocks import can_hold_blocks
 from belvedere.plan.operators.spl_aggregate import SplAggregate
 from belvedere.plan.operators.spl_windows import Count, Sliding, Tumbling
-from belvedere.rules.spl.accumulated import accumulated_columns, accumulators_of, not_kept
+from belvedere.rules.spl.accumulated import accumulated_columns, accumulators_of, not_accumulated
 from belvedere.schema import Column, Schema
 
 BLOCK_ROWS = 256
@@ -27,7 +27,7 @@ def has_blocks(node: SplAggregate) -> bool:
     kind = node.window.kind
     if isinstance(kind, Tumbling | Sliding) and isinstance(kind.eviction, Count) and kind.eviction.rows < 2 * BLOCK_ROWS:
         return False
-    return can_hold_blocks(node.window) and not not_kept(node)
+    return can_hold_blocks(node.window) and not not_accumulated(node)
 
 
 def block_schema(node: SplAggregate) -> Schema:

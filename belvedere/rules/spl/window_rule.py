@@ -25,7 +25,7 @@ from belvedere.plan.operators.spl_windows import Interval, Sliding
 from belvedere.plan.rewrites.rewrite import inline
 from belvedere.rules.rule import Maintain, Rule, Site
 from belvedere.rules.spl import window_state
-from belvedere.rules.spl.accumulated import not_kept
+from belvedere.rules.spl.accumulated import not_accumulated
 from belvedere.rules.spl.arriving_rows import check_that_rows_arrive
 from belvedere.rules.spl.block_columns import BLOCK_ROWS, block_schema, has_blocks
 from belvedere.rules.spl.contents import CONTENTS, contents_plan, contents_schema, name_of
@@ -133,7 +133,7 @@ def _reason(top: SplAggregate) -> str:
     said = f"{what} of {'sliding' if timer else 'the'} windows{by}: {top.window.text}; the rows that they hold are its state"
     if has_blocks(top):
         return f"{said}, read by blocks of {BLOCK_ROWS}"
-    whole = not_kept(top)
+    whole = not_accumulated(top)
     return f"{said}, read as a whole for {', '.join(whole)}" if whole and can_hold_blocks(top.window) else said
 
 

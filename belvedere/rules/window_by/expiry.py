@@ -141,7 +141,7 @@ def _many(work: Work, settling: Settling, rows: Rows, bound: int) -> Rows:
         ordered=True,
     )
     kept = work.view(scan, "kept")
-    work.put(scan, "kept", compute.keep(stream(KEPT, _kept(spans, resume, is_pinned(settling), bound))))
+    work.put(scan, "kept", compute.keep(stream(KEPT, _retained(spans, resume, is_pinned(settling), bound))))
     if Neighbour.PREVIOUS in resume.neighbours and resume.form is not WindowForm.LABELLED:  # the last tuple before stays too
         longer = compute.compute(
             f"SELECT k.part, k.since, coalesce(max(t.at), k.kept) AS kept FROM {kept} AS k "
@@ -206,7 +206,7 @@ def _put_times(work: Work, settling: Settling, found: Rows) -> str:
     return f"(SELECT {part} AS part, {times} FROM {work.view(scan, 'extents')})"
 
 
-def _kept(sorted_spans: Rows, resume: Resume, pinned: bool, bound: int) -> Iterator[pa.Table]:
+def _retained(sorted_spans: Rows, resume: Resume, pinned: bool, bound: int) -> Iterator[pa.Table]:
     """Per partition the times from which on windows are not final, and rows stay."""
     values = (r for b in sorted_spans.batches() for r in zip(*(c.to_pylist() for c in b.columns), strict=True))
     found: list[tuple[str, int, int]] = []
@@ -214,7 +214,7 @@ def _kept(sorted_spans: Rows, resume: Resume, pinned: bool, bound: int) -> Itera
         rows = iter(group)
         head = next(rows)  # a partition without windows has one row without times
         spans = (row[3:] for row in chain((head,), rows) if row[3] is not None)
-        kept = first_kept(head[1], spans, resume, bound, FIRST if head[2] is None else head[2], pinned)
+        kept = first_retained(head[1], spans, resume, bound, FIRST if head[2] is None else head[2], pinned)
         found.append((part, kept.since, kept.rows))
         if len(found) >= PIECE:
             yield _table(found)
@@ -229,11 +229,11 @@ def _table(found: list[tuple[str, int, int]]) -> pa.Table:
 def final_places(times: Any, spans: list[WindowTimes], resume: Resume, bound: int, places: list[int]) -> list[int]:
     """Of the rows of one partition, with their times and the reach of its windows, those that no later row can bring into a window."""
     below = times[times < bound]
-    kept = first_kept(int(below.max()) if len(below) else None, sorted(spans, reverse=True), resume, bound)
+    kept = first_retained(int(below.max()) if len(below) else None, sorted(spans, reverse=True), resume, bound)
     return [place for place, time in zip(places, times, strict=True) if time < kept.rows]
 
 
-def first_kept(
+def first_retained(
     below: int | None, spans: Iterable[WindowTimes], resume: Resume, bound: int, final_before: int = FIRST, pinned: bool = False
 ) -> WindowBounds:
     """The times from which on the windows of a partition are not final, and its rows stay.
