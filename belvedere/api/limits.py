@@ -69,7 +69,7 @@ def limits_of(settings: Mapping[str, Any]) -> Limits:
 def check_variables(variables: Mapping[str, Any], limits: Limits) -> None:
     """Raise where a request's variables are too many or nested too deeply."""
     number = 0
-    for depth, count in enumerate(_levels(variables), 1):
+    for depth, count in enumerate(_values_by_depth(variables), 1):
         if depth > NESTED_MOST:
             raise RequestError(LIMIT_EXCEEDED, f"the variables are nested more than {NESTED_MOST} levels deep", "nest less")
         number += count
@@ -79,7 +79,7 @@ def check_variables(variables: Mapping[str, Any], limits: Limits) -> None:
 
 def are_many(variables: Mapping[str, Any]) -> bool:
     """Whether reading a request's variables would hold up the requests beside it: then a thread does."""
-    return any(number > FEW_VALUES for number in accumulate(_levels(variables)))
+    return any(number > FEW_VALUES for number in accumulate(_values_by_depth(variables)))
 
 
 def too_many_values(limits: Limits) -> RequestError:
@@ -87,7 +87,7 @@ def too_many_values(limits: Limits) -> RequestError:
     return RequestError(LIMIT_EXCEEDED, f"more than {limits.values} values in one request", "ask in several requests")
 
 
-def _levels(variables: Mapping[str, Any]) -> Iterator[int]:
+def _values_by_depth(variables: Mapping[str, Any]) -> Iterator[int]:
     """How many values there are at each depth. It does not recurse itself."""
     level: list[Any] = list(variables.values())
     while level:

@@ -81,7 +81,7 @@ def hashes(columns: Sequence[pa.Array], size: int) -> npt.NDArray[np.int64]:
     return found.view(np.int64)
 
 
-def hashes_behind(first: npt.NDArray[np.int64], values: npt.NDArray[np.int64], is_first: bool) -> npt.NDArray[np.int64]:
+def hashes_with_number(first: npt.NDArray[np.int64], values: npt.NDArray[np.int64], is_first: bool) -> npt.NDArray[np.int64]:
     """`xxhash64` of what these hashes are of and a whole number behind it; `is_first`: of the numbers alone."""
     seed = np.full(len(first), _SEED, np.uint64) if is_first else first.view(np.uint64)
     return _hashed(values.view(np.uint64), seed).view(np.int64)

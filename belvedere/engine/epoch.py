@@ -363,7 +363,7 @@ class Engine:
     def _run_stage(self, ready: ReadyStage, context: EpochContext, healing: Healing) -> None:
         stage, prepared = ready
         traced = TRACES.step(
-            name_in_script(stage.output), output=stage.output, rule=stage.rule, level=self.pipeline.levels[stage.output]
+            name_in_script(stage.output), output=stage.output, rule=stage.rule, level=self.pipeline.stage_depths[stage.output]
         )
         with traced, self.compute.explaining(prepared, self.catalog):
             work = Work(prepared, healing.seen_by(stage, context))

@@ -21,7 +21,7 @@ Put = Callable[[str, Rows], None]
 """Makes the view behind a scan."""
 
 
-def all_levels(operator: RecursionOperator, compute: Compute, put: Put) -> Rows:
+def fixpoint_rows(operator: RecursionOperator, compute: Compute, put: Put) -> Rows:
     """The rows of all levels. Raises B7042 where there are more levels or rows than the limits allow."""
     for name, text, schema in operator.sides:
         put(name, compute.compute(text, schema))

@@ -41,7 +41,7 @@ class Pipeline:
         return any(s.reads_clock for s in self.stages) or any(map(needs_clock, computed))
 
     @cached_property
-    def levels(self) -> dict[str, int]:
+    def stage_depths(self) -> dict[str, int]:
         """By relation, how many stages stand one on the other below it, at most: those of one level do not wait for each other."""
         found: dict[str, int] = {}
         for stage in self.stages:

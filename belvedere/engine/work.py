@@ -16,7 +16,7 @@ import pyarrow as pa
 from belvedere.engine.arrow_copy import identified
 from belvedere.engine.cardinalities import Costs
 from belvedere.engine.compute import Compute
-from belvedere.engine.fixpoint import all_levels
+from belvedere.engine.fixpoint import fixpoint_rows
 from belvedere.engine.relation import Relation, Slot, arranged_schema, delta_schema
 from belvedere.engine.rows.epoch_rows import WEIGHT_FIELD, ColumnValues, Rows, combined, coming, keys_of, weighted_stream
 from belvedere.engine.rows.ordered_rows import stream
@@ -202,7 +202,9 @@ class Work:
         """Make the views of operators that are no SQL, over the views of the slots, which have so many rows."""
         for windows in self.prepared.windows:
             if isinstance(windows, RecursionOperator):
-                self.put(windows.name, ROWS, all_levels(windows, self.compute, lambda name, found: self.put(name, ROWS, found)))
+                self.put(
+                    windows.name, ROWS, fixpoint_rows(windows, self.compute, lambda name, found: self.put(name, ROWS, found))
+                )
                 continue
             found = self.compute.windows(windows, rows <= self.compute.small)
             self.put(windows.name, ROWS, Rows(frame=found.frame, schema=found.schema, count=rows))  # about as many

@@ -20,7 +20,7 @@ from pyspark.sql import SparkSession
 from belvedere.catalog.catalog import Catalog
 from belvedere.catalog.inputs import Input
 from belvedere.engine.epoch_report import EpochReport
-from belvedere.engine.fixpoint import all_levels
+from belvedere.engine.fixpoint import fixpoint_rows
 from belvedere.engine.rows.epoch_rows import Rows, as_rows
 from belvedere.engine.sql.plan_sql import CLOCK_COLUMN, render
 from belvedere.engine.sql.recursion_sql import RecursionOperator
@@ -242,7 +242,7 @@ class BatchAnswers:
     def _apart(self, operator: Apart, own: str) -> Rows:
         """The rows of an operator that is no SQL; `own` begins the names of its views."""
         if isinstance(operator, RecursionOperator):
-            return all_levels(operator, self._compute, lambda name, rows: self._compute.put(own + name, rows))
+            return fixpoint_rows(operator, self._compute, lambda name, rows: self._compute.put(own + name, rows))
         return self._compute.windows(operator, few=False)
 
     def _make(self, relation: str, rows: Callable[[], pa.Table | Rows]) -> None:

@@ -40,7 +40,7 @@ def lineage_of(catalog: Catalog, model: Model) -> dict[str, Any]:
     nodes = [n for n in nodes if n["id"] in read or n["id"] in model.entities or not _is_late(catalog, n["id"])]
     known = {n["id"] for n in nodes}
     for node in nodes:
-        node["reads"] = list(dict.fromkeys(_reported_behind(node["reads"], known, catalog)))
+        node["reads"] = list(dict.fromkeys(_reported_reads(node["reads"], known, catalog)))
     return {"nodes": nodes, "relationships": list(_relationships(model))}
 
 
@@ -100,13 +100,13 @@ def _scans(plan: Node) -> list[str]:
     return list(dict.fromkeys(n.relation for n in plan.walk() if isinstance(n, Scan)))
 
 
-def _reported_behind(reads: Iterable[str], known: set[str], catalog: Catalog) -> Iterable[str]:
+def _reported_reads(reads: Iterable[str], known: set[str], catalog: Catalog) -> Iterable[str]:
     """What is read, with views that are not told replaced by what these read."""
     for relation in reads:
         if relation in known:
             yield relation
         elif relation in catalog.views:
-            yield from _reported_behind(_scans(catalog.views[relation].plan), known, catalog)
+            yield from _reported_reads(_scans(catalog.views[relation].plan), known, catalog)
 
 
 def definition_of(catalog: Catalog, id_: str) -> dict[str, Any] | None:

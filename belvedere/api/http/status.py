@@ -107,7 +107,7 @@ def view_figures(catalog: Catalog, row: EpochRow, clocks: Clocks) -> list[dict[s
         bounds[id_] = bounds_of(view.plan, bounds.get)
         if id_ not in catalog.public:
             continue
-        last = last_change(changed, _stored_behind(catalog, id_))
+        last = last_change(changed, _stored_for(catalog, id_))
         final = [{"column": c, "below": _time(b)} for c, b in (bounds[id_] or {}).items() if NEVER < b < FOREVER]
         change = None if last is None else {"epoch": last.epoch, "at": _time(last.time)}
         rows = {"rows": counts[id_]} if id_ in counts else {}
@@ -127,7 +127,7 @@ def _quarantine_of(id_: str, failed: tuple[Failed, ...], held: Mapping[str, int 
     return {"quarantine": {"epoch": held[id_], **why, "error": one.message, "detail": one.detail, "hint": one.hint}}
 
 
-def _stored_behind(catalog: Catalog, id_: str) -> set[str]:
+def _stored_for(catalog: Catalog, id_: str) -> set[str]:
     """The relation itself, or those that the database reads for it."""
     plan: Node | None = catalog.placement.at_read.get(id_)
     return {id_} if plan is None else {n.relation for n in plan.walk() if isinstance(n, Scan)}

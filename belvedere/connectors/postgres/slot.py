@@ -109,14 +109,14 @@ class SlotReader:
             followed.whole = f'it is read by another slot, "{log.slot}"'
         elif before.system != log.system:
             raise self.server.lost("its database is on another server than before")
-        elif before.timeline != log.timeline and not self._is_behind(position.lsn, before, log):
+        elif before.timeline != log.timeline and not self._had_all_of(position.lsn, before, log):
             raise self.server.lost("its server has taken over from one that had logged more")
         elif before.publication != log.publication:
             raise self.server.lost(f'the publication "{self.server.publication}" was changed or made anew')
         elif position.table.oid == now.state.oid and position.table.published != now.state.published:
             raise left_publication(self.server, followed.name)
 
-    def _is_behind(self, position: int, before: LogState, log: LogState) -> bool:
+    def _had_all_of(self, position: int, before: LogState, log: LogState) -> bool:
         """Whether a server that has taken over had all of the log up to a position."""
         switch = self.server.switch_of(before.timeline, log.timeline)
         return switch is not None and position <= switch

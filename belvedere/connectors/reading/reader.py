@@ -20,7 +20,7 @@ from belvedere.catalog.inputs import Input
 from belvedere.connectors.reading.control_rows import MarkScratch, has_marks
 from belvedere.connectors.reading.formats import CHUNK_BYTES, FileReading, by_format
 from belvedere.connectors.reading.row_frames import frames_of
-from belvedere.connectors.reading.row_intake import UNREADABLE, place_behind, take
+from belvedere.connectors.reading.row_intake import UNREADABLE, place_after, take
 from belvedere.connectors.reading.text_records import compression_of
 from belvedere.connectors.run_records import RejectedRow, SourceFile, path_text
 from belvedere.engine.rows.epoch_rows import Memory, Rows, as_rows, fits_parquet
@@ -140,7 +140,7 @@ def _read_files(
         reading.order[:] = [str(path_text(f.path)) for f in group]
         for found in frames_of(reading, group):
             take(found, reading, rows, marks, by_executors=apart and not reading.in_driver)
-        place_behind(reading, marks, rows.count)  # of files without any row
+        place_after(reading, marks, rows.count)  # of files without any row
     rejected = (*reading.rejected_files, *reading.rejected)
     return RowsOfFiles(as_rows(rows.rows()), rejected, reading.refused, marks.marks(), reading.counts)
 

@@ -251,7 +251,7 @@ def _place(places: Places, reading: FileReading, marks: MarkScratch, count: int)
     reading.marks[:] = waiting
 
 
-def place_behind(reading: FileReading, marks: MarkScratch, count: int) -> None:
+def place_after(reading: FileReading, marks: MarkScratch, count: int) -> None:
     """Place control rows behind all rows that came."""
     for placed in reading.marks:
         marks.add(BoundMark(count, placed.act))

@@ -101,7 +101,7 @@ def _resumable(isolation: Isolation, stored: StoredRelations, tables: TablePlan)
     """What cannot be computed anew, and goes on as the script says: it has rows with the same columns and keys."""
     pipeline = isolation.pipeline
     said = [s.output for s in pipeline.stages if s.owner in _said(isolation.catalog)]
-    behind = frozenset[str]().union(*map(isolation.behind, said))
+    behind = frozenset[str]().union(*map(isolation.downstream, said))
     schemas, filled = stored.schemas, stored.filled
     keys = {t.name: t.schema.key for t in stored.tables}
     found = set[str]()

@@ -122,7 +122,7 @@ class Quarantine:
         if isinstance(error, RowsTouched):
             return self._attempt(attempt.failed, attempt.healing | error.stages, attempt.tried | error.stages)
         stage = error.output
-        inside = frozenset[str]().union(*(self.isolation.behind(s) for s in attempt.healing))
+        inside = frozenset[str]().union(*(self.isolation.downstream(s) for s in attempt.healing))
         if stage in attempt.cordon.fresh - inside:  # it was well as it stood: only to heal another one it is computed anew
             return self._attempt(attempt.failed, frozenset(), attempt.tried | attempt.healing)
         if not self.isolation.is_allowed(stage):
@@ -143,7 +143,7 @@ class Quarantine:
         owner = next(s.owner for s in isolation.pipeline.stages if s.output == stage)
         known = {n: e for f in attempt.failed for n, e in f.good.items()}
         good: dict[str, int | None] = {}
-        for id_ in isolation.served(isolation.behind(stage)):
+        for id_ in isolation.served(isolation.downstream(stage)):
             is_empty = isolation.pipeline.served.get(id_, id_) in empty
             good[id_] = known[id_] if id_ in known else None if is_empty else epoch - 1
         fingerprint = isolation.fingerprints[stage]

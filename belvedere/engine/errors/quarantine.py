@@ -60,7 +60,7 @@ class Isolation:
         """The fingerprints of all relations."""
         return definition_fingerprints(self.pipeline)
 
-    def behind(self, stage: str) -> frozenset[str]:
+    def downstream(self, stage: str) -> frozenset[str]:
         """A stage's output with its states, and those of all stages that read it."""
         found = {stage}
         for s in self.pipeline.stages:
@@ -70,7 +70,7 @@ class Isolation:
 
     def around(self, failed: Iterable[Failed], healing: Collection[str]) -> Cordon:
         """Where the stages `healing` of those that failed are tried again."""
-        parts = {f.stage: self.behind(f.stage) for f in failed}
+        parts = {f.stage: self.downstream(f.stage) for f in failed}
         blocked = frozenset().union(*(p for s, p in parts.items() if s not in healing))
         known = {f.stage: f for f in failed}
         requested = frozenset().union(*(p for s, p in parts.items() if s in healing and not known[s].resumes)) - blocked
@@ -87,7 +87,9 @@ class Isolation:
 
     def waiting(self, failed: Iterable[Failed]) -> frozenset[str]:
         """The relations of which no row may leave, since stages that resume have to find them as they were."""
-        return frozenset().union(*(self.behind(f.stage) | self.outside(f.stage) for f in failed if f.resumes and not f.lost))
+        return frozenset().union(
+            *(self.downstream(f.stage) | self.outside(f.stage) for f in failed if f.resumes and not f.lost)
+        )
 
     def rebuilt(self, requested: frozenset[str]) -> tuple[frozenset[str], frozenset[str]]:
         """What is computed anew to have these relations anew: those that tell of changes are told what differs instead."""
@@ -108,12 +110,12 @@ class Isolation:
 
     def outside(self, stage: str) -> frozenset[str]:
         """The relations that the stage, and what reads it, read of others."""
-        inside = self.behind(stage)
+        inside = self.downstream(stage)
         return frozenset(r.relation for s in self.pipeline.stages if s.output in inside for r in s.slots) - inside
 
     def follows_clock(self, stage: str) -> bool:
         """Whether time alone may take away the row that it fails on."""
-        inside = self.behind(stage)
+        inside = self.downstream(stage)
         return any(s.reads_clock for s in self.pipeline.stages if s.output in inside)
 
     def is_allowed(self, stage: str) -> bool:
@@ -123,7 +125,7 @@ class Isolation:
         owner, said = made.owner if subscription is None else subscription.view, self.catalog.hints.on_error
         if made.is_input:
             return False
-        shown = [i for i in self.served(self.behind(stage)) if i in self.catalog.views and i in self.catalog.public]
+        shown = [i for i in self.served(self.downstream(stage)) if i in self.catalog.views and i in self.catalog.public]
         is_private = owner in self.catalog.views and owner not in self.catalog.public
         return all(said.get(i) is OnError.QUARANTINE for i in (shown if is_private and shown else [owner]))
 
@@ -132,7 +134,7 @@ class Isolation:
         made = {s.output: s for s in self.pipeline.stages}
         if emits_changes(made[stage]):
             return "it goes on from what it has told"
-        fresh, restored = self.rebuilt(self.behind(stage))
+        fresh, restored = self.rebuilt(self.downstream(stage))
         for name in fresh:
             if name in made and not made[name].rebuilds:
                 return f'"{name_in_script(name)}" depends on when its rows came: it cannot be computed again from stored rows'
@@ -145,7 +147,7 @@ class Isolation:
         """The relations in quarantine that are those of this pipeline and resume with what was kept for them."""
         known = {f.fingerprint for f in failed if f.resumes and not f.lost}
         stages = (s.output for s in self.pipeline.stages if self.fingerprints[s.output] in known) if known else ()
-        return frozenset().union(*map(self.behind, stages))
+        return frozenset().union(*map(self.downstream, stages))
 
     def still(self, failed: Iterable[Failed], unfilled: Collection[str]) -> tuple[Failed, ...]:
         """Those that failed and are still stages of the script, under whatever name; `unfilled` relations have no row yet."""
@@ -154,7 +156,7 @@ class Isolation:
         for one in failed:
             same = [n for n in outputs if self.fingerprints[n] == one.fingerprint]
             for stage in [one.stage] if one.stage in same else same:
-                shown = self.served(self.behind(stage))
+                shown = self.served(self.downstream(stage))
                 good = {i: None if self.pipeline.served.get(i, i) in unfilled else one.good.get(i) for i in shown}
                 found.append(replace(one, stage=stage, good=good))
         return tuple(found)

@@ -42,7 +42,7 @@ class Slide:
         """The first row in the contents just after each row (by time: not yet known)."""
         match self.eviction:
             case Count(rows=size):
-                return np.maximum(self.begin, self.rows.behind(self.rows.through - size))
+                return np.maximum(self.begin, self.rows.first_after(self.rows.through - size))
             case Delta():
                 assert self.rows.evicting is not None
                 return lower_bound(self.rows.evicting.limits, self.begin, self.place, self.rows.evicting.codes, False)

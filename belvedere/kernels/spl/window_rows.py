@@ -56,7 +56,7 @@ class WindowRows:
         """How many rows there are before each of these places."""
         return places if self.counts is None else self.through[places] - self.counts[places]
 
-    def behind(self, rows: Ints) -> Ints:
+    def first_after(self, rows: Ints) -> Ints:
         """The place of the first of all rows that has more than so many up to and with it."""
         return np.maximum(rows, 0) if self.counts is None else np.searchsorted(self.through, rows, "right")
 

@@ -15,7 +15,7 @@ from belvedere.errors import Diagnostic, Severity
 from belvedere.plan.operators.nodes import Scan
 
 
-def served_behind(catalog: Catalog, no_query: frozenset[str]) -> tuple[Catalog, tuple[Diagnostic, ...]]:
+def with_implicit_endpoints(catalog: Catalog, no_query: frozenset[str]) -> tuple[Catalog, tuple[Diagnostic, ...]]:
     """The catalog with what its templates and relationships reach."""
     reached = set(catalog.public)
     while (

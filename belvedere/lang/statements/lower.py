@@ -18,7 +18,7 @@ from belvedere.catalog.hints import Hints
 from belvedere.catalog.inputs import InputKind
 from belvedere.catalog.relationships import Relationship
 from belvedere.errors import BelvedereError, Diagnostic, Severity, fail
-from belvedere.lang.endpoints.implicit_endpoints import served_behind
+from belvedere.lang.endpoints.implicit_endpoints import with_implicit_endpoints
 from belvedere.lang.endpoints.query_hints import idle_hint, placements, policies, promises, query_arguments, resumed_views
 from belvedere.lang.names.definitions import Definitions, NamedRelation
 from belvedere.lang.notices.endless_growth import check_catalog
@@ -62,7 +62,9 @@ def lower_script(
     lowering = lower_statements(script, path, project, (), {}, progress=progress)
     catalog = finish(lowering)
     if not any(d.severity == "error" for d in lowering.diagnostics):
-        catalog, reported = served_behind(catalog, frozenset(i for i in catalog.public if i.casefold() in lowering.no_query))
+        catalog, reported = with_implicit_endpoints(
+            catalog, frozenset(i for i in catalog.public if i.casefold() in lowering.no_query)
+        )
         arguments, found = query_arguments(catalog, lowering.query_by, script.file)
         placed, misplaced = placements(catalog, lowering.placed, script.file)
         promised, unread = promises(catalog, lowering.promised, script.file)

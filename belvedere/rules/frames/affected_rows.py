@@ -58,7 +58,7 @@ def frames_around(
         found = [around(spans, frames, c) for c in changes]
     else:
         results = Spans(work, work.output, path, following.order)
-        behind = [_behind(spans, results, frames, following, c) for c in changes]
+        behind = [_after_change(spans, results, frames, following, c) for c in changes]
         if not any(before is not None for _, _, before in behind) or _is_most(work, relation.name, behind):
             return None
         found = [(beside(rows, before, following), keys) for rows, keys, before in behind]
@@ -81,7 +81,7 @@ def around(spans: Spans, f: Frames, change: KeyRange) -> tuple[pa.Table, pa.Arra
     return rows, _between(rows, f, low, high)
 
 
-def _behind(
+def _after_change(
     spans: Spans, results: Spans, f: Frames, following: Following, change: KeyRange
 ) -> tuple[pa.Table, pa.Array, pa.Table | None]:
     """The rows of one partition from the change on, the keys of those whose results it touches, and the row before them with its results.

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from belvedere.engine.arrow_copy import hashes_behind
+from belvedere.engine.arrow_copy import hashes_with_number
 from belvedere.engine.rows.epoch_rows import Rows, combined, conform
 from belvedere.engine.work import Work
 from belvedere.kernels.search import Bools, Ints
@@ -133,7 +133,7 @@ def placed(stage: SplWindows, arrived: pa.Table, touched: TouchedPartitions) -> 
 
 
 def _block_hashes(stage: SplWindows, touched: TouchedPartitions, partition: Ints, block: Ints) -> Ints:
-    return hashes_behind(touched.hashes[partition], block, not stage.node.partition)
+    return hashes_with_number(touched.hashes[partition], block, not stage.node.partition)
 
 
 def read(
