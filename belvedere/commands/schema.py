@@ -15,7 +15,7 @@ import pyarrow as pa
 import typer
 
 from belvedere.catalog.catalog import Catalog
-from belvedere.connectors.new_columns import TableGrowth, growth_of_sources
+from belvedere.connectors.new_columns import TableEvolution, evolution_of_sources
 from belvedere.connectors.project_file import load_project
 from belvedere.errors import BelvedereError
 from belvedere.functions.spark_types import type_text
@@ -64,8 +64,10 @@ def command(
         return _print_graphql(over.catalog, over.project, role, policies)
     imported = {i: t.source for i, t in over.catalog.inputs.items() if t.source is not None}
     columns = {(s.source, s.table): s.columns for s in imported.values() if s.columns is not None}
-    growths = _growths(over.project, over.url, {(s.source, s.table): i for i, s in imported.items() if s.columns is not None})
-    evolved = [g for g in growths if g.has_new_columns]
+    evolutions = _growths(
+        over.project, over.url, {(s.source, s.table): i for i, s in imported.items() if s.columns is not None}
+    )
+    evolved = [g for g in evolutions if g.has_new_columns]
     if accepts and evolved:
         accept_columns(over.url, {s: {g.table: g.after for g in evolved if g.source == s} for s in {g.source for g in evolved}})
     if json:
@@ -80,9 +82,9 @@ def command(
     if not accepts:
         for (source, table), found in columns.items():
             typer.echo(f"[sources.{source}.tables.{table}]\ncolumns = {{ {', '.join(_pasted(found))} }}\n")
-    for growth in growths:
-        for line in (*growth.changes, *growth.stays):
-            typer.echo(f"{growth.source}.{growth.table}: {line}", err=not accepts)
+    for evolution in evolutions:
+        for line in (*evolution.changes, *evolution.stays):
+            typer.echo(f"{evolution.source}.{evolution.table}: {line}", err=not accepts)
     if accepts:
         typer.echo("taken with the next start" if evolved else "there is nothing new to accept")
     elif evolved:
@@ -104,20 +106,25 @@ def _print_graphql(catalog: Catalog, project: ProjectSettings, role: str | None,
     return 0
 
 
-def _growths(project: ProjectSettings, url: str, ids: Mapping[tuple[str, str], str]) -> list[TableGrowth]:
+def _growths(project: ProjectSettings, url: str, ids: Mapping[tuple[str, str], str]) -> list[TableEvolution]:
     """What is new; nothing where there is no store yet."""
     try:
         reader = open_reader(url)
     except BelvedereError:
         return []
     try:
-        return growth_of_sources(project, reader, ids)
+        return evolution_of_sources(project, reader, ids)
     finally:
         reader.close()
 
 
-def _reported(growth: TableGrowth) -> dict[str, Any]:
-    return {"source": growth.source, "table": growth.table, "changes": list(growth.changes), "stays": list(growth.stays)}
+def _reported(evolution: TableEvolution) -> dict[str, Any]:
+    return {
+        "source": evolution.source,
+        "table": evolution.table,
+        "changes": list(evolution.changes),
+        "stays": list(evolution.stays),
+    }
 
 
 def _as_json(source: str, table: str, schema: pa.Schema) -> dict[str, Any]:

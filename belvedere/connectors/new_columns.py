@@ -25,7 +25,7 @@ from belvedere.connectors.registry import SourceTables
 from belvedere.connectors.run_records import FILES, REJECTED, is_control, path_text, rejected_value
 from belvedere.errors import BelvedereError
 from belvedere.functions.spark_types import type_text
-from belvedere.functions.widening import growth, is_wider
+from belvedere.functions.widening import evolution, is_wider
 from belvedere.lang.types.samples import arrow_type, kind_of_value, merge
 from belvedere.project.settings import ProjectSettings, Source
 from belvedere.schema import Column
@@ -39,7 +39,7 @@ MAX_TEXTS = 10_000
 
 
 @dataclass(frozen=True)
-class TableGrowth:
+class TableEvolution:
     """A table of a source: its columns as the store has them, and as they would be; what stays is told in words."""
 
     source: str
@@ -51,7 +51,7 @@ class TableGrowth:
     @property
     def changes(self) -> tuple[str, ...]:
         """A line for each new column and wider type."""
-        return growth(self.before, self.after)
+        return evolution(self.before, self.after)
 
     @property
     def has_new_columns(self) -> bool:
@@ -59,7 +59,7 @@ class TableGrowth:
         return bool(self.before != self.after)
 
 
-def growth_of_sources(project: ProjectSettings, reader: Reader, ids: Mapping[tuple[str, str], str]) -> list[TableGrowth]:
+def evolution_of_sources(project: ProjectSettings, reader: Reader, ids: Mapping[tuple[str, str], str]) -> list[TableEvolution]:
     """The tables whose columns the store knows; `ids` of their inputs by source and table. Raises what reading a source raises."""
     last = reader.last_epoch()
     ignored = _places(last.offsets if last is not None else {})
@@ -127,7 +127,7 @@ def _schema_of_texts(texts: Iterable[str]) -> Iterator[pa.Schema]:
             yield pa.schema([pa.field(n, arrow_type(k)) for n, k in kinds.items()])
 
 
-def _with_new_columns(source: str, table: str, before: pa.Schema, found: Iterable[pa.Schema]) -> TableGrowth:
+def _with_new_columns(source: str, table: str, before: pa.Schema, found: Iterable[pa.Schema]) -> TableEvolution:
     """The columns with all that was found: new ones, and wider types."""
     fields = {f.name: f for f in before}
     folded = {n.casefold(): n for n in fields}
@@ -143,7 +143,7 @@ def _with_new_columns(source: str, table: str, before: pa.Schema, found: Iterabl
             fields[name] = fields[name].with_type(merged)
         elif merged != known and not pa.types.is_nested(known):
             stays[name] = f'"{name}" stays {type_text(known)}: some rows have {type_text(field.type)} there, and are rejected'
-    return TableGrowth(source, table, before, pa.schema(list(fields.values())), tuple(stays.values()))
+    return TableEvolution(source, table, before, pa.schema(list(fields.values())), tuple(stays.values()))
 
 
 def _places(offsets: Mapping[str, Any]) -> dict[str, list[str]]:
@@ -186,4 +186,4 @@ def _is_noted(file: Path, directory: str, noted: Noted) -> bool:
     return any((str(n), *marks) in noted for n in names)
 
 
-__all__ = ["TableGrowth", "growth_of_sources", "with_starting_columns"]
+__all__ = ["TableEvolution", "evolution_of_sources", "with_starting_columns"]

@@ -17,7 +17,7 @@ from belvedere.catalog.inputs import Input
 from belvedere.connectors.connector import Arrived, RereadableFeed
 from belvedere.connectors.feeds import columns_of, feed_request_of
 from belvedere.connectors.registry import reading_connector
-from belvedere.engine.change.schema_growth import evolved_rows
+from belvedere.engine.change.schema_evolution import evolved_rows
 from belvedere.engine.rows.epoch_rows import as_rows
 from belvedere.project.settings import ProjectSettings
 from belvedere.schema import Column

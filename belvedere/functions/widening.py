@@ -48,7 +48,7 @@ def misfit(before: Iterable[Column], after: Iterable[Column], key: Collection[st
     return None if new_name is None else f'column "{new_name}" is new and cannot be NULL, which it is in the rows so far'
 
 
-def growth(before: Iterable[Column | pa.Field], after: Iterable[Column | pa.Field]) -> tuple[str, ...]:
+def evolution(before: Iterable[Column | pa.Field], after: Iterable[Column | pa.Field]) -> tuple[str, ...]:
     """What has grown, in words: new columns, which are NULL in the rows so far, and wider types."""
     known = {c.name: c for c in before}
     found = []

@@ -24,7 +24,7 @@ from belvedere.engine.pipeline import Pipeline
 from belvedere.engine.relation import name_in_script
 from belvedere.errors import BelvedereError
 from belvedere.functions.spark_types import type_text
-from belvedere.functions.widening import growth
+from belvedere.functions.widening import evolution
 from belvedere.optimize.costs import Coefficients, Sizes, Workload, maintaining, storing
 from belvedere.pipeline.choose import maintain
 from belvedere.pipeline.placement import whole_plan
@@ -239,7 +239,7 @@ class _Comparison:
     def _filled(self, id_: str) -> RelationChange:
         relation = self.pipeline.served[id_]
         if relation in self.plan.evolved:
-            evolved = growth(self.plan.evolved[relation], self.pipeline.relations[relation].schema)
+            evolved = evolution(self.plan.evolved[relation], self.pipeline.relations[relation].schema)
             return RelationChange(id_, ChangeEffect.CHANGED, "; ".join(evolved))
         if relation in self.plan.refilled:
             seconds = READING * self.again.get(relation, 0)

@@ -18,7 +18,7 @@ from belvedere.catalog.views import View
 from belvedere.engine.change.continued_events import continued_tellers
 from belvedere.engine.change.fingerprints import definition_fingerprints, path_print
 from belvedere.engine.change.lost_rows import not_retained
-from belvedere.engine.change.schema_growth import SchemaEvolution, evolved_rows, growth_of
+from belvedere.engine.change.schema_evolution import SchemaEvolution, evolution_of, evolved_rows
 from belvedere.engine.change.stored_relations import StoredRelations
 from belvedere.engine.change.table_plan import TablePlan
 from belvedere.engine.compute import Compute
@@ -69,7 +69,7 @@ def compare_tables(
     tables = {n: _table(r, catalog, fingerprints[n], n in looked_up) for n, r in stored.items() if n in served}
     arranged = {n: _arranged(r, fingerprints[n]) for n, r in stored.items() if n in looked_up or n not in served}
     in_tables, filled = now.filled_tables, now.filled
-    found = growth_of(pipeline, filled, fingerprints, now.schemas) if now.last is not None else SchemaEvolution({}, {})
+    found = evolution_of(pipeline, filled, fingerprints, now.schemas) if now.last is not None else SchemaEvolution({}, {})
     evolved = {n: s for n, s in found.evolved.items() if n in stored}
     fresh = frozenset(n for n in stored if filled.get(n) != fingerprints[n] and n not in evolved and n not in resumed)
     restored: frozenset[str] = frozenset()

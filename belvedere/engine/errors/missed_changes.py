@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from belvedere.engine.change.schema_growth import evolved_rows
+from belvedere.engine.change.schema_evolution import evolved_rows
 from belvedere.engine.compute import Compute
 from belvedere.engine.relation import Relation, delta_schema
 from belvedere.engine.rows.epoch_rows import WEIGHT_FIELD, Rows

@@ -93,7 +93,7 @@ def _frame(window: Expr, node: Window, unbounded: bool) -> Frames | str:
         return "the order is not by a whole number, a date or a time"
     if by.nullable and bool(first.args.get("nulls_first")) == descends:
         return "NULLs are sorted beside the greatest values"
-    end = end_of_growth(window) if unbounded else None
+    end = running_frame_end(window) if unbounded else None
     reach = (
         (_span([end]), (0, 0)) if end is not None else _reach(window, by, len(order.expressions) if order is not None else 0)
     )
@@ -110,7 +110,7 @@ def name_of(call: Expr) -> str:
     return made.get(type(call)) or (call.sql_name() if isinstance(call, exp.Func) else call.key).lower()
 
 
-def end_of_growth(window: exp.Window) -> int | None:
+def running_frame_end(window: exp.Window) -> int | None:
     """How many rows behind its own row a frame ends that begins with the partition; None for another frame or function."""
     spec = window.args.get("spec")
     if not isinstance(unwrapped(window.this)[0], UNBOUNDED) or window.args.get("order") is None:

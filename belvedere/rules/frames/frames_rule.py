@@ -27,7 +27,7 @@ from belvedere.rules.affected_ranges import AffectedRangeStage
 from belvedere.rules.builder import Builder
 from belvedere.rules.frames.affected_rows import Following, frames_around
 from belvedere.rules.frames.frames import Frames, frames_of
-from belvedere.rules.frames.running_frames import RunningWindow, growth_of
+from belvedere.rules.frames.running_frames import RunningWindow, running_window_of
 from belvedere.rules.rule import Maintain, Refusal, Rule, Site
 
 
@@ -84,10 +84,10 @@ def _applies_running(site: Site) -> Maintain | Refusal | None:
     if filtered and frames.partition:  # the first rows of many partitions: all results would be stored for few
         return Refusal("a condition on its results leaves rows out")
     assert isinstance(found.top, Window)
-    growth = growth_of(found.top)
-    if isinstance(growth, str):
-        return Refusal(growth)
-    return found.apart if filtered else partial(_maintain, found, frames, growth)  # the row before a change might not pass
+    running = running_window_of(found.top)
+    if isinstance(running, str):
+        return Refusal(running)
+    return found.apart if filtered else partial(_maintain, found, frames, running)  # the row before a change might not pass
 
 
 FRAMES = Rule("frames", _applies_frames)
@@ -118,13 +118,13 @@ def _above(site: Site) -> list[Node]:
     return found
 
 
-def _maintain(site: Site, frames: Frames, growth: RunningWindow | None) -> Relation:
+def _maintain(site: Site, frames: Frames, running: RunningWindow | None) -> Relation:
     builder, part, top = site.builder, site.part, site.top
     below = top.inputs[0]
     exprs = tuple(column(n) for n in frames.partition)
     partition = Partition((exprs,), exprs, tuple(below.schema[n].type for n in frames.partition))
-    slots, operator = builder.slots(top if growth is None else growth.window, partition, part.owner)
-    known = () if growth is None else (frames.order, *growth.known)
+    slots, operator = builder.slots(top if running is None else running.window, partition, part.owner)
+    known = () if running is None else (frames.order, *running.known)
     continued: tuple[Item, ...] = tuple(item_of(operator.schema[n]) for n in known)
     whole, names = carry(site.over(operator), operator, (*partition.items, *continued))
     own, behind = names[: len(exprs)], names[len(exprs) :]
@@ -132,11 +132,11 @@ def _maintain(site: Site, frames: Frames, growth: RunningWindow | None) -> Relat
     path = builder.path_of(part, tuple(column(n) for n in own), partition.types)
     fields = {"path": path, "frames": replace(frames, partition=tuple(stored), order=order)}
     builder.span(slots[0].relation, slots[0].path, order)
-    if growth is None:
+    if running is None:
         return builder.emit(site.stage(FramesStage, whole, slots, _said(frames), **fields), part)
-    rows = replace_node(whole, operator, growth.following(operator.inputs[0], slots[0].name))
-    last = tuple(zip(behind[1:], growth.last, strict=True))
-    number = behind[1 + growth.known.index(growth.number)]
+    rows = replace_node(whole, operator, running.following(operator.inputs[0], slots[0].name))
+    last = tuple(zip(behind[1:], running.last, strict=True))
+    number = behind[1 + running.known.index(running.number)]
     following = Following(rows, behind[0], number, own, last)
     stage = site.stage(RunningStage, whole, slots, _said(frames), **fields, following=following)
     internal = tuple(n for n in behind if n not in site.plan.schema.names)

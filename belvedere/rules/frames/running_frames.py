@@ -20,7 +20,7 @@ from belvedere.plan.operators.project import item_of
 from belvedere.plan.rewrites.rewrite import with_column
 from belvedere.plan.ties import tie_columns
 from belvedere.plan.unused_names import unused_name
-from belvedere.rules.frames.frames import end_of_growth, name_of
+from belvedere.rules.frames.frames import name_of, running_frame_end
 from belvedere.rules.merge.accumulate import BIGINT, DOUBLE, adds_exactly, is_modified, is_small_integer, template
 from belvedere.schema import Column
 
@@ -68,10 +68,10 @@ class RunningWindow:
         return Project(found, (*(item_of(c) for c in self.window.input.schema), *self.results))
 
 
-def growth_of(node: Window) -> RunningWindow | str:
+def running_window_of(node: Window) -> RunningWindow | str:
     """How the growing functions of a node are continued; why they cannot be."""
     try:
-        return _UnboundedPreceding(node).growth()
+        return _UnboundedPreceding(node).running_window()
     except _CannotGoOn as reason:
         return str(reason)
 
@@ -89,7 +89,7 @@ class _UnboundedPreceding:
         used = [n for below in self.node.input.walk() for n in below.schema.names]
         if any(n.startswith((LAST, PART, SEED)) for n in used):
             raise _CannotGoOn("columns have the names of the engine's own")
-        windows = [i.expr for i in self.node.items if isinstance(i.expr, exp.Window) and end_of_growth(i.expr) is not None]
+        windows = [i.expr for i in self.node.items if isinstance(i.expr, exp.Window) and running_frame_end(i.expr) is not None]
         self.partition = [e.copy() for e in windows[0].args.get("partition_by") or ()]
         orders = [w.args["order"] for w in windows]
         self.order = with_ties(max(orders, key=lambda o: len(o.expressions)), tie_columns(schema))
@@ -102,7 +102,7 @@ class _UnboundedPreceding:
         self.number = self._item(number, pa.int32())
         self.numbered = replace(self.number, name=PART, hidden=True)
 
-    def growth(self) -> RunningWindow:
+    def running_window(self) -> RunningWindow:
         results: list[Item] = []
         self._last(self.number)
         while len(results) < len(self.items):  # accumulators that come up on the way are continued too
@@ -129,7 +129,7 @@ class _UnboundedPreceding:
     def _last(self, item: Item) -> Expr:
         """What a function over all rows up to the row before is."""
         window = item.expr
-        if isinstance(window, exp.Window) and end_of_growth(window) != 0:
+        if isinstance(window, exp.Window) and running_frame_end(window) != 0:
             spec = exp.WindowSpec(kind="ROWS", start="UNBOUNDED", start_side="PRECEDING", end="CURRENT ROW")
             window = _with(window, order=self.order, spec=spec)
         name = self._item(window, item.type).name
@@ -147,7 +147,7 @@ class _UnboundedPreceding:
 
     def _result(self, item: Item) -> Expr:
         window = item.expr
-        if not isinstance(window, exp.Window) or end_of_growth(window) is None:
+        if not isinstance(window, exp.Window) or running_frame_end(window) is None:
             return self._part(window, item.type)
         call, condition, skips = unwrapped(window.this)
         simple = isinstance(call, exp.Count) or not is_modified(call)

@@ -25,7 +25,7 @@ class SchemaEvolution:
     misfits: Mapping[str, str]
 
 
-def growth_of(
+def evolution_of(
     pipeline: Pipeline, filled: Mapping[str, str], now: Mapping[str, str], stored: Mapping[str, Schema]
 ) -> SchemaEvolution:
     """Compare inputs with what is stored.
