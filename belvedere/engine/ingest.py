@@ -6,7 +6,7 @@ the last row of a primary key wins.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import chain
@@ -99,16 +99,14 @@ def _stamped(given: pa.Table | Rows, table: Input, first_uid: int, work: Work, t
 
 
 def stamp_frame(frame: SparkFrame, table: Input, first_uid: int, clock: datetime) -> SparkFrame:
-    """The same as `stamp` without bringing the rows to the driver; numbers grow with the partitions."""
+    """The same as `stamp` of rows that stay in Spark. Nobody counts them before, so that their numbers grow with the partitions."""
     now = f"timestamp_micros({microseconds(clock)}L)"
     made = {UID: f"monotonically_increasing_id() + {first_uid}L", INGEST_TIME: now, ROWTIME: now, WEIGHT: "1L"}
     items = []
-    for column in (*table.schema, WEIGHT_FIELD):
-        known = column.name in frame.columns
-        value = quote(column.name) if known else made.get(column.name, "NULL")
-        if known and column.name == ROWTIME:
-            value = f"coalesce({value}, {now})"
-        items.append(f"CAST({value} AS {type_text(column.type)}) AS {quote(column.name)}")
+    for field, is_given, is_filled in _stamped_columns(table, frame.columns):
+        value = quote(field.name) if is_given else made.get(field.name, "NULL")
+        value = f"coalesce({value}, {made[field.name]})" if is_filled else value
+        items.append(f"CAST({value} AS {type_text(field.type)}) AS {quote(field.name)}")
     stamped: SparkFrame = frame.selectExpr(*items)
     return stamped
 
@@ -124,16 +122,19 @@ def stamp(arrivals: pa.Table, table: Input, first_uid: int, clock: datetime, tim
         WEIGHT: pa.array(np.ones(size), pa.int64()),
     }
     made[ROWTIME] = made[INGEST_TIME]
-    schema = table.schema.arrow.append(WEIGHT_FIELD)
-    columns = []
-    for field in schema:
-        if field.name not in arrivals.schema.names:
-            columns.append(made.get(field.name, pa.nulls(size, field.type)))
-        elif field.name == ROWTIME and table.schema[ROWTIME].hidden:
-            columns.append(pc.coalesce(arrivals[ROWTIME].cast(field.type), made[ROWTIME]))
-        else:
-            columns.append(arrivals[field.name].cast(field.type))
-    return pa.table(columns, schema=pa.schema([pa.field(f.name, f.type, f.nullable or f.name not in made) for f in schema]))
+    columns, fields = [], []
+    for field, is_given, is_filled in _stamped_columns(table, arrivals.schema.names):
+        value = arrivals[field.name].cast(field.type) if is_given else made.get(field.name, pa.nulls(size, field.type))
+        columns.append(pc.coalesce(value, made[field.name]) if is_filled else value)
+        fields.append(pa.field(field.name, field.type, field.nullable or field.name not in made))
+    return pa.table(columns, schema=pa.schema(fields))
+
+
+def _stamped_columns(table: Input, given: Collection[str]) -> Iterator[tuple[pa.Field, bool, bool]]:
+    """The columns of stamped rows, each with whether the arrivals have it, and whether the clock takes the place of its NULLs."""
+    for field in table.schema.arrow.append(WEIGHT_FIELD):
+        is_given = field.name in given
+        yield field, is_given, is_given and field.name == ROWTIME and table.schema[ROWTIME].hidden
 
 
 def ingest(table: Input, arrived: StampedRows, work: Work) -> Rows:

@@ -89,7 +89,10 @@ def _over_files(
 
 
 def _stamped(given: Rows, table: Input, first: int, now: datetime) -> tuple[pa.Table | Rows, int]:
-    """The rows of an input with all its columns, wherever they are, and the number that is free after them."""
+    """The rows of an input with all its columns, wherever they are, and the number that is free after them.
+
+    `engine.ingest.receive` does that for an epoch: with times of arrival, and in files of the epoch. A query has neither.
+    """
     names, schema = table.schema.names, table.schema.arrow
     if given.frame is not None and not given.is_collected:
         return Rows(frame=stamp_frame(given.frame, table, first, now).select(*map(quote, names)), schema=schema), first + (
