@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from belvedere.errors import fail
+
 MAX_NUMBER = 2**31 - 1
 
 
@@ -36,16 +38,34 @@ def _are_origins(value: Any) -> bool:
     return all(isinstance(o, str) and re.fullmatch(r"\*|[a-z][a-z0-9+.-]*://[^/?#\s]+", o) for o in each)
 
 
-_UNITS = {"us": 1e-6, "ms": 1e-3, "millisecond": 1e-3, "s": 1.0, "second": 1.0, "m": 60.0, "minute": 60.0}
+_SHORT = {"us": 1e-6, "ms": 1e-3, "millisecond": 1e-3, "s": 1.0, "second": 1.0, "m": 60.0, "minute": 60.0}
+_UNITS = {n: seconds for n, seconds in _SHORT.items() if n != "us"} | {
+    "h": 3600.0,
+    "hour": 3600.0,
+    "d": 86_400.0,
+    "day": 86_400.0,
+}
 
 
 def seconds_in(text: str) -> float | None:
-    """`20 ms` as seconds; None for what is no time."""
-    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-z]+?)(s?)\s*", text.lower())
+    """`20 ms` as seconds; None for what is no time of microseconds to minutes."""
+    found = _seconds(text, _SHORT)
+    return found if found else None
+
+
+def seconds_of(text: str) -> float:
+    """`500 ms`, `2 days` as seconds. Raises B9111 for what is no time of milliseconds to days."""
+    found = _seconds(text, _UNITS)
     if found is None:
-        return None
-    unit = _UNITS.get(found[2] + found[3], _UNITS.get(found[2]))
-    return None if unit is None or float(found[1]) <= 0 else float(found[1]) * unit
+        raise fail("B9111", f'"{text}" is no time between epochs', hint='write [spark] trigger = "500 ms" or "2 seconds"')
+    return found
+
+
+def _seconds(text: str, units: Mapping[str, float]) -> float | None:
+    """A number and a unit, which may be in the plural."""
+    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-z]+)\s*", text.lower())
+    unit = units.get(found[2], units.get(found[2].removesuffix("s"))) if found else None
+    return None if found is None or unit is None else float(found[1]) * unit
 
 
 def _is_rate(value: Any) -> bool:

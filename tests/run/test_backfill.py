@@ -409,6 +409,6 @@ def run_until(loop: Loop, view: str, reported: list[str]) -> list[EpochProgress]
 
     found = loop.compiled()
     with runner.Runner(loop.folder / "s.sqrl", found.catalog, found.project, loop.url) as running:
-        running.phase = reported.append
-        running._run_epochs(loop.spark, maintain(found.catalog), watch, stopped, lambda text: None)
+        running.phase, running.watch, running.stopped = reported.append, watch, stopped
+        running._run_epochs(loop.spark, maintain(found.catalog))
     return seen

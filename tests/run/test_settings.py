@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from belvedere.errors import BelvedereError
-from belvedere.spark.run.runner import seconds_of
+from belvedere.project.setting_rules import seconds_of
 
 
 @pytest.mark.parametrize(

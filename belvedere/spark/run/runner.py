@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import shutil
 import subprocess
 import time
@@ -43,7 +42,7 @@ from belvedere.pipeline.refill import DOCUMENT as BACKFILL
 from belvedere.pipeline.refill import RunningViews, running_views
 from belvedere.process.activity import NOW
 from belvedere.process.temporary_folders import full_folder
-from belvedere.project.setting_rules import seconds_in
+from belvedere.project.setting_rules import seconds_in, seconds_of
 from belvedere.project.settings import ProjectSettings
 from belvedere.spark.analysis import analyze
 from belvedere.spark.cluster import has_ended, is_cluster, join_cluster, master_of
@@ -52,6 +51,7 @@ from belvedere.spark.run.backfill import FEW, Backfill, ConcurrentBackfill, fill
 from belvedere.spark.run.epoch_sources import EpochSources, open_sources
 from belvedere.spark.run.retried_rows import Retried, going, retry_rejected
 from belvedere.spark.run.row_rejection import RUNNING, AttemptEnds, note_end, note_start, says_why
+from belvedere.spark.run.run_ends import cluster_ended, spark_ended, unexpected_end
 from belvedere.spark.run.run_loop import LEASE_SECONDS, EpochProgress, RunLoop, RunSettings
 from belvedere.spark.run.stop_flag import StopFlag
 from belvedere.spark.script_engine import open_engine
@@ -63,8 +63,6 @@ from belvedere.store.protocol import EpochRow, Store
 from belvedere.time.machine_clock import JUMP, MachineClock, duration_text
 from belvedere.time.machine_clock import NAME as CLOCK
 
-UNITS = {"ms": 0.001, "millisecond": 0.001, "s": 1.0, "second": 1.0, "m": 60.0, "minute": 60.0}
-UNITS |= {"h": 3600.0, "hour": 3600.0, "d": 86_400.0, "day": 86_400.0}
 WAITING_SHARE = 4
 """So much of the driver's memory, a quarter, may be rows that were pushed and wait for an epoch."""
 FIRST_PAUSE, MAX_PAUSE_SECONDS = 0.5, 10.0
@@ -110,6 +108,9 @@ class Runner:
         self.server = IngestServer(self.ingest_service) if self.ingest_service is not None else None
         self.spark: SparkSession | None = None
         self._failing_since: float | None = None
+        self.watch: Callable[[EpochProgress], None] = lambda progress: None
+        self.stopped = StopFlag()
+        self.notify: Callable[[str], None] = lambda text: None
         self.phase: Callable[[str], None] = lambda text: None
         """Hears what is under way."""
         self.retries = False
@@ -139,38 +140,29 @@ class Runner:
         `notify` hears when the store cannot be reached and is tried again; `phase` what is under way.
         """
         silence_py4j()
-        while self._run_until_spark_ends(watch, stopped, notify, phase):
+        self.watch, self.stopped, self.notify, self.phase = watch, stopped, notify, phase
+        while self._run_until_spark_ends():
             assert self.spark is not None
             end_spark(self.spark)
             self.spark = None
 
-    def _run_until_spark_ends(
-        self,
-        watch: Callable[[EpochProgress], None],
-        stopped: StopFlag,
-        notify: Callable[[str], None],
-        phase: Callable[[str], None],
-    ) -> bool:
+    def _run_until_spark_ends(self) -> bool:
         """The same, with one process of Spark; whether another one is to go on, since a row is looked for that ends it."""
         try:
-            self._run(watch, stopped, notify, phase)
+            self._run()
             return False
         except Exception as error:
             if self._spark_is_gone():
                 if (
-                    stopped.is_set()
-                ):  # whoever ended this process ended Spark's with it: nothing was committed that is not whole
+                    self.stopped.is_set()
+                ):  # who ended this process ended Spark's with it: nothing was committed that is not whole
                     return False
                 if self._note_end().is_searching:
-                    notify("Spark's process ended in an epoch that has ended it before: it is started anew")
+                    self.notify("Spark's process ended in an epoch that has ended it before: it is started anew")
                     return True
-                hint = 'the store is at its last good epoch; if memory ran out, write `memory = "8g"` under [spark] in belvedere.toml'
-                raise fail("B7022", "Spark's process ended", hint=hint, detail=last_words()) from error
+                raise spark_ended(last_words()) from error
             if self.spark is not None and has_ended(self.spark):
-                hint = "look into the master's log; the store is at its last good epoch"
-                raise fail(
-                    "B7035", "the Spark cluster has ended the application", hint=hint, detail=str(error)[:200]
-                ) from error
+                raise cluster_ended(error) from error
             if isinstance(error, BelvedereError) and not says_why(error):
                 self._note_end()
             if isinstance(error, BelvedereError) or os.environ.get("BELVEDERE_TRACEBACK"):
@@ -178,13 +170,7 @@ class Runner:
             if full := full_folder(error):
                 raise full from error
             self._note_end()
-            lines = str(error).strip().splitlines() or [""]
-            raise fail(
-                "B7021",
-                "the run ended by an error that Belvedere did not expect",
-                detail=f"{type(error).__name__}: {lines[0]}",
-                hint="set BELVEDERE_TRACEBACK=1 to see where; the store is at its last good epoch",
-            ) from error
+            raise unexpected_end(error) from error
 
     def _note_end(self) -> AttemptEnds:
         """Note that the run has ended by what is no diagnostic, where the store can be reached."""
@@ -202,70 +188,62 @@ class Runner:
             process.wait(timeout=0.3)
         return process.poll() is not None
 
-    def _run(
-        self,
-        watch: Callable[[EpochProgress], None],
-        stopped: StopFlag,
-        notify: Callable[[str], None],
-        phase: Callable[[str], None],
-    ) -> None:
-        self.phase = phase
+    def _run(self) -> None:
         # from here on a signal waits: a JVM that is interrupted while it starts would stay behind, an epoch be for nothing
-        stopped.interrupts = False
-        self.clock.notify = notify
+        self.stopped.interrupts = False
+        self.clock.notify = self.notify
         for notice in self.ingest_service.notices if self.ingest_service is not None else ():
-            notify(notice)
-        self._tried(lambda: self._report_other_stores(notify), stopped, notify)
-        self._tried(lambda: self._wait_for_clock(stopped), stopped, notify)
-        if stopped.is_set():
+            self.notify(notice)
+        self._tried(self._report_other_stores)
+        self._tried(self._wait_for_clock)
+        if self.stopped.is_set():
             return
-        phase("starting Spark")
+        self.phase("starting Spark")
         spark = self.spark = quiet_session(self.project.spark, self.project.driver_memory)
-        if not self._join(spark, stopped) or stopped.is_set():
+        if not self._join(spark) or self.stopped.is_set():
             return
-        self._tried(lambda: self._place(notify), stopped, notify)
+        self._tried(self._place)
         pipeline = maintain(self.catalog)
-        phase("computing the first epoch")
+        self.phase("computing the first epoch")
+        self._tried(lambda: self._run_epochs(spark, pipeline))
 
-        def progress(found: EpochProgress) -> None:
-            self._failing_since = None
-            watch(found)
+    def _progress(self, found: EpochProgress) -> None:
+        self._failing_since = None
+        self.watch(found)
 
-        self._tried(lambda: self._run_epochs(spark, pipeline, progress, stopped, notify), stopped, notify)
-
-    def _tried(self, work: Callable[[], None], stopped: StopFlag, notify: Callable[[str], None]) -> None:
+    def _tried(self, work: Callable[[], None]) -> None:
         """Do it, once more each time that the store was away and is back."""
-        while not stopped.is_set():
+        while not self.stopped.is_set():
             try:
                 work()
                 return
             except BelvedereError as error:
                 if not is_transient(error):
                     raise
-                self._come_back(error, stopped, notify)
+                self._come_back(error)
 
-    def _place(self, notify: Callable[[str], None]) -> None:
+    def _place(self) -> None:
         """Take the choice of what is stored: that which the store keeps, or the best one where the project asks for it."""
         expected = self.project.optimize
         advice = choose(self.store, self.catalog, expected, self.costs) if expected.get("at_start") else None
         if advice is not None:
             moved = ", ".join(f"{v.name} {v.best}" for v in advice.views if v.today != v.best)
             saved = (advice.cost_today - advice.cost) * advice.pause
-            notify(
+            self.notify(
                 f"what is stored changes, to save an estimated {saved:.2g} s an epoch: {moved or 'indexes of query templates'}"
             )
         self.catalog = with_choice(self.catalog, PlacedViews.of_text(self.store.document(CHOICE)))
 
-    def _join(self, spark: SparkSession, stopped: StopFlag) -> bool:
+    def _join(self, spark: SparkSession) -> bool:
         """Make the executors of a cluster ready; whether it was not stopped meanwhile."""
         if not is_cluster(spark):
             return True
         root = self.project.scratch
         scratch = (root or folder_of(self.store_url, self.script, ".scratch")) / self.identity.id
         shutil.rmtree(scratch, ignore_errors=True)  # of a run that was killed: the lease says that there is no other
-        return join_cluster(spark, scratch, self.wait, stopped.is_set)
+        return join_cluster(spark, scratch, self.wait, self.stopped.is_set)
 
-    def _report_other_stores(self, notify: Callable[[str], None]) -> None:
+    def _report_other_stores(self) -> None:
         """Report, with the first epoch, what other stores have left in the places of this one: nobody else may delete it."""
         if self.store.last_epoch() is not None:
             return
@@ -273,13 +251,13 @@ class Runner:
         states = root if isinstance(root, Path) else beside(self.store_url)
         for place in (states, folder_of(self.store_url, self.script, JOURNAL_ENDING)):
             if others := others_of(place / self.identity.id):
-                notify(f"{place} has folders of other stores: {', '.join(others)}; delete those whose stores are gone")
+                self.notify(f"{place} has folders of other stores: {', '.join(others)}; delete those whose stores are gone")
 
-    def _wait_for_clock(self, stopped: StopFlag) -> None:
+    def _wait_for_clock(self) -> None:
         """Wait while the store's last epoch lies more than an hour in the future: epochs would stand still until then."""
         last = self.store.last_epoch()
         reported = False
-        while last is not None and not self.accept_clock and not stopped.is_set() and last.clock - self.clock.now() > JUMP:
+        while last is not None and not self.accept_clock and not self.stopped.is_set() and last.clock - self.clock.now() > JUMP:
             ahead = duration_text((last.clock - self.clock.now()) // timedelta(microseconds=1))
             text = f"the store's last epoch is {ahead} ahead of the clock of this machine"
             hint = "set the clock right, or start with --accept-clock: now() then stands still until the clock is there"
@@ -288,19 +266,12 @@ class Runner:
             if not reported:
                 self.clock.notify(f"{text}, which is waited for; {hint}")
             reported = True
-            _wait(1.0, stopped)
+            _wait(1.0, self.stopped)
 
-    def _run_epochs(
-        self,
-        spark: SparkSession,
-        pipeline: Pipeline,
-        watch: Callable[[EpochProgress], None],
-        stopped: StopFlag,
-        notify: Callable[[str], None],
-    ) -> None:
+    def _run_epochs(self, spark: SparkSession, pipeline: Pipeline) -> None:
         """Go on from the store's last epoch until the end, or until the store cannot be reached."""
         backfill: Backfill | None = None
-        while not stopped.is_set():
+        while not self.stopped.is_set():
             engine, past = self._opened(spark, pipeline)
             try:
                 if backfill is None or not engine.tables.needed <= backfill.ids:
@@ -312,14 +283,14 @@ class Runner:
                     backfill.go_on(past)
                     running = None
                 if running is None:
-                    if fill_before(engine, backfill, stopped.is_set, self._renew_lease):
+                    if fill_before(engine, backfill, self.stopped.is_set, self._renew_lease):
                         backfill.close()
-                        reported = self._forgetting_backfill(watch)
-                        self._loop(spark, self.catalog, pipeline, engine, reported, stopped, notify).run()
+                        watch = self._forgetting_backfill()
+                        self._loop(spark, self.catalog, pipeline, engine, watch).run()
                     return
             finally:
                 engine.discard()
-            self._run_beside(spark, running, backfill, watch, stopped, notify)
+            self._run_beside(spark, running, backfill)
 
     def _opened(self, spark: SparkSession, pipeline: Pipeline) -> tuple[Engine, Past]:
         """An engine over all of the script, and what can be read again of the inputs that it needs. Raises B7030."""
@@ -355,21 +326,13 @@ class Runner:
             return None
         return found
 
-    def _run_beside(
-        self,
-        spark: SparkSession,
-        running: RunningViews,
-        backfill: Backfill,
-        watch: Callable[[EpochProgress], None],
-        stopped: StopFlag,
-        notify: Callable[[str], None],
-    ) -> None:
+    def _run_beside(self, spark: SparkSession, running: RunningViews, backfill: Backfill) -> None:
         """Run the views that wait for nothing, until the rows so far are read again for the others."""
         pipeline = maintain(running.catalog)
         engine = self._engine(spark, running.catalog, pipeline, ())
         try:
             beside = ConcurrentBackfill(backfill, running.waiting, self.catalog, self.store, self.phase)
-            self._loop(spark, running.catalog, pipeline, engine, watch, stopped, notify, beside).run()
+            self._loop(spark, running.catalog, pipeline, engine, self._progress, beside).run()
         finally:
             engine.discard()
 
@@ -380,8 +343,6 @@ class Runner:
         pipeline: Pipeline,
         engine: Engine,
         watch: Callable[[EpochProgress], None],
-        stopped: StopFlag,
-        notify: Callable[[str], None],
         beside: Callable[[], bool] | None = None,
     ) -> RunLoop:
         """The loop over the sources as far as the store has read them."""
@@ -394,13 +355,12 @@ class Runner:
         taken = (last, known, engine.tables.fresh, self.ingest_service, misfits, engine.rows_of, self.store, self._files_of)
         sources = open_sources(catalog, self.project, *taken)
         for notice in left_slots(self.catalog, self.project, last.offsets if last is not None else {}):
-            notify(notice)
+            self.notify(notice)
         for failed in engine.quarantine.failed:
-            notify(failure_text(failed))
+            self.notify(failure_text(failed))
         run = RunSettings(self.owner, self.interval, self.once, pipeline.reads_clock, self.clock_interval)
-        loop = RunLoop(
-            spark, engine, self.store, sources, run, watch, stopped, self.clock, notify, beside, self.heals, self._spark_is_gone
-        )
+        heard = (watch, self.stopped, self.clock, self.notify, beside, self.heals, self._spark_is_gone)
+        loop = RunLoop(spark, engine, self.store, sources, run, *heard)
         if self.retries:
             self._retry(spark, sources, loop)
         return loop
@@ -413,15 +373,15 @@ class Runner:
     def _renew_lease(self) -> None:
         self.store.acquire(self.owner, LEASE_SECONDS)
 
-    def _forgetting_backfill(self, watch: Callable[[EpochProgress], None]) -> Callable[[EpochProgress], None]:
+    def _forgetting_backfill(self) -> Callable[[EpochProgress], None]:
         """Nothing waits any more, once the next epoch is committed."""
         if not self.store.document(BACKFILL):
-            return watch
+            return self._progress
 
         def watched(progress: EpochProgress) -> None:
             if self.store.document(BACKFILL):
                 self.store.set_document(BACKFILL, "")
-            watch(progress)
+            self._progress(progress)
 
         return watched
 
@@ -436,7 +396,7 @@ class Runner:
         sources.retried = found.arrived
         loop.leaving = {REJECTED.name: going(found.gone)} if found.taken else {}
 
-    def _come_back(self, error: BelvedereError, stopped: StopFlag, notify: Callable[[str], None]) -> None:
+    def _come_back(self, error: BelvedereError) -> None:
         """Open the store again, with growing pauses; raises the last error where it stays away for longer than `retry`.
 
         Whether the epoch under way was committed is not known here: the store says it when it is back.
@@ -446,12 +406,12 @@ class Runner:
         NOW.begin("waiting for the store", MAX_PAUSE_SECONDS)
         with contextlib.suppress(BelvedereError):
             self.store.close()
-        while not stopped.is_set():
+        while not self.stopped.is_set():
             left = self._failing_since + self.retry - time.monotonic()
             if left <= 0:
                 raise error
-            notify(f"{error.diagnostics[0].message}; trying again for {left:.0f} s")
-            _wait(min(pause, left), stopped)
+            self.notify(f"{error.diagnostics[0].message}; trying again for {left:.0f} s")
+            _wait(min(pause, left), self.stopped)
             pause = min(2 * pause, MAX_PAUSE_SECONDS)
             try:
                 self.store = open_store(self.store_url)
@@ -506,12 +466,3 @@ def _wait(seconds: float, stopped: StopFlag) -> None:
     end = time.monotonic() + seconds
     while not stopped.is_set() and time.monotonic() < end:
         time.sleep(0.05)
-
-
-def seconds_of(text: str) -> float:
-    """`500 ms`, `2 seconds` as seconds."""
-    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-z]+)\s*", text.lower())
-    unit = UNITS.get(found.group(2), UNITS.get(found.group(2).removesuffix("s"))) if found else None
-    if found is None or unit is None:
-        raise fail("B9111", f'"{text}" is no time between epochs', hint='write [spark] trigger = "500 ms" or "2 seconds"')
-    return float(found.group(1)) * unit

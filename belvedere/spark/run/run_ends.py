@@ -1,0 +1,31 @@
+"""How a run ends that no diagnostic of a stage ends: Spark's process is gone, a cluster has let it go, an error that nobody expected.
+
+In: the error, what Spark wrote last. Out: diagnostics. Whether it is so is decided by `Runner`.
+"""
+
+from __future__ import annotations
+
+from belvedere.errors import BelvedereError, fail
+
+
+def spark_ended(last_words: str | None) -> BelvedereError:
+    """The diagnostic B7022: Spark's process has ended."""
+    hint = 'the store is at its last good epoch; if memory ran out, write `memory = "8g"` under [spark] in belvedere.toml'
+    return fail("B7022", "Spark's process ended", hint=hint, detail=last_words)
+
+
+def cluster_ended(error: Exception) -> BelvedereError:
+    """The diagnostic B7035: the cluster has ended the application."""
+    hint = "look into the master's log; the store is at its last good epoch"
+    return fail("B7035", "the Spark cluster has ended the application", hint=hint, detail=str(error)[:200])
+
+
+def unexpected_end(error: Exception) -> BelvedereError:
+    """The diagnostic B7021: an error that has no diagnostic of its own."""
+    first = (str(error).strip().splitlines() or [""])[0]
+    return fail(
+        "B7021",
+        "the run ended by an error that Belvedere did not expect",
+        detail=f"{type(error).__name__}: {first}",
+        hint="set BELVEDERE_TRACEBACK=1 to see where; the store is at its last good epoch",
+    )
