@@ -19,7 +19,7 @@ from belvedere.catalog.inputs import SourceTable
 from belvedere.compiler import compile_script
 from belvedere.connectors.connector import FeedRequest
 from belvedere.connectors.files import open_feed
-from belvedere.connectors.kafka.feed import seconds_of
+from belvedere.connectors.kafka.feed import message_times
 from belvedere.connectors.kafka.message_chunks import gathered
 from belvedere.connectors.kafka.message_rows import Chunk, MessageShape
 from belvedere.engine.late_rows import judge
@@ -153,10 +153,10 @@ def _imported(table: Any) -> Any:
 
 
 def test_messages_have_their_times_to_the_second() -> None:
-    found = seconds_of(np.array([1_000, 1_999, 2_000, 5_500, 5_600]))
+    found = message_times(np.array([1_000, 1_999, 2_000, 5_500, 5_600]))
     assert list(found) == [(2, 1 * SECOND), (1, 2 * SECOND), (2, 5 * SECOND)]
-    assert not seconds_of(None)
-    assert not seconds_of(np.array([], np.int64))
+    assert not message_times(None)
+    assert not message_times(np.array([], np.int64))
 
 
 @pytest.mark.parametrize("by_time", [True, False])
@@ -170,5 +170,5 @@ def test_messages_of_several_partitions_arrive_in_the_order_in_which_they_were_s
     found = gathered(None, "T", shape, chunks, by_time=by_time)
     assert isinstance(found.rows, pa.Table)
     assert found.rows["id"].to_pylist() == ([1, 3, 2] if by_time else [1, 2, 3])
-    runs = list(seconds_of(found.times).within(0, 9 * SECOND))
+    runs = list(message_times(found.times).within(0, 9 * SECOND))
     assert runs == [(1, SECOND), *([(1, 3 * SECOND), (1, 5 * SECOND)] if by_time else [(2, 5 * SECOND)])]

@@ -1,34 +1,33 @@
 """The feed of a table: which offsets are new in its topics, cut fairly, and their rows.
 
-In: what the feed is opened for. Out: spans of offsets by partition, and their rows with what was refused. The offset in the epoch's row
-has, for each topic, its identity and the offsets behind what was read: nothing is kept in Kafka.
+In: what the feed is opened for. Out: spans of offsets by partition, and their rows with what was refused. How far it has come
+stands in the epoch's row (`topic_offsets`): nothing is kept in Kafka.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from dataclasses import replace
+from datetime import datetime
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
 from belvedere.connectors.connector import Arrived, FeedRequest, OffsetRange
 from belvedere.connectors.kafka.client import client_settings
 from belvedere.connectors.kafka.message_chunks import Gathered, gathered
-from belvedere.connectors.kafka.message_keys import KeyFormat, key_format
-from belvedere.connectors.kafka.message_rows import METADATA, Chunk, MessageShape
+from belvedere.connectors.kafka.message_rows import Chunk, MessageShape
 from belvedere.connectors.kafka.ranges import MessageRange, RangeReader, lost_offsets
 from belvedere.connectors.kafka.read_tasks import read_by_tasks
+from belvedere.connectors.kafka.table_options import format_options, keys_of, metadata_of, starting_of, topic_of
+from belvedere.connectors.kafka.topic_offsets import TopicOffsets
 from belvedere.connectors.kafka.topics import Cluster, Place, Topic, no_topic
 from belvedere.connectors.outage_backoff import Away
 from belvedere.connectors.run_records import SourceFile, not_as_it_was
 from belvedere.engine.epoch_row.source_spans import PastSpan
 from belvedere.engine.rows.epoch_rows import fits_parquet
 from belvedere.errors import BelvedereError, fail
-from belvedere.project.settings import Source
 from belvedere.time.arrival_columns import NO_TIMES, ArrivalTimes, Ints
 from belvedere.time.intake_entries import Act, BoundMark, ProducerAct
 from belvedere.values.instants import microseconds
@@ -48,46 +47,6 @@ SHORT_MILLISECONDS = 1_000
 """A topic that was not read for so short a time has lost no deletion."""
 TOPICS_SECONDS = 5.0
 """So often it is asked whether there are more topics or partitions."""
-
-
-def topic_of(source: Source, table: str) -> str:
-    """The topic of a table, or a pattern between slashes: `topic` of `[sources.name.tables.T]`, else its own name."""
-    return str(source.declared(table).get("topic", table))
-
-
-def metadata_of(source: Source, table: str) -> dict[str, str]:
-    """The columns of a table that hold what a message has beside its value. Raises B6206."""
-    found = {str(n): str(k) for n, k in source.declared(table).get("metadata", {}).items()}
-    for name, kind in found.items():
-        if kind not in METADATA:
-            listed = ", ".join(f'"{k}"' for k in METADATA)
-            raise fail(
-                "B6206", f'column "{name}" of table "{table}" cannot be "{kind}" of a message', hint=f"write one of {listed}"
-            )
-    return found
-
-
-def format_options(source: Source, table: str, options: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """What the table's format is told, or with `prefix` "key_" that of its keys: `timestamp_format`, `registry`, `message`, and what the
-    file `schema` holds. Raises B6205.
-    """
-    found = {k: v for k, v in options.items() if k in ("timestamp_format", "registry")}
-    declared = source.declared(table)
-    if f"{prefix}message" in declared:
-        found["message"] = declared[f"{prefix}message"]
-    file = declared.get(f"{prefix}schema")
-    if file is not None:
-        try:
-            found["schema"] = Path(file).read_bytes()
-        except OSError as error:
-            raise fail("B6205", f"the schema {file} cannot be read: {error}") from error
-    return found
-
-
-def keys_of(source: Source, table: str, options: Mapping[str, Any]) -> KeyFormat:
-    """What the keys of a table's messages are: `key_format` of `[sources.name.tables.T]`. Raises B6205, B6206."""
-    reported = format_options(source, table, options, "key_")
-    return key_format(source.name, table, source.declared(table).get("key_format"), reported)
 
 
 class KafkaFeed:
@@ -110,7 +69,7 @@ class KafkaFeed:
             keys_of(source, requested.table, requested.options),
         )
         self.memory = requested.memory
-        self.offset = _Offset.of_document(requested.offset)
+        self.offset = TopicOffsets.of_document(requested.offset)
         self.goes_through_files = fits_parquet(self.shape.schema)
         self._reader: RangeReader | None = None
         self._topics: list[Topic] = []
@@ -162,7 +121,7 @@ class KafkaFeed:
         reached = at | {r.place: r.end for r in ranges}
         late = {p[0] for p, end in ends.items() if reached[p] < end}
         seen = {t.name: self._behind.get(t.name, now) if t.name in late else now for t in topics}
-        end = unlisted.together(_Offset({t.name: t.id for t in topics}, reached, begun, seen))
+        end = unlisted.together(TopicOffsets({t.name: t.id for t in topics}, reached, begun, seen))
         if not ranges and end == self.offset:
             return None
         return OffsetRange(end.as_document(), ranges)
@@ -220,7 +179,7 @@ class KafkaFeed:
             found = self._found_in(spark, ranges)
         self._notices += self._compacted(ranges, found)
         notices, self._notices = tuple(self._notices), []
-        new = _Offset.of_document(span.end).places.keys() - self.offset.places.keys()
+        new = TopicOffsets.of_document(span.end).places.keys() - self.offset.places.keys()
         return self._arrived(found, new, notices)
 
     def _found_in(self, spark: SparkSession, ranges: Sequence[MessageRange]) -> Gathered:
@@ -279,7 +238,7 @@ class KafkaFeed:
 
     def _arrived(self, found: Gathered, new: Collection[Place], notices: tuple[str, ...] = ()) -> Arrived:
         marks = self._openings(new) if self.input.watermarks else ()
-        times = seconds_of(found.times)
+        times = message_times(found.times)
         return Arrived(
             found.rows, found.rejected, found.refused, marks=marks, notices=notices, producers=found.producers, times=times
         )
@@ -309,7 +268,7 @@ class KafkaFeed:
 
     def past(self, past: PastSpan, files: Sequence[SourceFile]) -> Iterator[OffsetRange]:
         """The offsets that an epoch took. Raises B7070 where some are gone, or the topic is another one."""
-        begin, end = _Offset.of_document(past.span.begin), _Offset.of_document(past.span.end or {})
+        begin, end = TopicOffsets.of_document(past.span.begin), TopicOffsets.of_document(past.span.end or {})
         now, starts = self._there(end.places)
         ranges = [MessageRange(*p, begin.places.get(p, end.begun[p]), o) for p, o in sorted(end.places.items())]
         ranges = [r for r in ranges if r.start < r.end]
@@ -341,7 +300,7 @@ class KafkaFeed:
 
     def committed(self, span: OffsetRange) -> None:
         """Go on behind it."""
-        self.offset = _Offset.of_document(span.end)
+        self.offset = TopicOffsets.of_document(span.end)
 
     def close(self) -> None:
         """Let go of the cluster."""
@@ -349,77 +308,13 @@ class KafkaFeed:
             self._reader.close()
 
 
-def seconds_of(sent: Ints | None) -> ArrivalTimes:
+def message_times(sent: Ints | None) -> ArrivalTimes:
     """The times of messages, of which milliseconds are known, to the second: more would cut an epoch into single rows."""
     if sent is None or not len(sent):
         return NO_TIMES
     seconds = sent // 1_000
     starts = np.concatenate([[0], np.flatnonzero(np.diff(seconds)) + 1])
     return ArrivalTimes(np.diff([*starts, len(sent)]), seconds[starts] * 1_000_000)
-
-
-@dataclass(frozen=True)
-class _Offset:
-    """How far topics were read."""
-
-    topics: Mapping[str, str]
-    """Their identities by name."""
-    places: Mapping[Place, int]
-    """For each partition the offset behind the last message that was taken."""
-    begun: Mapping[Place, int]
-    """And that at which reading began."""
-    seen: Mapping[str, int] = field(default_factory=dict, compare=False)
-    """By topic when it was read to its end, or where there was more, when reading went on, in milliseconds since 1970."""
-    is_begun: bool = True
-    """Whether the topics were ever asked for: those that come later are read from their beginning."""
-
-    def without(self, names: Iterable[str]) -> _Offset:
-        """Without topics: of those that a pattern found once and now does not (a right was taken away) the places are kept."""
-        gone = set(names)
-        places, begun = ({p: o for p, o in found.items() if p[0] not in gone} for found in (self.places, self.begun))
-        seen = {n: t for n, t in self.seen.items() if n not in gone}
-        return _Offset({n: i for n, i in self.topics.items() if n not in gone}, places, begun, seen)
-
-    def together(self, other: _Offset) -> _Offset:
-        """With other topics, too."""
-        places, begun = {**self.places, **other.places}, {**self.begun, **other.begun}
-        return _Offset({**self.topics, **other.topics}, places, begun, {**self.seen, **other.seen})
-
-    def as_document(self) -> dict[str, Any]:
-        """The offset as JSON data."""
-        found: dict[str, Any] = {
-            name: {"id": id_, "seen": self.seen.get(name, 0), "partitions": {}, "begun": {}}
-            for name, id_ in self.topics.items()
-        }
-        for key, offsets in (("partitions", self.places), ("begun", self.begun)):
-            for (topic, partition), offset in sorted(offsets.items()):
-                found[topic][key][str(partition)] = offset
-        return {"topics": found}
-
-    @classmethod
-    def of_document(cls, document: Mapping[str, Any]) -> _Offset:
-        """The offset that `as_document` wrote; none for an empty document."""
-        topics = document.get("topics", {})
-        places, begun = (
-            {(t, int(p)): int(o) for t, d in topics.items() for p, o in d[key].items()} for key in ("partitions", "begun")
-        )
-        seen = {t: int(d.get("seen", 0)) for t, d in topics.items()}
-        return cls({t: d["id"] for t, d in topics.items()}, places, begun, seen, "topics" in document)
-
-
-def starting_of(source: str, options: Mapping[str, Any]) -> str | datetime:
-    """`starting`: "earliest" (the default), "latest" or a time. Raises B6204."""
-    said = options.get("starting", "earliest")
-    if isinstance(said, datetime):
-        return said if said.tzinfo is not None else said.replace(tzinfo=UTC)
-    if str(said) in ("earliest", "latest"):
-        return str(said)
-    try:
-        found = datetime.fromisoformat(str(said))
-    except ValueError:
-        hint = 'write "earliest", "latest" or a time such as "2026-01-01T00:00:00Z"'
-        raise fail("B6204", f'source "{source}" cannot start at {said!r}', hint=hint) from None
-    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
 
 
 def _end_ranges(place: Place, start: int, end: int, first: int, most: int) -> list[MessageRange]:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from belvedere.connectors.connector import Imported, SourcePart
 from belvedere.connectors.kafka.client import client_settings
-from belvedere.connectors.kafka.feed import topic_of
+from belvedere.connectors.kafka.table_options import topic_of
 from belvedere.connectors.kafka.topics import Cluster, Place, Topic
 from belvedere.project.settings import Source
 

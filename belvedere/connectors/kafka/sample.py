@@ -15,10 +15,11 @@ from confluent_kafka import Message
 
 from belvedere.connectors.connector import FeedRequest, Sampled
 from belvedere.connectors.kafka.client import client_settings
-from belvedere.connectors.kafka.feed import KafkaFeed, format_options, keys_of, metadata_of, topic_of
+from belvedere.connectors.kafka.feed import KafkaFeed
 from belvedere.connectors.kafka.formats import format_named
 from belvedere.connectors.kafka.message_rows import METADATA
 from belvedere.connectors.kafka.ranges import MessageRange, RangeReader
+from belvedere.connectors.kafka.table_options import format_options, keys_of, metadata_of, topic_of
 from belvedere.connectors.kafka.topics import Cluster, no_topic
 from belvedere.errors import BelvedereError
 from belvedere.project.settings import Source

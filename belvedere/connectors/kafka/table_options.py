@@ -1,0 +1,71 @@
+"""What the project file says of a table of topics: its topic, columns of metadata, formats of values and keys, where reading starts.
+
+In: a source of the project file, the name of a table. Out: settings that a feed, a sample and a report use. Only files of schemas are read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from belvedere.connectors.kafka.message_keys import KeyFormat, key_format
+from belvedere.connectors.kafka.message_rows import METADATA
+from belvedere.errors import fail
+from belvedere.project.settings import Source
+
+
+def topic_of(source: Source, table: str) -> str:
+    """The topic of a table, or a pattern between slashes: `topic` of `[sources.name.tables.T]`, else its own name."""
+    return str(source.declared(table).get("topic", table))
+
+
+def metadata_of(source: Source, table: str) -> dict[str, str]:
+    """The columns of a table that hold what a message has beside its value. Raises B6206."""
+    found = {str(n): str(k) for n, k in source.declared(table).get("metadata", {}).items()}
+    for name, kind in found.items():
+        if kind not in METADATA:
+            listed = ", ".join(f'"{k}"' for k in METADATA)
+            raise fail(
+                "B6206", f'column "{name}" of table "{table}" cannot be "{kind}" of a message', hint=f"write one of {listed}"
+            )
+    return found
+
+
+def format_options(source: Source, table: str, options: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """What the table's format is told, or with `prefix` "key_" that of its keys: `timestamp_format`, `registry`, `message`, and what the
+    file `schema` holds. Raises B6205.
+    """
+    found = {k: v for k, v in options.items() if k in ("timestamp_format", "registry")}
+    declared = source.declared(table)
+    if f"{prefix}message" in declared:
+        found["message"] = declared[f"{prefix}message"]
+    file = declared.get(f"{prefix}schema")
+    if file is not None:
+        try:
+            found["schema"] = Path(file).read_bytes()
+        except OSError as error:
+            raise fail("B6205", f"the schema {file} cannot be read: {error}") from error
+    return found
+
+
+def keys_of(source: Source, table: str, options: Mapping[str, Any]) -> KeyFormat:
+    """What the keys of a table's messages are: `key_format` of `[sources.name.tables.T]`. Raises B6205, B6206."""
+    reported = format_options(source, table, options, "key_")
+    return key_format(source.name, table, source.declared(table).get("key_format"), reported)
+
+
+def starting_of(source: str, options: Mapping[str, Any]) -> str | datetime:
+    """`starting`: "earliest" (the default), "latest" or a time. Raises B6204."""
+    said = options.get("starting", "earliest")
+    if isinstance(said, datetime):
+        return said if said.tzinfo is not None else said.replace(tzinfo=UTC)
+    if str(said) in ("earliest", "latest"):
+        return str(said)
+    try:
+        found = datetime.fromisoformat(str(said))
+    except ValueError:
+        hint = 'write "earliest", "latest" or a time such as "2026-01-01T00:00:00Z"'
+        raise fail("B6204", f'source "{source}" cannot start at {said!r}', hint=hint) from None
+    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
