@@ -44,7 +44,7 @@ class SplSorting(SplLowering):
         self._check_late_windows()
         window = window_of(self.clause, self._column, self.context.fail)
         self._check_sorted(window)
-        self._tell_final(window)
+        self._notice_final(window)
         grouping = SplGrouping(self.frame, [self._own_key(k) for k in self.clause.keys], window=window)
         for output in self.outputs:
             output.expr = _read(grouping, output.expr, output)
