@@ -211,7 +211,7 @@ def test_a_restore_that_failed_leaves_nothing_and_can_be_repeated(
     def full(*_: object) -> None:
         raise OSError(28, "no space")
 
-    for place in ("put_back", "write_kept"):
+    for place in ("put_back", "write_journal"):
         with monkeypatch.context() as patched:
             patched.setattr(f"belvedere.backups.restoring.{place}", full)
             with pytest.raises((OSError, BelvedereError)):
