@@ -90,7 +90,8 @@ def test_stores_side_by_side_share_nothing(script: Path, two: tuple[str, str], m
     with run_of(script, first) as one, run_of(script, second) as other:
         assert (records(one), records(other)) == ([b"of the first"], [b"of the second"])
         reported: list[str] = []
-        one._tell_of_others(reported.append)
+        one.notify = reported.append
+        one._report_other_stores()
         assert any(identity_of(other.store).id in text for text in reported)
 
 

@@ -17,6 +17,7 @@ from belvedere.connectors.reading.parquet import parquet_records, parquet_schema
 from belvedere.connectors.reading.text_records import FAULT
 from belvedere.connectors.run_records import SourceFile
 from belvedere.schema import Column
+from belvedere.values.rejections import reason_of
 
 ODD = {
     "view": pa.array(["a", None], pa.string_view()),
@@ -78,11 +79,11 @@ def test_times_that_are_no_microseconds(tmp_path: Path) -> None:
     late = pa.array([2**60, 5, None], pa.timestamp("ms"))
     path = written(tmp_path / "a.parquet", ns=pa.array([1, 2000, None], pa.timestamp("ns")), late=late, n=pa.array([1, 2, 3]))
     first, second, third = records(path, "ns", "late", "n")
-    assert first[FAULT] == 'column "ns": 1970-01-01 00:00:00.000000001 has more digits than a TIMESTAMP keeps'
+    assert reason_of(first[FAULT]) == 'column "ns": 1970-01-01 00:00:00.000000001 has more digits than a TIMESTAMP keeps'
     assert (second[FAULT], second["ns"].microsecond, second["late"].microsecond) == (None, 2, 5000)
     assert third[FAULT] is None
     (beyond, *_) = records(path, "late")
-    assert beyond[FAULT] == f'column "late": {2**60} is no TIMESTAMP'
+    assert reason_of(beyond[FAULT]) == f'column "late": {2**60} is no TIMESTAMP'
 
 
 @pytest.mark.spark

@@ -36,7 +36,9 @@ def test_several_reasons_of_a_row_are_one() -> None:
     assert both.kind is RejectionKind.MISFIT
 
 
-@pytest.mark.parametrize("value", [NEXT, THEN, f"a{NEXT}b{THEN}c{THEN}d", f"{NEXT}misfit", f"{THEN}{NEXT}{THEN}"], ids=str.encode)
+@pytest.mark.parametrize(
+    "value", [NEXT, THEN, f"a{NEXT}b{THEN}c{THEN}d", f"{NEXT}misfit", f"{THEN}{NEXT}{THEN}"], ids=str.encode
+)
 def test_a_value_may_have_the_separators_in_it(value: str) -> None:
     found = reason_of(misfit_of(QTY, value).coded)
     assert parts(found) == (f'column "qty": {value} is not of type INT', RejectionKind.MISFIT, MISFIT.general)
