@@ -138,7 +138,7 @@ def complete(document: Document, offset: int) -> Proposals:
 def _proposals(document: Document, now: Revision, start: int, offset: int) -> Iterator[Proposal]:
     comment = now.read.comment_at(offset)
     if comment is not None:
-        yield from _hints(now, comment.text[: offset - comment.start]) if comment.text.startswith("/*+") else ()
+        yield from _hints(comment.text[: offset - comment.start]) if comment.text.startswith("/*+") else ()
         return
     before = now.read.before(start)
     if before >= 0 and now.read.tokens[before].token_type == T.STRING and now.read.tokens[before].end >= start:
@@ -337,7 +337,7 @@ def _columns(found: Iterable[KnownColumn]) -> Iterator[Proposal]:
             yield Proposal(c.name, "column", type_text(c.type) if c.type is not None else c.text, c.doc or "")
 
 
-def _hints(now: Revision, begun: str) -> Iterator[Proposal]:
+def _hints(begun: str) -> Iterator[Proposal]:
     inside = re.search(r"(\w+)\s*\([^()]*$", begun)
     if inside is None:
         yield from (Proposal(w, "hint") for w in ("no_query", *QUERY_BY, *PLACEMENTS, ON_ERROR, RESUME, *PROMISES))

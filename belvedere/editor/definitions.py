@@ -40,7 +40,7 @@ def definitions(document: Document, offset: int, others: Iterable[Document]) -> 
         found = [p for p in places(symbol, known) if p.use.defines]
         if found:
             return found
-        if symbol.kind == "column" and (through := _through(document, symbol, known)):
+        if symbol.kind == "column" and (through := _through(symbol, known)):
             return through
     return []
 
@@ -65,7 +65,7 @@ def _order(use: Use) -> tuple[int, bool]:
     return use.start, use.defines
 
 
-def _through(document: Document, symbol: Symbol, documents: list[Document]) -> list[NamePlace]:
+def _through(symbol: Symbol, documents: list[Document]) -> list[NamePlace]:
     """For a column of an imported table: its import; for one that a view has from `*`: the view."""
     relation = Symbol("relation", symbol.file, "", symbol.of)
     return [p for p in places(relation, documents) if p.use.defines]

@@ -54,13 +54,13 @@ def _by_delta(values: Steps, rows: WindowRows, parts: Episodes) -> tuple[Firings
     """The row that is more than the step above the oldest one begins the next window."""
     jumps = following(values, parts)
     chosen, begun = chains(jumps, parts.begin, parts.end)
-    kept = np.arange(len(rows)) >= _last_begun(begun, chosen, parts)[parts.of_row]
+    kept = np.arange(len(rows)) >= _last_begun(chosen, parts)[parts.of_row]
     closing = chosen[begun != chosen]
     before = begun[begun != chosen]
     return by_rows(rows, closing, before, closing - 1), kept & parts.is_last[parts.of_row]
 
 
-def _last_begun(begun: Ints, chosen: Ints, parts: Episodes) -> Ints:
+def _last_begun(chosen: Ints, parts: Episodes) -> Ints:
     """Where the last window of each episode begins."""
     last = parts.begin.copy()
     np.maximum.at(last, parts.of_row[chosen], chosen)

@@ -77,10 +77,10 @@ def _beside(descent: Descent, node: Scan, table: Input, requested: RowPredicate,
     words = (
         f"`{table.name}` has no row with {condition_text(requested)}" if any_.count else f"`{table.name}` has no rows at all"
     )
-    yield lost(way, PruningKind.INPUT, words + _gone(descent, table, requested), requested, near)
+    yield lost(way, PruningKind.INPUT, words + _gone(descent, table), requested, near)
 
 
-def _gone(descent: Descent, table: Input, requested: RowPredicate) -> str:
+def _gone(descent: Descent, table: Input) -> str:
     """Whether it may have had such a row."""
     if table.keep is not None:
         kept = timedelta(microseconds=table.keep)
