@@ -56,7 +56,7 @@ class SelectPrinter(ABC):
         """A value with its name, of the item's type; `aggregates`: over the rows of a group."""
 
     @abstractmethod
-    def aligned(self, own: Column, wanted: Column) -> str:
+    def aligned(self, own: Column, requested: Column) -> str:
         """A column of a branch as the column of the whole."""
 
     @abstractmethod

@@ -37,7 +37,7 @@ REPLACEMENT = "\ufffd".encode()
 
 
 @dataclass(frozen=True)
-class _Block:
+class _CsvBlock:
     """Whole lines of a file, or the beginning of a line that is longer than a block may be."""
 
     text: bytes
@@ -51,7 +51,7 @@ def csv_parts(path: str, name: str, form: RecordForm, threads: int = 1) -> Itera
     """The records of a file. Raises one of `records.READ_ERRORS` where it cannot be read to its end."""
     delimiter, limit = delimiter_of(path, form.options), limit_of(form.options)
 
-    def part(block: _Block) -> RecordPart | None:
+    def part(block: _CsvBlock) -> RecordPart | None:
         return _part(block, name, form, delimiter) if _is_plain(block.text, delimiter, limit) else None
 
     blocks = _blocks(chunks_of(path), has_header(form.options))
@@ -65,7 +65,7 @@ def csv_parts(path: str, name: str, form: RecordForm, threads: int = 1) -> Itera
         yield found
 
 
-def _blocks(chunks: Iterator[bytes], has_header: bool) -> Iterator[_Block]:
+def _blocks(chunks: Iterator[bytes], has_header: bool) -> Iterator[_CsvBlock]:
     """The text in blocks."""
     begun, line = b"", 1
     for chunk in chain(chunks, (b"",)):
@@ -76,7 +76,7 @@ def _blocks(chunks: Iterator[bytes], has_header: bool) -> Iterator[_Block]:
         if text:
             breaks = int(np.count_nonzero(np.frombuffer(text, np.uint8) == NEWLINE))  # faster than `count` where they are many
             lines = breaks + (not text.endswith(b"\n"))
-            yield _Block(text, line, lines, has_header and line == 1)
+            yield _CsvBlock(text, line, lines, has_header and line == 1)
             line += lines
 
 
@@ -109,7 +109,7 @@ def _are_around_fields(data: npt.NDArray[np.uint8], breaks: Places, delimiter: s
     return bool(before and after and not (np.searchsorted(quotes, breaks) % 2).any())
 
 
-def _part(block: _Block, name: str, form: RecordForm, delimiter: str) -> RecordPart | None:
+def _part(block: _CsvBlock, name: str, form: RecordForm, delimiter: str) -> RecordPart | None:
     """The records of a block; None where Arrow finds others."""
     text, skip = block.text, block.has_header
     names = [str(n) for n in range(len(form.header))]

@@ -83,8 +83,8 @@ class SparkPrinter(SelectPrinter):
     def item(self, item: Item, schema: Schema, aggregates: bool = False) -> str:
         return _item(item)
 
-    def aligned(self, own: Column, wanted: Column) -> str:
-        return f"CAST({quote(own.name)} AS {type_text(wanted.type)}) AS {quote(wanted.name)}"
+    def aligned(self, own: Column, requested: Column) -> str:
+        return f"CAST({quote(own.name)} AS {type_text(requested.type)}) AS {quote(requested.name)}"
 
     def order_key(self, order: Order, schema: Schema) -> str:
         return order_text(order)

@@ -97,13 +97,13 @@ class Plans(SelectPrinter):
     def item(self, item: Item, schema: Schema, aggregates: bool = False) -> str:
         return f"{self.printed(item.expr, self.scope(schema, aggregates), item.type)} AS {identifier(item.name)}"
 
-    def aligned(self, own: Column, wanted: Column) -> str:
-        if not _same_form(own.type, wanted.type):
+    def aligned(self, own: Column, requested: Column) -> str:
+        if not _same_form(own.type, requested.type):
             raise fail(
                 "B8020",
-                f"`{wanted.name}` is {wanted.type} in one query and {own.type} in the other, which are stored otherwise",
+                f"`{requested.name}` is {requested.type} in one query and {own.type} in the other, which are stored otherwise",
             )
-        return f"{identifier(own.name)} AS {identifier(wanted.name)}"
+        return f"{identifier(own.name)} AS {identifier(requested.name)}"
 
     def order_key(self, order: Order, schema: Schema) -> str:
         typed = print_expression(order.expr, self.scope(schema))
