@@ -124,9 +124,12 @@ class State:
             self.arrangements[arranged.name] = Arrangement(arranged, self._spill, self.run_bytes, runs)
 
     def stored(self, name: str) -> Arrangement | None:
-        """A relation as the manifest has it, whatever is arranged now."""
+        """A relation as the manifest has it, whatever is arranged now, and whatever epochs of another process delete meanwhile."""
         found = self.manifest.relations.get(name)
-        return None if found is None else Arrangement(found[0], self._spill, self.run_bytes, runs_of(*found, self.files))
+        if found is None:
+            return None
+        self.files.hold(p for e in found[1] for p in (e.place, *e.dead))
+        return Arrangement(found[0], self._spill, self.run_bytes, runs_of(*found, self.files))
 
     def sizes(self) -> dict[str, Size]:
         """What each relation takes on disk."""

@@ -108,6 +108,15 @@ def test_a_start_reads_no_run(tmp_path: Path) -> None:
     assert all(r.held is not None for r in found.runs)
 
 
+def test_a_reader_has_its_rows_although_their_files_are_deleted(tmp_path: Path) -> None:
+    at = filled(tmp_path / "state")
+    found = State(tmp_path / "state", at).stored("R")
+    assert found is not None
+    for path in (tmp_path / "state").iterdir():
+        path.unlink()
+    assert sum(b.num_rows for b in found.look_up(None, None)) == found.count == 299
+
+
 def test_what_is_read_of_a_damaged_run_is_compared_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ChecksumPass, "_run", lambda self: None)
     at = filled(tmp_path / "state")
