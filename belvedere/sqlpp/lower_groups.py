@@ -12,13 +12,12 @@ import pyarrow as pa
 from sqlglot import exp
 
 from belvedere.functions.array_aggregates import GROUP_AGGREGATES
-from belvedere.functions.function_table import canonical
 from belvedere.functions.sqlpp_functions import is_number, unify_numbers
 from belvedere.plan.expressions import column
 from belvedere.plan.operators.nodes import Aggregate, Item
 from belvedere.sqlpp.bindings import Bindings, columns_of, stored_type, with_columns
 from belvedere.sqlpp.lower_tuples import Tables, TupleLowering, collected_text
-from belvedere.sqlpp.query_tree import Expr, QueryBlock, reference
+from belvedere.sqlpp.query_tree import Expr, QueryBlock, called, reference
 from belvedere.sqlpp.repeated_keys import behind_group
 from belvedere.sqlpp.spark_text.sql_text import parsed
 from belvedere.sqlpp.spark_text.sql_values import Object, SqlValue, Value, converted, merge, name
@@ -79,7 +78,7 @@ class _Aggregates:
 
     def expression(self, expr: Expr) -> Expr:
         def change(node: Any) -> Any:
-            if not isinstance(node, exp.Anonymous) or canonical(node.name) not in GROUP_AGGREGATES:
+            if called(node) not in GROUP_AGGREGATES:
                 return node
             if node not in self.calls:
                 self.add(node)
@@ -95,7 +94,7 @@ class _Aggregates:
             value: Value = SqlValue("1L", pa.int64())
         else:
             self.bindings, (value,) = self.lowering.values(self.bindings, [argument], self.tables)
-        self.functions.append(canonical(call.name))
+        self.functions.append(called(call))
         self.arguments.append(merge(value))
 
 

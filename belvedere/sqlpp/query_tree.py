@@ -16,6 +16,7 @@ from typing import ClassVar
 from sqlglot import exp
 
 from belvedere.errors import Span
+from belvedere.functions.function_table import canonical
 
 Expr = exp.Expr
 
@@ -23,6 +24,11 @@ Expr = exp.Expr
 def reference(name: str) -> Expr:
     """A variable as an expression."""
     return exp.Column(this=exp.to_identifier(name))
+
+
+def called(node: Expr) -> str:
+    """The one name of the function that a node calls; nothing for other nodes."""
+    return canonical(node.name) if isinstance(node, exp.Anonymous) else ""
 
 
 class Missing(exp.Expression):

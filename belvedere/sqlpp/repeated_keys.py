@@ -10,11 +10,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from sqlglot import exp
-
 from belvedere.functions.array_aggregates import GROUP_AGGREGATES
-from belvedere.functions.function_table import canonical
-from belvedere.sqlpp.query_tree import Expr, QueryBlock, changed_lets, reference
+from belvedere.sqlpp.query_tree import Expr, QueryBlock, called, changed_lets, reference
 
 
 def name_group_keys(block: QueryBlock) -> QueryBlock:
@@ -42,7 +39,7 @@ def behind_group(block: QueryBlock, change: Callable[[Expr], Expr]) -> QueryBloc
 
 def _replaced(expr: Expr, keys: list[tuple[Expr, str]]) -> Expr:
     def change(node: Any) -> Any:
-        if isinstance(node, exp.Anonymous) and canonical(node.name) in GROUP_AGGREGATES:
+        if called(node) in GROUP_AGGREGATES:
             return node.copy()  # another node: what is in it is left alone
         return next((reference(variable) for key, variable in keys if node == key), node)
 

@@ -10,9 +10,8 @@ import math
 
 from sqlglot import exp
 
-from belvedere.functions.function_table import canonical
 from belvedere.functions.sqlpp_functions import duration_micros
-from belvedere.sqlpp.query_tree import Expr
+from belvedere.sqlpp.query_tree import Expr, called
 from belvedere.sqlpp.windows.boundary_classes import Compare, Conjunction, Search, Summand, TypedWindow
 
 
@@ -122,7 +121,7 @@ def _length(expr: Expr) -> float:
     """A number or duration; NaN for other expressions."""
     if isinstance(expr, exp.Literal) and not expr.is_string:
         return float(expr.name)
-    inner = expr.expressions[0] if isinstance(expr, exp.Anonymous) and canonical(expr.name) == "DURATION" else None
+    inner = expr.expressions[0] if called(expr) == "DURATION" else None
     found = duration_micros(inner.name) if isinstance(inner, exp.Literal) else None
     return math.nan if found is None else found
 

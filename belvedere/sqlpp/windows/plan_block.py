@@ -23,13 +23,12 @@ from belvedere.sqlpp.spark_text.native import translate
 from belvedere.sqlpp.spark_text.sql_values import Object, SqlValue, Untranslatable, Value, any_of, merge, name, unsortable
 from belvedere.sqlpp.substitute import substituted
 from belvedere.sqlpp.windows.boundary_classes import ITEM, Compare, Search, Summand, TypedWindow
-from belvedere.sqlpp.windows.plan_results import Rewriter
-from belvedere.sqlpp.windows.plan_terms import TermPlanner
+from belvedere.sqlpp.windows.plan_results import ResultPlanner
 
 COLUMN = re.compile(r"`([^`]+)`")
 
 
-class BlockPlanner(TermPlanner):
+class BlockPlanner(ResultPlanner):
     """Plans one block."""
 
     def typed(self) -> TypedWindow:
@@ -118,10 +117,9 @@ class BlockPlanner(TermPlanner):
         window = self.window
         for variable, (side, role) in window.variables.items():
             self.after[variable] = self.boundary_value(side, role)
-        rewrite = Rewriter(self).rewrite
-        lets = changed_lets(self.block.window_lets, rewrite)
-        having = None if self.block.window_having is None else rewrite(self.block.window_having)
-        select = self.block.select.changed(rewrite)
+        lets = changed_lets(self.block.window_lets, self.rewrite)
+        having = None if self.block.window_having is None else self.rewrite(self.block.window_having)
+        select = self.block.select.changed(self.rewrite)
         local: dict[str, Value] = {**self.outside, **self.after}
         for let in lets:
             local[let.name.text] = self.use(let.value, local)

@@ -11,11 +11,11 @@ from typing import Any
 import pyarrow as pa
 from sqlglot import exp
 
-from belvedere.functions.function_table import WINDOW_AGGREGATES, canonical
+from belvedere.functions.function_table import WINDOW_AGGREGATES
 from belvedere.functions.sqlpp_functions import is_number, unify_numbers
 from belvedere.plan.operators import window_specs as specs
 from belvedere.sqlpp.query_names import free_in
-from belvedere.sqlpp.query_tree import Expr, FromTerm, Query, QueryBlock, QueryExpression, Select, reference
+from belvedere.sqlpp.query_tree import Expr, FromTerm, Query, QueryBlock, QueryExpression, Select, called, reference
 from belvedere.sqlpp.spark_text.native import boolean, translate
 from belvedere.sqlpp.spark_text.native_arrays import whole_number
 from belvedere.sqlpp.spark_text.sql_text import Open, constant_of
@@ -33,27 +33,24 @@ from belvedere.sqlpp.spark_text.sql_values import (
     with_missing,
 )
 from belvedere.sqlpp.spark_text.sql_values import field as field_of
-from belvedere.sqlpp.windows.plan_columns import PlanColumns
+from belvedere.sqlpp.windows.plan_terms import TermPlanner
 
 
-class Rewriter:
+class ResultPlanner(TermPlanner):
     """Replaces what a query says about the window by variables over the kernel's output."""
-
-    def __init__(self, planner: PlanColumns):
-        self.planner = planner
-        self.window = planner.window.name.text
 
     def rewrite(self, expr: Expr) -> Expr:
         span = expr.meta.get("span")
         found: Expr = expr.transform(lambda node: node if (new := self.replaced(node)) is None else new)
-        if self.window in free_in(found):
-            self.planner.after.setdefault(self.window, self.rows())
+        own = self.window.name.text
+        if own in free_in(found):
+            self.after.setdefault(own, self.rows())
         if span is not None:
             found.meta["span"] = span
         return found
 
     def is_window(self, node: Any) -> bool:
-        return isinstance(node, exp.Column) and node.name == self.window
+        return isinstance(node, exp.Column) and node.name == self.window.name.text
 
     def starred(self, node: Any) -> str | None:
         """The field's name of `w[*].field`."""
@@ -63,31 +60,30 @@ class Rewriter:
         return node.expression.name if self.is_window(bracket.this) and isinstance(bracket.expressions[0], exp.Star) else None
 
     def variable(self, value: Value) -> Expr:
-        label = f"${len(self.planner.after)}"
-        self.planner.after[label] = value
+        label = f"${len(self.after)}"
+        self.after[label] = value
         return reference(label)
 
     def replaced(self, node: Any) -> Expr | None:
-        if isinstance(node, exp.Anonymous):
-            function = canonical(node.name)
-            if function in ("LEN", "ARRAY_LENGTH") and self.is_window(node.expressions[0]):
-                output = self.planner.output(specs.Length(self.planner.names.fresh("o")), pa.int64())
-                return self.variable(SqlValue(output, pa.int64()))
-            if function in WINDOW_AGGREGATES:
-                value = self.aggregate(function, node)
-                return None if value is None else self.variable(value)
+        function = called(node)
+        if function in ("LEN", "ARRAY_LENGTH") and self.is_window(node.expressions[0]):
+            output = self.output(specs.Length(self.names.fresh("o")), pa.int64())
+            return self.variable(SqlValue(output, pa.int64()))
+        if function in WINDOW_AGGREGATES:
+            value = self.aggregate(function, node)
+            return None if value is None else self.variable(value)
         if isinstance(node, exp.Bracket) and self.is_window(node.this):
             place = whole_number(node.expressions[0])
             if place is not None:
-                return self.variable(self.nth(self.planner.item, place))
+                return self.variable(self.nth(self.item, place))
         starred = self.starred(node)
         if starred is not None:
-            return self.variable(self.members(field_of(self.planner.item, starred)))
+            return self.variable(self.members(field_of(self.item, starred)))
         return None
 
     def rows(self) -> Value:
         """The window as an array of items; those that are MISSING, and their fields that are, stay so."""
-        item, window = self.planner.item, self.planner.window
+        item, window = self.item, self.window
         closed = window.end is not None and (window.only or window.end.unbounded)
         exact = closed and (window.label is None or window.start.unbounded)
         if not may_miss(item) and (exact or isinstance(item, Object)):
@@ -97,8 +93,8 @@ class Rewriter:
             return Array(plain.sql, plain.type, None, plain.sql, lambda t: _object(t, item.type))
         leaves: list[tuple[str, SqlValue]] = []
         read = _leaves(item, leaves)
-        output = specs.Members(self.planner.names.fresh("o"), tuple((n, self.planner.text(v)) for n, v in leaves), False)
-        array = self.planner.output(output, pa.list_(pa.struct([(n, v.type) for n, v in leaves])))
+        output = specs.Members(self.names.fresh("o"), tuple((n, self.text(v)) for n, v in leaves), False)
+        array = self.output(output, pa.list_(pa.struct([(n, v.type) for n, v in leaves])))
         return Array(
             array, pa.list_(item.type), None, None, lambda t: with_missing(read(t), None if exact else f"({t} IS NULL)")
         )
@@ -110,64 +106,57 @@ class Rewriter:
             if not leaves:
                 raise Untranslatable("an empty object")
             return Object(leaves, next(iter(leaves.values())).missing)
-        planner = self.planner
-        output = specs.Nth(self.planner.names.fresh("o"), self.planner.names.fresh("f"), place, planner.text(value))
-        text = planner.output(output, value.type)
-        planner.candidates[output.flag] = output
-        planner.types[output.flag] = pa.bool_()
+        output = specs.Nth(self.names.fresh("o"), self.names.fresh("f"), place, self.text(value))
+        text = self.output(output, value.type)
+        self.candidates[output.flag] = output
+        self.types[output.flag] = pa.bool_()
         return SqlValue(text, value.type, name(output.flag))
 
     def members(self, value: Value) -> SqlValue:
         """The window's rows as an array; elements that are MISSING are NULL in it."""
         if isinstance(value, Object):
             leaves = [(n, merge(f)) for n, f in value.fields.items()]
-            output = specs.Members(self.planner.names.fresh("o"), tuple((n, self.planner.text(s)) for n, s in leaves), False)
+            output = specs.Members(self.names.fresh("o"), tuple((n, self.text(s)) for n, s in leaves), False)
         else:
             if pa.types.is_null(value.type):
                 raise Untranslatable("an array of nothing")
-            output = specs.Members(self.planner.names.fresh("o"), (("", self.planner.text(value)),), True)
-        return SqlValue(self.planner.output(output, pa.list_(value.type)), pa.list_(value.type))
+            output = specs.Members(self.names.fresh("o"), (("", self.text(value)),), True)
+        return SqlValue(self.output(output, pa.list_(value.type)), pa.list_(value.type))
 
     def aggregate(self, function: str, node: Expr) -> Value | None:
         """An aggregate of the window's rows; None where its argument has another form."""
         prefix, kind = function.split("_", 1)
         fraction = 0.5
         if kind == "PERCENTILE":
-            given = constant_of(self.planner.translated(node.expressions[1]).sql)
+            given = constant_of(self.translated(node.expressions[1]).sql)
             if isinstance(given, bool) or not isinstance(given, int | float) or not 0 <= given <= 1:
                 return None
             fraction = float(given)
         argument = node.expressions[0]
-        if (
-            kind == "COUNT"
-            and prefix == "ARRAY"
-            and isinstance(argument, exp.Anonymous)
-            and canonical(argument.name) == "ARRAY_DISTINCT"
-        ):
+        if kind == "COUNT" and prefix == "ARRAY" and called(argument) == "ARRAY_DISTINCT":
             argument, kind = argument.expressions[0], "DISTINCT"
         source = self.source(argument)
         return None if source is None else self.aggregated(kind, prefix == "STRICT", fraction, *source)
 
     def source(self, argument: Expr) -> tuple[SqlValue, SqlValue | None, bool] | None:
         """What is aggregated over the item: value, restriction, and whether the MISSING of an unclosed window counts."""
-        planner = self.planner
         starred = self.starred(argument)
         if starred is not None:
-            return merge(field_of(planner.item, starred)), None, True
+            return merge(field_of(self.item, starred)), None, True
         if self.is_window(argument):
-            return merge(planner.item), None, True
+            return merge(self.item), None, True
         if not isinstance(argument, QueryExpression):
             return None
-        found = _simple_subquery(argument, self.window)
+        found = _simple_subquery(argument, self.window.name.text)
         if found is None:
             return None
         variable, value, where = found
         if {c.name for e in (value, where) if e is not None for c in e.find_all(exp.Column)} - {
             variable,
-            *planner.outside,
+            *self.outside,
         }:
             return None
-        env: dict[str, Value] = {**planner.outside, variable: planner.item}
+        env: dict[str, Value] = {**self.outside, variable: self.item}
         nowhere: dict[str, Value] = {**env, variable: MISSING_VALUE}
         kept = True if where is None else constant_of(boolean(where, nowhere).sql)
         if kept is Open or (kept is True and constant_of(merge(translate(value, nowhere)).sql) is not None):
@@ -197,11 +186,9 @@ class Rewriter:
         type_ = {"COUNT": pa.int64(), "DISTINCT": pa.int64(), "MIN": value.type, "MAX": value.type}.get(kind, pa.float64())
         if kind == "SUM":
             type_ = pa.decimal128(38, value.type.scale) if decimal else column.type
-        included = self.planner.text(where) if where is not None else None
-        output = specs.WindowAggregate(
-            self.planner.names.fresh("o"), kind, self.planner.text(column), included, strict, extra, fraction
-        )
-        return SqlValue(self.planner.output(output, type_), type_)
+        included = self.text(where) if where is not None else None
+        output = specs.WindowAggregate(self.names.fresh("o"), kind, self.text(column), included, strict, extra, fraction)
+        return SqlValue(self.output(output, type_), type_)
 
 
 def _object(text: str, type_: pa.DataType) -> Object:

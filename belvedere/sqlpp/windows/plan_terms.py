@@ -12,11 +12,10 @@ from functools import cached_property, reduce
 import pyarrow as pa
 from sqlglot import exp
 
-from belvedere.functions.function_table import canonical
 from belvedere.functions.sqlpp_functions import DURATION, is_number, unify
 from belvedere.plan.operators import window_specs as specs
 from belvedere.sqlpp.query_names import free_in
-from belvedere.sqlpp.query_tree import Expr, reference
+from belvedere.sqlpp.query_tree import Expr, called, reference
 from belvedere.sqlpp.spark_text.native import boolean, translate
 from belvedere.sqlpp.spark_text.sql_text import Open, constant_of
 from belvedere.sqlpp.spark_text.sql_values import (
@@ -100,7 +99,7 @@ class TermPlanner(PlanColumns):
             return (specs.OperationTerm("not", (known,)) if unknown else known), pa.bool_()
         if isinstance(node, exp.Case):
             return self.case(node)
-        name = canonical(node.name) if isinstance(node, exp.Anonymous) else ""
+        name = called(node)
         if name in CHOICES:
             return self.folded(node.expressions, CHOICES[name])
         if name == "ABS":
