@@ -106,5 +106,18 @@ def test_a_field_that_no_tuple_has_is_compared_with_nothing() -> None:
         assert run(text, ROWS) == requested, when
 
 
+def test_what_the_kernels_do_not_aggregate_is_aggregated_over_the_array() -> None:
+    for result in (
+        "w[*].zz",
+        "LEN(w[*].zz)",
+        "ARRAY_AVG(w[*].zz)",
+        "ARRAY_SUM(w[*].s)",
+        "ARRAY_SORT(w[*].zz)",
+        "STRICT_COUNT(w[*].zz)",
+    ):
+        text = f"{HEAD}SLIDING START AS s END NEXT AS n WHEN n.v > s.v SELECT {result} AS a"
+        assert run(text, ROWS) == compile_query(parse_window_query(text))({"rows": ROWS}), result
+
+
 def test_every_decision_has_a_fixture() -> None:
     assert {number for number, _, _ in DECISIONS} == set(range(1, 33))

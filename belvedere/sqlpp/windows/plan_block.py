@@ -160,24 +160,24 @@ class BlockPlanner(ResultPlanner):
         found = next(
             (n for n, o in self.candidates.items() if isinstance(o, specs.Flag) and (o.side, o.role) == (side, role)), None
         )
-        return name(found) if found else self.output(specs.Flag(self.names.fresh("f"), side, role), pa.bool_())
+        return name(found) if found else self.output(specs.Flag(self.names.fresh("f"), side, role), pa.bool_()).sql
 
     def boundary_value(self, side: str, role: str) -> Value:
         flag = self.flag(side, "item" if role == "position" else role)
         if role == "position":
-            return SqlValue(self.output(specs.BoundaryPosition(self.names.fresh("o"), side), pa.int64()), pa.int64(), flag)
+            return replace(self.output(specs.BoundaryPosition(self.names.fresh("o"), side), pa.int64()), missing=flag)
         return self.mirrored(self.item, side, role, flag)
 
     def mirrored(self, value: Value, side: str, role: str, flag: str | None) -> Value:
         """The item's value, leaf by leaf, as gathered at a boundary."""
         missing = flag
         if value.missing is not None:
-            missing = any_of(flag, self.gathered(SqlValue(value.missing, pa.bool_()), side, role))
+            missing = any_of(flag, self.gathered(SqlValue(value.missing, pa.bool_()), side, role).sql)
         if isinstance(value, Object):
             return Object({n: self.mirrored(f, side, role, flag) for n, f in value.fields.items()}, missing)
-        return SqlValue(self.gathered(value, side, role), value.type, missing)
+        return replace(self.gathered(value, side, role), missing=missing)
 
-    def gathered(self, value: SqlValue, side: str, role: str) -> str:
+    def gathered(self, value: SqlValue, side: str, role: str) -> SqlValue:
         return self.output(specs.Gather(self.names.fresh("o"), side, role, self.text(value)), value.type)
 
 

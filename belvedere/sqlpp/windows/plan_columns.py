@@ -61,7 +61,8 @@ class PlanColumns:
     def translated(self, expr: Expr) -> SqlValue:
         return merge(translate(expr, {**self.outside, **self.variables}))
 
-    def output(self, output: specs.ResultColumn, type_: pa.DataType) -> str:
+    def output(self, output: specs.ResultColumn, type_: pa.DataType) -> SqlValue:
+        """The column that the kernels give."""
         self.candidates[output.output] = output
         self.types[output.output] = stored_type(type_)
-        return name(output.output)
+        return SqlValue(name(output.output), type_)

@@ -6,6 +6,7 @@ In: the expressions after WINDOW BY. Out: the same with variables over the kerne
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -21,6 +22,7 @@ from belvedere.sqlpp.spark_text.native_arrays import whole_number
 from belvedere.sqlpp.spark_text.sql_text import Open, constant_of
 from belvedere.sqlpp.spark_text.sql_values import (
     MISSING_VALUE,
+    NOTHING,
     Array,
     Object,
     SqlValue,
@@ -67,8 +69,7 @@ class ResultPlanner(TermPlanner):
     def replaced(self, node: Any) -> Expr | None:
         function = called(node)
         if function in ("LEN", "ARRAY_LENGTH") and self.is_window(node.expressions[0]):
-            output = self.output(specs.Length(self.names.fresh("o")), pa.int64())
-            return self.variable(SqlValue(output, pa.int64()))
+            return self.variable(self.output(specs.Length(self.names.fresh("o")), pa.int64()))
         if function in WINDOW_AGGREGATES:
             value = self.aggregate(function, node)
             return None if value is None else self.variable(value)
@@ -95,9 +96,8 @@ class ResultPlanner(TermPlanner):
         read = _leaves(item, leaves)
         output = specs.Members(self.names.fresh("o"), tuple((n, self.text(v)) for n, v in leaves), False)
         array = self.output(output, pa.list_(pa.struct([(n, v.type) for n, v in leaves])))
-        return Array(
-            array, pa.list_(item.type), None, None, lambda t: with_missing(read(t), None if exact else f"({t} IS NULL)")
-        )
+        missing = (lambda t: None) if exact else (lambda t: f"({t} IS NULL)")
+        return Array(array.sql, pa.list_(item.type), None, None, lambda t: with_missing(read(t), missing(t)))
 
     def nth(self, value: Value, place: int) -> Value:
         """`w[place]`, leaf by leaf."""
@@ -107,10 +107,9 @@ class ResultPlanner(TermPlanner):
                 raise Untranslatable("an empty object")
             return Object(leaves, next(iter(leaves.values())).missing)
         output = specs.Nth(self.names.fresh("o"), self.names.fresh("f"), place, self.text(value))
-        text = self.output(output, value.type)
         self.candidates[output.flag] = output
         self.types[output.flag] = pa.bool_()
-        return SqlValue(text, value.type, name(output.flag))
+        return replace(self.output(output, value.type), missing=name(output.flag))
 
     def members(self, value: Value) -> SqlValue:
         """The window's rows as an array; elements that are MISSING are NULL in it."""
@@ -118,10 +117,9 @@ class ResultPlanner(TermPlanner):
             leaves = [(n, merge(f)) for n, f in value.fields.items()]
             output = specs.Members(self.names.fresh("o"), tuple((n, self.text(s)) for n, s in leaves), False)
         else:
-            if pa.types.is_null(value.type):
-                raise Untranslatable("an array of nothing")
-            output = specs.Members(self.names.fresh("o"), (("", self.text(value)),), True)
-        return SqlValue(self.output(output, pa.list_(value.type)), pa.list_(value.type))
+            text = self.text(SqlValue(NOTHING, value.type) if pa.types.is_null(value.type) else value)
+            output = specs.Members(self.names.fresh("o"), (("", text),), True)
+        return self.output(output, pa.list_(value.type))
 
     def aggregate(self, function: str, node: Expr) -> Value | None:
         """An aggregate of the window's rows; None where its argument has another form."""
@@ -166,15 +164,15 @@ class ResultPlanner(TermPlanner):
 
     def aggregated(
         self, kind: str, strict: bool, fraction: float, value: SqlValue, where: SqlValue | None, extra: bool
-    ) -> Value:
+    ) -> Value | None:
+        """The aggregate of a value of the rows; None where the array of these is aggregated."""
         numeric = kind not in ("COUNT", "MIN", "MAX", "DISTINCT")
         kind = {"MEDIAN": "PERCENTILE", "STDDEV": "STDDEV_SAMP", "VARIANCE": "VAR_SAMP"}.get(kind, kind)
-        if numeric and not is_number(value.type):
-            raise Untranslatable(f"{kind} of {value.type}")
-        column = value
         decimal = pa.types.is_decimal(value.type)
-        if kind == "SUM" and decimal and value.type.precision > specs.MAX_DECIMAL_DIGITS:
-            raise Untranslatable(f"SUM of {value.type}")
+        wide = kind == "SUM" and decimal and value.type.precision > specs.MAX_DECIMAL_DIGITS
+        if wide or (numeric and not is_number(value.type)):
+            return None
+        column = value
         if numeric and decimal and kind != "SUM":
             column = SqlValue(converted(value, pa.float64()), pa.float64())
         elif numeric and not decimal:
@@ -188,7 +186,7 @@ class ResultPlanner(TermPlanner):
             type_ = pa.decimal128(38, value.type.scale) if decimal else column.type
         included = self.text(where) if where is not None else None
         output = specs.WindowAggregate(self.names.fresh("o"), kind, self.text(column), included, strict, extra, fraction)
-        return SqlValue(self.output(output, type_), type_)
+        return self.output(output, type_)
 
 
 def _object(text: str, type_: pa.DataType) -> Object:
