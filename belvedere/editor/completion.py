@@ -298,7 +298,7 @@ def _of_query(document: Document, statement: ScopedStatement, before: int) -> It
     token, block = statement.read.tokens[before], statement.block.innermost(before + 1)
     block = block if block.lo <= before else (block.parent or block)
     clause = block.clause_at(before + 1)
-    around = list(statement.around(block))
+    around = list(statement.enclosing(block))
     if (clause == "FROM" and token.token_type in (T.FROM, T.JOIN, T.COMMA, T.L_PAREN, T.TABLE)) or (
         token.token_type == T.DISTINCT and before == statement.head.body
     ):

@@ -117,14 +117,14 @@ class ScopedStatement:
     def cte(self, i: int) -> tuple[int, QueryTokens | None] | None:
         """The WITH that a name means: one above it. Its own query knows it only where it is recursive."""
         name = self.text_of(i).casefold()
-        known = (c for b in self.around(self.block.innermost(i)) for c in b.ctes if c[0] < i)
+        known = (c for b in self.enclosing(self.block.innermost(i)) for c in b.ctes if c[0] < i)
         return next((c for c in known if self.text_of(c[0]).casefold() == name and not self._is_within(i, c)), None)
 
     def _is_within(self, i: int, cte: tuple[int, QueryTokens | None]) -> bool:
         recursive = any(self.text_of(j).upper() == "RECURSIVE" for j in range(self.head.body, cte[0]))
         return not recursive and cte[1] is not None and cte[1].lo <= i < cte[1].hi
 
-    def around(self, block: QueryTokens | None) -> Iterator[QueryTokens]:
+    def enclosing(self, block: QueryTokens | None) -> Iterator[QueryTokens]:
         """A block and those around it."""
         while block is not None:
             yield block
@@ -169,7 +169,7 @@ class ScopedStatement:
     def aliased(self, block: QueryTokens, name: str, but: int = -1) -> QuerySource | None:
         """The item of FROM that is called so, in a block or those around it."""
         folded = name.casefold()
-        sources = (s for b in self.around(block) for s in b.sources)
+        sources = (s for b in self.enclosing(block) for s in b.sources)
         return next((s for s in sources if self.alias_of(s).casefold() == folded and but not in s.path), None)
 
     def alias_symbol(self, source: QuerySource) -> Symbol:
@@ -206,7 +206,7 @@ class ScopedStatement:
     def _visible(self, block: QueryTokens, name: str, i: int) -> list[KnownColumn]:
         """The columns of that name, of the nearest block that has one; ORDER BY and HAVING see those of SELECT first."""
         folded = name.casefold()
-        for b in self.around(block):
+        for b in self.enclosing(block):
             own = (
                 [c for item in b.items if not item.star for c in self._named(b, item, folded)]
                 if b.clause_at(i) in LATER

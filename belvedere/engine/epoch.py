@@ -394,7 +394,7 @@ class Engine:
 
     def _next_due(self) -> int:
         """The time at which time alone may change a view next, in microseconds."""
-        blocked = self.quarantine.isolation.around(self.quarantine.failed, ()).blocked
+        blocked = self.quarantine.isolation.cordon_of(self.quarantine.failed, ()).blocked
         if self.last.clock is None or self.tables.fresh - blocked or self.tables.refilled:
             return NEVER
         clock = microseconds(self.last.clock)

@@ -18,7 +18,7 @@ from belvedere.engine.rows.scratch_rows import Scratch
 from belvedere.errors import BelvedereError, Diagnostic, fail
 from belvedere.plan.operators.nodes import Node, Scan
 from belvedere.plan.rewrites.prune_columns import prune
-from belvedere.provenance.why.covering_views import carried_by, why_not_stored
+from belvedere.provenance.why.covering_views import from_covering_view, why_not_stored
 from belvedere.schema import Schema
 from belvedere.store.protocol import EpochRow, Reader, Take
 from belvedere.store.read.computed_views import BEYOND, plan_of_unstored, text_at_read
@@ -49,7 +49,7 @@ class QueryRunner:
 
     def definition(self, id_: str) -> Node | None:
         """The plan of a relation that is not stored, whose rows follow from what is."""
-        return carried_by(self.catalog, id_, self.tables) or plan_of_unstored(self.catalog, id_, self.tables)
+        return from_covering_view(self.catalog, id_, self.tables) or plan_of_unstored(self.catalog, id_, self.tables)
 
     def is_there(self, id_: str) -> bool:
         """Whether a relation's rows can be read."""

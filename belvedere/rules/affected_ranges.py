@@ -28,7 +28,7 @@ class AffectedRangeStage(KeyedStage):
     kind: ClassVar[str] = ROWS
     """The view that takes the rows around the changes, and the text that reads it."""
 
-    def around(self, work: Work, delta: pa.Table) -> tuple[pa.Table, list[pa.Array]] | None:
+    def neighbourhood(self, work: Work, delta: pa.Table) -> tuple[pa.Table, list[pa.Array]] | None:
         """Rows that are enough to compute the results that may have changed, and the keys of these; None where not all of that is known.
 
         Raises TooMuch where they are more than the driver should hold.
@@ -44,7 +44,7 @@ class AffectedRangeStage(KeyedStage):
         if delta is None:
             return None
         few = delta.is_collected and delta.num_rows <= work.compute.small
-        found = self._around(work, delta.table) if few else None
+        found = self._neighbourhood(work, delta.table) if few else None
         if found is None:
             return self.run_keys(work)
         rows, keys = found
@@ -55,8 +55,8 @@ class AffectedRangeStage(KeyedStage):
         again = results.where(lambda b: pc.is_in(b.column(KEY), value_set=requested))
         return work.replace(KEY, requested, again)
 
-    def _around(self, work: Work, delta: pa.Table) -> tuple[pa.Table, list[pa.Array]] | None:
+    def _neighbourhood(self, work: Work, delta: pa.Table) -> tuple[pa.Table, list[pa.Array]] | None:
         try:
-            return self.around(work, delta)
+            return self.neighbourhood(work, delta)
         except TooMuch:
             return None

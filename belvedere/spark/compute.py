@@ -36,7 +36,7 @@ from belvedere.spark.joint_queries import one_query, parted
 from belvedere.spark.nullable_structs import collected, with_nullable_fields
 from belvedere.spark.prepared_queries import StandingViews
 from belvedere.spark.spark_failures import explain_failure
-from belvedere.spark.type_encoding import arrow_schema, carried, carried_type, packed, unpacked
+from belvedere.spark.type_encoding import arrow_schema, encoded, encoded_type, packed, unpacked
 from belvedere.spark.window_by.windows import Spread
 from belvedere.spark.window_by.windows import windows as find_windows
 from belvedere.state.runs_by_tasks import RunTask
@@ -114,7 +114,7 @@ class SparkCompute:
         if table.num_rows <= self.small or not fits_parquet(table.schema):
             # one chunk: PySpark reads no further than the first batch of each slice, which may be empty, and no nested column of none
             whole = table.combine_chunks() if table.num_rows else table.schema.empty_table()
-            return unpacked(into_spark(self.spark, carried(whole)).coalesce(1), whole.schema)
+            return unpacked(into_spark(self.spark, encoded(whole)).coalesce(1), whole.schema)
         return self._read((self._write(table.to_batches(), table.schema, max(1, table.num_rows // 8)),), table.schema)
 
     def _read(self, files: tuple[Path, ...], schema: pa.Schema) -> DataFrame:
@@ -203,7 +203,7 @@ class SparkCompute:
 
     def defer(self, sql: str, schema: pa.Schema) -> Rows:
         """The rows of a query that is run where they are read: at once where they have types that Arrow does not read."""
-        if any(carried_type(f.type) != f.type for f in schema):
+        if any(encoded_type(f.type) != f.type for f in schema):
             return self._compute(sql, schema)
         most = max((rows or 0 for name, rows in self._rows.items() if name in sql), default=0)
         frame = with_nullable_fields(self.spark.sql(sql).select(*[quote(n) for n in schema.names]))

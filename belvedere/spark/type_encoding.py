@@ -17,28 +17,28 @@ ONE_FIELD = YearMonthIntervalType(YearMonthIntervalType.MONTH, YearMonthInterval
 WHOLE = YearMonthIntervalType()
 
 
-def carried_type(type_: pa.DataType) -> pa.DataType:
+def encoded_type(type_: pa.DataType) -> pa.DataType:
     """The Arrow type in which values go to Spark."""
     if type_ == MONTHS:
         return pa.int64()
     if pa.types.is_map(type_):
-        return pa.map_(carried_type(type_.key_type), carried_type(type_.item_type))
+        return pa.map_(encoded_type(type_.key_type), encoded_type(type_.item_type))
     if pa.types.is_struct(type_):
-        return pa.struct([f.with_type(carried_type(f.type)) for f in type_])
+        return pa.struct([f.with_type(encoded_type(f.type)) for f in type_])
     if pa.types.is_list(type_):
-        return pa.list_(type_.value_field.with_type(carried_type(type_.value_type)))
+        return pa.list_(type_.value_field.with_type(encoded_type(type_.value_type)))
     return type_
 
 
-def carried(table: pa.Table) -> pa.Table:
+def encoded(table: pa.Table) -> pa.Table:
     """The rows in types that Spark takes; the same table where it takes all."""
-    schema = pa.schema([f.with_type(carried_type(f.type)) for f in table.schema])
+    schema = pa.schema([f.with_type(encoded_type(f.type)) for f in table.schema])
     return table if schema.equals(table.schema) else table.cast(schema)
 
 
 def unpacked(frame: DataFrame, schema: pa.Schema) -> DataFrame:
-    """A frame made of `carried` rows with the types of `schema`."""
-    if all(carried_type(f.type) == f.type for f in schema):
+    """A frame made of `encoded` rows with the types of `schema`."""
+    if all(encoded_type(f.type) == f.type for f in schema):
         return frame
     requested = [_with_months(a.type, f.dataType) for a, f in zip(schema, frame.schema.fields, strict=True)]
     return _cast(frame, [(_replaced(type_, ONE_FIELD), type_) for type_ in requested])

@@ -138,14 +138,14 @@ def test_views_equal_their_batch_answer(executor: Any, each_store: str, seed: in
 
 def test_few_rows_of_a_long_sequence_are_read(executor: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[int] = []
-    around = frame_reach.around
+    around = frame_reach.partition_neighbourhood
 
     def counted(*given: Any) -> tuple[pa.Table, pa.Array]:
         found = around(*given)
         read.append(found[0].num_rows)
         return found
 
-    monkeypatch.setattr(frame_reach, "around", counted)
+    monkeypatch.setattr(frame_reach, "partition_neighbourhood", counted)
     wb = Workbench(
         "CREATE TABLE T (k INT, x INT, PRIMARY KEY (k));\n"
         "V := SELECT k, sum(x) OVER (ORDER BY k ROWS BETWEEN 2 PRECEDING AND 1 FOLLOWING) AS s FROM T;"

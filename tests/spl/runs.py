@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from belvedere.kernels.search import LEAST, Bools, Ints
-from belvedere.kernels.spl.blocks import Blocks, closed, cut, taken, together
+from belvedere.kernels.spl.blocks import Blocks, closed, cut, in_one_order, taken
 from belvedere.kernels.spl.firings import find
 from belvedere.kernels.spl.panes import PaneRows, find_panes
 from belvedere.kernels.spl.sliding import falls
@@ -43,7 +43,7 @@ def run_in_blocks(window: SplWindow, cuts: Sequence[Cut], size: int) -> list[Fir
         blocks = blocks_at(given, first, first + size - 1, number[first] * size if len(first) else first)
         remaining = ~cut(window, blocks, ends, taken(given, given.is_new), now)
         loose = np.array([b not in made or not remaining[sorted(made).index(b)] for b in of], np.bool_)
-        both, order = together(taken(given, loose), blocks.take(remaining), size)
+        both, order = in_one_order(taken(given, loose), blocks.take(remaining), size)
         if both.evicting is not None and falls(both.evicting.codes, both.partition).any():
             loose[:], remaining = True, remaining & False
             both, order = given, np.arange(len(given))

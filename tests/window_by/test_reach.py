@@ -98,7 +98,7 @@ def follow(text: str, window: PredicateWindow, epochs: list[dict[int, Row | None
             scan_range.ahead = 1
             scan_range.back = 1 if ranges.closing else scan_range.back
         source = Kept(list(rows.values()), starts, window, ranges)
-        read, keys = REACH.reached_rows(source, ranges, "o", stretches)
+        read, keys = REACH.affected_rows(source, ranges, "o", stretches)
         again = {int(k) for found in keys for k in found.to_pylist()} | set(epoch)
         found = answer(text, read.select(list(TYPES)).to_pylist())
         stored = {n: f for n, f in stored.items() if n not in again} | {n: f for n, f in found.items() if n in again}

@@ -65,14 +65,14 @@ def followed(
     monkeypatch.setattr(window_reach, "FIRST_ROWS", 8)
     monkeypatch.setattr(window_reach, "MIN_ROWS", 4)
     read: list[int] = []
-    reached_rows = window_reach.reached_rows
+    reached_rows = window_reach.affected_rows
 
     def counted(*given: Any) -> Any:
         found = reached_rows(*given)
         read.append(found[0].num_rows)
         return found
 
-    monkeypatch.setattr(window_reach, "reached_rows", counted)
+    monkeypatch.setattr(window_reach, "affected_rows", counted)
     random = Random(seed)
     present = {n: row(random, n) for n in range(rows)}
     bench = Workbench(TABLE + "".join(f"{n} := {HEAD}{t}{TAIL}" for n, t in framed.items()))

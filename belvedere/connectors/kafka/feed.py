@@ -121,7 +121,7 @@ class KafkaFeed:
         reached = at | {r.place: r.end for r in ranges}
         late = {p[0] for p, end in ends.items() if reached[p] < end}
         seen = {t.name: self._behind.get(t.name, now) if t.name in late else now for t in topics}
-        end = unlisted.together(TopicOffsets({t.name: t.id for t in topics}, reached, begun, seen))
+        end = unlisted.merged(TopicOffsets({t.name: t.id for t in topics}, reached, begun, seen))
         if not ranges and end == self.offset:
             return None
         return OffsetRange(end.as_document(), ranges)

@@ -35,7 +35,7 @@ class TopicOffsets:
         seen = {n: t for n, t in self.seen.items() if n not in gone}
         return TopicOffsets({n: i for n, i in self.topics.items() if n not in gone}, places, begun, seen)
 
-    def together(self, other: TopicOffsets) -> TopicOffsets:
+    def merged(self, other: TopicOffsets) -> TopicOffsets:
         """With other topics, too."""
         places, begun = {**self.places, **other.places}, {**self.begun, **other.begun}
         return TopicOffsets({**self.topics, **other.topics}, places, begun, {**self.seen, **other.seen})

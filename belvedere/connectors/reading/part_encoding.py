@@ -42,7 +42,7 @@ def task_of_parts(
                     for part in parts_of(piece, form):
                         if not part.rows.num_rows:
                             continue
-                        yield _carried(part, piece, form, numbers[piece.name], first)
+                        yield _encoded_part(part, piece, form, numbers[piece.name], first)
                         first += part.rows.num_rows
                 except READ_ERRORS as error:
                     yield _fault(piece, form, numbers[piece.name], what_is_wrong(piece.format, error))
@@ -50,7 +50,7 @@ def task_of_parts(
     return read
 
 
-def _carried(part: RecordPart, piece: Piece, form: RecordForm, number: int, first: int) -> pa.RecordBatch:
+def _encoded_part(part: RecordPart, piece: Piece, form: RecordForm, number: int, first: int) -> pa.RecordBatch:
     size = part.rows.num_rows
     raw = pa.Table.from_batches([] if part.left is None else [part.left], piece.schema)
     numbers = [pa.array(np.full(size, number, np.int32)), pa.array(np.arange(first, first + size))]

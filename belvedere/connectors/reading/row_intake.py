@@ -90,16 +90,16 @@ def _with_decided(found: pa.Table, places: Places, decided: pa.Table, reading: F
     return pa.concat_tables([found, good]).combine_chunks().take(pa.array(index[keep])), keep
 
 
-def _take_task_files(carried: TaskFiles, reading: FileReading, rows: Scratch) -> None:
+def _take_task_files(of_tasks: TaskFiles, reading: FileReading, rows: Scratch) -> None:
     """Rows that tasks have read, and written beside the raw records that are left: Spark reads those once more."""
     width = len(rows.schema)
-    line = f"c{width + 2 + carried.raw.get_field_index(LINE)}"
-    schema = task_schema(carried.form, carried.raw)
+    line = f"c{width + 2 + of_tasks.raw.get_field_index(LINE)}"
+    schema = task_schema(of_tasks.form, of_tasks.raw)
     with _ran(reading), _folder() as folder:
-        found = write_frame(carried.frame, folder / "read", schema)
-        bad = _faulty_files(carried, found, width, reading)
+        found = write_frame(of_tasks.frame, folder / "read", schema)
+        bad = _faulty_files(of_tasks, found, width, reading)
         is_left = F.col(line).isNotNull() & ~F.col(f"c{width}").isin(bad)
-        decided = _Decided(carried, found, is_left, folder / "decided", reading)
+        decided = _Decided(of_tasks, found, is_left, folder / "decided", reading)
         for table in found.tables():
             whole = table.filter(pc.invert(pc.is_in(table[f"c{width}"], value_set=pa.array(bad, pa.int32()))))
             places = np.flatnonzero(np.asarray(pc.is_valid(whole[line]).combine_chunks()))
@@ -110,26 +110,26 @@ def _take_task_files(carried: TaskFiles, reading: FileReading, rows: Scratch) ->
                 numbers = numbers[keep]
             rows.add(typed)
             for number, count in zip(*np.unique(numbers, return_counts=True), strict=True):
-                reading.counts[carried.names[number]] += int(count)
+                reading.counts[of_tasks.names[number]] += int(count)
 
 
-def _faulty_files(carried: TaskFiles, found: Rows, width: int, reading: FileReading) -> list[int]:
+def _faulty_files(of_tasks: TaskFiles, found: Rows, width: int, reading: FileReading) -> list[int]:
     """The numbers of files that tasks could not read to their end, each rejected once: of those no row counts."""
-    fault = f"c{width + 2 + carried.raw.get_field_index(FAULT)}"
+    fault = f"c{width + 2 + of_tasks.raw.get_field_index(FAULT)}"
     faults: dict[int, str] = {}
     for batch in found.batches([f"c{width}", f"c{width + 1}", fault]):
         for number, _, reason in zip(*batch.filter(pc.is_null(batch.column(1))).to_pydict().values(), strict=True):
             faults.setdefault(number, reason)
     for number, reason in faults.items():
-        reading.reject(carried.names[number], reason_of(reason))
+        reading.reject(of_tasks.names[number], reason_of(reason))
     return list(faults)
 
 
 class _Decided:
     """The verdicts of Spark on the records that tasks have left, in their order; asked for once there is one."""
 
-    def __init__(self, carried: TaskFiles, found: Rows, is_left: Column, folder: Path, reading: FileReading):
-        self._carried, self._found, self._is_left, self._folder, self._reading = carried, found, is_left, folder, reading
+    def __init__(self, of_tasks: TaskFiles, found: Rows, is_left: Column, folder: Path, reading: FileReading):
+        self._of_tasks, self._found, self._is_left, self._folder, self._reading = of_tasks, found, is_left, folder, reading
         self._batches: Iterator[pa.RecordBatch] | None = None
         self._held = 0
         self._some: list[pa.RecordBatch] = []
@@ -147,12 +147,12 @@ class _Decided:
         return table.slice(0, count)
 
     def _decide(self) -> Rows:
-        carried = self._carried
-        form, behind = carried.form, len(carried.form.schema) + 2
+        of_tasks = self._of_tasks
+        form, behind = of_tasks.form, len(of_tasks.form.schema) + 2
         written = self._reading.spark.read.parquet(*map(uri, self._found.files or ()))
         ordered = written.where(self._is_left).orderBy(f"c{behind - 1}")
-        raw = ordered.select([F.col(f"c{behind + n}").alias(name) for n, name in enumerate(carried.raw.names)])
-        frame = collectable(carried.read(raw))
+        raw = ordered.select([F.col(f"c{behind + n}").alias(name) for n, name in enumerate(of_tasks.raw.names)])
+        frame = collectable(of_tasks.read(raw))
         schema = pa.schema([*form.schema, *PLACES])
         numbered = frame.select(*[F.col(quote(n)).alias(f"c{k}") for k, n in enumerate(schema.names)])
         return write_frame(numbered, self._folder, schema)

@@ -158,7 +158,7 @@ class Quarantine:
         return {"resumes": True, "before": self.clocks.as_document()}
 
     def _attempt(self, failed: tuple[Failed, ...], healing: frozenset[str], tried: frozenset[str]) -> Attempt:
-        return Attempt(failed, healing, tried | healing, self.isolation.around(failed, healing))
+        return Attempt(failed, healing, tried | healing, self.isolation.cordon_of(failed, healing))
 
     def _is_ready(self, stage: str) -> bool:
         return time.monotonic() >= self._next.get(stage, 0.0)

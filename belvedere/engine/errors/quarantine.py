@@ -68,7 +68,7 @@ class Isolation:
                 found |= {s.output, *s.states}
         return frozenset(found)
 
-    def around(self, failed: Iterable[Failed], healing: Collection[str]) -> Cordon:
+    def cordon_of(self, failed: Iterable[Failed], healing: Collection[str]) -> Cordon:
         """Where the stages `healing` of those that failed are tried again."""
         parts = {f.stage: self.downstream(f.stage) for f in failed}
         blocked = frozenset().union(*(p for s, p in parts.items() if s not in healing))

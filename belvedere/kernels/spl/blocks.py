@@ -77,7 +77,7 @@ def cut(window: SplWindow, blocks: Blocks, ends: Ints, new: WindowRows, now: int
             return blocks.rows.evicting.limits < greatest[partition]
 
 
-def together(rows: WindowRows, blocks: Blocks, size: int) -> tuple[WindowRows, Ints]:
+def in_one_order(rows: WindowRows, blocks: Blocks, size: int) -> tuple[WindowRows, Ints]:
     """Rows and blocks (of `size` rows each) in one order, and which they are: the places of rows, behind them those of blocks."""
     both = WindowRows(
         np.concatenate([rows.partition, blocks.rows.partition]),

@@ -18,14 +18,14 @@ from belvedere.plan.operators.nodes import Item, Join, JoinKind, Node, Project, 
 from belvedere.schema import Schema
 
 
-def carried_by(catalog: Catalog, id_: str, stored: Collection[str]) -> Node | None:
+def from_covering_view(catalog: Catalog, id_: str, stored: Collection[str]) -> Node | None:
     """The rows of a relation that is not stored, out of a stored view that has each of them once, with all columns."""
     if id_ in stored or not (id_ in catalog.inputs or id_ in catalog.views):
         return None
     schema = catalog.schema_of(id_)
     for view in catalog.views.values():
         if view.id in stored:
-            names = _carried(catalog, view.plan, id_)
+            names = _unchanged_columns(catalog, view.plan, id_)
             if names.keys() >= set(schema.names) and _has_each_once(view, schema, names):
                 items = (Item(c.name, column(names[c.name]), c.type, c.nullable, c.hidden) for c in schema)
                 return Project(Scan(view.id, view.schema), tuple(items))
@@ -37,19 +37,19 @@ def _has_each_once(view: View, schema: Schema, names: dict[str, str]) -> bool:
     return bool(schema.key) and set(view.schema.key or ()) == {names[n] for n in schema.key or ()}
 
 
-def _carried(catalog: Catalog, node: Node, id_: str) -> dict[str, str]:
+def _unchanged_columns(catalog: Catalog, node: Node, id_: str) -> dict[str, str]:
     """The columns of a relation that an operator has unchanged, by their names there; {} where rows of it may be left out."""
     if isinstance(node, Scan):
         if node.relation == id_:
             return {n: n for n in node.schema.names}
         below = catalog.views.get(node.relation)
-        return _carried(catalog, below.plan, id_) if below is not None else {}
+        return _unchanged_columns(catalog, below.plan, id_) if below is not None else {}
     if isinstance(node, Project):
-        under = _carried(catalog, node.inputs[0], id_)
+        under = _unchanged_columns(catalog, node.inputs[0], id_)
         there = {i.expr.name: i.name for i in node.items if isinstance(i.expr, exp.Column)}
         return {name: there[n] for name, n in under.items() if n in there}
     if isinstance(node, Join) and node.kind == JoinKind.LEFT:
-        return _carried(catalog, node.inputs[0], id_)
+        return _unchanged_columns(catalog, node.inputs[0], id_)
     return {}
 
 

@@ -39,7 +39,7 @@ class Following:
     last: tuple[tuple[str, Column], ...]
 
 
-def frames_around(
+def frame_neighbourhood(
     work: Work, delta: pa.Table, frames: Frames, path: str, following: Following | None
 ) -> tuple[pa.Table, list[pa.Array]] | None:
     """The rows around the changes and the keys of those whose results they touch; None where whole partitions are read. Raises TooMuch.
@@ -55,7 +55,7 @@ def frames_around(
         return None
     spans = Spans(work, relation, slot.path, frames.order)
     if following is None:
-        found = [around(spans, frames, c) for c in changes]
+        found = [partition_neighbourhood(spans, frames, c) for c in changes]
     else:
         results = Spans(work, work.output, path, following.order)
         behind = [_after_change(spans, results, frames, following, c) for c in changes]
@@ -71,7 +71,7 @@ def _is_most(work: Work, relation: str, behind: Sequence[tuple[pa.Table, pa.Arra
     return costs.counted and costs.is_most([rows], [relation], work.storage.count, crossed=False)
 
 
-def around(spans: Spans, f: Frames, change: KeyRange) -> tuple[pa.Table, pa.Array]:
+def partition_neighbourhood(spans: Spans, f: Frames, change: KeyRange) -> tuple[pa.Table, pa.Array]:
     """The rows around the change of one partition, and the keys of those whose results it touches."""
     low, high, begin, end = _edges(spans, f, change)
     rows = spans.rows(change.key, begin, end)

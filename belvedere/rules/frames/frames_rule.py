@@ -25,7 +25,7 @@ from belvedere.plan.rewrites.keys import carry_keys
 from belvedere.plan.rewrites.rewrite import carry, passes_key, push_down, replace_node
 from belvedere.rules.affected_ranges import AffectedRangeStage
 from belvedere.rules.builder import Builder
-from belvedere.rules.frames.affected_rows import Following, frames_around
+from belvedere.rules.frames.affected_rows import Following, frame_neighbourhood
 from belvedere.rules.frames.frames import Frames, frames_of
 from belvedere.rules.frames.running_frames import RunningWindow, running_window_of
 from belvedere.rules.rule import Maintain, Refusal, Rule, Site
@@ -39,8 +39,8 @@ class FramesStage(AffectedRangeStage):
 
     rule = "frames"
 
-    def around(self, work: Work, delta: pa.Table) -> tuple[pa.Table, list[pa.Array]] | None:
-        return frames_around(work, delta, self.frames, self.path, None)
+    def neighbourhood(self, work: Work, delta: pa.Table) -> tuple[pa.Table, list[pa.Array]] | None:
+        return frame_neighbourhood(work, delta, self.frames, self.path, None)
 
 
 @dataclass(frozen=True)
@@ -55,8 +55,8 @@ class RunningStage(FramesStage):
     def texts(self, texts: Texts) -> Mapping[str, str]:
         return {**super().texts(texts), "following": texts.rows(self.following.plan, "following")}
 
-    def around(self, work: Work, delta: pa.Table) -> tuple[pa.Table, list[pa.Array]] | None:
-        return frames_around(work, delta, self.frames, self.path, self.following)
+    def neighbourhood(self, work: Work, delta: pa.Table) -> tuple[pa.Table, list[pa.Array]] | None:
+        return frame_neighbourhood(work, delta, self.frames, self.path, self.following)
 
 
 def _applies_frames(site: Site) -> Maintain | Refusal | None:

@@ -18,7 +18,7 @@ from belvedere.engine.arrow_copy import hashes_with_number
 from belvedere.engine.rows.epoch_rows import Rows, combined, conform
 from belvedere.engine.work import Work
 from belvedere.kernels.search import Bools, Ints
-from belvedere.kernels.spl.blocks import Blocks, closed, cut, taken, together
+from belvedere.kernels.spl.blocks import Blocks, closed, cut, in_one_order, taken
 from belvedere.kernels.spl.sliding import falls
 from belvedere.kernels.spl.window_rows import Partitions, Steps, WindowRows
 from belvedere.plan.operators.spl_windows import Delta, Sliding
@@ -150,7 +150,7 @@ def read(
     rows = _with_rows(stage, work, arrived, touched, loose)
     given = window_rows(stage.node, rows)
     if remaining.any():
-        given, order = together(given, blocks.take(remaining), BLOCK_ROWS)
+        given, order = in_one_order(given, blocks.take(remaining), BLOCK_ROWS)
     kept = accumulators_of(stage.node)
     return BufferContents(rows, given, None if kept is None else accumulated(kept, rows.table), known, remaining, order)
 

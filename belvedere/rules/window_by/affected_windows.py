@@ -69,7 +69,7 @@ class StoredWindows(Protocol):
         """Those of the keys that a window had before the change."""
 
 
-def windows_around(work: Work, delta: pa.Table, reach: Reach, path: str) -> tuple[pa.Table, list[pa.Array]] | None:
+def window_neighbourhood(work: Work, delta: pa.Table, reach: Reach, path: str) -> tuple[pa.Table, list[pa.Array]] | None:
     """Rows that are enough to find the windows that may have changed, and the keys of the rows where such can start.
 
     None where all rows of the changed partitions are to be read. `path` is the output's access path. Raises TooMuch.
@@ -79,7 +79,7 @@ def windows_around(work: Work, delta: pa.Table, reach: Reach, path: str) -> tupl
     stretches = first_stretches(delta, slot.path, reach.order, reach.ranges)
     if stretches is None:
         return None
-    return reached_rows(_Stored(work, reach, path), reach.ranges, reach.order, stretches)
+    return affected_rows(_Stored(work, reach, path), reach.ranges, reach.order, stretches)
 
 
 def first_stretches(delta: pa.Table, path: str, order: str, ranges: Ranges) -> list[ScanRange] | None:
@@ -98,7 +98,7 @@ def first_stretches(delta: pa.Table, path: str, order: str, ranges: Ranges) -> l
     return [ScanRange(key, low, high, back, rows) for key, low, high in edges]
 
 
-def reached_rows(
+def affected_rows(
     source: StoredWindows, ranges: Ranges, order: str, stretches: list[ScanRange]
 ) -> tuple[pa.Table, list[pa.Array]]:
     """Rows that are enough to find the windows that may have changed, and the keys of the rows where such can start."""

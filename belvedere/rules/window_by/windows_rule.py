@@ -23,7 +23,7 @@ from belvedere.plan.rewrites.keys import carry_keys
 from belvedere.plan.rewrites.rewrite import carry, push_down
 from belvedere.rules.affected_ranges import AffectedRangeStage
 from belvedere.rules.rule import Maintain, Rule, Site
-from belvedere.rules.window_by.affected_windows import Reach, windows_around
+from belvedere.rules.window_by.affected_windows import Reach, window_neighbourhood
 from belvedere.rules.window_by.over import keeps_key
 
 
@@ -35,8 +35,8 @@ class WindowsStage(AffectedRangeStage):
 
     rule = "windows"
 
-    def around(self, work: Work, delta: pa.Table) -> tuple[pa.Table, list[pa.Array]] | None:
-        return windows_around(work, delta, self.reach, self.path)
+    def neighbourhood(self, work: Work, delta: pa.Table) -> tuple[pa.Table, list[pa.Array]] | None:
+        return window_neighbourhood(work, delta, self.reach, self.path)
 
 
 def _applies(site: Site) -> Maintain | None:

@@ -13,7 +13,7 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from belvedere.engine.sql.plan_sql import print_expression
 from belvedere.plan.operators.nodes import Order
 from belvedere.schema import TIMESTAMP, Column, Schema
-from belvedere.spark.type_encoding import carried_type
+from belvedere.spark.type_encoding import encoded_type
 
 
 def arrow_schema(frame: DataFrame) -> pa.Schema:
@@ -34,7 +34,7 @@ def schema_of(frame: DataFrame) -> Schema:
 
 def spark_schema(schema: pa.Schema) -> Any:
     """The Spark schema of an Arrow schema; times without zone stay so."""
-    return from_arrow_schema(pa.schema([f.with_type(carried_type(f.type)) for f in schema]), prefer_timestamp_ntz=True)
+    return from_arrow_schema(pa.schema([f.with_type(encoded_type(f.type)) for f in schema]), prefer_timestamp_ntz=True)
 
 
 def sort_columns(orders: Sequence[Order]) -> list[Any]:

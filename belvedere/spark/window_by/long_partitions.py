@@ -125,7 +125,7 @@ def is_in(keys: Sequence[str], giant: Giant) -> Any:
     )
 
 
-def around(keys: Sequence[str], giant: Giant) -> tuple[Any, Any]:
+def sides_of(keys: Sequence[str], giant: Giant) -> tuple[Any, Any]:
     """Whether a row's partition comes before the giant's in the order of the keys, and whether behind; NULL comes first."""
     before, behind, same = F.lit(False), F.lit(False), F.lit(True)
     for key, value in zip(keys, giant.key, strict=True):

@@ -21,7 +21,7 @@ from belvedere.plan.operators.window_specs import KernelSpec
 from belvedere.spark.window_by.blocks import windows_by_blocks
 from belvedere.spark.window_by.cuts import cut_giant
 from belvedere.spark.window_by.frame_types import sort_columns
-from belvedere.spark.window_by.long_partitions import around, is_in
+from belvedere.spark.window_by.long_partitions import is_in, sides_of
 from belvedere.spark.window_by.worker_python import in_python
 
 ROWS_AT_ONCE = 200_000
@@ -61,7 +61,7 @@ def in_blocks(node: PredicateWindow, rows: DataFrame, spread: Spread) -> DataFra
         return found
     if spread is Spread.HASHED:
         return found.unionAll(in_one_task(node, rows.where(~is_in(spec.keys, giant)), spread))
-    before, behind = (in_one_task(node, rows.where(c), spread) for c in around(spec.keys, giant))
+    before, behind = (in_one_task(node, rows.where(c), spread) for c in sides_of(spec.keys, giant))
     return before.unionAll(found).unionAll(behind)  # in the order of the partitions
 
 

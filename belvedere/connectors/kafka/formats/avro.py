@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from belvedere.connectors.kafka.formats.decoded_rows import COLUMN, Decoded, Sample
 from belvedere.connectors.kafka.formats.payload_values import RefusedMessage, rows_of
-from belvedere.connectors.kafka.formats.registry import NOT_FRAMED, PREFIX, asked, newest_known, number_of, of_message
+from belvedere.connectors.kafka.formats.registry import NOT_FRAMED, PREFIX, newest_known, number_of, of_message, registry_answer
 from belvedere.errors import fail
 from belvedere.schema import TIMESTAMP, Column
 
@@ -103,7 +103,7 @@ def _parsed(text: str | bytes) -> Any:
 @cache
 def _of_registry(address: str, number: int) -> Any:
     """A schema of a registry, which never changes. Raises B6205."""
-    found = asked(address, f"/schemas/ids/{number}", f"schema {number}")
+    found = registry_answer(address, f"/schemas/ids/{number}", f"schema {number}")
     kind = str(found.get("schemaType") or "AVRO")
     if kind.upper() != "AVRO":
         raise fail("B6205", f"schema {number} of the registry is of the kind {kind}, not Avro")

@@ -13,7 +13,7 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
-from belvedere.connectors.kafka.formats.registry import PREFIX, asked
+from belvedere.connectors.kafka.formats.registry import PREFIX, registry_answer
 from belvedere.errors import fail
 from belvedere.syntax.wording import did_you_mean
 
@@ -91,10 +91,10 @@ def of_registry(address: str, number: int) -> ProtobufSchema:
         for part in answer.get("references") or ():
             if part["name"] not in found:
                 where = f"/subjects/{part['subject']}/versions/{part['version']}?format=serialized"
-                add(asked(address, where, f'version {part["version"]} of "{part["subject"]}"'), part["name"])
+                add(registry_answer(address, where, f'version {part["version"]} of "{part["subject"]}"'), part["name"])
         found[file.name] = file
 
-    answer = asked(address, f"/schemas/ids/{number}?format=serialized", f"schema {number}")
+    answer = registry_answer(address, f"/schemas/ids/{number}?format=serialized", f"schema {number}")
     try:
         add(answer, None)
         return _pooled(tuple(found), found.get)

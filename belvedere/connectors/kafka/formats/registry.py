@@ -51,10 +51,10 @@ def newest_known(table: str, values: Sequence[bytes], get: Callable[[bytes], Sch
 
 def format_of(address: str, number: int) -> str:
     """The format of the messages of a schema: "avro", "protobuf" or "json". Raises B6205."""
-    return str(asked(address, f"/schemas/ids/{number}", f"schema {number}").get("schemaType") or "avro").lower()
+    return str(registry_answer(address, f"/schemas/ids/{number}", f"schema {number}").get("schemaType") or "avro").lower()
 
 
-def asked(address: str, path: str, what: str) -> Mapping[str, Any]:
+def registry_answer(address: str, path: str, what: str) -> Mapping[str, Any]:
     """A registry's answer; a name and a password may be in its address. Raises B6205, which says `what` it does not give."""
     parts = urlsplit(address)
     host = parts.netloc.rpartition("@")[2]

@@ -103,10 +103,10 @@ def _mean_of_text(total: str, n: str, summed: int, more: int, digits: int) -> st
     layers = f"SELECT {total} AS t,{n} AS n"
     layers = f"SELECT t,n,{magnitude} AS d FROM ({layers})"
     layers = f"SELECT t,{columns} FROM ({layers})"
-    return f"(SELECT {_carried(lengths, digits)} FROM ({layers}))"
+    return f"(SELECT {_normalised(lengths, digits)} FROM ({layers}))"
 
 
-def _carried(lengths: list[int], digits: int) -> str:
+def _normalised(lengths: list[int], digits: int) -> str:
     """The stored text of a number in parts `q0`, `q1`, ... of so many digits, the last of which may be one too large for them."""
     carry, written = "", list[str]()
     for number in reversed(range(len(lengths))):
