@@ -109,11 +109,10 @@ class Builder:
         view = self.catalog.views.get(id_)
         if view is None or id_ in self.stored_ids or id_ in self.names:
             return None
-        plan = inline(view.plan, self.definition)
-        node = plan
+        node = view.plan
         while is_linear(node) and len(node.inputs) == 1:
             node = node.inputs[0]
-        return plan if isinstance(node, Scan) else None
+        return inline(view.plan, self.definition) if isinstance(node, Scan) else None
 
     def maintain(self, plan: Node, part: StageOwner) -> Relation:
         """Make the stages that maintain `plan` as the relation of `part`."""

@@ -67,3 +67,12 @@ def test_shared_joins_equal_their_batch_run(executor: Any, share: bool) -> None:
         drive(wb, Random(5), epochs=4 if depth.quick else 6)
     finally:
         wb.close()
+
+
+def test_a_chain_of_views_of_which_each_reads_the_last_one_twice_is_planned_at_once() -> None:
+    """Its definitions in place of their names would be 2^40 plans."""
+    chain = [f"_V{n} := SELECT a.id, b.x FROM _V{n - 1} a JOIN _V{n - 1} b ON a.id = b.id;" for n in range(1, 40)]
+    start = "CREATE TABLE T (id INT PRIMARY KEY, x INT);\n_V0 := SELECT id, x FROM T WHERE x > 0;\n"
+    catalog = compile_script("\n".join([start, *chain, "Last := SELECT id, x FROM _V39;"])).catalog
+    stages = maintain(catalog).stages
+    assert 40 <= len(stages) <= 80
