@@ -5,15 +5,16 @@ In: a `Query` and the nodes of its tables. Out: its `Result`. Raises `Untranslat
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import reduce
 
 import pyarrow as pa
 from sqlglot import exp
 
 from belvedere.errors import fail
 from belvedere.functions.sqlpp_functions import unify
-from belvedere.plan.expressions import column
+from belvedere.plan.expressions import column, conjuncts
 from belvedere.plan.operators.nodes import (
     Distinct,
     Expr,
@@ -33,11 +34,11 @@ from belvedere.plan.operators.project import item_of
 from belvedere.schema import Column
 from belvedere.sqlpp.bindings import Bindings, Result, columns_of, sort_orders, stored_type, with_items
 from belvedere.sqlpp.lower_groups import grouped
-from belvedere.sqlpp.lower_nested import with_nested
+from belvedere.sqlpp.lower_nested import has_windows, with_nested
 from belvedere.sqlpp.lower_tuples import Tables, TupleLowering, plain_equalities
 from belvedere.sqlpp.lower_windows import windowed
 from belvedere.sqlpp.order_columns import with_order_columns, without_order_columns
-from belvedere.sqlpp.query_names import free_names
+from belvedere.sqlpp.query_names import free_in, free_names
 from belvedere.sqlpp.query_tree import FromTerm, OrderKey, Query, QueryBlock, QueryExpression, SourceKind
 from belvedere.sqlpp.spark_text.native import boolean
 from belvedere.sqlpp.spark_text.native_arrays import whole_number
@@ -153,24 +154,21 @@ class QueryLowering(TupleLowering):
             relation = self.table(expr.name, tables, source.variable.text)
         if relation is None:
             return self.unnested(left or self.sources((), tables), source, tables)
-        return self.joined(left, source, relation)
+        return self.joined(left, source, relation, tables)
 
-    def joined(self, left: Bindings | None, source: FromTerm, right: Result) -> Bindings:
+    def joined(self, left: Bindings | None, source: FromTerm, right: Result, tables: Tables) -> Bindings:
         variable = source.variable.text
         if left is None:
             return Bindings(right.node, {variable: right.value}, right.order, right.sorted)
-        condition = None
-        if source.condition is not None:
-            try:
-                value = boolean(source.condition, {**left.environment, variable: right.value})
-            except Untranslatable as reason:
-                hint = "write an inner join, or give both sides a column to compare"
-                span = source.condition.meta.get("span")
-                raise fail("B3623", f"the join's condition uses {reason}", span=span, hint=hint) from None
-            condition = plain_equalities(parsed(value.sql), left.node, right.node)
-        if source.kind is not SourceKind.LEFT:
+        scope, optional = {**left.environment, variable: right.value}, source.kind is SourceKind.LEFT
+        parts = conjuncts(source.condition)
+        later = [] if optional else [p for p in parts if _needs_relations(p, scope)]
+        plain = source.condition if not later else _every([p for p in parts if p not in later])
+        condition = None if plain is None else _join_condition(plain, scope, left.node, right.node)
+        if not optional:
             node = Join(left.node, right.node, JoinKind.INNER, condition)
-            return replace(left, node=node, variables={**left.variables, variable: right.value}, order=(), sorted=False)
+            found = replace(left, node=node, variables={**left.variables, variable: right.value}, order=(), sorted=False)
+            return reduce(lambda tuples, part: self.filtered(tuples, part, tables), later, found)
         there = Item(self.names.fresh("there"), exp.true(), pa.bool_(), nullable=False)
         node = Join(left.node, with_items(right.node, [there]), JoinKind.LEFT, condition)
         row = with_missing(right.value, f"({name(there.name)} IS NULL)")
@@ -195,6 +193,26 @@ class QueryLowering(TupleLowering):
         order = (*left.order, Order(column(place.name))) if left.apart else ()
         result = replace(left, node=node, variables=variables, order=order, sorted=False)
         return result if source.condition is None else self.filtered(result, source.condition, tables)
+
+
+def _needs_relations(expr: Expr, scope: Mapping[str, Value]) -> bool:
+    """Whether an expression has a table in it, or a query with windows."""
+    return bool(free_in(expr, scope.keys())) or any(has_windows(n.query) for n in expr.find_all(QueryExpression))
+
+
+def _every(parts: Sequence[Expr]) -> Expr | None:
+    return reduce(lambda a, b: exp.And(this=a, expression=b), (p.copy() for p in parts)) if parts else None
+
+
+def _join_condition(condition: Expr, scope: Mapping[str, Value], *nodes: Node) -> Expr:
+    """The condition of a join in the plan. Raises B3623 where that cannot say it."""
+    try:
+        for table in sorted(free_in(condition, scope.keys())):
+            raise Untranslatable(table)
+        return plain_equalities(parsed(boolean(condition, scope).sql), *nodes)
+    except Untranslatable as reason:
+        hint, span = "write an inner join, or give both sides a column to compare", condition.meta.get("span")
+        raise fail("B3623", f"the join's condition uses {reason}", span=span, hint=hint) from None
 
 
 def _reads(query: Query, bindings: Bindings) -> bool:

@@ -11,9 +11,12 @@ import pytest
 import belvedere
 from belvedere.compiler import compile_script
 from belvedere.pipeline.choose import maintain
+from belvedere.sqlpp.parser import parse_window_query
 from belvedere.workbench.workbench import Workbench
 from tests import depth
 from tests.depth import at_night
+from tests.window_by.interpreter.interpret_query import compile_query
+from tests.window_by.without_spark import run
 
 TABLES = """
 CREATE TABLE R (sid INT, n INT, v INT, PRIMARY KEY (sid, n));
@@ -105,3 +108,22 @@ def test_views_are_the_query_over_the_tables(spark: Any, seed: int, names: list[
 
 
 SCHEMAS = {"R": "sid INT, n INT, v INT", "S": "sid INT, g STRING", "G": "g STRING, low INT"}
+
+
+EACH = "WINDOW BY w ORDER BY y.id TYPE TUMBLING START END SELECT VALUE 1"
+BY_QUERIES = (
+    "FROM rows AS Rows JOIN rows AS q ON q.id = Rows.id AND q.v = ARRAY_MAX((FROM rows AS y WHERE y.k = 1 SELECT VALUE y.v)) "
+    "SELECT q.id, Rows.v AS v",
+    "FROM rows AS r JOIN rows AS q ON LEN((FROM rows AS y WHERE y.k = q.k AND y.id < 3 SELECT VALUE y)) = 1 AND q.id >= r.id "
+    "SELECT q.id, r.id AS v",
+    f"FROM rows AS r JOIN rows AS q ON q.id = r.id AND LEN((FROM rows AS y WHERE y.k = q.k AND y.id < 5 {EACH})) > 2 SELECT q.id, r.v",
+)
+
+
+@pytest.mark.parametrize("text", BY_QUERIES)
+def test_inner_joins_by_queries(text: str) -> None:
+    """A table in ON is the table, also where a variable has its name in other letters."""
+    rows = [{"id": n, "k": n % 2, "o": n, "v": n % 3, "x": 1.0, "s": "a"} for n in range(6)]
+    requested = compile_query(parse_window_query(text))({"rows": rows})
+    assert requested
+    assert sorted(map(repr, run(text, rows))) == sorted(map(repr, requested))
