@@ -102,6 +102,44 @@ def expressions() -> Iterator[str]:
         yield f"FROM {below} LET {lets}, u = {{'id': r.id, 's': r.s}}, g = r.i SELECT {made.any(2)} AS e"
 
 
+OVER = "WINDOW BY v ORDER BY y.o TYPE TUMBLING START AS a END AS b WHEN b.v > 2 SELECT VALUE LEN(v)"
+ALWAYS = "LEN((FROM R AS z WINDOW BY v ORDER BY z.o TYPE TUMBLING START END SELECT VALUE LEN(v)))"
+WITHIN = (
+    "(FROM R AS y WHERE y.v = {t}.i SELECT VALUE y.v)",
+    "(FROM {t}.a AS y WHERE y > {t}.i SELECT VALUE y)",
+    f"(FROM R AS y {OVER})",
+    f"(FROM R AS y WHERE y.v = {{t}}.i {OVER})",
+    "(FROM {t}.a AS y AT p WINDOW BY v ORDER BY p TYPE SLIDING START AS a END AS b WHEN b.p > a.p + {t}.i SELECT VALUE LEN(v))",
+    f"(FROM {{t}}.a AS y GROUP BY {ALWAYS} + y AS g SELECT VALUE g)",
+    f"(FROM {{t}}.a AS y SELECT VALUE y ORDER BY {ALWAYS}, y)",
+)
+ROUND = "WINDOW BY w PARTITION BY r.i ORDER BY r.id TYPE SLIDING START AS s WHEN s.i > 1 END AS e WHEN e.i > 2"
+PLACES = (
+    ("s", f"FROM E AS r {ROUND} SELECT s.id AS id, {{q}} AS q"), ("r", "FROM E AS r SELECT r.id AS id, {q} AS q"),
+    ("r", f"FROM E AS r LET z = {{q}} {ROUND.replace('s.i', 's.r.i').replace('e.i', 'e.r.i')} SELECT LEN(w) AS n"),
+    ("r", f"FROM E AS r WHERE 3 IN {{q}} {ROUND} SELECT LEN(w) AS n"), ("s", f"FROM E AS r {ROUND} LET z = {{q}} SELECT z"),
+    ("s", f"FROM E AS r {ROUND} HAVING 3 IN {{q}} SELECT LEN(w) AS n"),
+    ("r", "FROM E AS r WINDOW BY w PARTITION BY LEN({q}) ORDER BY r.id TYPE SLIDING START AS s END SELECT LEN(w) AS n"),
+    ("r", "FROM E AS r WINDOW BY w ORDER BY LEN({q}), r.id TYPE SLIDING START AS s END SELECT LEN(w) AS n"),
+    ("s", "FROM E AS r WINDOW BY w ORDER BY r.id TYPE SLIDING START AS s WHEN LEN({q}) > 1 END SELECT LEN(w) AS n"),
+    ("e", "FROM E AS r WINDOW BY w ORDER BY r.id TYPE SLIDING START AS s END AS e WHEN s.i IN {q} SELECT LEN(w) AS n"),
+    ("r", "FROM E AS r GROUP BY LEN({q}) AS k SELECT k, COUNT(*) AS n"),
+    ("r", "FROM E AS r GROUP BY r.i AS k SELECT k, SUM(LEN({q})) AS n"),
+    ("r", "FROM E AS r JOIN R AS x ON x.v IN {q} AND x.id = r.id SELECT x.id"),
+    ("r", "FROM E AS r LEFT JOIN R AS x ON x.v IN {q} SELECT x.id"),
+    ("r", "FROM E AS r UNNEST {q} AS x SELECT x"), ("r", "FROM E AS r, {q} AS x SELECT x"),
+    ("r", "FROM E AS r SELECT r.id AS id ORDER BY LEN({q}) LIMIT 2"),
+    ("r", "FROM E AS r SELECT {q} AS q UNION ALL FROM E AS r SELECT [1] AS q"),
+)  # fmt: skip
+
+
+def queries_within() -> Iterator[str]:
+    """Queries within expressions, of tables and arrays, with windows and without: at each place of a query."""
+    for (variable, text), query in product(PLACES, WITHIN):
+        if "WINDOW BY" in text + query:
+            yield text.replace("{q}", query.replace("{t}", variable))
+
+
 TRADES = """CREATE STREAM trades (sym STRING, price DOUBLE, qty INT, ts TIMESTAMP, v BIGINT, WATERMARK FOR ts);
 CREATE STREAM quotes (sym STRING, bid DOUBLE, ts TIMESTAMP, WATERMARK FOR ts);
 CREATE TABLE prices (sym STRING PRIMARY KEY, price DOUBLE);
@@ -182,6 +220,7 @@ def form_lists() -> tuple[Queries, ...]:
     return (
         Queries("forms_window_by", SEQUENCE, (*window_by(), *around_windows())),
         Queries("forms_expressions", EXPRESSION_TABLE, tuple(expressions())),
+        Queries("forms_within", SEQUENCE + EXPRESSION_TABLE, tuple(queries_within())),
         Queries("forms_spl", TRADES, tuple(spl_windows())),
         Queries("forms_views", SHOP, tuple(views())),
     )
