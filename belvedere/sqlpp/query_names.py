@@ -5,8 +5,8 @@ In: syntax trees. Out: names. Nothing is typed or reported here.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Set
-from dataclasses import fields, is_dataclass
+from collections.abc import Iterator, Set
+from dataclasses import is_dataclass
 from typing import Any
 
 from sqlglot import exp
@@ -77,16 +77,16 @@ def declared(block: QueryBlock) -> set[str]:
 
 def parts_of(part: Any) -> Iterator[Any]:
     """A part of a syntax tree and all of its parts, those of queries in its expressions too; of an expression the queries alone."""
-    yield part
-    inner: Iterable[Any] = ()
-    if isinstance(part, exp.Expr):
-        inner = (node.query for node in part.find_all(QueryExpression))
-    elif isinstance(part, tuple):
-        inner = part
-    elif is_dataclass(part) and not isinstance(part, Name | Span):
-        inner = (getattr(part, f.name) for f in fields(part))
-    for each in inner:
-        yield from parts_of(each)
+    parts = [part]
+    while parts:
+        part = parts.pop()
+        yield part
+        if isinstance(part, exp.Expr):
+            parts += (node.query for node in part.find_all(QueryExpression))
+        elif isinstance(part, tuple):
+            parts += part
+        elif is_dataclass(part) and not isinstance(part, Name | Span):
+            parts += (inner for inner in vars(part).values() if inner)
 
 
 def fields_read(query: Query, variable: str) -> Set[str] | None:
