@@ -86,7 +86,7 @@ def fail(
     return BelvedereError(Diagnostic(code, message, span=span, hint=hint, detail=detail, reason=reason))
 
 
-def moved(diagnostic: Diagnostic, file: str, by: int, to: str) -> Diagnostic:
+def in_other_text(diagnostic: Diagnostic, file: str, by: int, to: str) -> Diagnostic:
     """The diagnostic of a text that was made of another: what points into `file` points `by` characters further ahead into `to`.
 
     Labels for what the other text does not have are left out; places in other files stay.

@@ -121,7 +121,7 @@ class _Judging:
                 self.late_times.append((late.num_rows, at))
             self.times.append((admission.taken.num_rows, at))
             moved = admission.clocks
-            self.clocks = moved if given.act is None else replace(given.act, now=self.now).moved(moved, self.catalog)
+            self.clocks = moved if given.act is None else replace(given.act, now=self.now).advanced(moved, self.catalog)
             yield admission.taken
 
 

@@ -220,7 +220,7 @@ class Work:
             schema = schema.append(added)
         return self.compute.compute(sql, schema)
 
-    def moved(self) -> Rows | None:
+    def changes_by_arrow(self) -> Rows | None:
         """The changes of the one slot as those of the output, where Arrow alone can make them."""
         columns, delta = self.prepared.moved, self.deltas[0] if self.deltas else None
         if columns is None or delta is None or delta.frame is not None:

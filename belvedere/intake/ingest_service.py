@@ -288,7 +288,7 @@ class IngestService:
         self._refuse_far_ahead(table, act, now)
         entry = self.intake.decide(replace(act, now=now))
         assert entry.column is not None
-        bound = entry.moved(self.intake.clocks, self.catalog).bound(table.id, entry.column)
+        bound = entry.advanced(self.intake.clocks, self.catalog).bound(table.id, entry.column)
         reported = {"stream": table.name, "column": entry.column, "bound": None if bound is None else time_text(bound)}
         return entry, Reply(200, reported)
 

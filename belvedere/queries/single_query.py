@@ -14,7 +14,7 @@ from belvedere.catalog.catalog import Catalog
 from belvedere.catalog.templates import QueryTemplate
 from belvedere.compiler import compile_script
 from belvedere.connectors.into_spark import into_spark
-from belvedere.errors import BelvedereError, Diagnostic, Severity, moved
+from belvedere.errors import BelvedereError, Diagnostic, Severity, in_other_text
 from belvedere.functions.spark_types import quote, type_text
 from belvedere.plan.operators.nodes import Scan
 from belvedere.plan.rewrites.rewrite import inline
@@ -64,7 +64,9 @@ def compile_query(
     compiled = compile_script(text, path=None, project=functions)
     lead = len(sql) - len(sql.lstrip())
     errors = [
-        moved(d, "script.sqrl", len(declared) - lead, QUERY_FILE) for d in compiled.diagnostics if d.severity is Severity.ERROR
+        in_other_text(d, "script.sqrl", len(declared) - lead, QUERY_FILE)
+        for d in compiled.diagnostics
+        if d.severity is Severity.ERROR
     ]
     if errors:
         raise BelvedereError(errors if columns or views else [_without_tables(e) for e in errors])

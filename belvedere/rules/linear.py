@@ -44,7 +44,7 @@ class LinearStage(Stage):
         return {"changes": texts.changes(self.plan)}
 
     def run(self, work: Work) -> Rows | None:
-        moved = work.moved()
+        moved = work.changes_by_arrow()
         if moved is not None:
             return work.take(moved)
         if not work.put_deltas():

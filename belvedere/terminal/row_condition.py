@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from belvedere.catalog.templates import QueryTemplate
 from belvedere.editor.quoted_names import written
-from belvedere.errors import BelvedereError, Diagnostic, fail, moved
+from belvedere.errors import BelvedereError, Diagnostic, fail, in_other_text
 from belvedere.functions.other_systems import OTHER_NAMES
 from belvedere.plan.expressions import conjuncts
 from belvedere.plan.operators.nodes import Filter, Scan
@@ -66,7 +66,7 @@ def show_refused(error: BelvedereError, condition: str, *, json: bool) -> None:
 
 def _in_condition(diagnostic: Diagnostic, by: int, condition: str, columns: Sequence[str]) -> Diagnostic:
     """A diagnostic of a query with its places in the condition; a word that is no column may be meant as a text."""
-    found = moved(diagnostic, QUERY_FILE, by, FILE)
+    found = in_other_text(diagnostic, QUERY_FILE, by, FILE)
     word = "" if found.span is None else condition[found.span.start : found.span.end]
     if found.code == "B2002" and word and word.upper() not in OTHER_NAMES and nearest_name(word, columns) is None:
         return replace(found, hint=f"{found.hint}; a text stands in quotes: '{word}'")

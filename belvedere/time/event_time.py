@@ -75,7 +75,7 @@ class Clocks:
         """The same with one clock replaced."""
         return replace(self, streams={**self.streams, table: {**self.streams.get(table, {}), column: clock}})
 
-    def moved(self, table: str, column: str, move: Callable[..., StreamClock], *how: Any) -> Clocks:
+    def advanced(self, table: str, column: str, move: Callable[..., StreamClock], *how: Any) -> Clocks:
         """The same with one clock moved on by a function of `belvedere.time.producers`."""
         return self.with_clock(table, column, move(self.clock(table, column), *how))
 
@@ -142,26 +142,26 @@ def move_on(
             times, known = _times(taken, mark.column, arriving)
             known &= times <= (FOREVER if ahead is None else now + ahead)
             implied = int(times[known].max()) - mark.delay if known.any() else None
-        clocks = clocks.moved(table.id, mark.column, producers.rows_seen, producer, implied, now)
+        clocks = clocks.advanced(table.id, mark.column, producers.rows_seen, producer, implied, now)
     return clocks
 
 
 def send_bound(clocks: Clocks, table: Input, column: str, bound: int, now: int, producer: str | None, strict: bool) -> Clocks:
     """An explicit bound of a producer on one event-time column."""
-    return clocks.moved(table.id, column, producers.bounded, producer, bound + (STRICT if strict else 0), now)
+    return clocks.advanced(table.id, column, producers.bounded, producer, bound + (STRICT if strict else 0), now)
 
 
 def open_producer(clocks: Clocks, table: Input, producer: str | None, bound: int | None, now: int) -> Clocks:
     """A producer attaches; its bound is one on the first event-time column."""
     for n, mark in enumerate(table.watermarks):
-        clocks = clocks.moved(table.id, mark.column, producers.opened, producer, bound if n == 0 else None, now)
+        clocks = clocks.advanced(table.id, mark.column, producers.opened, producer, bound if n == 0 else None, now)
     return clocks
 
 
 def close_producer(clocks: Clocks, table: Input, producer: str | None, now: int) -> Clocks:
     """A producer detaches."""
     for mark in table.watermarks:
-        clocks = clocks.moved(table.id, mark.column, producers.closed, producer, now)
+        clocks = clocks.advanced(table.id, mark.column, producers.closed, producer, now)
     return clocks
 
 
@@ -180,7 +180,7 @@ def pass_time(clocks: Clocks, catalog: Catalog, now: int) -> Clocks:
     for table in catalog.inputs.values():
         for mark in table.watermarks:
             if mark.idle_after is not None and mark.column in clocks.streams.get(table.id, {}):
-                clocks = clocks.moved(table.id, mark.column, producers.advanced, mark.idle_after, now)
+                clocks = clocks.advanced(table.id, mark.column, producers.advanced, mark.idle_after, now)
     return clocks
 
 

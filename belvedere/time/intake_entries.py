@@ -60,7 +60,7 @@ class AcceptedRows:
         texts = sum(len(m.text) + len(m.reason) + MALFORMED_BYTES for m in self.malformed)
         return int(self.rows.nbytes) + (0 if self.late is None else int(self.late.nbytes)) + texts
 
-    def moved(self, clocks: Clocks, catalog: Catalog) -> Clocks:
+    def advanced(self, clocks: Clocks, catalog: Catalog) -> Clocks:
         """The clocks after it."""
         clocks = event_time.move_on(clocks, catalog.inputs[self.table], self.rows, self.now, self.producer, self.ahead)
         return clocks.counted(self.table, self.given, self.late_count, len(self.malformed))
@@ -87,7 +87,7 @@ class ProducerAct:
 
     nbytes = 100
 
-    def moved(self, clocks: Clocks, catalog: Catalog) -> Clocks:
+    def advanced(self, clocks: Clocks, catalog: Catalog) -> Clocks:
         """The clocks after it."""
         table = catalog.inputs[self.table]
         if self.act is Act.OPEN:

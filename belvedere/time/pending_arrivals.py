@@ -76,11 +76,11 @@ class Intake:
         """Go on from committed clocks: what still waits for an epoch moves them again in the same way."""
         self.clocks = clocks
         for entry in self.entries:
-            self.clocks = entry.moved(self.clocks, self.catalog)
+            self.clocks = entry.advanced(self.clocks, self.catalog)
 
     def hold(self, entry: Entry) -> None:
         """Take in what was decided."""
-        self.clocks = entry.moved(self.clocks, self.catalog)
+        self.clocks = entry.advanced(self.clocks, self.catalog)
         self.entries.append(entry)
 
     def judge(

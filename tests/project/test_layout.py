@@ -101,6 +101,17 @@ def test_a_class_is_called_by_a_noun() -> None:
     assert {(word, name) for word, name in words if word in NOT_OF_CLASSES} == set()
 
 
+NOT_OF_FUNCTIONS = frozenset("tell told held behind around levels growth carried lost again moved".split())
+"""Words that say nothing by themselves: a public function has another, or one beside it."""
+
+
+def test_a_public_function_says_what_it_does() -> None:
+    trees = {path: ast.walk(ast.parse(path.read_text(encoding="utf-8"))) for path in modules().values()}
+    functions = ((node.name, path) for path, tree in trees.items() for node in tree if isinstance(node, ast.FunctionDef))
+    inner = ("again", "processes")  # a callback within a function
+    assert {(name, path.stem) for name, path in functions if name in NOT_OF_FUNCTIONS} - {inner} == set()
+
+
 def folders() -> Iterator[Path]:
     return (f for f in (PACKAGE, *PACKAGE.rglob("*")) if f.is_dir() and any(f.glob("*.py")))
 

@@ -85,7 +85,9 @@ def judged_at_once(catalog: Catalog, rows: pa.Table, marks: list[BoundMark]) -> 
         clocks, start = admission.clocks, end
         if mark is not None:
             act = mark.act
-            clocks = ProducerAct(act.act, "s", microseconds(NOW), None, act.time, act.column, act.strict).moved(clocks, catalog)
+            clocks = ProducerAct(act.act, "s", microseconds(NOW), None, act.time, act.column, act.strict).advanced(
+                clocks, catalog
+            )
     return used, late, clocks
 
 

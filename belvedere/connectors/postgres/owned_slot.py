@@ -35,7 +35,7 @@ class OwnedSlot:
         found = self.server.confirmed()
         if is_known:
             if found is None:
-                raise self.server.lost(f'the slot "{self.server.slot}" is not there any more')
+                raise self.server.slot_lost(f'the slot "{self.server.slot}" is not there any more')
             return found
         if found is None:
             self._note()

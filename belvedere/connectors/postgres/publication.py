@@ -120,7 +120,7 @@ def addition_statement(server: Server, tables: Iterable[str]) -> str:
 
 def left_publication(server: Server, table: str) -> BelvedereError:
     """The diagnostic B6225 of a table whose changes were not logged for a while."""
-    return server.lost(f'table "{table}" was out of the publication "{server.publication}" for a while')
+    return server.slot_lost(f'table "{table}" was out of the publication "{server.publication}" for a while')
 
 
 def _altered(server: Server) -> str:

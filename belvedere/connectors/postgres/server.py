@@ -215,7 +215,7 @@ class Server:
         if not is_here:
             raise fail("B6222", f'the slot "{self.slot}" is of another database', hint="name another one in `slot`")
         if status == "lost":
-            raise self.lost(f'the server has removed what the slot "{self.slot}" had still to read')
+            raise self.slot_lost(f'the server has removed what the slot "{self.slot}" had still to read')
         return int(position)
 
     def flush(self, position: int) -> None:
@@ -247,7 +247,7 @@ class Server:
         """The slot need not keep what is before a position."""
         self.ask("SELECT pg_replication_slot_advance(%s, ('0/0'::pg_lsn + %s::numeric)::pg_lsn)::text", self.slot, to)
 
-    def lost(self, what: str) -> BelvedereError:
+    def slot_lost(self, what: str) -> BelvedereError:
         """The diagnostic B6225."""
         hint = (
             f'changes are gone: write `slot = "{next_slot(self.slot)}"` for source "{self.source}", a new name; the next start reads '

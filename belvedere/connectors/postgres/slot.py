@@ -108,11 +108,11 @@ class SlotReader:
         if before.slot != log.slot:
             followed.whole = f'it is read by another slot, "{log.slot}"'
         elif before.system != log.system:
-            raise self.server.lost("its database is on another server than before")
+            raise self.server.slot_lost("its database is on another server than before")
         elif before.timeline != log.timeline and not self._had_all_of(position.lsn, before, log):
-            raise self.server.lost("its server has taken over from one that had logged more")
+            raise self.server.slot_lost("its server has taken over from one that had logged more")
         elif before.publication != log.publication:
-            raise self.server.lost(f'the publication "{self.server.publication}" was changed or made anew')
+            raise self.server.slot_lost(f'the publication "{self.server.publication}" was changed or made anew')
         elif position.table.oid == now.state.oid and position.table.published != now.state.published:
             raise left_publication(self.server, followed.name)
 
@@ -129,9 +129,9 @@ class SlotReader:
             return confirmed
         start = max(known)
         if start > self.server.flushed():
-            raise self.server.lost("the log of its server ends before what the store has")
+            raise self.server.slot_lost("the log of its server ends before what the store has")
         if confirmed > start:
-            raise self.server.lost(f'somebody else has read the slot "{self.server.slot}", or it was made anew')
+            raise self.server.slot_lost(f'somebody else has read the slot "{self.server.slot}", or it was made anew')
         for table in self.tables.values():  # one that left the script for a while
             if table.position is not None and not table.whole and table.position.lsn < start:
                 table.whole = "the slot has passed over changes of it"
@@ -150,7 +150,7 @@ class SlotReader:
         last = self._last(start)
         read = last if last is not None and last[0] > confirmed else None
         if self.server.last_transaction(start) != read:
-            raise self.server.lost("its log is not the one that the store has read: the server was put back from a copy")
+            raise self.server.slot_lost("its log is not the one that the store has read: the server was put back from a copy")
 
     def _transactions(self, start: int, once: bool) -> tuple[list[LoggedTransaction], int, bool]:
         """The transactions behind a position, how far they reach, and whether there are more."""

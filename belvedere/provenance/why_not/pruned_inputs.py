@@ -22,7 +22,7 @@ from belvedere.provenance.constants import fixed_columns
 from belvedere.provenance.findings import PruningKind, PruningOperator
 from belvedere.provenance.row_predicates import RowPredicate, test
 from belvedere.provenance.why.covering_views import retention_text, why_not_stored
-from belvedere.provenance.why_not.pruning import CountedRows, Descent, DescentPath, condition_text, lost, untold
+from belvedere.provenance.why_not.pruning import CountedRows, Descent, DescentPath, condition_text, pruning_step, untold
 from belvedere.schema import Schema
 from belvedere.store.identifiers import SYSTEM
 from belvedere.store.read.history import stored_tables
@@ -40,7 +40,7 @@ def pruned_by_scan(descent: Descent, node: Scan, requested: RowPredicate, way: D
             yield from untold(way, requested, there)
             return
         if there.count:
-            yield lost(way, PruningKind.VIEW, _not_taken(descent, way), requested, [(node, there)])
+            yield pruning_step(way, PruningKind.VIEW, _not_taken(descent, way), requested, [(node, there)])
             return
     if view is not None:
         yield from descent.below(keep_columns(view.plan, node.schema.names), requested, way.into(id_))
@@ -52,7 +52,7 @@ def pruned_by_scan(descent: Descent, node: Scan, requested: RowPredicate, way: D
         yield from _beside(descent, node, table, requested, way.into(id_))
     else:
         words = f"{why_not_stored(catalog, id_)}, so nobody can tell whether there was such a row"
-        yield lost(way.into(id_), PruningKind.UNTOLD, words, requested)
+        yield pruning_step(way.into(id_), PruningKind.UNTOLD, words, requested)
 
 
 def _not_taken(descent: Descent, way: DescentPath) -> str:
@@ -77,7 +77,7 @@ def _beside(descent: Descent, node: Scan, table: Input, requested: RowPredicate,
     words = (
         f"`{table.name}` has no row with {condition_text(requested)}" if any_.count else f"`{table.name}` has no rows at all"
     )
-    yield lost(way, PruningKind.INPUT, words + _gone(descent, table), requested, near)
+    yield pruning_step(way, PruningKind.INPUT, words + _gone(descent, table), requested, near)
 
 
 def _gone(descent: Descent, table: Input) -> str:

@@ -20,7 +20,7 @@ from belvedere.provenance.found_rows import relations_of
 from belvedere.provenance.narrowing import narrowed
 from belvedere.provenance.row_predicates import RowPredicate, matching
 from belvedere.provenance.why.join_traces import partner_condition
-from belvedere.provenance.why_not.pruning import CountedRows, Descent, DescentPath, condition_text, lost, untold
+from belvedere.provenance.why_not.pruning import CountedRows, Descent, DescentPath, condition_text, pruning_step, untold
 from belvedere.syntax.wording import counted
 
 Sides = tuple[RowPredicate, RowPredicate]
@@ -71,7 +71,7 @@ def _has_partner(descent: Descent, node: Join, own: Sides, number: int, way: Des
     def dropped(there: FoundRows) -> Iterator[PruningOperator]:
         (partners,) = descent.look(CountedRows(partner, _partners(descent, node, number, there, own[number]), "their partners"))
         words = f"{join_text(node)}: a row of {names[0]} has a partner, so no column of {names[1]} is missing"
-        yield lost(way, PruningKind.JOIN, words, own[number], [(side, there), (partner, partners)])
+        yield pruning_step(way, PruningKind.JOIN, words, own[number], [(side, there), (partner, partners)])
 
     yield from descent.reached(side, own[number], way, "have a partner", dropped)
 
@@ -111,7 +111,7 @@ def _unpaired(
             return
     words = f"{join_text(node)}: both sides have such rows, but no pair fulfils it"
     near = list(zip(node.inputs, looks, strict=True))
-    yield lost(way, PruningKind.JOIN, words, known[0] + known[1], near)
+    yield pruning_step(way, PruningKind.JOIN, words, known[0] + known[1], near)
 
 
 def _without_partner(
@@ -124,7 +124,7 @@ def _without_partner(
     null = next((t for t in tests.tests if is_impossible(t)), None)
     if null is not None:
         words = f"{join_text(node)}: a row of {descent.name(side)} is there, but {expression_text(null)} never holds"
-        yield lost(way, at, words, tests, [near])
+        yield pruning_step(way, at, words, tests, [near])
         return
     step = f"{join_text(node)}: {descent.name(side)} has rows, which look for {condition_text(tests)}"
     found = list(descent.below(partner, tests, way.by(step)))
@@ -133,7 +133,7 @@ def _without_partner(
         return
     rows = counted(there.count, "row")
     words = f"{join_text(node)}: {descent.name(side)} has {rows}, {descent.name(partner)} none with {condition_text(tests)}"
-    answer = lost(way, at, words, tests, [near])
+    answer = pruning_step(way, at, words, tests, [near])
     yield replace(answer, near=(*answer.near, *(r for f in found for r in f.near)))
 
 
@@ -172,6 +172,6 @@ def _existence(descent: Descent, node: Join, requested: RowPredicate, way: Desce
             return
         (partners,) = descent.look(CountedRows(node.right, tests, "are there, and must not be"))
         words = f"NOT EXISTS drops them: {descent.name(node.right)} has rows with {condition_text(tests)}"
-        yield lost(way, PruningKind.EXCEPT, words, requested, [(node.left, there), (node.right, partners)])
+        yield pruning_step(way, PruningKind.EXCEPT, words, requested, [(node.left, there), (node.right, partners)])
 
     yield from descent.reached(node.left, requested, way, "reached it", dropped)

@@ -26,7 +26,7 @@ from belvedere.provenance.found_rows import relations_of
 from belvedere.provenance.row_predicates import RowPredicate
 from belvedere.provenance.why.historic import emitted, has_row_of, in_order, spl_sides
 from belvedere.provenance.why.time_windows import in_window
-from belvedere.provenance.why_not.pruning import CountedRows, Descent, DescentPath, lost, untold
+from belvedere.provenance.why_not.pruning import CountedRows, Descent, DescentPath, pruning_step, untold
 from belvedere.time.event_time import Clocks, bounds_by_input
 from belvedere.values.instants import instant, microseconds
 
@@ -55,7 +55,9 @@ def _other_windows(
     (windows,) = descent.look(CountedRows(node, own, "are in other windows"))
     reason = "they are in other windows" if windows.count else f"their `{node.time}` is NULL, which is in no window"
     found = way.without(left, node.kind.upper())
-    yield lost(found, PruningKind.WINDOW, f"{node.kind.upper()}: {reason}", requested, [(node, windows), (node.input, there)])
+    yield pruning_step(
+        found, PruningKind.WINDOW, f"{node.kind.upper()}: {reason}", requested, [(node, windows), (node.input, there)]
+    )
 
 
 def pruned_by_emit(descent: Descent, node: Emit, requested: RowPredicate, way: DescentPath) -> Iterator[PruningOperator]:
@@ -70,7 +72,7 @@ def pruned_by_emit(descent: Descent, node: Emit, requested: RowPredicate, way: D
                 f"EMIT AFTER DELAY: a group is told {delay} after the first of its changes, by the clock of the epochs"
             )
         words = "; ".join(reasons) or "EMIT: its changes were told as they came, with other values"
-        yield lost(way.without(left, "EMIT"), PruningKind.EMIT, words, requested, [(node.input, there)])
+        yield pruning_step(way.without(left, "EMIT"), PruningKind.EMIT, words, requested, [(node.input, there)])
 
     yield from descent.reached(node.input, emitted(node, requested), way, "wait", waits)
 
@@ -85,7 +87,7 @@ def pruned_in_order(descent: Descent, node: InOrder, requested: RowPredicate, wa
             within = timedelta(microseconds=node.within)
             reported = f"a row is told once a row whose `{node.time}` is {within} greater has come"
             words = f"ORDER BY WITHIN: {reported}; later ones are dropped"
-        yield lost(way, PruningKind.EMIT, words, requested, [(node.input, there)])
+        yield pruning_step(way, PruningKind.EMIT, words, requested, [(node.input, there)])
 
     yield from descent.reached(node.input, in_order(node, requested), way, "wait, or came too late for their place", waits)
 
@@ -105,7 +107,9 @@ def pruned_by_sequence(
     way = way.without(left, words)
 
     def dropped(there: FoundRows) -> Iterator[PruningOperator]:
-        yield lost(way, PruningKind.WINDOW, f"{words}: the rows are there, but {reported}", requested, [(node.input, there)])
+        yield pruning_step(
+            way, PruningKind.WINDOW, f"{words}: the rows are there, but {reported}", requested, [(node.input, there)]
+        )
 
     yield from descent.reached(node.input, own.over(mapping), way, "are in its sequence", dropped)
 
@@ -127,7 +131,9 @@ def pruned_by_spl_join(descent: Descent, node: SplJoin, requested: RowPredicate,
         if len(needed) == 1:
             why = "there is such a row, which met one of the other side, or has not left its window so far"
         words = f"the join of windows of SPL: {why}"
-        yield lost(way, PruningKind.WINDOW, words, requested, [(node.inputs[n], r) for n, r in zip(needed, looks, strict=True)])
+        yield pruning_step(
+            way, PruningKind.WINDOW, words, requested, [(node.inputs[n], r) for n, r in zip(needed, looks, strict=True)]
+        )
 
 
 def _waits(descent: Descent, node: Node, there: FoundRows, word: str, only: str | None = None) -> str:

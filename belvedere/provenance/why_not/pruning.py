@@ -123,7 +123,7 @@ def _read(node: Node) -> Iterator[Scan | Recursion]:
         yield from _read(below)
 
 
-def lost(
+def pruning_step(
     way: DescentPath, at: PruningKind, words: str, requested: RowPredicate, near: Sequence[tuple[Node, FoundRows]] = ()
 ) -> PruningOperator:
     """What is told of an operator; of the rows that nearly did those that there are, without hidden columns."""
@@ -135,7 +135,7 @@ def untold(way: DescentPath, requested: RowPredicate, *reads: FoundRows) -> Iter
     """That nobody can tell, where that is so."""
     reason = next((r.untold for r in reads if r.untold), "")
     if reason:
-        yield lost(way, PruningKind.UNTOLD, f"this cannot be told here: {reason}", requested)
+        yield pruning_step(way, PruningKind.UNTOLD, f"this cannot be told here: {reason}", requested)
 
 
 def condition_text(requested: RowPredicate) -> str:

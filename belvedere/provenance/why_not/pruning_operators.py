@@ -55,7 +55,7 @@ from belvedere.provenance.why_not.pruned_times import (
     pruned_by_time_window,
     pruned_in_order,
 )
-from belvedere.provenance.why_not.pruning import CountedRows, Descent, DescentPath, Losses, condition_text, lost, untold
+from belvedere.provenance.why_not.pruning import CountedRows, Descent, DescentPath, Losses, condition_text, pruning_step, untold
 from belvedere.provenance.why_not.pushed_tests import branch_predicate, passing, set_columns
 from belvedere.syntax.wording import counted
 
@@ -64,7 +64,7 @@ def _project(descent: Descent, node: Project, requested: RowPredicate, way: Desc
     below = passing(node, requested)[0][0]
     never = [t for t, b in zip(requested.tests, below.tests, strict=True) if is_impossible(b)]
     if never:
-        yield lost(
+        yield pruning_step(
             way, PruningKind.VALUES, f"{expression_text(never[0])} never holds: the query gives another constant", requested
         )
         return
@@ -95,7 +95,7 @@ def _filter(descent: Descent, node: Filter, requested: RowPredicate, way: Descen
             _failed_text(text_over(node.input, p), f, reached) for p, f in zip(parts, failed, strict=True) if f.count
         )
         words = f"{'HAVING' if at is PruningKind.HAVING else 'the filter'} drops them: {reported or text_over(node.input, node.condition)}"
-        yield lost(way, at, words, predicate_over(node, requested), [(tested, reached)])
+        yield pruning_step(way, at, words, predicate_over(node, requested), [(tested, reached)])
 
 
 def _ranked_by(node: Filter) -> tuple[str, ...] | None:
@@ -117,7 +117,7 @@ def _outranked(
     (winners,) = descent.look(CountedRows(node, same_ones if partition else RowPredicate(), "won in their place"))
     by = f" of each {', '.join(n.rpartition('.')[2] for n in partition)}" if partition else ""
     words = f"only the first rows{by} are passed on: others stand there"
-    yield lost(
+    yield pruning_step(
         way, PruningKind.TOP, words, requested, [(node, winners), (node.input, replace(reached, words="came after them"))]
     )
 
@@ -151,7 +151,7 @@ def _union(descent: Descent, node: Union, requested: RowPredicate, way: DescentP
     branches = [(n, branch_predicate(node, n, requested)) for n in range(len(node.branches))]
     live = [(n, w) for n, w in branches if not any(map(is_impossible, w.tests))]
     if not live:
-        yield lost(way, PruningKind.VALUES, "no branch of UNION gives such a row", requested)
+        yield pruning_step(way, PruningKind.VALUES, "no branch of UNION gives such a row", requested)
     found = [f for n, w in live for f in descent.below(node.branches[n], w, way.by(f"branch {n + 1} of UNION"))]
     able = [f for f in found if f.at is not PruningKind.VALUES]  # a branch with another constant never gives such a row
     yield from able or found
@@ -168,11 +168,13 @@ def _set_operation(
     elif not first.count:
         yield from descent.below(node.left, left, way.by(f"the left of {node.kind.upper()}"))
     elif node.kind is SetKind.EXCEPT:
-        yield lost(way, PruningKind.EXCEPT, "EXCEPT takes them out: the right side has them, too", requested, near)
+        yield pruning_step(way, PruningKind.EXCEPT, "EXCEPT takes them out: the right side has them, too", requested, near)
     elif not second.count:
         yield from descent.below(node.right, right, way.by(f"the right of {node.kind.upper()}"))
     else:
-        yield lost(way, PruningKind.INTERSECT, "INTERSECT: both sides have such rows, but none in common", requested, near)
+        yield pruning_step(
+            way, PruningKind.INTERSECT, "INTERSECT: both sides have such rows, but none in common", requested, near
+        )
 
 
 def _aggregate(descent: Descent, node: Aggregate, requested: RowPredicate, way: DescentPath) -> Iterator[PruningOperator]:
@@ -201,7 +203,9 @@ def _groups(
     elif there.count:
         found = way.without(predicate_over(node, on_values), words)
         reported = predicate_over(node, requested)
-        yield lost(found, PruningKind.GROUP, f"{words}: the group is there, with other values", reported, [(node, there)])
+        yield pruning_step(
+            found, PruningKind.GROUP, f"{words}: the group is there, with other values", reported, [(node, there)]
+        )
 
 
 def _is_reached(descent: Descent, node: Aggregate, group: RowPredicate) -> bool:
@@ -218,7 +222,7 @@ def _grouping_sets(descent: Descent, node: Aggregate, requested: RowPredicate, w
     words = "; ".join(f"({group_text(node, members)})" for members, _ in sets)
     if not able:
         reported = predicate_over(node, requested)
-        yield lost(way, PruningKind.VALUES, f"no grouping set gives such a row: {words}", reported)
+        yield pruning_step(way, PruningKind.VALUES, f"no grouping set gives such a row: {words}", reported)
         return
     if on_values or any(not members for members, _ in able):
         found = list(_groups(descent, node, requested, RowPredicate(), f"GROUP BY GROUPING SETS ({words})", way))
@@ -253,7 +257,7 @@ def _window(descent: Descent, node: Window, requested: RowPredicate, way: Descen
         yield from untold(way, requested, there)
     elif there.count:
         reported = predicate_over(node, requested)
-        yield lost(way, PruningKind.WINDOW, f"{words} give the row other values", reported, [(node, there)])
+        yield pruning_step(way, PruningKind.WINDOW, f"{words} give the row other values", reported, [(node, there)])
     else:
         yield from descent.below(node.input, own, way)
 
@@ -266,7 +270,7 @@ def _top(descent: Descent, node: TopK, requested: RowPredicate, way: DescentPath
     def dropped(there: FoundRows) -> Iterator[PruningOperator]:
         (winners,) = descent.look(CountedRows(node, _partition(descent, node, own), "won in their place"))
         near = [(node, winners), (node.input, there)]
-        yield lost(way, PruningKind.TOP, _top_words(node), predicate_over(node, requested), near)
+        yield pruning_step(way, PruningKind.TOP, _top_words(node), predicate_over(node, requested), near)
 
     yield from descent.reached(node.input, own, way, "came after them", dropped)
 
@@ -294,13 +298,15 @@ def _unnest(descent: Descent, node: Unnest, requested: RowPredicate, way: Descen
 
     def dropped(there: FoundRows) -> Iterator[PruningOperator]:
         words = f"UNNEST: {text_over(node.input, node.expr)} {reason}"
-        yield lost(way, PruningKind.UNNEST, words, requested, [(node.input, there)])
+        yield pruning_step(way, PruningKind.UNNEST, words, requested, [(node.input, there)])
 
     yield from descent.reached(node.input, own, way.without(left, "UNNEST"), "have no such element", dropped)
 
 
 def _values(descent: Descent, node: Values, requested: RowPredicate, way: DescentPath) -> Iterator[PruningOperator]:
-    yield lost(way, PruningKind.VALUES, f"the query writes {counted(len(node.rows), 'row')} out: none is such", requested)
+    yield pruning_step(
+        way, PruningKind.VALUES, f"the query writes {counted(len(node.rows), 'row')} out: none is such", requested
+    )
 
 
 def _recursion(descent: Descent, node: Recursion, requested: RowPredicate, way: DescentPath) -> Iterator[PruningOperator]:
@@ -309,7 +315,7 @@ def _recursion(descent: Descent, node: Recursion, requested: RowPredicate, way: 
     name = f"the recursion {node.name}"
     way = way.without(left, name)
     if name in way.steps:
-        yield lost(way, PruningKind.RECURSION, f"{name} has no row with {condition_text(own)}", own)
+        yield pruning_step(way, PruningKind.RECURSION, f"{name} has no row with {condition_text(own)}", own)
         return
     yield from descent.below(node.base, own, way.by(f"first rows of {node.name}"))
     yield from descent.below(step_over(node), own, way.by(name))

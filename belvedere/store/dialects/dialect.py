@@ -108,7 +108,7 @@ class Dialect(ABC):
         """A placeholder as a value that compares with a column of the type."""
         return marker
 
-    def again(self, marker: str, type_: pa.DataType) -> str:
+    def from_stored_text(self, marker: str, type_: pa.DataType) -> str:
         """A placeholder for a value that `stored_text` gave out."""
         return marker
 

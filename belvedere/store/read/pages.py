@@ -54,7 +54,7 @@ def _reads_rows(query: StoreQuery, names: PageNames) -> bool:
 def _between(sources: Sources, query: StoreQuery, rows: SourceRows) -> list[str]:
     sorts = ordered(query)
     ends = ((sorts, query.after), (_turned(sorts), query.before))
-    return [behind(sources, s, place, rows) for s, place in ends if place is not None]
+    return [after_place(sources, s, place, rows) for s, place in ends if place is not None]
 
 
 def _object(sources: Sources, query: StoreQuery, names: PageNames, outer: SourceRows | None, limit: str) -> str:
@@ -90,7 +90,7 @@ def _others(
     if place is None:
         return ""
     rows = SourceRows(sources.alias(), query)
-    at_or_before = f"({behind(sources, sorts, place, rows)}) IS NOT TRUE"
+    at_or_before = f"({after_place(sources, sorts, place, rows)}) IS NOT TRUE"
     return f"EXISTS (SELECT 1 {sources.rows_of(query, rows, outer, [at_or_before])})"
 
 
@@ -108,7 +108,7 @@ def cursor_text(sources: Sources, query: StoreQuery, rows: SourceRows) -> str:
     return sources.dialect.hexadecimal(concatenation([*pieces, "']'"]))
 
 
-def behind(sources: Sources, sorts: Sequence[Sort], place: Sequence[BoundValue], rows: SourceRows) -> str:
+def after_place(sources: Sources, sorts: Sequence[Sort], place: Sequence[BoundValue], rows: SourceRows) -> str:
     """The rows behind a place: greater in the first key, or the same in it and behind in the others."""
     alternatives = []
     equal: list[str] = []

@@ -62,5 +62,5 @@ class Parameters:
 
     def value(self, parameter: BoundValue) -> str:
         """A parameter in the form in which it compares with a column of its type."""
-        form = self.dialect.again if parameter.role is Role.CURSOR else self.dialect.bound
+        form = self.dialect.from_stored_text if parameter.role is Role.CURSOR else self.dialect.bound
         return form(self.marker(parameter), pa.string() if parameter.role is Role.MEMBER else parameter.type)

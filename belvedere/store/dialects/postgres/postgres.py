@@ -150,7 +150,7 @@ class Postgres(Database):
     def bound(self, marker: str, type_: pa.DataType) -> str:
         return f"CAST({marker} AS {self._type(type_)}){self._collation(type_)}"
 
-    def again(self, marker: str, type_: pa.DataType) -> str:
+    def from_stored_text(self, marker: str, type_: pa.DataType) -> str:
         return self.bound(f"CAST({marker} AS text)", type_)
 
     def _type(self, type_: pa.DataType) -> str:
