@@ -17,7 +17,7 @@ from belvedere.catalog.relationships import OWNER, TARGET, Relationship, relatio
 from belvedere.catalog.resolved_query import ResolvedPath, ResolvedQuery
 from belvedere.catalog.views import View
 from belvedere.functions.spark_types import Typed
-from belvedere.lang.relationships.path_aggregates import path_table
+from belvedere.lang.relationships.path_aggregates import over_path
 from belvedere.lang.statements.script_lowering import finish_plan
 from belvedere.lang.types.infer import Inference
 from belvedere.plan.expressions import column, conjunction
@@ -65,12 +65,10 @@ def keep_link(catalog: Catalog, relationship: Relationship) -> Catalog:
 
 
 def _query(relationship: Relationship) -> ResolvedQuery:
-    """The query that has the rows: `SELECT x.* FROM _.r x`."""
+    """The query that has the rows."""
     name = exp.to_identifier(relationship.name, quoted=True)
     name.meta["start"] = 0
-    table = path_table([exp.to_identifier(OWNER), name])
-    table.set("alias", exp.TableAlias(this=exp.to_identifier("x")))
-    rows = exp.Select(expressions=[exp.Column(this=exp.Star(), table=exp.to_identifier("x"))], from_=exp.From(this=table))
+    rows = over_path([exp.to_identifier(OWNER), name], exp.Star(), name)
     return ResolvedQuery(rows, {0: ResolvedPath(OWNER, steps=(relationship,))}, "", relationship.owner)
 
 

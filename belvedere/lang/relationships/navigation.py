@@ -14,7 +14,7 @@ from sqlglot import exp
 from belvedere.catalog.resolved_query import ResolvedPath
 from belvedere.lang.names.definitions import NamedRelation
 from belvedere.lang.names.scope import FromItem, Scope, dotted, private_column
-from belvedere.lang.relationships.path_aggregates import PATH_ALIAS, path_table
+from belvedere.lang.relationships.path_aggregates import over_path
 from belvedere.lang.select.query_frame import Frame, StatementContext
 from belvedere.lang.select.subqueries import Pending, join_single
 from belvedere.plan.expressions import column
@@ -40,11 +40,7 @@ class Navigation:
 
     def query(self, column: exp.Expr) -> exp.Select:
         """A column (or `*`) over the related rows."""
-        table = path_table([exp.to_identifier(self.source.alias, quoted=True), *(s.copy() for s in self.steps)])
-        table.set("alias", exp.TableAlias(this=exp.to_identifier(PATH_ALIAS)))
-        value = exp.Column(this=column, table=exp.to_identifier(PATH_ALIAS))
-        value.meta.update(self.rest[0].meta)
-        return exp.Select(expressions=[value], from_=exp.From(this=table))
+        return over_path([exp.to_identifier(self.source.alias, quoted=True), *self.steps], column, self.rest[0])
 
 
 def navigation(context: StatementContext, scope: Scope, parts: Sequence[exp.Identifier]) -> Navigation | None:

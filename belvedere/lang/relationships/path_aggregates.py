@@ -52,16 +52,18 @@ def _path_argument(call: exp.Expr) -> tuple[exp.Identifier, ...]:
 
 def _local_select(call: exp.Expr, path: Sequence[exp.Identifier], *, whole: bool) -> exp.Expr:
     """`whole`: the path ends at a relationship, so its rows are meant, not a column of them."""
-    copied = call.copy()
-    steps = path if whole else path[:-1]
-    table = path_table([exp.to_identifier(OWNER), *(s.copy() for s in steps)])
-    table.set("alias", exp.TableAlias(this=exp.to_identifier(PATH_ALIAS)))
-    value: exp.Expr = exp.Star() if whole else exp.Column(this=path[-1].copy(), table=exp.to_identifier(PATH_ALIAS))
-    value.meta.update(path[-1].meta)
+    copied, steps = call.copy(), path if whole else path[:-1]
+    query = over_path([exp.to_identifier(OWNER), *steps], exp.Star() if whole else path[-1].copy(), path[-1])
+    value = exp.Star() if whole else query.expressions[0]
     copied.set("this", exp.Distinct(expressions=[value]) if isinstance(copied.this, exp.Distinct) else value)
-    return exp.Subquery(this=exp.Select(expressions=[copied], from_=exp.From(this=table)))
+    query.set("expressions", [copied])
+    return exp.Subquery(this=query)
 
 
-def path_table(parts: Sequence[exp.Identifier]) -> exp.Table:
-    """A table reference for a path of any length."""
-    return exp.Table(this=exp.Dot.build(list(parts)) if len(parts) > 1 else parts[0])
+def over_path(parts: Sequence[exp.Identifier], column: exp.Expr, place: exp.Expr) -> exp.Select:
+    """`SELECT path.column FROM a.b.c path`, with the place in the script of what it stands for."""
+    value = exp.Column(this=column, table=exp.to_identifier(PATH_ALIAS))
+    value.meta.update(place.meta)
+    alias = exp.TableAlias(this=exp.to_identifier(PATH_ALIAS))
+    table = exp.Table(this=exp.Dot.build([part.copy() for part in parts]), alias=alias)
+    return exp.Select(expressions=[value], from_=exp.From(this=table))

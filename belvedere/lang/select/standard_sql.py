@@ -16,7 +16,7 @@ from belvedere.catalog.relationships import OWNER
 from belvedere.catalog.shown_names import shown_names
 from belvedere.catalog.views import View
 from belvedere.lang.select.grouping import contains_aggregate
-from belvedere.lang.select.standard_sql_paths import PathJoins, fresh, initial, requalify, spell_paths, table_of
+from belvedere.lang.select.standard_sql_paths import PathJoins, column_names, fresh, initial, requalify, spell_paths, table_of
 from belvedere.plan.expressions import conjuncts
 from belvedere.plan.operators.nodes import Scan, Unnest
 from belvedere.spark_sql.dialect import SparkSql
@@ -76,28 +76,33 @@ class _Expansion:
 
     def _extended(self, base: str, added: Sequence[tuple[str, exp.Expr]], name: str) -> exp.Query:
         tables = set[str]().union(*(_aliases(value) for _, value in added))
-        alias = fresh(initial(name), tables | self.aliases)
+        columns_within = set[str]().union(*(column_names(value, self.catalog) for _, value in added))
+        alias = fresh(initial(name), tables | columns_within | self.aliases)
         for _, value in added:
             if name.casefold() not in tables:
                 requalify(value, name, OWNER)
-            spell_paths(value, self.catalog, (alias,))
+            spell_paths(value, self.catalog, {alias: base})
         names = {c.name.casefold(): c.name for c in self.catalog.schema_of(base).visible}
         columns: dict[str, exp.Expr] = {folded: exp.column(n) for folded, n in names.items()}
         # a column that is defined twice stands once, with its last definition
         columns |= {n.casefold(): exp.alias_(value, names.get(n.casefold(), n)) for n, value in added}
         query = exp.Select(expressions=list(columns.values()))
         joins = PathJoins(self.catalog, query, tables | {alias.casefold()})
-        joins.relations[alias] = base
+        joins.relations[alias], joins.items = base, [alias]
         joins.in_names()
         requalify(query, OWNER, alias)
         before = self.catalog.views.get(base)
-        return query.from_(self.query(before).subquery(alias) if before is not None else table_of(base, alias))
+        read = {c.name for c in query.find_all(exp.Column) if c.table == alias}
+        within = before is not None and before.query is not None and read <= {c.name for c in before.schema.visible}
+        return query.from_(self.query(before).subquery(alias) if before and within else table_of(base, alias))
 
     def _nested(self, select: exp.Query, view: View, owner: str) -> exp.Query:
         """A nested table: joined to its parent's rows, grouped by their key."""
-        alias = fresh(initial(self.catalog.name_of(owner)), _aliases(select) | self.aliases)
+        alias = fresh(
+            initial(self.catalog.name_of(owner)), _aliases(select) | column_names(select, self.catalog) | self.aliases
+        )
         keys = [_called(exp.column(p, alias), own) for own, p in view.parent_key]
-        spell_paths(select, self.catalog, (alias,))
+        spell_paths(select, self.catalog, {alias: owner})
         requalify(select, OWNER, alias)
         rows = table_of(owner, alias)
         by_row = any(isinstance(e, exp.Star) or e.find(exp.Window) for e in select.expressions)

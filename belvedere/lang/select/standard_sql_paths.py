@@ -6,7 +6,7 @@ and conditions in place of paths.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from sqlglot import exp
@@ -22,13 +22,15 @@ from belvedere.plan.operators.nodes import Expr, Order
 from belvedere.syntax.query_tree import path_of
 
 
-def spell_paths(tree: exp.Expr, catalog: Catalog, reserved: Iterable[str] = ()) -> None:
-    """Replace the paths of all queries in a tree, and name each table by its id. New aliases are none of the `reserved`."""
+def spell_paths(tree: exp.Expr, catalog: Catalog, around: Mapping[str, str] | None = None) -> None:
+    """Replace the paths of all queries in a tree, and name each table by its id. `around` are ids by alias: of tables that stand beside."""
+    around = around or {}
     named = [t.alias_or_name for t in tree.find_all(exp.Table, exp.Subquery) if t.alias_or_name != PATH_ALIAS]
-    known = {id(None): {a.casefold() for a in (*named, *reserved, OWNER)}}
+    known = {id(None): {a.casefold() for a in (*named, *around, OWNER)}}
     for select in list(tree.find_all(exp.Select)):
         known[id(select)] = taken = set(known.get(id(select.parent_select), known[id(None)]))
         joins = PathJoins(catalog, select, taken)
+        joins.relations |= around if select is tree else {}
         joins.in_from()
         joins.in_names()
         joins.in_star()
@@ -54,6 +56,13 @@ def table_of(id_: str, alias: str = "") -> exp.Table:
     return exp.Table(this=name, alias=exp.TableAlias(this=exp.to_identifier(alias)) if alias else None)
 
 
+def column_names(tree: exp.Expr, catalog: Catalog) -> set[str]:
+    """The folded names of the columns of all tables in an annotated tree."""
+    paths = [path for part in tree.find_all(exp.Identifier) if (path := _path([part])) is not None]
+    ids = {p.relation for p in paths if p.relation is not None} | {step.target for p in paths for step in p.steps}
+    return {c.name.casefold() for id_ in ids for c in catalog.schema_of(id_)}
+
+
 class PathJoins:
     """The joins of one SELECT. `taken` are folded aliases; `relations` the ids behind the aliases of FROM."""
 
@@ -62,7 +71,7 @@ class PathJoins:
         self.select = select
         self.taken = taken
         self.relations: dict[str, str] = {}
-        self._items: list[str] = []
+        self.items: list[str] = []
         """The aliases of FROM as it is written, which `*` means."""
 
     def in_from(self) -> None:
@@ -79,14 +88,16 @@ class PathJoins:
             if path is not None and path.relation is not None:
                 self.relations[join.this.alias_or_name] = path.relation
             joins.append(join)
-            self._items.append(join.this.alias_or_name)
+            self.items.append(join.this.alias_or_name)
         first, *others = joins
         where = self.select.args.get("where")
-        conditions = [*conjuncts(first.args.get("on")), *conjuncts(where.this if where is not None else None)]
-        if first.args.get("on") is not None:
+        linking = [c for c in conjuncts(first.args.get("on")) if c != exp.true()]
+        if linking:
+            conditions = [*linking, *conjuncts(where.this if where is not None else None)]
             self.select.set("where", exp.Where(this=exp.and_(*conditions)))
         self.select.set("from_", exp.From(this=first.this))
         self.select.set("joins", others)
+        self._qualify(everything=False)
 
     def _joined(self, path: ResolvedPath, join: exp.Join) -> list[exp.Join]:
         """The joins of a path in FROM."""
@@ -102,7 +113,7 @@ class PathJoins:
             made[-1].set("on", exp.and_(made[-1].args["on"], on))
         self.relations |= dict(zip(ways.values(), (s.target for s in path.steps), strict=True))
         *_, alias = ways.values()
-        self._items.append(alias)
+        self.items.append(alias)
         if not given:
             requalify(self.select, requested or path.steps[-1].name, alias)
         return made
@@ -137,26 +148,27 @@ class PathJoins:
             is_item = node.parent is self.select and node.arg_key == "expressions"
             node.replace(exp.alias_(value, parts[-1].name) if is_item else value)
         if joins:
-            self._qualify()
+            self._qualify(everything=True)
             self.select.set("joins", [*(self.select.args.get("joins") or ()), *joins])
 
     def in_star(self) -> None:
         """`*` is the columns of the tables that were written, and not those of tables between them."""
-        if 1 + len(self.select.args.get("joins") or ()) == len(self._items) or not all(self._items):
+        if 1 + len(self.select.args.get("joins") or ()) == len(self.items) or not all(self.items):
             return
         items: list[exp.Expr] = []
         for item in self.select.expressions:
             whole = isinstance(item, exp.Star) and not any(item.args.values())
-            items += [exp.column(exp.Star(), alias) for alias in self._items] if whole else [item]
+            items += [exp.column(exp.Star(), alias) for alias in self.items] if whole else [item]
         self.select.set("expressions", items)
 
-    def _qualify(self) -> None:
-        """Names without an alias keep their meaning beside the tables that were joined."""
+    def _qualify(self, *, everything: bool) -> None:
+        """Names without an alias keep their meaning beside the tables that were joined: those that such a table has, too, or all."""
+        schemas = {alias: self.catalog.schema_of(relation) for alias, relation in self.relations.items()}
         for node in _own_nodes(self.select):
             if isinstance(node, exp.Column) and not node.table and isinstance(node.this, exp.Identifier):
-                schemas = ((a, self.catalog.schema_of(r)) for a, r in self.relations.items())
-                owner = next((a for a, schema in schemas if schema.find(node.name) is not None), None)
-                if owner is not None:
+                having = [alias for alias, schema in schemas.items() if schema.find(node.name) is not None]
+                owner = next((alias for alias in having if alias in self.items), None)
+                if owner is not None and (everything or not set(having) <= set(self.items)):
                     node.set("table", exp.to_identifier(owner))
 
     # -- one relationship ---------------------------------------------------------------------------------------------

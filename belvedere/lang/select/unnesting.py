@@ -129,6 +129,7 @@ def _counted_from_one(frame: Frame, position: Column, name: str) -> Column:
 
 def add_lateral_query(frame: Frame, item: exp.Expr, query: exp.Expr, kind: JoinKind) -> None:
     """A subquery that sees the FROM items before it: joined by what links it."""
+    start_empty(frame)
     inner = frame.subquery(query)
     if inner.needs_domain:
         inner = over_domain(frame, query, {n: column(n) for n in inner.used})

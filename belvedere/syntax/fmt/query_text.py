@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from sqlglot import exp
+from sqlglot.generator import Generator
 
 from belvedere.spark_sql.dialect import SparkSqlGenerator
 from belvedere.syntax.forms.windowing_calls import arguments_of
@@ -23,7 +24,9 @@ class SqrlGenerator(SparkSqlGenerator):
     """Prints what our dialect adds, for people: Spark never sees these forms."""
 
     TRANSFORMS: ClassVar[dict[Any, Any]] = {
-        **SparkSqlGenerator.TRANSFORMS,
+        # QUALIFY and UNNEST stay: what Spark would read for them has other columns beside `*` and where elements are objects
+        **{form: print_ for form, print_ in SparkSqlGenerator.TRANSFORMS.items() if form is not exp.Select},
+        exp.Unnest: Generator.unnest_sql,
         EmitClause: lambda self, e: self.emit_sql(e),
         WindowCall: lambda self, e: self.windowcall_sql(e),
         SplClause: lambda _, e: e.shown,
