@@ -57,11 +57,13 @@ class ResolvedQuery:
         return {PACKED: vars(self).get(PACKED) or pickle.dumps(vars(self))}
 
     def __getattr__(self, name: str) -> Any:
-        packed = vars(self).pop(PACKED, None)
-        if packed is None:
+        packed = vars(self).get(PACKED)
+        if packed is not None:
+            vars(self).update(pickle.loads(packed))
+            vars(self).pop(PACKED, None)  # last: another thread may unpack it, too
+        if name not in vars(self):
             raise AttributeError(name)
-        vars(self).update(pickle.loads(packed))
-        return getattr(self, name)
+        return vars(self)[name]
 
     def renamed(self, ids: Mapping[str, str]) -> ResolvedQuery:
         """The same with other ids."""

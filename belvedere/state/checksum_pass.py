@@ -1,11 +1,13 @@
 """All checksums of a state compared while it is used already: damage of what nobody reads is told, too.
 
 In: the files, the pieces that the manifest named at the start. Out: the error of the first piece that differs. For a moment it goes as fast
-as it can, so that a small state is checked before its first epoch is committed; then it leaves most of the time to the epochs.
+as it can, so that a small state is checked before its first epoch is committed; then it leaves most of the time to the epochs. The order is
+another one at each start, so that short runs over a large state check all of it in time.
 """
 
 from __future__ import annotations
 
+import random
 import time
 from collections.abc import Callable, Iterable
 from threading import Event, Thread
@@ -24,7 +26,8 @@ class ChecksumPass:
 
     def __init__(self, files: Files, places: Iterable[FileRange], is_named: Callable[[str], bool]):
         """`is_named` says whether a file still counts: merges take the place of others meanwhile."""
-        self.files, self.places, self.is_named = files, tuple(places), is_named
+        self.files, self.places, self.is_named = files, list(places), is_named
+        random.shuffle(self.places)
         self.error: BelvedereError | None = None
         self._fast_until = time.monotonic() + FAST_SECONDS
         self._stopped = Event()

@@ -168,19 +168,22 @@ class Files:
 
     def let_go(self, name: str) -> None:
         """Delete a file of the folder; a copy is fetched again when it is read."""
-        self._mapped.pop(name, None)
-        self._compared.pop(name, None)
         with contextlib.suppress(OSError):
             (self.folder / name).unlink(missing_ok=True)
+        self._mapped.pop(name, None)  # last: another thread may map what is still there
+        self._compared.pop(name, None)
 
     def missing(self, names: Collection[str]) -> str | None:
         """One of the files that is not where the state lies; None where all are, or where that cannot be told."""
         if self.remote is not None:
             there = set(self.remote.names())
             return min(set(names) - there, default=None) if there else None
-        with contextlib.suppress(FileNotFoundError):
+        try:
             return min(set(names) - set(os.listdir(self.folder)), default=None)
-        return min(names, default=None)
+        except FileNotFoundError:
+            return min(names, default=None)
+        except OSError as error:
+            raise damaged(self.folder, "it cannot be read", str(error)) from error
 
     def check(self, places: Iterable[FileRange]) -> None:
         """Compare checksums. Raises B7061 for the first that differs."""

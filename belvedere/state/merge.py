@@ -58,7 +58,7 @@ def level(run: Run) -> int:
 def to_merge(runs: Sequence[Run], limit: int) -> tuple[Run, ...]:
     """The runs that should become one; none where all is well. `limit` is the bytes of a run."""
     for run in runs:
-        if 0 < run.alive <= len(run) // 2:
+        if 0 < run.alive <= run.size // 2:
             return (run,)
     levels: dict[int, list[Run]] = {}
     for run in runs:

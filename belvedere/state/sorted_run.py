@@ -155,8 +155,9 @@ class Run:
         if (held := self.held) is None:
             assert self.read is not None
             assert self.place is not None
-            held = self.held = self.read(self.place)
+            held = self.read(self.place)
             self.in_order = is_in_order(held)
+            self.held = held  # last: a merge may read it in another thread
         return held
 
     @property

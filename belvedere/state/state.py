@@ -245,7 +245,7 @@ class State:
             if len(places) >= DEAD_PLACES:
                 places, died = (), [np.flatnonzero(run.dead)]
             places = (*places, self._writer.add(dead_batch(np.concatenate(died))))
-        return ManifestEntry(run.place, places, run.alive, len(run))
+        return ManifestEntry(run.place, places, run.alive, run.size)
 
     def _with_retired(self, manifest: Manifest) -> Manifest:
         now, since = time.time_ns() // 1000, self.manifest.files | ({self._at.file} if self._at else set())

@@ -68,7 +68,7 @@ def csv_parts(path: str, name: str, form: RecordForm, threads: int = 1) -> Itera
 def _blocks(chunks: Iterator[bytes], has_header: bool) -> Iterator[_CsvBlock]:
     """The text in blocks."""
     begun, line = b"", 1
-    for chunk in chain(chunks, (b"",)):
+    for chunk in chain(filter(None, chunks), (b"",)):
         end = chunk.rfind(b"\n") + 1
         text, begun = (b"".join((begun, memoryview(chunk)[:end])), chunk[end:]) if end else (b"", begun + chunk)
         if not text and (not chunk or len(begun) > MAX_BLOCK_BYTES):
