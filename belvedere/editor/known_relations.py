@@ -62,7 +62,8 @@ class Known:
         all_made += (*catalog.views.values(), *catalog.subscriptions.values())
         for made in all_made:
             if "~imported" not in made.name:
-                relation = _known(made, file, links.get(made.id, {}), imported or {})
+                own = links.get(made.id) or links.get(made.name, {})  # a version before a later one has those of its name
+                relation = _known(made, file, own, imported or {})
                 self.versions.setdefault(made.name.casefold(), []).append(relation)
         for name in kept:  # defined by statements that could not be understood: as they were
             if earlier is not None and name not in self.versions and name in earlier.versions:

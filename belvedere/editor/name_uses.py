@@ -32,10 +32,9 @@ class _Uses:
         from_paths = {s.path[0]: s for b in self.block.walk() for s in b.sources if s.path}
         made = {s.alias: self.statement.alias_symbol(s) for b in self.block.walk() for s in b.sources if s.alias is not None}
         for b in self.block.walk():
-            made |= {
-                i: Symbol("alias", self.known.file, f"@{self.read.tokens[i].start}", self.statement.text_of(i).casefold())
-                for i, _ in b.ctes
-            }
+            made |= {i: self.statement.name_symbol("alias", i) for i, _ in b.ctes}
+            made |= {i: self.statement.name_symbol("column", i) for s in b.sources for i in s.names}
+            made |= {i: self.statement.name_symbol("column", i) for names in b.named.values() for i in names}
             yield from self._item_uses(b)
         named = {item.name for b in self.block.walk() for item in b.items if item.aliased}
         i = self.head.body

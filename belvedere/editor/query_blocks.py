@@ -15,6 +15,8 @@ from belvedere.editor.tolerant_reading import ReadText, is_called, is_name, is_w
 from belvedere.syntax.forms.windowing_calls import FUNCTIONS as WINDOWS
 
 SETS = (T.UNION, T.EXCEPT, T.INTERSECT)
+AFTER_QUERY = (*SETS, T.ORDER_BY, T.LIMIT, T.OFFSET, T.PIPE_GT)
+"""What may follow a query in brackets that is one side of a query."""
 CLAUSES = {
     T.SELECT: "SELECT",
     T.FROM: "FROM",
@@ -28,18 +30,26 @@ CLAUSES = {
     T.LIMIT: "LIMIT",
     T.QUALIFY: "QUALIFY",
 }
+NAMED = (T.TABLE, T.ALL, T.RANGE)
+"""Keywords at which an item of FROM may begin."""
 QUERY = (T.SELECT, T.FROM, T.WITH, T.L_PAREN, T.VALUES)
 
 
 @dataclass
 class QuerySource:
-    """An item of FROM: a path, or a query; its alias; the function of windows around it, in capitals."""
+    """An item of FROM: a path, or a query; its alias, with names of columns; the function of windows around it, in capitals.
+
+    Of `UNNEST(t.xs)` the `array` is the path to it; `window` are the tokens of `WINDOW (...)` and `OVER (...)` before the alias.
+    """
 
     at: int
     path: list[int] = field(default_factory=list)
     alias: int | None = None
     inner: QueryTokens | None = None
     function: str = ""
+    array: list[int] = field(default_factory=list)
+    names: list[int] = field(default_factory=list)
+    window: range = range(0)
 
 
 @dataclass
@@ -56,7 +66,7 @@ class SelectItem:
 
 @dataclass
 class QueryTokens:
-    """A query, the tokens `[lo, hi)`. `ctes` are the names of WITH, with their queries."""
+    """A query, the tokens `[lo, hi)`. `ctes` are the names of WITH, with their queries; `named` those that it gives their columns."""
 
     lo: int
     hi: int
@@ -64,6 +74,7 @@ class QueryTokens:
     sources: list[QuerySource] = field(default_factory=list)
     items: list[SelectItem] = field(default_factory=list)
     ctes: list[tuple[int, QueryTokens | None]] = field(default_factory=list)
+    named: dict[int, list[int]] = field(default_factory=dict)
     clauses: list[tuple[int, str]] = field(default_factory=list)
     children: list[QueryTokens] = field(default_factory=list)
 
@@ -134,8 +145,7 @@ class _BlockReader:
             name, place = i, len(block.ctes)
             i += 1
             block.ctes.append((name, None))
-            if i < hi and self.tokens[i].token_type == T.L_PAREN:
-                i = self.read.close(i, hi) + 1
+            block.named[name], i = self._names(i, hi)
             if i < hi and self.tokens[i].token_type == T.ALIAS:
                 i += 1
             if i < hi and self.tokens[i].token_type == T.L_PAREN:
@@ -150,13 +160,15 @@ class _BlockReader:
 
     def _query(self, lo: int, hi: int, block: QueryTokens) -> None:
         i, begin = lo, None
-        if lo < hi and self.tokens[lo].token_type == T.DISTINCT:  # DISTINCT table ON keys ORDER BY ...
+        if lo < hi and self.tokens[lo].token_type in (T.DISTINCT, T.TABLE):  # DISTINCT table ON keys ORDER BY ..., TABLE t
             block.clauses.append((lo, "FROM"))
             i = self._source(lo + 1, hi, block)
         while i < hi:
             kind = self.tokens[i].token_type
             clause = CLAUSES.get(kind)
-            if clause is not None or kind == T.PIPE_GT:
+            if kind == T.FROM and i > lo and self.tokens[i - 1].token_type == T.DISTINCT:  # IS DISTINCT FROM
+                i += 1
+            elif clause is not None or kind == T.PIPE_GT:
                 self._item(begin, i, block)
                 begin = None
                 block.clauses.append((i, clause or "FROM"))
@@ -168,6 +180,8 @@ class _BlockReader:
                 self._item(begin, i, block)
                 begin = i + 1 if begin is not None else None
                 i = self._source(i + 1, hi, block) if block.clause_at(i) == "FROM" else i + 1
+            elif kind == T.LATERAL:
+                i = self._lateral_view(i + 1, hi, block)
             else:
                 i = self._any(i, hi, block)
         self._item(begin, hi, block)
@@ -216,17 +230,41 @@ class _BlockReader:
         source = QuerySource(i)
         if self.tokens[i].token_type == T.L_PAREN:
             end = self.read.close(i, hi)
-            source.inner = self._inside(i + 1, end, block) if self._is_query(i + 1, end) else None
+            source.inner = (
+                self._inside(i + 1, end, block) if self._is_query(i + 1, end) and not self._is_join(i + 1, end) else None
+            )
             if source.inner is None:  # a join in brackets
                 self._query_items(i + 1, end, block)
                 return end + 1
             i = end + 1
-        elif is_name(self.tokens[i]) or self.tokens[i].token_type == T.TABLE or self.tokens[i].text in ("@", "_"):
+        elif self.tokens[i].token_type == T.VALUES:
+            i += 1
+            while i + 1 < hi and self.tokens[i].token_type in (T.L_PAREN, T.COMMA):
+                i = self._any(i, hi, block)
+        elif is_name(self.tokens[i]) or self.tokens[i].token_type in NAMED or self.tokens[i].text in ("@", "_"):
             i = self._named(i, hi, source, block)
         else:
             return i
         block.sources.append(source)
         return self._alias(self._as_of(i, hi), hi, source)
+
+    def _is_join(self, lo: int, hi: int) -> bool:
+        """Whether brackets that begin with a query in brackets hold a join: an alias or JOIN follows, and no set operator."""
+        end = self.read.close(lo, hi) + 1
+        return self.tokens[lo].token_type == T.L_PAREN and end < hi and self.tokens[end].token_type not in AFTER_QUERY
+
+    def _lateral_view(self, i: int, hi: int, block: QueryTokens) -> int:
+        """`LATERAL VIEW [OUTER] function(...) alias [AS column, ...]`, behind LATERAL."""
+        while i < hi and self.tokens[i].token_type in (T.VIEW, T.OUTER):
+            i += 1
+        count = len(block.sources)
+        i = self._source(i, hi, block)
+        if len(block.sources) == count or i >= hi or self.tokens[i].token_type != T.ALIAS:
+            return i
+        while i + 1 < hi and self.tokens[i].token_type in (T.ALIAS, T.COMMA) and is_name(self.tokens[i + 1]):
+            block.sources[-1].names.append(i + 1)
+            i += 2
+        return i
 
     def _query_items(self, lo: int, hi: int, block: QueryTokens) -> None:
         i = self._source(lo, hi, block)
@@ -247,6 +285,8 @@ class _BlockReader:
         else:
             source.path = path
             self._inside(after + 1, end, block)
+            array = self.read.path_from(after + 1, end) if after + 1 < end and is_name(self.tokens[after + 1]) else []
+            source.array = array if array and array[-1] + 1 == end else []
         return end + 1
 
     def _windowed(self, lo: int, hi: int, source: QuerySource, block: QueryTokens) -> None:
@@ -287,14 +327,23 @@ class _BlockReader:
         return i
 
     def _alias(self, i: int, hi: int, source: QuerySource) -> int:
+        while i < hi and self.tokens[i].text.upper() in ("WINDOW", "OVER") and is_called(self.read, i, hi):
+            source.window = range(i + 1, self.read.close(i + 1, hi))
+            i = source.window.stop + 1
         if i < hi and self.tokens[i].token_type == T.ALIAS:
             i += 1
         if i < hi and may_be_alias(self.tokens[i]) and not self._is_definition(i, hi):
             source.alias = i
             i += 1
-            if i < hi and self.tokens[i].token_type == T.L_PAREN:
-                i = self.read.close(i, hi) + 1
+            source.names, i = self._names(i, hi)
         return i
+
+    def _names(self, i: int, hi: int) -> tuple[list[int], int]:
+        """The names in brackets that a name for rows gives their columns, and where the text after them begins."""
+        if i >= hi or self.tokens[i].token_type != T.L_PAREN:
+            return [], i
+        end = self.read.close(i, hi)
+        return [j for j in range(i + 1, end) if is_word(self.tokens[j])], end + 1
 
     def _is_definition(self, i: int, hi: int) -> bool:
         return i + 1 < hi and self.tokens[i + 1].token_type == T.COLON_EQ

@@ -2,22 +2,28 @@
 
 In: a statement's tokens, what is known of relations. Out: a `ScopedStatement` that resolves names. The rules are those of
 `belvedere.lang.names.scope`, over tokens, so that a statement may be broken: a name that means nothing has no symbol.
+`tests/editor/test_agreement.py` compares both.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import zip_longest
 
 import pyarrow as pa
 from sqlglot.tokenizer_core import TokenType as T
 
+from belvedere.editor.function_help import function_names
 from belvedere.editor.known_relations import Known, KnownRelation
 from belvedere.editor.query_blocks import QuerySource, QueryTokens, SelectItem, read_block
 from belvedere.editor.statement_heads import Head, StatementForm, read_head
-from belvedere.editor.symbols import KnownColumn, Symbol, columns, fields, folded_home, member, relation_symbol
+from belvedere.editor.symbols import KnownColumn, Symbol, columns, field_symbol, fields, folded_home, member, relation_symbol
 from belvedere.editor.tolerant_reading import ReadText, StatementRange
+from belvedere.lang.names.resolve import has_fields
+from belvedere.plan.operators.emit import PTIME, UNDO, VERSION
 from belvedere.schema import find_named
+from belvedere.syntax.forms.windowing_calls import FUNCTIONS as WINDOWS
 
 OWNER = ("@", "_", "this")
 LATER = ("GROUP BY", "HAVING", "ORDER BY", "QUALIFY", "SELECT", "WHERE")
@@ -37,6 +43,7 @@ class ScopedStatement:
     owner: KnownRelation | None = None
     _columns: dict[int, list[KnownColumn]] = field(default_factory=dict)
     _of_sources: dict[int, list[KnownColumn]] = field(default_factory=dict)
+    _steps: dict[int, list[tuple[Symbol, KnownRelation]]] = field(default_factory=dict)
     _asked: set[int] = field(default_factory=set)
 
     def text_of(self, i: int) -> str:
@@ -48,22 +55,41 @@ class ScopedStatement:
     def columns_of(self, source: QuerySource) -> list[KnownColumn]:
         """The columns of an item of FROM, with those of its window."""
         if source.at not in self._of_sources:
+            self._of_sources[source.at] = []  # items of a broken query may name each other in a circle
             self._of_sources[source.at] = self._read_columns(source)
         return self._of_sources[source.at]
 
     def _read_columns(self, source: QuerySource) -> list[KnownColumn]:
         added = [KnownColumn(n, Symbol("window", "", "", n), pa.timestamp("us", "UTC"), False) for n in self._windows(source)]
+        return self._renamed([*self._own_columns(source), *added], source.names)
+
+    def _renamed(self, found: list[KnownColumn], names: list[int]) -> list[KnownColumn]:
+        """Columns with the names that a list in brackets gives them: there are at least as many as names."""
+        shown = [c for c in found if not c.hidden][: len(names)]
+        columns = [c or KnownColumn("", Symbol("", "", "", "")) for _, c in zip_longest(names, shown)]
+        made = [
+            replace(c, name=self.text_of(i), symbol=self.name_symbol("column", i)) for c, i in zip(columns, names, strict=True)
+        ]
+        return [*made, *(c for c in found if c not in shown)]
+
+    def _own_columns(self, source: QuerySource) -> list[KnownColumn]:
         if source.inner is not None:
-            return [*self.given(source.inner), *added]
+            return self.given(source.inner)
         if len(source.path) == 1 and (cte := self.cte(source.path[0])) is not None:
-            return [*self.given(cte[1]), *added] if cte[1] is not None else added
-        relation = self.relation_of(source)
-        return [*columns(relation), *added] if relation is not None else added
+            given_names = next((b.named[cte[0]] for b in self.block.walk() if cte[0] in b.named), [])
+            return self._renamed(self.given(cte[1]) if cte[1] is not None else [], given_names)
+        if source.array:
+            names = self.resolve(self.block.innermost(source.at), source.array)
+            of, type_, _ = names[-1] if len(names) == len(source.array) else (Symbol("field", "", "", ""), None, True)
+            return [KnownColumn(f.name, field_symbol(of, f.name), f.type, f.nullable) for f in fields(type_)]
+        found = columns(self.relation_of(source))
+        if source.function == "LATE" and found:
+            late = columns(self.known.find(f"LATE({'.'.join(map(self.text_of, source.path))})"))
+            found += [c for c in late if find_named(found, c.name) is None]
+        return found
 
     def _windows(self, source: QuerySource) -> tuple[str, ...]:
-        if source.function in ("", "LATE", "TABLE"):
-            return ()
-        return ("wstart", "wend", "window_start", "window_end", "window_time")
+        return ("wstart", "wend", "window_start", "window_end", "window_time") if source.function in WINDOWS else ()
 
     def given(self, block: QueryTokens) -> list[KnownColumn]:
         """The columns that a query gives."""
@@ -76,7 +102,14 @@ class ScopedStatement:
             found += self._of_item(block, item)
         if not block.items:
             found += [c for s in block.sources for c in self.columns_of(s) if not c.hidden]
+        if self._emits(block):
+            found += [KnownColumn(c, Symbol("window", "", "", c)) for c in (UNDO, PTIME, VERSION)]
         return found
+
+    def _emits(self, block: QueryTokens) -> bool:
+        """Whether a query gives a changelog: EMIT STREAM stands in it."""
+        words = (i for i in range(block.lo, block.hi - 1) if self.text_of(i).upper() == "EMIT")
+        return any(self.text_of(i + 1).upper() == "STREAM" and self.block.innermost(i) is block for i in words)
 
     def _of_item(self, block: QueryTokens, item: SelectItem) -> Iterator[KnownColumn]:
         if item.star:
@@ -96,8 +129,7 @@ class ScopedStatement:
         name, view = self.text_of(i).casefold(), None
         if self.head.form is StatementForm.VIEW and self.head.path and self.block.giving is block:
             view = self.known.find(self.text_of(self.head.path[0]))
-        of = folded_home(view) if view is not None else (self.known.file, f"@{self.read.tokens[i].start}")
-        return Symbol("column", *of, name)
+        return Symbol("column", *folded_home(view), name) if view is not None else self.name_symbol("column", i)
 
     def _type_of(self, block: QueryTokens, item: SelectItem) -> tuple[pa.DataType | None, bool]:
         """The type of an item that is a column, and whether it may be NULL. Items of a broken query may name each other in a circle."""
@@ -107,6 +139,10 @@ class ScopedStatement:
         found = self.resolve(block, item.bare)[-1:]
         self._asked.discard(item.lo)
         return (found[0][1], found[0][2]) if found else (None, True)
+
+    def name_symbol(self, kind: str, i: int) -> Symbol:
+        """What a name means that this statement alone knows."""
+        return Symbol(kind, self.known.file, f"@{self.read.tokens[i].start}", self.text_of(i).casefold())
 
     # -- names --------------------------------------------------------------------------------------------------------
 
@@ -137,7 +173,12 @@ class ScopedStatement:
 
     def steps(self, source: QuerySource) -> list[tuple[Symbol, KnownRelation]]:
         """What each name of an item of FROM means, as far as it is known."""
-        path = source.path
+        if source.at not in self._steps:
+            self._steps[source.at] = []
+            self._steps[source.at] = self._read_steps(source.path)
+        return self._steps[source.at]
+
+    def _read_steps(self, path: list[int]) -> list[tuple[Symbol, KnownRelation]]:
         if not path or (len(path) == 1 and self.cte(path[0]) is not None):
             return []
         first, rest, found = self._first(path)
@@ -175,8 +216,7 @@ class ScopedStatement:
     def alias_symbol(self, source: QuerySource) -> Symbol:
         """What an alias means; a relation without one is called by its own name."""
         if source.alias is not None:
-            place = self.read.tokens[source.alias].start
-            return Symbol("alias", self.known.file, f"@{place}", self.text_of(source.alias).casefold())
+            return self.name_symbol("alias", source.alias)
         steps = self.steps(source)
         if steps and len(steps) == len(source.path):
             return steps[-1][0]
@@ -185,15 +225,15 @@ class ScopedStatement:
     def cte_symbol(self, source: QuerySource) -> Symbol | None:
         """What the name of a query of WITH means."""
         cte = self.cte(source.path[0]) if len(source.path) == 1 else None
-        return (
-            Symbol("alias", self.known.file, f"@{self.read.tokens[cte[0]].start}", self.text_of(cte[0]).casefold())
-            if cte
-            else None
-        )
+        return self.name_symbol("alias", cte[0]) if cte is not None else None
 
     def resolve(self, block: QueryTokens, path: list[int]) -> list[tuple[Symbol, pa.DataType | None, bool]]:
         """What the names of a path in an expression mean, as far as they are known: symbol, type, nullable."""
         first = self.text_of(path[0])
+        if self._is_aggregated(path):
+            own = path[1:] if first in OWNER else path
+            said = [(Symbol("owner", "", "", "_"), None, False)][: len(path) - len(own)]
+            return [*said, *self._members(columns(self.owner), self.owner, own, follows=True)]
         if len(path) > 1:
             source = self.aliased(block, first)
             if first in OWNER and self.owner is not None:
@@ -201,7 +241,9 @@ class ScopedStatement:
             if source is not None:
                 rest = self._members(self.columns_of(source), self.relation_of(source), path[1:])
                 return [(self.alias_symbol(source), None, False), *rest]
-        return self._members(self._visible(block, first, path[0]), self.base, path)
+        linked = (r for s in block.sources if (r := self.relation_of(s)) is not None and r.link(first) is not None)
+        owner = next(linked, self.base) if len(path) > 1 else self.base
+        return self._members(self._visible(block, first, path[0]), owner, path)
 
     def _visible(self, block: QueryTokens, name: str, i: int) -> list[KnownColumn]:
         """The columns of that name, of the nearest block that has one; ORDER BY and HAVING see those of SELECT first."""
@@ -212,7 +254,8 @@ class ScopedStatement:
                 if b.clause_at(i) in LATER
                 else []
             )
-            read = [c for s in b.sources for c in self.columns_of(s) if c.name.casefold() == folded]
+            windowed = [s for s in b.sources if i in s.window]
+            read = [c for s in windowed or b.sources for c in self.columns_of(s) if c.name.casefold() == folded]
             if found := (own + read if b.clause_at(i) in ("ORDER BY", "HAVING") else read + own):
                 return found[:1]
         return [c for c in columns(self.base) if c.name.casefold() == folded] if self.base is not None else []
@@ -221,20 +264,34 @@ class ScopedStatement:
         if item.name is not None and item.aliased and self.text_of(item.name).casefold() == folded:
             yield from self._of_item(block, item)
 
+    def _is_aggregated(self, path: list[int]) -> bool:
+        """Whether a path is what an aggregate takes in the definition of a column: its names are relationships as long as they can be."""
+        tokens, before, block = self.read.tokens, path[0] - 1, self.block.innermost(path[0])
+        if self.owner is None or block.sources or block.items:
+            return False
+        before -= tokens[before].token_type == T.DISTINCT
+        called = tokens[before].token_type == T.L_PAREN and self.read.close(before, self.range.hi) == path[-1] + 1
+        return called and function_names().get(self.text_of(before - 1).casefold()) == "aggregate"
+
     def _members(
-        self, found: list[KnownColumn], relation: KnownRelation | None, path: list[int]
+        self, found: list[KnownColumn], relation: KnownRelation | None, path: list[int], *, follows: bool = False
     ) -> list[tuple[Symbol, pa.DataType | None, bool]]:
-        """Columns, relationships and fields along a path."""
+        """Columns, relationships and fields along a path.
+
+        A relationship goes before a column that has no fields to name; `follows`: before any column.
+        """
         if not path:
             return []
         name = self.text_of(path[0])
-        column = next((c for c in found if c.name.casefold() == name.casefold()), None)
-        if column is not None:
-            return [(column.symbol, column.type, column.nullable), *self._fields(column.type, path[1:], column.symbol)]
+        column = find_named(found, name)
         target = self.known.target(relation, name) if relation is not None else None
-        if relation is None or target is None:
+        far = column is None or follows or (len(path) > 1 and column.type is not None and not has_fields(column.type))
+        if relation is not None and target is not None and far:
+            rest = self._members(columns(target), target, path[1:], follows=follows)
+            return [(member(relation, name, "relationship"), None, True), *rest]
+        if column is None:
             return []
-        return [(member(relation, name, "relationship"), None, True), *self._members(columns(target), target, path[1:])]
+        return [(column.symbol, column.type, column.nullable), *self._fields(column.type, path[1:], column.symbol)]
 
     def _fields(self, type_: pa.DataType | None, path: list[int], of: Symbol) -> list[tuple[Symbol, pa.DataType | None, bool]]:
         found: list[tuple[Symbol, pa.DataType | None, bool]] = []
@@ -242,7 +299,7 @@ class ScopedStatement:
             field_ = find_named(fields(type_), self.text_of(i))
             if field_ is None:
                 break
-            of = Symbol("field", of.file, f"{of.of}.{of.name}", field_.name.casefold())
+            of = field_symbol(of, field_.name)
             found.append((of, field_.type, True))
             type_ = field_.type
         return found

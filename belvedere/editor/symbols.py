@@ -69,6 +69,11 @@ def member(relation: KnownRelation, name: str, kind: str) -> Symbol:
     return Symbol(kind, *folded_home(relation), name.casefold())
 
 
+def field_symbol(of: Symbol, name: str) -> Symbol:
+    """A field of what a symbol means."""
+    return Symbol("field", of.file, f"{of.of}.{of.name}", name.casefold())
+
+
 def columns(relation: KnownRelation | None) -> list[KnownColumn]:
     """The columns of a relation."""
     if relation is None:

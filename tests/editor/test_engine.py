@@ -71,6 +71,12 @@ def words(text: str) -> set[str]:
         ("X := SELECT '|' FROM Bid", set(), {"price"}),
         ("CREATE TABLE T (a |)", {"INT", "STRING"}, {"Bid"}),
         ("Q(some INT) := SELECT | FROM Bid", {"some", "price"}, set()),
+        ("X := SELECT q.| FROM Bid LATERAL VIEW explode(array(1)) q AS e", {"e"}, {"wstart", "price"}),
+        ("X := SELECT q.| FROM (SELECT auction, price FROM Bid) q (a)", {"a", "price"}, {"auction"}),
+        ("X := SELECT q.| FROM VALUES (1, 2) AS q(a, b)", {"a", "b"}, {"price"}),
+        ("X := SELECT o.| FROM Bid WINDOW (sliding, count(2)) AS o", {"price"}, set()),
+        ("X := WITH c (z) AS (SELECT auction FROM Bid) SELECT c.| FROM c", {"z"}, {"auction"}),
+        ("X := SELECT c.| FROM (SELECT auction FROM Bid EMIT STREAM) c", {"auction", "undo"}, {"price"}),
         ("X := SELECT wst| FROM Tumble(data => TABLE(Bid), timecol => DESCRIPTOR(at), dur => 1 MINUTE)", {"wstart"}, set()),
     ],
 )
@@ -174,7 +180,13 @@ def test_a_hint_is_an_edit(wrong: str, right: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["X := SELECT a AS a FROM", "X := SELECT a AS b, b AS a FROM Nothing n WHERE a > b", "X := SELECT a b, b c, c a"]
+    "text",
+    [
+        "X := SELECT a AS a FROM",
+        "X := SELECT a AS b, b AS a FROM Nothing n WHERE a > b",
+        "X := SELECT a b, b c, c a",
+        "X := SELECT a AS a FROM y.c x JOIN x.b y, UNNEST(z.a) z, UNNEST(b) b",
+    ],
 )
 def test_items_that_name_each_other(text: str) -> None:
     made = document(SCRIPT + text)

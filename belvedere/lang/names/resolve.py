@@ -151,7 +151,7 @@ class Resolver:
             if way is None:
                 raise
             return navigate(self.frame, way, node)
-        if rest and not _has_fields(found.typed.type):  # a column with the name of a table: no field can be meant
+        if rest and not has_fields(found.typed.type):  # a column with the name of a table: no field can be meant
             way = navigation(context, self.frame.scope, parts)
             if way is not None:
                 return navigate(self.frame, way, node)
@@ -219,10 +219,10 @@ def _of_equal_rows(query: exp.Expr, values: Sequence[exp.Expr]) -> exp.Select:
     return exp.Select(expressions=[exp.Literal.number(1)], from_=exp.From(this=source), where=where)
 
 
-def _has_fields(type_: pa.DataType) -> bool:
+def has_fields(type_: pa.DataType) -> bool:
     """Whether a dot may follow: a struct's field, a map's key, the field of each of an array's structs."""
     if pa.types.is_list(type_) or pa.types.is_large_list(type_):
-        return _has_fields(type_.value_type)
+        return has_fields(type_.value_type)
     return bool(pa.types.is_struct(type_) or pa.types.is_map(type_))
 
 
