@@ -23,6 +23,7 @@ from belvedere.errors import BelvedereError
 from belvedere.functions.spark_types import type_text
 from belvedere.lang.endpoints.query_hints import ON_ERROR, PLACEMENTS, PROMISES, QUERY_BY, RESUME
 from belvedere.lang.statements.source_tables import table_names
+from belvedere.schema import find_named
 from belvedere.syntax.forms.windowing_calls import FORMS
 
 BEGINNINGS = ("IMPORT", "EXPORT", "CREATE STREAM", "CREATE TABLE", "CREATE VIEW", "CREATE SUBSCRIPTION", "SELECT", "WITH")
@@ -252,15 +253,12 @@ def _after_dot(document: Document, statement: ScopedStatement, dot: int) -> Iter
     type_ = None
     for i in rest:
         step = statement.text_of(i)
-        column = next((c for c in found if c.name.casefold() == step.casefold()), None)
+        column = find_named(found, step)
         target = statement.known.target(relation, step) if relation is not None else None
         if type_ is not None or column is not None:
-            known = (
-                next((f.type for f in fields(type_) if f.name.casefold() == step.casefold()), None)
-                if type_ is not None
-                else None
-            )
-            type_, relation, found = (column.type if type_ is None and column is not None else known), None, []
+            inner = find_named(fields(type_), step)
+            type_ = column.type if type_ is None and column is not None else inner.type if inner is not None else None
+            relation, found = None, []
         elif target is not None:
             relation, found = target, columns(target)
         else:
