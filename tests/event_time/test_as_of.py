@@ -121,6 +121,7 @@ def feed(wb: Workbench, random: Random, low: int) -> int:
     return bound
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("seed", [1, *(pytest.param(n, marks=pytest.mark.nightly) for n in range(2, 6))])
 def test_views_are_those_of_batch_whatever_has_left(executor: Any, store: str, seed: int) -> None:
     plain = without("as of", "versions", expire=False)

@@ -276,6 +276,7 @@ def rows_of_state(wb: Workbench) -> dict[str, int]:
     return {n: sizes[n] for n, r in wb.pipeline.relations.items() if r.final}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("store", "seed"), STORES_AND_SEEDS, indirect=["store"])
 def test_views_are_the_same_with_and_without_what_was_forgotten(executor: Any, store: str, seed: int) -> None:
     benches = [

@@ -143,6 +143,7 @@ def check_delay(log: list[dict[str, Any]], later: list[dict[str, Any]], delay: t
             assert any(shown == left(log, wend, t) for t in recent), (wend, now)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("seed", [1])
 def test_bounds_epochs_and_restarts_never_change_results(executor: Any, store: str, seed: int) -> None:
     made = events(Random(seed), 6)

@@ -82,6 +82,7 @@ def test_events_depend_on_their_number_and_the_seed_alone(nexmark: ModuleType) -
     assert not nexmark.events(0, 2_000, nexmark.Options(seed=2))["Bid"].equals(whole["Bid"])
 
 
+@pytest.mark.thorough
 def test_every_query_after_every_epoch(executor: Any, nexmark: ModuleType, tmp_path: Path) -> None:
     auctions = Auctions(nexmark, tmp_path, nexmark.Options(rate=60, disorder=4.0), executor)
     cuts = [0, 3, 2_500] if depth.quick else [0, 3, 900, 900, 2_500]

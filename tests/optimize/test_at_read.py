@@ -91,6 +91,7 @@ def assert_right(wb: Workbench) -> None:
 ASKED = "{ some {k s} groups {a n} first3 {d s} keyed {k some {t} bags {s m}} joinedPage(first: 2) {nodes {k s} hasNextPage} }"
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("each_store", ["sqlite", *at_night(["postgres"])], indirect=True)
 def test_views_move_between_epochs_and_requests(executor: Any, each_store: str, tmp_path: pathlib.Path, request: Any) -> None:
     """Each start has another choice over the same store; every answer is that of batch, and of GraphQL with all views stored."""

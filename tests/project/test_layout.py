@@ -6,6 +6,7 @@ import ast
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
@@ -51,31 +52,50 @@ def test_a_folder_is_not_too_long_to_look_over() -> None:
     assert [f for f in sizes if not (PACKAGE / f / "__init__.py").is_file() and sizes[f]] == []
 
 
+@dataclass(frozen=True)
+class Names:
+    """The names that a module gives: `top` are its classes outside of others, `all` those of classes, functions and values."""
+
+    top: tuple[str, ...]
+    classes: frozenset[str]
+    functions: frozenset[str]
+    all: frozenset[str]
+
+
+@cache
+def names_in(path: Path) -> Names:
+    """The names of a module. Its tree is read once for all tests, and not kept."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    classes, functions, values = set[str](), set[str](), {*path.parts[-2:-1], path.stem}
+    for node in ast.walk(tree):
+        match node:
+            case ast.ClassDef():
+                classes.add(node.name)
+            case ast.FunctionDef():
+                functions.add(node.name)
+            case ast.AsyncFunctionDef():
+                values.add(node.name)
+            case ast.arg():
+                values.add(node.arg)
+            case ast.Name(ctx=ast.Store()):
+                values.add(node.id)
+            case ast.Attribute(ctx=ast.Store()):
+                values.add(node.attr)
+    top = tuple(node.name for node in tree.body if isinstance(node, ast.ClassDef))
+    return Names(top, frozenset(classes), frozenset(functions), frozenset(classes | functions | values))
+
+
+def words_of(name: str) -> Iterator[str]:
+    yield from (word.lower() for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])", name))
+
+
 def test_a_class_name_means_one_thing() -> None:
     """Classes within others are not counted: sqlglot finds a dialect's `Tokenizer` and `Generator` by their names."""
     places: dict[str, list[str]] = {}
-    for name, path in modules().items():
-        for node in ast.parse(path.read_text(encoding="utf-8")).body:
-            if isinstance(node, ast.ClassDef):
-                places.setdefault(node.name, []).append(name)
+    for module, path in modules().items():
+        for name in names_in(path).top:
+            places.setdefault(name, []).append(module)
     assert {name: found for name, found in places.items() if len(found) > 1} == {}
-
-
-def named_words(path: Path) -> Iterator[tuple[str, str]]:
-    """The words of a module's name, and of those of its classes, functions, parameters, fields and variables, each with the name."""
-    names = {*path.parts[-2:-1], path.stem}
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        match node:
-            case ast.ClassDef() | ast.FunctionDef() | ast.AsyncFunctionDef():
-                names.add(node.name)
-            case ast.arg():
-                names.add(node.arg)
-            case ast.Name(ctx=ast.Store()):
-                names.add(node.id)
-            case ast.Attribute(ctx=ast.Store()):
-                names.add(node.attr)
-    for name in names:
-        yield from ((word.lower(), name) for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])", name))
 
 
 def test_private_words_name_nothing() -> None:
@@ -86,8 +106,8 @@ def test_private_words_name_nothing() -> None:
         "private"
     }
     assert {"told", "settled", "wanted"} <= private
-    found = {(word, name, str(path)) for path in modules().values() for word, name in named_words(path) if word in private}
-    assert found == set()
+    named = ((name, path) for path in modules().values() for name in names_in(path).all)
+    assert {(word, name, str(path)) for name, path in named for word in words_of(name) if word in private} == set()
 
 
 NOT_OF_CLASSES = frozenset("look held lost taken asked where kept given moved reached around together seen carried".split())
@@ -95,10 +115,8 @@ NOT_OF_CLASSES = frozenset("look held lost taken asked where kept given moved re
 
 
 def test_a_class_is_called_by_a_noun() -> None:
-    trees = {path: ast.walk(ast.parse(path.read_text(encoding="utf-8"))) for path in modules().values()}
-    classes = {(node.name, path) for path, tree in trees.items() for node in tree if isinstance(node, ast.ClassDef)}
-    words = {(word.lower(), name) for name, _ in classes for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])", name)}
-    assert {(word, name) for word, name in words if word in NOT_OF_CLASSES} == set()
+    classes = {name for path in modules().values() for name in names_in(path).classes}
+    assert {(word, name) for name in classes for word in words_of(name) if word in NOT_OF_CLASSES} == set()
 
 
 NOT_OF_FUNCTIONS = frozenset("tell told held behind around levels growth carried lost again moved".split())
@@ -106,8 +124,7 @@ NOT_OF_FUNCTIONS = frozenset("tell told held behind around levels growth carried
 
 
 def test_a_public_function_says_what_it_does() -> None:
-    trees = {path: ast.walk(ast.parse(path.read_text(encoding="utf-8"))) for path in modules().values()}
-    functions = ((node.name, path) for path, tree in trees.items() for node in tree if isinstance(node, ast.FunctionDef))
+    functions = ((name, path) for path in modules().values() for name in names_in(path).functions)
     inner = ("again", "processes")  # a callback within a function
     assert {(name, path.stem) for name, path in functions if name in NOT_OF_FUNCTIONS} - {inner} == set()
 

@@ -126,6 +126,7 @@ def check(spark: Any, seed: int, rows: int) -> tuple[int, int]:
     return made, apart
 
 
+@pytest.mark.thorough
 @pytest.mark.deep
 @pytest.mark.parametrize("seed", [1, 2])
 def test_a_row_can_be_made_again_of_the_rows_that_are_named_and_of_no_less(executor: Any, seed: int) -> None:

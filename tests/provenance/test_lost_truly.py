@@ -241,6 +241,7 @@ def test_a_row_of_a_full_join_is_looked_for_on_the_side_whose_values_it_has(exec
     wb.close()
 
 
+@pytest.mark.thorough
 @pytest.mark.deep
 def test_what_is_told_of_missing_rows_is_true(executor: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     assert check(executor, 1, 1, 2, monkeypatch)["missing"] >= 2

@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 from typing import Any
 
+import pytest
+
 from belvedere.compiler import compile_script
 from belvedere.pipeline.choose import maintain, without
 from belvedere.workbench.workbench import Workbench
@@ -40,6 +42,7 @@ def test_first_rows_are_maintained_by_top() -> None:
         assert ("top" in {s.rule for s in pipeline.stages}) is (name in FIRST), name
 
 
+@pytest.mark.thorough
 def test_rows_and_changes_are_those_of_the_window_function(executor: Any) -> None:
     chance = random.Random(3)
     benches = [Workbench(SCRIPT, spark=executor, options=o) for o in (None, without("row number"), None)]

@@ -52,6 +52,7 @@ def test_where_the_rule_applies() -> None:
         assert ("session groups" in rules) is (name in GROUPED), name
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("each_store", "seed"), stores_by_turns([5]), indirect=["each_store"])
 def test_views_are_their_batch_answers(each_store: str, seed: int, executor: Any) -> None:
     check(executor, seed, 3, ())
