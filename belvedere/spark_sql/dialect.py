@@ -24,7 +24,7 @@ class SparkSqlGenerator(SparkGenerator):
         **PRINTERS,
         exp.UnixDate: lambda self, e: self.func("UNIX_DATE", e.this),
         exp.Log: lambda self, e: (
-            self.func(e.args[WRITTEN], e.expression) if WRITTEN in e.args else self.function_fallback_sql(e)
+            self.func(e.meta[WRITTEN], e.expression) if WRITTEN in e.meta else self.function_fallback_sql(e)
         ),
         exp.BitwiseLeftShift: lambda self, e: self.binary(e, "<<"),
         # behind array(...), map(...) or struct(...) Spark's parser takes `>>` for the ends of two types

@@ -79,8 +79,8 @@ PREDICATES = frozenset(
 
 
 WRITTEN = "as_written"
-"""An argument of calls and casts whose text matters: the name that was written, where Spark's value of another one has other digits; the
-number `7S`, which is not CAST(7 AS SMALLINT)."""
+"""What was written, where the text matters: the name of a call, in its meta, of which another one has other digits in Spark; the number `7S`,
+an argument of the cast that it is: CAST(7 AS SMALLINT) does not equal it."""
 WHOLE_SUFFIXES = frozenset("YSL")
 """Ends of whole numbers that tell their type."""
 BY_DIGITS = frozenset("SL")
@@ -90,7 +90,7 @@ BY_DIGITS = frozenset("SL")
 def _logarithm(name: str, base: int) -> Callable[[list[Any]], exp.Expr]:
     def build(arguments: list[Any]) -> exp.Expr:
         call = exp.Log(this=exp.Literal.number(base), expression=arguments[0] if arguments else None)
-        call.set(WRITTEN, name)
+        call.meta[WRITTEN] = name  # sqlglot's calls take no other arguments
         return call
 
     return build
