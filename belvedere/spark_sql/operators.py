@@ -79,8 +79,8 @@ PREDICATES = frozenset(
 
 
 WRITTEN = "as_written"
-"""What was written, where the text matters: the name of a call, in its meta, of which another one has other digits in Spark; the number `7S`,
-an argument of the cast that it is: CAST(7 AS SMALLINT) does not equal it."""
+"""What was written, where the text matters: the name of a call, in its meta, if another name has other digits in Spark; the number `7S`, an
+argument of the cast that it is: CAST(7 AS SMALLINT) does not equal it."""
 WHOLE_SUFFIXES = frozenset("YSL")
 """Ends of whole numbers that tell their type."""
 BY_DIGITS = frozenset("SL")
