@@ -21,7 +21,7 @@ import numpy as np
 
 from belvedere.connectors.file_listing import Listing
 from belvedere.connectors.reading.formats import format_of, has_header
-from belvedere.connectors.reading.text_records import COMPRESSIONS
+from belvedere.connectors.reading.text_records import COMPRESSIONS, line_breaks
 from belvedere.connectors.run_records import RejectedRow, SourceFile, path_text
 from belvedere.engine.rows.scratch_rows import PREFIX
 from belvedere.process.temporary_folders import scratch_folder
@@ -221,6 +221,6 @@ def _lines(path: str, end: int) -> int:
     count = 0
     with open(path, "rb") as opened:
         while end and (block := opened.read(min(BLOCK, end))):
-            count += block.count(b"\n")
+            count += line_breaks(block)
             end -= len(block)
     return count

@@ -115,8 +115,11 @@ class SelectPrinter(ABC):
         schema = node.input.schema
         items = [self.item(k, schema) for k in node.keys] + [self.item(a, schema, True) for a in node.aggregates]
         group = f" GROUP BY {', '.join(str(n + 1) for n in range(len(node.keys)))}" if node.keys else ""
-        clock = self.clock_join(*(i.expr for i in (*node.keys, *node.aggregates)))
-        return f"SELECT {', '.join(items)} FROM {self.source(node.input)}{clock}{group}"
+        return f"SELECT {', '.join(items)} FROM {self.group_source(node)}{group}"
+
+    def group_source(self, node: Aggregate) -> str:
+        """The rows of groups as they stand in FROM."""
+        return f"{self.source(node.input)}{self.clock_join(*(i.expr for i in (*node.keys, *node.aggregates)))}"
 
     def union(self, node: Union) -> str:
         parts = []

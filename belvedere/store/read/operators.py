@@ -84,7 +84,7 @@ class Plans(SelectPrinter):
         return identifier(name)
 
     def relation(self, node: Scan) -> str:
-        return f"{self.rows(node.relation)} AS t"
+        return self.source(node)
 
     def source(self, node: Node, alias: str = "t") -> str:
         if isinstance(node, Scan):
