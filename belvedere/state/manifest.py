@@ -16,19 +16,25 @@ import pyarrow as pa
 
 from belvedere.state.files import Files
 from belvedere.state.fingerprint import Fingerprint
-from belvedere.state.sorted_run import Arranged, FileRange, Run
+from belvedere.state.sorted_run import Arranged, Fence, FileRange, Run
 
 _TEXT = "manifest"
 
 
 @dataclass(frozen=True)
 class ManifestEntry:
-    """A run by its place, the positions that are dead in it, how many rows count, and how many there are (-1: not known)."""
+    """A run by its place, the positions that are dead in it, how many rows count, and how many there are (-1: not known).
+
+    `fences` are the least and the greatest number of each index of `Arranged.fenced`, `depth` how many leading bits of the first hash all
+    rows share.
+    """
 
     place: FileRange
     dead: tuple[FileRange, ...]
     alive: int
     size: int
+    depth: int = 0
+    fences: tuple[Fence, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -53,7 +59,9 @@ class Manifest:
         relations = {
             name: {
                 **_definition(arranged),
-                "runs": [[astuple(e.place), [astuple(d) for d in e.dead], e.alive, e.size] for e in entries],
+                "runs": [
+                    [astuple(e.place), [astuple(d) for d in e.dead], e.alive, e.size, e.depth, e.fences] for e in entries
+                ],
             }
             for name, (arranged, entries) in self.relations.items()
         }
@@ -72,10 +80,23 @@ def read_manifest(batch: pa.RecordBatch) -> Manifest:
 
 def runs_of(arranged: Arranged, entries: Iterable[ManifestEntry], files: Files) -> list[Run]:
     """The runs, which are read when they are first used."""
-    return [
-        Run(None, arranged, e.place, dead_places=e.dead, unread=e.dead, alive=e.alive, read=files.read, size=e.size)
-        for e in entries
-    ]
+    return [_run_of(arranged, e, files) for e in entries]
+
+
+def _run_of(arranged: Arranged, entry: ManifestEntry, files: Files) -> Run:
+    fences = dict(zip(arranged.fenced, entry.fences, strict=False))
+    return Run(
+        None,
+        arranged,
+        entry.place,
+        dead_places=entry.dead,
+        unread=entry.dead,
+        alive=entry.alive,
+        read=files.read,
+        size=entry.size,
+        depth=entry.depth,
+        fences=fences,
+    )
 
 
 def dead_batch(positions: np.ndarray) -> pa.RecordBatch:
@@ -83,8 +104,11 @@ def dead_batch(positions: np.ndarray) -> pa.RecordBatch:
     return pa.record_batch([pa.array(np.sort(positions).astype(np.int32))], ["dead"])
 
 
-def _entry(place: list[Any], dead: list[list[Any]], alive: int, size: int = -1) -> ManifestEntry:
-    return ManifestEntry(FileRange(*place), tuple(FileRange(*d) for d in dead), alive, size)
+def _entry(
+    place: list[Any], dead: list[list[Any]], alive: int, size: int = -1, depth: int = 0, fences: Iterable[list[int]] = ()
+) -> ManifestEntry:
+    found = tuple((low, high) for low, high in fences)
+    return ManifestEntry(FileRange(*place), tuple(FileRange(*d) for d in dead), alive, size, depth, found)
 
 
 def _definition(a: Arranged) -> dict[str, Any]:

@@ -7,9 +7,10 @@ positions. An index of a column with NULLs has them behind all others; how many 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -24,7 +25,11 @@ Positions = npt.NDArray[np.int64]
 TAKE = 65_536
 """So many rows are taken out of a run at once."""
 _NUMBERS, _POSITIONS, _SECONDS, _COUNT, _IN_ORDER = "$n:", "$p:", "$s:", b"count:", b"in order"
-LEAST = int(np.iinfo(np.int64).min)
+LEAST, GREATEST = int(np.iinfo(np.int64).min), int(np.iinfo(np.int64).max)
+Fence: TypeAlias = tuple[int, int]
+"""The least and the greatest number of an index; (1, 0) where it has none."""
+ANYWHERE: Fence = (LEAST, GREATEST)
+NOWHERE: Fence = (1, 0)
 
 
 @dataclass(frozen=True)
@@ -54,6 +59,17 @@ class Arranged:
         """The indexes of every run; rows are sorted by the first. Others are made when they are asked for."""
         keyed = () if self.append_only or KEY not in self.schema.names else (KEY,)
         return (*self.paths, *keyed, *self.ranges, *(span_name(*s) for s in self.spans))
+
+    @property
+    def hashed(self) -> str | None:
+        """The first index where it is of a hash: rows lie in its order, so that a large run can be cut into ranges of it."""
+        first = self.indexes[0] if self.indexes else None
+        return first if first in self.paths or first == KEY else None
+
+    @property
+    def fenced(self) -> tuple[str, ...]:
+        """The indexes whose least and greatest number the manifest has of each run: of a hash the first alone."""
+        return (*([self.hashed] if self.hashed else []), *self.ranges)
 
 
 def span_name(path: str, column: str) -> str:
@@ -120,6 +136,10 @@ class Run:
     read: Callable[[FileRange], pa.RecordBatch] | None = None
     size: int = -1
     """How many rows there are; -1: as many as are read."""
+    depth: int = 0
+    """So many leading bits of the first hash are the same in all rows, since a merge has cut them so."""
+    fences: Mapping[str, Fence] = field(default_factory=dict)
+    """By index, for those that are known."""
     is_used: bool = False
     """Whether rows were read since somebody last looked."""
     _dead: npt.NDArray[np.bool_] | None = None
@@ -281,6 +301,16 @@ def make_run(rows: pa.RecordBatch, arranged: Arranged, order: RunIndex | None = 
     if order.seconds is None:
         run._made[arranged.indexes[0]] = RunIndex(order.values, None)
     return run
+
+
+def fences_of(run: Run) -> dict[str, Fence]:
+    """The least and the greatest number of each index that has a fence."""
+    found = {}
+    for name in run.arranged.fenced:
+        if name != run.arranged.hashed or run.in_order:
+            values = run.index(name).values
+            found[name] = (int(values[0]), int(values[-1])) if len(values) else NOWHERE
+    return found
 
 
 def with_indexes(run: Run) -> pa.RecordBatch:

@@ -25,7 +25,7 @@ from belvedere.state.manifest import Manifest, ManifestEntry, dead_batch, read_m
 from belvedere.state.merge import MIN_ROWS, WIDTH, Merge, decided, to_merge
 from belvedere.state.remote_files import Remote
 from belvedere.state.runs_by_tasks import UNSEEN, RunTask, places_of, writing
-from belvedere.state.sorted_run import Arranged, FileRange, Positions, Run, read_run, with_indexes
+from belvedere.state.sorted_run import ANYWHERE, Arranged, FileRange, Positions, Run, fences_of, read_run, with_indexes
 
 RUN_BYTES = 64 << 20
 DEAD_PLACES = 8
@@ -154,6 +154,7 @@ class State:
     def _written(self, run: Run, writer: Writer) -> Run:
         place = self.files.trust(writer.add(with_indexes(run)))
         found = read_run(self.files.read(place), run.arranged, place)
+        found.fences, found.depth = fences_of(run), run.depth
         assert run.dead is None
         return found
 
@@ -179,7 +180,10 @@ class State:
             self.files.forget(files)
             self.is_seen = False
             return False
-        arrangement.new += [read_run(self.files.read(self.files.trust(p)), arrangement.arranged, p) for p in places]
+        for place in places:
+            found = read_run(self.files.read(self.files.trust(place)), arrangement.arranged, place)
+            found.fences = fences_of(found)
+            arrangement.new.append(found)
         assert sum(written["rows"].to_pylist()) == rows
         return True
 
@@ -249,7 +253,8 @@ class State:
             if len(places) >= DEAD_PLACES:
                 places, died = (), [np.flatnonzero(run.dead)]
             places = (*places, self._writer.add(dead_batch(np.concatenate(died))))
-        return ManifestEntry(run.place, places, run.alive, run.size)
+        fences = tuple(run.fences.get(n, ANYWHERE) for n in arrangement.arranged.fenced)
+        return ManifestEntry(run.place, places, run.alive, run.size, run.depth, fences)
 
     def _with_retired(self, manifest: Manifest) -> Manifest:
         now, since = time.time_ns() // 1000, self.manifest.files | ({self._at.file} if self._at else set())
