@@ -34,11 +34,13 @@ dev:  ## the same with what tests, checks, benches and docs need
 run: setup  ## run the sensor example and its API on http://127.0.0.1:8080 (PORT=..., STORE=...)
 	$(BIN)/belvedere run examples/iot/iot.sqrl $(if $(PORT),--port $(PORT)) $(if $(STORE),--store $(STORE))
 
-check: dev  ## format, lint, types, and who may import whom
+check: dev  ## format, lint, types, imports, prose and spelling
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python -m tools.prose
+	$(BIN)/typos
 
 test: dev  ## does it work here: all tests that need no JVM, and some of each kind of the others; 8 minutes
 	$(PYTEST) -m "not nightly and ($(QUICK))" $(call MINUTES,8) $(NEARLY_ALL)
