@@ -1,4 +1,4 @@
-"""Pushes over HTTP, through serving processes of their own to a desk in this one: statuses, hints, and the examples of docs/api.md."""
+"""Pushes over HTTP, through serving processes of their own to a desk in this one: statuses, hints, and the examples of docs/reference/api.md."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from belvedere.store.protocol import EpochRow
 from belvedere.time.event_time import Clocks
 from belvedere.time.producers import StreamClock, bounded, closed, opened
 
-PAGE = Path(__file__).parents[2] / "docs" / "api.md"
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "api.md"
 BLOCK = re.compile(r"^```(\w+)[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
 SCRIPT = "CREATE STREAM Bid (bidtime TIMESTAMP, price INT, item STRING, WATERMARK FOR bidtime) KEEP 30 DAYS;\n"
 

@@ -1,4 +1,4 @@
-"""`docs/sql.md`: the SQL surface as tables, made from the table of functions and the parser's lists.
+"""`docs/reference/sql.md`: the SQL surface as tables, made from the table of functions and the parser's lists.
 
 In: `FUNCTIONS`, `COUNTED`, `OTHER_STATEMENTS`, the parts of trees that are refused. Out: the page's text. `pytest tests/docs --update`
 writes it; a test compares.
@@ -19,7 +19,7 @@ from belvedere.syntax.supported import refused_forms
 from tests.spark_grammar.counts import counts_section
 from tests.spark_grammar.extensions import EXTENSIONS, OTHERWISE
 
-PAGE = Path(__file__).parents[2] / "docs" / "sql.md"
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "sql.md"
 COMMAND = "pytest tests/docs --update"
 STATEMENTS = {
     "IMPORT": ("a source's table, or another script", "language.md#inputs"),

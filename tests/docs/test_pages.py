@@ -36,6 +36,8 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md"))]
 KNOWN = {"sql", "python", "console", "toml", "js", "html", "json", "csv", "sh", "text", "graphql", "mermaid"}
 NO_SPARK = object()
 """The session of a page whose commands use none."""
+LONG = frozenset({"tutorial", "changed-files", "failing-views"})
+"""Pages whose commands start Spark more than once."""
 FENCED = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 COMMAND = re.compile(r"^\$ (\w+=\S+ )*belvedere\b", re.MULTILINE)
 NEEDS_SPARK = re.compile(r"^\$ belvedere (run|query|test)\b", re.MULTILINE)
@@ -76,10 +78,8 @@ def needs_spark(page: Path) -> bool:
 
 
 def is_long(page: Path) -> bool:
-    """Whether it is run at night: the tutorial or a how-to page that starts Spark processes of its own."""
-    return (page.parent.name == "how-to" or page.stem == "tutorial") and any(
-        b.language == "console" and NEEDS_SPARK.search(b.text) for b in blocks_of(page)
-    )
+    """Whether it is run at night: the tutorial and pages that start Spark again and again."""
+    return page.stem in LONG
 
 
 def marks_of(page: Path) -> list[pytest.MarkDecorator]:

@@ -68,7 +68,9 @@ def test_nothing_is_loaded_from_another_host(site: Path) -> None:
 def test_all_markdown_is_read(site: Path) -> None:
     texts = {p: MADE_BY_MARKDOWN.sub("", p.read_text(encoding="utf-8")) for p in site.glob("**/*.html")}
     assert {p.name: found[0][-80:] for p, text in texts.items() if (found := NOT_READ.search(text))} == {}
-    assert "<code>|&gt;</code>" in (site / "sql.html").read_text(encoding="utf-8"), "GitHub wants a backslash before the pipe"
+    assert "<code>|&gt;</code>" in (site / "reference" / "sql.html").read_text(encoding="utf-8"), (
+        "GitHub wants a backslash before the pipe"
+    )
 
 
 def test_words_of_scripts_are_coloured(site: Path) -> None:
@@ -77,15 +79,17 @@ def test_words_of_scripts_are_coloured(site: Path) -> None:
 
 
 def test_files_that_are_linked_are_pages(site: Path) -> None:
-    assert "files/deploy/alerts.yml.html" in (site / "api.html").read_text(encoding="utf-8")
+    assert "files/deploy/alerts.yml.html" in (site / "reference" / "api.html").read_text(encoding="utf-8")
     assert "CREATE" in (site / "files" / "examples" / "iot" / "iot.sqrl.html").read_text(encoding="utf-8")
     assert '<span class="filename">shop.sqrl</span>' in (site / "index.html").read_text(encoding="utf-8")
 
 
 def test_dead_links_end_the_build(tmp_path: Path) -> None:
     shutil.copytree(ROOT / "docs", tmp_path / "docs")
-    dead = ["not-there.md", "api.md#not-there", "../belvedere/not_there.md"]
-    (tmp_path / "docs" / "console.md").write_text("".join(f"[there]({link})\n" for link in dead), encoding="utf-8")
+    dead = ["not-there.md", "api.md#not-there", "../../belvedere/not_there.md"]
+    (tmp_path / "docs" / "reference" / "console.md").write_text(
+        "".join(f"[there]({link})\n" for link in dead), encoding="utf-8"
+    )
     configuration = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
     configuration = configuration.replace("docs_dir: docs", f"docs_dir: {tmp_path / 'docs'}")
     configuration = configuration.replace("tools/site/hooks.py", str(ROOT / "tools" / "site" / "hooks.py"))

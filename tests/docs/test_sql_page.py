@@ -1,4 +1,4 @@
-"""`docs/sql.md` says what the compiler's tables say."""
+"""`docs/reference/sql.md` says what the compiler's tables say."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The benchmarks can be run: `docs/performance.md` names the commands."""
+"""The benchmarks can be run: `docs/reference/measurements.md` names the commands."""
 
 from __future__ import annotations
 
