@@ -1,4 +1,4 @@
-"""Pushes over HTTP, through serving processes of their own to a desk in this one: statuses, hints, and the examples of docs/reference/api.md."""
+"""Pushes over HTTP, through serving processes to the ingest service here: statuses, hints, the examples of docs/reference/api.md."""
 
 from __future__ import annotations
 

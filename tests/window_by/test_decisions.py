@@ -1,6 +1,7 @@
 """One fixture for each decision where the paper is silent: its number, a query, and its results or the code that refuses it.
 
-The numbers are those of the list in docs/reference/window-by.md. Each query is answered by the interpreter and, where they know it, by the kernels.
+The numbers are those of the list in docs/reference/window-by.md.
+Each query is answered by the interpreter and, where they know it, by the kernels.
 """
 
 from __future__ import annotations
