@@ -45,7 +45,8 @@ def window_by(frame: DataFrame) -> FrameWindows:
 class FrameWindows:
     """Windows whose boundaries are conditions, over a DataFrame (docs/reference/window-by.md).
 
-    Each call gives a new object; `agg` the result. Text and Columns may be mixed. Raises `BelvedereError` where a condition or a result is wrong.
+    Each call gives a new object; `agg` the result. Text and Columns may be mixed.
+    Raises `BelvedereError` where a condition or a result is wrong.
     """
 
     frame: DataFrame

@@ -1,4 +1,4 @@
-"""Pushes over HTTP, through serving processes to the ingest service here: statuses, hints, the examples of docs/reference/api.md."""
+"""Pushes over HTTP, through serving processes to the ingest service here: statuses, hints, the examples of docs/reference/pushes.md."""
 
 from __future__ import annotations
 
@@ -29,14 +29,13 @@ from belvedere.store.protocol import EpochRow
 from belvedere.time.event_time import Clocks
 from belvedere.time.producers import StreamClock, bounded, closed, opened
 
-PAGE = Path(__file__).parents[2] / "docs" / "reference" / "api.md"
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "pushes.md"
 BLOCK = re.compile(r"^```(\w+)[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
 SCRIPT = "CREATE STREAM Bid (bidtime TIMESTAMP, price INT, item STRING, WATERMARK FOR bidtime) KEEP 30 DAYS;\n"
 
 
 def blocks() -> list[tuple[str, str]]:
-    text = PAGE.read_text()
-    return BLOCK.findall(text[text.index("## Pushing rows") : text.index("## Other addresses")])
+    return BLOCK.findall(PAGE.read_text())
 
 
 class Service:

@@ -1,4 +1,4 @@
-"""The connector of docs/reference/connectors.md, as another package brings it: found by its entry point, read exactly once, written to."""
+"""The connector of docs/how-to/write-a-connector.md, as another package brings it: found by its entry point, read exactly once, written to."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
     info.mkdir(parents=True)
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: tail\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text("[belvedere.connectors]\ntail = tail\nbroken = nowhere_to_be_found\n")
-    (code,) = (b for b in blocks_of(ROOT / "docs" / "reference" / "connectors.md") if b.option("file") == "tail.py")
+    (code,) = (b for b in blocks_of(ROOT / "docs" / "how-to" / "write-a-connector.md") if b.option("file") == "tail.py")
     (site / "tail.py").write_text(code.text)
     monkeypatch.syspath_prepend(site)
     importlib.invalidate_caches()

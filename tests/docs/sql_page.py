@@ -22,16 +22,16 @@ from tests.spark_grammar.extensions import EXTENSIONS, OTHERWISE
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "sql.md"
 COMMAND = "pytest tests/docs --update"
 STATEMENTS = {
-    "IMPORT": ("a source's table, or another script", "language.md#inputs"),
-    "CREATE STREAM": ("an input whose rows only arrive", "language.md#inputs"),
-    "CREATE TABLE": ("an input whose rows change", "language.md#inputs"),
-    "name := query, CREATE VIEW": ("a view", "language.md#views"),
-    "name(parameters) := query": ("a query template, answered when it is asked", "language.md"),
-    "T.name := JOIN ...": ("a relationship", "language.md#columns-and-relationships"),
-    "T.name := expression": ("a column of a table", "language.md#columns-and-relationships"),
-    "name := DISTINCT T ON ...": ("a state made of a stream of changes", "language.md#views"),
-    "CREATE SUBSCRIPTION, SUBSCRIBE": ("events of what changes", "language.md"),
-    "EXPORT": ("the changes of a view into a sink", "language.md"),
+    "IMPORT": ("a source's table, or another script", "inputs.md"),
+    "CREATE STREAM": ("an input whose rows only arrive", "inputs.md"),
+    "CREATE TABLE": ("an input whose rows change", "inputs.md"),
+    "name := query, CREATE VIEW": ("a view", "views.md"),
+    "name(parameters) := query": ("a query template, an endpoint with parameters", "endpoints.md#query-templates"),
+    "T.name := JOIN ...": ("a relationship", "relationships.md"),
+    "T.name := expression": ("a column of a table", "relationships.md"),
+    "name := DISTINCT T ON ...": ("a state made of a stream of changes", "views.md"),
+    "CREATE SUBSCRIPTION, SUBSCRIBE": ("events of changes", "endpoints.md#subscriptions"),
+    "EXPORT": ("the changes of a view to a sink", "endpoints.md#exports"),
 }
 CLAUSES = {
     "with_": "WITH name AS (...), WITH RECURSIVE name [MAX RECURSION LEVEL n] AS (first rows UNION [ALL] step)",
@@ -65,38 +65,36 @@ def page() -> str:
 
 
 def _lines() -> Iterator[str]:
-    yield "# The SQL surface"
+    yield "# SQL"
     yield ""
-    yield "Queries are Spark SQL. This page lists what is read, what stores compute too, and what is refused, with what to write instead."
-    yield f"It is made from the tables that the compiler reads (`{COMMAND}`), and a test compares."
-    yield "[The language](language.md) explains; `belvedere explain CODE` says more of a refusal."
+    yield "Queries are Spark SQL. This page lists supported forms, what stores compute too, and rejected forms with alternatives."
+    yield f"It is generated from the compiler's tables (`{COMMAND}`), and a test compares them."
+    yield "[The language](language.md) explains statements; `belvedere explain CODE` explains a rejection."
     yield from _table("Statements", ("statement", "what it defines"), _statements())
     yield from _table("Clauses of a query", ("clause",), ((text,) for text in CLAUSES.values()))
     yield "| UNION, INTERSECT, EXCEPT, each with ALL or BY NAME |"
     yield "| Spark's pipes, `\\|>`: " + STEPS + " |"
     yield "| [WINDOW BY](window-by.md) |"
     yield from _table("Statements of other systems", ("statement", "instead"), sorted(OTHER_STATEMENTS.items()))
-    yield from _table("Clauses and forms that are refused", ("form", "instead"), refused_forms())
+    yield from _table("Rejected clauses and forms", ("form", "instead"), refused_forms())
     for kind, title in KINDS.items():
         rows = [f for f in FUNCTIONS if f.kind is kind and f.deterministic and f.calls]
         yield from _table(title, ("function", "arguments", "notes"), sorted(_functions(rows)))
     yield from _list(
-        "Functions whose type a CAST says",
-        "Belvedere knows how many arguments they take: `CAST(f(...) AS type)` says what they give.",
+        "Functions that need a CAST",
+        "Belvedere knows their numbers of arguments, not their types: write `CAST(f(...) AS type)`.",
         CAST_NEEDED,
     )
-    yield from _list(
-        "Functions of Spark that no view can be maintained with", "They are refused (B3005).", set(COUNTED) - CAST_NEEDED
-    )
+    yield from _list("Functions of Spark that views cannot use", "They are rejected (B3005).", set(COUNTED) - CAST_NEEDED)
     again = {name for f in FUNCTIONS if not f.deterministic for name in f.calls}
     yield from _list(
-        "Functions that give another answer each time", "A view must follow from its input: they are refused (B3006).", again
+        "Functions with a different answer each time", "A view must follow from its input, so they are rejected (B3006).", again
     )
     yield from _table("Functions of other systems", ("function", "instead"), sorted(OTHER_FUNCTIONS.items()))
     yield from _table(
-        "What Spark refuses and scripts may say", ("condition of Spark's error", "here"), sorted(EXTENSIONS.items())
+        "Forms that Spark rejects and Belvedere supports", ("condition of Spark's error", "here"), sorted(EXTENSIONS.items())
     )
-    yield from _table("What is not answered as by Spark", ("form", "here"), sorted(OTHERWISE.items()))
+    yield from _table("Answers that differ from Spark", ("form", "here"), sorted(OTHERWISE.items()))
     yield from counts_section()
 
 

@@ -13,6 +13,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from made_pages import llms_text, with_examples, with_made_parts
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
@@ -56,7 +57,13 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     """The page with links to the site's pages, and fences that the highlighter reads."""
     if page.file.src_uri.startswith(("codes/", "about/")):
         page.meta["search"] = {"boost": 0.1}  # who looks a thing up wants its description first
-    return with_titles(relinked(markdown, source_of(page.file.src_uri)))
+    made = with_examples(markdown) if page.file.src_uri.startswith("codes/") else with_made_parts(markdown)
+    return with_titles(relinked(made, source_of(page.file.src_uri)))
+
+
+def on_post_build(config: MkDocsConfig) -> None:
+    """Write llms.txt beside the pages, for programs that read them."""
+    Path(config.site_dir, "llms.txt").write_text(llms_text(""), encoding="utf-8")
 
 
 def source_of(place: str) -> str:

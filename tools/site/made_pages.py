@@ -1,0 +1,110 @@
+"""Parts of pages that `make docs` inserts: options of commands, the Python API, examples of codes, llms.txt.
+
+In: the command line, docstrings, golden scripts of the tests, docs/contents.md. Out: Markdown. Nothing of it is committed, so it cannot
+disagree with the code.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+import re
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[2]
+MARK = re.compile(r"^<!-- made by tools/site: (\w+) -->$", re.MULTILINE)
+CODE_HEADING = re.compile(r"^## (B\d{4}) .*$", re.MULTILINE)
+DIAGNOSTIC = re.compile(
+    r"^(?:error|warning|notice)\[(B\d{4})\]: .*?(?=\n\n(?:error|warning|notice)\[|\Z)", re.MULTILINE | re.DOTALL
+)
+LONGEST_EXAMPLE = 30
+"""Maximum number of lines of a golden script that is shown as the example of a code."""
+
+
+def with_made_parts(text: str) -> str:
+    """Return the page with the parts that its marks ask for."""
+    made = {"commands": commands, "python": python_api}
+    return MARK.sub(lambda found: "\n".join(made[found[1]]()), text)
+
+
+def commands() -> Iterator[str]:
+    """Yield a section with the help text of each command."""
+    from typer.main import get_command  # the site alone needs it
+
+    from belvedere.cli import COMMANDS, app
+
+    os.environ["COLUMNS"] = "110"
+    group: Any = get_command(app)
+    with group.make_context("belvedere", [], resilient_parsing=True) as context:
+        for name in COMMANDS:
+            command = group.get_command(context, name)
+            if command is not None:
+                inner = command.make_context(name, [], parent=context, resilient_parsing=True)
+                yield from (f"## belvedere {name}", "", "```text", command.get_help(inner), "```", "")
+
+
+def python_api() -> Iterator[str]:
+    """Yield a section for each public name of the package, with the public methods of classes."""
+    import belvedere
+
+    for name in sorted(belvedere._LAZY):
+        value = getattr(belvedere, name)
+        yield from _described(f"## belvedere.{name}", name, value)
+        if inspect.isclass(value):
+            for method, member in inspect.getmembers(value):
+                if not method.startswith("_") and callable(member) and member.__module__.startswith("belvedere"):
+                    yield from _described(f"### {name}.{method}", f"{name}.{method}", member)
+
+
+def _described(heading: str, name: str, value: Any) -> Iterator[str]:
+    try:
+        signature = str(inspect.signature(value))
+    except (TypeError, ValueError):
+        signature = ""
+    yield from (heading, "", "```text", f"{name}{signature}", "```", "")
+    yield from (inspect.getdoc(value) or "", "")
+
+
+def with_examples(text: str) -> str:
+    """Return a page of codes with an example below each code that a golden script produces."""
+    found = examples()
+    headings = list(CODE_HEADING.finditer(text))
+    parts = [text[: headings[0].start()] if headings else text]
+    for heading, following in zip(headings, [*headings[1:], None], strict=True):
+        section = text[heading.start() : following.start() if following else len(text)].rstrip("\n")
+        parts.append(f"{section}\n\n{found.get(heading[1], '')}")
+    return "".join(parts)
+
+
+@cache
+def examples() -> Mapping[str, str]:
+    """Return by code the shortest golden script that produces it, with the diagnostic."""
+    found: dict[str, tuple[int, str]] = {}
+    for file in sorted((ROOT / "tests" / "fixtures").rglob("*.test")):
+        for case in re.split(r"^=== ", file.read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]:
+            for code, script, diagnostic in _diagnosed(case):
+                if script.count("\n") <= LONGEST_EXAMPLE and (code not in found or len(script) < found[code][0]):
+                    text = f"For example, this script\n\n```sql\n{script}\n```\n\nis answered with\n\n```text\n{diagnostic}\n```\n\n"
+                    found[code] = (len(script), text)
+    return {code: text for code, (_, text) in found.items()}
+
+
+def _diagnosed(case: str) -> Iterator[tuple[str, str, str]]:
+    script = re.search(r"^~~~\n(.*?)\n~~~$", case, re.MULTILINE | re.DOTALL)
+    section = re.search(r"^--- diagnostics\n(.*?)(?=^--- |\Z)", case, re.MULTILINE | re.DOTALL)
+    if script and section:
+        for diagnostic in DIAGNOSTIC.finditer(section[1].strip()):
+            yield diagnostic[1], script[1].strip("\n"), diagnostic[0].strip()
+
+
+def llms_text(site: str) -> str:
+    """Return llms.txt: the name, a sentence, and the links of docs/contents.md as paths of the site."""
+    contents = (ROOT / "docs" / "contents.md").read_text(encoding="utf-8")
+    links = re.sub(r"\]\(([\w/-]+)\.md\)", rf"]({site}\1.html)", contents.partition("\n")[2])
+    links = links.replace("](../ARCHITECTURE.md)", f"]({site}about/architecture.html)").replace(
+        "design/README.html", "design/index.html"
+    )
+    return "# Belvedere\n\n> Incremental materialized views on Apache Spark, served as a GraphQL and REST API.\n" + links
