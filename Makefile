@@ -40,6 +40,7 @@ check: dev  ## format, lint, types, imports, prose and spelling
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python -m tools.prose
+	$(BIN)/python -m tools.pages
 	$(BIN)/typos
 
 test: dev  ## does it work here: all tests that need no JVM, and some of each kind of the others; 8 minutes
