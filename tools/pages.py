@@ -1,8 +1,8 @@
 """Measure the pages of the documentation by the rules of plain English, and report what breaks them.
 
-`tools/prose.py` has the words, and checks code too. In: README.md, ARCHITECTURE.md, CONTRIBUTING.md, CHANGELOG.md, docs/ and the texts
-of the codes. Out: a line for each finding, and with
-`--figures` a table of words and long sentences for each page. Code is no prose: fences are left out, and inline code counts as one word.
+In: README.md, ARCHITECTURE.md, CONTRIBUTING.md, docs/ and the texts of the codes. Out: a line for each finding, and with
+`--figures` a table of words and long sentences for each page. Fenced code is left out, and inline code counts as one
+word. `tools/prose.py` has the banned words; it checks the code, and sentences without tables.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The connector of docs/how-to/write-a-connector.md, as another package brings it: found by its entry point, read exactly once, written to."""
+"""Find, read exactly once and write with the connector of docs/how-to/write-a-connector.md, as another package brings it."""
 
 from __future__ import annotations
 

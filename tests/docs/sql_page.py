@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from textwrap import wrap
 
 from belvedere.functions.function import MANY, Function, Kind
 from belvedere.functions.function_table import FUNCTIONS
@@ -138,4 +139,4 @@ def _list(title: str, text: str, names: Iterable[str]) -> Iterator[str]:
     yield ""
     yield text
     yield ""
-    yield ", ".join(f"`{name}`" for name in sorted(names))
+    yield from wrap(", ".join(f"`{name}`" for name in sorted(names)), 118)

@@ -79,7 +79,7 @@ def test_words_of_scripts_are_coloured(site: Path) -> None:
 
 
 def test_files_that_are_linked_are_pages(site: Path) -> None:
-    assert "files/deploy/alerts.yml.html" in (site / "reference" / "api.html").read_text(encoding="utf-8")
+    assert "files/deploy/alerts.yml.html" in (site / "reference" / "http.html").read_text(encoding="utf-8")
     assert "CREATE" in (site / "files" / "examples" / "iot" / "iot.sqrl.html").read_text(encoding="utf-8")
     assert '<span class="filename">shop.sqrl</span>' in (site / "index.html").read_text(encoding="utf-8")
 

@@ -69,8 +69,8 @@ def counts_section() -> list[str]:
         "",
         "## Random queries beside Spark",
         "",
-        f"Of {counts.queries:,} random queries of Spark's grammar its analyzer takes {counts.accepted:,}. Belvedere refuses {total} "
-        f"of them ({counts.refused_share:.1%}); the rows of all others are Spark's (`tests/spark_grammar`).",
+        f"Spark's analyzer accepts {counts.accepted:,} of {counts.queries:,} random queries of its grammar.",
+        f"Belvedere rejects {total} of these ({counts.refused_share:.1%}). All other results are Spark's (`tests/spark_grammar`).",
         "",
         "| refused | queries |",
         "|---|---|",

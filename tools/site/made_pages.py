@@ -1,7 +1,7 @@
-"""Parts of pages that `make docs` inserts: options of commands, the Python API, examples of codes, llms.txt.
+"""Make the parts of pages that `make docs` inserts: options of commands, the Python API, examples of codes, llms.txt.
 
-In: the command line, docstrings, golden scripts of the tests, docs/contents.md. Out: Markdown. Nothing of it is committed, so it cannot
-disagree with the code.
+In: the command line, docstrings, golden scripts of the tests, docs/contents.md. Out: Markdown. Nothing of it is
+committed, so it cannot disagree with the code.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ CODE_HEADING = re.compile(r"^## (B\d{4}) .*$", re.MULTILINE)
 DIAGNOSTIC = re.compile(
     r"^(?:error|warning|notice)\[(B\d{4})\]: .*?(?=\n\n(?:error|warning|notice)\[|\Z)", re.MULTILINE | re.DOTALL
 )
+EXAMPLE = "For example, this script\n\n```sql\n{script}\n```\n\ngives\n\n```text\n{diagnostic}\n```\n\n"
 LONGEST_EXAMPLE = 30
 """Maximum number of lines of a golden script that is shown as the example of a code."""
 
@@ -55,8 +56,12 @@ def python_api() -> Iterator[str]:
         yield from _described(f"## belvedere.{name}", name, value)
         if inspect.isclass(value):
             for method, member in inspect.getmembers(value):
-                if not method.startswith("_") and callable(member) and member.__module__.startswith("belvedere"):
+                if not method.startswith("_") and _is_ours(member):
                     yield from _described(f"### {name}.{method}", f"{name}.{method}", member)
+
+
+def _is_ours(member: Any) -> bool:
+    return callable(member) and (getattr(member, "__module__", None) or "").startswith("belvedere")
 
 
 def _described(heading: str, name: str, value: Any) -> Iterator[str]:
@@ -87,8 +92,7 @@ def examples() -> Mapping[str, str]:
         for case in re.split(r"^=== ", file.read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]:
             for code, script, diagnostic in _diagnosed(case):
                 if script.count("\n") <= LONGEST_EXAMPLE and (code not in found or len(script) < found[code][0]):
-                    text = f"For example, this script\n\n```sql\n{script}\n```\n\nis answered with\n\n```text\n{diagnostic}\n```\n\n"
-                    found[code] = (len(script), text)
+                    found[code] = (len(script), EXAMPLE.format(script=script, diagnostic=diagnostic))
     return {code: text for code, (_, text) in found.items()}
 
 
@@ -104,7 +108,7 @@ def llms_text(site: str) -> str:
     """Return llms.txt: the name, a sentence, and the links of docs/contents.md as paths of the site."""
     contents = (ROOT / "docs" / "contents.md").read_text(encoding="utf-8")
     links = re.sub(r"\]\(([\w/-]+)\.md\)", rf"]({site}\1.html)", contents.partition("\n")[2])
-    links = links.replace("](../ARCHITECTURE.md)", f"]({site}about/architecture.html)").replace(
-        "design/README.html", "design/index.html"
-    )
-    return "# Belvedere\n\n> Incremental materialized views on Apache Spark, served as a GraphQL and REST API.\n" + links
+    links = links.replace("](../ARCHITECTURE.md)", f"]({site}about/architecture.html)")
+    links = links.replace("design/README.html", "design/index.html")
+    summary = "> Incremental materialized views on Apache Spark, served as a GraphQL and REST API."
+    return f"# Belvedere\n\n{summary}\n{links}"
