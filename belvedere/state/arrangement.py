@@ -15,9 +15,14 @@ import pyarrow.compute as pc
 
 from belvedere.errors import BelvedereError, fail
 from belvedere.schema import KEY
-from belvedere.state.hashing import Numbers, distinct, numbers, text_hashes
+from belvedere.state.dead_rows import Positions
+from belvedere.state.found_keys import Held, Matched, found_keys
+from belvedere.state.gathered_rows import gathered
+from belvedere.state.hashing import Numbers, distinct, numbers
+from belvedere.state.key_texts import KeyTexts, in_groups
 from belvedere.state.row_differences import differing
-from belvedere.state.sorted_run import LEAST, TAKE, Arranged, Positions, Run, make_run, span_name
+from belvedere.state.run_fences import RunFences
+from belvedere.state.sorted_run import LEAST, NONE, TAKE, Arranged, Run, make_run, span_name
 from belvedere.values.pieces import in_pieces
 
 Keys: TypeAlias = pa.Array | pa.RecordBatchReader | None
@@ -26,30 +31,17 @@ Found: TypeAlias = list[tuple[Run, Positions]]
 Weighted: TypeAlias = tuple[pa.RecordBatch, int]
 
 
-class KeyTexts:
-    """`_key`s to look up, by their hashes, each once and in order; of each the place of its first text in `order`, and how many it has."""
-
-    def __init__(self, array: pa.Array):
-        hashes = text_hashes(array)
-        self.array = array
-        self.order = np.argsort(hashes, kind="stable")
-        self.hashes, self.first, self.count = np.unique(hashes[self.order], return_index=True, return_counts=True)
-
-    @property
-    def are_distinct(self) -> bool:
-        """Whether no text comes twice."""
-        return len(self.hashes) == len(self.array) or bool(pc.count_distinct(self.array).as_py() == len(self.array))
-
-
 class Arrangement:
     """One relation in an epoch. Every call sees what the calls before it have changed."""
 
     def __init__(self, arranged: Arranged, spill: Callable[[Run], Run], run_bytes: int, runs: Iterable[Run] = ()):
         """`spill` writes a new run, where it is large, so that it leaves the memory; no new run has more than `run_bytes`."""
         self.arranged, self.spill, self.run_bytes = arranged, spill, run_bytes
-        self.runs = list(runs)
+        self.runs: Sequence[Run] = tuple(runs)
+        """Runs of the epochs before. A change replaces the sequence."""
         self.new: list[Run] = []
         self.killed: list[tuple[Run, Positions]] = []
+        self._fences: dict[str, RunFences] = {}
         self.asked = self.found = 0
         """Since the start: keys and ranges that were looked up, and rows that were found."""
 
@@ -62,6 +54,22 @@ class Arrangement:
     def _all(self) -> tuple[Run, ...]:
         return (*self.runs, *self.new)
 
+    def _fences_of(self, name: str) -> RunFences:
+        """Return the fences of the runs of the epochs before."""
+        found = self._fences.get(name)
+        if found is None or found.runs is not self.runs:
+            found = self._fences[name] = RunFences(self.runs, name)
+        return found
+
+    def _holding(self, name: str, keys: Numbers, new: Sequence[Run]) -> Iterator[Held]:
+        """Find the runs that can have rows of these numbers (sorted), each with its part of them; each of `new` with all."""
+        yield from self._fences_of(name).holding(keys)
+        yield from _with_all(new, keys)
+
+    def _between(self, name: str, low: int | None, high: int | None) -> list[Run]:
+        """The runs that can have rows with `low <= number <= high` in an index."""
+        return [*self._fences_of(name).between(low, high), *self.new]
+
     # --- look-ups
 
     def look_up(self, by: str | None, keys: Keys) -> Iterator[pa.RecordBatch]:
@@ -71,18 +79,16 @@ class Arrangement:
     def look_up_before(self, by: str, keys: Keys) -> Iterator[pa.RecordBatch]:
         """The rows as they were before this epoch whose path `by` is among `keys`."""
         requested, found = _distinct(keys), []
-        for run in self.runs if len(requested) else ():
-            positions = run.index(by).at(run.index(by).of_keys(requested)[0])
-            if run.dead is not None:
-                died = [p for r, p in self.killed if r is run] or [np.zeros(0, np.int64)]
-                positions = positions[~run.dead[positions] | np.isin(positions, np.concatenate(died))]
-            found.append((run, positions))
+        for run, positions, _ in found_keys(self._fences_of(by).holding(requested), by, requested):
+            died = np.concatenate([NONE, *(p for r, p in self.killed if r is run)])
+            alive = True if run.dead is None else ~run.dead.at(positions) | np.isin(positions, died)
+            found.append((run, positions[alive] if run.dead is not None else positions))
         yield from self._rows(self._counted(len(requested), found))
 
     def look_up_range(self, column: str, above: int | None, up_to: int | None) -> Iterator[pa.RecordBatch]:
         """The rows with `above < column <= up_to` (as numbers); None = unbounded on that side. NULLs never match."""
         found = []
-        for run in self._all:
+        for run in self._between(column, above, up_to):
             index = run.index(column)
             first = 0 if above is None else int(np.searchsorted(index.values, above, "right"))
             last = len(index.values) if up_to is None else int(np.searchsorted(index.values, up_to, "right"))
@@ -91,12 +97,18 @@ class Arrangement:
 
     def least(self, column: str) -> int | None:
         """The least number of a row in a range column, as the last epoch has left them; None where there is none but NULL."""
-        return min((n for run in self._all if (n := _least_living(run, column)) is not None), default=None)
+        found = [n for run in self.new if (n := _least_living(run, column)) is not None]
+        for run, least in self._fences_of(column).in_order():
+            if found and min(found) <= least:
+                break
+            if (n := _least_living(run, column)) is not None:
+                found.append(n)
+        return min(found, default=None)
 
     def look_up_span(self, by: str, key: int, column: str, low: int | None, high: int | None) -> Iterator[pa.RecordBatch]:
         """The rows whose path `by` is `key` with `low <= column <= high`; None = unbounded, below with the NULLs."""
         found = []
-        for run in self._all:
+        for run in self._between(by, key, key):
             positions, values = self._span(run, by, key, column)
             first = 0 if low is None else int(np.searchsorted(values, low, "left"))
             last = len(values) if high is None else int(np.searchsorted(values, high, "right"))
@@ -105,8 +117,8 @@ class Arrangement:
 
     def place(self, by: str, key: int, column: str, value: int, count: int, after: bool) -> int | None:
         """The number in `column` of the row `count` rows before (`after`: behind) all with `value`; None where there are not so many."""
-        near = [np.zeros(0, np.int64)]
-        for run in self._all:
+        near = [NONE]
+        for run in self._between(by, key, key):
             positions, values = self._span(run, by, key, column)
             edge = int(np.searchsorted(values, value, "right" if after else "left"))
             near.append(_nearest(run, positions, values, edge, count, after))
@@ -129,45 +141,29 @@ class Arrangement:
             return self._counted(0, [(r, r.all_living()) for r in self._all])
         if by != KEY:
             requested = _distinct(keys)
-            runs = self._all if len(requested) else ()
-            return self._counted(
-                len(requested), [(r, r.living(r.index(by).at(r.index(by).of_keys(requested)[0]))) for r in runs]
-            )
-        found: dict[int, list[Positions]] = {}
+            return self._counted(len(requested), list(self._of_numbers(by, requested)))
+        found: dict[int, tuple[Run, list[Positions]]] = {}
         asked = 0
         for texts in map(pc.unique, _arrays(keys)):
             asked += len(texts)
-            for n, (_, positions, _) in enumerate(self._of_texts(self._all, KeyTexts(texts))):
-                found.setdefault(n, []).append(positions)
-        return self._counted(asked, [(self._all[n], distinct(np.concatenate(parts))) for n, parts in found.items()])
+            asked_for = KeyTexts(texts)
+            for run, positions, _ in asked_for.rows_in(self._holding(KEY, asked_for.hashes, self.new)):
+                found.setdefault(id(run), (run, []))[1].append(positions)
+        return self._counted(asked, [(run, distinct(np.concatenate(parts))) for run, parts in found.values()])
+
+    def _of_numbers(self, by: str, requested: Numbers) -> Iterator[tuple[Run, Positions]]:
+        held = self._holding(by, requested, self.new) if len(requested) else ()
+        for run, positions, _ in found_keys(held, by, requested):
+            if len(alive := run.living(positions)):
+                yield run, alive
 
     def _counted(self, asked: int, found: Found) -> Found:
         self.asked += asked
         self.found += sum(len(positions) for _, positions in found)
         return found
 
-    @staticmethod
-    def _of_texts(runs: Sequence[Run], texts: KeyTexts) -> Iterator[tuple[Run, Positions, Positions]]:
-        """For each run the positions of the rows that have these `_key`s, and which of the texts each has."""
-        for run in runs:
-            index = run.index(KEY)
-            places, which = index.of_keys(texts.hashes)
-            # texts of one hash are compared each
-            size = texts.count[which]
-            positions = np.repeat(index.at(places), size)
-            starts = np.repeat(texts.first[which] - (np.cumsum(size) - size), size) + np.arange(len(positions))
-            asked = texts.order[starts]
-            alive = np.ones(len(positions), np.bool_) if run.dead is None else ~run.dead[positions]
-            positions, asked = positions[alive], asked[alive]
-            if len(positions):
-                same = pc.equal(run.rows.column(KEY).take(pa.array(positions)), texts.array.take(pa.array(asked)))
-                mask = same.to_numpy(zero_copy_only=False)
-                positions, asked = positions[mask], asked[mask]
-            yield run, positions, asked
-
     def _rows(self, found: Found) -> Iterator[pa.RecordBatch]:
-        for run, positions in found:
-            yield from run.taken(positions)
+        yield from gathered(found)
 
     # --- changes
 
@@ -183,49 +179,55 @@ class Arrangement:
         not come. Raises B7010 where two of the new rows have one key.
         """
         asked = self._find(by, keys)
-        before, met = self._all, {id(r): [np.zeros(0, np.int64)] for r in self._all}
+        earlier = len(self.new)
+        before, met = self.new[:earlier], {id(r): [NONE] for r, _ in asked}
         for piece in pieces(batches, self.arranged.schema, self.run_bytes):
             texts = KeyTexts(piece.column(KEY))
-            new = self._of_texts(self._all[len(before) :], texts)
-            if not texts.are_distinct or any(len(positions) for _, positions, _ in new):
+            if not texts.are_distinct or any(True for _ in texts.rows_in(_with_all(self.new[earlier:], texts.hashes))):
                 raise self._same_key()
             stays = np.zeros(len(piece), np.bool_)
             known = np.zeros(len(piece), np.bool_)
-            for run, positions, which in self._of_texts(before, texts):
-                met[id(run)].append(positions)
-                known[which] = True
-                same, changes = self._difference(run, positions, piece, which)
-                stays[which[same]] = True
+            for group in in_groups(texts.rows_in(self._holding(KEY, texts.hashes, before))):
+                same, changes = self._difference(group, piece)
+                for run, positions, which in group:
+                    known[which] = True
+                    if id(run) in met:
+                        met[id(run)].append(positions)
+                stays[np.concatenate([which for _, _, which in group])[same]] = True
                 yield from changes
             came = np.flatnonzero(~stays)
             if len(came):
                 self.new.append(self.spill(make_run(piece.take(pa.array(came)), self.arranged)))
             if not known.all():
                 yield piece.filter(pa.array(~known)), 1
-        for run, positions in asked:
-            gone = np.setdiff1d(positions, np.concatenate(met[id(run)]), assume_unique=True)
-            yield from ((b, -1) for b in run.taken(gone))
-            self._kill(run, gone)
+        gone = [
+            (r, np.setdiff1d(p, np.concatenate(met[id(r)]), assume_unique=True) if len(met[id(r)]) > 1 else p) for r, p in asked
+        ]
+        yield from ((b, -1) for b in gathered(gone))
+        for run, positions in gone:
+            self._kill(run, positions)
 
-    def _difference(
-        self, run: Run, positions: Positions, piece: pa.RecordBatch, which: Positions
-    ) -> tuple[np.ndarray, list[Weighted]]:
-        """Which of the rows at the positions equal the new ones beside them, and the others as changes; these are marked."""
-        same = np.ones(len(positions), np.bool_)
-        changes: list[Weighted] = []
+    def _difference(self, group: Sequence[Matched], piece: pa.RecordBatch) -> tuple[np.ndarray, list[Weighted]]:
+        """Which of the rows of a group equal the new ones beside them, and the others as changes; these are marked."""
         names = [n for n in self.arranged.schema.names if n != KEY]
-        for begin in range(0, len(positions), TAKE):
-            part = slice(begin, begin + TAKE)
-            old, new = run.take(positions[part]), piece.take(pa.array(which[part]))
-            differ = differing(old, new, names)
-            same[part] = ~differ
-            if self.arranged.internal and differ.any():
-                differ = differing(old, new, [n for n in names if n not in self.arranged.internal])
-            if differ.any():
-                mask = pa.array(differ)
-                changes += [(old.filter(mask), -1), (new.filter(mask), 1)]
-        self._kill(run, positions[~same])
-        return same, changes
+        old = _one(gathered((run, positions) for run, positions, _ in group), self.arranged.schema)
+        new = piece.take(pa.array(np.concatenate([which for _, _, which in group])))
+        differ = differing(old, new, names)
+        same = ~differ
+        self._kill_where(group, differ)
+        if self.arranged.internal and differ.any():
+            differ = differing(old, new, [n for n in names if n not in self.arranged.internal])
+        if not differ.any():
+            return same, []
+        mask = pa.array(differ)
+        return same, [(old.filter(mask), -1), (new.filter(mask), 1)]
+
+    def _kill_where(self, group: Sequence[Matched], mask: np.ndarray) -> None:
+        """Mark those rows of a group as dead."""
+        begin = 0
+        for run, positions, _ in group if mask.any() else ():
+            self._kill(run, positions[mask[begin : begin + len(positions)]])
+            begin += len(positions)
 
     def overwrite(self, by: str | None, keys: Keys, batches: Iterable[pa.RecordBatch]) -> None:
         """Make the rows of `batches` the only ones whose `by` is among `keys` (all for None); what differs nobody asks."""
@@ -236,7 +238,7 @@ class Arrangement:
     def delete_up_to(self, column: str, last: int) -> int:
         """Take out the rows whose number in a range column is at most this; how many they were."""
         gone = 0
-        for run in self._all:
+        for run in self._between(column, None, last):
             positions = run.up_to(column, last)
             self._kill(run, positions)
             gone += len(positions)
@@ -258,12 +260,22 @@ class Arrangement:
         self.new, self.killed = [], []
 
 
+def _with_all(runs: Iterable[Run], keys: Numbers) -> Iterator[Held]:
+    return ((run, 0, len(keys)) for run in runs)
+
+
+def _one(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatch:
+    """The rows in one batch."""
+    found = list(batches)
+    return found[0] if len(found) == 1 else pa.concat_batches(found)
+
+
 def _least_living(run: Run, column: str) -> int | None:
     index = run.index(column)
     first = int(np.searchsorted(index.values, LEAST, "right"))
     while first < len(index.values):
         places = np.arange(first, min(first + TAKE, len(index.values)))
-        alive = np.ones(len(places), np.bool_) if run.dead is None else ~run.dead[index.at(places)]
+        alive = np.ones(len(places), np.bool_) if run.dead is None else ~run.dead.at(index.at(places))
         if alive.any():
             return int(index.values[places[int(np.argmax(alive))]])
         first += TAKE
@@ -277,7 +289,7 @@ def _nearest(run: Run, positions: Positions, values: Numbers, edge: int, count: 
         part = slice(edge, edge + width) if after else slice(max(0, edge - width), edge)
         counts = values[part] != LEAST
         if run.dead is not None:
-            counts &= ~run.dead[positions[part]]
+            counts &= ~run.dead.at(positions[part])
         found: Numbers = values[part][counts]
         if len(found) >= count or (part.stop >= len(values) if after else part.start == 0):
             return found[:count] if after else found[-count:]

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import astuple, dataclass, field
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from belvedere.state.files import Files
@@ -59,9 +58,7 @@ class Manifest:
         relations = {
             name: {
                 **_definition(arranged),
-                "runs": [
-                    [astuple(e.place), [astuple(d) for d in e.dead], e.alive, e.size, e.depth, e.fences] for e in entries
-                ],
+                "runs": [[astuple(e.place), [astuple(d) for d in e.dead], e.alive, e.size, e.depth, e.fences] for e in entries],
             }
             for name, (arranged, entries) in self.relations.items()
         }
@@ -97,11 +94,6 @@ def _run_of(arranged: Arranged, entry: ManifestEntry, files: Files) -> Run:
         depth=entry.depth,
         fences=fences,
     )
-
-
-def dead_batch(positions: np.ndarray) -> pa.RecordBatch:
-    """Dead positions as a piece of a file."""
-    return pa.record_batch([pa.array(np.sort(positions).astype(np.int32))], ["dead"])
 
 
 def _entry(

@@ -17,14 +17,14 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from belvedere.schema import KEY
+from belvedere.state.dead_rows import DeadRows, Positions
 from belvedere.state.fingerprint import UNKNOWN, Fingerprint
 from belvedere.state.hashing import Numbers, distinct, numbers, text_hashes
-
-Positions = npt.NDArray[np.int64]
 
 TAKE = 65_536
 """So many rows are taken out of a run at once."""
 _NUMBERS, _POSITIONS, _SECONDS, _COUNT, _IN_ORDER = "$n:", "$p:", "$s:", b"count:", b"in order"
+NONE: Positions = np.zeros(0, np.int64)
 LEAST, GREATEST = int(np.iinfo(np.int64).min), int(np.iinfo(np.int64).max)
 Fence: TypeAlias = tuple[int, int]
 """The least and the greatest number of an index; (1, 0) where it has none."""
@@ -104,13 +104,17 @@ class RunIndex:
 
     def of_keys(self, keys: Numbers) -> tuple[Positions, Positions]:
         """Places of the rows whose number is among `keys` (sorted, distinct), and which of the keys each has."""
-        first = np.searchsorted(self.values, keys, "left")
-        count = np.searchsorted(self.values, keys, "right") - first
+        first = self.values.searchsorted(keys)
+        there = np.flatnonzero(self.values[np.minimum(first, len(self.values) - 1)] == keys) if len(self.values) else NONE
+        if not len(there):
+            return NONE, NONE
+        first = first[there]
+        count = self.values.searchsorted(keys[there], "right") - first
         total = int(count.sum())
-        if not total:
-            return np.zeros(0, np.int64), np.zeros(0, np.int64)
+        if total == len(there):
+            return first, there
         ends = np.cumsum(count)
-        return np.repeat(first - (ends - count), count) + np.arange(total), np.repeat(np.arange(len(keys)), count)
+        return np.repeat(first - (ends - count), count) + np.arange(total), np.repeat(there, count)
 
 
 @dataclass(eq=False)
@@ -128,7 +132,7 @@ class Run:
     """Where the positions lie that were dead when the last epoch was committed."""
     unread: tuple[FileRange, ...] = ()
     """Those of them that were not read yet."""
-    carried: Positions = field(default_factory=lambda: np.zeros(0, np.int64))
+    carried: Positions = field(default_factory=lambda: NONE)
     """Dead positions of a merged run that no epoch has written yet."""
     alive: int = -1
     in_order: bool = False
@@ -137,12 +141,12 @@ class Run:
     size: int = -1
     """How many rows there are; -1: as many as are read."""
     depth: int = 0
-    """So many leading bits of the first hash are the same in all rows, since a merge has cut them so."""
+    """Number of leading bits of the first hash that all rows share, since a merge has cut them so."""
     fences: Mapping[str, Fence] = field(default_factory=dict)
     """By index, for those that are known."""
     is_used: bool = False
     """Whether rows were read since somebody last looked."""
-    _dead: npt.NDArray[np.bool_] | None = None
+    _dead: DeadRows | None = None
     _made: dict[str, RunIndex] = field(default_factory=dict)
     _freed: dict[str, int] = field(default_factory=dict)
 
@@ -158,14 +162,14 @@ class Run:
         return self.size
 
     @property
-    def dead(self) -> npt.NDArray[np.bool_] | None:
-        """The positions that are dead are true; None where none is."""
+    def dead(self) -> DeadRows | None:
+        """Which rows are dead; None where none is."""
         if self.unread:
             assert self.read is not None
-            self._dead = np.zeros(len(self), np.bool_)
+            found = DeadRows(len(self))
             for place in self.unread:
-                self._dead[self.read(place).column(0).to_numpy()] = True
-            self.unread = ()
+                found.add(self.read(place))
+            self._dead, self.unread = found, ()
         return self._dead
 
     @property
@@ -222,16 +226,17 @@ class Run:
 
     def living(self, positions: Positions) -> Positions:
         """Those of the positions that are not dead."""
-        return positions if self.dead is None else positions[~self.dead[positions]]
+        return positions if (dead := self.dead) is None else positions[~dead.at(positions)]
 
     def all_living(self) -> Positions:
         """The positions of all rows that count."""
-        return np.arange(len(self)) if self.dead is None else np.flatnonzero(~self.dead)
+        return np.arange(len(self)) if self.dead is None else np.flatnonzero(~self.dead.mask())
 
     def take(self, positions: Positions) -> pa.RecordBatch:
         """The rows at these positions."""
-        if len(positions) == len(self) and self.alive == len(self) and bool((np.diff(positions) > 0).all()):
-            return self.rows
+        count = len(positions)
+        if count and positions[-1] - positions[0] + 1 == count and bool((np.diff(positions) == 1).all()):
+            return self.rows.slice(int(positions[0]), count)
         return self.rows.take(pa.array(positions))
 
     def taken(self, positions: Positions) -> Iterator[pa.RecordBatch]:
@@ -243,16 +248,16 @@ class Run:
         """Mark rows as dead; the positions of those that were not."""
         dead = self.dead
         if dead is None:
-            dead = self._dead = np.zeros(len(self), np.bool_)
+            dead = self._dead = DeadRows(len(self))
         found = distinct(self.living(positions))
-        dead[found] = True
+        dead.mark(found)
         self.alive -= len(found)
         return found
 
     def revive(self, positions: Positions) -> None:
         """Take marks back."""
         assert self._dead is not None
-        self._dead[positions] = False
+        self._dead.unmark(positions)
         self.alive += len(positions)
         self._freed.clear()
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
@@ -20,12 +19,14 @@ import pyarrow as pa
 
 from belvedere.state.arrangement import Arrangement
 from belvedere.state.checksum_pass import ChecksumPass
+from belvedere.state.dead_rows import dead_batch
 from belvedere.state.files import Files, Writer, damaged
-from belvedere.state.manifest import Manifest, ManifestEntry, dead_batch, read_manifest, runs_of
-from belvedere.state.merge import MIN_ROWS, WIDTH, Merge, decided, to_merge
+from belvedere.state.manifest import Manifest, ManifestEntry, read_manifest, runs_of
+from belvedere.state.merge import MIN_ROWS, WIDTH, living_bytes, together
+from belvedere.state.merging import Merging
 from belvedere.state.remote_files import Remote
 from belvedere.state.runs_by_tasks import UNSEEN, RunTask, places_of, writing
-from belvedere.state.sorted_run import ANYWHERE, Arranged, FileRange, Positions, Run, fences_of, read_run, with_indexes
+from belvedere.state.sorted_run import ANYWHERE, Arranged, FileRange, Run, fences_of, read_run, with_indexes
 
 RUN_BYTES = 64 << 20
 DEAD_PLACES = 8
@@ -34,13 +35,6 @@ COPIES = 10 << 30
 """Bytes of copies of a state that lies elsewhere: what is over that after an epoch goes, the longest unused first."""
 RETAIN = 60.0
 """Seconds for which files stay that are not named any more: readers of the epoch before may have them open."""
-
-
-@dataclass(frozen=True)
-class _Merging:
-    relation: str
-    merge: Merge
-    future: Future[tuple[Run, Positions]]
 
 
 @dataclass(frozen=True)
@@ -86,8 +80,7 @@ class State:
         self.manifest = read_manifest(self.files.read(self._at)) if self._at else Manifest()
         self.arrangements: dict[str, Arrangement] = {}
         self._writer = self.files.writer()
-        self._threads = ThreadPoolExecutor(1, "merge")
-        self._merging: _Merging | None = None
+        self.merging = Merging(self.files, self._written, run_bytes)
         self._prepared: Manifest | None = None
         self._next: dict[str, list[Run]] = {}
         self._swept = False
@@ -95,7 +88,7 @@ class State:
         """Whether other processes see the folder, as far as is known."""
         self._apart: set[str] = set()
         """The files that other processes have written in this epoch."""
-        self.merge_seconds = self.write_seconds = 0.0
+        self.write_seconds = 0.0
 
         self._used: dict[str, int] = {}
         """When each file's runs were last used: a number that grows."""
@@ -191,8 +184,7 @@ class State:
 
     def begin(self) -> None:
         """Start an epoch: a merge that is done takes the place of its runs."""
-        if self._merging is not None and self._merging.future.done():
-            self._install()
+        self.merging.install(self.arrangements)
 
     def prepare(self) -> dict[str, Any] | None:
         """Write and sync what the epoch has changed; the place of the manifest, for the epoch's row. None where there is no state."""
@@ -222,7 +214,7 @@ class State:
             "bytes": sum(p.length for e in entries for p in (e.place, *e.dead)),
             "runs": len(entries),
             "write_seconds": round(self.write_seconds, 3),
-            "merge_seconds": round(self.merge_seconds, 3),
+            "merge_seconds": round(self.merging.seconds, 3),
             "keys_looked_up": sum(a.asked for a in self.arrangements.values()),
             "rows_found": sum(a.found for a in self.arrangements.values()),
             "look_ups": {n: (a.asked, a.found) for n, a in self.arrangements.items() if a.asked or a.found},
@@ -234,16 +226,14 @@ class State:
         written = [r for r in arrangement.new if r.place is not None and r.alive]
         kept = [r for r in arrangement.runs if r.alive]
         if small:
-            few = [r for r in kept if r.alive <= MIN_ROWS]
-            if len(few) >= WIDTH and sum(r.alive for r in small) <= MIN_ROWS and not self._is_merging(few):
-                small, kept = [*few, *small], [r for r in kept if r.alive > MIN_ROWS]
-            one = small[0] if len(small) == 1 and small[0].dead is None else decided(small).run()[0]
+            few = [r for r in kept if r.alive <= MIN_ROWS and not r.depth]
+            is_little = sum(r.alive for r in small) <= MIN_ROWS and sum(map(living_bytes, [*few, *small])) <= self.run_bytes
+            if len(few) >= WIDTH and is_little and not self.merging.has(few):
+                small, kept = [*few, *small], [r for r in kept if r.alive > MIN_ROWS or r.depth]
+            one = small[0] if len(small) == 1 and small[0].dead is None else together(small)
             written.append(self._written(one, self._writer))
         runs = [*kept, *written]
         return runs, tuple(self._entry(r, arrangement) for r in runs)
-
-    def _is_merging(self, runs: Iterable[Run]) -> bool:
-        return self._merging is not None and any(r in self._merging.merge.runs for r in runs)
 
     def _entry(self, run: Run, arrangement: Arrangement) -> ManifestEntry:
         assert run.place is not None
@@ -251,8 +241,8 @@ class State:
         places = run.dead_places
         if died and run.dead is not None:
             if len(places) >= DEAD_PLACES:
-                places, died = (), [np.flatnonzero(run.dead)]
-            places = (*places, self._writer.add(dead_batch(np.concatenate(died))))
+                places, died = (), [run.dead.positions()]
+            places = (*places, self._writer.add(dead_batch(np.concatenate(died), run.dead.size)))
         fences = tuple(run.fences.get(n, ANYWHERE) for n in arrangement.arranged.fenced)
         return ManifestEntry(run.place, places, run.alive, run.size, run.depth, fences)
 
@@ -272,7 +262,7 @@ class State:
             entries = self._prepared.relations[name][1] if self._prepared else ()
             for run, entry in zip(runs, entries, strict=False):
                 run.dead_places, run.carried = entry.dead, np.zeros(0, np.int64)
-            arrangement.runs, arrangement.new, arrangement.killed = runs, [], []
+            arrangement.runs, arrangement.new, arrangement.killed = tuple(runs), [], []
         old = self.manifest
         if self._prepared is not None:
             self.manifest, self._prepared = self._prepared, None
@@ -284,8 +274,7 @@ class State:
             self._swept = True
         self._writer, self._apart = self.files.writer(), set()
         self._let_go()
-        if self._merging is None:
-            self._start_merge()
+        self.merging.start(self.arrangements)
 
     def _let_go(self) -> None:
         """Delete copies while they take more than they may."""
@@ -321,42 +310,9 @@ class State:
         self._writer.discard()
         self._writer, self._apart = self.files.writer(), set()
 
-    # --- merges
-
-    def _start_merge(self) -> None:
-        for name, arrangement in self.arrangements.items():
-            chosen = to_merge(arrangement.runs, self.run_bytes)
-            if chosen:
-                merge = decided(chosen)
-                self._merging = _Merging(name, merge, self._threads.submit(self._merge, merge))
-                return
-
-    def _merge(self, merge: Merge) -> tuple[Run, Positions]:
-        started = time.perf_counter()
-        run, places = merge.run()
-        writer = self.files.writer()
-        try:
-            found = self._written(run, writer)
-            writer.finish()
-        except BaseException:
-            writer.discard()  # half a file would fill the disk until the next start
-            raise
-        self.merge_seconds += time.perf_counter() - started
-        return found, places
-
-    def _install(self) -> None:
-        assert self._merging is not None
-        done, self._merging = self._merging, None
-        run, places = done.future.result()
-        arrangement = self.arrangements.get(done.relation)
-        if arrangement is None or not all(r in arrangement.runs for r in done.merge.runs):
-            return
-        done.merge.carry_over(run, places)
-        arrangement.runs = [r for r in arrangement.runs if r not in done.merge.runs] + [run]
-
     def close(self) -> None:
-        """Wait for the merge that runs; what no epoch has taken over is swept at the next start."""
+        """End the merges that run; what no epoch has taken over is swept at the next start."""
         if self._pass is not None:
             self._pass.stop()
-        self._threads.shutdown(wait=True)
+        self.merging.close()
         self._writer.discard()

@@ -13,8 +13,9 @@ import pytest
 
 from belvedere.errors import BelvedereError
 from belvedere.schema import KEY
-from belvedere.state import files, merge, state
+from belvedere.state import files, merge, merging, state
 from belvedere.state.merge import Merge
+from belvedere.state.merging import Merging
 from belvedere.state.sorted_run import Arranged
 from belvedere.state.state import State
 
@@ -30,7 +31,7 @@ def batch(rows: Model) -> pa.RecordBatch:
 
 
 def opened(folder: Path, at: Any, **given: Any) -> State:
-    found = State(folder, at, **given)
+    found = State(folder, at, **{"run_bytes": 300, **given})
     found.check()
     found.arrange([ARRANGED], frozenset({"R"} if at else ()))
     return found
@@ -72,16 +73,14 @@ class Driver:
                 self._step(found)
         finally:
             self.gate.set()
-            found._threads.shutdown(wait=True)  # a dead process deletes nothing
+            found.merging._threads.shutdown(wait=True)  # a dead process deletes nothing
 
     def _step(self, found: State) -> None:
         found.begin()
         assert contents(found) == self.model
         model = change(found, self.model, self.epoch)
         self.gate.set()
-        if found._merging is not None:
-            found._merging.future.exception()
-            self.merges += 1
+        self.merges += found.merging.wait()
         self.gate.clear()
         at = found.prepare()
         self.at, self.model, self.epoch = at, model, self.epoch + 1
@@ -112,12 +111,14 @@ def test_a_crash_before_and_after_each_write_sync_and_step_of_a_merge_loses_noth
     for module in (merge, state):
         monkeypatch.setattr(module, "WIDTH", 2)
         monkeypatch.setattr(module, "MIN_ROWS", 2)
-    points = [(files.Writer, "add"), (files.Writer, "finish"), (files, "sync_folder"), (Merge, "run"), (Merge, "carry_over")]
-    for owner, name in [*points, (State, "_start_merge"), (State, "_install")]:
+    monkeypatch.setattr(merging, "AT_ONCE", 1)  # the calls of two would come in another order each time
+    points = [(files.Writer, "add"), (files.Writer, "finish"), (files, "sync_folder")]
+    points += [(Merge, "pieces"), (Merge, "make"), (Merge, "carry_over"), (Merging, "start"), (Merging, "install")]
+    for owner, name in points:
         crashing(owner, name)
-    run = State._merge
-    monkeypatch.setattr(State, "_merge", lambda *given: (gate.wait(), run(*given))[1])
-    number = 0
+    run = Merging._run
+    monkeypatch.setattr(Merging, "_run", lambda *given: (gate.wait(), run(*given))[1])
+    number = cut = 0
     while calls[0] >= number:  # there are so many calls
         number += 1
         for sign in (1, -1):
@@ -132,9 +133,11 @@ def test_a_crash_before_and_after_each_write_sync_and_step_of_a_merge_loses_noth
             assert driver.epoch == EPOCHS
             last = opened(driver.folder, driver.at)
             assert contents(last) == driver.model
+            cut += any(r.depth for r in last.arrangements["R"].runs)
             last.close()
     assert driver.merges
-    assert names == {name for _, name in points} | {"_start_merge", "_install"}
+    assert cut, "merges have cut runs into ranges"
+    assert names == {name for _, name in points}
 
 
 @pytest.mark.parametrize("retain", [3600.0, 0.0])
@@ -199,7 +202,7 @@ def test_a_disk_that_is_really_full_ends_at_the_last_epoch_and_with_space_it_goe
             found.committed()
             model |= rows
 
-    found = opened(small_disk / "state", None)
+    found = opened(small_disk / "state", None, run_bytes=1 << 26)
     with pytest.raises(BelvedereError, match=r"B7062: the disk of .* is full"):
         run(found, 0, 200)
     found.rollback()
@@ -208,8 +211,7 @@ def test_a_disk_that_is_really_full_ends_at_the_last_epoch_and_with_space_it_goe
     assert len(model) > 500
     named = found.manifest.files | found.manifest.retired.keys() | {at["file"]}
     merged = [*found.arrangements["R"].runs]  # a whole run that no committed epoch has taken over is no half a file
-    if found._merging is not None and found._merging.future.exception() is None:
-        merged.append(found._merging.future.result()[0])
+    merged += [o.run for m in found.merging._under_way if m.future.exception() is None for o in m.future.result()]
     named |= {r.place.file for r in merged if r.place is not None}
     assert {p.name for p in (small_disk / "state").iterdir()} <= named
     ballast.unlink()

@@ -11,7 +11,12 @@ from belvedere.state.sorted_run import ANYWHERE, NOWHERE, Arranged
 from belvedere.state.state import State
 
 SCHEMA = pa.schema(
-    [("at", pa.int64()), ("late", pa.int64()), pa.field(KEY, pa.string(), nullable=False), pa.field("_h0", pa.int64(), nullable=False)]
+    [
+        ("at", pa.int64()),
+        ("late", pa.int64()),
+        pa.field(KEY, pa.string(), nullable=False),
+        pa.field("_h0", pa.int64(), nullable=False),
+    ]
 )
 
 

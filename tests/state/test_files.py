@@ -16,6 +16,7 @@ from belvedere.schema import KEY
 from belvedere.state import checksum_pass
 from belvedere.state.checksum_pass import ChecksumPass
 from belvedere.state.merge import WIDTH
+from belvedere.state.merging import Merging
 from belvedere.state.sorted_run import Arranged
 from belvedere.state.state import State
 from belvedere.workbench.workbench import Workbench
@@ -200,13 +201,12 @@ def test_a_merge_that_fails_is_told_once_and_changes_nothing(tmp_path: Path, mon
         patched.setattr("belvedere.state.merge.WIDTH", 2)
         for epoch in range(2):
             state.arrangements["R"].append([rows(epoch * 10_000, 9_000)])
-            patched.setattr("belvedere.state.state.State._merge", full)
+            patched.setattr("belvedere.state.merging.Merging._run", full)
             state.prepare()
             state.committed()
             if not epoch:
                 state.begin()
-    assert state._merging is not None
-    assert isinstance(state._merging.future.exception(), OSError)
+    assert state.merging.wait() == 1
     with pytest.raises(OSError, match="No space left"):
         state.begin()
     state.begin()
@@ -300,13 +300,12 @@ def test_an_epoch_that_fails_leaves_the_rows_as_they_were(tmp_path: Path, prepar
 def test_what_a_merge_writes_is_not_swept_as_garbage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The first epoch after a start changes nothing and starts a merge; the next one is committed while that is still under way."""
     with monkeypatch.context() as patched:
-        patched.setattr(State, "_start_merge", lambda state: None)
+        patched.setattr(Merging, "start", lambda *given: None)
         at = filled(tmp_path / "state", WIDTH)
     state = opened(tmp_path / "state", at)
     assert (state.prepare() or {})["file"] == at["file"]
     state.committed()
-    assert state._merging is not None
-    state._merging.future.result()
+    assert state.merging.wait() == 1
     for epoch in (100, 101):
         state.arrangements["R"].append([rows(epoch * 100, 5)])
         at = state.prepare()

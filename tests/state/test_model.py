@@ -160,8 +160,7 @@ class Arrangements(RuleBasedStateMachine):
 
     @rule()
     def let_merge(self) -> None:
-        if self.state._merging is not None:
-            self.state._merging.future.result()
+        self.state.merging.wait()
         self.commit()
 
     @rule(prepared=st.booleans())
