@@ -1,6 +1,6 @@
 """Make the parts of pages that `make docs` inserts: options of commands, the Python API, examples of codes, llms.txt.
 
-In: the command line, docstrings, golden scripts of the tests, docs/contents.md. Out: Markdown. Nothing of it is
+In: the command line, docstrings, `code_examples.txt`, docs/contents.md. Out: Markdown. Nothing of it is
 committed, so it cannot disagree with the code.
 """
 
@@ -17,12 +17,9 @@ from typing import Any
 ROOT = Path(__file__).parents[2]
 MARK = re.compile(r"^<!-- made by tools/site: (\w+) -->$", re.MULTILINE)
 CODE_HEADING = re.compile(r"^## (B\d{4}) .*$", re.MULTILINE)
-DIAGNOSTIC = re.compile(
-    r"^(?:error|warning|notice)\[(B\d{4})\]: .*?(?=\n\n(?:error|warning|notice)\[|\Z)", re.MULTILINE | re.DOTALL
-)
 EXAMPLE = "For example, this script\n\n```sql\n{script}\n```\n\ngives\n\n```text\n{diagnostic}\n```\n\n"
-LONGEST_EXAMPLE = 30
-"""Maximum number of lines of a golden script that is shown as the example of a code."""
+EXAMPLES = Path(__file__).with_name("code_examples.txt")
+"""A script for each code that a script can produce, below a line `=== CODE`."""
 
 
 def with_made_parts(text: str) -> str:
@@ -74,7 +71,7 @@ def _described(heading: str, name: str, value: Any) -> Iterator[str]:
 
 
 def with_examples(text: str) -> str:
-    """Return a page of codes with an example below each code that a golden script produces."""
+    """Return a page of codes with an example below each code that a script can produce."""
     found = examples()
     headings = list(CODE_HEADING.finditer(text))
     parts = [text[: headings[0].start()] if headings else text]
@@ -86,22 +83,22 @@ def with_examples(text: str) -> str:
 
 @cache
 def examples() -> Mapping[str, str]:
-    """Return by code the shortest golden script that produces it, with the diagnostic."""
-    found: dict[str, tuple[int, str]] = {}
-    for file in sorted((ROOT / "tests" / "fixtures").rglob("*.test")):
-        for case in re.split(r"^=== ", file.read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]:
-            for code, script, diagnostic in _diagnosed(case):
-                if script.count("\n") <= LONGEST_EXAMPLE and (code not in found or len(script) < found[code][0]):
-                    found[code] = (len(script), EXAMPLE.format(script=script, diagnostic=diagnostic))
-    return {code: text for code, (_, text) in found.items()}
+    """Return by code a script that produces it, with the diagnostic as `belvedere check` prints it."""
+    from belvedere.compiler import compile_script  # the other pages need no compiler
+    from belvedere.terminal.diagnostics import render
+
+    found = {}
+    for code, script in example_scripts().items():
+        diagnostics = [d for d in compile_script(script).diagnostics if d.code == code][:1]
+        printed = render(diagnostics, {"script.sqrl": script}).strip()
+        found[code] = EXAMPLE.format(script=script, diagnostic=printed)
+    return found
 
 
-def _diagnosed(case: str) -> Iterator[tuple[str, str, str]]:
-    script = re.search(r"^~~~\n(.*?)\n~~~$", case, re.MULTILINE | re.DOTALL)
-    section = re.search(r"^--- diagnostics\n(.*?)(?=^--- |\Z)", case, re.MULTILINE | re.DOTALL)
-    if script and section:
-        for diagnostic in DIAGNOSTIC.finditer(section[1].strip()):
-            yield diagnostic[1], script[1].strip("\n"), diagnostic[0].strip()
+def example_scripts() -> dict[str, str]:
+    """Return the scripts of `code_examples.txt` by code."""
+    parts = re.split(r"^=== (B\d{4})\n", EXAMPLES.read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]
+    return {code: script.strip("\n") for code, script in zip(parts[::2], parts[1::2], strict=True)}
 
 
 def llms_text(site: str) -> str:
