@@ -177,7 +177,7 @@ def _named(row: EpochRow, files: Files) -> list[str]:
     if at is None:
         return []
     place = FileRange(*(at[f.name] for f in fields(FileRange)))
-    return sorted({place.file, *read_manifest(files.read(place)).files})
+    return sorted({place.file, *read_manifest(place, files.read).files})
 
 
 def _finished(url: str, taken: Snapshot, row: EpochRow, target: Path) -> BackupContents:

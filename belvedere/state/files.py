@@ -36,7 +36,8 @@ class Writer:
         self.remote = remote
         self.name = f"{uuid.uuid4().hex}{ENDING}"
         self.path = folder / self.name
-        self._size = 0
+        self.size = 0
+        """Bytes written so far."""
         self._is_safe = False
         self._file: BinaryIO | None = None
 
@@ -53,11 +54,11 @@ class Writer:
             with ipc.new_file(sink, batch.schema) as writer:
                 writer.write_batch(batch)
             content = sink.getvalue()
-            place = FileRange(self.name, self._size, content.size, zlib.crc32(content))
+            place = FileRange(self.name, self.size, content.size, zlib.crc32(content))
             self._file.write(content)
             self._file.write(b"\0" * (-content.size % _ALIGNED))
             self._file.flush()
-            self._size += content.size + -content.size % _ALIGNED
+            self.size += content.size + -content.size % _ALIGNED
         except OSError as error:
             raise unwritable(self.path, error) from error
         return place

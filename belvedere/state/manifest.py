@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import astuple, dataclass, field
-from typing import Any
+from functools import cached_property
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 
@@ -36,43 +37,109 @@ class ManifestEntry:
     fences: tuple[Fence, ...] = ()
 
 
+Relation: TypeAlias = tuple[Arranged, tuple[ManifestEntry, ...]]
+
+
 @dataclass(frozen=True)
 class Manifest:
-    """The relations with their runs; `retired` are files that are not named any more, and since when (microseconds since 1970)."""
+    """The relations with their runs, and the files that are not named any more, each with the microsecond since 1970.
 
-    relations: Mapping[str, tuple[Arranged, tuple[ManifestEntry, ...]]] = field(default_factory=dict)
+    `chain` are the places of the manifests, from a whole one on, whose difference to this one was written.
+    """
+
+    relations: Mapping[str, Relation] = field(default_factory=dict)
     retired: Mapping[str, int] = field(default_factory=dict)
+    chain: tuple[FileRange, ...] = ()
 
     @property
     def places(self) -> list[FileRange]:
-        """All pieces."""
-        return [p for _, entries in self.relations.values() for e in entries for p in (e.place, *e.dead)]
+        """All pieces, but for its own."""
+        return [*self.chain, *(p for _, entries in self.relations.values() for e in entries for p in (e.place, *e.dead))]
 
-    @property
+    @cached_property
     def files(self) -> frozenset[str]:
         """The files that it names."""
         return frozenset(p.file for p in self.places)
 
-    def batch(self) -> pa.RecordBatch:
-        """It as a piece of a file."""
+    def whole(self) -> pa.RecordBatch:
+        """Return it as a piece of a file that needs no other one."""
         relations = {
-            name: {
-                **_definition(arranged),
-                "runs": [[astuple(e.place), [astuple(d) for d in e.dead], e.alive, e.size, e.depth, e.fences] for e in entries],
-            }
+            name: {**_definition(arranged), "new": list(map(_listed, entries))}
             for name, (arranged, entries) in self.relations.items()
         }
-        text = json.dumps({"relations": relations, "retired": dict(self.retired)})
-        return pa.record_batch([pa.array([text])], [_TEXT])
+        return _piece({"relations": relations, "retired": dict(self.retired)})
+
+    def difference(self, before: Manifest) -> pa.RecordBatch:
+        """Return what differs from the manifest `before`, which lies at the last place of the chain."""
+        relations = {
+            name: _change(before.relations.get(name), now)
+            for name, now in self.relations.items()
+            if before.relations.get(name) != now
+        }
+        dropped = [n for n in before.relations if n not in self.relations]
+        content = {"relations": relations, "dropped": dropped, "retired": dict(self.retired)}
+        return _piece({"before": astuple(self.chain[-1]), **content})
 
 
-def read_manifest(batch: pa.RecordBatch) -> Manifest:
-    """The inverse of `Manifest.batch`."""
-    content = json.loads(batch.column(0)[0].as_py())
-    relations = {
-        name: (_arranged(name, found), tuple(_entry(*e) for e in found["runs"])) for name, found in content["relations"].items()
-    }
-    return Manifest(relations, content["retired"])
+def read_manifest(at: FileRange, read: Callable[[FileRange], pa.RecordBatch]) -> Manifest:
+    """Read the manifest at a place, with those that it differs from."""
+    contents, places = [_content(read(at))], [at]
+    while (before := contents[-1].get("before")) is not None:
+        places.append(FileRange(*before))
+        contents.append(_content(read(places[-1])))
+    relations: dict[str, Relation] = {}
+    for content in reversed(contents):
+        for name in content.get("dropped", ()):
+            del relations[name]
+        for name, found in content["relations"].items():
+            relations[name] = _changed(name, relations.get(name), found)
+    return Manifest(relations, contents[0]["retired"], tuple(reversed(places[1:])))
+
+
+def _piece(content: Mapping[str, Any]) -> pa.RecordBatch:
+    return pa.record_batch([pa.array([json.dumps(content)])], [_TEXT])
+
+
+def _content(batch: pa.RecordBatch) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(batch.column(0)[0].as_py())
+    return found
+
+
+def _change(before: Relation | None, now: Relation) -> dict[str, Any]:
+    """Compare two states of a relation: the runs that stay keep their order, new ones are behind them."""
+    arranged, entries = now
+    old = before[1] if before else ()
+    gone: list[int] = []
+    changed: list[list[Any]] = []
+    new: Sequence[ManifestEntry] = ()
+    place = 0
+    for number, entry in enumerate(entries):
+        first = place
+        while place < len(old) and old[place].place is not entry.place and old[place].place != entry.place:
+            place += 1
+        gone += range(first, place)
+        if place == len(old):
+            new = entries[number:]
+            break
+        if old[place] is not entry and old[place] != entry:
+            changed.append([place, _listed(entry)])
+        place += 1
+    else:
+        gone += range(place, len(old))
+    definition = {} if before and before[0] == arranged else _definition(arranged)
+    return {**definition, "gone": gone, "changed": changed, "new": list(map(_listed, new))}
+
+
+def _changed(name: str, before: Relation | None, found: Mapping[str, Any]) -> Relation:
+    """Return a relation after a change."""
+    arranged = _arranged(name, found) if "schema" in found or before is None else before[0]
+    gone, changed = set(found.get("gone", ())), dict(found.get("changed", ()))
+    kept = (_entry(*changed[n]) if n in changed else e for n, e in enumerate(before[1] if before else ()) if n not in gone)
+    return arranged, (*kept, *(_entry(*e) for e in found["new"]))
+
+
+def _listed(e: ManifestEntry) -> list[Any]:
+    return [astuple(e.place), [astuple(d) for d in e.dead], e.alive, e.size, e.depth, e.fences]
 
 
 def runs_of(arranged: Arranged, entries: Iterable[ManifestEntry], files: Files) -> list[Run]:

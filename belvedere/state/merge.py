@@ -12,6 +12,7 @@ In: the runs of an arrangement. Out: which of them to merge, and the runs that t
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -168,7 +169,7 @@ def together(runs: Sequence[Run]) -> Run:
 
 def level(run: Run) -> int:
     """The level of a run by its rows that count."""
-    return max(0, int(np.log(max(1, run.alive) / MIN_ROWS) / np.log(WIDTH)) + 1) if run.alive > MIN_ROWS else 0
+    return max(0, int(math.log(max(1, run.alive) / MIN_ROWS) / math.log(WIDTH)) + 1) if run.alive > MIN_ROWS else 0
 
 
 def range_of(run: Run) -> tuple[int, int]:

@@ -19,18 +19,22 @@ import pyarrow as pa
 
 from belvedere.state.arrangement import Arrangement
 from belvedere.state.checksum_pass import ChecksumPass
-from belvedere.state.dead_rows import dead_batch
+from belvedere.state.dead_rows import Positions, dead_batch
 from belvedere.state.files import Files, Writer, damaged
-from belvedere.state.manifest import Manifest, ManifestEntry, read_manifest, runs_of
+from belvedere.state.manifest import Manifest, ManifestEntry, Relation, read_manifest, runs_of
 from belvedere.state.merge import MIN_ROWS, WIDTH, living_bytes, together
 from belvedere.state.merging import Merging
 from belvedere.state.remote_files import Remote
 from belvedere.state.runs_by_tasks import UNSEEN, RunTask, places_of, writing
-from belvedere.state.sorted_run import ANYWHERE, Arranged, FileRange, Run, fences_of, read_run, with_indexes
+from belvedere.state.sorted_run import ANYWHERE, NONE, Arranged, FileRange, Run, fences_of, read_run, with_indexes
 
 RUN_BYTES = 64 << 20
 DEAD_PLACES = 8
 """With more pieces of dead positions a run gets one of all."""
+CHAIN = 32
+"""Maximum number of manifests that a start reads: a whole one and differences."""
+WHOLE = 8
+"""Bytes written by an epoch, in whole manifests, above which it writes a whole one: later ones then hold no large file."""
 COPIES = 10 << 30
 """Bytes of copies of a state that lies elsewhere: what is over that after an epoch goes, the longest unused first."""
 RETAIN = 60.0
@@ -77,12 +81,14 @@ class State:
         self._before: FileRange | None = None
         self._look_ups: Mapping[str, tuple[int, int]] = (at or {}).get("look_ups", {})
         self._at = FileRange(*(at[f.name] for f in fields(FileRange))) if at else None
-        self.manifest = read_manifest(self.files.read(self._at)) if self._at else Manifest()
+        self.manifest = read_manifest(self._at, self.files.read) if self._at else Manifest()
         self.arrangements: dict[str, Arrangement] = {}
         self._writer = self.files.writer()
         self.merging = Merging(self.files, self._written, run_bytes)
         self._prepared: Manifest | None = None
         self._next: dict[str, list[Run]] = {}
+        self._entries: dict[Run, ManifestEntry] = {}
+        """The entries of the last epoch's runs."""
         self._swept = False
         self.is_seen = True
         """Whether other processes see the folder, as far as is known."""
@@ -119,6 +125,8 @@ class State:
         for arranged in requested:
             runs = runs_of(arranged, self.manifest.relations[arranged.name][1], self.files) if arranged.name in kept else []
             self.arrangements[arranged.name] = Arrangement(arranged, self._spill, self.run_bytes, runs)
+            if runs:
+                self._entries.update(zip(runs, self.manifest.relations[arranged.name][1], strict=True))
 
     def stored(self, name: str) -> Arrangement | None:
         """A relation as the manifest has it, whatever is arranged now, and whatever epochs of another process delete meanwhile."""
@@ -192,18 +200,29 @@ class State:
             self._pass.raise_error()  # no epoch is committed on state that is known to be damaged
         started = time.perf_counter()
         self._next = {}
-        relations: dict[str, tuple[Arranged, tuple[ManifestEntry, ...]]] = {}
+        relations: dict[str, Relation] = {}
         for name, arrangement in self.arrangements.items():
             self._next[name], entries = self._next_runs(arrangement)
             relations[name] = (arrangement.arranged, entries)
         if relations == self.manifest.relations:
             self._prepared = None
         else:
-            self._prepared = self._with_retired(Manifest(relations))
-            self._before, self._at = self._at, self._writer.add(self._prepared.batch())
+            prepared, at = self._write_manifest(relations)
+            self._before, self._at, self._prepared = self._at, at, prepared
         self._writer.finish()
         self.write_seconds += time.perf_counter() - started
         return {**asdict(self._at), **self._figures()} if self._at else None
+
+    def _write_manifest(self, relations: Mapping[str, Relation]) -> tuple[Manifest, FileRange]:
+        """Write the difference to the last one, or all of it where that is not much longer than what is read or held for it."""
+        chain = (*self.manifest.chain, *([self._at] if self._at else []))
+        if 0 < len(chain) < CHAIN and self._writer.size < WHOLE * chain[0].length:
+            found = self._with_retired(Manifest(relations, chain=chain))
+            batch = found.difference(self.manifest)
+            if 2 * (sum(p.length for p in chain[1:]) + batch.nbytes) < chain[0].length:
+                return found, self._writer.add(batch)
+        found = self._with_retired(Manifest(relations))
+        return found, self._writer.add(found.whole())
 
     def _figures(self) -> dict[str, Any]:
         """What all state takes, for people: rows, bytes, runs, and the seconds that it cost."""
@@ -233,17 +252,22 @@ class State:
             one = small[0] if len(small) == 1 and small[0].dead is None else together(small)
             written.append(self._written(one, self._writer))
         runs = [*kept, *written]
-        return runs, tuple(self._entry(r, arrangement) for r in runs)
+        died: dict[int, list[Positions]] = {}
+        for run, positions in arrangement.killed:
+            died.setdefault(id(run), []).append(positions)
+        return runs, tuple(self._entry(r, died.get(id(r), [])) for r in runs)
 
-    def _entry(self, run: Run, arrangement: Arrangement) -> ManifestEntry:
+    def _entry(self, run: Run, died: list[Positions]) -> ManifestEntry:
         assert run.place is not None
-        died = [p for r, p in arrangement.killed if r is run] + ([run.carried] if len(run.carried) else [])
+        died = [*died, run.carried] if len(run.carried) else died
+        if not died and (known := self._entries.get(run)) is not None:
+            return known
         places = run.dead_places
         if died and run.dead is not None:
             if len(places) >= DEAD_PLACES:
                 places, died = (), [run.dead.positions()]
             places = (*places, self._writer.add(dead_batch(np.concatenate(died), run.dead.size)))
-        fences = tuple(run.fences.get(n, ANYWHERE) for n in arrangement.arranged.fenced)
+        fences = tuple(run.fences.get(n, ANYWHERE) for n in run.arranged.fenced)
         return ManifestEntry(run.place, places, run.alive, run.size, run.depth, fences)
 
     def _with_retired(self, manifest: Manifest) -> Manifest:
@@ -257,11 +281,13 @@ class State:
 
     def committed(self) -> None:
         """The epoch's row is there: what was prepared counts."""
+        self._entries = {}
         for name, runs in self._next.items():
             arrangement = self.arrangements[name]
-            entries = self._prepared.relations[name][1] if self._prepared else ()
-            for run, entry in zip(runs, entries, strict=False):
-                run.dead_places, run.carried = entry.dead, np.zeros(0, np.int64)
+            entries = (self._prepared or self.manifest).relations[name][1]
+            for run, entry in zip(runs, entries, strict=True):
+                run.dead_places, run.carried = entry.dead, NONE
+            self._entries.update(zip(runs, entries, strict=True))
             arrangement.runs, arrangement.new, arrangement.killed = tuple(runs), [], []
         old = self.manifest
         if self._prepared is not None:

@@ -18,6 +18,7 @@ from belvedere.state.merge import Merge
 from belvedere.state.merging import Merging
 from belvedere.state.sorted_run import Arranged
 from belvedere.state.state import State
+from tests import depth
 
 SCHEMA = pa.schema([("n", pa.int64()), pa.field(KEY, pa.string(), nullable=False), pa.field("_h0", pa.int64(), nullable=False)])
 ARRANGED = Arranged("R", SCHEMA, ("_h0",))
@@ -121,7 +122,7 @@ def test_a_crash_before_and_after_each_write_sync_and_step_of_a_merge_loses_noth
     number = cut = 0
     while calls[0] >= number:  # there are so many calls
         number += 1
-        for sign in (1, -1):
+        for sign in ((1, -1)[number % 2],) if depth.quick else (1, -1):
             driver = Driver(tmp_path / f"{number}{sign}", gate)
             calls[0], crash[0] = 0, sign * number
             try:

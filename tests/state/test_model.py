@@ -21,7 +21,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from belvedere.schema import KEY
 from belvedere.state import merge, state
-from belvedere.state.sorted_run import Arranged
+from belvedere.state.manifest import read_manifest
+from belvedere.state.sorted_run import Arranged, FileRange
 from belvedere.state.state import State
 from tests.depth import examples
 
@@ -101,6 +102,7 @@ class Arrangements(RuleBasedStateMachine):
         self.model: dict[str, Row] = {}
         self.saved: dict[str, Row] = {}
         self.at: dict[str, Any] | None = None
+        self.chain = 0
         self.database = duckdb.connect()
         self.database.execute(f"CREATE TABLE r (moment BIGINT, {KEY} VARCHAR, _by BIGINT, _too BIGINT, new BOOLEAN)")
         self.open()
@@ -155,6 +157,10 @@ class Arrangements(RuleBasedStateMachine):
     def commit(self) -> None:
         self.at = self.state.prepare()
         self.state.committed()
+        if self.at is not None:
+            stored = read_manifest(FileRange(*list(self.at.values())[:4]), self.state.files.read)
+            assert stored == self.state.manifest
+            self.chain = max(self.chain, len(stored.chain))
         self.saved = dict(self.model)
         self.state.begin()
 
