@@ -1,6 +1,6 @@
 """Measure the pages of the documentation by the rules of plain English, and report what breaks them.
 
-In: README.md, ARCHITECTURE.md, CONTRIBUTING.md, docs/ and the texts of the codes. Out: a line for each finding, and with
+In: README.md, ARCHITECTURE.md, CONTRIBUTING.md, docs/, texts of codes, examples. Out: a line for each finding, and with
 `--figures` a table of words and long sentences for each page. Fenced code is left out, and inline code counts as one
 word. `tools/prose.py` has the banned words; it checks the code, and sentences without tables.
 """
@@ -50,7 +50,8 @@ class Sentence:
 def pages() -> list[Path]:
     """The pages that the rules apply to."""
     top = [ROOT / name for name in ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md")]
-    return [*top, *sorted((ROOT / "docs").rglob("*.md")), *sorted((ROOT / "belvedere" / "codes").glob("*.md"))]
+    folders = (ROOT / "docs").rglob("*.md"), (ROOT / "belvedere" / "codes").glob("*.md"), (ROOT / "examples").rglob("README.md")
+    return [*top, *(path for pages in folders for path in sorted(pages))]
 
 
 def prose(text: str) -> str:

@@ -11,6 +11,7 @@ import os
 import posixpath
 import re
 from collections.abc import Iterator
+from importlib.metadata import version
 from pathlib import Path
 
 from made_pages import llms_text, with_examples, with_made_parts
@@ -38,6 +39,12 @@ ROW, CODE = re.compile(r"^\|.*$", re.MULTILINE), re.compile(r"`[^`]+`")
 LINK = re.compile(r"\]\(([^)#\s]+)(#[^)\s]+)?\)")
 register()
 LANGUAGES = {".sqrl": "sql", ".yml": "yaml", ".py": "python"}
+
+
+def on_config(config: MkDocsConfig) -> MkDocsConfig:
+    """Name the version below each page."""
+    config.copyright = f"Belvedere {version('belvedere')} · {config.copyright}"
+    return config
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
