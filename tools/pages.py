@@ -50,8 +50,8 @@ class Sentence:
 def pages() -> list[Path]:
     """The pages that the rules apply to."""
     top = [ROOT / name for name in ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md")]
-    folders = (ROOT / "docs").rglob("*.md"), (ROOT / "belvedere" / "codes").glob("*.md"), (ROOT / "examples").rglob("README.md")
-    return [*top, *(path for pages in folders for path in sorted(pages))]
+    globs = ("docs/**/*.md", "belvedere/codes/*.md", "examples/**/README.md")
+    return [*top, *(path for pattern in globs for path in sorted(ROOT.glob(pattern)))]
 
 
 def prose(text: str) -> str:
@@ -101,13 +101,14 @@ def word_count(text: str) -> int:
 def findings(path: Path, name: str) -> Iterator[str]:
     """Yield what breaks the rules on one page; `name` is its path in the repository."""
     text = path.read_text(encoding="utf-8")
-    yield from (
-        f"{name}:{s.line}: a sentence of {s.words} words: {s.text[:60]}..." for s in sentences(text) if s.words > MAXIMUM
-    )
+    for sentence in sentences(text):
+        if sentence.words > MAXIMUM:
+            yield f"{name}:{sentence.line}: a sentence of {sentence.words} words: {sentence.text[:60]}..."
     for number, line in enumerate(prose(text).split("\n"), start=1):
         bare = re.sub(r"`[^`]*`", "", line)
         if name not in ALLOWED_WORDS:
-            yield from (f"{name}:{number}: {m[0]!r}" for pattern in patterns("words").values() for m in pattern.finditer(bare))
+            found = (match[0] for pattern in patterns("words").values() for match in pattern.finditer(bare))
+            yield from (f"{name}:{number}: {word!r}" for word in found)
         if (
             len(line) > COLUMNS
             and not line.startswith("    ")

@@ -1,8 +1,9 @@
-"""What mkdocs does not know of these pages, as hooks: files of the repository outside docs/ that belong to the site, and fences.
+"""Hooks of mkdocs: add files of the repository outside docs/ to the site, and translate links and fences.
 
-In: mkdocs.yml, docs/, and the files that `PAGES` names. Out: pages for mkdocs. The pages read as well on GitHub: links between them are
-those of the repository, and lead to the site's pages here. A file that is linked and is no page (a script, alert rules) becomes a page
-with its text. A link to what is not in the repository is left as it is, and `mkdocs build --strict` refuses it.
+In: mkdocs.yml, docs/, and the files of `PAGES`. Out: pages for mkdocs. Links between pages are relative paths in the
+repository, so pages can be read on GitHub too; here they become those of the site. A linked file that is no page (a
+script, alert rules) becomes a page with its text. A link to a missing file is not changed, and
+`mkdocs build --strict` rejects it.
 """
 
 from __future__ import annotations
@@ -52,7 +53,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     for path, place in PAGES.items():
         files.append(File.generated(config, place, content=(ROOT / path).read_text(encoding="utf-8")))
     pages = {source_of(file.src_uri): file.content_string for file in files.documentation_pages()}
-    shown = {path for source, text in pages.items() for path in linked(text, source) if path not in pages and is_text(path)}
+    targets = {path for source, text in pages.items() for path in linked(text, source)}
+    shown = {path for path in targets if path not in pages and is_text(path)}
     for path in sorted(shown):
         files.append(File.generated(config, shown_as(path), content=text_page(path)))
     for name in ASSETS:
@@ -105,7 +107,7 @@ def linked(text: str, source: str) -> Iterator[str]:
 
 
 def relinked(text: str, source: str) -> str:
-    """A page's text with the site's links in place of the repository's, and pipes as mkdocs reads them in tables; fenced blocks stay."""
+    """Return a page's text with links of the site, and with pipes in tables as mkdocs reads them. Fenced code is kept."""
     here = posixpath.dirname(site_path(source))
 
     def link(found: re.Match[str]) -> str:
