@@ -69,7 +69,8 @@ def compile_script(
     if project is not None and project.finder is None:
         project = replace(project, finder=SourceTables())
     project, unread = with_functions(project)
-    script = parse_script(text, file, progress.script if progress is not None else None)
+    variables = project.variables if project is not None else {}
+    script = parse_script(text, file, progress.script if progress is not None else None, variables)
     catalog, found = lower_script(script, path=Path(path) if path is not None else None, project=project, progress=progress)
     found += unread
     catalog = replace(catalog, database=database_of(store or (project.store if project is not None else None)))

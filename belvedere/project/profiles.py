@@ -15,6 +15,8 @@ from belvedere.errors import fail
 DEFAULT_CONNECTOR = "files"
 PROFILE_KEY = "profile"
 PROFILE_VARIABLE = "BELVEDERE_PROFILE"
+VARIABLE_PREFIX = "BELVEDERE_VAR_"
+"""Begins the names of environment variables that set `{{name}}` in scripts."""
 """The environment variable that chooses a profile; `--profile` sets it for the time of a command."""
 
 
@@ -66,3 +68,8 @@ def _hint(profile: str, known: list[str]) -> str:
     close = get_close_matches(profile, known, n=1)
     names = ", ".join(f"`{name}`" for name in known)
     return f"did you mean `{close[0]}`? There are {names}" if close else f"there are {names}"
+
+
+def given_variables(environ: Mapping[str, str]) -> dict[str, str]:
+    """The variables of scripts that the environment sets: `{{name}}` by BELVEDERE_VAR_name."""
+    return {n.removeprefix(VARIABLE_PREFIX): value for n, value in environ.items() if n.startswith(VARIABLE_PREFIX)}

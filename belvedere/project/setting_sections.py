@@ -89,15 +89,17 @@ class SectionReader:
             return {}
         return value
 
-    def names(self, table: Mapping[str, Any], key: str) -> dict[str, str]:
-        """A table of names with dots between."""
+    def variables(self, table: Mapping[str, Any], key: str) -> dict[str, str]:
+        """A table of texts, numbers and booleans, all as texts."""
         found = {}
         for name, value in self.table(table, key).items():
-            if isinstance(value, str) and re.fullmatch(r"\w+(\.\w+)*", value):
-                found[name] = value
+            if isinstance(value, bool):
+                found[name] = str(value).lower()
+            elif isinstance(value, str | int | float):
+                found[name] = str(value)
             else:
                 hint = f'write `{name} = "production"`'
-                self.report("B9104", f"`{name}` is a name, or names with dots between", self.at(key, name), hint)
+                self.report("B9104", f"`{name}` is a text, a number, true or false", self.at(key, name), hint)
         return found
 
     def tables(self, table: Mapping[str, Any], key: str) -> dict[str, dict[str, Any]]:

@@ -17,7 +17,14 @@ from typing import TYPE_CHECKING, Any, Protocol
 from belvedere.errors import Diagnostic, Span
 from belvedere.project.api_settings import ApiReader
 from belvedere.project.connector_keys import DOTTED, TABLE_KEYS, ConnectorKeys, TableKey
-from belvedere.project.profiles import DEFAULT_CONNECTOR, PROFILE_KEY, PROFILE_VARIABLE, chosen_tables, laid_over
+from belvedere.project.profiles import (
+    DEFAULT_CONNECTOR,
+    PROFILE_KEY,
+    PROFILE_VARIABLE,
+    chosen_tables,
+    given_variables,
+    laid_over,
+)
 from belvedere.project.role_settings import RoleSettings
 from belvedere.project.setting_rules import OPTIMIZE_RULES, RUN_RULES
 
@@ -114,7 +121,7 @@ class ProjectSettings:
     on_error: str = ""
     script_path: tuple[Path, ...] = ()
     variables: Mapping[str, str] = field(default_factory=dict)
-    """What `{{name}}` in IMPORT stands for."""
+    """Values of `{{name}}` in scripts: of the file, then of the environment, which `--var` changes."""
     sources: Mapping[str, Source] = field(default_factory=dict)
     sinks: Mapping[str, Sink] = field(default_factory=dict)
     spark: Mapping[str, str] = field(default_factory=dict)
@@ -179,11 +186,12 @@ def load_project(
     environ = os.environ if environ is None else environ
     if not file.is_file():
         chosen_tables({}, environ.get(PROFILE_VARIABLE))
-        return ProjectSettings(directory)
+        return ProjectSettings(directory, variables=given_variables(environ))
     try:
         text = file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        return ProjectSettings(directory, file, diagnostics=(Diagnostic("B9102", f"{FILE_NAME} cannot be read: {error}"),))
+        wrong = Diagnostic("B9102", f"{FILE_NAME} cannot be read: {error}")
+        return ProjectSettings(directory, file, variables=given_variables(environ), diagnostics=(wrong,))
     return read_project(text, directory, file, connectors, environ)
 
 
@@ -229,7 +237,7 @@ class _ProjectReader(ApiReader):
             store=self.text_value(values, "store", "", None),
             on_error=self.choice(values, "on_error", "", ON_ERROR, "stop") if "on_error" in values else "",
             script_path=tuple(self.directory / str(p) for p in self.list_value(values, "script_path")),
-            variables=self.names(values, "variables"),
+            variables=self.variables(values, "variables") | given_variables(self.environ),
             sources={n: self.source(n, t) for n, t in self.tables(values, "sources").items()},
             sinks={n: self.sink(n, t) for n, t in self.tables(values, "sinks").items()},
             spark=self.spark(values),

@@ -6,6 +6,7 @@ goes on at the next statement after an error. Queries and expressions are read b
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from sqlglot.errors import ParseError
@@ -18,18 +19,27 @@ from belvedere.syntax.statement_parser import StatementParser
 from belvedere.syntax.statement_tree import Script, Statement
 
 
-def parse_script(text: str, file: str = "script.sqrl", earlier: Script | None = None) -> Script:
-    """Read a whole script. Statements of an `earlier` text of it, above the first change, are taken as they were read then."""
-    same = _same_length(earlier.text, text) if earlier is not None and earlier.file == file else 0
+def parse_script(
+    text: str, file: str = "script.sqrl", earlier: Script | None = None, variables: Mapping[str, str] | None = None
+) -> Script:
+    """Read a whole script. Statements of an `earlier` text of it, above the first change, are taken as they were then.
+
+    `variables` are the values of `{{name}}`; None where they are not known.
+    """
+    alike = earlier is not None and earlier.file == file and "{{" not in text + earlier.text
+    same = _same_length(earlier.text, text) if earlier is not None and alike else 0
     before = earlier.parsed if earlier is not None else {}
     parsed = {}
-    read = read_tokens(text, file)
+    read = read_tokens(text, file, variables)
     diagnostics = list(read.diagnostics)
     statements = []
     unread = set()
     raws = split(text, read)
     for raw in raws:
         place = raw.start, raw.end
+        if any(raw.start <= start < raw.end for start, _ in read.expanded.missing):
+            unread.add(_defined_by(raw.tokens).casefold())
+            continue
         statement, found = parsed[place] = (raw.end <= same and before.get(place)) or parse_statement(raw, text, file, read)
         diagnostics += found
         if statement is not None:

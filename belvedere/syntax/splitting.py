@@ -7,7 +7,8 @@ comments, and what is wrong with strings, comments and brackets. Knows where sta
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from sqlglot.errors import TokenError
@@ -18,6 +19,7 @@ from belvedere.syntax.dialect import Sqrl
 from belvedere.syntax.forms.dashed_names import join_dashes
 from belvedere.syntax.spl.window_parser import labelled
 from belvedere.syntax.statement_tree import Hint
+from belvedere.syntax.template_text import Expanded, expand
 
 LEXEMES = re.compile(
     r"""--[^\n]*|/\*|'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|`(?:[^`]|``)*`|(?P<open>['"`])""",
@@ -93,6 +95,8 @@ class Tokens:
     tokens: list[Token]
     comments: list[list[Comment]]
     diagnostics: tuple[Diagnostic, ...] = ()
+    expanded: Expanded = field(default_factory=lambda: Expanded(""))
+    """The text with its variables put in, where it has any."""
 
     def doc_before(self, index: int) -> str | None:
         """The text of the doc comment right before a token."""
@@ -129,9 +133,36 @@ def doc_text(comment: str) -> str:
     return "\n".join(lines).strip()
 
 
+def read_tokens(text: str, file: str, variables: Mapping[str, str] | None = None) -> Tokens:
+    """Tokens and comments of a file. An open string or comment is reported and read as blank to the end of its line.
+
+    With variables, what they say is read in place of `{{name}}`; places are those of the text as it is written.
+    """
+    if "{{" not in text:
+        return _read_tokens(text, file)
+    expanded = expand(text, file, variables)
+    read = _read_tokens(expanded.text, file)
+    tokens = [_placed(t, expanded) for t in read.tokens]
+    comments = [[_placed_comment(c, expanded) for c in found] for found in read.comments]
+    diagnostics = [replace(d, span=_span(d.span, expanded), fix=None) for d in read.diagnostics]
+    return Tokens(tokens, comments, (*expanded.diagnostics, *diagnostics), expanded)
+
+
+def _placed(token: Token, expanded: Expanded) -> Token:
+    start, end = expanded.start(token.start), expanded.end(token.end + 1) - 1
+    return Token(token.token_type, token.text, token.line, token.col, start, max(start, end), token.comments)
+
+
+def _placed_comment(comment: Comment, expanded: Expanded) -> Comment:
+    return replace(comment, start=expanded.start(comment.start), end=expanded.end(comment.end))
+
+
+def _span(span: Span | None, expanded: Expanded) -> Span | None:
+    return None if span is None else Span(span.file, expanded.start(span.start), expanded.end(span.end))
+
+
 @lru_cache(maxsize=8)
-def read_tokens(text: str, file: str) -> Tokens:
-    """Tokens and comments of a file. An unterminated string or comment is reported and read as blank to the end of its line."""
+def _read_tokens(text: str, file: str) -> Tokens:
     diagnostics: list[Diagnostic] = []
     readable = text
     while (problem := find_unterminated(readable)) is not None:

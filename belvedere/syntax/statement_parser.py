@@ -251,6 +251,10 @@ class StatementParser(ClauseParser):
     def _window_by(self) -> WindowByBlock:
         last = self._emit_index()
         start, end = self._curr.start, self._tokens[last - 1].end + 1
+        put_in = next((p for p in self.read.expanded.put_in if start <= p[0] < end), None)
+        if put_in is not None:
+            hint = "write the value, or filter by it in a view that WINDOW BY reads"
+            raise Problem("B1025", "a query with WINDOW BY takes no variables", *put_in, hint)
         block = WindowByBlock(text=self.text[start:end], start=start, end=end)
         block.meta["start"], block.meta["end"] = start, end
         self._advance(last - self._index)

@@ -1,7 +1,7 @@
-"""`--profile`, which every command that reads belvedere.toml has.
+"""`--profile` and `--var`, which every command that reads belvedere.toml has.
 
-In: a command's function. Out: the same with the option: BELVEDERE_PROFILE for the time of the command, so that whatever reads the project
-reads that profile.
+In: a command's function. Out: the same with these options: BELVEDERE_PROFILE and BELVEDERE_VAR_name for the time of
+the command, so that whatever reads the project reads that profile, and processes that it starts do.
 """
 
 from __future__ import annotations
@@ -9,32 +9,44 @@ from __future__ import annotations
 import inspect
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import wraps
 from typing import Annotated, Any, get_type_hints
 
 import typer
 
-from belvedere.project.profiles import PROFILE_VARIABLE
+from belvedere.project.profiles import PROFILE_VARIABLE, VARIABLE_PREFIX
 
 ProfileOption = Annotated[
     str | None,
     typer.Option("--profile", help=f"the profile of belvedere.toml; else that of {PROFILE_VARIABLE}", metavar="NAME"),
 ]
+VariableOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--var", help="the value of {{name}} in scripts, before that of belvedere.toml; may be repeated", metavar="NAME=VALUE"
+    ),
+]
 
 
 def with_profile(command: Callable[..., Any]) -> Callable[..., Any]:
-    """A command with the option `--profile` after its own."""
+    """A command with the options `--profile` and `--var` after its own."""
 
     @wraps(command)
-    def profiled(*args: Any, profile: str | None = None, **named: Any) -> Any:
-        with _environment(PROFILE_VARIABLE, profile):
+    def profiled(*args: Any, profile: str | None = None, var: list[str] | None = None, **named: Any) -> Any:
+        with ExitStack() as changed:
+            changed.enter_context(_environment(PROFILE_VARIABLE, profile))
+            for given in var or ():
+                name, equals, value = given.partition("=")
+                if not equals or not name.strip():
+                    raise typer.BadParameter(f"`{given}` is no variable: write --var name=value")
+                changed.enter_context(_environment(VARIABLE_PREFIX + name.strip(), value))
             return command(*args, **named)
 
-    hints = {**get_type_hints(command, include_extras=True), "profile": ProfileOption}
-    added = inspect.Parameter("profile", inspect.Parameter.KEYWORD_ONLY, default=None)
+    hints = {**get_type_hints(command, include_extras=True), "profile": ProfileOption, "var": VariableOption}
+    added = [inspect.Parameter(n, inspect.Parameter.KEYWORD_ONLY, default=None) for n in ("profile", "var")]
     own = inspect.signature(command)
-    parameters = [p.replace(annotation=hints[p.name]) for p in (*own.parameters.values(), added)]
+    parameters = [p.replace(annotation=hints[p.name]) for p in (*own.parameters.values(), *added)]
     profiled.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]
     profiled.__annotations__ = hints
     return profiled

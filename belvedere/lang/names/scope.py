@@ -6,7 +6,7 @@ query and its subqueries. Knows nothing of plans.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from sqlglot import exp
@@ -53,6 +53,15 @@ class FromItem:
     """The table in a windowing call without alias: the call goes by its name too, where nothing else does."""
     is_named: bool = False
     """Whether FROM names the relation itself, and no path leads to it."""
+    rows_of: NamedRelation | None = None
+    """The relation whose rows a subquery selects: paths begin at them, too."""
+    behind: Mapping[str, str] = field(default_factory=dict)
+    """What the columns of that relation are called here."""
+
+    @property
+    def starts(self) -> NamedRelation | None:
+        """The relation whose relationships begin here."""
+        return self.relation or self.rows_of
 
     def find(self, name: str) -> SourceColumn | None:
         """An exact match first, then one that differs in case only."""
@@ -138,15 +147,20 @@ class Scope:
         return self.aliased(alias) or (windowed[0] if len(windowed) == 1 else None)
 
     def reachable(self, alias: str) -> tuple[FromItem, bool] | None:
-        """The FROM item of an alias here or in the query around; and whether it is an outer one."""
+        """The FROM item of an alias here or in a query around; and whether it is an outer one."""
         found = self.source(alias)
         if found is not None:
             return found, False
-        if self.outer is not None:
-            outer = self.outer.source(alias)
-            if outer is not None:
-                return outer, True
-        return None
+        outer = self.outer.reachable(alias) if self.outer is not None else None
+        return (outer[0], True) if outer is not None else None
+
+    def hand_on(self, owner: FromItem, columns: Iterable[SourceColumn]) -> None:
+        """Note that columns of a FROM item of a query around are read; a query between hands them on."""
+        found = {c.internal: c for c in columns}
+        scope: Scope | None = self
+        while scope is not None and not any(s is owner for s in scope.sources):
+            scope.used.update(found)
+            scope = scope.outer
 
     def columns(self) -> Iterator[SourceColumn]:
         """All columns of this query's FROM items."""
@@ -226,7 +240,7 @@ class Scope:
 
     def _unknown_in(self, source: FromItem, parts: Sequence[exp.Identifier], span: Span) -> Exception:
         name = parts[0].name
-        if source.relation is not None and source.relation.relationship(name) is not None:
+        if source.starts is not None and source.starts.relationship(name) is not None:
             joined = f"`JOIN {source.alias}.{name} x`"
             hint = f"name a column behind it, join it ({joined}), or aggregate over it"
             if len(parts) > 1:  # a value of the query around: its own names were followed before

@@ -57,9 +57,9 @@ def navigation(context: StatementContext, scope: Scope, parts: Sequence[exp.Iden
 
 
 def _walk(context: StatementContext, source: FromItem, parts: Sequence[exp.Identifier]) -> Navigation | None:
-    if source.relation is None:
+    if source.starts is None:
         return None
-    way = context.definitions.steps(source.relation, (p.name for p in parts))
+    way = context.definitions.steps(source.starts, (p.name for p in parts))
     if not 0 < len(way) < len(parts):
         return None
     target = context.definitions.relations[way[-1].target]

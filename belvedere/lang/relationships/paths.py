@@ -22,7 +22,7 @@ from belvedere.syntax.wording import did_you_mean
 
 def find_relationship(context: StatementContext, owner: FromItem, name: exp.Identifier) -> Relationship:
     """The relationship of a FROM item, or a diagnostic."""
-    relation = owner.relation
+    relation = owner.starts
     found = context.definitions.relations[relation.id].relationship(name.name) if relation is not None else None
     if found is not None and found.parameters:
         hint = "write its join here, or define a relationship without parameters"
@@ -84,7 +84,7 @@ def join_relationship(
     frame.scope.sources.append(target)
     if outer:
         reads = {name for e in (*conditions, *(o.expr for o in bound.order)) for name in columns_of(e)}
-        frame.scope.used.update({c.internal: c for c in owner.columns if c.internal in reads})
+        frame.scope.hand_on(owner, [c for c in owner.columns if c.internal in reads])
         frame.open |= by_row
         if frame.empty:
             frame.plan = right
@@ -102,7 +102,7 @@ def join_relationship(
 
 def target_column(source: FromItem, name: str) -> str:
     """The internal name of a FROM item's column."""
-    found = source.find(name)
+    found = source.find(source.behind.get(name, name))
     if found is None:
         raise KeyError(name)
     return found.internal

@@ -11,9 +11,12 @@ from dataclasses import replace
 
 from sqlglot import exp
 
+from belvedere.catalog.relationships import OWNER
 from belvedere.errors import BelvedereError
 from belvedere.lang.names.resolve import Resolver
 from belvedere.lang.names.scope import FromItem
+from belvedere.lang.relationships.local_aggregates import expand_within
+from belvedere.lang.relationships.path_ways import ways_of_query
 from belvedere.lang.relationships.paths import follow_path
 from belvedere.lang.select.asof_join import join_nearest
 from belvedere.lang.select.from_items import find_relation, lower_item, refuse_options, renamed
@@ -102,20 +105,24 @@ def add_item(frame: Frame, item: exp.Expr, kind: JoinKind, on: exp.Expr | None) 
 
 def _may_be_linked(frame: Frame, item: exp.Expr, error: BelvedereError) -> bool:
     """Whether a name that a subquery of FROM does not know may be one of the query around."""
-    unknown = any(d.code in ("B2002", "B2004") for d in error.diagnostics)
-    return unknown and frame.scope.outer is not None and isinstance(item, exp.Subquery) and isinstance(item.this, exp.Query)
+    unknown = any(d.code in ("B2001", "B2002", "B2004") for d in error.diagnostics)
+    around = frame.scope.outer is not None or frame.scope.aliased(OWNER) is not None
+    return unknown and around and isinstance(item, exp.Subquery) and isinstance(item.this, exp.Query)
 
 
 def _add_linked(frame: Frame, item: exp.Expr, kind: JoinKind, error: BelvedereError) -> None:
     """A subquery of FROM that reads columns of the query around: joined by what links it; it does not see the items beside it."""
-    beside, frame.scope.sources = frame.scope.sources, []
+    beside = frame.scope.sources
+    frame.scope.sources = [s for s in beside if s.alias == OWNER]
+    hidden = [s for s in beside if s.alias != OWNER]
     start_empty(frame)
     try:
         add_lateral_query(frame, item, item.this, kind)
     except BelvedereError:
         raise error from None
     finally:
-        frame.scope.sources = [*beside, *frame.scope.sources]
+        added = [s for s in frame.scope.sources if s.alias != OWNER]
+        frame.scope.sources = [*(s for s in beside if s.alias == OWNER), *hidden, *added]
 
 
 def _add_version(frame: Frame, item: exp.Table, kind: JoinKind, on: exp.Expr | None) -> list[Expr]:
@@ -179,6 +186,10 @@ def _sides(frame: Frame, left: Node, right: Node, condition: Expr, on: exp.Expr)
 
 
 def _condition(frame: Frame, on: exp.Expr) -> Expr:
+    if contains_aggregate(on):
+        join, place = on.parent, on.arg_key
+        expand_within(on, ways_of_query(frame.context, frame.scope))
+        on = on if join is None or place is None else join.args[place]
     if contains_aggregate(on):
         raise frame.fail("B3031", "an aggregate cannot stand in ON", on, "compute it in a subquery of FROM, and join that")
     condition = Resolver(frame).resolve(on)

@@ -21,6 +21,7 @@ from belvedere.lang.names.scope import FromItem, SourceColumn
 from belvedere.lang.select.arrival_columns import rows_with_arrivals, with_arrivals
 from belvedere.lang.select.pivoting import lower_pivots
 from belvedere.lang.select.query_frame import Frame, named_source
+from belvedere.lang.select.selected_rows import selected_rows
 from belvedere.plan.expressions import column
 from belvedere.plan.operators.nodes import Expr, Item, Node, Project, Values
 from belvedere.plan.operators.project import item_of
@@ -74,7 +75,7 @@ def _derived(frame: Frame, item: exp.Query) -> tuple[Node, list[FromItem]]:
     node = with_arrivals(
         frame.context.definitions, frame.context.lower_query(query, replace(frame.context, repeats=True)), _said(item)
     )
-    node, source = named_source(node, item.alias or "subquery", frame.context.names)
+    node, source = selected_rows(frame, node, item, item.alias or "subquery")
     source = replace(source, alias=item.alias)
     return node, [renamed(frame, source, item)]
 
@@ -106,7 +107,7 @@ def _table(frame: Frame, item: exp.Table) -> tuple[Node, FromItem]:
         common = context.tables.get(path[0].name.casefold())
         if common is not None:
             rows = with_arrivals(context.definitions, common, _said(item))
-            return named_source(rows, item.alias or path[0].name, context.names)
+            return selected_rows(frame, rows, item, item.alias or path[0].name)
     relation = find_relation(frame, path)
     rows = rows_with_arrivals(context.definitions, relation, _said(item))
     node, source = named_source(rows, item.alias or path[-1].name, context.names, relation)

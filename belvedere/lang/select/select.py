@@ -14,10 +14,11 @@ from sqlglot import exp
 from belvedere.functions.function_table import is_aggregate, unwrap_aggregate
 from belvedere.lang.names.resolve import BARE, Resolver
 from belvedere.lang.names.scope import REPEATED, SAME, FromItem, Scope
+from belvedere.lang.relationships.local_aggregates import expand_local_aggregates
 from belvedere.lang.select.from_clause import lower_from
 from belvedere.lang.select.grouping import Grouping, contains_aggregate, ends_of_starts, grouping_sets, over_nothing
 from belvedere.lang.select.query_frame import Frame, StatementContext
-from belvedere.lang.select.select_list import Clause, SelectItems, limit_parameter, limits, ordinal
+from belvedere.lang.select.select_list import Clause, SelectItems, limit_parameter, limits, number_repeated, ordinal
 from belvedere.lang.select.subqueries import Inner, Totals, attach_all, attach_same, reads_outer
 from belvedere.lang.select.where_clause import apply_where
 from belvedere.lang.select.window_functions import WindowFunctions
@@ -67,6 +68,7 @@ class SelectLowering:
     def lower(self, *, named: bool) -> Inner:
         """The whole select. `named`: outputs keep their names; else they get names that no other query has."""
         self._from()
+        expand_local_aggregates(self.select, self.context, self.frame.scope)
         self.frame.final = True
         self._partitions()
         self.correlated += apply_where(self.frame, self.select)
@@ -294,6 +296,8 @@ class SelectLowering:
     def _items(self, prefix: str) -> tuple[Item, ...]:
         seen: dict[str, list[Expr]] = {}
         items = []
+        if not prefix and not self.context.repeats:
+            number_repeated(self.outputs, self.context)
         for output in self.outputs:
             folded = output.name.casefold()
             before = seen.setdefault(folded, [])
@@ -302,8 +306,6 @@ class SelectLowering:
             again = f"{REPEATED}{len(before)}{same}" if len(before) > 1 else ""
             if again and not prefix and not self.context.repeats:
                 hint = "give one of them another name with AS"
-                if output.written.is_star:
-                    hint = "join with USING, leave one out with `* EXCEPT (...)`, or name the columns"
                 raise self.context.fail("B3043", f"two output columns are called `{output.name}`", output.written, hint)
             items.append(self.frame.item(prefix + output.name + again, output.expr, doc=output.doc))
         return tuple(items)

@@ -194,6 +194,26 @@ class SelectItems:
         return self.outputs[position - 1]
 
 
+def number_repeated(outputs: Sequence[Output], context: StatementContext) -> None:
+    """Number columns of `*` with the name of an output before them, as Flink does: `id`, `id0`, `id1`; a notice (B3050)."""
+    taken = {o.name.casefold() for o in outputs}
+    seen: set[str] = set()
+    renamed: dict[int, tuple[Output, list[str]]] = {}
+    for output in outputs:
+        if output.name.casefold() in seen and output.written.is_star:
+            before, n = output.name, 0
+            while f"{before}{n}".casefold() in taken:
+                n += 1
+            output.name = f"{before}{n}"
+            taken.add(output.name.casefold())
+            renamed.setdefault(id(output.written), (output, []))[1].append(f"`{before}` is `{output.name}`")
+        seen.add(output.name.casefold())
+    for output, names in renamed.values():
+        hint = "join with USING, leave one out with `* EXCEPT (...)`, or name the columns"
+        message = f"columns of `*` with equal names are numbered: {', '.join(names)}"
+        context.notice("B3050", message, output.written, hint)
+
+
 def sort_keys(query: exp.Query, outputs: int) -> list[exp.Expr]:
     """What a query is ordered by; `ORDER BY ALL` is by the numbers of all its outputs."""
     order = query.args.get("order")

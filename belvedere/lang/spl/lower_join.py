@@ -28,7 +28,7 @@ from belvedere.plan.operators.spl_aggregate import FiringReading
 from belvedere.plan.operators.spl_join import FIRED, FIRING, JoinedWindow, SplJoin
 from belvedere.plan.operators.spl_windows import Count, Sliding, SplWindow
 from belvedere.plan.unused_names import unused_name
-from belvedere.schema import TIMESTAMP
+from belvedere.schema import TIMESTAMP, is_engine_column
 from belvedere.syntax.spl.window_tree import SplClause
 from belvedere.syntax.spl.window_words import WORDS
 
@@ -163,7 +163,7 @@ def _apart(side: _JoinedTable, taken: Sequence[str]) -> _JoinedTable:
     names: dict[str, str] = {}
     for c in side.plan.schema:
         if c.name in taken:
-            names[c.name] = unused_name(c.name, used, engine=True)
+            names[c.name] = unused_name(c.name, used, engine=is_engine_column(c.name))
             used.add(names[c.name])
     if not names:
         return side

@@ -18,6 +18,7 @@ from belvedere.catalog.hints import Hints
 from belvedere.catalog.inputs import InputKind
 from belvedere.catalog.relationships import Relationship
 from belvedere.errors import BelvedereError, Diagnostic, Severity, fail
+from belvedere.functions.function_table import is_aggregate
 from belvedere.lang.endpoints.implicit_endpoints import with_implicit_endpoints
 from belvedere.lang.endpoints.query_hints import idle_hint, placements, policies, promises, query_arguments, resumed_views
 from belvedere.lang.names.definitions import Definitions, NamedRelation
@@ -189,7 +190,18 @@ def _lower(statement: Statement, lowering: ScriptLowering, importer: Importer) -
     elif isinstance(statement, ImportAll):
         importer.import_all(statement)
     else:
-        HANDLERS[type(statement)](lowering, statement)
+        HANDLERS[type(statement)](lowering, _as_own(statement))
+
+
+def _as_own(statement: Statement) -> Statement:
+    """A statement whose query lowering may change: an editor's next compile reads the parsed one again."""
+    query = getattr(statement, "query", None)
+    calls = query.find_all(exp.Func) if isinstance(query, exp.Query) else ()
+    if not isinstance(query, exp.Query) or not any(is_aggregate(call) for call in calls):
+        return statement
+    changed: Any = statement
+    own: Statement = replace(changed, query=query.copy())
+    return own
 
 
 def _name_of(statement: Statement) -> str | None:

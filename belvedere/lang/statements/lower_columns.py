@@ -20,6 +20,7 @@ from belvedere.lang.names.definitions import NamedRelation
 from belvedere.lang.names.resolve import Resolver
 from belvedere.lang.names.scope import FromItem, name_parts
 from belvedere.lang.relationships.path_aggregates import expand_path_aggregates
+from belvedere.lang.relationships.path_ways import ways_of_row
 from belvedere.lang.select.arrival_columns import rows_with_arrivals
 from belvedere.lang.select.grouping import contains_aggregate
 from belvedere.lang.select.query_frame import Frame, StatementContext, named_source
@@ -37,7 +38,7 @@ from belvedere.syntax.wording import did_you_mean
 def define_column(script: ScriptLowering, statement: DefineColumn) -> None:
     """`T.c := expression`, also with aggregates over paths."""
     owner = script.owner(statement.path.owner, statement.path.span)
-    expression = expand_path_aggregates(statement.expression, lambda names: len(script.definitions.steps(owner, names)))
+    expression = expand_path_aggregates(statement.expression, ways_of_row(script.definitions, owner, script.context()))
     add_column(script, owner, statement.path, expression, statement.span, statement.doc)
 
 

@@ -219,7 +219,8 @@ class Importer:
             circle = " -> ".join(p.name for p in (*chain[chain.index(script) :], script))
             message = f"the scripts import each other in a circle: {circle}"
             raise fail("B2010", message, span=span, hint="move what both need to a third")
-        parsed = parse_script(self._text(script, span), str(script))
+        variables = self.project.variables if self.project is not None else {}
+        parsed = parse_script(self._text(script, span), str(script), variables=variables)
         lowering = self.lower(parsed, script, self.project, chain, self.scripts, ask=self.ask)
         diagnostics = [*parsed.diagnostics, *lowering.diagnostics]
         self.into.diagnostics += diagnostics

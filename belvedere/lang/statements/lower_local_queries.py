@@ -13,6 +13,7 @@ from belvedere.catalog.relationships import OWNER
 from belvedere.errors import Diagnostic, Severity, fail
 from belvedere.lang.endpoints.view_order import ordered_plan, unlimited
 from belvedere.lang.names.definitions import NamedRelation
+from belvedere.lang.relationships.local_tables import inline_local_tables
 from belvedere.lang.relationships.path_aggregates import is_scalar
 from belvedere.lang.relationships.paths import target_column
 from belvedere.lang.select.grouping import contains_aggregate
@@ -31,6 +32,7 @@ from belvedere.syntax.statement_tree import DefineLocalQuery
 def define_local_query(script: ScriptLowering, statement: DefineLocalQuery) -> None:
     """`T.c := SELECT ...`: one aggregate without GROUP BY is a column, everything else a nested table."""
     owner = script.owner(statement.path.owner, statement.path.span)
+    statement = replace(statement, query=inline_local_tables(statement.query))
     query = unwrap_query(statement.query)
     if isinstance(query, WindowByBlock):
         hint = "write it as a view, and a relationship to it"

@@ -68,9 +68,16 @@ def define_distinct(script: ScriptLowering, statement: DistinctOn) -> None:
         frame.check_order(order.expr, ordered)
     partition = []
     for key, written in zip(keys, statement.keys, strict=True):
+        if isinstance(key, exp.Dot):  # a field: the rows are known by a hidden column
+            field = frame.item(context.names.fresh(written.name or "key"), key, hidden=True)
+            frame.plan = Project(frame.plan, (*map(item_of, frame.plan.schema), field))
+            key = exp.column(field.name, quoted=True)  # noqa: PLW2901 -- the same key under its name
         if not isinstance(key, exp.Column):
             raise context.fail(
-                "B4020", "DISTINCT ON takes columns", written, "add the expression as a column of the table first"
+                "B4020",
+                "DISTINCT ON takes columns and their fields",
+                written,
+                "add the expression as a column of the table first",
             )
         frame.check_order(key, written)
         partition.append(key.name)

@@ -15,7 +15,7 @@ from belvedere.plan.operators.nodes import Expr, Filter, Item, Node, Project, Sc
 from belvedere.plan.operators.project import item_of, keep_columns
 from belvedere.plan.plan_properties import base_scan, needs_clock
 from belvedere.plan.unused_names import unused_name
-from belvedere.schema import Column, Schema
+from belvedere.schema import Column, Schema, is_engine_column
 
 
 def inline(node: Node, definition: Callable[[str], Node | None]) -> Node:
@@ -61,7 +61,7 @@ def extend_items(project: Project, extra: Iterable[Item]) -> tuple[Project, tupl
     for item in extra:
         same = next((i.name for i in items if i.expr == item.expr), None)
         if same is None:
-            same = unused_name(item.name, {i.name for i in items}, engine=True)
+            same = unused_name(item.name, {i.name for i in items}, engine=is_engine_column(item.name))
             items.append(replace(item, name=same, hidden=True))
         names.append(same)
     return replace(project, items=tuple(items)), tuple(names)

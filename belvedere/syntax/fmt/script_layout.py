@@ -40,11 +40,16 @@ def _words(text: str) -> list[str]:
 
 def _format_once(text: str) -> str:
     script = parse_script(text)
-    if not script.ok:
+    if not script.ok or _has_templates(text):
         return text
     read = read_tokens(text, script.file)
     context = _Context(text, read, _names(script), _ranges(script, exp.DataType), _ranges(script, WindowByBlock))
     return _join(list(_blocks(context)))
+
+
+def _has_templates(text: str) -> bool:
+    """Whether there are variables outside the paths of IMPORT: only the author knows the spaces around their values."""
+    return any(line.strip()[:6].upper() != "IMPORT" for line in text.split("\n") if "{{" in line)
 
 
 @dataclass(frozen=True)
