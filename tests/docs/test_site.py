@@ -33,6 +33,12 @@ def build(target: Path, *options: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+def places() -> set[str]:
+    """Return the paths in the site of the pages of docs/."""
+    pages = (p.relative_to(ROOT / "docs") for p in (ROOT / "docs").glob("**/*.md"))
+    return {str(p.with_name("index.html" if p.stem == "README" else f"{p.stem}.html")) for p in pages}
+
+
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     target = tmp_path_factory.mktemp("site")
@@ -44,7 +50,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_every_page_is_found_by_the_search(site: Path) -> None:
     index = json.loads((site / "search" / "search_index.json").read_text(encoding="utf-8"))
     found = {entry["location"].partition("#")[0] for entry in index["docs"]}
-    pages = {str(p.relative_to(ROOT / "docs").with_suffix(".html")) for p in (ROOT / "docs").glob("**/*.md")}
+    pages = places()
     codes = {f"codes/{p.stem}.html" for p in (ROOT / "belvedere" / "codes").glob("*.md")}
     assert pages | codes | {"index.html", "about/architecture.html", "examples/index.html"} <= found
     assert any("B2001" in entry["title"] for entry in index["docs"])
@@ -53,8 +59,8 @@ def test_every_page_is_found_by_the_search(site: Path) -> None:
 
 def test_every_page_has_its_place_in_the_navigation(site: Path) -> None:
     start = (site / "index.html").read_text(encoding="utf-8")
-    pages = {str(p.relative_to(ROOT / "docs").with_suffix(".html")) for p in (ROOT / "docs").glob("**/*.md")}
-    assert {page for page in pages if f'href="{page}" class="md-nav__link"' not in start} == set()
+    pages = places()
+    assert {page for page in pages if f'href="{page}" class="md-nav__link' not in start} == set()
 
 
 def test_nothing_is_loaded_from_another_host(site: Path) -> None:
