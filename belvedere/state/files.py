@@ -2,8 +2,8 @@
 
 In: record batches. Out: `FileRange`s, and the batches again, memory-mapped. A file is made whole under a new name and synced
 once; nothing is renamed, appended to later, or updated. What is not there, is too short, or has another checksum is told by
-name, never read as it is. Where the state lies elsewhere (`Remote`), the folder has copies of its files: a file is written
-there first, and fetched where its copy is missing or damaged.
+name, never read as it is. Where the state lies elsewhere (`Remote`), a file is written here first and stays as a copy. Of
+others, and where the copy is missing or damaged, pieces or their blocks are fetched.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import BinaryIO
 
+import numpy as np
 import pyarrow as pa
 from pyarrow import ipc
 
@@ -24,6 +25,7 @@ from belvedere.process.durable_files import sync_folder
 from belvedere.process.temporary_folders import FULL
 from belvedere.state.remote_files import PART, Remote
 from belvedere.state.sorted_run import FileRange
+from belvedere.state.sparse_copy import BLOCK, SparseCopy, block_checksums, checksums_length, has_blocks, read_checksums
 
 ENDING = ".run"
 _ALIGNED = 64
@@ -56,9 +58,13 @@ class Writer:
             content = sink.getvalue()
             place = FileRange(self.name, self.size, content.size, zlib.crc32(content))
             self._file.write(content)
-            self._file.write(b"\0" * (-content.size % _ALIGNED))
+            behind = b"\0" * (-content.size % _ALIGNED)
+            if self.remote is not None and has_blocks(content.size):
+                behind += block_checksums(content)
+                behind += b"\0" * (-len(behind + content) % _ALIGNED)
+            self._file.write(behind)
             self._file.flush()
-            self.size += content.size + -content.size % _ALIGNED
+            self.size += content.size + len(behind)
         except OSError as error:
             raise unwritable(self.path, error) from error
         return place
@@ -94,6 +100,8 @@ class Files:
     def __init__(self, folder: Path, remote: Remote | None = None):
         self.folder, self.remote = folder, remote
         self._mapped: dict[str, pa.Buffer] = {}
+        self._sparse: dict[str, dict[FileRange, SparseCopy]] = {}
+        """Pieces of files that lie elsewhere and have no copy here."""
         self._compared: dict[str, set[FileRange]] = {}
         """The pieces of each file that have their checksums, or were written here."""
 
@@ -106,11 +114,65 @@ class Files:
 
         Raises B7061 where the file is not there, is too short or has other bytes, B7064.
         """
-        content = self._content(place) if self.remote is None else self._copied(place, self.remote)
-        if self.remote is None:
-            self._compare(place, content)
+        content = self._whole(place)
         with ipc.open_file(pa.BufferReader(content)) as reader:
             return reader.get_batch(0)
+
+    def blocks(self, place: FileRange) -> SparseCopy | None:
+        """Open a piece that lies elsewhere, to be fetched as needed; None where it is here. Raises B7061, B7064."""
+        if self.remote is None or self._copy(place) is not None:
+            return None
+        return self._sparse_copy(place, self.remote)
+
+    def _sparse_copy(self, place: FileRange, remote: Remote) -> SparseCopy:
+        held = self._sparse.setdefault(place.file, {})
+        if (found := held.get(place)) is None:
+            block, checksums = place.length, np.array([place.checksum], np.uint32)
+            if has_blocks(place.length):
+                behind = place.offset + place.length + -place.length % _ALIGNED
+                given = read_checksums(self._fetched(remote, place.file, behind, checksums_length(place.length)))
+                if given is not None:  # a file that was put back from a backup of a state here has none
+                    block, checksums = BLOCK, given
+            found = held[place] = SparseCopy(
+                self.folder,
+                place.length,
+                block,
+                checksums,
+                lambda first, count: self._fetched(remote, place.file, place.offset + first, count),
+                lambda: self._differs(place),
+            )
+        return found
+
+    def _fetched(self, remote: Remote, name: str, offset: int, length: int) -> bytes:
+        try:
+            return remote.fetch(name, offset, length)
+        except FileNotFoundError as error:
+            raise damaged(self.folder / name, f"it is not there, nor in {remote.address}", str(error)) from error
+
+    def _whole(self, place: FileRange) -> pa.Buffer:
+        """The bytes of a piece, compared."""
+        if self.remote is None:
+            content = self._content(place)
+            self._compare(place, content)
+            return content
+        if (copy := self._copy(place)) is not None:
+            return copy
+        content = pa.py_buffer(self._fetched(self.remote, place.file, place.offset, place.length))
+        if not _fits(content, place):
+            raise self._differs(place)
+        return content
+
+    def _copy(self, place: FileRange) -> pa.Buffer | None:
+        """A piece of a file that lies elsewhere as it was written here; None where it is not there, or is damaged."""
+        with contextlib.suppress(BelvedereError):
+            content = self._content(place)
+            if place in self._compared.get(place.file, ()):
+                return content
+            if _fits(content, place):
+                self.trust(place)
+                return content
+        self._mapped.pop(place.file, None)
+        return None
 
     def hold(self, places: Iterable[FileRange]) -> None:
         """Map the files of pieces: they can be read from now on, although others delete them meanwhile. Raises B7061."""
@@ -129,21 +191,6 @@ class Files:
             raise self._differs(place)
         self.trust(place)
 
-    def _copied(self, place: FileRange, remote: Remote) -> pa.Buffer:
-        """The same of a copy, which is fetched again where it is not what it should be."""
-        with contextlib.suppress(BelvedereError):
-            if _fits(content := self._content(place), place):
-                return content
-        self._mapped.pop(place.file, None)
-        path = self.folder / place.file
-        try:
-            remote.get(path)
-        except FileNotFoundError as error:
-            raise damaged(path, f"it is not there, nor in {remote.address}", str(error)) from error
-        if not _fits(content := self._content(place), place):
-            raise self._differs(place)
-        return content
-
     def _content(self, place: FileRange) -> pa.Buffer:
         known = self._mapped.get(place.file)
         if known is None or known.size < place.offset + place.length:
@@ -161,11 +208,13 @@ class Files:
     def _differs(self, place: FileRange) -> BelvedereError:
         return damaged(self.folder / place.file, f"the bytes from {place.offset:,} on have another checksum")
 
-    def copies(self) -> dict[str, int]:
-        """The bytes of each copy of a file that lies elsewhere."""
+    def copies(self, least: int) -> dict[str, int]:
+        """Return the bytes here of each file that lies elsewhere; one that has blocks counts as `least` at least."""
+        found = {n: max(least, sum(s.bytes for s in held.values())) for n, held in self._sparse.items() if held}
         with contextlib.suppress(OSError):
-            return {p.name: p.stat().st_size for p in self.folder.glob(f"*{ENDING}")}
-        return {}
+            for path in self.folder.glob(f"*{ENDING}"):
+                found[path.name] = found.get(path.name, 0) + path.stat().st_size
+        return found
 
     def let_go(self, name: str) -> None:
         """Delete a file of the folder; a copy is fetched again when it is read."""
@@ -173,6 +222,7 @@ class Files:
             (self.folder / name).unlink(missing_ok=True)
         self._mapped.pop(name, None)  # last: another thread may map what is still there
         self._compared.pop(name, None)
+        self._sparse.pop(name, None)
 
     def missing(self, names: Collection[str]) -> str | None:
         """One of the files that is not where the state lies; None where all are, or where that cannot be told."""
@@ -189,10 +239,10 @@ class Files:
     def check(self, places: Iterable[FileRange]) -> None:
         """Compare checksums. Raises B7061 for the first that differs."""
         for place in places:
-            self._compare(place, self._content(place))
+            self._whole(place)
 
     def sweep(self, named: Collection[str]) -> None:
-        """Delete the files that nobody names."""
+        """Delete the files that are not `named`."""
         with contextlib.suppress(OSError):
             there = [p.name for end in (ENDING, PART) for p in self.folder.glob(f"*{end}")]
             there += self.remote.names() if self.remote is not None else []

@@ -42,7 +42,7 @@ def gathered(found: Iterable[tuple[Run, Positions]]) -> Iterator[pa.RecordBatch]
 
 
 def _slices(run: Run, positions: Positions) -> list[pa.RecordBatch]:
-    rows = run.rows
+    rows = run.rows_for(positions)
     if len(positions) == 1:
         return [rows.slice(int(positions[0]), 1)]
     begins = [0, *(np.flatnonzero(np.diff(positions) != 1) + 1).tolist(), len(positions)]

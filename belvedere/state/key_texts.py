@@ -19,7 +19,7 @@ from belvedere.state.sorted_run import TAKE, Run
 
 
 class KeyTexts:
-    """`_key`s to look up: their distinct hashes in order, each with its first place in `order` and its number of texts."""
+    """`_key`s to look up: their distinct hashes, each with its first place in `order` and its number of texts."""
 
     def __init__(self, array: pa.Array):
         hashes = text_hashes(array)
@@ -45,7 +45,8 @@ class KeyTexts:
         if len(self.hashes) < len(self.array):  # texts of one hash are compared each
             size = self.count[which]
             positions = np.repeat(positions, size)
-            asked = self.order[np.repeat(self.first[which] - (np.cumsum(size) - size), size) + np.arange(len(positions))]
+            starts = np.repeat(self.first[which] - (np.cumsum(size) - size), size)
+            asked = self.order[starts + np.arange(len(positions))]
         else:
             asked = self.order[which]
         if run.dead is not None:
@@ -82,5 +83,5 @@ def _where(group: Sequence[Matched], mask: np.ndarray) -> Iterator[Matched]:
 
 
 def _texts(run: Run, positions: Positions) -> list[pa.Array]:
-    column = run.rows.column(KEY)
+    column = run.rows_for(positions, (KEY,)).column(KEY)
     return [column.slice(int(positions[0]), 1) if len(positions) == 1 else column.take(pa.array(positions))]

@@ -1,6 +1,7 @@
 """The manifest: which runs count after an epoch, as a piece of the epoch's file; the epoch's row says where it lies.
 
-In: arrangements. Out: a record batch with one JSON text, and the arrangements again. What no manifest names does not count.
+In: arrangements. Out: a record batch with one JSON text, the whole or a difference, and the arrangements again. What no
+manifest names does not count.
 """
 
 from __future__ import annotations
@@ -23,10 +24,10 @@ _TEXT = "manifest"
 
 @dataclass(frozen=True)
 class ManifestEntry:
-    """A run by its place, the positions that are dead in it, how many rows count, and how many there are (-1: not known).
+    """A run: its place, the places of its dead positions, its living rows, and all its rows (-1: not known).
 
-    `fences` are the least and the greatest number of each index of `Arranged.fenced`, `depth` how many leading bits of the first hash all
-    rows share.
+    `fences` are the least and the greatest number of each index of `Arranged.fenced`. `depth` is the number of leading
+    bits of the first hash that all rows share.
     """
 
     place: FileRange
@@ -54,7 +55,8 @@ class Manifest:
     @property
     def places(self) -> list[FileRange]:
         """All pieces, but for its own."""
-        return [*self.chain, *(p for _, entries in self.relations.values() for e in entries for p in (e.place, *e.dead))]
+        entries = [e for _, found in self.relations.values() for e in found]
+        return [*self.chain, *(p for e in entries for p in (e.place, *e.dead))]
 
     @cached_property
     def files(self) -> frozenset[str]:
@@ -134,7 +136,8 @@ def _changed(name: str, before: Relation | None, found: Mapping[str, Any]) -> Re
     """Return a relation after a change."""
     arranged = _arranged(name, found) if "schema" in found or before is None else before[0]
     gone, changed = set(found.get("gone", ())), dict(found.get("changed", ()))
-    kept = (_entry(*changed[n]) if n in changed else e for n, e in enumerate(before[1] if before else ()) if n not in gone)
+    old = enumerate(before[1] if before else ())
+    kept = (_entry(*changed[n]) if n in changed else e for n, e in old if n not in gone)
     return arranged, (*kept, *(_entry(*e) for e in found["new"]))
 
 
@@ -157,6 +160,7 @@ def _run_of(arranged: Arranged, entry: ManifestEntry, files: Files) -> Run:
         unread=entry.dead,
         alive=entry.alive,
         read=files.read,
+        blocks=files.blocks if files.remote is not None else None,
         size=entry.size,
         depth=entry.depth,
         fences=fences,

@@ -1,8 +1,9 @@
 """A folder of state elsewhere: in an object store, or on any other file system that Arrow knows.
 
-In: an address such as `s3://bucket/folder`. Out: whole files, written under new names, read, listed and deleted. Nothing is renamed,
-appended to or updated. Credentials, region and endpoint are what the environment says (`AWS_ACCESS_KEY_ID`, `AWS_ENDPOINT_URL`, ...) or,
-but for credentials, the address (`?region=...&endpoint_override=...`). Arrow's clients repeat requests.
+In: an address such as `s3://bucket/folder`. Out: whole files, written under new names, listed and deleted, and read whole or
+by ranges of bytes. Nothing is renamed, appended to or updated. Credentials, region and endpoint come from the environment
+(`AWS_ACCESS_KEY_ID`, `AWS_ENDPOINT_URL`, ...) or, except credentials, from the address
+(`?region=...&endpoint_override=...`). Requests that fail are repeated.
 """
 
 from __future__ import annotations
@@ -10,11 +11,13 @@ from __future__ import annotations
 import contextlib
 import re
 import shutil
+import time
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import TypeVar
 
 import pyarrow as pa
 from pyarrow import fs
@@ -24,6 +27,25 @@ from belvedere.errors import BelvedereError, fail
 OBJECT_STORES = ("s3", "gcs", "abfs")
 PART = ".part"
 _CHUNK = 8 << 20
+WAITS = (0.05, 0.2, 0.8)
+"""Seconds before a request is sent again, each time."""
+_LASTING = ("ACCESS_DENIED", "NO_SUCH_BUCKET", "HTTP status 403", "No such bucket")
+"""Words of errors that do not pass."""
+V = TypeVar("V")
+
+
+def _repeated(work: Callable[[], V]) -> V:
+    """Do it, and again after a moment where it fails for a reason that may pass."""
+    for wait in WAITS:
+        try:
+            return work()
+        except FileNotFoundError:
+            raise
+        except (OSError, pa.ArrowException) as error:
+            if any(word in str(error) for word in _LASTING):
+                raise
+        time.sleep(wait)
+    return work()
 
 
 @dataclass(frozen=True)
@@ -43,10 +65,14 @@ class Remote:
 
     def put(self, path: Path) -> None:
         """Write a local file under its name. Raises B7064."""
-        with self._reaching(path.name), path.open("rb") as source:
+
+        def write() -> None:
             system, base = self._place
-            with system.open_output_stream(f"{base}/{path.name}") as sink:
+            with path.open("rb") as source, system.open_output_stream(f"{base}/{path.name}") as sink:
                 shutil.copyfileobj(source, sink, _CHUNK)
+
+        with self._reaching(path.name):
+            _repeated(write)
 
     def get(self, path: Path) -> None:
         """Read the file of that name into a local one, which is there whole or not at all. Raises FileNotFoundError, B7064."""
@@ -54,12 +80,22 @@ class Remote:
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
             with self._reaching(path.name):
-                system, base = self._place
-                with system.open_input_stream(f"{base}/{path.name}") as source, part.open("wb") as sink:
-                    shutil.copyfileobj(source, sink, _CHUNK)
+                _repeated(lambda: self._copy(path.name, part))
                 part.replace(path)
         finally:
             part.unlink(missing_ok=True)
+
+    def fetch(self, name: str, offset: int, length: int) -> bytes:
+        """Read a range of a file. Raises FileNotFoundError, B7064."""
+
+        def read() -> bytes:
+            system, base = self._place
+            with system.open_input_file(f"{base}/{name}") as file:
+                found: bytes = file.read_at(length, offset)
+                return found
+
+        with self._reaching(name):
+            return _repeated(read)
 
     def names(self) -> list[str]:
         """The names of the files that are there; none where that cannot be told."""
@@ -74,6 +110,11 @@ class Remote:
             with contextlib.suppress(OSError, pa.ArrowException):
                 system, base = self._place
                 system.delete_file(f"{base}/{name}")
+
+    def _copy(self, name: str, part: Path) -> None:
+        system, base = self._place
+        with system.open_input_stream(f"{base}/{name}") as source, part.open("wb") as sink:
+            shutil.copyfileobj(source, sink, _CHUNK)
 
     @contextlib.contextmanager
     def _reaching(self, name: str) -> Iterator[None]:

@@ -7,10 +7,10 @@ positions. An index of a column with NULLs has them behind all others; how many 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -62,7 +62,7 @@ class Arranged:
 
     @property
     def hashed(self) -> str | None:
-        """The first index where it is of a hash: rows lie in its order, so that a large run can be cut into ranges of it."""
+        """Return the first index if it is of a hash. Rows lie in its order, so a large run can be cut by it."""
         first = self.indexes[0] if self.indexes else None
         return first if first in self.paths or first == KEY else None
 
@@ -105,7 +105,8 @@ class RunIndex:
     def of_keys(self, keys: Numbers) -> tuple[Positions, Positions]:
         """Places of the rows whose number is among `keys` (sorted, distinct), and which of the keys each has."""
         first = self.values.searchsorted(keys)
-        there = np.flatnonzero(self.values[np.minimum(first, len(self.values) - 1)] == keys) if len(self.values) else NONE
+        last = len(self.values) - 1
+        there = np.flatnonzero(self.values[np.minimum(first, last)] == keys) if len(self.values) else NONE
         if not len(there):
             return NONE, NONE
         first = first[there]
@@ -115,6 +116,49 @@ class RunIndex:
             return first, there
         ends = np.cumsum(count)
         return np.repeat(first - (ends - count), count) + np.arange(total), np.repeat(there, count)
+
+
+class RunBlocks(Protocol):
+    """A piece that lies elsewhere, of which only what was needed is here."""
+
+    batch: pa.RecordBatch
+
+    def need(self, names: Iterable[str], positions: Positions | None = None) -> None:
+        """Fetch columns, or their rows at some positions."""
+
+
+@dataclass(frozen=True, eq=False)
+class OpenedRun:
+    """A run's columns of rows and indexes, all there, or fetched by blocks.
+
+    It stays readable after its run was let go.
+    """
+
+    batch: pa.RecordBatch
+    schema: pa.Schema
+    blocks: RunBlocks | None = None
+
+    @cached_property
+    def _rows(self) -> pa.RecordBatch:
+        return self.batch.select(self.schema.names).cast(self.schema)
+
+    @cached_property
+    def _is_cast(self) -> bool:
+        return not self.batch.select(self.schema.names).schema.equals(self.schema)
+
+    def rows(self, positions: Positions | None = None, names: Sequence[str] | None = None) -> pa.RecordBatch:
+        """The rows without the indexes, to read these positions and columns only."""
+        if self.blocks is not None and self._is_cast:
+            self.blocks.need(self.schema.names)
+        elif self.blocks is not None:
+            self.blocks.need(names or self.schema.names, positions)
+        return self._rows
+
+    def columns(self, names: Sequence[str]) -> list[pa.Array]:
+        """Whole columns."""
+        if self.blocks is not None:
+            self.blocks.need(names)
+        return [self.batch.column(n) for n in names]
 
 
 @dataclass(eq=False)
@@ -138,6 +182,8 @@ class Run:
     in_order: bool = False
     """Whether the rows lie in the order of the first index."""
     read: Callable[[FileRange], pa.RecordBatch] | None = None
+    blocks: Callable[[FileRange], RunBlocks | None] | None = None
+    """Opens a run that lies elsewhere, to fetch only what is needed; None where it is here whole."""
     size: int = -1
     """How many rows there are; -1: as many as are read."""
     depth: int = 0
@@ -147,6 +193,7 @@ class Run:
     is_used: bool = False
     """Whether rows were read since somebody last looked."""
     _dead: DeadRows | None = None
+    _opened: OpenedRun | None = None
     _made: dict[str, RunIndex] = field(default_factory=dict)
     _freed: dict[str, int] = field(default_factory=dict)
 
@@ -158,7 +205,7 @@ class Run:
 
     def __len__(self) -> int:
         if self.size < 0:
-            self.size = int(self.batch.num_rows)
+            self.size = int(self.opened.batch.num_rows)
         return self.size
 
     @property
@@ -173,35 +220,42 @@ class Run:
         return self._dead
 
     @property
-    def batch(self) -> pa.RecordBatch:
+    def opened(self) -> OpenedRun:
         """The columns of rows and indexes."""
         self.is_used = True
-        if (held := self.held) is None:
-            assert self.read is not None
-            assert self.place is not None
-            held = self.read(self.place)
-            self.in_order = is_in_order(held)
-            self.held = held  # last: a merge may read it in another thread
-        return held
+        if (found := self._opened) is None:
+            held, blocks = self.held, None
+            if held is None:
+                assert self.place is not None
+                assert self.read is not None
+                blocks = self.blocks(self.place) if self.blocks is not None else None
+                held = self.read(self.place) if blocks is None else blocks.batch
+                self.in_order = is_in_order(held)
+                self.held = held if blocks is None else None
+            found = self._opened = OpenedRun(held, self.arranged.schema, blocks)
+        return found
 
     @property
     def bytes(self) -> int:
         """What it takes, without reading it."""
         if self.held is None and self.place is not None:
             return self.place.length
-        return int(self.batch.nbytes)
+        return int(self.opened.batch.nbytes)
 
     def let_go(self) -> None:
         """Forget what was read; it is read again when it is used."""
         assert self.read is not None
-        self.held = None
+        self.held = self._opened = None
         self._made.clear()
-        self.__dict__.pop("rows", None)
 
-    @cached_property
+    @property
     def rows(self) -> pa.RecordBatch:
         """The rows without the indexes."""
-        return self.batch.select(self.arranged.schema.names).cast(self.arranged.schema)
+        return self.opened.rows()
+
+    def rows_for(self, positions: Positions, names: Sequence[str] | None = None) -> pa.RecordBatch:
+        """The same to read only these positions, and only some columns."""
+        return self.opened.rows(positions, names)
 
     def index(self, name: str) -> RunIndex:
         """The index of a path, of `_key`, or of a range column; made where the run has none."""
@@ -211,18 +265,17 @@ class Run:
         return self._made[name]
 
     def _stored_index(self, name: str) -> RunIndex | None:
-        names = self.batch.schema.names
+        opened = self.opened
         if self.in_order and name == self.arranged.indexes[0] and name in self.arranged.paths:
-            return RunIndex(numbers(self.rows.column(name)), None)
+            return RunIndex(numbers(opened.columns([name])[0]), None)
+        names, metadata = opened.batch.schema.names, opened.batch.schema.metadata or {}
         if _NUMBERS + name not in names:
             return None
-        values = self.batch.column(_NUMBERS + name).to_numpy()
-        count = int((self.batch.schema.metadata or {}).get(_COUNT + name.encode(), len(values)))
-        positions, seconds = (
-            self.batch.column(prefix + name).to_numpy()[:count] if prefix + name in names else None
-            for prefix in (_POSITIONS, _SECONDS)
-        )
-        return RunIndex(values[:count], positions, seconds)
+        there = [p for p in (_NUMBERS, _POSITIONS, _SECONDS) if p + name in names]
+        arrays = {p: a.to_numpy() for p, a in zip(there, opened.columns([p + name for p in there]), strict=True)}
+        count = int(metadata.get(_COUNT + name.encode(), len(arrays[_NUMBERS])))
+        positions, seconds = (arrays[p][:count] if p in arrays else None for p in (_POSITIONS, _SECONDS))
+        return RunIndex(arrays[_NUMBERS][:count], positions, seconds)
 
     def living(self, positions: Positions) -> Positions:
         """Those of the positions that are not dead."""
@@ -236,8 +289,8 @@ class Run:
         """The rows at these positions."""
         count = len(positions)
         if count and positions[-1] - positions[0] + 1 == count and bool((np.diff(positions) == 1).all()):
-            return self.rows.slice(int(positions[0]), count)
-        return self.rows.take(pa.array(positions))
+            return self.rows_for(positions).slice(int(positions[0]), count)
+        return self.rows_for(positions).take(pa.array(positions))
 
     def taken(self, positions: Positions) -> Iterator[pa.RecordBatch]:
         """The same, a part at a time."""

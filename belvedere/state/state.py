@@ -34,9 +34,11 @@ DEAD_PLACES = 8
 CHAIN = 32
 """Maximum number of manifests that a start reads: a whole one and differences."""
 WHOLE = 8
-"""Bytes written by an epoch, in whole manifests, above which it writes a whole one: later ones then hold no large file."""
+"""Bytes of an epoch, in whole manifests, above which it writes a whole one: later ones then hold no large file."""
 COPIES = 10 << 30
 """Bytes of copies of a state that lies elsewhere: what is over that after an epoch goes, the longest unused first."""
+MANY = 512
+"""Maximum number of files that have blocks here: each holds a file open."""
 RETAIN = 60.0
 """Seconds for which files stay that are not named any more: readers of the epoch before may have them open."""
 
@@ -309,9 +311,9 @@ class State:
         runs: dict[str, list[Run]] = {}
         for run in (r for a in self.arrangements.values() for r in a.runs):
             assert run.place is not None
-            run.read = self.files.read
+            run.read, run.blocks = self.files.read, self.files.blocks
             runs.setdefault(run.place.file, []).append(run)
-        sizes, now = self.files.copies(), max(self._used.values(), default=0) + 1
+        sizes, now = self.files.copies(self.copies // MANY), max(self._used.values(), default=0) + 1
         self._used = {f: now if any(r.is_used for r in found) else self._used.get(f, 0) for f, found in runs.items()}
         over = sum(sizes.values()) - self.copies
         for name in sorted(runs.keys() & sizes.keys(), key=self._used.__getitem__):

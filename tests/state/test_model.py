@@ -20,8 +20,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from belvedere.schema import KEY
-from belvedere.state import merge, state
+from belvedere.state import files, merge, sparse_copy, state
 from belvedere.state.manifest import read_manifest
+from belvedere.state.remote_files import Remote
 from belvedere.state.sorted_run import Arranged, FileRange
 from belvedere.state.state import State
 from tests.depth import examples
@@ -259,5 +260,25 @@ class Arrangements(RuleBasedStateMachine):
             self.folder.cleanup()
 
 
+class ArrangementsElsewhere(Arrangements):
+    """The same with state on another file system: each start knows nothing of it, and fetches blocks of a few rows."""
+
+    def open(self) -> None:
+        if not hasattr(self, "starts"):
+            self.starts = 0
+            self.patches += [patch.object(module, "BLOCK", 128) for module in (sparse_copy, files)]
+            for found in self.patches[-2:]:
+                found.start()
+        self.starts += 1
+        folder = Path(self.folder.name)
+        remote = Remote(f"file://{folder}/elsewhere", "one")
+        self.state = State(folder / str(self.starts), self.at, run_bytes=400, retain=0.0, remote=remote, copies=3_000)
+        self.state.arrange([ARRANGED], frozenset({"R"} if self.at else ()))
+        self.state.begin()
+        self.relation = self.state.arrangements["R"]
+
+
 TestArrangements = pytest.mark.deep(Arrangements.TestCase)
+TestArrangementsElsewhere = pytest.mark.deep(ArrangementsElsewhere.TestCase)
+TestArrangementsElsewhere.settings = settings(max_examples=examples(60), stateful_step_count=25, deadline=None)
 TestArrangements.settings = settings(max_examples=examples(120), stateful_step_count=25, deadline=None)

@@ -100,12 +100,13 @@ def test_copies_that_are_gone_or_damaged_are_fetched_again(s3: S3, tmp_path: Pat
     known = numbers(state)
     assert len(known) > 290
     state.close()
+    assert not list((tmp_path / "elsewhere").iterdir()), "blocks have no names"
     for damage in (lambda c: c[:-9] + b"x" + c[-8:], lambda c: c[:100], lambda c: b""):
-        for path in (tmp_path / "elsewhere").iterdir():
+        for path in (tmp_path / "copies").iterdir():
             content = path.read_bytes()
             path.unlink()
             path.write_bytes(damage(content))
-        state = State(tmp_path / "elsewhere", at, remote=remote)
+        state = State(tmp_path / "copies", at, remote=remote)
         state.arrange([ARRANGED], frozenset({"R"}))
         assert numbers(state) == known
         state.close()
