@@ -11,6 +11,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from belvedere.errors import Span
+from belvedere.project.settings import ProjectSettings, Source
 from belvedere.schema import INGEST_TIME, TIMESTAMP, UID, Column, Schema
 
 
@@ -69,6 +70,12 @@ class SourceTable:
     options: Mapping[str, Any] = field(default_factory=dict)
     columns: pa.Schema | None = None
     """The columns where rows told them: they hold for as long as the store does."""
+    declared: Source | None = None
+    """The source itself, where the script says it in WITH and no project file does."""
+
+    def source_in(self, project: ProjectSettings) -> Source | None:
+        """The source that it reads: of the script, or of the project file."""
+        return self.declared or project.source(self.source)
 
 
 ARRIVAL_COLUMNS = (

@@ -120,7 +120,7 @@ def _files_gone(
     found = {}
     for id_ in ids:
         names, given = read.get(id_, set()), catalog.inputs[id_].source
-        source = None if given is None or project is None else project.source(given.source)
+        source = None if given is None or project is None else given.source_in(project)
         if given is None or source is None or source.path is None:
             continue
         gone = sum(not os.path.exists(place_of(os.path.abspath(source.path), n, given.table)) for n in names)

@@ -26,7 +26,7 @@ def left_slots(catalog: Catalog, project: ProjectSettings, offsets: Mapping[str,
 
 def _slot_of(id_: str, catalog: Catalog, project: ProjectSettings) -> str | None:
     table = catalog.inputs[id_]
-    source = None if table.source is None else project.source(table.source.source)
+    source = None if table.source is None else table.source.source_in(project)
     if source is None or source.connector != "postgres":
         return None
     return str(source.options.get("slot", "belvedere"))

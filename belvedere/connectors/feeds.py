@@ -48,7 +48,7 @@ def feed_request_of(
 ) -> FeedRequest:
     """What the connector of an import is told. Raises B6020."""
     assert table.source is not None
-    source = project.source(table.source.source)
+    source = table.source.source_in(project)
     if source is None:
         raise fail(
             "B6020",

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache, partial
 from importlib import import_module
 from importlib.metadata import entry_points
+from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import pyarrow as pa
@@ -122,6 +123,16 @@ class SourceTables:
     def columns(self, source: Source, table: str) -> pa.Schema:
         """The columns of a table."""
         return self._asked(source, lambda c: c.columns(source, table))
+
+    def file_columns(self, file: Path) -> pa.Schema:
+        """The columns of a file of rows, or of an Avro schema. Raises B6102, B6103, B6205."""
+        if file.suffix.casefold() != ".avsc":
+            from belvedere.connectors.reading.column_inference import schema_of_files  # few scripts have such inputs
+
+            return schema_of_files(file.stem, [file], {})
+        from belvedere.connectors.kafka.formats import avro  # it needs an extra
+
+        return avro.columns(file.stem, list, {"schema": file.read_bytes()})
 
     def parts(self, source: Source, imports: Sequence[Imported]) -> tuple[SourcePart, ...]:
         """What a source has, and how far a store has it. Raises what the connector raises."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Hashable
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -34,6 +35,10 @@ class CachedTables:
     def columns(self, source: Source, table: str) -> pa.Schema:
         """The columns of a table. Raises what the connector raises."""
         return self._of("columns", source, table, lambda: SourceTables().columns(source, table))
+
+    def file_columns(self, file: Path) -> pa.Schema:
+        """The columns of a file. Raises what reading it raises."""
+        return SourceTables().file_columns(file)
 
     def _of(self, what: str, source: Source, table: str, ask: Callable[[], Any]) -> Any:
         key = (what, source.name, repr((source.connector, source.path, source.format, source.options, source.tables)), table)

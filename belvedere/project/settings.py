@@ -90,6 +90,8 @@ class TableFinder(Protocol):
 
     def columns(self, source: Source, table: str) -> pa.Schema: ...
 
+    def file_columns(self, file: Path) -> pa.Schema: ...
+
 
 @dataclass(frozen=True)
 class Sink:

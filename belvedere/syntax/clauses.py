@@ -26,6 +26,7 @@ from belvedere.syntax.statement_tree import (
     HistoryClause,
     InputClauses,
     MetadataClause,
+    OptionClause,
     Part,
     TemplateParameter,
     WatermarkClause,
@@ -323,6 +324,40 @@ class ClauseParser(SqrlParser):
         if self._curr:
             self.refuse("B1001", f"unexpected {shown(self._curr)}", hint="WITH HISTORY [KEEP interval] ends a definition")
         return HistoryClause(keep=keep, span=self._since(first))
+
+    def _source_clauses(self) -> tuple[Part | None, tuple[OptionClause, ...]]:
+        """`LIKE 'file'` and `WITH ('key' = 'value', ...)`, in either order."""
+        like, options = None, list[OptionClause]()
+        while self._curr:
+            if self._curr.token_type == TokenType.LIKE:
+                if like is not None:
+                    self.refuse("B1013", "LIKE is said twice", hint="keep one of them")
+                self._advance()
+                if self._curr is None or self._curr.token_type not in (TokenType.STRING, TokenType.IDENTIFIER):
+                    self.expected(
+                        "a file in quotes", "write `LIKE 'orders.jsonl'`: a file of JSON lines, CSV, Parquet or an Avro schema"
+                    )
+                like = Part(self._curr.text, Span(self.file, self._curr.start, self._curr.end + 1))
+                self._advance()
+            elif self._curr.token_type == TokenType.WITH and self._next and self._next.token_type == TokenType.L_PAREN:
+                self._advance(2)
+                options += self._parse_csv(self._option)
+                self._match_r_paren()
+            else:
+                break
+        return like, tuple(options)
+
+    def _option(self) -> OptionClause:
+        first = self._curr
+        texts = []
+        for what in ("the name of a setting in quotes", "a value in quotes"):
+            if self._curr is None or self._curr.token_type != TokenType.STRING:
+                self.expected(what, "write `WITH ('connector' = 'filesystem', 'path' = 'data/orders')`")
+            texts.append(self._curr.text)
+            self._advance()
+            if len(texts) == 1 and not self._match(TokenType.EQ):
+                self.expected("`=`")
+        return OptionClause(key=texts[0], value=texts[1], span=self._since(first))
 
     def _input_clauses(self, before: Sequence[WatermarkClause] = ()) -> InputClauses:
         """WATERMARK, LATE, KEEP, IDLE AFTER, WITH HISTORY in any order; `before` stand among the columns."""

@@ -378,6 +378,19 @@ class StatementParser(ClauseParser):
     def _create_input(self, kind: InputKind) -> CreateInput:
         self._match_text_seq("IF", "NOT", "EXISTS")
         name = self._name(f"the name of the {kind}")
+        like, options = self._source_clauses()
+        if like is not None and not (self._curr and self._curr.token_type == TokenType.L_PAREN):
+            clauses = self._input_clauses()
+            return CreateInput(
+                span=self._span(),
+                doc=self.raw.doc,
+                kind=kind,
+                name=name,
+                columns=(),
+                like=like,
+                options=options,
+                clauses=clauses,
+            )
         if not self._match(TokenType.L_PAREN):
             selected = self._curr and self._curr.token_type == TokenType.ALIAS
             hint = (
@@ -409,7 +422,11 @@ class StatementParser(ClauseParser):
             if not self._match(TokenType.COMMA):
                 break
         self._match_r_paren()
+        before, given = self._source_clauses()
+        clauses = self._input_clauses(watermarks)
+        after, more = self._source_clauses()
         return CreateInput(
             span=self._span(), doc=self.raw.doc, kind=kind, name=name, columns=tuple(columns), primary_key=tuple(key),
-            clauses=self._input_clauses(watermarks), computed=tuple(computed), checks=tuple(checks),
+            clauses=clauses, computed=tuple(computed), checks=tuple(checks), like=like or before or after,
+            options=(*options, *given, *more),
         )  # fmt: skip

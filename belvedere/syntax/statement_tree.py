@@ -167,8 +167,20 @@ class ComputedColumn:
 
 
 @dataclass(frozen=True, kw_only=True)
+class OptionClause:
+    """`'key' = 'value'` in `WITH (...)` of an input."""
+
+    key: str
+    value: str
+    span: Span
+
+
+@dataclass(frozen=True, kw_only=True)
 class CreateInput(Statement):
-    """`CREATE STREAM|TABLE name (columns, [PRIMARY KEY (...)], [WATERMARK FOR ...]) [clauses]`; `kind` is STREAM or TABLE."""
+    """`CREATE STREAM|TABLE name (columns, [PRIMARY KEY (...)], [WATERMARK FOR ...]) [clauses]`; `kind` is STREAM or TABLE.
+
+    Also with `LIKE 'file'`, which has further columns, and `WITH ('connector' = ...)`.
+    """
 
     kind: InputKind
     name: Part
@@ -177,6 +189,9 @@ class CreateInput(Statement):
     clauses: InputClauses = field(default_factory=InputClauses)
     computed: tuple[ComputedColumn, ...] = ()
     checks: tuple[CheckClause, ...] = ()
+    like: Part | None = None
+    """The file whose columns it has before its own."""
+    options: tuple[OptionClause, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -42,7 +42,7 @@ CASES = [
     ),
     ("V := SELECT * FROM Sensors s, Readings s", "B2005", "Readings s", "another alias"),
     ("V := SELECT sensorid, name AS sensorid FROM Sensors", "B3043", "name AS sensorid", "another name with AS"),
-    ("V := SELECT * FROM Sensors s JOIN Sensors z ON s.sensorid = z.sensorid", "B3043", "*", "join with USING"),
+    ("V := SELECT s.*, 1 AS name FROM Sensors s", "B3043", "1 AS name", "another name with AS"),
     ("V := SELECT x.name FROM (SELECT name, sensorid AS name FROM Sensors) x", "B2003", "x.name", "other names with AS"),
     ("V := WITH x AS (SELECT name, sensorid AS name FROM Sensors) SELECT name FROM x", "B2003", "name", "other names with AS"),
     ("V := SELECT sensorid, temp, count(*) AS n FROM Readings GROUP BY sensorid", "B3030", "temp", "max(temp)"),

@@ -15,7 +15,7 @@ from sqlglot import exp
 
 from belvedere.catalog.catalog import Catalog
 from belvedere.catalog.hints import Hints
-from belvedere.catalog.inputs import InputKind
+from belvedere.catalog.inputs import InputKind, SourceTable
 from belvedere.catalog.relationships import Relationship
 from belvedere.errors import BelvedereError, Diagnostic, Severity, fail
 from belvedere.functions.function_table import is_aggregate
@@ -133,15 +133,16 @@ def lower_statements(
     return lowering
 
 
-def define_input(script: ScriptLowering, statement: CreateInput) -> None:
+def define_input(script: ScriptLowering, statement: CreateInput, source: SourceTable | None = None) -> None:
     """`CREATE STREAM | TABLE`, then the columns that are computed of the others."""
     for clause in statement.clauses.watermarks:
         if any(c.name.text.casefold() == clause.column.text.casefold() for c in statement.computed):
             hint = "let the row bring its time, or leave WATERMARK FOR out: a stream then has the event time `rowtime`"
             raise fail("B5001", f"event-time column `{clause.column.text}` is computed", span=clause.span, hint=hint)
-    define_created(statement, script.definitions, script.file)
+    define_created(statement, script.definitions, script.file, source)
     if (
         statement.kind is InputKind.TABLE
+        and source is None
         and statement.clauses.watermarks
         and not statement.primary_key
         and not statement.clauses.late
@@ -189,6 +190,9 @@ def _lower(statement: Statement, lowering: ScriptLowering, importer: Importer) -
         importer.import_table(statement)
     elif isinstance(statement, ImportAll):
         importer.import_all(statement)
+    elif isinstance(statement, CreateInput):
+        statement = importer.with_file_columns(statement)
+        define_input(lowering, statement, importer.declared_table(statement))
     else:
         HANDLERS[type(statement)](lowering, _as_own(statement))
 

@@ -7,25 +7,29 @@ definitions. Another script is compiled once; a circle is refused and shown.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+from sqlglot import exp
 
 from belvedere.catalog.inputs import SourceTable
 from belvedere.errors import BelvedereError, Diagnostic, Severity, Span, fail
+from belvedere.functions.spark_types import type_text
 from belvedere.lang.names.definitions import Definitions, NamedRelation
+from belvedere.lang.statements.flink_options import declared_source
 from belvedere.lang.statements.imported_scripts import bring_in
 from belvedere.lang.statements.lower_inputs import define_imported
 from belvedere.lang.statements.script_lowering import ScriptLowering
 from belvedere.lang.statements.source_tables import source_table, table_names
 from belvedere.project.settings import ProjectSettings, Source, TableFinder, read_file
 from belvedere.syntax.parse import parse_script
-from belvedere.syntax.statement_tree import DottedName, ImportAll, ImportTable, Part
+from belvedere.syntax.statement_tree import CheckClause, ColumnDefinition, CreateInput, DottedName, ImportAll, ImportTable, Part
 from belvedere.syntax.wording import did_you_mean, nearest_name
 
 SUFFIX = ".sqrl"
+LIKE_SUFFIXES = (".jsonl", ".json", ".ndjson", ".csv", ".tsv", ".parquet", ".avsc")
 Ask = Callable[[Callable[[], Any]], Any]
 """Puts a question to sources or files, and gives the answer."""
 
@@ -50,6 +54,10 @@ class TableQuestions:
     def columns(self, source: Source, table: str) -> pa.Schema:
         """The columns of a table."""
         return self.ask(lambda: self.finder.columns(source, table))
+
+    def file_columns(self, file: Path) -> pa.Schema:
+        """The columns of a file."""
+        return self.ask(lambda: self.finder.file_columns(file))
 
 
 @dataclass
@@ -139,6 +147,47 @@ class Importer:
 
     def _is_origin(self, name: str) -> bool:
         return self._source(name) is not None or self._script(name) is not None
+
+    def with_file_columns(self, statement: CreateInput) -> CreateInput:
+        """`CREATE TABLE T (...) LIKE 'file'` with the columns of the file before its own. Raises B6118 where they cannot be read."""
+        if statement.like is None:
+            return statement
+        if self.project is None or self.project.finder is None:
+            hint = "save the script as a file: paths begin at its folder"
+            raise fail("B6118", "LIKE needs the folder of the script", span=statement.like.span, hint=hint)
+        folder = self.path.parent if self.path is not None else self.project.directory
+        file, place = folder / statement.like.text, statement.like.span
+        if file.suffix.casefold() not in LIKE_SUFFIXES:
+            hint = "name a file of JSON lines (.jsonl, .json), CSV (.csv), Parquet (.parquet), or an Avro schema (.avsc)"
+            raise fail("B6118", f"LIKE cannot read columns of `{statement.like.text}`", span=place, hint=hint)
+        if not self.ask(file.is_file):
+            hint = f"put it at {file}, or correct the path: it begins at the folder of the script"
+            raise fail("B6118", f"there is no file `{statement.like.text}`", span=place, hint=hint)
+        try:
+            found = self._finder.file_columns(file)
+        except BelvedereError as error:
+            raise BelvedereError([replace(d, span=d.span or place) for d in error.diagnostics]) from error
+        own = {name.text.casefold() for name in (*(c.name for c in statement.columns), *(c.name for c in statement.computed))}
+        columns = (_like_column(f, place) for f in found if f.name.casefold() not in own)
+        return replace(statement, columns=(*columns, *statement.columns))
+
+    def declared_table(self, statement: CreateInput) -> SourceTable | None:
+        """The table of a source that WITH of an input describes; None without, or where clients push its rows."""
+        if not statement.options:
+            return None
+        folder = self.path.parent if self.path is not None else self.project.directory if self.project is not None else Path()
+        found = declared_source(statement.name, statement.options, folder.resolve())
+        self.into.diagnostics += found.diagnostics
+        if found.source is None:
+            return None
+        parts: list[ColumnDefinition | CheckClause] = [*statement.columns, *statement.checks]
+        filled = next((p for p in parts if _is_filled(p)), None)
+        if filled is not None:
+            hint = "leave it to a view over the input, or to [sources.NAME.tables.T] of belvedere.toml"
+            message = "METADATA, DEFAULT and CHECK are for rows that clients push, and WITH names another source"
+            raise fail("B6117", message, span=filled.span, hint=hint)
+        source = found.source
+        return SourceTable(source.name, found.table, source.connector, dict(source.options), None, source)
 
     # -- sources ------------------------------------------------------------------------------------------------------
 
@@ -243,6 +292,17 @@ class Importer:
         """Bring relations of another script in: `names` says what each is called here, by its folded name there."""
         shown = {r.name.casefold(): names.get(r.name.casefold(), r.name) for r in requested}
         bring_in(self.into.definitions, other, requested, script, shown)
+
+
+def _is_filled(part: ColumnDefinition | CheckClause) -> bool:
+    """Whether only the intake of pushed rows does what a part of an input says."""
+    return isinstance(part, CheckClause) or part.metadata is not None or part.default is not None
+
+
+def _like_column(field: pa.Field, place: Span) -> ColumnDefinition:
+    """A column as a script would declare it."""
+    type_ = exp.DataType.build(type_text(field.type), dialect="spark")
+    return ColumnDefinition(name=Part(field.name, place), type=type_, nullable=field.nullable, span=place)
 
 
 def _public(other: Definitions) -> list[NamedRelation]:

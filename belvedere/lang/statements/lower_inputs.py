@@ -37,8 +37,8 @@ INDEX = "_index"
 PARENT = "parent"
 
 
-def define_created(statement: CreateInput, definitions: Definitions, file: str) -> None:
-    """`CREATE STREAM` or `CREATE TABLE`."""
+def define_created(statement: CreateInput, definitions: Definitions, file: str, source: SourceTable | None = None) -> None:
+    """`CREATE STREAM` or `CREATE TABLE`; with a source an import, whose rows come from there."""
     columns: list[Column] = []
     metadata: dict[str, Metadata] = {}
     defaults: dict[str, Any] = {}
@@ -67,12 +67,13 @@ def define_created(statement: CreateInput, definitions: Definitions, file: str) 
             defaults[made.name] = read_default(written.default, made, file)
     key = tuple(_column(columns, k.text, k.span) for k in statement.primary_key)
     watermarks = read_watermarks(columns, statement.clauses, file)
-    if statement.kind is InputKind.STREAM and not watermarks and find_named(columns, ROWTIME) is None:
+    kind = statement.kind if source is None else InputKind.IMPORT
+    if kind is InputKind.STREAM and not watermarks and find_named(columns, ROWTIME) is None:
         columns.append(Column(ROWTIME, TIMESTAMP, nullable=False, hidden=True))
         watermarks = (Watermark(ROWTIME, 0),)
-    late = LatePolicy.REJECT if statement.kind is InputKind.STREAM else LatePolicy.KEEP
+    late = LatePolicy.REJECT if kind is InputKind.STREAM else LatePolicy.KEEP
     schema = Schema(tuple(columns), key)
-    table = Input("", statement.name.text, statement.kind, schema, key, None, watermarks, late, doc=statement.doc)
+    table = Input("", statement.name.text, kind, schema, key, source, watermarks, late, doc=statement.doc)
     checks = tuple(read_check(c, columns, file) for c in statement.checks)
     table = replace(table, metadata=metadata, defaults=defaults, checks=checks)
     _define(definitions, table, statement.clauses, statement.span)

@@ -106,7 +106,7 @@ def _is_pushed(table: Input, row: Row, ingest_service: IngestService) -> bool:
 def _read_again(spark: SparkSession, table: Input, project: ProjectSettings, rows: Sequence[Row]) -> tuple[Any, list[str]]:
     """The rows of a source's table that fit now, and the keys of their records."""
     assert table.source is not None
-    source = project.source(table.source.source)
+    source = table.source.source_in(project)
     if source is None:
         return None, []
     options = {**options_of(source), **table.source.options}
