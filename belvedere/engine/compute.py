@@ -7,11 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import Protocol
 
 import pyarrow as pa
 
 from belvedere.catalog.catalog import Catalog
+from belvedere.engine.by_tasks.buckets import Sent
+from belvedere.engine.by_tasks.tasks import BucketTask
 from belvedere.engine.query_batching import Task
 from belvedere.engine.rows.epoch_rows import Memory, Rows
 from belvedere.engine.sql.stage_sql import PreparedStage
@@ -45,11 +48,27 @@ class Compute(Protocol):
     def defer(self, sql: str, schema: pa.Schema) -> Rows:
         """The rows of a query that is run where they are read, as a part of the reader's query."""
 
-    def spreads(self, rows: Rows) -> bool:
-        """Whether rows are so many that executors in other processes should store them."""
+    @property
+    def scratch(self) -> Path:
+        """The folder for files of this epoch, which tasks in other processes see."""
+
+    def spreads(self, rows: int) -> bool:
+        """Whether tasks in other processes should store, look up or change so many rows."""
+
+    def near(self, rows: Rows) -> Rows:
+        """Rows that tasks have written: in this process where they are few."""
+
+    def filed(self, rows: Rows, column: str) -> tuple[tuple[Path, str], ...]:
+        """Scratch files with a column of the rows, and its name in each."""
+
+    def buckets(self, rows: int) -> int:
+        """Into how many parts so many rows go: a power of two."""
 
     def run_apart(self, rows: Rows, task: RunTask, schema: pa.Schema) -> pa.Table:
         """Run a function over the batches of each part of the rows, in executors; what the functions give."""
+
+    def run_buckets(self, sent: Sequence[Sent], task: BucketTask, schema: pa.Schema) -> pa.Table:
+        """Run a function over the rows of each bucket, with the bucket's mark; what the functions give."""
 
     def explaining(self, prepared: PreparedStage, catalog: Catalog) -> AbstractContextManager[None]:
         """Run a stage; a failure of its queries comes out as a diagnostic about the stage's view."""

@@ -47,7 +47,7 @@ from belvedere.engine.pipeline import Pipeline
 from belvedere.engine.query_batching import Task
 from belvedere.engine.ready_stages import ReadyStage, prepare
 from belvedere.engine.relation import name_in_script
-from belvedere.engine.rows.epoch_rows import Rows
+from belvedere.engine.rows.epoch_rows import PASSED, Rows
 from belvedere.engine.rows.rows_by_key import rows_of_keys
 from belvedere.engine.sql.plan_sql import CLOCK_COLUMN
 from belvedere.engine.storage import Storage
@@ -106,6 +106,8 @@ class Engine:
         self.costs = Costs(pipeline.by_cost)
         measured = Measured.of_document(row.extra.get(MEASURED) if row else None)
         self.meter = Meter(measured.only(pipeline.relations, catalog.endpoints))
+        self.driver_bytes = self.task_jobs = 0
+        """Since the start: bytes of rows through this process, and jobs whose tasks have looked up or changed state."""
         self._due: int | None = None
         """The time of the next epoch that time alone makes, once it was asked for."""
         self.exports.deliver(self.last.number, self.last.memories)
@@ -183,6 +185,7 @@ class Engine:
         trial: bool,
     ) -> tuple[Attempt, EpochReport]:
         """One attempt: committed, or nothing has happened. What it leaves in quarantine may have lost what it misses."""
+        passed = PASSED.bytes
         self.state.begin()
         transaction = self.store.begin(self.compute.memory.chunk)
         try:
@@ -206,14 +209,18 @@ class Engine:
             empty = self.tables.fresh & attempt.cordon.blocked
             extra[ROWS] = self._count_rows(transaction)
             row = self._row(context, next_uid, EpochRow(self.last.number + 1, clock, offsets, extra=extra), empty)
-            row = replace(row, extra={**row.extra, STATE: manifest})
+            driver_bytes, task_jobs = PASSED.bytes - passed, storage.by_tasks.jobs
+            self.driver_bytes, self.task_jobs = self.driver_bytes + driver_bytes, self.task_jobs + task_jobs
+            figures = manifest and {**manifest, "driver_bytes": self.driver_bytes, "task_jobs": self.task_jobs}
+            row = replace(row, extra={**row.extra, STATE: figures})
             with TRACES.step("commit"):
                 transaction.commit(row)
             self.state.committed()
             self.tables.committed(empty)
             self._committed(row, context)
             self.meter.committed()
-            return attempt, self._report(context, taken, seconds, keep_deltas)
+            report = self._report(context, taken, seconds, keep_deltas)
+            return attempt, replace(report, driver_bytes=driver_bytes, task_jobs=task_jobs)
         except BaseException:
             _roll_back(transaction)
             self.state.rollback()

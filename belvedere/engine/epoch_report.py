@@ -23,6 +23,10 @@ class EpochReport:
     total_seconds: float = 0.0
     whole: tuple[str, ...] = ()
     """The relations that were recomputed whole, since most of their input changed or is new to them."""
+    driver_bytes: int = 0
+    """Bytes of rows that have passed through this process."""
+    task_jobs: int = 0
+    """Jobs whose tasks have looked up or changed state."""
     failing: tuple[Failed, ...] = ()
     healed: tuple[Failed, ...] = ()
     """The stages that have failed in it and are in quarantine now, and those that are no more."""

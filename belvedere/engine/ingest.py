@@ -20,10 +20,11 @@ from belvedere.catalog.inputs import Input
 from belvedere.engine.arrow_copy import identified, is_identified
 from belvedere.engine.bag_ingest import ingest_bag
 from belvedere.engine.relation import delta_schema
-from belvedere.engine.rows.epoch_rows import WEIGHT_FIELD, Rows, SparkFrame, as_rows, coming, is_frame, keys_of
+from belvedere.engine.rows.epoch_rows import PASSED, WEIGHT_FIELD, Rows, SparkFrame, as_rows, is_frame, keys_of
 from belvedere.engine.rows.ordered_rows import stream
+from belvedere.engine.rows.selected_rows import COMING, choose
 from belvedere.engine.sql.stage_sql import DELTA
-from belvedere.engine.work import Work, without
+from belvedere.engine.work import Work
 from belvedere.functions.spark_types import quote, type_text
 from belvedere.schema import INGEST_TIME, KEY, PLACE, ROWTIME, TIMESTAMP, UID, WEIGHT
 from belvedere.time.arrival_columns import NO_TIMES, ArrivalTimes, at_once
@@ -80,6 +81,8 @@ def _received(given: Any, table: Input, first_uid: int, work: Work, times: Arriv
     """The same of an Arrow table, or of rows in files."""
     if not given.num_rows:
         return None
+    if isinstance(given, pa.Table):
+        PASSED.count(given)
     schema = stamp(given.schema.empty_table(), table, first_uid, work.clock).schema
     stamped = work.compute.keep(stream(schema, _stamped(given, table, first_uid, work, times)))
     if UID in given.schema.names:
@@ -147,7 +150,7 @@ def ingest(table: Input, arrived: StampedRows, work: Work) -> Rows:
     if table.primary_key:
         number = work.output.schema.arrow.field(UID)
         last = work.first_of_each_key(rows, number)
-        return work.replace(KEY, keys_of([(last, KEY)]), last.where(coming, without(last, WEIGHT)))
+        return work.replace(KEY, keys_of([(last, KEY)]), choose(last, COMING, WEIGHT))
     return ingest_bag(table, rows, work)
 
 

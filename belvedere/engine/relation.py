@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import pyarrow as pa
+from sqlglot import exp
 
 from belvedere.catalog.shown_names import shown_names
 from belvedere.plan.operators.nodes import Expr
@@ -76,6 +77,12 @@ class Relation:
     def path(self, name: str) -> Path:
         """The access path of that name."""
         return next(p for p in self.paths if p.name == name)
+
+    def has_in_key(self, path: str | None) -> bool:
+        """Whether all rows of a key have one hash of an access path, as it is one of columns of the key."""
+        key = frozenset(self.schema.key or ())
+        exprs = self.path(path).exprs if path in {p.name for p in self.paths} else None
+        return exprs is not None and all(c.name in key for e in exprs for c in e.find_all(exp.Column))
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,10 @@ from typing import Any
 
 import pyarrow as pa
 
+from belvedere.engine.by_tasks.storage_by_tasks import SomeKeys, StorageByTasks
 from belvedere.engine.compute import Compute
-from belvedere.engine.rows.epoch_rows import Rows, coming, going, weighted_stream
+from belvedere.engine.rows.epoch_rows import PASSED, ColumnValues, Rows, coming, going, weighted_stream
+from belvedere.engine.rows.selected_rows import NewRows, streamed
 from belvedere.engine.write_behind import WritesBehind
 from belvedere.schema import KEY, WEIGHT
 from belvedere.state.arrangement import Arrangement, Keys
@@ -31,6 +33,7 @@ class Storage:
     def __init__(self, state: State, transaction: Transaction, tables: Mapping[str, StoredTable], compute: Compute):
         self.state, self.tables, self.compute = state, tables, compute
         self._transaction = transaction
+        self.by_tasks = StorageByTasks(state, compute)
         self._is_late = transaction.is_late
         self._behind = WritesBehind(late=self._is_late)
         self._touched: set[str] = set()
@@ -146,7 +149,7 @@ class Storage:
 
     def _copied_apart(self, name: str, rows: Rows) -> bool:
         """Many rows in files are copied into the database by executors, where they reach it."""
-        if not self.compute.spreads(rows):
+        if rows.files is None or not self.compute.spreads(rows.num_rows):
             return False
         table, run = self.tables[name], self.compute.run_apart
         take = self._transaction.append_apart(table, lambda task: run(rows, task, COPIED), rows.num_rows)
@@ -156,22 +159,29 @@ class Storage:
 
     def _append_apart(self, name: str, rows: Rows) -> bool:
         """Many rows in files become runs in executors, where there are any and they see the state."""
-        if not self.state.is_seen or not self.compute.spreads(rows):
+        if not self.state.is_seen or rows.files is None or not self.compute.spreads(rows.num_rows):
             return False
         return self.state.append_apart(name, lambda task: self.compute.run_apart(rows, task, PLACES), rows.num_rows)
 
-    def replace(self, name: str, by: str | None, keys: Keys, rows: pa.RecordBatchReader) -> Rows:
-        """Make `rows` the only rows of an arranged relation whose `by` is among `keys` (all for None); what changed, with weights."""
-        found = self.state.arrangements[name]
-        delta = self.compute.keep(weighted_stream(found.arranged.schema, found.replace(by, keys, rows)))
+    def replace(self, name: str, by: str | None, keys: SomeKeys, rows: NewRows, is_of_key: bool = False) -> Rows:
+        """Make `rows` the only rows of an arranged relation whose `by` is among `keys` (all for None); what changed, with weights.
+
+        `is_of_key`: rows of one `_key` have one value of `by`, whenever they come.
+        """
+        delta = self.by_tasks.replace(name, by, keys, rows, is_of_key)
+        if delta is None:
+            found = self.state.arrangements[name]
+            changes = found.replace(by, given(keys), streamed(rows))
+            delta = self.compute.keep(weighted_stream(found.arranged.schema, changes))
         if self.is_served(name) and not delta.is_empty:
             self._write(name, self._transaction.apply, delta, [*self.tables[name].arrow.names, WEIGHT])
         return delta
 
-    def overwrite(self, name: str, by: str | None, keys: Keys, rows: pa.RecordBatchReader) -> None:
+    def overwrite(self, name: str, by: str | None, keys: SomeKeys, rows: NewRows) -> None:
         """Make `rows` the only rows of an arrangement that nobody else reads whose `by` is among `keys` (all for None)."""
         assert not self.is_served(name)
-        self.state.arrangements[name].overwrite(by, keys, rows)
+        if not self.by_tasks.overwrite(name, by, keys, rows):
+            self.state.arrangements[name].overwrite(by, given(keys), streamed(rows))
 
     def apply(self, name: str, delta: pa.RecordBatchReader) -> None:
         """Change a relation that nobody looks up; per `_key` at most one row of each weight, the -1 first."""
@@ -211,9 +221,14 @@ class Storage:
             self._do(name, partial(self._transaction.delete_range, name, column, up_to))
 
 
+def given(keys: SomeKeys) -> Keys:
+    """Keys as an arrangement takes them."""
+    return keys.given() if isinstance(keys, ColumnValues) else keys
+
+
 def _number(found: Arrangement, column: str, value: Any) -> int | None:
     return None if value is None else number(value, found.arranged.schema.field(column).type)
 
 
 def _reader(found: Arrangement, batches: Iterator[pa.RecordBatch]) -> pa.RecordBatchReader:
-    return pa.RecordBatchReader.from_batches(found.arranged.schema, batches)
+    return pa.RecordBatchReader.from_batches(found.arranged.schema, map(PASSED.count, batches))

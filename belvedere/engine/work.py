@@ -6,7 +6,7 @@ transaction. What is retracted is always the row that was stored: `replace` find
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -18,11 +18,12 @@ from belvedere.engine.cardinalities import Costs
 from belvedere.engine.compute import Compute
 from belvedere.engine.fixpoint import fixpoint_rows
 from belvedere.engine.relation import Relation, Slot, arranged_schema, delta_schema
-from belvedere.engine.rows.epoch_rows import WEIGHT_FIELD, ColumnValues, Rows, combined, coming, keys_of, weighted_stream
+from belvedere.engine.rows.epoch_rows import WEIGHT_FIELD, ColumnValues, Rows, combined, keys_of, weighted_stream
 from belvedere.engine.rows.ordered_rows import stream
+from belvedere.engine.rows.selected_rows import COMING, NewRows, choose
 from belvedere.engine.sql.recursion_sql import RecursionOperator
 from belvedere.engine.sql.stage_sql import DELTA, ROWS, PreparedStage, view_name
-from belvedere.engine.storage import Storage
+from belvedere.engine.storage import Storage, given
 from belvedere.functions.spark_types import quote
 from belvedere.plan.monotone import NEVER
 from belvedere.schema import KEY, WEIGHT
@@ -120,11 +121,13 @@ class Work:
 
     def look_up(self, relation: str, by: str | None, keys: ColumnValues | pa.Array | None) -> Rows:
         """The stored rows with these keys of an access path, or by `_key`; all of them for None."""
-        return self.compute.keep(self.storage.look_up(relation, by, given(keys)))
+        found = self.storage.by_tasks.look_up(relation, by, keys)
+        return self.compute.keep(self.storage.look_up(relation, by, given(keys))) if found is None else found
 
     def look_up_before(self, relation: str, by: str, keys: ColumnValues) -> Rows:
         """The same as they were before this epoch."""
-        return self.compute.keep(self.storage.look_up_before(relation, by, given(keys)))
+        found = self.storage.by_tasks.look_up(relation, by, keys, before=True)
+        return self.compute.keep(self.storage.look_up_before(relation, by, given(keys))) if found is None else found
 
     def look_up_range(self, relation: str, column: str, above: int | None, up_to: int | None) -> Rows:
         """The stored rows with a value in a range of an indexed column."""
@@ -143,17 +146,27 @@ class Work:
         """Store new rows of the output; they are its change."""
         return self.compute.keep(weighted_stream(rows.schema, self.append(rows).weighted(1)))
 
-    def replace(
-        self, by: str | None, keys: ColumnValues | pa.Array | None, rows: pa.RecordBatchReader, relation: str | None = None
-    ) -> Rows:
+    def replace(self, by: str | None, keys: ColumnValues | pa.Array | None, rows: NewRows, relation: str | None = None) -> Rows:
         """What differs, once the output's rows of these keys are `rows`."""
-        return self.storage.replace(relation or self.output.name, by, given(keys), rows)
+        changed = self.output if relation is None else self.context.relations[relation]
+        return self.storage.replace(changed.name, by, keys, rows, changed.has_in_key(by))
 
-    def overwrite(
-        self, relation: str, by: str | None, keys: ColumnValues | pa.Array | None, rows: pa.RecordBatchReader
-    ) -> None:
+    def overwrite(self, relation: str, by: str | None, keys: ColumnValues | pa.Array | None, rows: NewRows) -> None:
         """The same of another relation where nobody wants to know what differs."""
-        self.storage.overwrite(relation, by, given(keys), rows)
+        self.storage.overwrite(relation, by, keys, rows)
+
+    def is_apart(self, rows: Rows) -> bool:
+        """Whether rows are elsewhere and so many that tasks in other processes look up and change what is stored of them."""
+        return not rows.is_collected and self.compute.spreads(rows.num_rows)
+
+    def mapped(
+        self, rows: Rows, schema: pa.Schema, function: Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]
+    ) -> Rows:
+        """What a function gives for batches of rows, wherever they are cut and wherever they are."""
+        found = self.storage.by_tasks.mapped(rows, schema, function)
+        if found is None:
+            found = self.compute.keep(pa.RecordBatchReader.from_batches(schema, function(rows.batches())))
+        return found
 
     def take(self, rows: Rows) -> Rows:
         """Write weighted rows to the output and return what really changed."""
@@ -164,7 +177,7 @@ class Work:
         if not self.storage.is_arranged(self.output.name):
             self.storage.change(self.output.name, rows)
             return rows
-        return self.replace(KEY, keys_of([(rows, KEY)]), rows.where(coming, without(rows, WEIGHT)))
+        return self.replace(KEY, keys_of([(rows, KEY)]), choose(rows, COMING, WEIGHT))
 
     # --- views and queries
 
@@ -223,7 +236,7 @@ class Work:
     def changes_by_arrow(self) -> Rows | None:
         """The changes of the one slot as those of the output, where Arrow alone can make them."""
         columns, delta = self.prepared.moved, self.deltas[0] if self.deltas else None
-        if columns is None or delta is None or delta.frame is not None:
+        if columns is None or delta is None or delta.frame is not None or self.is_apart(delta):
             return None
         names, chosen = [*columns, WEIGHT], [*columns.values(), WEIGHT]
         pieces = (
@@ -265,11 +278,6 @@ class Work:
             return False
         self.costs.whole.append(self.output.name)
         return True
-
-
-def given(keys: ColumnValues | pa.Array | None) -> pa.Array | pa.RecordBatchReader | None:
-    """Keys as the store takes them."""
-    return keys.given() if isinstance(keys, ColumnValues) else keys
 
 
 def without(rows: Rows, *names: str) -> list[str]:

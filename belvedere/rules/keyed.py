@@ -61,7 +61,7 @@ class KeyedStage(OperatorStage):
         rows = work.rows("rows")
         limits = work.limits
         if not limits or work.is_fresh:
-            return work.replace(self.path, keys, rows.reader())
+            return work.replace(self.path, keys, rows)
         stored = work.look_up(self.output, self.path, keys)
         return work.replace(self.path, keys, beside_final_results(rows, stored, limits))
 

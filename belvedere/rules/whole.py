@@ -73,7 +73,7 @@ class WholeStage(OperatorStage):
 def replace_all(work: Work) -> Rows:
     """Recompute everything from all rows of the inputs, by the text `rows`."""
     work.put_rows(None)
-    return work.replace(None, None, work.rows("rows").reader())
+    return work.replace(None, None, work.rows("rows"))
 
 
 def _applies(site: Site) -> Maintain:

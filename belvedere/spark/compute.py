@@ -23,13 +23,16 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from belvedere.catalog.catalog import Catalog
 from belvedere.connectors.into_spark import into_spark
+from belvedere.engine.by_tasks.buckets import Sent
+from belvedere.engine.by_tasks.tasks import BucketTask
 from belvedere.engine.query_batching import QueryBatching, Task
-from belvedere.engine.rows.epoch_rows import Memory, Rows, conform, fits_parquet
-from belvedere.engine.rows.scratch_rows import uri, write_frame
+from belvedere.engine.rows.epoch_rows import PASSED, Memory, Rows, conform, fits_parquet
+from belvedere.engine.rows.scratch_rows import NumberedFile, uri, write_frame
 from belvedere.engine.sql.stage_sql import PreparedStage
 from belvedere.engine.sql.staged_operators import WindowOperator
 from belvedere.functions.spark_types import quote
 from belvedere.process.temporary_folders import scratch_folder
+from belvedere.spark.buckets import ALONE, Spreading, run_buckets
 from belvedere.spark.cluster import is_cluster
 from belvedere.spark.code_generation import FEW, Interpreting
 from belvedere.spark.joint_queries import one_query, parted
@@ -43,8 +46,6 @@ from belvedere.state.runs_by_tasks import RunTask
 
 SMALL = 20_000
 """Up to so many rows go to Spark as a local relation."""
-MANY = 200_000
-"""So many rows are stored by executors."""
 DRIVER_MEMORY = 1 << 30
 WIDTH = 16
 """Bytes that a value of a data frame is thought to have."""
@@ -53,24 +54,35 @@ WIDTH = 16
 class SparkCompute:
     """Makes temporary views and runs queries; owns the scratch folder of one engine."""
 
-    def __init__(self, spark: SparkSession, prefix: str, small: int = SMALL, memory: int = DRIVER_MEMORY):
+    def __init__(
+        self,
+        spark: SparkSession,
+        prefix: str,
+        small: int = SMALL,
+        memory: int = DRIVER_MEMORY,
+        spreading: Spreading = ALONE,
+    ):
+        """`small`: so many rows go to Spark as a local relation; `memory`: bytes of rows that the driver may hold."""
         self.spark = spark
         self.prefix = prefix
         self.memory = Memory(memory)
-        self.small = small
+        self.spreading = spreading
+        self.small = small if spreading.small is None else spreading.small
         self._named = re.compile(f"`({re.escape(prefix)}_[^`]+)`")
         """The views in a query, and the common table expressions that stand for some."""
         self._defined = re.compile(f"WITH `({re.escape(prefix)}_[^`]+)` AS ")
-        self._scratch = scratch_folder("epochs-")
+        self.scratch = scratch_folder("epochs-")
         self._files = itertools.count()
         self._large: dict[str, int] = {}
+        self._many: set[str] = set()
+        """The views of so many rows that executors write what is computed of them."""
         self._views: set[str] = set()
         self._schemas: dict[str, pa.Schema] = {}
         """The types of queries without a schema: their texts stay the same from epoch to epoch."""
         self._rows: dict[str, int | None] = {}
         """How many rows each view has, about; None where they are not counted."""
         self._interpreting = Interpreting(spark)
-        self._standing = None if is_cluster(spark) else StandingViews(spark, self._scratch / "few")
+        self._standing = None if is_cluster(spark) else StandingViews(spark, self.scratch / "few")
         self._batching: QueryBatching[tuple[str, pa.Schema], Rows] = QueryBatching(self._compute_together)
         self.last_query = ""
         """The query that ran last: the one that failed, where one failed."""
@@ -88,6 +100,7 @@ class SparkCompute:
         self._rows[quote(view)] = rows.num_rows if rows.frame is None else rows.guess or None
         size = self._size(rows)
         self._large.pop(quote(view), None)
+        (self._many.add if self.spreads(rows.known_rows) else self._many.discard)(quote(view))
         if size > self.memory.large:
             self._large[quote(view)] = size
 
@@ -126,14 +139,12 @@ class SparkCompute:
 
     def _write(self, batches: Iterable[pa.RecordBatch], schema: pa.Schema, rows: int = SMALL * 4) -> Path:
         """One scratch file; `rows` are those of a row group, which a reader or writer holds at once."""
-        path = self._scratch / f"{next(self._files)}.parquet"
-        numbered = pa.schema([f.with_name(f"c{n}").with_nullable(True) for n, f in enumerate(schema)])
-        # Arrow leaves NaN out of a column's least and greatest value: Spark would skip rows that are greater than all others
-        # plain values: to encode or pack what is read once costs more than it saves
-        with pq.ParquetWriter(path, numbered, compression="none", use_dictionary=False, write_statistics=False) as writer:
-            for batch in batches:
-                writer.write_batch(pa.RecordBatch.from_arrays(batch.columns, schema=numbered), row_group_size=rows)
-        return path
+        file = NumberedFile(self.scratch / f"{next(self._files)}.parquet", schema, rows)
+        file.add(pa.RecordBatch.from_pylist([], schema))  # there is a file, however few rows
+        for batch in batches:
+            file.add(batch)
+        file.close()
+        return file.path
 
     def keep(self, rows: pa.RecordBatchReader) -> Rows:
         """Rows that stream in: in the driver where it has room, else in a scratch file."""
@@ -164,7 +175,7 @@ class SparkCompute:
 
     def _compute(self, sql: str, schema: pa.Schema) -> Rows:
         self.last_query = sql
-        if self._is_large(sql) and fits_parquet(schema):
+        if (self._is_large(sql) or any(name in sql for name in self._many)) and fits_parquet(schema):
             return self._compute_apart(sql, schema)
         try:
             table = self.collect(sql, schema)
@@ -223,28 +234,58 @@ class SparkCompute:
     def _compute_apart(self, sql: str, schema: pa.Schema) -> Rows:
         """The executors write; few rows are then read."""
         self._interpreting.choose(False)
-        folder = self._scratch / f"{next(self._files)}.parquet"
+        folder = self.scratch / f"{next(self._files)}.parquet"
         frame = self.spark.sql(sql).select(*[quote(n) for n in schema.names])
         numbered = frame.toDF(*[f"c{n}" for n in range(len(schema))])
         rows = write_frame(numbered, folder, schema, max(1 << 20, self.memory.chunk))
-        few = rows.num_rows <= self.small and self.memory.has_room(self._size(rows))
-        return self.keep(rows.reader()) if few else rows
+        return self.near(rows)
 
     def collect(self, sql: str, schema: pa.Schema) -> pa.Table:
         """Run one query and bring its rows to the driver in the given Arrow types."""
         views = self._views_in(sql)
         interprets = self._interpreting.choose(self._has_at_most(FEW, sql), sql)
         if self._standing is not None and self._standing.holds(views):
-            return conform(self._standing.collect(sql, interprets), schema)
-        return conform(collected(self.spark.sql(sql)), schema)
+            return conform(PASSED.count(self._standing.collect(sql, interprets)), schema)
+        return conform(PASSED.count(collected(self.spark.sql(sql))), schema)
 
-    def spreads(self, rows: Rows) -> bool:
-        """Whether rows are so many that executors in other processes should store them."""
-        return is_cluster(self.spark) and rows.files is not None and rows.num_rows >= MANY
+    def spreads(self, rows: int) -> bool:
+        """Whether tasks in other processes should store, look up or change so many rows."""
+        return self.spreading.rows is not None and rows >= self.spreading.rows
+
+    def near(self, rows: Rows) -> Rows:
+        """Rows that tasks have written: in this process where they are few."""
+        few = not rows.is_collected and rows.num_rows <= self.small and self.memory.has_room(self._size(rows))
+        return self.keep(rows.reader()) if few else rows
+
+    def filed(self, rows: Rows, column: str) -> tuple[tuple[Path, str], ...]:
+        """Scratch files with a column of the rows, and its name in each."""
+        if rows.files is not None:
+            return tuple((f, f"c{rows.schema.get_field_index(column)}") for f in rows.files)
+        if rows.is_collected:
+            part = rows.table.select([column])
+            return ((self._write(part.to_batches(), part.schema), "c0"),)
+        frame = self._frame(rows).select(quote(column)).toDF("c0")
+        folder = self.scratch / f"{next(self._files)}.parquet"
+        written = write_frame(frame, folder, pa.schema([rows.schema.field(column)]))
+        return tuple((f, "c0") for f in written.files or ())
+
+    def buckets(self, rows: int) -> int:
+        """Into how many parts so many rows go: a power of two."""
+        return self.spreading.buckets(rows)
+
+    def run_buckets(self, sent: Sequence[Sent], task: BucketTask, schema: pa.Schema) -> pa.Table:
+        """Run a function over the rows of each bucket, with the bucket's mark; what the functions give."""
+        return run_buckets(self.spark, sent, task, schema, self._frame)
 
     def run_apart(self, rows: Rows, task: RunTask, schema: pa.Schema) -> pa.Table:
         """Run a function over the batches of each part of the rows, in executors; what the functions give."""
-        return conform(self._frame(rows).mapInArrow(task, from_arrow_schema(schema)).toArrow(), schema)
+        names = rows.schema.names
+        numbered = self._frame(rows).toDF(*[f"c{n}" for n in range(len(names))])  # mapInArrow takes no name with a dot
+
+        def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            return task(b.rename_columns(names) for b in batches)
+
+        return conform(numbered.mapInArrow(run, from_arrow_schema(schema)).toArrow(), schema)
 
     def explaining(self, prepared: PreparedStage, catalog: Catalog) -> AbstractContextManager[None]:
         """Run a stage; what Spark raises comes out as a diagnostic about the stage's view, with the row where one is to blame."""
@@ -263,11 +304,12 @@ class SparkCompute:
     def sweep(self) -> None:
         """Delete scratch files: nothing of an epoch is needed after it."""
         self._large.clear()
+        self._many.clear()
         self._rows.clear()
         if self._standing is not None:
             self._standing.sweep()
         self.rest()
-        for path in self._scratch.glob("*.parquet"):
+        for path in self.scratch.glob("*.parquet"):
             if path.is_dir():
                 shutil.rmtree(path, ignore_errors=True)
             else:
@@ -289,7 +331,7 @@ class SparkCompute:
 
     def discard(self) -> None:
         """Delete the scratch folder alone: the views go with Spark's process."""
-        shutil.rmtree(self._scratch, ignore_errors=True)
+        shutil.rmtree(self.scratch, ignore_errors=True)
 
 
 def _raised(answer: Rows | Exception) -> Rows:

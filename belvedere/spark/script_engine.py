@@ -15,7 +15,8 @@ from belvedere.engine.epoch import Engine
 from belvedere.engine.pipeline import Pipeline
 from belvedere.engine.store_folders import open_state
 from belvedere.project.settings import Sink
-from belvedere.spark.compute import DRIVER_MEMORY, SparkCompute
+from belvedere.spark.buckets import spreading_of
+from belvedere.spark.compute import DRIVER_MEMORY, SMALL, SparkCompute
 from belvedere.spark.project_functions import register_functions
 from belvedere.state.state import COPIES, RETAIN
 from belvedere.store.protocol import Store
@@ -41,6 +42,7 @@ def open_engine(
     and of an address `copies` bytes are copied here. The rows of inputs in `again` can be read from their sources once more.
     """
     register_functions(spark, catalog.functions)
-    compute = SparkCompute(spark, f"belvedere_{os.getpid()}_{next(_ENGINES)}", memory=driver_memory)
+    prefix = f"belvedere_{os.getpid()}_{next(_ENGINES)}"
+    compute = SparkCompute(spark, prefix, memory=driver_memory, spreading=spreading_of(spark, SMALL))
     opened = open_state(store, state, compute.memory.chunk, retain, copies)
     return Engine(compute, catalog, pipeline, store, opened, Exports(catalog, sinks or {}, store), again)

@@ -41,17 +41,22 @@ class Arrangement:
         """Runs of the epochs before. A change replaces the sequence."""
         self.new: list[Run] = []
         self.killed: list[tuple[Run, Positions]] = []
+        self.filed = 0
+        """Number of these that are also in files, for tasks to read."""
         self._fences: dict[str, RunFences] = {}
         self.asked = self.found = 0
         """Since the start: keys and ranges that were looked up, and rows that were found."""
+        self.jobs = 0
+        """Since the start: look-ups and changes by tasks in other processes."""
 
     @property
     def count(self) -> int:
         """How many rows there are now."""
-        return sum(r.alive for r in self._all)
+        return sum(r.alive for r in self.all_runs)
 
     @property
-    def _all(self) -> tuple[Run, ...]:
+    def all_runs(self) -> tuple[Run, ...]:
+        """Those of the epochs before and those of this one."""
         return (*self.runs, *self.new)
 
     def _fences_of(self, name: str) -> RunFences:
@@ -81,7 +86,7 @@ class Arrangement:
         requested, found = _distinct(keys), []
         for run, positions, _ in found_keys(self._fences_of(by).holding(requested), by, requested):
             died = np.concatenate([NONE, *(p for r, p in self.killed if r is run)])
-            alive = True if run.dead is None else ~run.dead.at(positions) | np.isin(positions, died)
+            alive = True if run.dead is None else ~run.dead.at(positions) | np.isin(positions, died) | run.died_at(positions)
             found.append((run, positions[alive] if run.dead is not None else positions))
         yield from self._rows(self._counted(len(requested), found))
 
@@ -138,7 +143,7 @@ class Arrangement:
 
     def _find(self, by: str | None, keys: Keys) -> Found:
         if by is None or keys is None:
-            return self._counted(0, [(r, r.all_living()) for r in self._all])
+            return self._counted(0, [(r, r.all_living()) for r in self.all_runs])
         if by != KEY:
             requested = _distinct(keys)
             return self._counted(len(requested), list(self._of_numbers(by, requested)))
@@ -184,7 +189,7 @@ class Arrangement:
         for piece in pieces(batches, self.arranged.schema, self.run_bytes):
             texts = KeyTexts(piece.column(KEY))
             if not texts.are_distinct or any(True for _ in texts.rows_in(_with_all(self.new[earlier:], texts.hashes))):
-                raise self._same_key()
+                raise self.same_key()
             stays = np.zeros(len(piece), np.bool_)
             known = np.zeros(len(piece), np.bool_)
             for group in in_groups(texts.rows_in(self._holding(KEY, texts.hashes, before))):
@@ -248,7 +253,8 @@ class Arrangement:
         if len(positions):
             self.killed.append((run, run.kill(positions)))
 
-    def _same_key(self) -> BelvedereError:
+    def same_key(self) -> BelvedereError:
+        """The diagnostic for two rows of one key."""
         return fail("B7010", f'two rows for the stored relation "{self.arranged.name}" have the same key')
 
     # --- the end of an epoch
@@ -257,7 +263,9 @@ class Arrangement:
         """Forget what the epoch has changed."""
         for run, positions in self.killed:
             run.revive(positions)
-        self.new, self.killed = [], []
+        for run in self.runs:
+            run.unearth()
+        self.new, self.killed, self.filed = [], [], 0
 
 
 def _with_all(runs: Iterable[Run], keys: Numbers) -> Iterator[Held]:

@@ -224,6 +224,11 @@ class Files:
         self._compared.pop(name, None)
         self._sparse.pop(name, None)
 
+    def let_go_of_missing(self) -> None:
+        """Forget what was read of files that others have deleted."""
+        for name in [n for n in self._mapped if not (self.folder / n).exists()]:
+            self.let_go(name)
+
     def missing(self, names: Collection[str]) -> str | None:
         """One of the files that is not where the state lies; None where all are, or where that cannot be told."""
         if self.remote is not None:

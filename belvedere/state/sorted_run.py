@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from belvedere.schema import KEY
-from belvedere.state.dead_rows import DeadRows, Positions
+from belvedere.state.dead_rows import DeadRows, Mask, Positions
 from belvedere.state.fingerprint import UNKNOWN, Fingerprint
 from belvedere.state.hashing import Numbers, distinct, numbers, text_hashes
 
@@ -175,9 +175,15 @@ class Run:
     dead_places: tuple[FileRange, ...] = ()
     """Where the positions lie that were dead when the last epoch was committed."""
     unread: tuple[FileRange, ...] = ()
-    """Those of them that were not read yet."""
+    """Those of them, and of `died_apart`, that were not read yet."""
     carried: Positions = field(default_factory=lambda: NONE)
     """Dead positions of a merged run that no epoch has written yet."""
+    carried_place: FileRange | None = None
+    """Where these lie, once this epoch has written them for tasks to read."""
+    died_apart: tuple[FileRange, ...] = ()
+    """Where positions lie that have died in this epoch: tasks wrote them, or the driver did for tasks to read."""
+    lost_apart: int = 0
+    """Number of rows that have died in tasks in this epoch."""
     alive: int = -1
     in_order: bool = False
     """Whether the rows lie in the order of the first index."""
@@ -212,12 +218,19 @@ class Run:
     def dead(self) -> DeadRows | None:
         """Which rows are dead; None where none is."""
         if self.unread:
-            assert self.read is not None
-            found = DeadRows(len(self))
-            for place in self.unread:
-                found.add(self.read(place))
-            self._dead, self.unread = found, ()
+            found = DeadRows(len(self)) if self._dead is None else self._dead
+            self._dead, self.unread = self._with_marks(found, self.unread), ()
         return self._dead
+
+    def _with_marks(self, dead: DeadRows, places: Iterable[FileRange]) -> DeadRows:
+        for place in places:
+            assert self.read is not None
+            dead.add(self.read(place))
+        return dead
+
+    def died_at(self, positions: Positions) -> Mask:
+        """Which of the rows at these positions have died in this epoch, as far as that is in files."""
+        return self._with_marks(DeadRows(len(self)), self.died_apart).at(positions)
 
     @property
     def opened(self) -> OpenedRun:
@@ -313,6 +326,31 @@ class Run:
         self._dead.unmark(positions)
         self.alive += len(positions)
         self._freed.clear()
+
+    def bury(self, place: FileRange, count: int) -> None:
+        """Take over `count` positions that a task has marked; they are read when they are needed."""
+        self.died_apart, self.unread = (*self.died_apart, place), (*self.unread, place)
+        self.alive -= count
+        self.lost_apart += count
+
+    def unearth(self) -> None:
+        """Forget what has died in files in this epoch, once its other marks are taken back."""
+        self.carried_place = None
+        if not self.died_apart:
+            return
+        self.alive += self.lost_apart
+        self.died_apart, self.lost_apart = (), 0
+        self._dead, self.unread = None, self.dead_places
+        self._freed.clear()
+        if len(self.carried):
+            dead = self.dead
+            self._dead = DeadRows(len(self)) if dead is None else dead
+            self._dead.mark(self.carried)
+
+    def count_dead(self, places: tuple[FileRange, ...]) -> None:
+        """The epoch is committed: these are the places of all that is dead."""
+        self.dead_places, self.carried, self.carried_place = places, NONE, None
+        self.died_apart, self.lost_apart = (), 0
 
     def up_to(self, column: str, number: int) -> Positions:
         """The positions of the rows that count and whose number in a range column is at most this. Those found are taken for freed."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,8 @@ from belvedere.state.merge import MIN_ROWS, WIDTH, living_bytes, together
 from belvedere.state.merging import Merging
 from belvedere.state.remote_files import Remote
 from belvedere.state.runs_by_tasks import UNSEEN, RunTask, places_of, writing
-from belvedere.state.sorted_run import ANYWHERE, NONE, Arranged, FileRange, Run, fences_of, read_run, with_indexes
+from belvedere.state.snapshots import ArrangementChanges, ArrangementSnapshot, entry_of, manifest_of, write_changes
+from belvedere.state.sorted_run import Arranged, FileRange, Run, fences_of, read_run, with_indexes
 
 RUN_BYTES = 64 << 20
 DEAD_PLACES = 8
@@ -53,13 +54,16 @@ class Size:
     asked: int = 0
     found: int = 0
     """Keys and ranges that stages have looked up since the start, and the rows that were found."""
+    jobs: int = 0
+    """Number of look-ups and changes that tasks have done in other processes since the start."""
 
     def __str__(self) -> str:
         runs = f" in {self.runs} run{'s' if self.runs > 1 else ''}" if self.runs else ""
         found = (
             f"; since the start keys looked up: {self.asked:,}, rows found: {self.found:,}" if self.asked or self.found else ""
         )
-        return f"{self.rows:,} rows, {self.bytes:,} bytes{runs} now{found}"
+        jobs = f"; by tasks: {self.jobs:,}" if self.jobs else ""
+        return f"{self.rows:,} rows, {self.bytes:,} bytes{runs} now{found}{jobs}"
 
 
 class State:
@@ -81,7 +85,7 @@ class State:
         self.folder, self.run_bytes, self.retain, self.copies = folder, run_bytes, retain, copies
         self.files = Files(folder, remote)
         self._before: FileRange | None = None
-        self._look_ups: Mapping[str, tuple[int, int]] = (at or {}).get("look_ups", {})
+        self._look_ups: Mapping[str, tuple[int, ...]] = (at or {}).get("look_ups", {})
         self._at = FileRange(*(at[f.name] for f in fields(FileRange))) if at else None
         self.manifest = read_manifest(self._at, self.files.read) if self._at else Manifest()
         self.arrangements: dict[str, Arrangement] = {}
@@ -190,6 +194,41 @@ class State:
         assert sum(written["rows"].to_pylist()) == rows
         return True
 
+    # --- look-ups and changes in other processes
+
+    def snapshot(self, name: str, before: bool = False) -> tuple[ArrangementSnapshot, list[Run]]:
+        """Write an arrangement as it is now, or was `before` this epoch, for tasks; with its runs in the order of the snapshot."""
+        arrangement, writer = self.arrangements[name], self._writer
+        write_changes(arrangement, writer, lambda run: self._written(run, writer))
+        runs = [r for r in (arrangement.runs if before else arrangement.all_runs) if before or r.alive]
+        place = writer.add(manifest_of(arrangement, runs, before).whole())
+        writer.finish()
+        self._apart.add(place.file)
+        self._writer = self.files.writer()
+        return ArrangementSnapshot(self.folder, place, self.run_bytes, self.files.remote), runs
+
+    def take_over(self, name: str, runs: Sequence[Run], changes: ArrangementChanges) -> None:
+        """Count what tasks have changed in an arrangement; `runs` are those of the snapshot that they had."""
+        arrangement = self.arrangements[name]
+        self._apart |= changes.files
+        for new in changes.runs:
+            fences = dict(zip(arrangement.arranged.fenced, new.fences, strict=True))
+            place = self.files.trust(new.place)
+            arrangement.new.append(
+                Run(None, arrangement.arranged, place, read=self.files.read, alive=new.rows, size=new.rows, fences=fences)
+            )
+        for died in changes.died:
+            run = runs[died.run]
+            run.read = run.read or self.files.read
+            run.bury(self.files.trust(died.place), died.rows)
+        arrangement.jobs += 1
+        arrangement.asked += changes.asked
+        arrangement.found += changes.found
+
+    def forget_apart(self, changes: ArrangementChanges) -> None:
+        """Delete what tasks have written for nothing."""
+        self.files.forget(changes.files)
+
     # --- an epoch
 
     def begin(self) -> None:
@@ -238,7 +277,7 @@ class State:
             "merge_seconds": round(self.merging.seconds, 3),
             "keys_looked_up": sum(a.asked for a in self.arrangements.values()),
             "rows_found": sum(a.found for a in self.arrangements.values()),
-            "look_ups": {n: (a.asked, a.found) for n, a in self.arrangements.items() if a.asked or a.found},
+            "look_ups": {n: (a.asked, a.found, a.jobs) for n, a in self.arrangements.items() if a.asked or a.found or a.jobs},
         }
 
     def _next_runs(self, arrangement: Arrangement) -> tuple[list[Run], tuple[ManifestEntry, ...]]:
@@ -255,22 +294,24 @@ class State:
             written.append(self._written(one, self._writer))
         runs = [*kept, *written]
         died: dict[int, list[Positions]] = {}
-        for run, positions in arrangement.killed:
+        for run, positions in arrangement.killed[arrangement.filed :]:
             died.setdefault(id(run), []).append(positions)
         return runs, tuple(self._entry(r, died.get(id(r), [])) for r in runs)
 
     def _entry(self, run: Run, died: list[Positions]) -> ManifestEntry:
         assert run.place is not None
-        died = [*died, run.carried] if len(run.carried) else died
-        if not died and (known := self._entries.get(run)) is not None:
+        died = [*died, run.carried] if len(run.carried) and run.carried_place is None else died
+        if not died and not run.died_apart and run.carried_place is None and (known := self._entries.get(run)) is not None:
             return known
-        places = run.dead_places
-        if died and run.dead is not None:
-            if len(places) >= DEAD_PLACES:
-                places, died = (), [run.dead.positions()]
-            places = (*places, self._writer.add(dead_batch(np.concatenate(died), run.dead.size)))
-        fences = tuple(run.fences.get(n, ANYWHERE) for n in run.arranged.fenced)
-        return ManifestEntry(run.place, places, run.alive, run.size, run.depth, fences)
+        entry = entry_of(run)
+        if run.dead is None:
+            return entry
+        places = entry.dead
+        if len(places) + bool(died) > max(DEAD_PLACES, len(run.dead_places)):
+            places, died = (), [run.dead.positions()]
+        if died:
+            places = (*places, self._writer.add(dead_batch(np.concatenate(died), len(run))))
+        return replace(entry, dead=places)
 
     def _with_retired(self, manifest: Manifest) -> Manifest:
         now, since = time.time_ns() // 1000, self.manifest.files | ({self._at.file} if self._at else set())
@@ -288,9 +329,9 @@ class State:
             arrangement = self.arrangements[name]
             entries = (self._prepared or self.manifest).relations[name][1]
             for run, entry in zip(runs, entries, strict=True):
-                run.dead_places, run.carried = entry.dead, NONE
+                run.count_dead(entry.dead)
             self._entries.update(zip(runs, entries, strict=True))
-            arrangement.runs, arrangement.new, arrangement.killed = tuple(runs), [], []
+            arrangement.runs, arrangement.new, arrangement.killed, arrangement.filed = tuple(runs), [], [], 0
         old = self.manifest
         if self._prepared is not None:
             self.manifest, self._prepared = self._prepared, None
@@ -300,6 +341,7 @@ class State:
         else:  # in the first epoch, whatever it changes: later a merge may be writing a file that nobody names yet
             self.files.sweep(named)
             self._swept = True
+        self.files.forget(self._apart - named)  # snapshots
         self._writer, self._apart = self.files.writer(), set()
         self._let_go()
         self.merging.start(self.arrangements)

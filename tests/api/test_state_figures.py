@@ -32,7 +32,7 @@ def test_status_has_rows_bytes_and_runs_of_the_state(tmp_path: Path) -> None:
     state.committed()
     state.close()
     assert (found["keys_looked_up"], found["rows_found"]) == (2, 1)
-    seconds = {"write_seconds", "merge_seconds"}
+    seconds = {"write_seconds", "merge_seconds"}  # what passed through the driver is the engine's figure
     assert found.keys() == {"rows", "bytes", "runs", "keys_looked_up", "rows_found"} | seconds
     shown = State(tmp_path, row.extra["state"])
     assert str(shown.sizes()["R"]).endswith("in 1 run now; since the start keys looked up: 2, rows found: 1")

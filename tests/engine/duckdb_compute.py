@@ -89,10 +89,13 @@ class DuckDBCompute:
         order = ", ".join([*(f"{quote(k)} ASC NULLS FIRST" for k in node.spec.keys), *map(order_text, node.order)])
         rows = self._answer(f"SELECT * FROM ({windows.text}) AS i ORDER BY {order}", node.input.schema.arrow)
         found = pa.concat_tables(window_tables(rows, node.spec))
-        return Rows(frame=Frame(found), schema=node.schema.arrow)  # type: ignore[arg-type]
+        return Rows(frame=Frame(found), schema=node.schema.arrow)
 
-    def spreads(self, rows: Rows) -> bool:
+    def spreads(self, rows: int) -> bool:
         return False
+
+    def near(self, rows: Rows) -> Rows:
+        return rows
 
     @contextmanager
     def explaining(self, prepared: Any, catalog: Any) -> Iterator[None]:
@@ -204,14 +207,14 @@ def _hash_words(values: pa.Array, seeds: pa.Array) -> pa.Array:
     return pa.array(mixed.view(np.int64))
 
 
-def use_duckdb(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Workbenches that are given no session of Spark run on DuckDB."""
+def use_duckdb(monkeypatch: pytest.MonkeyPatch, kind: type[DuckDBCompute] = DuckDBCompute) -> None:
+    """Workbenches that are given no session of Spark run on DuckDB; `kind`: how epochs do."""
     from belvedere.connectors.exporting.exports import Exports
     from belvedere.spark import batch
     from belvedere.workbench import workbench
 
     def opened(_: Any, catalog: Any, pipeline: Any, store: Any, sinks: Any, memory: int, state: Any) -> Engine:
-        compute = DuckDBCompute(memory=memory)
+        compute = kind(memory=memory)
         at = open_state(store, state, compute.memory.chunk)
         return Engine(compute, catalog, pipeline, store, at, Exports(catalog, sinks or {}, store), frozenset())  # type: ignore[arg-type]
 

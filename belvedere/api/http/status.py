@@ -35,6 +35,8 @@ STATE_FIGURES = {
     "merge_seconds": "Seconds for merging runs of the state since the start.",
     "keys_looked_up": "Keys and ranges that stages have looked up in the state since the start.",
     "rows_found": "Rows of the state that were found by look-ups since the start.",
+    "driver_bytes": "Bytes of rows that passed through the process that runs epochs since the start.",
+    "task_jobs": "Jobs whose tasks looked up or changed the state in other processes since the start.",
 }
 
 

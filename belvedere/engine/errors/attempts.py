@@ -19,9 +19,8 @@ from belvedere.engine.errors.failed_stages import Failed
 from belvedere.engine.errors.missed_changes import Missed
 from belvedere.engine.errors.quarantine import Cordon, Isolation, StageFailure
 from belvedere.engine.relation import name_in_script
-from belvedere.engine.rows.epoch_rows import going
+from belvedere.engine.rows.epoch_rows import loses
 from belvedere.engine.work import EpochContext
-from belvedere.schema import WEIGHT
 from belvedere.time.event_time import Clocks
 from belvedere.values.instants import microseconds
 
@@ -177,9 +176,7 @@ class Quarantine:
             delta = context.deltas.get(name)
             if delta is None or delta.is_empty:
                 continue
-            if name in context.fresh or (
-                not context.relations[name].append_only and any(b.num_rows for b in delta.where(going, [WEIGHT]))
-            ):
+            if name in context.fresh or (not context.relations[name].append_only and loses(delta)):
                 return True
         return False
 

@@ -27,6 +27,22 @@ BATCH_BYTES = 4 << 20
 
 
 R = TypeVar("R")
+Batch = TypeVar("Batch", pa.Table, pa.RecordBatch)
+
+
+class PassedRows:
+    """Bytes of rows that have come into this process since its start: from Spark, scratch files, sources, and found in state."""
+
+    def __init__(self) -> None:
+        self.bytes = 0
+
+    def count(self, rows: Batch) -> Batch:
+        """Count rows once, where they come in."""
+        self.bytes += rows.nbytes
+        return rows
+
+
+PASSED = PassedRows()
 
 
 class SparkFrame(Protocol):
@@ -87,8 +103,12 @@ class Rows:
         count: int | None = None,
         guess: int = 0,
         text: str = "",
+        going: int | None = None,
     ):
-        """`frame`: a DataFrame of Spark; `guess`: about how many rows it has, where they were not counted; `text`: its query, if known."""
+        """`frame`: a DataFrame of Spark; `guess`: about how many rows it has, where they were not counted; `text`: its query, if known.
+
+        `going`: how many of the rows of a change go, where that was counted.
+        """
         self._table = table
         self.frame = frame
         self._schema = table.schema if table is not None else schema
@@ -96,6 +116,7 @@ class Rows:
         self._count = count
         self.guess = guess
         self.text = text
+        self.going = going
 
     @property
     def schema(self) -> pa.Schema:
@@ -110,7 +131,8 @@ class Rows:
         if self._table is None:
             if self.frame is None:
                 raise AssertionError("rows without a table, files or a frame")
-            self._table = conform(self.frame.toArrow(), self._schema) if self._schema else self.frame.toArrow()
+            found = PASSED.count(self.frame.toArrow())
+            self._table = conform(found, self._schema) if self._schema else found
         return self._table
 
     @property
@@ -123,9 +145,14 @@ class Rows:
         return self._count
 
     @property
+    def known_rows(self) -> int:
+        """How many rows there are, as far as that is known without running a frame."""
+        return self._table.num_rows if self._table is not None else self._count or self.guess
+
+    @property
     def known_values(self) -> int:
         """How many values there are, as far as that is known without running a frame."""
-        return (self._count or self.guess) * len(self._schema or ())
+        return self.known_rows * len(self._schema or ())
 
     @property
     def is_collected(self) -> bool:
@@ -151,7 +178,7 @@ class Rows:
             # without memory map and read-ahead a file is read column by column, a few pages at a time
             with pq.ParquetFile(path, pre_buffer=False, buffer_size=1 << 16) as file:
                 for batch in file.iter_batches(batch_size=_batch_rows(file.metadata), columns=places, use_threads=False):
-                    found = pa.Table.from_batches([batch]).select(places).rename_columns(names).cast(requested)
+                    found = pa.Table.from_batches([PASSED.count(batch)]).select(places).rename_columns(names).cast(requested)
                     yield from found.to_batches()
 
     def short_batches(self) -> Iterator[pa.RecordBatch]:
@@ -225,6 +252,13 @@ def coming(batch: pa.RecordBatch) -> pa.Array:
 def going(batch: pa.RecordBatch) -> pa.Array:
     """Which rows of a change go."""
     return pc.less(batch.column(WEIGHT), 0)
+
+
+def loses(rows: Rows) -> bool:
+    """Whether any row of a change goes."""
+    if rows.going is None:
+        return any((pc.min(b.column(0)).as_py() or 1) < 0 for b in rows.batches([WEIGHT]))
+    return rows.going > 0
 
 
 def named_as(schema: pa.Schema, rows: pa.RecordBatchReader) -> pa.RecordBatchReader:

@@ -107,6 +107,35 @@ def scratch_frame(frame: SparkFrame) -> pa.Table | Rows:
     return found
 
 
+class NumberedFile:
+    """A scratch file that is written once and read soon, with columns by number; it is made with its first row.
+
+    Values are plain: to encode or pack what is read once costs more than it saves. Without statistics, as Arrow leaves NaN out of a
+    column's least and greatest value: Spark would skip rows that are greater than all others.
+    """
+
+    def __init__(self, path: Path, schema: pa.Schema, group: int = 80_000):
+        """`group`: the rows of a row group, which a reader or writer holds at once."""
+        self.path, self.count = path, 0
+        self._schema = pa.schema([f.with_name(f"c{n}").with_nullable(True) for n, f in enumerate(schema)])
+        self._group = group
+        self._writer: pq.ParquetWriter | None = None
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Write rows."""
+        if self._writer is None:
+            self._writer = pq.ParquetWriter(
+                self.path, self._schema, compression="none", use_dictionary=False, write_statistics=False
+            )
+        self.count += batch.num_rows
+        self._writer.write_batch(pa.RecordBatch.from_arrays(batch.columns, schema=self._schema), row_group_size=self._group)
+
+    def close(self) -> None:
+        """Write the end."""
+        if self._writer is not None:
+            self._writer.close()
+
+
 def uri(path: Path) -> str:
     """A path as Spark takes it where another file system than this machine's is the usual one."""
     return f"file://{path}"

@@ -59,7 +59,7 @@ class AsOfStage(KeyedStage):
         work.put(versions.name, ROWS, work.look_up(versions.relation, versions.path, links))
         found, limits = work.rows("rows"), work.limits
         if not limits or work.is_fresh:
-            return work.replace(self.path, keys, found.reader())
+            return work.replace(self.path, keys, found)
         stored = work.look_up(self.output, self.path, keys)
         return work.replace(self.path, keys, beside_final_results(found, stored, limits))
 

@@ -67,7 +67,7 @@ class ExistenceStage(Stage):
             return None
         work.put(own.name, ROWS, work.look_up(own.relation, KEY, keys))
         work.put(other.name, ROWS, work.look_up(other.relation, None, None))
-        return work.replace(KEY, keys, work.rows("rows").reader())
+        return work.replace(KEY, keys, work.rows("rows"))
 
     def writes_from(self, own: Bounds, output: Relation) -> Bounds:
         return {}

@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from functools import partial
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from belvedere.engine.relation import Relation, Slot, delta_schema
-from belvedere.engine.rows.epoch_rows import Rows, keys_of
+from belvedere.engine.rows.epoch_rows import WEIGHT_FIELD, Rows, keys_of, loses
+from belvedere.engine.rows.selected_rows import RowTest, choose
 from belvedere.engine.sql.stage_sql import DELTA, ROWS, WEIGHT_COLUMN, Texts
 from belvedere.engine.stage import BoundsNow, Stage
-from belvedere.engine.work import Work, without
+from belvedere.engine.work import Work
 from belvedere.functions.spark_types import quote
 from belvedere.plan.bound_rules import Bounds, implied_bounds
 from belvedere.plan.bounds import bounds_of
@@ -60,13 +60,14 @@ class JoinStage(Stage):
         deltas = work.deltas
         if deltas == (None, None):
             return None
+        grows = [_only_grows(delta, r) for (_, r), delta in zip(work.slots, deltas, strict=True)]
         # pairs of two rows that came are made once: with what the other side was before
         apart = (
             not work.is_fresh
             and not work.context.resumed
             and None not in deltas
             and all(s.path is not None for s in self.slots)
-            and all(map(_only_grows, deltas))
+            and all(grows)
         )
         terms = []
         for n, (own, delta) in enumerate(zip(self.slots, deltas, strict=True)):
@@ -83,13 +84,13 @@ class JoinStage(Stage):
             terms.append(work.sql[own.name])
         if apart or (len(terms) == 1 and work.output.append_only):
             return _pairs(" UNION ALL ".join(terms), work)
-        if len(terms) == 2 and not all(map(_only_grows, deltas)):
+        if len(terms) == 2 and not all(grows):
             terms.append(work.sql["both"])
         rows = work.query(" UNION ALL ".join(terms), NEW_FIELD)
         new = work.first_of_each_key(rows, NEW_FIELD) if len(terms) > 1 else rows
-        there = new.where(lambda b: b.column(NEW), without(new, NEW))
+        there = choose(new, RowTest.of_column(NEW), NEW)
         if work.output.append_only:
-            return work.added(work.compute.keep(there))
+            return work.added(work.compute.keep(there.reader()))
         return work.replace(KEY, keys_of([(rows, KEY)]), there)
 
     def reads_from(self, slot: Slot, now: BoundsNow) -> Bounds:
@@ -105,27 +106,28 @@ class JoinStage(Stage):
 
 def _pairs(text: str, work: Work) -> Rows:
     """Pairs that are new, each once."""
+    names = ", ".join(quote(n) for n in delta_schema(work.output).names)
+    weighted = f"SELECT {names}, 1L AS {quote(WEIGHT)} FROM ({text}) AS p"
     if work.prepared.is_fused:
-        names = ", ".join(quote(n) for n in delta_schema(work.output).names)
-        return work.defer(f"SELECT {names}, 1L AS {quote(WEIGHT)} FROM ({text}) AS p")
-    rows = work.query(text)
+        return work.defer(weighted)
     if work.output.append_only:
-        return work.added(rows)
-    return work.replace(KEY, keys_of([(rows, KEY)]), rows.reader())
+        return work.append(work.query(weighted, WEIGHT_FIELD))
+    rows = work.query(text)
+    return work.replace(KEY, keys_of([(rows, KEY)]), rows)
 
 
 def _whole(work: Work) -> Rows:
     work.put_rows(None)
     rows = work.rows("rows")
     if not work.output.append_only:
-        return work.replace(None, None, rows.reader())
+        return work.replace(None, None, rows)
     return work.added(rows)
 
 
-def _only_grows(delta: Rows | None) -> bool:
+def _only_grows(delta: Rows | None, relation: Relation) -> bool:
     if delta is None or delta.is_empty:
         return False
-    return all(pc.min(b.column(0)).as_py() > 0 for b in delta.batches([WEIGHT]) if b.num_rows)
+    return relation.append_only or not loses(delta)
 
 
 def _applies(site: Site) -> Maintain | None:

@@ -15,7 +15,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from belvedere.engine.relation import Path, Relation, delta_schema
-from belvedere.engine.rows.epoch_rows import ColumnValues, Rows, hashes_in, keys_of, named_as, weighted_stream, with_hash
+from belvedere.engine.rows.epoch_rows import (
+    WEIGHT_FIELD,
+    ColumnValues,
+    Rows,
+    hashes_in,
+    keys_of,
+    weighted_stream,
+    with_hash,
+)
+from belvedere.engine.rows.selected_rows import RowTest, SelectedRows
 from belvedere.engine.sql.plan_sql import print_expression
 from belvedere.engine.sql.stage_sql import ROWS, Texts
 from belvedere.engine.sql.staged_operators import print_plan
@@ -105,16 +114,16 @@ class MergeStage(Stage):
             return None
         keys, together = found
         merged = work.compute.compute(together + work.sql["state"], delta_schema(state))
-        work.overwrite(state.name, path, keys, merged.reader())
+        work.overwrite(state.name, path, keys, merged)
         work.put("state", ROWS, merged)
-        return work.replace(self.path, keys, work.rows("rows").reader())
+        return work.replace(self.path, keys, work.rows("rows"))
 
     def _merge(self, work: Work, state: Relation) -> Rows | None:
         """Write the accumulators; what differs of the output, not written yet."""
         if "first" in work.sql and keys_of_changes(work, state.paths[0]) is None:
             return self._merge_many(work, state)
         found = _changed_groups(work, state)
-        return None if found is None else _differing(work, _merge_both(work, found[1], state, found[0]))
+        return None if found is None else _changes(work, _merge_both(work, found[1], state, found[0]))
 
     def _merge_many(self, work: Work, state: Relation) -> Rows | None:
         """Of many changes the groups' own state comes first, with what the output shows of it: of a new group that is all there is."""
@@ -124,7 +133,12 @@ class MergeStage(Stage):
         added = work.compute.compute(work.sql["first"], pa.schema([*stored, *more]))
         if added.is_empty:
             return None
-        old = work.look_up(state.name, path, keys_of([(added, path)]))
+        keys = keys_of([(added, path)])
+        old = work.look_up(state.name, path, keys)
+        if work.is_apart(added):  # new groups are not told from others: no row is brought here for that
+            work.put("new", ROWS, added)
+            work.put("old", ROWS, old)
+            return _changes(work, _merge_both(work, "", state, keys))
         known = hashes_in(old, path)
         was = with_hash(path, known)
 
@@ -139,8 +153,9 @@ class MergeStage(Stage):
         if len(known):
             work.put("new", ROWS, work.compute.keep(added.where(was, stored.names)))
             work.put("old", ROWS, old)
-            changes = chain(changes, _merge_both(work, "", state, pa.array(known)))
-        return _differing(work, changes)
+            both = _merge_both(work, "", state, pa.array(known))
+            changes = chain(changes, differences(both.batches(), output, tuple(work.output.internal)))
+        return work.compute.keep(weighted_stream(output, changes))
 
     # --- expiry
 
@@ -196,21 +211,24 @@ def _changed_groups(work: Work, state: Relation) -> tuple[ColumnValues, str] | N
     return keys, together
 
 
-def _differing(work: Work, changes: Iterable[tuple[pa.RecordBatch, int]]) -> Rows:
+def _changes(work: Work, both: Rows) -> Rows:
     """The change of the output."""
-    return work.compute.keep(weighted_stream(delta_schema(work.output), changes))
+    shown = delta_schema(work.output)
+    return work.mapped(both, shown.append(WEIGHT_FIELD), partial(_weighted, shown, tuple(work.output.internal)))
 
 
-def _merge_both(
-    work: Work, together: str, state: Relation, keys: ColumnValues | pa.Array
-) -> Iterator[tuple[pa.RecordBatch, int]]:
+def _weighted(shown: pa.Schema, internal: Sequence[str], batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    return iter(weighted_stream(shown, differences(batches, shown, internal)))
+
+
+def _merge_both(work: Work, together: str, state: Relation, keys: ColumnValues | pa.Array) -> Rows:
     """One query for the new accumulators, which are written at once, and beside them the output's rows as they were and are."""
     stored, shown = delta_schema(state), delta_schema(work.output)
     sides = [_prefixed(STATE_PREFIX, stored), _prefixed(OLD_PREFIX, shown), _prefixed(NEW_PREFIX, shown), list(FLAGS)]
     rows = work.compute.compute(together + work.sql["both"], pa.schema([f for side in sides for f in side]))
-    named = rows.where(lambda b: b.column(IS), [f.name for f in sides[0]])
-    work.overwrite(state.name, state.paths[0].name, keys, named_as(stored, named))
-    return _changes(rows, shown, work.output.internal)
+    named = {n: STATE_PREFIX + n for n in stored.names}
+    work.overwrite(state.name, state.paths[0].name, keys, SelectedRows(rows, RowTest.of_column(IS), named))
+    return rows
 
 
 def _prefixed(prefix: str, schema: pa.Schema) -> list[pa.Field]:
@@ -218,10 +236,12 @@ def _prefixed(prefix: str, schema: pa.Schema) -> list[pa.Field]:
     return [pa.field(prefix + f.name, f.type) for f in schema]
 
 
-def _changes(rows: Rows, shown: pa.Schema, internal: Sequence[str]) -> Iterator[tuple[pa.RecordBatch, int]]:
+def differences(
+    batches: Iterable[pa.RecordBatch], shown: pa.Schema, internal: Sequence[str]
+) -> Iterator[tuple[pa.RecordBatch, int]]:
     """The output's rows that differ, with weights: the old before the new."""
     compared = [n for n in shown.names if n not in internal]
-    for batch in rows.batches():
+    for batch in batches:
         was, is_ = (batch.column(n).to_numpy(zero_copy_only=False) for n in (WAS, IS))
         old, new = (batch.select([p + n for n in shown.names]).rename_columns(shown.names) for p in (OLD_PREFIX, NEW_PREFIX))
         differ = ~(was & is_) | differing(old, new, compared)

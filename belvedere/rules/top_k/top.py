@@ -28,6 +28,7 @@ from belvedere.rules.builder import Builder
 from belvedere.rules.merge.merge_rule import keys_of_changes
 from belvedere.rules.rule import Maintain, Rule, Site
 from belvedere.rules.whole import OperatorStage
+from belvedere.schema import KEY
 
 OWN, NEW = "own", "new"
 """The scans by which a stage reads its own rows, and the first ones of its changes."""
@@ -68,7 +69,7 @@ class OwnRowsStage(Stage):
     def run_groups(self, work: Work, keys: ColumnValues) -> Rows:
         """The groups with these hashes."""
         work.put(OWN, ROWS, work.look_up(self.output, self.path, keys))
-        return work.replace(self.path, keys, work.rows("rows").reader())
+        return work.replace(self.path, keys, work.rows("rows"))
 
     def run_many(self, work: Work) -> Rows | None:
         """The same where many changes do not say their groups: a query of its own asks for these."""
@@ -91,15 +92,21 @@ class PartialsStage(OwnRowsStage):
         if keys.is_empty:
             return None
         own = work.look_up(self.output, self.path, keys)
+        if work.is_apart(added):  # what is new is not told from what is not: no row is brought here for that
+            together = added if own.is_empty else self._both(work, added, own)
+            return work.replace(KEY, keys_of([(own, KEY), (together, KEY)]), together)
         if own.is_empty:
-            return work.replace(self.path, keys, added.reader())
+            return work.replace(self.path, keys, added)
         known = with_hash(self.path, hashes_in(own, self.path))
-        work.put(NEW, ROWS, work.compute.keep(added.where(known)))
-        work.put(OWN, ROWS, own)
+        together = self._both(work, work.compute.keep(added.where(known)), own)
         rest = added.where(lambda b: pc.invert(known(b)))
-        return work.replace(
-            self.path, keys, pa.RecordBatchReader.from_batches(added.schema, chain(rest, work.rows("together").batches()))
-        )
+        return work.replace(self.path, keys, pa.RecordBatchReader.from_batches(added.schema, chain(rest, together.batches())))
+
+    @staticmethod
+    def _both(work: Work, added: Rows, own: Rows) -> Rows:
+        work.put(NEW, ROWS, added)
+        work.put(OWN, ROWS, own)
+        return work.rows("together")
 
 
 @dataclass(frozen=True)

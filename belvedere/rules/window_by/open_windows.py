@@ -71,7 +71,7 @@ class OpenWindowsStage(Stage):
                 work.put(slot.name, "open", replaced)
                 still = work.view(slot.name, "open")
                 sql = f"SELECT f.* FROM ({sql}) AS f LEFT SEMI JOIN {still} AS o ON f.{quote(KEY)} = o.{quote(KEY)}"
-        changed = work.replace(KEY, keys_of([(replaced, KEY)]), work.query(sql).reader())
+        changed = work.replace(KEY, keys_of([(replaced, KEY)]), work.query(sql))
         bound = self.settling.bound(work.bounds.__getitem__)
         if bound > NEVER:
             forget_final(work, self.settling, rows, bound)

@@ -1,0 +1,1 @@
+"""Large epochs: stored rows that tasks in other processes look up and change."""

@@ -1,0 +1,109 @@
+"""Buckets: how rows are shared out among tasks. A bucket is a range of the hashes of one column; it needs no files of its own.
+
+In: rows with the column. Out: what Spark sends to the task of each bucket, and how a task takes it apart again. All rows with one value
+are one task's, which the exchange says and the tasks check: each bucket has one mark, and a task with rows of a bucket has its mark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from belvedere.engine.rows.epoch_rows import Rows, conform
+from belvedere.engine.rows.selected_rows import RowTest
+from belvedere.schema import KEY
+from belvedere.state.hashing import Numbers
+
+BUCKET, KIND = "_b", "_kind"
+MARK, KEY_ALONE, NEW = range(3)
+"""The kinds of row that a task is sent: the mark of a bucket, a key without a row, a new row."""
+
+
+@dataclass(frozen=True)
+class Sent:
+    """Rows that go to tasks by their column `by`: `columns` says for the arrangement's columns which of the rows' columns they are.
+
+    Rows that do not fulfil `new` (None: all do) go as keys alone, or not at all where it `drops` them; `is_keys`: all are keys.
+    """
+
+    rows: Rows
+    columns: Mapping[str, str]
+    by: str
+    new: RowTest | None = None
+    drops: bool = False
+    is_keys: bool = False
+
+
+def bits_of(buckets: int) -> int:
+    """The leading bits of a hash that say the bucket, for a power of two."""
+    return buckets.bit_length() - 1
+
+
+def bucket_sql(hash_: str, buckets: int) -> str:
+    """The number of the bucket, as Spark SQL over a hash."""
+    bits = bits_of(buckets)
+    return f"CAST(shiftright({hash_}, {64 - bits}) + {buckets // 2}L AS INT)" if bits else "0"
+
+
+def buckets_of(hashes: Numbers, buckets: int) -> Numbers:
+    """The same of hashes at hand."""
+    bits = bits_of(buckets)
+    return (hashes >> np.int64(64 - bits)) + np.int64(buckets // 2) if bits else np.zeros(len(hashes), np.int64)
+
+
+def hash_sql(column: str, is_text: bool) -> str:
+    """The hash that says the bucket: an access path is one."""
+    return f"xxhash64({column})" if is_text else column
+
+
+@dataclass(frozen=True)
+class KeyFiles:
+    """Keys of an access path in scratch files, each with the name of the column in it: each task reads them, and takes its share."""
+
+    files: tuple[tuple[Path, str], ...]
+
+    def share(self, own: set[int], buckets: int) -> pa.Array:
+        """The keys of these buckets."""
+        parts = []
+        for path, column in self.files:
+            with pq.ParquetFile(path, pre_buffer=False) as file:
+                for batch in file.iter_batches(columns=[column], batch_size=1 << 20, use_threads=False):
+                    values = batch.column(0).to_numpy()
+                    parts.append(values[np.isin(buckets_of(values, buckets), list(own))] if len(own) < buckets else values)
+        return pa.array(np.concatenate(parts) if parts else np.zeros(0, np.int64))
+
+
+@dataclass
+class Share:
+    """What one task was sent."""
+
+    own: set[int] = field(default_factory=set)
+    strays: set[int] = field(default_factory=set)
+    rows: list[pa.RecordBatch] = field(default_factory=list)
+    keys: pa.Array | None = None
+    """The keys without a row, where rows go by `_key`."""
+
+
+def share_of(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Share:
+    """Take apart what Spark sends: columns are called by number; `schema` is the arrangement's."""
+    found, seen, keys = Share(), set(), []
+    for batch in batches:
+        numbers, kinds = batch.column(BUCKET).to_numpy(), batch.column(KIND).to_numpy()
+        found.own |= set(numbers[kinds == MARK].tolist())
+        seen |= set(np.unique(numbers).tolist())
+        if KEY in schema.names:
+            place = batch.schema.get_field_index(f"c{schema.get_field_index(KEY)}")
+            keys.append(batch.column(place).filter(pa.array(kinds == KEY_ALONE)))
+        if (kinds == NEW).any():
+            chosen = batch.filter(pa.array(kinds == NEW)).select([f"c{n}" for n in range(len(schema))])
+            named = pa.Table.from_batches([chosen]).rename_columns(schema.names)
+            found.rows += conform(named, schema).to_batches()
+    found.strays = seen - found.own
+    found.keys = pc.unique(pa.concat_arrays(keys).cast(pa.string())) if keys else pa.array([], pa.string())
+    return found

@@ -1,0 +1,199 @@
+"""Stored relations that tasks in other processes look up and change: of a large epoch the driver sees places and counts.
+
+In: the state, keys and rows wherever they are. Out: rows in scratch files. None where the driver does it itself: the rows are few, there
+are no such processes, they do not see the state, or the rows have types that do not go through files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import pyarrow as pa
+
+from belvedere.engine.by_tasks.buckets import KeyFiles, Sent
+from belvedere.engine.by_tasks.task_answers import ANSWER, TaskAnswers, read_answers
+from belvedere.engine.by_tasks.tasks import BucketTask, MapTask, OverwriteTask, ReplaceTask, SearchTask
+from belvedere.engine.compute import Compute
+from belvedere.engine.rows.epoch_rows import WEIGHT_FIELD, ColumnValues, Rows, fits_parquet, keys_of
+from belvedere.engine.rows.selected_rows import NewRows, SelectedRows, choose
+from belvedere.schema import KEY
+from belvedere.state.arrangement import Arrangement
+from belvedere.state.sorted_run import Run
+from belvedere.state.state import State
+
+SomeKeys: TypeAlias = ColumnValues | pa.Array | None
+
+
+@dataclass(frozen=True)
+class _Job:
+    """One job over an arrangement: its snapshot's runs, how many buckets there are, what is sent to them."""
+
+    name: str
+    runs: Sequence[Run]
+    sent: Sequence[Sent]
+    task: BucketTask
+
+
+class StorageByTasks:
+    """Look-ups and changes by tasks, each where it is worth it."""
+
+    def __init__(self, state: State, compute: Compute):
+        self.state, self.compute = state, compute
+        self.jobs = 0
+        """Jobs of this epoch that looked up or changed state."""
+
+    def _arrangement(self, name: str, sizes: Iterable[int]) -> Arrangement | None:
+        """The arrangement where tasks should work on so many rows or keys of it."""
+        found = self.state.arrangements.get(name)
+        if found is None or not self.state.is_seen or not self.compute.spreads(max(sizes, default=0)):
+            return None
+        return found if fits_parquet(found.arranged.schema) else None
+
+    # --- look-ups
+
+    def look_up(
+        self, name: str, by: str | None, keys: SomeKeys, before: bool = False, columns: Sequence[str] | None = None
+    ) -> Rows | None:
+        """The stored rows with these keys of a path, or by `_key`; all of them for None; as they were `before` this epoch."""
+        by = None if keys is None else by
+        found = self.state.arrangements.get(name)
+        if found is None or not found.count:
+            return None
+        found = self._arrangement(name, [found.count] if by is None else _sizes(keys))
+        if found is None:
+            return None
+        schema = found.arranged.schema
+        names = tuple(schema.names if columns is None else columns)
+        key_schema = pa.schema([schema.field(KEY)]) if by == KEY else pa.schema([])
+        sent, files = self._sent_keys(by, keys)
+        size = max(_sizes(keys), default=0) if by is not None else found.count
+
+        def task(buckets: int) -> _Job:
+            snapshot, runs = self.state.snapshot(name, before)
+            common = (snapshot, key_schema, self.compute.scratch, buckets, by, files)
+            return _Job(name, runs, sent, SearchTask(*common, columns=names))
+
+        answers = self._run(task, size)
+        return None if answers is None else self.compute.near(answers.rows(pa.schema([schema.field(n) for n in names])))
+
+    # --- changes
+
+    def replace(self, name: str, by: str | None, keys: SomeKeys, rows: NewRows, is_of_key: bool) -> Rows | None:
+        """Make `rows` the only ones of the keys; what differs. `is_of_key`: the path follows from the columns of `_key`.
+
+        Else two tasks could have rows of one `_key`, whose path has changed: then the keys are looked up first, and all goes by `_key`.
+        """
+        found = self._changed(name, keys, rows)
+        if found is None or isinstance(rows, pa.RecordBatchReader):
+            return None
+        if by is None or keys is None or (by != KEY and not is_of_key):
+            by, keys = KEY, self._keys_before(name, found, by, keys)
+        changes = self._change(ReplaceTask, name, found, by, keys, rows)
+        return None if changes is None else changes.rows(found.arranged.schema.append(WEIGHT_FIELD))
+
+    def _keys_before(self, name: str, found: Arrangement, by: str | None, keys: SomeKeys) -> ColumnValues:
+        """The `_key`s of the stored rows with these keys."""
+        before = self.look_up(name, by, keys, columns=[KEY])
+        if before is None:
+            schema = pa.schema([found.arranged.schema.field(KEY)])
+            before = Rows(pa.Table.from_batches((b.select([KEY]) for b in found.look_up(by, _given(keys))), schema))
+        return keys_of([(before, KEY)])
+
+    def overwrite(self, name: str, by: str | None, keys: SomeKeys, rows: NewRows) -> bool:
+        """The same where nobody asks what differs; whether tasks do it."""
+        found = self._changed(name, keys, rows)
+        if found is None or isinstance(rows, pa.RecordBatchReader):
+            return False
+        if by is None or keys is None:
+            found.overwrite(None, None, ())
+            by, keys = (found.arranged.paths or (KEY,))[0], pa.array([], pa.int64() if found.arranged.paths else pa.string())
+        return self._change(OverwriteTask, name, found, by, keys, rows) is not None
+
+    def _changed(self, name: str, keys: SomeKeys, rows: NewRows) -> Arrangement | None:
+        if isinstance(rows, pa.RecordBatchReader):
+            return None
+        of = rows.rows if isinstance(rows, SelectedRows) else rows
+        return self._arrangement(name, [*_sizes(keys), of.num_rows])
+
+    def _change(
+        self,
+        kind: type[ReplaceTask | OverwriteTask],
+        name: str,
+        found: Arrangement,
+        by: str,
+        keys: SomeKeys,
+        rows: Rows | SelectedRows,
+    ) -> TaskAnswers | None:
+        schema = found.arranged.schema
+        new = rows if isinstance(rows, SelectedRows) else choose(rows, None)
+        columns = {n: new.columns[n] for n in schema.names}
+        parts = keys.parts if isinstance(keys, ColumnValues) and keys.array is None else ()
+        is_among = by == KEY and any(r is new.rows and c == columns[KEY] for r, c in parts)
+        others, files = self._sent_keys(by, keys, new.rows if is_among else None)
+        sent = [Sent(new.rows, columns, by, new.choice, drops=not is_among), *others]
+
+        def task(buckets: int) -> _Job:
+            snapshot, runs = self.state.snapshot(name)
+            common = (snapshot, schema, self.compute.scratch, buckets, by, files)
+            made = OverwriteTask(*common, with_new=is_among) if kind is OverwriteTask else ReplaceTask(*common)
+            return _Job(name, runs, sent, made)
+
+        return self._run(task, max([*_sizes(keys), new.rows.num_rows]))
+
+    def mapped(
+        self, rows: Rows, schema: pa.Schema, function: Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]
+    ) -> Rows | None:
+        """What a function gives for batches of rows, wherever they are cut."""
+        if (
+            rows.is_collected
+            or not self.compute.spreads(rows.num_rows)
+            or not (fits_parquet(schema) and fits_parquet(rows.schema))
+        ):
+            return None
+        self.jobs += 1
+        task = MapTask(rows.schema, schema, self.compute.scratch, function)
+        return read_answers(self.compute.run_apart(rows, task, ANSWER), None).rows(schema)
+
+    # --- jobs
+
+    def _sent_keys(self, by: str | None, keys: SomeKeys, but: Rows | None = None) -> tuple[list[Sent], KeyFiles | None]:
+        """How keys come to tasks: those of a path in files that each task reads, those of `_key` as rows."""
+        if keys is None or by is None:
+            return [], None
+        array = keys.array if isinstance(keys, ColumnValues) else keys
+        if array is None:
+            assert isinstance(keys, ColumnValues)
+            parts = keys.parts
+        else:
+            parts = ((Rows(pa.table([array], ["k"])), "k"),)
+        if by == KEY:
+            return [Sent(r, {KEY: c}, KEY, is_keys=True) for r, c in parts if r is not but and not r.is_empty], None
+        return [], KeyFiles(tuple(f for r, c in parts if not r.is_empty for f in self.compute.filed(r, c)))
+
+    def _run(self, job_of: Callable[[int], _Job], size: int) -> TaskAnswers | None:
+        """Run a job, and take over what it has changed; None where a task does not see the state."""
+        buckets = self.compute.buckets(size)
+        job = job_of(buckets)
+        self.jobs += 1
+        answers = read_answers(self.compute.run_buckets(job.sent, job.task, ANSWER), buckets)
+        if answers.is_blind:
+            self.state.is_seen = False
+            self.state.forget_apart(answers.changes)
+            return None
+        self.state.take_over(job.name, job.runs, answers.changes)
+        return answers
+
+
+def _given(keys: SomeKeys) -> pa.Array | pa.RecordBatchReader | None:
+    return keys.given() if isinstance(keys, ColumnValues) else keys
+
+
+def _sizes(keys: SomeKeys) -> list[int]:
+    """How many keys there are, part by part."""
+    if keys is None:
+        return []
+    if not isinstance(keys, ColumnValues):
+        return [len(keys)]
+    return [len(keys.array)] if keys.array is not None else [r.num_rows for r, _ in keys.parts]

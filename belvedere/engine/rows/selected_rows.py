@@ -1,0 +1,62 @@
+"""Some of an epoch's rows, in some of their columns, chosen where they are: by Arrow in the driver, by SQL in Spark.
+
+In: rows, a condition that is said both ways. Out: a stream of the rows, or what Spark needs to choose them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import pyarrow as pa
+
+from belvedere.engine.rows.epoch_rows import Rows, coming
+from belvedere.functions.spark_types import quote
+from belvedere.schema import WEIGHT
+
+
+@dataclass(frozen=True)
+class RowTest:
+    """A condition on rows: `test` for Arrow, `sql` for Spark over the same columns."""
+
+    test: Callable[[pa.RecordBatch], pa.Array]
+    sql: str
+
+    @staticmethod
+    def of_column(name: str) -> RowTest:
+        """The rows in which a column of truth values is true."""
+        return RowTest(lambda batch: batch.column(name), quote(name))
+
+
+COMING = RowTest(coming, f"{quote(WEIGHT)} > 0")
+
+
+@dataclass(frozen=True)
+class SelectedRows:
+    """Rows that fulfil a condition (None: all); `columns` says for each column's name which of the rows' columns it is."""
+
+    rows: Rows
+    choice: RowTest | None
+    columns: Mapping[str, str]
+
+    def reader(self) -> pa.RecordBatchReader:
+        """The rows as a stream."""
+        own = list(self.columns.values())
+        found = self.rows.reader(own) if self.choice is None else self.rows.where(self.choice.test, own)
+        schema = pa.schema([f.with_name(n) for f, n in zip(found.schema, self.columns, strict=True)])
+        return pa.RecordBatchReader.from_batches(schema, (pa.RecordBatch.from_arrays(b.columns, schema=schema) for b in found))
+
+
+NewRows: TypeAlias = Rows | SelectedRows | pa.RecordBatchReader
+"""Rows that take the place of others: in the driver already where they stream."""
+
+
+def choose(rows: Rows, choice: RowTest | None, *without: str) -> SelectedRows:
+    """The rows that fulfil a condition, in all columns but some."""
+    return SelectedRows(rows, choice, {n: n for n in rows.schema.names if n not in without})
+
+
+def streamed(rows: NewRows) -> pa.RecordBatchReader:
+    """The rows as a stream."""
+    return rows if isinstance(rows, pa.RecordBatchReader) else rows.reader()

@@ -1,0 +1,172 @@
+"""Snapshots: one arrangement as it is at a moment within an epoch, for tasks in other processes.
+
+In: an arrangement with what this epoch has changed in it. Out: a small piece of a file that names its runs and what is dead in them; in a
+task the arrangement again, over the same files, and where the task has put its own runs. What a task changes counts once the driver takes
+the places over (`State.take_over`); files of tasks that were run again are named by no manifest.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+
+from belvedere.state.arrangement import Arrangement
+from belvedere.state.dead_rows import dead_batch
+from belvedere.state.files import Files, Writer
+from belvedere.state.manifest import Manifest, ManifestEntry, read_manifest, runs_of
+from belvedere.state.merge import together
+from belvedere.state.remote_files import Remote
+from belvedere.state.sorted_run import ANYWHERE, FileRange, Run, fences_of, with_indexes
+
+
+@dataclass(frozen=True)
+class ArrangementSnapshot:
+    """Where a snapshot lies, of a state in this folder; `remote` is where the state lies instead."""
+
+    folder: Path
+    place: FileRange
+    run_bytes: int
+    remote: Remote | None = None
+
+
+@dataclass(frozen=True)
+class NewRun:
+    """A run that a task has written."""
+
+    place: FileRange
+    rows: int
+    fences: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True)
+class Died:
+    """Positions that a task has marked in a run, by its number in the snapshot."""
+
+    run: int
+    place: FileRange
+    rows: int
+
+
+@dataclass
+class ArrangementChanges:
+    """What tasks have changed in one arrangement."""
+
+    runs: list[NewRun] = field(default_factory=list)
+    died: list[Died] = field(default_factory=list)
+    asked: int = 0
+    found: int = 0
+
+    @property
+    def files(self) -> set[str]:
+        """The files that tasks have written."""
+        return {r.place.file for r in self.runs} | {d.place.file for d in self.died}
+
+
+def write_changes(arrangement: Arrangement, writer: Writer, write: Callable[[Run], Run]) -> None:
+    """Write what only the driver knows of this epoch: new runs, without the rows that are dead in them, by `write`, and marks."""
+    fresh = [r for r in arrangement.new if r.place is None and r.alive]
+    placed = [r for r in arrangement.new if r.place is not None]
+    if fresh:
+        one = fresh[0] if len(fresh) == 1 and fresh[0].dead is None else together(fresh)
+        arrangement.new = [*placed, write(one)]
+    marked = arrangement.killed[arrangement.filed :]
+    for run in (*arrangement.runs, *placed):
+        if len(run.carried) and run.carried_place is None:
+            run.carried_place = writer.add(dead_batch(run.carried, len(run)))
+        died = [p for r, p in marked if r is run]
+        if died:
+            assert run.dead is not None  # they are marked already
+            run.died_apart = (*run.died_apart, writer.add(dead_batch(np.concatenate(died), len(run))))
+    arrangement.filed = len(arrangement.killed)
+
+
+def entry_of(run: Run, before: bool = False) -> ManifestEntry:
+    """A run as it is, or as it was `before` the epoch. Its marks are in files."""
+    assert run.place is not None
+    dead = (*run.dead_places, *([run.carried_place] if run.carried_place else []), *(() if before else run.died_apart))
+    fences = tuple(run.fences.get(n, ANYWHERE) for n in run.arranged.fenced)
+    return ManifestEntry(run.place, dead, run.alive, run.size, run.depth, fences)
+
+
+def manifest_of(arrangement: Arrangement, runs: list[Run], before: bool) -> Manifest:
+    """The runs of one arrangement as a manifest of their own."""
+    entries = tuple(entry_of(r, before) for r in runs)
+    return Manifest({arrangement.arranged.name: (arrangement.arranged, entries)})
+
+
+# --- in a task
+
+
+@cache
+def _files_of(folder: Path, remote: Remote | None) -> Files:
+    """The files as this process has read them: their checksums are compared once."""
+    if folder.is_dir() or remote is None:
+        return Files(folder, remote)
+    return Files(Path(tempfile.mkdtemp(prefix="belvedere-copies-")), remote)
+
+
+@dataclass
+class TaskArrangement:
+    """An arrangement in a task, whose new runs go into one file of the task's own."""
+
+    arrangement: Arrangement
+    writer: Writer
+    write: Callable[[Run], Run]
+
+    def changes(self) -> ArrangementChanges:
+        """Write and sync what has changed."""
+        own = self.arrangement
+        fresh = [r for r in own.new if r.place is None and r.alive]
+        if fresh:
+            one = fresh[0] if len(fresh) == 1 else together(fresh)
+            own.new = [*(r for r in own.new if r.place is not None), self.write(one)]
+        found = ArrangementChanges(asked=own.asked, found=own.found)
+        for run in own.new:
+            assert run.place is not None
+            fences = tuple(run.fences.get(n, ANYWHERE) for n in run.arranged.fenced)
+            found.runs.append(NewRun(run.place, len(run), fences))
+        for number, run in enumerate(own.runs):
+            died = [p for r, p in own.killed if r is run]
+            if died:
+                positions = np.concatenate(died)
+                found.died.append(Died(number, self.writer.add(dead_batch(positions, len(run))), len(positions)))
+        self.writer.finish()
+        return found
+
+
+@contextmanager
+def opened(snapshot: ArrangementSnapshot, part: tuple[int, int] = (0, 1)) -> Iterator[TaskArrangement | None]:
+    """The arrangement of a snapshot; None where this process does not see the folder. `part` of how many: only some of its runs."""
+    files = _files_of(snapshot.folder, snapshot.remote)
+    files.let_go_of_missing()
+    if snapshot.remote is None and not (snapshot.folder / snapshot.place.file).exists():
+        yield None
+        return
+    ((arranged, entries),) = read_manifest(snapshot.place, files.read).relations.values()
+    is_seen = snapshot.remote is None or snapshot.folder.is_dir()
+    own = snapshot.folder if is_seen else Path(tempfile.mkdtemp(prefix="belvedere-runs-"))
+    writer, mine = Writer(own, snapshot.remote), Files(own)
+    runs = runs_of(arranged, entries[part[0] :: part[1]], files)
+
+    def write(run: Run) -> Run:
+        place = mine.trust(writer.add(with_indexes(run)))
+        return Run(None, arranged, place, read=mine.read, size=len(run), fences=fences_of(run), depth=run.depth)
+
+    def spill(run: Run) -> Run:
+        return write(run) if run.bytes >= snapshot.run_bytes // 2 else run
+
+    try:
+        yield TaskArrangement(Arrangement(arranged, spill, snapshot.run_bytes, runs), writer, write)
+    except BaseException:
+        writer.discard()
+        raise
+    finally:
+        if not is_seen:
+            shutil.rmtree(own, ignore_errors=True)

@@ -1,0 +1,115 @@
+"""What tasks answer, and what the driver makes of it: errors, exchanges that went wrong, processes that do not see the state."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from belvedere.engine.by_tasks.buckets import BUCKET, KIND, MARK, NEW, bucket_sql, buckets_of
+from belvedere.engine.by_tasks.storage_by_tasks import StorageByTasks
+from belvedere.engine.by_tasks.task_answers import read_answers
+from belvedere.engine.by_tasks.tasks import SearchTask
+from belvedere.engine.rows.epoch_rows import Rows, keys_of
+from belvedere.errors import BelvedereError
+from belvedere.schema import KEY
+from belvedere.state.state import State
+from tests.engine.task_compute import TaskCompute
+from tests.state.test_files import SCHEMA, opened, rows
+
+
+@pytest.fixture
+def compute() -> Iterator[TaskCompute]:
+    made = TaskCompute()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> Iterator[State]:
+    made = opened(tmp_path)
+    made.arrangements["R"].append([rows(0, 30)])
+    yield made
+    made.close()
+
+
+def table(*numbers: int) -> Rows:
+    return Rows(pa.Table.from_batches([b for n in numbers for b in [rows(n, 1)]], SCHEMA))
+
+
+def found(state: State) -> list[int]:
+    return sorted(n for b in state.arrangements["R"].look_up(None, None) for n in b.column("n").to_pylist())
+
+
+def test_look_ups_and_changes(compute: TaskCompute, state: State) -> None:
+    """By each way: a path that follows from the key or not, `_key`, all rows."""
+    storage = StorageByTasks(state, compute)
+    keys = pa.array([0, 1])
+    looked_up = storage.look_up("R", "_h0", keys)
+    assert looked_up is not None
+    assert sorted(looked_up.table["n"].to_pylist()) == [n for n in range(30) if n % 7 < 2]
+    for is_of_key in (True, False):
+        delta = storage.replace("R", "_h0", keys, table(0, 1, 7), is_of_key)
+        assert delta is not None
+        gone = {n for n in range(30) if n % 7 < 2} - {0, 1, 7} if is_of_key else set()
+        assert sorted(delta.table["n"].to_pylist()) == sorted(gone)
+        assert (delta.going or 0) == len(gone)
+    assert found(state) == sorted([0, 1, 7, *(n for n in range(30) if n % 7 > 1)])
+    new = table(40, 41)
+    assert storage.replace("R", KEY, keys_of([(table(2, 40), KEY)]), new, False) is not None
+    assert 2 not in found(state)
+    assert found(state)[-2:] == [40, 41]
+    assert storage.replace("R", None, None, table(3, 50), False) is not None
+    assert found(state) == [3, 50]
+    assert storage.overwrite("R", KEY, pa.array(["3"]), table(60))
+    assert found(state) == [50, 60]
+    assert storage.jobs == 8
+
+
+def test_two_rows_of_one_key(compute: TaskCompute, state: State) -> None:
+    with pytest.raises(BelvedereError, match="B7010"):
+        StorageByTasks(state, compute).replace("R", "_h0", pa.array([1]), table(1, 1), True)
+
+
+def test_a_process_that_does_not_see_the_state(compute: TaskCompute, state: State, tmp_path: Path) -> None:
+    """The caller does the work itself, and gives no more to tasks."""
+    storage = StorageByTasks(state, compute)
+    made = state.snapshot
+
+    def elsewhere(name: str, before: bool = False) -> Any:
+        snapshot, runs = made(name, before)
+        return replace(snapshot, folder=tmp_path / "elsewhere"), runs
+
+    state.snapshot = elsewhere  # type: ignore[method-assign]
+    assert storage.replace("R", "_h0", pa.array([1]), table(1), True) is None
+    assert not state.is_seen
+    assert storage.look_up("R", "_h0", pa.array([1])) is None
+    assert found(state) == list(range(30))
+
+
+def test_rows_that_an_exchange_brought_to_two_tasks(compute: TaskCompute, state: State) -> None:
+    """Without its mark a task does not take a bucket's rows, and a bucket whose mark came twice is refused."""
+    task = SearchTask(state.snapshot("R")[0], pa.schema([]), compute.scratch, 4, "_h0", columns=("n",))
+
+    def batch(bucket: int, kind: int) -> pa.RecordBatch:
+        return pa.RecordBatch.from_pylist([{BUCKET: bucket, KIND: kind}], pa.schema([(BUCKET, pa.int32()), (KIND, pa.int32())]))
+
+    stray = pa.Table.from_batches(list(task(iter([batch(0, MARK), batch(1, NEW)]))))
+    with pytest.raises(AssertionError, match="bucket 1"):
+        read_answers(stray, 4)
+    both = [b for _ in range(2) for n in range(4) for b in replace(task, keys=None, by=None)(iter([batch(n, MARK)]))]
+    read_answers(pa.Table.from_batches(both[:4]), 4)
+    with pytest.raises(AssertionError, match="of 4"):
+        read_answers(pa.Table.from_batches(both), 4)
+
+
+def test_buckets_are_ranges_of_hashes() -> None:
+    hashes = np.array([-(2**63), -(2**62) - 1, -(2**62), -1, 0, 2**62, 2**63 - 1], np.int64)
+    assert buckets_of(hashes, 4).tolist() == [0, 0, 1, 1, 2, 3, 3]
+    assert set(buckets_of(hashes, 1).tolist()) == {0}
+    assert bucket_sql("h", 4) == "CAST(shiftright(h, 62) + 2L AS INT)"
