@@ -1,4 +1,4 @@
-"""What a large epoch costs the driver of a cluster: bytes of rows that pass through it, processor seconds by process.
+"""Cost of a large epoch for the driver of a cluster: bytes of rows that pass through it, processor seconds by process.
 
 In: which NEXMark queries, how many events in an epoch. Out: a table on stdout. A standalone master and two workers of one core each are
 started on this machine. Events lie in Parquet files before the clock starts. The first epochs do not count: JVMs compile in them.
@@ -38,7 +38,7 @@ class Spent:
     workers: float
 
     def since(self, other: Spent) -> Spent:
-        """What was spent after another moment."""
+        """Difference to an earlier moment."""
         return Spent(self.python - other.python, self.java - other.java, self.workers - other.workers)
 
 

@@ -53,7 +53,7 @@ class Compute(Protocol):
         """The folder for files of this epoch, which tasks in other processes see."""
 
     def spreads(self, rows: int) -> bool:
-        """Whether tasks in other processes should store, look up or change so many rows."""
+        """Whether tasks in other processes should store, look up or change this number of rows."""
 
     def near(self, rows: Rows) -> Rows:
         """Rows that tasks have written: in this process where they are few."""
@@ -62,7 +62,7 @@ class Compute(Protocol):
         """Scratch files with a column of the rows, and its name in each."""
 
     def buckets(self, rows: int) -> int:
-        """Into how many parts so many rows go: a power of two."""
+        """Number of parts for this number of rows: a power of two."""
 
     def run_apart(self, rows: Rows, task: RunTask, schema: pa.Schema) -> pa.Table:
         """Run a function over the batches of each part of the rows, in executors; what the functions give."""

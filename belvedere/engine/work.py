@@ -156,13 +156,13 @@ class Work:
         self.storage.overwrite(relation, by, keys, rows)
 
     def is_apart(self, rows: Rows) -> bool:
-        """Whether rows are elsewhere and so many that tasks in other processes look up and change what is stored of them."""
+        """Whether rows are elsewhere, and enough for tasks in other processes to look up and change what is stored of them."""
         return not rows.is_collected and self.compute.spreads(rows.num_rows)
 
     def mapped(
         self, rows: Rows, schema: pa.Schema, function: Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]
     ) -> Rows:
-        """What a function gives for batches of rows, wherever they are cut and wherever they are."""
+        """Apply a function to batches of rows, wherever they are cut and wherever they are."""
         found = self.storage.by_tasks.mapped(rows, schema, function)
         if found is None:
             found = self.compute.keep(pa.RecordBatchReader.from_batches(schema, function(rows.batches())))

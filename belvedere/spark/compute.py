@@ -62,7 +62,7 @@ class SparkCompute:
         memory: int = DRIVER_MEMORY,
         spreading: Spreading = ALONE,
     ):
-        """`small`: so many rows go to Spark as a local relation; `memory`: bytes of rows that the driver may hold."""
+        """`small`: maximum number of rows of a local relation in Spark; `memory`: bytes of rows that the driver may hold."""
         self.spark = spark
         self.prefix = prefix
         self.memory = Memory(memory)
@@ -75,7 +75,7 @@ class SparkCompute:
         self._files = itertools.count()
         self._large: dict[str, int] = {}
         self._many: set[str] = set()
-        """The views of so many rows that executors write what is computed of them."""
+        """Large views: executors write what is computed of them."""
         self._views: set[str] = set()
         self._schemas: dict[str, pa.Schema] = {}
         """The types of queries without a schema: their texts stay the same from epoch to epoch."""
@@ -249,7 +249,7 @@ class SparkCompute:
         return conform(PASSED.count(collected(self.spark.sql(sql))), schema)
 
     def spreads(self, rows: int) -> bool:
-        """Whether tasks in other processes should store, look up or change so many rows."""
+        """Whether tasks in other processes should store, look up or change this number of rows."""
         return self.spreading.rows is not None and rows >= self.spreading.rows
 
     def near(self, rows: Rows) -> Rows:
@@ -270,7 +270,7 @@ class SparkCompute:
         return tuple((f, "c0") for f in written.files or ())
 
     def buckets(self, rows: int) -> int:
-        """Into how many parts so many rows go: a power of two."""
+        """Number of parts for this number of rows: a power of two."""
         return self.spreading.buckets(rows)
 
     def run_buckets(self, sent: Sequence[Sent], task: BucketTask, schema: pa.Schema) -> pa.Table:

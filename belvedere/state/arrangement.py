@@ -56,7 +56,7 @@ class Arrangement:
 
     @property
     def all_runs(self) -> tuple[Run, ...]:
-        """Those of the epochs before and those of this one."""
+        """Runs of the epochs before, then runs of this one."""
         return (*self.runs, *self.new)
 
     def _fences_of(self, name: str) -> RunFences:

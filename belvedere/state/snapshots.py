@@ -56,7 +56,7 @@ class Died:
 
 @dataclass
 class ArrangementChanges:
-    """What tasks have changed in one arrangement."""
+    """Changes of one arrangement by tasks."""
 
     runs: list[NewRun] = field(default_factory=list)
     died: list[Died] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""What tasks answer, and what the driver makes of it: errors, exchanges that went wrong, processes that do not see the state."""
+"""Answers of tasks, and how the driver reads them: errors, exchanges that went wrong, processes that do not see the state."""
 
 from __future__ import annotations
 

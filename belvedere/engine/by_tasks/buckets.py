@@ -81,7 +81,7 @@ class KeyFiles:
 
 @dataclass
 class Share:
-    """What one task was sent."""
+    """The rows and keys of one task."""
 
     own: set[int] = field(default_factory=set)
     strays: set[int] = field(default_factory=set)

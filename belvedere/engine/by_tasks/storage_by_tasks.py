@@ -45,7 +45,7 @@ class StorageByTasks:
         """Jobs of this epoch that looked up or changed state."""
 
     def _arrangement(self, name: str, sizes: Iterable[int]) -> Arrangement | None:
-        """The arrangement where tasks should work on so many rows or keys of it."""
+        """The arrangement where tasks should work on this number of rows or keys."""
         found = self.state.arrangements.get(name)
         if found is None or not self.state.is_seen or not self.compute.spreads(max(sizes, default=0)):
             return None
@@ -102,7 +102,7 @@ class StorageByTasks:
         return keys_of([(before, KEY)])
 
     def overwrite(self, name: str, by: str | None, keys: SomeKeys, rows: NewRows) -> bool:
-        """The same where nobody asks what differs; whether tasks do it."""
+        """The same without the difference; whether tasks do it."""
         found = self._changed(name, keys, rows)
         if found is None or isinstance(rows, pa.RecordBatchReader):
             return False
@@ -145,7 +145,7 @@ class StorageByTasks:
     def mapped(
         self, rows: Rows, schema: pa.Schema, function: Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]
     ) -> Rows | None:
-        """What a function gives for batches of rows, wherever they are cut."""
+        """Apply a function to batches of rows, wherever they are cut."""
         if (
             rows.is_collected
             or not self.compute.spreads(rows.num_rows)

@@ -1,4 +1,4 @@
-"""What tasks answer: places and counts, some 200 bytes for each file; never rows.
+"""Answers of tasks: places and counts, some 200 bytes for each file; never rows.
 
 In: what a task has found, changed or failed with. Out: batches of one schema that Spark brings to the driver, and there the same values.
 """
@@ -67,12 +67,12 @@ def of_error(error: BelvedereError) -> tuple[Any, ...]:
 
 
 def of_rows(path: Path, count: int, going: int = 0) -> tuple[Any, ...]:
-    """Rows in a scratch file; so many of them go."""
+    """Rows in a scratch file, of which `going` go."""
     return _answer("rows", rows=count, number=going, text=str(path))
 
 
 def of_changes(changes: ArrangementChanges) -> Iterator[tuple[Any, ...]]:
-    """What has changed in an arrangement, and what was looked up in it."""
+    """Answer with the changes of an arrangement and the number of look-ups."""
     yield _answer("asked", rows=changes.found, number=changes.asked)
     for run in changes.runs:
         yield _answer("run", run.place, run.rows, text=json.dumps(run.fences))

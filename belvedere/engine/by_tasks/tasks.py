@@ -36,7 +36,7 @@ Answers = Iterator[tuple[Any, ...]]
 
 @dataclass(frozen=True)
 class BucketTask:
-    """What all tasks know. `keys` are those of a path; keys of `_key` are sent with the rows; None with `is_whole`: all."""
+    """Parameters of all tasks. `keys` are those of a path; keys of `_key` are sent with the rows. Without `by` all keys count."""
 
     snapshot: ArrangementSnapshot
     schema: pa.Schema
@@ -126,7 +126,7 @@ class ReplaceTask(BucketTask):
 
 @dataclass(frozen=True)
 class OverwriteTask(BucketTask):
-    """The same where nobody asks what differs; `with_new`: the keys of the rows that were sent are among the keys."""
+    """The same without the difference. `with_new`: the keys of the rows that were sent are among the keys."""
 
     with_new: bool = False
 

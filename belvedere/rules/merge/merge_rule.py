@@ -135,7 +135,7 @@ class MergeStage(Stage):
             return None
         keys = keys_of([(added, path)])
         old = work.look_up(state.name, path, keys)
-        if work.is_apart(added):  # new groups are not told from others: no row is brought here for that
+        if work.is_apart(added):  # to separate new groups from others would bring rows here
             work.put("new", ROWS, added)
             work.put("old", ROWS, old)
             return _changes(work, _merge_both(work, "", state, keys))

@@ -92,7 +92,7 @@ class PartialsStage(OwnRowsStage):
         if keys.is_empty:
             return None
         own = work.look_up(self.output, self.path, keys)
-        if work.is_apart(added):  # what is new is not told from what is not: no row is brought here for that
+        if work.is_apart(added):  # to separate what is new would bring rows here
             together = added if own.is_empty else self._both(work, added, own)
             return work.replace(KEY, keys_of([(own, KEY), (together, KEY)]), together)
         if own.is_empty:
