@@ -1,7 +1,10 @@
-"""Cost of a large epoch for the driver of a cluster: bytes of rows that pass through it, processor seconds by process.
+"""Cost of a large epoch for the driver of a cluster.
 
-In: which NEXMark queries, how many events in an epoch. Out: a table on stdout. A standalone master and two workers of one core each are
-started on this machine. Events lie in Parquet files before the clock starts. The first epochs do not count: JVMs compile in them.
+Bytes of rows that pass through it, processor seconds by process.
+
+In: which NEXMark queries, how many events in an epoch. Out: a table on stdout. A standalone master and two workers of
+one core each are started on this machine. Events lie in Parquet files before the clock starts. The first epochs do not
+count: JVMs compile in them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Jobs of tasks that look up and change state: what is sent to each bucket, by one explicit exchange.
 
-In: rows with the column by which they go, a task's function, a session. Out: what the tasks answer. Whether tasks are worth it says
-`Spreading`.
+In: rows with the column by which they go, a task's function, a session. Out: what the tasks answer. Whether tasks are
+worth it says `Spreading`.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ BUCKET_ROWS = 1_000_000
 
 @dataclass(frozen=True)
 class Spreading:
-    """From how many rows on tasks in other processes look up and change state (None: never), and in how many parts at least.
+    """When tasks in other processes look up and change state.
 
-    Up to `small` rows are one task's, and the driver's.
+    They do from `rows` rows on (None: never), in `parts` parts at least. Up to `small` rows are one task's, and the driver's.
     """
 
     rows: int | None = None

@@ -1,8 +1,9 @@
 """Snapshots: one arrangement as it is at a moment within an epoch, for tasks in other processes.
 
-In: an arrangement with what this epoch has changed in it. Out: a small piece of a file that names its runs and what is dead in them; in a
-task the arrangement again, over the same files, and where the task has put its own runs. What a task changes counts once the driver takes
-the places over (`State.take_over`); files of tasks that were run again are named by no manifest.
+In: an arrangement with what this epoch has changed in it. Out: a small piece of a file that names its runs and what is
+dead in them; in a task the arrangement again, over the same files, and where the task has put its own runs. What a
+task changes counts once the driver takes the places over (`State.take_over`); files of tasks that were run again are
+named by no manifest.
 """
 
 from __future__ import annotations
@@ -70,7 +71,10 @@ class ArrangementChanges:
 
 
 def write_changes(arrangement: Arrangement, writer: Writer, write: Callable[[Run], Run]) -> None:
-    """Write what only the driver knows of this epoch: new runs, without the rows that are dead in them, by `write`, and marks."""
+    """Write what only the driver knows of this epoch.
+
+    New runs, without the rows that are dead in them, by `write`, and marks.
+    """
     fresh = [r for r in arrangement.new if r.place is None and r.alive]
     placed = [r for r in arrangement.new if r.place is not None]
     if fresh:
@@ -143,7 +147,10 @@ class TaskArrangement:
 
 @contextmanager
 def opened(snapshot: ArrangementSnapshot, part: tuple[int, int] = (0, 1)) -> Iterator[TaskArrangement | None]:
-    """The arrangement of a snapshot; None where this process does not see the folder. `part` of how many: only some of its runs."""
+    """The arrangement of a snapshot; None where this process does not see the folder.
+
+    `part` of how many: only some of its runs.
+    """
     files = _files_of(snapshot.folder, snapshot.remote)
     files.let_go_of_missing()
     if snapshot.remote is None and not (snapshot.folder / snapshot.place.file).exists():

@@ -1,6 +1,9 @@
-"""Epochs whose stored rows are looked up and changed by tasks, without a cluster: DuckDB's queries, tasks in this process.
+"""Epochs whose stored rows are looked up and changed by tasks, without a cluster.
 
-All rows go to tasks, in four buckets. Each task is sent as Spark sends it and is run twice: only its second answer counts.
+DuckDB's queries, tasks in this process.
+
+All rows go to tasks, in four buckets. Each task is sent as Spark sends it and is run twice: only its second answer
+counts.
 """
 
 from __future__ import annotations
@@ -91,7 +94,10 @@ class TaskCompute(DuckDBCompute):
 
 
 class MixedCompute(TaskCompute):
-    """By chance each look-up and each change is done by tasks or in the driver: each sees what those before it have changed."""
+    """By chance each look-up and each change is done by tasks or in the driver.
+
+    Each sees what those before it have changed.
+    """
 
     def __init__(self, _session: Any = None, prefix: str = "mixed", small: int = 0, memory: int = 1 << 30):
         super().__init__(_session, prefix, small, memory)

@@ -1,4 +1,7 @@
-"""Answers of tasks, and how the driver reads them: errors, exchanges that went wrong, processes that do not see the state."""
+"""Answers of tasks, and how the driver reads them.
+
+Errors, exchanges that went wrong, processes that do not see the state.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Stored rows that tasks look up and change: views equal their batch answers after every epoch, whoever does it in which epoch."""
+"""Stored rows that tasks look up and change.
+
+Views equal their batch answers after every epoch, whoever does it in which epoch.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,10 @@ Latest := SELECT who, page, at FROM (SELECT *, row_number() OVER (PARTITION BY w
 
 
 def follow(wb: Workbench, seed: int, epochs: int, spread: Any) -> None:
-    """Run epochs of random changes; `spread` says before each whether tasks do its work. There is a restart after each but the first."""
+    """Run epochs of random changes; `spread` says before each whether tasks do its work.
+
+    There is a restart after each but the first.
+    """
     random = Random(seed)
     for epoch in range(epochs):
         spread(epoch)

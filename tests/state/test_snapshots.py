@@ -1,4 +1,7 @@
-"""Snapshots: what tasks find and change in an arrangement as it is within an epoch; it counts with the epoch, and goes with it."""
+"""Snapshots: what tasks find and change in an arrangement as it is within an epoch.
+
+It counts with the epoch, and goes with it.
+"""
 
 from __future__ import annotations
 
@@ -104,7 +107,7 @@ def test_nothing_is_left_of_an_epoch_that_failed(tmp_path: Path) -> None:
 
 
 def test_rows_that_died_while_runs_were_merged(tmp_path: Path) -> None:
-    """The marks of a merged run that no epoch has written yet are in the snapshot, and stay when the epoch is undone."""
+    """Marks of a merged run that no epoch has written yet are in the snapshot. They stay if the epoch is undone."""
     state = opened_state(tmp_path)
     for first in range(0, 80, 10):
         state.arrangements["R"].append([rows(first, 10)])

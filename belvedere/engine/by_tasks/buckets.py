@@ -1,7 +1,10 @@
-"""Buckets: how rows are shared out among tasks. A bucket is a range of the hashes of one column; it needs no files of its own.
+"""Buckets: how rows are shared out among tasks.
 
-In: rows with the column. Out: what Spark sends to the task of each bucket, and how a task takes it apart again. All rows with one value
-are one task's, which the exchange says and the tasks check: each bucket has one mark, and a task with rows of a bucket has its mark.
+A bucket is a range of the hashes of one column; it needs no files of its own.
+
+In: rows with the column. Out: what Spark sends to the task of each bucket, and how a task takes it apart again. All
+rows with one value are one task's, which the exchange says and the tasks check: each bucket has one mark, and a task
+with rows of a bucket has its mark.
 """
 
 from __future__ import annotations
@@ -27,9 +30,12 @@ MARK, KEY_ALONE, NEW = range(3)
 
 @dataclass(frozen=True)
 class Sent:
-    """Rows that go to tasks by their column `by`: `columns` says for the arrangement's columns which of the rows' columns they are.
+    """Rows that go to tasks by their column `by`.
 
-    Rows that do not fulfil `new` (None: all do) go as keys alone, or not at all where it `drops` them; `is_keys`: all are keys.
+    `columns` says for the arrangement's columns which of the rows' columns they are.
+
+    Rows that do not fulfil `new` (None: all do) go as keys alone, or not at all where it `drops` them; `is_keys`:
+    all are keys.
     """
 
     rows: Rows
@@ -64,7 +70,10 @@ def hash_sql(column: str, is_text: bool) -> str:
 
 @dataclass(frozen=True)
 class KeyFiles:
-    """Keys of an access path in scratch files, each with the name of the column in it: each task reads them, and takes its share."""
+    """Keys of an access path in scratch files, each with the name of the column in it.
+
+    Each task reads them, and takes its share.
+    """
 
     files: tuple[tuple[Path, str], ...]
 

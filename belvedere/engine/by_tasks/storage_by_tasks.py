@@ -1,7 +1,10 @@
-"""Stored relations that tasks in other processes look up and change: of a large epoch the driver sees places and counts.
+"""Stored relations that tasks in other processes look up and change.
 
-In: the state, keys and rows wherever they are. Out: rows in scratch files. None where the driver does it itself: the rows are few, there
-are no such processes, they do not see the state, or the rows have types that do not go through files.
+Of a large epoch the driver sees places and counts.
+
+In: the state, keys and rows wherever they are. Out: rows in scratch files. None where the driver does it itself: the
+rows are few, there are no such processes, they do not see the state, or the rows have types that do not go through
+files.
 """
 
 from __future__ import annotations
@@ -56,7 +59,10 @@ class StorageByTasks:
     def look_up(
         self, name: str, by: str | None, keys: SomeKeys, before: bool = False, columns: Sequence[str] | None = None
     ) -> Rows | None:
-        """The stored rows with these keys of a path, or by `_key`; all of them for None; as they were `before` this epoch."""
+        """The stored rows with these keys of a path, or by `_key`; all of them for None.
+
+        As they were `before` this epoch.
+        """
         by = None if keys is None else by
         found = self.state.arrangements.get(name)
         if found is None or not found.count:
@@ -81,9 +87,12 @@ class StorageByTasks:
     # --- changes
 
     def replace(self, name: str, by: str | None, keys: SomeKeys, rows: NewRows, is_of_key: bool) -> Rows | None:
-        """Make `rows` the only ones of the keys; what differs. `is_of_key`: the path follows from the columns of `_key`.
+        """Make `rows` the only ones of the keys; what differs.
 
-        Else two tasks could have rows of one `_key`, whose path has changed: then the keys are looked up first, and all goes by `_key`.
+        `is_of_key`: the path follows from the columns of `_key`.
+
+        Else two tasks could have rows of one `_key`, whose path has changed: then the keys are looked up
+        first, and all goes by `_key`.
         """
         found = self._changed(name, keys, rows)
         if found is None or isinstance(rows, pa.RecordBatchReader):

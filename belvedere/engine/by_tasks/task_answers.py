@@ -1,6 +1,7 @@
 """Answers of tasks: places and counts, some 200 bytes for each file; never rows.
 
-In: what a task has found, changed or failed with. Out: batches of one schema that Spark brings to the driver, and there the same values.
+In: what a task has found, changed or failed with. Out: batches of one schema that Spark brings to the driver, and
+there the same values.
 """
 
 from __future__ import annotations
@@ -113,7 +114,9 @@ class TaskAnswers:
 
 
 def read_answers(table: pa.Table, buckets: int | None) -> TaskAnswers:
-    """The answers. With `buckets` each of these must have been one task's: Spark may leave an exchange out, or make two of one.
+    """The answers.
+
+    With `buckets` each of these must have been one task's: Spark may leave an exchange out, or make two of one.
 
     Raises what a task has failed with.
     """

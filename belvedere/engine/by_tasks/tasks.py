@@ -1,7 +1,7 @@
 """The functions that run in tasks: look-ups and changes of an arrangement, each for the task's share of the keys.
 
-In: batches that Spark sends, in another process; a snapshot of the arrangement. Out: answers (`task_answers`); rows go into files. The work
-itself is `Arrangement`'s, unchanged. A task that is run again writes other files.
+In: batches that Spark sends, in another process; a snapshot of the arrangement. Out: answers (`task_answers`); rows go
+into files. The work itself is `Arrangement`'s, unchanged. A task that is run again writes other files.
 """
 
 from __future__ import annotations
@@ -36,7 +36,10 @@ Answers = Iterator[tuple[Any, ...]]
 
 @dataclass(frozen=True)
 class BucketTask:
-    """Parameters of all tasks. `keys` are those of a path; keys of `_key` are sent with the rows. Without `by` all keys count."""
+    """Parameters of all tasks. `keys` are those of a path; keys of `_key` are sent with the rows.
+
+    Without `by` all keys count.
+    """
 
     snapshot: ArrangementSnapshot
     schema: pa.Schema
@@ -72,7 +75,10 @@ class BucketTask:
 
 @dataclass(frozen=True)
 class SearchTask(BucketTask):
-    """Finds the rows of the task's keys; of all keys those of the task's share of the runs. Only `columns` of them are asked for."""
+    """Finds the rows of the task's keys; of all keys those of the task's share of the runs.
+
+    Only `columns` of them are asked for.
+    """
 
     columns: tuple[str, ...] = ()
 

@@ -34,7 +34,10 @@ COMING = RowTest(coming, f"{quote(WEIGHT)} > 0")
 
 @dataclass(frozen=True)
 class SelectedRows:
-    """Rows that fulfil a condition (None: all); `columns` says for each column's name which of the rows' columns it is."""
+    """Rows that fulfil a condition (None: all).
+
+    `columns` says for each column's name which of the rows' columns it is.
+    """
 
     rows: Rows
     choice: RowTest | None
