@@ -74,6 +74,15 @@ def test_look_ups_and_changes(compute: TaskCompute, state: State) -> None:
     assert storage.jobs == 8
 
 
+def test_few_keys_of_many_rows(compute: TaskCompute, state: State, monkeypatch: pytest.MonkeyPatch) -> None:
+    """How many rows a key has is known from the look-ups before."""
+    monkeypatch.setattr(compute, "spreads", lambda rows: rows >= 20)
+    storage, keys = StorageByTasks(state, compute), pa.array(range(6))
+    assert storage.look_up("R", "_h0", keys) is None
+    assert len(list(state.arrangements["R"].look_up("_h0", keys))) == 1
+    assert storage.look_up("R", "_h0", keys) is not None
+
+
 def test_two_rows_of_one_key(compute: TaskCompute, state: State) -> None:
     with pytest.raises(BelvedereError, match="B7010"):
         StorageByTasks(state, compute).replace("R", "_h0", pa.array([1]), table(1, 1), True)

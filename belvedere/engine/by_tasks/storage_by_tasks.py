@@ -67,7 +67,7 @@ class StorageByTasks:
         found = self.state.arrangements.get(name)
         if found is None or not found.count:
             return None
-        found = self._arrangement(name, [found.count] if by is None else _sizes(keys))
+        found = self._arrangement(name, [found.count] if by is None else _expected(found, keys))
         if found is None:
             return None
         schema = found.arranged.schema
@@ -197,6 +197,12 @@ class StorageByTasks:
 
 def _given(keys: SomeKeys) -> pa.Array | pa.RecordBatchReader | None:
     return keys.given() if isinstance(keys, ColumnValues) else keys
+
+
+def _expected(found: Arrangement, keys: SomeKeys) -> list[int]:
+    """Rows that keys will find, part by part: as many for each key as look-ups have found so far, and at least one."""
+    for_each = max(1.0, found.found / max(1, found.asked))
+    return [int(size * for_each) for size in _sizes(keys)]
 
 
 def _sizes(keys: SomeKeys) -> list[int]:
