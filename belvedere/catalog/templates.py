@@ -38,3 +38,5 @@ class QueryTemplate:
     sql: str = ""
     events: bool = False
     """Whether its rows are events of the subscription of its name."""
+    is_named: bool = True
+    """Whether the script gives it its name."""

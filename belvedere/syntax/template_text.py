@@ -136,12 +136,9 @@ class _TemplateText:
     def _value(self, name: str, place: Span) -> None:
         written = place.start, place.end
         if self.variables is None:
-            as_it_is = IMPORTED.search(self.text, max(0, place.start - 200), place.start)
-            self.add(
-                self.text[place.start : place.end] if as_it_is else name.replace(".", "_").replace("-", "_"),
-                written,
-                is_value=True,
-            )
+            as_it_is = IMPORTED.search(self.text, max(0, place.start - 200), place.start) is not None
+            word = name.replace(".", "_").replace("-", "_")
+            self.add(self.text[place.start : place.end] if as_it_is else word, written, is_value=not as_it_is)
         elif name in self.variables:
             self.put_in.append(written)
             self.add(self.variables[name], written, is_value=True)

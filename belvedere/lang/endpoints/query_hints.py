@@ -39,6 +39,8 @@ INSTEAD = {
     "options": "say it in belvedere.toml, under `[sources.name]` or `[sinks.name]`",
     "state_ttl": "say `WATERMARK FOR` the times of the inputs: state leaves with the bounds, and no answer changes for it. "
     "To forget rows write `WHERE ts + 7 DAY >= now()`",
+    "ttl": "write `KEEP 7 DAYS` after an input, or `WHERE ts + 7 DAY >= now()` in a view",
+    "cache": "leave it out: an answer is read from the store, as of its last epoch",
     "lookup": "write JOIN, or JOIN ... FOR SYSTEM_TIME AS OF for the version of a time",
     "primary_key": "leave it out: the key follows from the query, as from GROUP BY or DISTINCT ON",
     "test": "write a scenario for `belvedere test`",

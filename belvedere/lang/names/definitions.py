@@ -14,6 +14,7 @@ from pathlib import Path
 from belvedere.catalog.inputs import Input
 from belvedere.catalog.relationships import TARGET, Relationship, relationship_column
 from belvedere.catalog.subscriptions import Subscription
+from belvedere.catalog.templates import QueryTemplate
 from belvedere.catalog.views import View
 from belvedere.errors import BelvedereError, Span, fail
 from belvedere.functions.project_functions import OwnFunction
@@ -72,6 +73,8 @@ class Definitions:
         """Where imported relations were defined: the script and the id there."""
         self.namespaces: dict[str, str] = {}
         """The names under which other scripts and sources were imported, by folded name."""
+        self.templates: dict[str, QueryTemplate] = {}
+        """The query templates of a script that others import, by name, once all of it is lowered."""
         self.functions: Mapping[str, OwnFunction] = {}
         """The functions of the project, by folded name."""
 

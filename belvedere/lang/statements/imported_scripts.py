@@ -21,8 +21,11 @@ from belvedere.plan.rewrites.rewrite import replace_scans
 
 def bring_in(
     mine: Definitions, other: Definitions, requested: list[NamedRelation], script: Path, shown: dict[str, str]
-) -> None:
-    """Define what is wanted, and what that needs. `shown` are the names here, by the folded names in `script`; nested tables follow."""
+) -> dict[str, str]:
+    """Define the requested relations, and what they need; the ids here, by those there.
+
+    `shown` are the names here, by the folded names in `script`; nested tables follow.
+    """
     here = {origin: id_ for id_, origin in mine.origins.items()}
     renamed: dict[str, str] = {}
     needed = _needed(other, [r.id for r in requested])
@@ -46,6 +49,7 @@ def bring_in(
             mine.histories.setdefault(renamed[id_], other.histories[id_])
     for id_ in needed:
         _relate(mine, other, other.relations[id_], renamed)
+    return renamed
 
 
 def _name_again(mine: Definitions, id_: str, name: str, is_last: bool) -> None:

@@ -15,6 +15,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from belvedere.catalog.inputs import SourceTable
+from belvedere.catalog.templates import QueryTemplate
 from belvedere.errors import BelvedereError, Diagnostic, Severity, Span, fail
 from belvedere.functions.spark_types import type_text
 from belvedere.lang.names.definitions import Definitions, NamedRelation
@@ -23,6 +24,8 @@ from belvedere.lang.statements.imported_scripts import bring_in
 from belvedere.lang.statements.lower_inputs import define_imported
 from belvedere.lang.statements.script_lowering import ScriptLowering
 from belvedere.lang.statements.source_tables import source_table, table_names
+from belvedere.plan.operators.nodes import Scan
+from belvedere.plan.rewrites.rewrite import replace_scans
 from belvedere.project.settings import ProjectSettings, Source, TableFinder, read_file
 from belvedere.syntax.parse import parse_script
 from belvedere.syntax.statement_tree import CheckClause, ColumnDefinition, CreateInput, DottedName, ImportAll, ImportTable, Part
@@ -91,9 +94,15 @@ class Importer:
             self._from_source(source, table, None if statement.alias is None else name, statement)
             return
         script, found = self._other_script(origin or table, statement)
-        relation = found.find(table)
+        relation, template = found.find(table), _template(found, table)
+        if template is not None and not template.name.startswith("_"):
+            if relation is not None:
+                self._take(found, [relation], script, {relation.name.casefold(): name})
+            self._take_template(found, template, script, name, statement.table.span)
+            return
         if relation is None or relation.name.startswith("_"):
-            hint = did_you_mean(table, [r.name for r in _public(found) if not r.name.startswith("LATE(")])
+            views = [r.name for r in _public(found) if not r.name.startswith("LATE(")]
+            hint = did_you_mean(table, [*views, *found.templates])
             private = " is private" if relation is not None else " is not defined"
             message = f"view `{table}` of script `{script.name}`{private}"
             raise fail("B2009", message, span=statement.table.span, hint=hint)
@@ -123,7 +132,30 @@ class Importer:
         requested = [r for r in _public(found) if r.parent is None]
         names = {r.name.casefold(): _within(under, r.name) for r in requested}
         self._take(found, requested, script, names)
-        return [n for n in names.values() if not n.startswith("LATE(")]
+        brought = [n for n in names.values() if not n.startswith("LATE(")]
+        for template in found.templates.values():
+            if template.name.startswith("_") or under.startswith("_") or template.span is None:
+                continue
+            name = f"{under[:-1]}_{template.name}" if under else template.name
+            self._take_template(found, template, script, name, statement.span)
+            brought += [] if name in brought else [name]
+        return brought
+
+    def _take_template(self, other: Definitions, template: QueryTemplate, script: Path, name: str, span: Span) -> None:
+        """Bring a query template of another script in, with what it reads."""
+        known = self.into.templates.get(name)
+        if known is not None:
+            if (known.sql, known.span) != (template.sql, template.span):
+                raise fail(
+                    "B2008", f"query template `{name}` is defined twice", span=span, hint="import one of them AS another name"
+                )
+            return
+        read = dict.fromkeys(n.relation for n in template.plan.walk() if isinstance(n, Scan))
+        ids = bring_in(self.into.definitions, other, [other.relations[i] for i in read], script, {})
+        plan = replace_scans(template.plan, lambda scan: replace(scan, relation=ids[scan.relation]))
+        self.into.templates[name] = replace(template, name=name, plan=plan)
+        if template.events:
+            self.into.no_query.add(name.casefold())
 
     def _namespace(self, alias: Part) -> str:
         """What names in a namespace begin with."""
@@ -275,6 +307,7 @@ class Importer:
         self.into.diagnostics += diagnostics
         if any(d.severity is Severity.ERROR for d in diagnostics):
             raise fail("B2011", f"script `{script.name}` has errors", span=span)
+        lowering.definitions.templates = {n: t for n, t in lowering.templates.items() if t.is_named}
         self.scripts[script] = lowering.definitions
         return self.scripts[script]
 
@@ -303,6 +336,11 @@ def _like_column(field: pa.Field, place: Span) -> ColumnDefinition:
     """A column as a script would declare it."""
     type_ = exp.DataType.build(type_text(field.type), dialect="spark")
     return ColumnDefinition(name=Part(field.name, place), type=type_, nullable=field.nullable, span=place)
+
+
+def _template(other: Definitions, name: str) -> QueryTemplate | None:
+    """The query template of that name, whatever its case."""
+    return next((t for n, t in other.templates.items() if n.casefold() == name.casefold()), None)
 
 
 def _public(other: Definitions) -> list[NamedRelation]:

@@ -59,7 +59,15 @@ def define_template(script: ScriptLowering, statement: DefineTemplate) -> None:
     if name in script.templates:
         raise fail("B2008", f"query template `{name}` is defined twice", span=statement.span, hint="choose another name")
     script.templates[name] = QueryTemplate(
-        name, parameters, plan, plan.schema, statement.span, statement.doc, script.written(statement.span), statement.events
+        name,
+        parameters,
+        plan,
+        plan.schema,
+        statement.span,
+        statement.doc,
+        script.written(statement.span),
+        statement.events,
+        is_named=statement.path is not None,
     )
 
 
