@@ -6,7 +6,10 @@ stopped or `--once` is done, 1 where script, data or store are wrong. The API ru
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -14,7 +17,7 @@ import typer
 
 from belvedere.catalog.catalog import Catalog
 from belvedere.connectors.project_file import load_project
-from belvedere.errors import Severity
+from belvedere.errors import BelvedereError, Severity
 from belvedere.optimize.costs import known_coefficients
 from belvedere.process.activity import NOW
 from belvedere.process.tracing import traced_by_environment
@@ -41,13 +44,31 @@ def command(
         bool,
         typer.Option("--accept-clock", help="this machine's clock is right, though it has jumped or is behind the store's"),
     ] = False,
+    standby: Annotated[
+        bool, typer.Option("--standby", help="while another run has the store, wait, and take over when it ends")
+    ] = False,
     yes: Annotated[bool, typer.Option("--yes", help="go on though the start drops what is served (`belvedere plan`)")] = False,
     json: Annotated[bool, typer.Option("--json", help="print a JSON object per line")] = False,
     log: Annotated[LogFormat, typer.Option("--log", help="json: a JSON object a line on stderr")] = LogFormat.TEXT,
 ) -> int:
     """Maintain a script's views and serve them."""
     with logged(log):
-        return _maintained(script, store, port, host, master, once=once, accept_clock=accept_clock, yes=yes, json=json, log=log)
+        code: int | None = None
+        while code is None:
+            code = _maintained(
+                script,
+                store,
+                port,
+                host,
+                master,
+                once=once,
+                accept_clock=accept_clock,
+                standby=standby,
+                yes=yes,
+                json=json,
+                log=log,
+            )
+        return code
 
 
 def _maintained(
@@ -59,10 +80,12 @@ def _maintained(
     *,
     once: bool,
     accept_clock: bool,
+    standby: bool,
     yes: bool,
     json: bool,
     log: LogFormat,
-) -> int:
+) -> int | None:
+    """The exit code; None where a run on standby has found that the script is to be compiled again."""
     text = read_script(script)
     project = load_project(script.parent)
     if master is not None:
@@ -72,7 +95,8 @@ def _maintained(
     from belvedere.store.dialects.connection_retry import keep_trying
 
     if not has_errors(project.diagnostics):  # which may be about the store
-        keep_trying(lambda: bring_up_to_date(store_url(store, project, script), log))
+        waits = standby or project.standby
+        keep_trying(lambda: bring_up_to_date(store_url(store, project, script), log, waits))
     over = keep_trying(lambda: compile_over_store(script, text, store, project, starting=True))
     if has_errors(over.diagnostics):
         report(over.diagnostics, {str(script): text}, log)
@@ -86,8 +110,12 @@ def _maintained(
     if deployment.refusals:  # before the API and Spark start for nothing
         raise deployment.refusals[0]
     address = (host_of(host, project), port_of(port, project))
+
+    def unchanged() -> bool:
+        return compile_over_store(script, text, store, load_project(script.parent), starting=True).catalog == catalog
+
     with stop_on_signals() as stopped, traced_by_environment():
-        run(
+        is_done = run(
             script,
             catalog,
             project,
@@ -97,17 +125,29 @@ def _maintained(
             json=json,
             stopped=stopped,
             accept_clock=accept_clock,
+            unchanged=unchanged if standby or project.standby else None,
             log=log,
         )
+        return 0 if is_done else None
     return 0
 
 
-def bring_up_to_date(url: str, log: LogFormat) -> None:
-    """Let a store of an earlier version become one of this version, before anything reads it; say so."""
+def bring_up_to_date(url: str, log: LogFormat, waits: bool = False) -> None:
+    """Let a store of an earlier version become one of this version, before anything reads it; say so.
+
+    `waits`: while a run of that version has the store, wait for its end.
+    """
     from belvedere.store import migrate_store  # loaded when the command runs, not for its help
     from belvedere.store.system import FORMAT
 
-    steps = migrate_store(url)
+    while True:
+        try:
+            steps = migrate_store(url)
+            break
+        except BelvedereError as error:
+            if not waits or error.diagnostics[0].code != "B7006":
+                raise
+        time.sleep(0.5)
     if steps:
         message = f"the store was brought to format {FORMAT}: {', '.join(step.what for step in steps)}"
         if log is LogFormat.TEXT:
@@ -131,9 +171,13 @@ def run(
     json: bool,
     stopped: StopFlag,
     accept_clock: bool = False,
+    unchanged: Callable[[], bool] | None = None,
     log: LogFormat = LogFormat.TEXT,
-) -> None:
-    """Open the store, start the API at host and port, then Spark, and run epochs until `stopped` is set or `once` is done."""
+) -> bool:
+    """Open the store, start the API, then Spark, and run epochs until `stopped` is set or `once` is done.
+
+    With `unchanged`, wait while another run has the store. Return False if the script must be compiled again.
+    """
     from belvedere.api.serving.processes import server_settings, start_api  # loads PySpark, which takes a second
     from belvedere.commands.calibrate import costs_path
     from belvedere.spark.run.runner import Runner
@@ -150,7 +194,16 @@ def run(
 
     costs = known_coefficients(costs_path()) if project.optimize.get("at_start") else None
     with (
-        Runner(script, catalog, project, url, once=once, accept_clock=accept_clock, costs=costs) as runner,
+        Runner(
+            script,
+            catalog,
+            project,
+            url,
+            once=once,
+            accept_clock=accept_clock,
+            costs=costs,
+            standby=unchanged is not None,
+        ) as runner,
         start_api(
             catalog,
             runner.store_url,
@@ -159,9 +212,12 @@ def run(
             settings=project.api,
             ingest_service=runner.server,
             heals=True,
+            standby=runner.is_standby,
             notify=display.notice,
         ) as api,
     ):
+        runner.unchanged = unchanged or runner.unchanged
+        runner.took_over = partial(api.set_standby, False)
         runner.requests, runner.heals = api.requests, api.heals
         display.start(api.url, runner.store_url)
         try:
@@ -169,3 +225,4 @@ def run(
                 runner.run(display.progress, stopped, display.notice, phase)
         finally:
             display.end()
+        return not runner.is_outdated

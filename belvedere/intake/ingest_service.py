@@ -21,7 +21,7 @@ from belvedere.catalog.catalog import Catalog
 from belvedere.catalog.inputs import Input, LatePolicy, MetadataKind
 from belvedere.errors import BelvedereError, Diagnostic, fail
 from belvedere.intake.entry_bytes import Record, decode_record, encode_record
-from belvedere.intake.journal import Journal, JournalPosition
+from belvedere.intake.journal import Journal, JournalPosition, JournalTakeover
 from belvedere.intake.request_rows import Pushed, changed_column, rows_of_today
 from belvedere.process.temporary_folders import FULL
 from belvedere.schema import WEIGHT
@@ -108,9 +108,11 @@ class IngestService:
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
         waiting_bytes: int = WAITING_BYTES,
         ahead: timedelta | None = None,
+        owner: str = "",
+        before: str | None = None,
     ):
         """Open the journal and take in what no epoch has had. `clocks`, `position` and `since` are those of the store's last epoch.
-        A time that is more than `ahead` of the clock moves no bound.
+        A time that is more than `ahead` of the clock moves no bound. `owner` and `before` as for `Journal`.
 
         Raises as `Journal` does, and B6144 for rows of an input that is no longer there, or has other columns.
         """
@@ -126,7 +128,8 @@ class IngestService:
         self._ahead: dict[str, int] = {}
         """Rows of each input that were so far ahead, since the start."""
         self._last_now = microseconds(since) if since is not None else 0
-        self.journal = Journal(directory, position, lambda: {"keys": self._keys.document(self._unwritten)})
+        snapshot = lambda: {"keys": self._keys.document(self._unwritten)}  # noqa: E731
+        self.journal = Journal(directory, position, snapshot, owner, before)
         try:
             self._replay(position.sequence)
         except BaseException:
@@ -144,7 +147,7 @@ class IngestService:
                     self.journal.append([encode_record(r) for r in records])
             except OSError as error:
                 undo()
-                failed = _not_written(error)
+                failed = UNKNOWN if isinstance(error, JournalTakeover) else _not_written(error)
                 return [failed if a.status < 300 else a for a, _ in decided]
             except Exception as error:
                 undo()
@@ -375,6 +378,15 @@ def _made(table: Input, rows: pa.Table, places: Sequence[int]) -> dict[str, Any]
     return {"made": made} if names and made else {}
 
 
+UNKNOWN = Reply(
+    503,
+    problem(
+        503,
+        "B8034",
+        "the run ended or did not answer while the request was under way: it may have been taken in",
+        "send it again with the same `Idempotency-Key`: it then counts once",
+    ),
+)
 BUSY = Reply(503, problem(503, "B8032", "the epochs do not keep up with what is pushed", "send it again a little later"))
 
 
@@ -400,15 +412,18 @@ def open_ingest_service(
     now: Callable[[], datetime] = lambda: datetime.now(UTC),
     journal: str = "",
     ahead: timedelta | None = None,
+    owner: str = "",
+    before: str | None = None,
 ) -> IngestService:
     """The desk of a run whose store is at epoch `last`; about `waiting_bytes` of rows wait for an epoch at most.
 
     `journal` is the id of the store's journal: one of another id is refused, also where there is no epoch yet. A pushed time that is more
-    than `ahead` of the clock moves no bound.
+    than `ahead` of the clock moves no bound. `owner` is the run, `before` the last one if it did not return its lease.
     """
     clocks = Clocks.of_document(last.bounds) if last is not None else Clocks()
     since = last.clock if last is not None else None
-    return IngestService(catalog, directory, clocks, position_in(last, journal), since, now, waiting_bytes, ahead)
+    position = position_in(last, journal)
+    return IngestService(catalog, directory, clocks, position, since, now, waiting_bytes, ahead, owner, before)
 
 
-__all__ = ["OFFSET", "IngestService", "Reply", "Request", "open_ingest_service", "problem"]
+__all__ = ["OFFSET", "UNKNOWN", "IngestService", "Reply", "Request", "open_ingest_service", "problem"]

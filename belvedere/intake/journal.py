@@ -3,6 +3,11 @@
 In: payloads of bytes. Out: the same, in order, from any number on that was not yet committed. A segment is a file of frames
 (`belvedere.intake.segments`); its first frame is a JSON header. `append` returns when its records are on the disk. A torn end is cut off
 when the journal is opened, and kept beside it. What the payloads mean is decided in `belvedere.intake.entry_bytes`.
+
+A suspended process may continue after another one has its journal. So a process that opens a journal which was not
+closed gets a term of its own and writes into its own segments. Their first header says where the segments before end.
+After each write, a process checks the journal's claim (`journal_claim`) and acknowledges only if it is still its own:
+an acknowledged record was on the disk before the other process read it.
 """
 
 from __future__ import annotations
@@ -19,15 +24,27 @@ from pathlib import Path
 from typing import Any
 
 from belvedere.errors import fail
-from belvedere.intake.segments import VERSION, cut_torn_end, damaged, frame, read_frames, seed_of
+from belvedere.intake.journal_claim import Claim, read_claim, write_claim
+from belvedere.intake.segments import (
+    ENDING,
+    VERSION,
+    counting,
+    cut_torn_end,
+    damaged,
+    frame,
+    read_frames,
+    seed_of,
+    segment_name,
+)
 from belvedere.process.durable_files import sync_folder
 
 SEGMENT_BYTES = 16 << 20
 """A segment that has grown so large is followed by a new one."""
 SPENT_BYTES = 1 << 20
 """So much of only committed records is not carried on: a new segment follows, and the old one goes."""
-ENDING = ".journal"
 LOCK = "lock"
+
+__all__ = ["ENDING", "LOCK", "Journal", "JournalPosition", "JournalTakeover"]
 
 
 @dataclass
@@ -49,11 +66,23 @@ class JournalPosition:
     sequence: int = 0
 
 
+class JournalTakeover(OSError):
+    """Another process has the journal now: whether it has read what was written last is not known."""
+
+
 class Journal:
     """An open journal; one process has it at a time. Not thread-safe."""
 
-    def __init__(self, directory: Path, committed: JournalPosition, snapshot: Callable[[], Mapping[str, Any]] = dict):
+    def __init__(
+        self,
+        directory: Path,
+        committed: JournalPosition,
+        snapshot: Callable[[], Mapping[str, Any]] = dict,
+        owner: str = "",
+        before: str | None = None,
+    ):
         """Open or make the journal in `directory`, for a store that has `committed`. `snapshot` is what a new segment's header holds.
+        `before` is the former owner of the store: it may be suspended and still hold the journal's lock.
 
         Raises B6141 (it belongs to another store, or lacks records that the store wants), B6142 (damaged), B6143 (in use), B6140
         (it cannot be written).
@@ -61,6 +90,7 @@ class Journal:
         self.directory, self._snapshot = directory, snapshot
         self._file: int | None = None
         self._broken = False
+        self._lock: int | None = None
         self._segments: list[_Segment] = []
         self.committed_sequence = committed.sequence
         self.headers: list[Mapping[str, Any]] = []
@@ -69,7 +99,11 @@ class Journal:
         try:
             directory.mkdir(parents=True, exist_ok=True)
             sync_folder(directory.parent)
-            self._lock = _locked(directory)
+            claimed = read_claim(directory)
+            self._lock = _locked(directory, takes_over=bool(before) and claimed.owner == before)
+            self._takes_over = bool(claimed.owner)
+            self._claim = Claim(owner or uuid.uuid4().hex, claimed.term + self._takes_over)
+            write_claim(directory, self._claim)
         except OSError as error:
             raise _unwritable(directory, error) from error
         try:
@@ -86,12 +120,20 @@ class Journal:
     def records(self) -> Iterator[tuple[int, bytes]]:
         """All records that are still there, committed ones too, with their numbers."""
         for segment in self._segments:
-            for number, payload in enumerate(read_frames(segment.path).payloads, start=segment.first - 1):
+            for number, payload in enumerate(read_frames(segment.path, segment.size).payloads, start=segment.first - 1):
                 if number >= segment.first:
                     yield number, payload
 
+    @property
+    def is_ours(self) -> bool:
+        """Whether no other process has taken the journal."""
+        return read_claim(self.directory) == self._claim
+
     def append(self, payloads: Sequence[bytes]) -> None:
-        """Write records and return when they are on the disk. Raises OSError where that fails; then none of them is in the journal."""
+        """Write records and return when they are on the disk.
+
+        Raises OSError if that fails: then no record is in the journal, unless it is `JournalTakeover`.
+        """
         if self._broken:
             raise OSError(errno.EIO, "an earlier write failed and could not be taken back")
         segment = self._writable()
@@ -104,9 +146,13 @@ class Journal:
             os.fdatasync(self._file)
         except OSError:
             self._broken = True  # until the half-written end is off again
-            self._cut(segment)
-            self._broken = False
+            if self.is_ours:
+                self._cut(segment)
+                self._broken = False
             raise
+        if not self.is_ours:
+            self._broken = True
+            raise JournalTakeover(errno.EIO, "another process has the journal")
         segment.size += len(data)
         segment.last += len(payloads)
 
@@ -123,15 +169,22 @@ class Journal:
     def close(self) -> None:
         """Close the files and let others have the journal."""
         self._close_file()
-        if getattr(self, "_lock", None) is not None:
-            os.close(self._lock)
-            del self._lock
+        with contextlib.suppress(OSError):  # the next one takes it over
+            if hasattr(self, "_claim") and self.is_ours:
+                write_claim(self.directory, Claim("", self._claim.term))
+                del self._claim
+        lock, self._lock = self._lock, None
+        if lock is not None:
+            os.close(lock)
 
     # --- segments
 
     def _load(self, committed: JournalPosition) -> None:
-        for path in sorted(self.directory.glob(f"*{ENDING}")):
-            self._add(path)
+        there = counting(self.directory)
+        for path in there.void:
+            path.unlink(missing_ok=True)
+        for path in there.paths:
+            self._add(path, there.ends.get(path), path == there.paths[-1])
         found = {str(h["journal"]) for h in self.headers}
         if committed.journal and found - {committed.journal}:
             raise _not_ours(self.directory, "belongs to another store")
@@ -144,11 +197,10 @@ class Journal:
                 segment.path.unlink()
             self._segments.clear()
 
-    def _add(self, path: Path) -> None:
-        """Read a segment; the torn end of the last one is cut off. Raises B6142."""
-        found = read_frames(path)
+    def _add(self, path: Path, end: int | None, newest: bool) -> None:
+        """Read a segment, up to where it counts; the torn end of the last one is cut off. Raises B6142."""
+        found = read_frames(path, end)
         previous = self._segments[-1] if self._segments else None
-        newest = path == max(self.directory.glob(f"*{ENDING}"))
         if found.header is None or (previous and found.header["first"] != previous.last + 1):
             raise damaged(path, 0)
         if found.goes_on_at is not None or (found.end < found.size and not newest):
@@ -163,7 +215,7 @@ class Journal:
         """The segment that takes the next records, open for writing."""
         last = self._segments[-1] if self._segments else None
         spent = last is not None and last.last <= self.committed_sequence and last.size > SPENT_BYTES
-        if last is None or last.size > SEGMENT_BYTES or spent:
+        if last is None or self._takes_over or last.size > SEGMENT_BYTES or spent:
             self._close_file()
             last = self._start(self.last + 1)
         if self._file is None:
@@ -172,8 +224,11 @@ class Journal:
 
     def _start(self, first: int) -> _Segment:
         header = {"version": VERSION, "journal": self.id, "first": first, **self._snapshot()}
+        if self._takes_over:
+            last = self._segments[-1] if self._segments else None
+            header["before"] = {"name": last.path.name if last else "", "end": last.size if last else 0}
         data = frame(json.dumps(header).encode(), None, 0)
-        path = self.directory / f"{first:020}{ENDING}"
+        path = self.directory / segment_name(first, self._claim.term)
         scratch = path.with_suffix(".new")
         file = os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         try:
@@ -186,6 +241,7 @@ class Journal:
             os.close(file)
         os.replace(scratch, path)
         sync_folder(self.directory)
+        self._takes_over = False
         self._segments.append(_Segment(path, first, first - 1, len(data), seed_of(header)))
         self.committed(self.committed_sequence)
         return self._segments[-1]
@@ -209,12 +265,15 @@ def _write(file: int, data: bytes | bytearray) -> None:
         view = view[os.write(file, view) :]
 
 
-def _locked(directory: Path) -> int:
+def _locked(directory: Path, takes_over: bool) -> int | None:
+    """The lock of the folder; None where somebody has it from whom the journal is taken over. Raises B6143."""
     descriptor = os.open(directory / LOCK, os.O_WRONLY | os.O_CREAT, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         os.close(descriptor)
+        if takes_over:
+            return None
         raise fail("B6143", f"the journal {directory} is in use", hint="end the other `belvedere run` first") from None
     return descriptor
 

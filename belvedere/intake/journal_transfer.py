@@ -13,8 +13,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from belvedere.intake.journal import ENDING, LOCK, JournalPosition
-from belvedere.intake.segments import VERSION, SegmentFrames, frame, read_frames, seed_of
+from belvedere.intake.journal import LOCK, JournalPosition
+from belvedere.intake.segments import (
+    VERSION,
+    Counting,
+    SegmentFrames,
+    counting,
+    frame,
+    read_frames,
+    seed_of,
+    segment_name,
+)
 from belvedere.process.durable_files import sync_folder
 
 
@@ -32,8 +41,8 @@ def read_journal(directory: Path, position: JournalPosition) -> JournalContents 
     None where a run has it open, or its records are not whole from the position on.
     """
     with _unused(directory) as is_unused:
-        paths = sorted(directory.glob(f"*{ENDING}")) if is_unused else []
-        segments = tuple(read_frames(p) for p in paths)
+        there = counting(directory) if is_unused else Counting((), {}, ())
+        segments = tuple(read_frames(p, there.ends.get(p)) for p in there.paths)
     if not segments:
         return JournalContents() if is_unused else None
     last: int | None = None
@@ -53,11 +62,11 @@ def write_journal(kept: JournalContents, directory: Path, id_: str) -> None:
     for segment in kept.segments:
         directory.mkdir(parents=True, exist_ok=True)
         assert segment.header is not None
-        header = {**segment.header, "version": VERSION, "journal": id_}
+        header = {n: v for n, v in segment.header.items() if n != "before"} | {"version": VERSION, "journal": id_}
         data = bytearray(frame(json.dumps(header).encode(), None, 0))
         for payload in segment.payloads[1:]:
             data += frame(payload, seed_of(header), len(data))
-        with (directory / f"{header['first']:020}{ENDING}").open("xb") as file:
+        with (directory / segment_name(header["first"], 0)).open("xb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())

@@ -25,6 +25,7 @@ PLACE = struct.Struct("<QI")
 VERSION = 2
 SEEDLESS = 1
 """Version of journals whose checks cover the payload alone."""
+ENDING = ".journal"
 TORN = ".torn"
 """Ending of a file that keeps what was cut off a segment."""
 
@@ -51,9 +52,9 @@ def seed_of(header: Mapping[str, Any]) -> int | None:
     return None if header["version"] == SEEDLESS else zlib.crc32(f"{header['journal']} {header['first']}".encode())
 
 
-def read_frames(path: Path) -> SegmentFrames:
-    """The frames of a segment. A broken header leaves nothing to read."""
-    data = path.read_bytes()
+def read_frames(path: Path, end: int | None = None) -> SegmentFrames:
+    """The frames of a segment, up to a place of the file. A broken header leaves nothing to read."""
+    data = path.read_bytes()[:end]
     first = _payload(data, 0, None)
     header = None if first is None else read_header(first)
     if first is None or header is None:
@@ -72,6 +73,53 @@ def read_header(payload: bytes) -> Mapping[str, Any] | None:
     except ValueError:
         return None
     return header if isinstance(header, dict) and header.get("version") in (SEEDLESS, VERSION) else None
+
+
+def header_of(path: Path) -> Mapping[str, Any] | None:
+    """A segment's header by itself; None where it is broken."""
+    with path.open("rb") as file:
+        head = file.read(FRAME.size)
+        length = FRAME.unpack(head)[0] if len(head) == FRAME.size else 0
+        first = _payload(head + file.read(length), 0, None)
+    return None if first is None else read_header(first)
+
+
+def segment_name(first: int, term: int) -> str:
+    """The name of a segment of a term, which begins with record `first`."""
+    return f"{first:020}{f'~{term:06}' if term else ''}{ENDING}"
+
+
+def term_of(path: Path) -> int:
+    """The term in which a segment was begun."""
+    _, _, term = path.stem.partition("~")
+    return int(term) if term.isdecimal() else 0
+
+
+@dataclass(frozen=True)
+class Counting:
+    """The segments of a folder that count, in order.
+
+    `ends` has the place up to which a segment counts that another process took over. `void` are segments that a process
+    began after it had lost the journal: it acknowledged none of their records.
+    """
+
+    paths: tuple[Path, ...]
+    ends: Mapping[Path, int]
+    void: tuple[Path, ...]
+
+
+def counting(directory: Path) -> Counting:
+    """Return the segments of a journal's folder that count."""
+    found, ends, void = list[Path](), dict[Path, int](), list[Path]()
+    for path in sorted(directory.glob(f"*{ENDING}"), key=lambda p: (term_of(p), p.name)):
+        taken = (header_of(path) or {}).get("before")
+        if taken is not None:
+            while found and found[-1].name != taken["name"]:
+                void.append(found.pop())
+            if found:
+                ends[found[-1]] = int(taken["end"])
+        found.append(path)
+    return Counting(tuple(found), ends, tuple(void))
 
 
 def cut_torn_end(path: Path, frames: SegmentFrames) -> str:

@@ -17,31 +17,31 @@ from functools import partial
 from typing import Any
 
 from belvedere.intake.entry_bytes import decode_rows, encode_rows, pack, unpack
-from belvedere.intake.ingest_service import IngestService, Reply, Request, problem
+from belvedere.intake.ingest_service import UNKNOWN, IngestService, Reply, Request, problem
 from belvedere.intake.request_rows import Pushed
 from belvedere.time.intake_entries import Act, Malformed, ProducerAct
 
 FRAME = struct.Struct("<IQ")
 TOGETHER = 512
-"""So many requests are written with one sync at most."""
+"""Maximum number of requests that are written with one sync."""
 IN_FLIGHT_BYTES = 32 << 20
-"""So many bytes of requests are read before they are answered; a larger one comes alone."""
+"""Maximum bytes of requests under way; a larger request comes alone."""
 AT_ONCE = 1_000
-"""So many rows are encoded where other requests wait; more in a thread."""
+"""Maximum number of rows that are encoded on the event loop; more are encoded in a thread."""
 ANSWER_SECONDS = 30.0
-"""So long a serving process waits for an answer."""
+"""Maximum seconds that a serving process waits for an answer."""
 
 GONE = Reply(
     503,
     problem(503, "B8030", "nobody takes pushes in", "start `belvedere run`: `belvedere serve` only reads"),
 )
-UNKNOWN = Reply(
+STANDBY = Reply(
     503,
     problem(
         503,
-        "B8034",
-        "the run ended or did not answer while the request was under way: it may have been taken in",
-        "send it again with the same `Idempotency-Key`: it then counts once",
+        "B8038",
+        "this run is on standby: another one takes pushes in",
+        "send it to the run whose `/readyz` answers 200; a load balancer that asks `/readyz` does so",
     ),
 )
 
@@ -105,7 +105,8 @@ class _Room:
 class IngestServer:
     """Serves a desk to other processes. `connect` gives the other end of a new connection."""
 
-    def __init__(self, ingest_service: IngestService, in_flight: int = IN_FLIGHT_BYTES):
+    def __init__(self, ingest_service: IngestService | None, in_flight: int = IN_FLIGHT_BYTES):
+        """Without a desk, which may come later, requests are refused: the run is on standby."""
         self.ingest_service = ingest_service
         self._requests: queue.SimpleQueue[tuple[Request, Callable[[Reply], None], int] | None] = queue.SimpleQueue()
         self._room = _Room(in_flight)
@@ -167,7 +168,9 @@ class IngestServer:
                     found.append(self._requests.get_nowait())
             together = [f for f in found if f is not None]
             ended = len(together) < len(found)
-            answers = self.ingest_service.take([request for request, _, _ in together])
+            service = self.ingest_service
+            requests = [request for request, _, _ in together]
+            answers = [STANDBY] * len(requests) if service is None else service.take(requests)
             for (_, reply, size), answer in zip(together, answers, strict=True):
                 self._room.give(size)
                 reply(answer)

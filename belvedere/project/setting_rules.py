@@ -94,6 +94,10 @@ RUN_RULES: Mapping[str, Requirement] = {
     "state_cache_mb": _whole(1, MAX_NUMBER),
     "retain": _text('a time such as "10 minutes"', r"\s*\d+(\.\d+)?\s*(ms|s|m|h|d|(millisecond|second|minute|hour|day)s?)\s*"),
     "ahead": _text('a time such as "1 day"', r"\s*\d+(\.\d+)?\s*(ms|s|m|h|d|(millisecond|second|minute|hour|day)s?)\s*"),
+    "standby": Requirement("true or false", lambda v: isinstance(v, bool)),
+    "lease": Requirement(
+        'a time of one second or more such as "30 s"', lambda v: isinstance(v, str) and (seconds_in(v) or 0) >= 1
+    ),
 }
 OPTIMIZE_RULES: Mapping[str, Requirement] = {
     "latency": Requirement('a time such as "50 ms"', lambda v: isinstance(v, str) and seconds_in(v) is not None),

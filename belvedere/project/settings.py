@@ -133,6 +133,10 @@ class ProjectSettings:
     retain: str = "1 minute"
     ahead: str = "1 day"
     """By how much a pushed event time may be ahead of the clock to move a bound."""
+    standby: bool = False
+    """Whether a run waits while another one has the store, and takes over."""
+    lease: str | None = None
+    """How long a run that does not renew its lease keeps the store (None: as the database allows)."""
     """The operators' state: its folder or address (None: beside the store), and how long its files stay once no epoch needs them."""
     state_copies: int = 10 << 30
     """Bytes of copies of a state that lies elsewhere."""
@@ -248,6 +252,8 @@ class _ProjectReader(ApiReader):
             scratch=self.directory / run["scratch"] if "scratch" in run else None,
             retain=run.get("retain", "1 minute"),
             ahead=run.get("ahead", "1 day"),
+            standby=run.get("standby", False),
+            lease=run.get("lease"),
             state_copies=run.get("state_cache_mb", 10 << 10) << 20,
             api=self.api(values),
             roles={n: self.role(n, t) for n, t in self.tables(values, "roles").items()},

@@ -246,12 +246,13 @@ class Files:
         for place in places:
             self._whole(place)
 
-    def sweep(self, named: Collection[str]) -> None:
-        """Delete the files that are not `named`."""
+    def present(self) -> set[str]:
+        """Return the names of the files that are here, or where the state lies; none if they cannot be read."""
+        there = set[str]()
         with contextlib.suppress(OSError):
-            there = [p.name for end in (ENDING, PART) for p in self.folder.glob(f"*{end}")]
-            there += self.remote.names() if self.remote is not None else []
-            self.forget(set(there) - set(named))
+            there.update(p.name for end in (ENDING, PART) for p in self.folder.glob(f"*{end}"))
+            there.update(self.remote.names() if self.remote is not None else ())
+        return there
 
     def forget(self, names: Iterable[str]) -> None:
         """Delete files."""

@@ -96,6 +96,8 @@ class State:
         self._entries: dict[Run, ManifestEntry] = {}
         """The entries of the last epoch's runs."""
         self._swept = False
+        self._present: set[str] = set()
+        """The files before the first commit: later ones may be of a process that took over the store."""
         self.is_seen = True
         """Whether other processes see the folder, as far as is known."""
         self._apart: set[str] = set()
@@ -240,6 +242,8 @@ class State:
         if self._pass is not None:
             self._pass.raise_error()  # no epoch is committed on state that is known to be damaged
         started = time.perf_counter()
+        if not self._swept:
+            self._present = self.files.present()
         self._next = {}
         relations: dict[str, Relation] = {}
         for name, arrangement in self.arrangements.items():
@@ -338,8 +342,8 @@ class State:
         named = self.manifest.files | self.manifest.retired.keys() | ({self._at.file} if self._at else set())
         if self._swept:
             self.files.forget((old.files | old.retired.keys()) - named)
-        else:  # in the first epoch, whatever it changes: later a merge may be writing a file that nobody names yet
-            self.files.sweep(named)
+        else:  # in the first epoch, whatever it changes: later a merge may be writing a file that no manifest names
+            self.files.forget(self._present - named)
             self._swept = True
         self.files.forget(self._apart - named)  # snapshots
         self._writer, self._apart = self.files.writer(), set()

@@ -48,6 +48,8 @@ class Lease:
 
     owner: str
     expires_at: datetime
+    before: str | None = None
+    """The former owner, if it did not return the lease."""
 
 
 class Transaction(Protocol):
@@ -148,7 +150,23 @@ class Store(Protocol):
     url: str
 
     def acquire(self, owner: str, seconds: float) -> Lease:
-        """Take or renew the writer's lease; raises a diagnostic naming the holder where somebody else has it."""
+        """Take the writer's lease; raises a diagnostic naming the holder where somebody else has it."""
+
+    def renew(self) -> Lease:
+        """Prolong the lease. Another thread may call it. Raises B7007 if another owner has had it in the meantime."""
+
+    def regain(self, owner: str, seconds: float) -> Lease:
+        """Prolong the lease of an owner that lost its connection. Raises B7007 as `renew`."""
+
+    def holder(self) -> str | None:
+        """Return the owner of the lease; None if it is free, over, or its process has ended. Locks nothing."""
+
+    def verify_lease(self) -> None:
+        """Raise B7007 if this store had the lease and has lost it."""
+
+    @property
+    def renews_alone(self) -> bool:
+        """Whether the lease can be renewed while an epoch is under way."""
 
     def release(self, owner: str) -> None: ...
 
@@ -185,7 +203,8 @@ class Store(Protocol):
     def size(self) -> Mapping[str, tuple[int, int]]:
         """Rows and bytes per table, for `explain --state`."""
 
-    def close(self) -> None: ...
+    def close(self, gives_back: bool = True) -> None:
+        """Close it; unless it `gives_back` the lease stays, to be regained."""
 
 
 class Snapshot(Protocol):

@@ -17,6 +17,7 @@ from starlette.testclient import TestClient
 
 from belvedere.api.access.gate import ServerSettings
 from belvedere.api.http.application import Application
+from belvedere.api.http.metrics import AllCounts, Metrics, shared_file
 from belvedere.api.http.status import status_of
 from belvedere.api.limits import Limits
 from belvedere.api.serving import lazy_reader
@@ -134,6 +135,23 @@ def test_readiness_follows_the_store(reader: MemoryReader) -> None:
         assert answer.json()["errors"][0]["extensions"]["code"] == "B8005"
         there.append(True)
         assert client.post("/graphql", json={"query": "{ things(limit: 1) { id } }"}).json()["data"] == {"things": [{"id": 1}]}
+
+
+def test_a_run_on_standby_answers_reads_and_is_not_ready(reader: MemoryReader) -> None:
+    counts = AllCounts(descriptor := shared_file(1), 1)
+    counts.set_standby(True)
+    query = {"query": "{ things(limit: 1) { id } }"}
+    with TestClient(Application(CATALOG, lambda: reader, metrics=Metrics(descriptor))) as client:
+        ready = client.get("/readyz")
+        assert (ready.status_code, ready.text) == (503, "standby\n")
+        assert client.get("/healthz").status_code == 200
+        assert client.post("/graphql", json=query).json()["data"] == {"things": [{"id": 1}]}
+        assert client.get("/status").json()["standby"] is True
+        assert "\nbelvedere_standby 1\n" in client.get("/metrics").text
+        counts.set_standby(False)
+        assert client.get("/readyz").status_code == 200
+        assert "standby" not in client.get("/status").json()
+        assert "\nbelvedere_standby 0\n" in client.get("/metrics").text
 
 
 class Leaving(MemoryReader):

@@ -152,6 +152,9 @@ def test_the_pods_run_our_commands() -> None:
     assert named
     for command in ("run", "serve"):
         assert named <= options_of(command)
+    alone = set(re.findall(r"- (--[a-z]+)$", text, re.MULTILINE))
+    assert alone == {"--standby"}
+    assert alone <= options_of("run")
     user = re.search(r"useradd --uid (\d+)", (DEPLOY / "Dockerfile").read_text(encoding="utf-8"))
     assert user
     assert f"runAsUser: {user[1]}" in text
@@ -161,6 +164,40 @@ def test_the_charts_version_is_the_packages() -> None:
     chart = yaml.safe_load((CHART / "Chart.yaml").read_text(encoding="utf-8"))
     version = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
     assert (chart["version"], chart["appVersion"]) == (version, version)
+
+
+def rendered(text: str, replicas: int) -> Any:
+    """The StatefulSet's own lines for a number of replicas: conditions of `$shared` alone are decided, other actions are texts."""
+    lines, kept = list[str](), [True]
+    for line in text.splitlines():
+        action = re.fullmatch(r"\s*\{\{-? (if \$shared|else|end|with .*|\$shared .*|include .*) ?\}\}", line)
+        if action is None:
+            lines += [re.sub(r"\{\{.*?\}\}", "x", line)] * all(kept)
+        elif action[1] == "if $shared":
+            kept.append(replicas > 1)
+        elif action[1].startswith("with"):
+            kept.append(True)
+        elif action[1] == "else":
+            kept[-1] = not kept[-1]
+        elif action[1] == "end":
+            kept.pop()
+    assert kept == [True]
+    return list(yaml.safe_load_all("\n".join(re.sub(r"^\s*x$", "", line) for line in lines)))
+
+
+def test_a_second_replica_shares_the_volume_and_is_replaced_by_hand() -> None:
+    """One that waits is never ready: an update that waits for it would not end."""
+    text = (CHART / "templates" / "run.yaml").read_text(encoding="utf-8")
+    head, _, volumes = text.partition("  template:\n")
+    (alone,) = rendered(head, 1)
+    assert alone["spec"].keys() == {"replicas", "serviceName", "selector"}
+    assert alone["spec"]["selector"]["matchLabels"] == {"app.kubernetes.io/component": "run"}
+    claim, pair = rendered(head, 2)
+    assert claim["spec"]["accessModes"] == ["ReadWriteMany"]
+    assert (pair["spec"]["podManagementPolicy"], pair["spec"]["updateStrategy"]) == ("Parallel", {"type": "OnDelete"})
+    own, _, templates = volumes.partition("{{- else }}")
+    assert "persistentVolumeClaim" in own
+    assert "volumeClaimTemplates" in templates
 
 
 def test_helm_takes_the_chart(tmp_path: Path) -> None:
@@ -179,7 +216,8 @@ def test_helm_takes_the_chart(tmp_path: Path) -> None:
     }
     (tmp_path / "values.yaml").write_text(json.dumps(everything))
     kinds = []
-    for options in ([], ["-f", str(tmp_path / "values.yaml")]):
+    (tmp_path / "pair.yaml").write_text(json.dumps({"files": PROJECT, "replicas": 2}))
+    for options in ([], ["-f", str(tmp_path / "pair.yaml")], ["-f", str(tmp_path / "values.yaml")]):
         done = run(helm, "lint", "--strict", CHART, *options)
         assert done.returncode == 0, done.stdout
         made = run(helm, "template", "shop", CHART, *options)
@@ -187,7 +225,8 @@ def test_helm_takes_the_chart(tmp_path: Path) -> None:
         objects = [o for o in yaml.safe_load_all(made.stdout) if o]
         kinds.append(sorted(o["kind"] for o in objects))
     assert kinds[0] == ["ConfigMap", "Service", "StatefulSet"]
-    assert kinds[1] == ["ConfigMap", "Deployment", "Ingress", "Service", "Service", "StatefulSet"]
+    assert kinds[1] == ["ConfigMap", "PersistentVolumeClaim", "Service", "StatefulSet"]
+    assert kinds[2] == ["ConfigMap", "Deployment", "Ingress", "Service", "Service", "StatefulSet"]
     by_kind = {o["kind"]: o for o in objects}
     assert by_kind["ConfigMap"]["data"] == PROJECT
     for kind, role in (("StatefulSet", "run"), ("Deployment", "serve")):

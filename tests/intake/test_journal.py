@@ -12,7 +12,9 @@ import pytest
 
 from belvedere.errors import BelvedereError
 from belvedere.intake import journal as module
-from belvedere.intake.journal import Journal, JournalPosition
+from belvedere.intake.journal import Journal, JournalPosition, JournalTakeover
+from belvedere.intake.journal_claim import read_claim
+from belvedere.intake.journal_transfer import read_journal, write_journal
 from belvedere.intake.segments import SEEDLESS
 
 
@@ -266,3 +268,104 @@ def test_a_journal_of_an_earlier_version_goes_on(tmp_path: Path, monkeypatch: py
     assert [p for _, p in again.records()] == [payload(n) for n in range(1, 6)]
     assert [b'"version": 1' in f.read_bytes() for f in sorted(tmp_path.glob(f"j/*{module.ENDING}"))][-1] is False
     again.close()
+
+
+def taken_over(journal: Journal, by: str = "second") -> Journal:
+    """The journal as another process opens it, while the one that has it is suspended."""
+    return Journal(journal.directory, JournalPosition(journal.id), owner=by, before=read_claim(journal.directory).owner)
+
+
+def numbers(journal: Journal) -> list[tuple[int, bytes]]:
+    return list(journal.records())
+
+
+def test_who_was_suspended_is_refused_and_its_records_are_none(tmp_path: Path) -> None:
+    first = Journal(tmp_path / "j", JournalPosition(), owner="first")
+    first.append([b"one", b"two"])
+    with pytest.raises(BelvedereError, match="in use"):
+        Journal(first.directory, JournalPosition(first.id), owner="other", before="somebody else")
+    second = taken_over(first)
+    with pytest.raises(JournalTakeover):
+        first.append([b"late"])
+    with pytest.raises(OSError, match="earlier write"):
+        first.append([b"later"])
+    second.append([b"three"])
+    first.close()
+    kept = [(1, b"one"), (2, b"two"), (3, b"three")]
+    assert numbers(second) == kept
+    third = open_again(second)
+    assert (numbers(third), third.last, third.notices) == (kept, 3, [])
+    third.append([b"four"])
+    copied = read_journal(third.directory, JournalPosition(third.id))
+    assert copied is None, "it is open"
+    third.close()
+    copied = read_journal(third.directory, JournalPosition(third.id))
+    assert copied is not None
+    write_journal(copied, tmp_path / "copy", "another")
+    again = Journal(tmp_path / "copy", JournalPosition("another"))
+    assert numbers(again) == [*kept, (4, b"four")]
+    again.close()
+
+
+@pytest.mark.parametrize("records", [0, 2])
+def test_a_segment_that_is_begun_too_late_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, records: int) -> None:
+    """Each append begins a segment of its own: that of the suspended one has the number of that which counts."""
+    monkeypatch.setattr(module, "SEGMENT_BYTES", 0)
+    first = Journal(tmp_path / "j", JournalPosition("id"), owner="first")
+    for number in range(records):
+        first.append([payload(number + 1)])
+    second = taken_over(first)
+    second.append([b"counts"])
+    with pytest.raises(JournalTakeover):
+        first.append([b"does not"])
+    third = taken_over(second, "third")
+    with pytest.raises(JournalTakeover):
+        second.append([b"neither"])
+    third.append([b"too"])
+    expected = [*((n + 1, payload(n + 1)) for n in range(records)), (records + 1, b"counts"), (records + 2, b"too")]
+    assert numbers(third) == expected
+    for ended in (first, second, third):
+        ended.close()
+    again = Journal(tmp_path / "j", JournalPosition("id"))
+    assert numbers(again) == expected
+    again.close()
+
+
+def test_records_that_were_written_but_not_answered_stay_once_they_were_read(tmp_path: Path) -> None:
+    """It was suspended between the write and the sync: the other one has read the record, and it must not be cut off again."""
+    first = Journal(tmp_path / "j", JournalPosition(), owner="first")
+    first.append([b"one"])
+    taken: list[Journal] = []
+    sync = os.fdatasync
+
+    def suspended(file: int) -> None:
+        taken.append(taken_over(first))
+        raise OSError(errno.EIO, "the disk failed")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fdatasync", suspended)
+        with pytest.raises(OSError, match="disk failed"):
+            first.append([b"two"])
+    assert os.fdatasync is sync
+    (second,) = taken
+    assert numbers(second) == [(1, b"one"), (2, b"two")]
+    second.append([b"three"])
+    first.close()
+    again = open_again(second)
+    assert numbers(again) == [(1, b"one"), (2, b"two"), (3, b"three")]
+    again.close()
+
+
+@pytest.mark.parametrize("text", [b"", b"{", b'{"owner": 1}', b"[]"])
+def test_a_broken_claim_is_no_claim(tmp_path: Path, text: bytes) -> None:
+    journal = Journal(tmp_path / "j", JournalPosition(), owner="first")
+    journal.append([b"one"])
+    journal.close()
+    (journal.directory / "owner").write_bytes(text)
+    again = Journal(journal.directory, JournalPosition(journal.id))
+    again.append([b"two"])
+    assert numbers(again) == [(1, b"one"), (2, b"two")]
+    again.close()
+    last = Journal(journal.directory, JournalPosition(journal.id))
+    assert numbers(last) == [(1, b"one"), (2, b"two")]
+    last.close()

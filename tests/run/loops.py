@@ -96,7 +96,7 @@ class Loop:
                 notes=store,
                 noted=noted,
             )
-            settings = RunSettings("test", once=True)
+            settings = RunSettings(once=True)
             loop = RunLoop(self.spark, engine, store, sources, settings, self.progress.append, notify=self.reported.append)
             if retry:
                 reader = store.reader()

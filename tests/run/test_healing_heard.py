@@ -25,7 +25,7 @@ def test_a_run_hears_that_views_are_to_be_tried_again() -> None:
         close=lambda: None,
         pushes=SimpleNamespace(wait=lambda seconds: None, has_waiting=False),
     )
-    loop = RunLoop(None, engine, store, sources, RunSettings("t", 0.01), stopped=stopped, heals=lambda: asked[0])  # type: ignore[arg-type]
+    loop = RunLoop(None, engine, store, sources, RunSettings(0.01), stopped=stopped, heals=lambda: asked[0])  # type: ignore[arg-type]
     epochs: list[bool] = []
 
     def run_epoch(requested: bool) -> bool:

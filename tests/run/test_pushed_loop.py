@@ -61,7 +61,7 @@ class Run:
         sources = open_sources(
             self.catalog, ProjectSettings(self.folder), last, {}, self.engine.tables.fresh, self.ingest_service
         )
-        chosen = RunSettings("test", **({"interval": 0.05} | settings))
+        chosen = RunSettings(**({"interval": 0.05} | settings))
         self.loop = RunLoop(self.spark, self.engine, self.store, sources, chosen, self.progress.append, clock=clock)
 
     def start(self) -> None:

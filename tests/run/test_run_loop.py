@@ -100,7 +100,7 @@ class Shop:
         reader = store.reader()
         sources = open_sources(found, project, store.last_epoch(), files_read(reader), engine.tables.fresh)
         reader.close()
-        chosen = RunSettings("test", **settings)
+        chosen = RunSettings(**settings)
         return (
             RunLoop(self.spark, engine, store, sources, chosen, self.progress.append, notify=self.reported.append),
             store,

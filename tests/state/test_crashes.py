@@ -220,3 +220,21 @@ def test_a_disk_that_is_really_full_ends_at_the_last_epoch_and_with_space_it_goe
     run(again, 200, 202)
     assert contents(again) == model
     again.close()
+
+
+def test_who_was_suspended_after_its_first_commit_deletes_no_file_of_the_next_process(tmp_path: Path) -> None:
+    first = opened(tmp_path, None)
+    first.begin()
+    model = change(first, {}, 0)
+    at = first.prepare()
+    second = opened(tmp_path, at)  # the first one has committed, and is suspended before it tidies up
+    second.begin()
+    model = change(second, model, 1)
+    at = second.prepare()
+    second.committed()
+    first.committed()
+    first.close()
+    second.close()
+    again = opened(tmp_path, at)
+    assert contents(again) == model
+    again.close()

@@ -171,6 +171,53 @@ def test_who_lost_the_lease_cannot_commit(store: Store, url: str) -> None:
     assert refused(store, 2) == "B7007"
 
 
+def test_who_lost_the_lease_writes_nothing(store: Store, url: str) -> None:
+    """A process that was suspended goes on where it was: in an epoch, before a document, before it renews the lease."""
+    store.acquire("slow", 0.05)
+    store.set_document("place", "1")
+    store.verify_lease()
+    time.sleep(0.1)
+    other = open_store(url)
+    assert other.holder() is None
+    assert other.acquire("quick", 60).before == "slow"
+    assert store.holder() == other.holder() == "quick"
+    for late in (lambda: store.set_document("place", "0"), store.renew, store.verify_lease, lambda: store.create([COUNTS])):
+        with pytest.raises(BelvedereError) as error:
+            late()
+        assert code(error.value) == "B7007"
+    assert store.document("place") == "1"
+    other.release("quick")
+    with pytest.raises(BelvedereError, match="lost its lease"):
+        store.regain("slow", 60)
+    other.close()
+
+
+def test_a_lease_that_is_regained_is_the_same(url: str) -> None:
+    store = open_store(url)
+    store.acquire("me", 60)
+    store.close(gives_back=False)
+    again = open_store(url)
+    again.regain("me", 60)
+    commit(again, 1)
+    again.close()
+    free = open_store(url)
+    assert free.holder() is None
+    free.close()
+
+
+def test_a_commit_prolongs_the_lease_where_nothing_else_can(store: Store, url: str) -> None:
+    """An epoch that takes longer than the lease counts: with SQLite nobody can take the store meanwhile."""
+    store.acquire("me", 0.2)
+    transaction = store.begin()
+    if store.renews_alone:
+        store.renew()
+    time.sleep(0.25)
+    if store.renews_alone:
+        store.renew()
+    transaction.commit(epoch(1))
+    assert store.holder() == "me"
+
+
 def test_without_a_lease_nobody_commits_beside_a_runner(store: Store, url: str) -> None:
     store.acquire("runner", 60)
     other = open_store(url)

@@ -31,8 +31,8 @@ def shared_file(processes: int, endpoints: int = 0) -> int:
 
 
 def _size(processes: int, endpoints: int) -> int:
-    """A region for each process, with two cells for each endpoint, and the count of the restarts."""
-    return (processes * (_FIELDS + 2 * endpoints) + 1) * 8
+    """A region per process, with two cells per endpoint; then whether the run is on standby, and the restarts."""
+    return (processes * (_FIELDS + 2 * endpoints) + 2) * 8
 
 
 def _unnamed() -> int:
@@ -61,6 +61,15 @@ class AllCounts:
         """How many processes died."""
         return self._cells[-1]
 
+    @property
+    def is_standby(self) -> bool:
+        """Whether the run that started the processes waits for another one to end."""
+        return self._cells[-2] != 0
+
+    def set_standby(self, waits: bool) -> None:
+        """Say whether it does."""
+        self._cells[-2] = int(waits)
+
     def region(self, process: int) -> memoryview[int]:
         """The cells of a process."""
         return self._cells[process * self._width : (process + 1) * self._width]
@@ -86,6 +95,11 @@ class Metrics:
         self._all = AllCounts(descriptor, processes, endpoints)
         self._own = self._all.region(process)
         self._places = {n: _FIELDS + 2 * i for i, n in enumerate(endpoints)}
+
+    @property
+    def is_standby(self) -> bool:
+        """Whether the run that started this process waits for another one to end."""
+        return self._all.is_standby
 
     def count(self, outcome: int, seconds: float) -> None:
         """One request that ended with `OUTCOMES[outcome]` after `seconds`."""
@@ -133,6 +147,8 @@ class Metrics:
         lines.append(f"belvedere_operations_parsed_total {sums[_MISSES]}")
         lines += _header("belvedere_api_restarts_total", "counter", "Processes of the API that died and were started again.")
         lines.append(f"belvedere_api_restarts_total {self._all.restarts}")
+        lines += _header("belvedere_standby", "gauge", "1 while the run is on standby: another one has the store.")
+        lines.append(f"belvedere_standby {int(self.is_standby)}")
         reported = None if endpoints is None else set(endpoints)
         asked = [(_label(n), *v) for n, v in self._all.requests().items() if v[0] and (reported is None or n in reported)]
         if asked:

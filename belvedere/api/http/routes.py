@@ -89,6 +89,8 @@ def _watched(served: ServedApi) -> list[Route]:
         return PlainTextResponse("ok\n")
 
     async def ready(request: Request) -> Response:
+        if served.metrics.is_standby:
+            return PlainTextResponse("standby\n", 503, AGAIN)
         row = await served.store.last_epoch()
         if row is None:
             return PlainTextResponse("no epoch was committed yet\n", 503, AGAIN)

@@ -51,5 +51,7 @@ class ServedApi:
 
     def status(self, row: EpochRow | None, seen: Catalog) -> dict[str, Any]:
         """The status after an epoch, as far as a caller with that catalog may see it."""
-        found = status_of(self.catalog, row, self.ingest_service.is_open)
-        return role_status(found | {"store": "away" if self.store.reader.is_away else "here"}, seen)
+        waits = self.metrics.is_standby
+        found = status_of(self.catalog, row, self.ingest_service.is_open and not waits)
+        found["store"] = "away" if self.store.reader.is_away else "here"
+        return role_status(found | ({"standby": True} if waits else {}), seen)

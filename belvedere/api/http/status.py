@@ -76,7 +76,7 @@ def role_status(status: dict[str, Any], seen: Catalog) -> dict[str, Any]:
 
 CHANGED_FILES = ("grown", "replaced")
 """In the offset of a source of files: how many have changed since they were read, by how."""
-SHOWN = ("store", "epoch", "takes_pushes", "as_of", "committed_at", "freshness_ms")
+SHOWN = ("store", "standby", "epoch", "takes_pushes", "as_of", "committed_at", "freshness_ms")
 
 
 def state_figures(row: EpochRow) -> dict[str, int | float]:

@@ -55,6 +55,8 @@ class Serving:
     """How many requests have read each relation and query template so far, and how many seconds they took."""
     heals: Callable[[], int] = int
     """How often somebody has asked so far for views in quarantine to be tried again."""
+    set_standby: Callable[[bool], None] = lambda waits: None
+    """Says whether the run waits for another one to end: `/readyz` is then 503."""
 
     def alive(self) -> bool:
         """Whether all processes run now."""
@@ -97,11 +99,13 @@ def start_api(
     settings: Mapping[str, Any] | None = None,
     ingest_service: IngestServer | None = None,
     heals: bool = False,
+    standby: bool = False,
     notify: Callable[[str], None] = lambda text: None,
 ) -> Serving:
     """Start serving a catalog's public views out of a store, which may not be there yet.
 
     `ingest_service` takes what clients push; without one pushes are refused. `heals`: the caller looks at `Serving.heals`.
+    `standby`: the run waits for another one, until `Serving.set_standby` says otherwise.
     `port` 0 takes a free one, None 8080 if that is
     free. `settings` is the project file's `[api]`. Raises B8010 for a public address without a token, B8012 where the port is
     taken. `notify` is called, in another thread, for each process that died and was started again.
@@ -113,6 +117,7 @@ def start_api(
         counts = shared_file(count, len(catalog.endpoints))
         held.callback(os.close, counts)
         known = AllCounts(counts, count, catalog.endpoints)
+        known.set_standby(standby)
 
         def again(how: str) -> None:
             known.restarted()
@@ -126,7 +131,8 @@ def start_api(
             supervisors.append(Supervisor(partial(_start, assignment, ingest_service), again))
             held.callback(supervisors[-1].close)
         shown, bound = f"[{host}]" if ":" in host else host, listener.getsockname()[1]
-        return Serving(f"http://{shown}:{bound}", host, bound, tuple(supervisors), held.pop_all(), known.requests, known.heals)
+        heard = (known.requests, known.heals, known.set_standby)
+        return Serving(f"http://{shown}:{bound}", host, bound, tuple(supervisors), held.pop_all(), *heard)
 
 
 def server_settings(host: str, settings: Mapping[str, Any]) -> ServerSettings:

@@ -205,6 +205,7 @@ class Exports:
         events = self._pending(late, sent)
         first = next(events, None)
         if first is not None:
+            self.store.verify_lease()  # a run that was suspended after its commit may have been taken over
             write(chain((first,), events))
         reached = {}
         for place, d in late:

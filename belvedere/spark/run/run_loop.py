@@ -48,16 +48,14 @@ from belvedere.time.machine_clock import MachineClock
 from belvedere.time.stream_status import StreamStatus, stream_statuses
 from belvedere.values.instants import instant
 
-LEASE_SECONDS = 600.0
-"""Longer than any epoch: the lease is renewed between epochs, and a store knows by itself when a runner's process has ended."""
 PATIENCE_SECONDS = 120.0
 """Seconds that a run which is to end waits for a source that waits for others."""
 POLL_SECONDS = 0.1
-"""So soon a loop that waits sees that it is to stop."""
+"""Seconds between two looks of a waiting loop at the wish to stop."""
 MIN_WAIT_SECONDS = 0.01
 EARLIEST = datetime.min.replace(tzinfo=UTC)
 MAX_REJECTED = 10_000
-"""So many rejected rows of an epoch are kept in the store; all are counted."""
+"""Maximum number of rejected rows of an epoch in the store; all are counted."""
 
 
 class EpochRunner(Protocol):
@@ -125,7 +123,6 @@ class EpochProgress:
 class RunSettings:
     """How to run: the pause between two looks at the sources in seconds; `once` ends when nothing is left to read."""
 
-    owner: str
     interval: float = 0.5
     once: bool = False
     reads_clock: bool = False
@@ -150,12 +147,13 @@ class RunLoop:
         beside: Callable[[], bool] | None = None,
         heals: Callable[[], int] = int,
         is_gone: Callable[[], bool] = lambda: False,
+        renew: Callable[[], None] = lambda: None,
     ):
         """`watch` sees each epoch, `notify` hears of sources that cannot be looked at. Whenever the number of `heals` changes, views in
         quarantine are tried again at once.
 
-        `is_gone` says whether Spark's process has ended. `beside` does a part of some other work between two epochs, and says when the loop
-        is to end since all of it is done.
+        `is_gone` says whether Spark's process has ended; `renew` keeps the lease on the store, or raises B7007.
+        `beside` does a part of other work between two epochs, and says when the loop is to end since all of it is done.
         """
         self.spark, self.engine, self.store, self.sources = spark, engine, store, sources
         self.settings, self.watch, self.notify = settings, watch, notify
@@ -165,7 +163,7 @@ class RunLoop:
         self._beside = beside
         self._heals, self._healed = heals, heals()
         self._is_gone, self._is_first = is_gone, True
-        self._renewed = time.monotonic()
+        self._renew = renew
         self.leaving: Mapping[str, pa.Table] = {}
         """Records that leave with the epoch in which rejected rows arrive, with weights."""
 
@@ -188,18 +186,19 @@ class RunLoop:
         requested = self.last is None or self.settings.reads_clock or self.engine.is_due(self.clock.now())
         while not self._stopped.is_set() and self._run_epoch(requested):
             requested = False
+            self._renew()
         self._catch_up(wait=not self._stopped.is_set())
 
     def _run_on(self) -> None:
         """Look at the sources at every trigger, and as soon as something is pushed: not more often than the interval says."""
         next_ = 0.0
         while not self._stopped.is_set():
+            self._renew()
             started = time.monotonic()
             if self._is_to_heal():
                 self.engine.try_again()
                 next_ = started
             if started >= next_ and self._has_reason():
-                self._renew_lease()
                 next_ = started + self.settings.interval
                 if self._run_epoch(self._is_due()) and self._beside is None:
                     continue
@@ -233,11 +232,6 @@ class RunLoop:
         if self.engine.is_to_heal(now):
             return True
         return (elapsed >= self.settings.clock_interval and self.engine.is_due(now)) or self.sources.idles(now)
-
-    def _renew_lease(self) -> None:
-        if time.monotonic() - self._renewed >= LEASE_SECONDS / 10:
-            self._renewed = time.monotonic()
-            self.store.acquire(self.settings.owner, LEASE_SECONDS)
 
     def _run_epoch(self, requested: bool) -> bool:
         """An epoch of what is new; of nothing only if it is `requested`. Says whether there was one."""

@@ -1,7 +1,8 @@
 """Everything that a run owns besides the API: the store and its lease, Spark, the engine, the sources, the loop.
 
-In: a compiled script, its project, a store URL. Out: a `Runner` that opens the store at once, so that a second runner is refused
-before anything starts, and Spark when it runs. Closing it gives the lease back and ends Spark's JVM.
+In: a compiled script, its project, a store URL. Out: a `Runner` that opens the store at once, so that a second runner
+is refused before anything starts, or waits on standby. It starts Spark when it runs. Closing it returns the lease and
+ends Spark's JVM.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import subprocess
 import time
 import uuid
 from collections.abc import Callable, Collection
+from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from types import TracebackType
@@ -49,17 +51,19 @@ from belvedere.spark.cluster import has_ended, is_cluster, join_cluster, master_
 from belvedere.spark.jvm.quiet_session import end_spark, jvm_of, last_words, let_spark_go, quiet_session, silence_py4j
 from belvedere.spark.run.backfill import FEW, Backfill, ConcurrentBackfill, fill_before
 from belvedere.spark.run.epoch_sources import EpochSources, open_sources
+from belvedere.spark.run.lease import LOST, LeaseRenewal, lease_seconds
 from belvedere.spark.run.retried_rows import Retried, going, retry_rejected
 from belvedere.spark.run.row_rejection import RUNNING, AttemptEnds, note_end, note_start, says_why
 from belvedere.spark.run.run_ends import cluster_ended, spark_ended, unexpected_end
-from belvedere.spark.run.run_loop import LEASE_SECONDS, EpochProgress, RunLoop, RunSettings
+from belvedere.spark.run.run_loop import EpochProgress, RunLoop, RunSettings
+from belvedere.spark.run.standby import HELD, Standby, prepare
 from belvedere.spark.run.stop_flag import StopFlag
 from belvedere.spark.script_engine import open_engine
 from belvedere.store import open_store
 from belvedere.store.dialects.connection_retry import keep_trying
 from belvedere.store.dialects.faults import is_transient
-from belvedere.store.identity import Identity
-from belvedere.store.protocol import EpochRow, Store
+from belvedere.store.identity import Identity, identity_of
+from belvedere.store.protocol import Store
 from belvedere.time.machine_clock import JUMP, MachineClock, duration_text
 from belvedere.time.machine_clock import NAME as CLOCK
 
@@ -82,8 +86,9 @@ class Runner:
         once: bool = False,
         accept_clock: bool = False,
         costs: Coefficients | None = None,
+        standby: bool = False,
     ):
-        """`costs` are this machine's, where they were measured."""
+        """`costs` are this machine's, where they were measured. `standby`: wait if another run has the store."""
         self.script, self.catalog, self.project, self.once, self.costs = script, catalog, project, once, costs
         fresh = seconds_in(project.optimize.get("freshness", ""))
         self.interval = (
@@ -95,17 +100,20 @@ class Runner:
         self.ahead = timedelta(seconds=seconds_of(project.ahead))
         master_of(project.spark)
         self.owner = f"{os.getpid()}-{uuid.uuid4().hex[:8]}"
-        self.store, self.identity, last = keep_trying(lambda: _opened(url, self.owner))
-        self.store_url = self.store.url
+        self.accept_clock = accept_clock
+        self.ingest_service: IngestService | None = None
+        self.server = IngestServer(None) if pushed_inputs(catalog) else None
+        self.is_standby = False
+        """Whether another run has the store, so that this one waits."""
         try:
-            note_start(self.store)
-            self.clock = MachineClock(last.offsets.get(CLOCK) if last is not None else None, accept=accept_clock)
-            self.accept_clock = accept_clock
-            self.ingest_service = self._open_ingest()
-        except BaseException:
-            self.store.close()
-            raise
-        self.server = IngestServer(self.ingest_service) if self.ingest_service is not None else None
+            self._begin(keep_trying(lambda: _opened(url, self.owner, project.lease)))
+        except BelvedereError as error:
+            if not standby or error.diagnostics[0].code != HELD:
+                self._end_server()
+                raise
+            self.is_standby = True
+            self.store = keep_trying(lambda: open_store(url))
+        self.store_url = self.store.url
         self.spark: SparkSession | None = None
         self._failing_since: float | None = None
         self.watch: Callable[[EpochProgress], None] = lambda progress: None
@@ -121,6 +129,28 @@ class Runner:
         """What the API has counted so far."""
         self.heals: Callable[[], int] = int
         """How often somebody has asked so far for views in quarantine to be tried again."""
+        self.unchanged: Callable[[], bool] = lambda: True
+        """Whether the script compiles over the store to what it was when this run began to wait."""
+        self.took_over: Callable[[], None] = lambda: None
+        """Hears that the wait is over."""
+        self.is_outdated = False
+        """Whether the wait has ended with a store over which the script is to be compiled again: no epoch was run."""
+
+    def _begin(self, opened: _Opened) -> None:
+        """Take the store, which is under this run's lease: from now on it is the one that runs epochs."""
+        self.store, self.identity, self.lease = opened.store, opened.identity, opened.renewal
+        self.store_url = self.store.url
+        try:
+            last = self.store.last_epoch()
+            note_start(self.store)
+            self.clock = MachineClock(last.offsets.get(CLOCK) if last is not None else None, accept=self.accept_clock)
+            self.ingest_service = self._open_ingest(opened.before)
+        except BaseException:
+            self.lease.stop()
+            self.store.close()
+            raise
+        if self.server is not None:
+            self.server.ingest_service = self.ingest_service
 
     def __enter__(self) -> Self:
         return self
@@ -152,6 +182,9 @@ class Runner:
             self._run()
             return False
         except Exception as error:
+            if self.is_standby:
+                raise
+            self._raise_lost_lease(error)
             if self._spark_is_gone():
                 if (
                     self.stopped.is_set()
@@ -172,6 +205,14 @@ class Runner:
             self._note_end()
             raise unexpected_end(error) from error
 
+    def _raise_lost_lease(self, error: Exception) -> None:
+        """Raise B7007 if another run has the store: its files explain any other error."""
+        try:
+            self.store.verify_lease()
+        except BelvedereError as lost:
+            if lost.diagnostics[0].code == LOST:
+                raise lost from error
+
     def _note_end(self) -> AttemptEnds:
         """Note that the run has ended by what is no diagnostic, where the store can be reached."""
         try:
@@ -179,18 +220,20 @@ class Runner:
         except BelvedereError:
             return AttemptEnds(0)
 
-    def _spark_is_gone(self) -> bool:
-        """Whether Spark's JVM has ended; it may need a moment to do so."""
+    def _spark_is_gone(self, wait: float = 0.3) -> bool:
+        """Whether Spark's JVM has ended; it may need a moment to do so, in seconds."""
         process = jvm_of(self.spark) if self.spark is not None else None
         if process is None:
             return False
         with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(timeout=0.3)
+            process.wait(timeout=wait)
         return process.poll() is not None
 
     def _run(self) -> None:
         # from here on a signal waits: a JVM that is interrupted while it starts would stay behind, an epoch be for nothing
         self.stopped.interrupts = False
+        if self.is_standby and not self._wait_for_lease():
+            return
         self.clock.notify = self.notify
         for notice in self.ingest_service.notices if self.ingest_service is not None else ():
             self.notify(notice)
@@ -198,14 +241,47 @@ class Runner:
         self._tried(self._wait_for_clock)
         if self.stopped.is_set():
             return
-        self.phase("starting Spark")
-        spark = self.spark = quiet_session(self.project.spark, self.project.driver_memory)
+        spark = self._start_spark()
         if not self._join(spark) or self.stopped.is_set():
             return
         self._tried(self._place)
         pipeline = maintain(self.catalog)
         self.phase("computing the first epoch")
         self._tried(lambda: self._run_epochs(spark, pipeline))
+
+    def _start_spark(self) -> SparkSession:
+        if self.spark is None:
+            self.phase("starting Spark")
+            self.spark = quiet_session(self.project.spark, self.project.driver_memory)
+        return self.spark
+
+    def _wait_for_lease(self) -> bool:
+        """Prepare without the lease, wait for the end of the other run, take over. Return False to end instead."""
+        self.notify(f'on standby: runner "{self.store.holder() or ""}" has the store; this run takes over when it ends')
+        spark = self._start_spark()
+        prepare(spark, self.catalog, self.store, state_root(self.store_url, self.script, self.project.state))
+        self.phase("on standby")
+        journal = None if self.server is None else self._journal_of(identity_of(self.store))
+        standby = Standby(self.store_url, journal, self.stopped.is_set, self.notify)
+        opened = standby.wait(lambda: _opened(self.store_url, self.owner, self.project.lease), self._require_spark)
+        if opened is None:
+            return False
+        self.store.close()
+        self.is_standby = False
+        self._begin(opened)
+        self.is_outdated = not self.unchanged()
+        if self.is_outdated:
+            self.notify("the columns of sources have changed meanwhile: the script is compiled again")
+            return False
+        how = f'from runner "{opened.before}"' if opened.before else "after the other run ended"
+        self.notify(f"took over {how}")
+        self.took_over()
+        return True
+
+    def _require_spark(self) -> None:
+        """Raise B7022 where Spark's process has ended."""
+        if self._spark_is_gone(wait=0.0):
+            raise spark_ended(last_words())
 
     def _progress(self, found: EpochProgress) -> None:
         self._failing_since = None
@@ -358,9 +434,9 @@ class Runner:
             self.notify(notice)
         for failed in engine.quarantine.failed:
             self.notify(failure_text(failed))
-        run = RunSettings(self.owner, self.interval, self.once, pipeline.reads_clock, self.clock_interval)
+        run = RunSettings(self.interval, self.once, pipeline.reads_clock, self.clock_interval)
         heard = (watch, self.stopped, self.clock, self.notify, beside, self.heals, self._spark_is_gone)
-        loop = RunLoop(spark, engine, self.store, sources, run, *heard)
+        loop = RunLoop(spark, engine, self.store, sources, run, *heard, self._renew_lease)
         if self.retries:
             self._retry(spark, sources, loop)
         return loop
@@ -371,7 +447,7 @@ class Runner:
             return files_of(reader, id_)
 
     def _renew_lease(self) -> None:
-        self.store.acquire(self.owner, LEASE_SECONDS)
+        self.lease.go_on()
 
     def _forgetting_backfill(self) -> Callable[[EpochProgress], None]:
         """Nothing waits any more, once the next epoch is committed."""
@@ -404,8 +480,9 @@ class Runner:
         self._failing_since = self._failing_since or time.monotonic()
         pause = FIRST_PAUSE
         NOW.begin("waiting for the store", MAX_PAUSE_SECONDS)
+        self.lease.stop()
         with contextlib.suppress(BelvedereError):
-            self.store.close()
+            self.store.close(gives_back=False)
         while not self.stopped.is_set():
             left = self._failing_since + self.retry - time.monotonic()
             if left <= 0:
@@ -415,47 +492,71 @@ class Runner:
             pause = min(2 * pause, MAX_PAUSE_SECONDS)
             try:
                 self.store = open_store(self.store_url)
-                self.store.acquire(self.owner, LEASE_SECONDS)
+                seconds = lease_seconds(self.store, self.project.lease)
+                self.store.regain(self.owner, seconds)
                 last = self.store.last_epoch()
             except BelvedereError as found:
                 if not is_transient(found):
                     raise
                 error = found
                 continue
+            self.lease = LeaseRenewal(self.store, seconds)
             if self.ingest_service is not None:
                 self.ingest_service.resume(last)
             return
 
-    def _open_ingest(self) -> IngestService | None:
-        """The desk for pushes, where the script has an input that takes them."""
+    def _open_ingest(self, before: str | None) -> IngestService | None:
+        """Open the service for pushes, if the script has an input for them; `before` as for `Journal`."""
         if not pushed_inputs(self.catalog):
             return None
         waiting, last = self.project.driver_memory // WAITING_SHARE, self.store.last_epoch()
-        parent, journal = folder_of(self.store_url, self.script, JOURNAL_ENDING), self.identity.journal
-        return open_ingest_service(self.catalog, parent / self.identity.id, last, waiting, self.clock.now, journal, self.ahead)
+        place, journal = self._journal_of(self.identity), self.identity.journal
+        owners = (self.owner, before)
+        return open_ingest_service(self.catalog, place, last, waiting, self.clock.now, journal, self.ahead, *owners)
+
+    def _journal_of(self, identity: Identity) -> Path:
+        """The folder of the journal of a store."""
+        return folder_of(self.store_url, self.script, JOURNAL_ENDING) / identity.id
+
+    def _end_server(self) -> None:
+        if self.server is not None:
+            self.server.close()
 
     def close(self) -> None:
         """Take no more pushes, give the lease back, close the store, end Spark."""
         if self.spark is not None:
             let_spark_go(self.spark)
-        if self.server is not None and self.ingest_service is not None:
-            self.server.close()
+        self._end_server()
+        if self.ingest_service is not None:
             self.ingest_service.close()
-        with contextlib.suppress(BelvedereError):
-            self.store.set_document(RUNNING, "")
-            self.store.release(self.owner)
+        if not self.is_standby:
+            self.lease.stop()
+            with contextlib.suppress(BelvedereError):
+                self.store.set_document(RUNNING, "")
+                self.store.release(self.owner)
         with contextlib.suppress(BelvedereError):
             self.store.close()
         if self.spark is not None:
             end_spark(self.spark)
 
 
-def _opened(url: str, owner: str) -> tuple[Store, Identity, EpochRow | None]:
-    """The store, under a lease of this owner, who it is, and its last epoch."""
+@dataclass(frozen=True)
+class _Opened:
+    """A store under a lease, who it is, and who had it before without giving it back."""
+
+    store: Store
+    identity: Identity
+    renewal: LeaseRenewal
+    before: str | None
+
+
+def _opened(url: str, owner: str, setting: str | None) -> _Opened:
+    """The store, under a lease of this owner. Raises B7006."""
     store = open_store(url)
     try:
-        store.acquire(owner, LEASE_SECONDS)
-        return store, own_identity(store), store.last_epoch()
+        seconds = lease_seconds(store, setting)
+        lease = store.acquire(owner, seconds)
+        return _Opened(store, own_identity(store), LeaseRenewal(store, seconds), lease.before)
     except BaseException:
         with contextlib.suppress(BelvedereError):
             store.close()

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from importlib.metadata import version
-from threading import RLock
+from threading import Lock, RLock
+from typing import Any
 from uuid import uuid4
 
 from belvedere.errors import fail
@@ -55,6 +56,9 @@ class DatabaseStore:
         self.url = session.url
         self._lock = RLock()
         self._lease: Lease | None = None
+        self._seconds = 0.0
+        """How long the lease counts from each renewal on."""
+        self._renewing = Lock()
         self._tables = Tables(session)
         self._views = Views(session)
         self._layouts_before = self._tables.layouts
@@ -100,22 +104,57 @@ class DatabaseStore:
 
     # --- the lease ---
 
+    @property
+    def renews_alone(self) -> bool:
+        return self._session.alone() is not self._session
+
     def acquire(self, owner: str, seconds: float) -> Lease:
+        return self._leased(lambda session: self._take_lease(session, owner, seconds), seconds)
+
+    def regain(self, owner: str, seconds: float) -> Lease:
+        self._lease, self._seconds = Lease(owner, instant(0)), seconds
+        return self.renew()
+
+    def renew(self) -> Lease:
+        return self._leased(self._prolong, self._seconds)
+
+    def holder(self) -> str | None:
+        found = self._session.execute(f"SELECT owner, expires_at, process FROM {LEASE}")
+        held = bool(found) and found[0][1] > self._session.now() and not self._session.gone(found[0][2])
+        return str(found[0][0]) if held else None
+
+    def verify_lease(self) -> None:
+        if self._lease:
+            self._refuse_loser(self._session.alone().execute(f"SELECT owner FROM {LEASE}"))
+
+    def _leased(self, work: Callable[[Session], Lease], seconds: float) -> Lease:
+        """Take or prolong the lease, in a transaction of its own unless the database's one writer is in an epoch.
+
+        A connection of its own waits for no epoch: another thread may renew the lease during a commit.
+        """
         session = self._session.alone()
-        with self._lock:
+        with self._lock if session is self._session else self._renewing:
             inside = session is self._session and self._transaction is not None
             if not inside:
                 session.begin()
             try:
-                lease = self._take_lease(session, owner, seconds)
+                lease = work(session)
             except BaseException:
                 if not inside:
                     session.rollback()
                 raise
             if not inside:
                 session.commit()
-            self._lease = lease
+            self._lease, self._seconds = lease, seconds
             return lease
+
+    def _prolong(self, session: Session) -> Lease:
+        """The same lease for longer; one that somebody else has had meanwhile is lost. Raises B7007."""
+        assert self._lease is not None
+        self._refuse_loser(session.execute(f"SELECT owner FROM {LEASE}{session.dialect.for_update}"))
+        expires = session.now() + round(self._seconds * 1_000_000)
+        session.execute(f"UPDATE {LEASE} SET expires_at = ?, process = ?", (expires, session.process()))
+        return Lease(self._lease.owner, instant(expires))
 
     def _take_lease(self, session: Session, owner: str, seconds: float) -> Lease:
         if session.dialect.for_lease is not None:
@@ -128,12 +167,13 @@ class DatabaseStore:
                 raise fail(
                     "B7006",
                     f'the store is in use by runner "{holder}" until {instant(expires).isoformat(timespec="seconds")}',
-                    hint="end the other runner, wait until then, or give another --store",
+                    hint="end the other runner, wait until then, or give another --store;"
+                    " `belvedere run --standby` waits and takes over",
                     detail=process,
                 )
         expires = now + round(seconds * 1_000_000)
         session.execute(TAKE_LEASE, (owner, expires, session.process()))
-        return Lease(owner, instant(expires))
+        return Lease(owner, instant(expires), str(found[0][0]) if found and found[0][0] != owner else None)
 
     def _keep_renewal(self) -> None:
         """SQLite has one writer: a renewal during an epoch was part of it, and was undone with it."""
@@ -154,12 +194,19 @@ class DatabaseStore:
             if found and found[0][1] > self._session.now() and not self._session.gone(found[0][2]):
                 raise fail("B7006", f'the store is in use by runner "{found[0][0]}"', hint="end the other runner first")
             return
+        self._refuse_loser(found)
+        if self._session.alone() is self._session:  # no thread renews it during an epoch
+            self._lease = self._prolong(self._session)
+
+    def _refuse_loser(self, found: Sequence[Sequence[Any]]) -> None:
+        """Raise B7007 where the lease as it was found is not ours any more."""
+        assert self._lease is not None
         if not found or found[0][0] != self._lease.owner:
             taker = f'runner "{found[0][0]}" has it' if found else "nobody has it"
             raise fail(
                 "B7007",
                 f"this runner lost its lease on the store: {taker}",
-                hint="the epoch was not committed; start again when no other runner works on the store",
+                hint="the epoch was not committed; start again with --standby, or when the other runner has ended",
             )
 
     # --- epochs ---
@@ -261,6 +308,8 @@ class DatabaseStore:
             else:
                 self._session.begin()
             try:
+                if own and self._lease:
+                    self._check_lease()
                 self._session.patiently(partial(_all, work))
                 if own:
                     self._session.commit()
@@ -278,11 +327,28 @@ class DatabaseStore:
 
     def set_documents(self, documents: Mapping[str, str]) -> None:
         with self._lock:
-            if documents:
-                if self._transaction is not None:
-                    self._transaction.open()
-                values = [v for name, text in documents.items() for v in (name, self._session.dialect.escape(text))]
-                self._session.execute(set_documents(len(documents)), values)
+            if not documents:
+                return
+            values = [v for name, text in documents.items() for v in (name, self._session.dialect.escape(text))]
+            keep = partial(self._session.execute, set_documents(len(documents)), values)
+            if self._transaction is not None:
+                self._transaction.open()
+                keep()
+            elif self._lease:
+                self._under_lease(keep)
+            else:
+                keep()
+
+    def _under_lease(self, work: Callable[[], object]) -> None:
+        """Do it in a transaction of its own, unless the lease was lost: the new owner's document may be newer."""
+        self._session.begin()
+        try:
+            self._check_lease()
+            work()
+            self._session.commit()
+        except BaseException:
+            self._session.rollback()
+            raise
 
     def document(self, name: str) -> str | None:
         rows = self._session.execute(f"SELECT content FROM {DOCUMENT} WHERE name = ?", (name,))
@@ -294,7 +360,7 @@ class DatabaseStore:
     def size(self) -> Mapping[str, tuple[int, int]]:
         return self._tables.sizes()
 
-    def close(self) -> None:
+    def close(self, gives_back: bool = True) -> None:
         with self._lock:
             if self._closed:
                 return
@@ -302,7 +368,7 @@ class DatabaseStore:
             if self._transaction is not None:
                 self._transaction.rollback()
             try:
-                if self._lease:
+                if self._lease and gives_back:
                     self.release(self._lease.owner)
             finally:
                 self._session.close()

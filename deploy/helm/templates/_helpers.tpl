@@ -50,6 +50,9 @@ spec:
         - --profile={{ . }}
         {{- end }}
         {{- if eq .role "run" }}
+        {{- if gt (int .root.Values.replicas) 1 }}
+        - --standby
+        {{- end }}
         {{- range .root.Values.arguments }}
         - {{ . | quote }}
         {{- end }}
@@ -102,6 +105,16 @@ spec:
   {{- with .root.Values.affinity }}
   affinity:
     {{- toYaml . | nindent 4 }}
+  {{- end }}
+  {{- if and (eq .role "run") (gt (int .root.Values.replicas) 1) }}
+  topologySpreadConstraints:
+    - maxSkew: 1
+      topologyKey: kubernetes.io/hostname
+      whenUnsatisfiable: ScheduleAnyway
+      labelSelector:
+        matchLabels:
+          {{- include "belvedere.selector" .root | nindent 10 }}
+          app.kubernetes.io/component: run
   {{- end }}
   volumes:
     - {name: tmp, emptyDir: {}}

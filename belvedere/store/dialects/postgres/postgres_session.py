@@ -112,6 +112,8 @@ class PostgresSession(Session):
                 raise
             # the server was restarted between two epochs: nothing is lost
             self._connection = self._connect()
+            if self._alone is not None:
+                self._alone._process = self.process()
             self.execute("BEGIN")
 
     def patiently(self, work: Callable[[], None]) -> None:

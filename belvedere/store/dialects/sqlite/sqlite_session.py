@@ -191,7 +191,8 @@ def _in_order(keys: pa.Array, few: int) -> pa.Array:
 def _started(pid: int) -> str | None:
     """When a process started, in a text that no other process with its number has; None where it is not there."""
     try:
-        return Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()[19]
+        words = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
+        return None if words[0] in "ZX" else words[19]  # one that has ended is listed until its parent asks for it
     except FileNotFoundError:
         if Path("/proc/self/stat").exists():
             return None
