@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import multiprocessing
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -80,6 +81,8 @@ def measure(store: Store, large: int, sizes: list[int]) -> Table:
         bench.time("look up by key", size, lambda t, k=keys: t.lookup("Measured", k).read_all())  # type: ignore[misc]
         old, new = rows(numbers, TABLE), rows(numbers, TABLE, 0.5)
         bench.time("apply, changes", size, _applying((old, -1), (new, 1)))
+        if store.dialect == "postgres":
+            bench.time("apply, changes that another process copies", size, _copying((old, -1), (new, 1)))
         bench.time("apply, rows go", size, _applying((old, -1)), 1)
         bench.time("apply, rows come", size, _applying((old, 1)), 1)
     return bench.table
@@ -88,6 +91,28 @@ def measure(store: Store, large: int, sizes: list[int]) -> Table:
 def _applying(*parts: tuple[pa.Table, int]) -> Callable[[Transaction], Any]:
     delta = weighted(*parts)
     return lambda transaction: transaction.apply("Measured", delta.to_reader())
+
+
+def _copying(*parts: tuple[pa.Table, int]) -> Callable[[Transaction], Any]:
+    """The same by a task in a process of its own, as an executor does it."""
+    delta = weighted(*parts)
+
+    def put(task: Any) -> pa.Table:
+        receiver, sender = multiprocessing.Pipe(duplex=False)
+        work = multiprocessing.get_context("fork").Process(
+            target=lambda: sender.send(pa.Table.from_batches(task(iter(delta.to_batches(max_chunksize=100_000)))))
+        )
+        work.start()
+        copied: pa.Table = receiver.recv()
+        work.join()
+        return copied
+
+    def apply(transaction: Transaction) -> None:
+        take = transaction.apply_apart(TABLE, put, len(delta))
+        assert take is not None
+        take()
+
+    return apply
 
 
 def weighted(*parts: tuple[pa.Table, int]) -> pa.Table:

@@ -26,6 +26,9 @@ from belvedere.store.protocol import Transaction
 from belvedere.store.stored_table import StoredTable
 from belvedere.store.write.rows_by_tasks import COPIED
 
+PutApart = Callable[[StoredTable, Callable[[Any], pa.Table], int], Callable[[], None] | None]
+"""Lets tasks of other processes bring rows of a table: `Transaction.append_apart` or `apply_apart`."""
+
 
 class Storage:
     """Look-ups and changes of stored relations."""
@@ -149,10 +152,18 @@ class Storage:
 
     def _copied_apart(self, name: str, rows: Rows) -> bool:
         """Many rows in files are copied into the database by executors, where they reach it."""
+        return self._put_apart(name, rows, self._transaction.append_apart)
+
+    def _apply(self, name: str, delta: Rows) -> None:
+        """Apply a delta to a table. Executors copy a large one, if they reach the database."""
+        if not self._put_apart(name, delta, self._transaction.apply_apart):
+            self._write(name, self._transaction.apply, delta, [*self.tables[name].arrow.names, WEIGHT])
+
+    def _put_apart(self, name: str, rows: Rows, put: PutApart) -> bool:
         if rows.files is None or not self.compute.spreads(rows.num_rows):
             return False
-        table, run = self.tables[name], self.compute.run_apart
-        take = self._transaction.append_apart(table, lambda task: run(rows, task, COPIED), rows.num_rows)
+        run = self.compute.run_apart
+        take = put(self.tables[name], lambda task: run(rows, task, COPIED), rows.num_rows)
         if take is not None:
             self._do(name, take)
         return take is not None
@@ -174,7 +185,7 @@ class Storage:
             changes = found.replace(by, given(keys), streamed(rows))
             delta = self.compute.keep(weighted_stream(found.arranged.schema, changes))
         if self.is_served(name) and not delta.is_empty:
-            self._write(name, self._transaction.apply, delta, [*self.tables[name].arrow.names, WEIGHT])
+            self._apply(name, delta)
         return delta
 
     def overwrite(self, name: str, by: str | None, keys: SomeKeys, rows: NewRows) -> None:
@@ -187,20 +198,18 @@ class Storage:
         """Change a relation that nobody looks up; per `_key` at most one row of each weight, the -1 first."""
         assert name not in self.state.arrangements
         if self._is_late:
-            rows = self.compute.keep(delta)
-            self._do(name, lambda: self._transaction.apply(name, rows.reader()))
+            self._apply(name, self.compute.keep(delta))
         else:
             self.transaction.apply(name, delta)
 
     def change(self, name: str, rows: Rows) -> None:
         """The same with rows in any order."""
-        columns = [*self.tables[name].arrow.names, WEIGHT]
         parts = [self.compute.keep(rows.where(test)) for test in (going, coming)]
         if all(p.is_collected for p in parts):  # what goes and comes back is then overwritten in place
             parts = [Rows(pa.concat_tables([p.table for p in parts]))]
         for part in parts:
             if not part.is_empty:
-                self._write(name, self._transaction.apply, part, columns)
+                self._apply(name, part)
 
     def clear(self, name: str) -> None:
         """Drop all rows, wherever they are."""

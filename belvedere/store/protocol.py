@@ -80,6 +80,9 @@ class Transaction(Protocol):
     def append_apart(self, table: StoredTable, put: Callable[[Any], pa.Table], rows: int) -> Callable[[], None] | None:
         """Let tasks of other processes bring so many new rows: what then puts them in, or None. `put` runs a task's function over them."""
 
+    def apply_apart(self, table: StoredTable, put: Callable[[Any], pa.Table], rows: int) -> Callable[[], None] | None:
+        """Let tasks of other processes bring a delta of `rows` rows, as `append_apart` does new rows."""
+
     def delete_range(self, table: str, column: str, up_to: Any) -> int:
         """Drop rows with `column <= up_to` (state that is final); returns how many."""
 

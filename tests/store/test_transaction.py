@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import random
 from datetime import UTC, datetime
+from functools import partial
 from math import isnan, nan
 from typing import Any
 
@@ -14,6 +16,8 @@ from belvedere.store import Store, open_store
 from belvedere.store.dialects import dialect_of
 from belvedere.store.layout import Layout
 from belvedere.store.protocol import CHUNK_BYTES
+from belvedere.store.write.rows_by_tasks import COPIED
+from tests.depth import at_night
 from tests.store.samples import COUNTS, NUMBERED, code, delta, epoch, filled, numbered, reader, row, stored
 
 A, B, C = row("a", word="a", number=1), row("b", word="b", number=2), row("c", word="c", number=3)
@@ -119,6 +123,56 @@ def test_rows_that_other_processes_put_in(store: Store) -> None:
     again.close()
 
 
+@pytest.mark.parametrize("seed", [1, *at_night([(n,) for n in range(2, 12)])])
+def test_changes_that_other_processes_put_in(store: Store, seed: int) -> None:
+    """Random deltas, in any parts and with tries that do not count, are those that this process applies."""
+    chance, table = random.Random(seed), dict[str, dict[str, Any]]()
+    for number in range(1, 6):
+        changed = [f"k{chance.randrange(60)}" for _ in range(40)]
+        changes = list[tuple[dict[str, Any], int]]()
+        for key in dict.fromkeys(changed):
+            share, word = chance.choice([nan, 0.5, None]), chance.choice(["ü\0", "", None])
+            came = row(key, number=number, share=share, word=word)
+            changes += [(table.pop(key), -1)] if key in table else []
+            if chance.random() < 0.7:
+                table[key] = came
+                changes.append((came, 1))
+        chance.shuffle(changes)
+        cuts = sorted(chance.choices(range(len(changes) + 1), k=2))
+        parts = [changes[: cuts[0]], changes[cuts[0] : cuts[1]], changes[cuts[1] :]]
+        transaction = store.begin()
+        if number == 1:
+            store.create([COUNTS])
+        take = transaction.apply_apart(COUNTS, partial(staged, parts), len(changes))
+        assert (take is not None) is (store.dialect == "postgres")
+        ordered = sorted(changes, key=lambda change: change[1])
+        (take or partial(transaction.apply, "Counts", delta(ordered)))()
+        assert transaction.gained("Counts") == sum(weight for _, weight in changes)
+        transaction.commit(epoch(number))
+        transaction = store.begin()
+        assert {k: comparable(r) for k, r in stored(transaction).items()} == {k: comparable(r) for k, r in table.items()}
+        transaction.rollback()
+    assert copies(store) == []
+
+
+def staged(parts: list[list[tuple[dict[str, Any], int]]], task: Any) -> pa.Table:
+    """What tasks give that bring these parts of a delta; each has a try before whose answer was lost."""
+    for part in parts:
+        list(task(iter(delta(part))))
+    found = [b for part in parts for b in task(iter(delta(part)))]
+    return pa.Table.from_batches(found) if found else COPIED.empty_table()
+
+
+def test_a_new_row_of_a_known_key_is_refused_from_other_processes_too(store: Store) -> None:
+    filled(store, [A])
+    transaction = store.begin()
+    take = transaction.apply_apart(COUNTS, partial(staged, [[(A, 1)]]), 1)
+    with pytest.raises(BelvedereError) as error:
+        (take or (lambda: transaction.apply("Counts", delta([(A, 1)]))))()
+    assert code(error.value) == "B7010"
+    transaction.rollback()
+
+
 def test_processes_that_do_not_reach_the_database(store: Store) -> None:
     filled(store, [A])
 
@@ -128,6 +182,7 @@ def test_processes_that_do_not_reach_the_database(store: Store) -> None:
     for number in (2, 3):
         transaction = store.begin()
         assert transaction.append_apart(COUNTS, put, 1) is None
+        assert transaction.apply_apart(COUNTS, put, 1) is None
         transaction.append("Counts", reader([row(f"n{number}")]))
         transaction.commit(epoch(number))
     transaction = store.begin()

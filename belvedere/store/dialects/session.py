@@ -103,8 +103,11 @@ class Session(ABC):
 
     # rows that other processes put in
 
-    def stage(self, layout: Layout) -> str | None:
-        """Make a table that other processes can fill with flat rows of a table, each with a mark; None where they reach no database."""
+    def stage(self, layout: Layout, weighted: bool = False) -> str | None:
+        """Make a table that other processes fill with marked flat rows, `weighted` ones with their weights.
+
+        Returns its name; None if other processes cannot reach the database.
+        """
         return None
 
     def copy_to_stage(self, layout: Layout, stage: str, rows: pa.RecordBatch) -> set[tuple[str, ...]]:
@@ -113,6 +116,10 @@ class Session(ABC):
 
     def take_stage(self, layout: Layout, stage: str, marks: Sequence[str], long: set[tuple[str, ...]]) -> None:
         """Move the rows of these marks into the table, in the transaction that is open, and drop the other table."""
+        raise NotImplementedError
+
+    def take_changes(self, layout: Layout, stage: str, marks: Sequence[str], long: set[tuple[str, ...]]) -> None:
+        """Apply the weighted rows of these marks to the table, as `take_stage` does for new rows."""
         raise NotImplementedError
 
     # the rest

@@ -11,31 +11,39 @@ import uuid
 from collections.abc import Callable, Iterator
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from belvedere.schema import WEIGHT
 from belvedere.store.dialects import dialect_of
 from belvedere.store.dialects.session import MARK
-from belvedere.store.layout import Layout, flat_batches
+from belvedere.store.layout import Layout
 from belvedere.store.stored_table import StoredTable
 
-COPIED = pa.schema([("mark", pa.string()), ("rows", pa.int64()), ("long", pa.string())])
+COPIED = pa.schema([("mark", pa.string()), ("rows", pa.int64()), ("gained", pa.int64()), ("long", pa.string())])
 CopyTask = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
-def copying(url: str, table: StoredTable, stage: str) -> CopyTask:
-    """A task's function: it copies its rows of a table into the staging table of a store."""
+def copying(url: str, table: StoredTable, stage: str, weighted: bool = False) -> CopyTask:
+    """Return a task's function: it copies its rows of a table, or its weighted changes, into the staging table."""
 
     def copy(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         dialect = dialect_of(url)
-        layout, mark, count, long = Layout(dialect, table), uuid.uuid4().hex, 0, set[tuple[str, ...]]()
+        layout, mark, long = Layout(dialect, table), uuid.uuid4().hex, set[tuple[str, ...]]()
+        count = gained = 0
         session = dialect.session(url)
         try:
-            for rows in flat_batches(layout, batches):
+            for batch in (b for b in batches if b.num_rows):
+                rows = layout.flatten(batch)
+                if weighted:
+                    rows = rows.append_column(WEIGHT, batch.column(WEIGHT).cast(pa.int64()))
                 long |= session.copy_to_stage(layout, stage, rows.append_column(MARK, pa.repeat(mark, rows.num_rows)))
                 count += rows.num_rows
+                gained += pc.sum(batch.column(WEIGHT)).as_py() if weighted else rows.num_rows
         finally:
             session.close()
         if count:
-            yield pa.RecordBatch.from_pylist([{"mark": mark, "rows": count, "long": json.dumps(sorted(long))}], COPIED)
+            reported = {"mark": mark, "rows": count, "gained": gained, "long": json.dumps(sorted(long))}
+            yield pa.RecordBatch.from_pylist([reported], COPIED)
 
     return copy
 

@@ -132,21 +132,29 @@ class EpochTransaction:
         put(layout, flat_batches(layout, self._counted(table, rows)))
 
     def append_apart(self, table: StoredTable, put: Put, rows: int) -> Callable[[], None] | None:
-        """Let tasks of other processes bring so many new rows, where they can reach the database; what puts them in then."""
+        return self._put_apart(table, put, rows, weighted=False)
+
+    def apply_apart(self, table: StoredTable, put: Put, rows: int) -> Callable[[], None] | None:
+        return self._put_apart(table, put, rows, weighted=True)
+
+    def _put_apart(self, table: StoredTable, put: Put, rows: int, *, weighted: bool) -> Callable[[], None] | None:
+        """Let tasks of other processes stage rows, if they reach the database; return the call that applies them."""
         self._require_open()
-        stage = self._session.stage(Layout(self._session.dialect, table)) if self._session.is_reached else None
+        layout = Layout(self._session.dialect, table)
+        stage = self._session.stage(layout, weighted) if self._session.is_reached else None
         if stage is None:
             return None
         try:
-            copied = put(copying(self._session.url, table, stage))
-        except Exception:  # they cannot reach it, or a row cannot be stored, which this process then tells
+            copied = put(copying(self._session.url, table, stage, weighted))
+        except Exception:  # a task cannot reach it, or cannot store a row, which this process then reports
             self._session.is_reached = False
             return None
-        return lambda: self._take(table.name, stage, copied, rows)
+        return lambda: self._take(table.name, stage, copied, rows, weighted)
 
-    def _take(self, table: str, stage: str, copied: pa.Table, rows: int) -> None:
-        self._session.take_stage(self._start(table), stage, *marks_of(copied, rows))
-        self._gained[table] += rows
+    def _take(self, table: str, stage: str, copied: pa.Table, rows: int, weighted: bool) -> None:
+        take = self._session.take_changes if weighted else self._session.take_stage
+        take(self._start(table), stage, *marks_of(copied, rows))
+        self._gained[table] += sum(copied["gained"].to_pylist())
 
     def delete_range(self, table: str, column: str, up_to: Any) -> int:
         layout = self._start(table)

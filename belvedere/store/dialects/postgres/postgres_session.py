@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from belvedere.errors import BelvedereError, fail
+from belvedere.schema import WEIGHT
 from belvedere.store.dialects.dialect import Dialect
 from belvedere.store.dialects.faults import is_transient
 from belvedere.store.dialects.postgres.postgres_connect import ERRORS, connect
@@ -241,7 +242,7 @@ class PostgresSession(Session):
     def delete_where(self, sql: str, parameters: Sequence[Any]) -> int:
         return int(self.execute(f"WITH gone AS ({sql} RETURNING 1) SELECT count(*) FROM gone", parameters)[0][0])
 
-    def stage(self, layout: Layout) -> str | None:
+    def stage(self, layout: Layout, weighted: bool = False) -> str | None:
         session = self.alone()
         if not self._swept:  # what a run left that ended before its commit
             pattern = f"{COPIES}%".replace("_", r"\_")
@@ -250,6 +251,7 @@ class PostgresSession(Session):
             self._swept = True
         name = f"{COPIES}{uuid.uuid4().hex}"
         columns = [f"{c} {f.sql}" for c, f in zip(layout.quoted, layout.forms, strict=True)]
+        columns += [f"{quoted(WEIGHT)} bigint"] if weighted else []
         session.execute(f"CREATE UNLOGGED TABLE {quoted(name)} ({', '.join(columns)}, {quoted(MARK)} text)")
         return name
 
@@ -261,11 +263,27 @@ class PostgresSession(Session):
     def take_stage(self, layout: Layout, stage: str, marks: Sequence[str], long: set[tuple[str, ...]]) -> None:
         self._narrow(layout, long)
         columns, name = layout.column_list, quoted(stage)
-        self.execute(
-            f"DELETE FROM {name} WHERE {quoted(MARK)} NOT IN (SELECT json_array_elements_text(?::json))", (json.dumps(marks),)
-        )
+        self._keep_marked(name, marks)
         self.execute(f"INSERT INTO {layout.name} ({columns}) SELECT {columns} FROM {name}")
         self.execute(f"DROP TABLE {name}")
+
+    def take_changes(self, layout: Layout, stage: str, marks: Sequence[str], long: set[tuple[str, ...]]) -> None:
+        self._narrow(layout, long)
+        columns, name, key, weight = layout.column_list, quoted(stage), quoted(layout.key), quoted(WEIGHT)
+        self._keep_marked(name, marks)
+        self.execute(f"ANALYZE {name}")  # else the planner joins the staged rows in loops
+        back = f"EXISTS (SELECT FROM {name} AS o WHERE o.{key} = s.{key} AND o.{weight} <> s.{weight})"
+        rows = f"INSERT INTO {layout.name} ({columns}) SELECT {columns} FROM {name} AS s WHERE s.{weight} > 0 AND"
+        gone = f"s.{key} = t.{key} AND s.{weight} < 0 AND NOT {back}"
+        self.execute(f"DELETE FROM {layout.name} AS t USING {name} AS s WHERE {gone}")
+        self.execute(f"{rows} {back}{overwriting(layout)}")
+        self.execute(f"{rows} NOT {back}")
+        self.execute(f"DROP TABLE {name}")
+
+    def _keep_marked(self, name: str, marks: Sequence[str]) -> None:
+        """Drop the staged rows of tries that do not count."""
+        sql = f"DELETE FROM {name} WHERE {quoted(MARK)} NOT IN (SELECT json_array_elements_text(?::json))"
+        self.execute(sql, (json.dumps(marks),))
 
     def place_of_views(self) -> ViewSchema | None:
         return place_of_views(self)
