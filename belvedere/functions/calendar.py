@@ -1,14 +1,12 @@
 """Rounding of times to units of the calendar, in UTC.
 
-In: a unit's name. Out: a function of microseconds since 1970. It reads no expression but the unit of a call.
+In: a unit's name. Out: a function of microseconds since 1970. It reads no expression.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime
-
-from sqlglot import exp
 
 from belvedere.values.instants import instant, microseconds
 
@@ -29,12 +27,6 @@ MONDAY = 4 * UNITS["DAY"]
 """Weeks begin on Monday: the first one after 1970 is the 5th of January."""
 
 CalendarStep = Callable[[int], int]
-
-
-def to_its_unit(call: exp.Expr) -> CalendarStep | None:
-    """What a call with a unit rounds down to; None for an unknown unit."""
-    unit = call.args.get("unit")
-    return floor_to(unit.name) if unit is not None else None
 
 
 def floor_to(unit: str) -> CalendarStep | None:

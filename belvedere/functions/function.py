@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 import pyarrow as pa
-from sqlglot import exp
 
 from belvedere.functions.algebra import Algebra
 from belvedere.functions.sqlpp_functions import SqlppFunction
@@ -80,8 +79,6 @@ class Function:
     ties: Ties | None = None
     skips_nulls: bool = False
     """Whether it takes IGNORE NULLS."""
-    step: Callable[[exp.Expr], Callable[[int], int] | None] | None = None
-    """A time rounded down: what it makes of microseconds, given the call; bounds on the first argument follow it."""
     forgiving: str | None = None
     """The call with the same arguments that gives NULL where this one fails."""
     reads_text_as: str | None = None

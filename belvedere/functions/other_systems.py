@@ -13,6 +13,8 @@ _JSON = "write get_json_object(text, '$.a'), or from_json(text, 'a INT')"
 OTHER_FUNCTIONS: Mapping[str, str] = {
     "PROCTIME": "write now(), the clock of the epoch; the time of arrival is a column `p TIMESTAMP METADATA FROM 'timestamp'`",
     "WINDOW": "group by it as it stands: GROUP BY window(ts, '10 minutes'); or take Tumble(...) in FROM, and GROUP BY wend",
+    "MZ_NOW": "write now(), the clock of the epoch: WHERE ts >= now() - INTERVAL '1' HOUR",
+    "DATE_BIN_HOPPING": "take HOP(TABLE t, DESCRIPTOR(ts), slide => INTERVAL '1' MINUTE, size => INTERVAL '5' MINUTES) in FROM",
     "CURRENT_ROW_TIMESTAMP": "write now(), the clock of the epoch",
     "ROW": "write struct(a, b), or named_struct('name', a, ...)",
     "CURRENT_WATERMARK": "a bound is no value of a row: EMIT AFTER WATERMARK gives the rows that it has passed",

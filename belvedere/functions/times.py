@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 
 import pyarrow as pa
 
-from belvedere.functions.calendar import to_its_unit
 from belvedere.functions.function import Function, Stored, function, stored
 from belvedere.functions.spark_types import (
     CALENDAR_INTERVAL,
@@ -110,7 +109,7 @@ TIMES: tuple[Function, ...] = (
     function("DateFromUnixDate", "date_from_unix_date:1", DATE, first=number_or_text),
     function("datepart", "datepart:2", INT32),
     function("DateSub", "", DATE),
-    function("DateTrunc", "trunc:2", DATE, first=time_or_text, step=to_its_unit),
+    function("DateTrunc", "trunc:2", DATE, first=time_or_text),
     function(
         "Day",
         "day:1",
@@ -177,9 +176,7 @@ TIMES: tuple[Function, ...] = (
     function("TimestampAdd", "timestampadd:3", TIMESTAMP, total=True),
     function("TimestampDiff", "timestampdiff:3", INT64),
     function("TimestampFromParts", "make_timestamp:1-7", _of_parts(TIMESTAMP), forgiving="try_make_timestamp"),
-    function(
-        "TimestampTrunc", "date_trunc:2", TIMESTAMP, first=time_or_text, total=True, step=to_its_unit, reads_text_as="TIMESTAMP"
-    ),
+    function("TimestampTrunc", "date_trunc:2", TIMESTAMP, first=time_or_text, total=True, reads_text_as="TIMESTAMP"),
     function("TimeStrToTime", "", TIMESTAMP, reads_text_as="TIMESTAMP"),
     function("TsOrDsToTimestamp", "", TIMESTAMP, reads_text_as="TIMESTAMP"),
     function("TimeToStr", "date_format:2", STRING),

@@ -28,6 +28,8 @@ COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
     "=": operators.eq, "<>": operators.ne, "<": operators.lt, "<=": operators.le, ">": operators.gt, ">=": operators.ge,
 }  # fmt: skip
 """Of arrays, and of pairs of numbers."""
+TEXTS = ("in", "text", "concat")
+"""What is computed with Python's values."""
 STEPS: dict[str, Callable[[Any, Any], Any]] = {
     "+": operators.add, "-": operators.sub, "*": operators.mul, "least": min, "greatest": max,
 }  # fmt: skip
@@ -107,6 +109,8 @@ class Evaluation:
             values = self.rows.values(term.column)[0]
             greatest: int = max(abs(int(values.max())), abs(int(values.min()))) if values.dtype == np.int64 else 0
             return max(greatest, self.bound(term.missing))
+        if term.operator in TEXTS:
+            return 0
         bounds = [self.bound(p) for p in term.parts]
         if term.operator == "DIV":
             return bounds[0]
@@ -130,6 +134,8 @@ class Evaluation:
             (test, known), (one, first), (other, second) = (self.value(p, at) for p in term.parts)
             chosen = test & known
             return np.where(chosen, one, other), np.where(chosen, first, second)
+        if term.operator in TEXTS:
+            return {"in": self.member, "text": self.text, "concat": self.joined_texts}[term.operator](term, at)
         (left, one), (right, other) = self.sides(term, at)
         valid = one & other
         if not self.safe:
@@ -168,6 +174,34 @@ class Evaluation:
             return values[moved], valid[moved] & inside
         return np.where(inside, values[moved], missing), valid[moved] | ~inside
 
+    def member(self, term: OperationTerm, at: Places) -> Operand:
+        """Whether arrays have values, pair by pair; not known where a NULL among others may be the value."""
+        values, arrays = (self.objects(p, at) for p in term.parts)
+        found = [_contains(array, value) for value, array in zip(*np.broadcast_arrays(values, arrays), strict=True)]
+        known = np.array([x is not None for x in found], np.bool_)
+        return np.array([bool(x) for x in found], np.bool_), known
+
+    def text(self, term: OperationTerm, at: Places) -> Operand:
+        """A column of texts, not their ranks."""
+        values = self.objects(term.parts[0], at)
+        known = np.array([v is not None for v in values], np.bool_)
+        return np.where(known, values, ""), known
+
+    def joined_texts(self, term: OperationTerm, at: Places) -> Operand:
+        (left, one), (right, other) = (self.value(p, at) for p in term.parts)
+        found = np.array([str(a) + str(b) for a, b in zip(*np.broadcast_arrays(left, right), strict=True)], object)
+        return found, one & other
+
+    def objects(self, term: Term, at: Places) -> Any:
+        """A column's values as Python has them; None where there is none."""
+        if isinstance(term, ConstantTerm):
+            return self.rows.objects(term.column or "")[:1]
+        assert isinstance(term, ColumnTerm)
+        places, there = at(term.side)
+        moved, inside = self.rows.shifted(places, term.role)
+        values = self.rows.objects(term.column or "")[moved]
+        return np.where(inside & there, values, None)
+
     def constant(self, term: ConstantTerm) -> Any:
         """A constant's value; None where it is not known."""
         if term.column is None or not self.rows.count:
@@ -193,6 +227,12 @@ class Evaluation:
         empty: Any = False if operator in COMPARISONS else 0
         values = np.array([empty if x is None else x for x in found], np.bool_ if operator in COMPARISONS else object)
         return values, known
+
+
+def _contains(array: Any, value: Any) -> bool | None:
+    if array is None or value is None:
+        return None
+    return True if value in array else None if None in array else False
 
 
 def _exact(operator: str, left: Any, right: Any) -> Any:

@@ -57,6 +57,7 @@ class SortedRows:
         self.first = np.repeat(begins, sizes) if len(begins) else np.zeros(0, np.int64)
         self.last = np.repeat(ends, sizes) if len(begins) else np.zeros(0, np.int64)
         self.origin = self.first - before  # where position 1 is, or would be
+        self._objects: dict[str, Any] = {}
         self._cache: dict[str, tuple[Any, Bools]] = {}
         self._joint: dict[tuple[str, str], tuple[tuple[Ints, Bools], tuple[Ints, Bools]]] = {}
 
@@ -73,6 +74,15 @@ class SortedRows:
         if name not in self._cache:
             self._cache[name] = numeric(self.column(name))
         return self._cache[name]
+
+    def objects(self, name: str) -> Any:
+        """Values as Python has them: arrays as tuples."""
+        if name not in self._objects:
+            found = np.empty(self.count, object)
+            for place, value in enumerate(self.column(name).to_pylist()):
+                found[place] = tuple(value) if isinstance(value, list) else value
+            self._objects[name] = found
+        return self._objects[name]
 
     def shifted(self, places: Ints, role: str) -> tuple[Ints, Bools]:
         """The neighbours' rows, and whether they are in the partition."""

@@ -32,9 +32,9 @@ def is_time(type_: pa.DataType) -> bool:
     return bool(pa.types.is_timestamp(type_) or pa.types.is_date(type_))
 
 
-def implied_bounds(bounds: Bounds, condition: Expr | None) -> dict[str, int]:
-    """The bounds and those that the comparisons of a condition make follow: from `a >= b - d` and a bound on b one on a."""
-    parts = conjuncts(condition)
+def implied_bounds(bounds: Bounds, *conditions: Expr | None) -> dict[str, int]:
+    """The bounds and those that the comparisons of conditions make follow: from `a >= b - d` and a bound on b one on a."""
+    parts = [part for condition in conditions for part in conjuncts(condition)]
     found = dict(bounds)
     for _ in range(len(parts) + 1):
         before = dict(found)
@@ -75,14 +75,8 @@ def _raise(bounds: dict[str, int], smaller: Expr, greater: Expr, strict: bool) -
     if not columns_of(smaller):
         return
     least, target = combine(bounds, smaller), monotone(greater)
-    if least is None or target is None or (least == NEVER and target.column in bounds):
+    if least is None or target is None or target.above is None or (least == NEVER and target.column in bounds):
         return
     if least not in (NEVER, FOREVER):
-        least += 1 if strict else 0
-        if target.shift is not None:
-            least -= target.shift
-        elif not target.rounds:
-            return
-    elif target.shift is None and not target.rounds:
-        return
+        least += (1 if strict else 0) - target.above
     bounds[target.column] = max(bounds.get(target.column, NEVER), least)

@@ -1,27 +1,32 @@
 """Expressions that never fall while one of their columns rises: how a bound on that column becomes one on the expression.
 
 In: a resolved expression over TIMESTAMP or DATE columns. Out: the column and a function of microseconds, or None. Also intervals of
-fixed length, and calendar rounding in UTC. A bound on a DATE is its midnight. Nothing is assumed of functions not named here.
+fixed length. A bound on a DATE is its midnight, on a number made of a time that number. What functions do says `belvedere.plan.rising`;
+here are operators, casts, and expressions of several columns.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
 from decimal import Decimal, InvalidOperation
+from math import floor as whole
 
 from sqlglot import exp
 
-from belvedere.functions.calendar import MONTHS, UNITS, CalendarStep, floor_to, in_calendar
-from belvedere.functions.function_table import function_of
+from belvedere.functions.calendar import MONTHS, UNITS, CalendarStep, floor
 from belvedere.plan.expressions import Expr
+from belvedere.plan.rising import Rise, floor_day, in_months, rise_of, shift_by, time_literal, whole_number
 
 NEVER = -(2**63)
 """No bound yet: any time may still come."""
 FOREVER = 2**63 - 1
 """Nothing will change any more."""
 SPAN = ("DAY", "HOUR", "MINUTE", "SECOND")
+
+
+LAST_TIME = 253402300799_999_999
+"""The last microsecond of the year 9999: nothing comes later, so what waits for it waits for the end of the input."""
 
 
 @dataclass(frozen=True)
@@ -33,8 +38,8 @@ class Monotone:
     shift: int | None = None
     above: int | None = None
     """How far above the column the expression can be; None where that is not known."""
-    rounds: bool = False
-    """Whether it rounds down: then the column is never below the expression."""
+    numeric: bool = False
+    """Whether it is a number made of a time."""
 
     def __call__(self, bound: int) -> int:
         return bound if bound in (NEVER, FOREVER) else max(NEVER, min(FOREVER, self.step(bound)))
@@ -49,11 +54,15 @@ def monotone(expr: Expr) -> Monotone | None:
             return monotone(expr.this)
         case exp.Add() | exp.Sub():
             return _moved(expr)
+        case exp.Mul() | exp.IntDiv():
+            return _scaled(expr)
+        case exp.Floor() if not expr.args.get("to") and isinstance(expr.this.unnest(), exp.Div):
+            return _divided(expr.this.unnest(), whole)
         case exp.Cast():
             return _cast(expr)
         case _:
-            known = function_of(expr)
-            return None if known is None or known.step is None else _after(monotone(expr.this), known.step(expr))
+            found = rise_of(expr)
+            return None if found is None else _after(monotone(found[0]), found[1])
 
 
 def reach(expr: Expr) -> tuple[str, int] | None:
@@ -104,86 +113,192 @@ def _same(time: int) -> int:
 
 
 def _moved(expr: exp.Add | exp.Sub) -> Monotone | None:
-    """A time plus or minus an interval."""
+    """A time plus or minus an interval or, of a date, days; a number plus or minus a constant."""
     inner, length = monotone(expr.this), interval_length(expr.expression)
-    if inner is None or length is None:
-        return _moved_by_months(expr, inner)
-    moved = length if isinstance(expr, exp.Add) else -length
-    step = inner.step
-    shift, above = (None if n is None else n + moved for n in (inner.shift, inner.above))
-    return Monotone(inner.column, lambda t: step(t) + moved, shift, above)
+    if inner is None:
+        return _mirrored(expr)
+    sign = 1 if isinstance(expr, exp.Add) else -1
+    if length is not None:
+        return _after(inner, shift_by(sign * length))
+    count = whole_number(expr.expression)
+    if count is not None and inner.numeric:
+        return _after(inner, Rise(lambda n: n + sign * count, numeric=True))
+    if count is not None and _is_date(expr.this):
+        return _after(inner, shift_by(sign * count * UNITS["DAY"]))
+    return _moved_by_months(expr, inner) or _rounded_number(expr, inner)
 
 
-def _moved_by_months(expr: exp.Add | exp.Sub, inner: Monotone | None) -> Monotone | None:
+def _mirrored(expr: exp.Add | exp.Sub) -> Monotone | None:
+    """`INTERVAL '1' HOUR + t`."""
+    length = interval_length(expr.this) if isinstance(expr, exp.Add) else None
+    return None if length is None else _after(monotone(expr.expression), shift_by(length))
+
+
+def _is_date(expr: Expr) -> bool:
+    inner = expr.unnest()
+    return isinstance(inner, exp.Cast) and inner.to.this is exp.DataType.Type.DATE
+
+
+def _moved_by_months(expr: exp.Add | exp.Sub, inner: Monotone) -> Monotone | None:
     interval = expr.expression.unnest()
-    if inner is None or not isinstance(interval, exp.Interval) or not isinstance(interval.this, exp.Literal):
+    if not isinstance(interval, exp.Interval) or not isinstance(interval.this, exp.Literal):
         return None
     unit = interval.args.get("unit")
     months = MONTHS.get(unit.name.upper().removesuffix("S")) if isinstance(unit, exp.Var) else None
     text = interval.this.name
     if months is None or not text.lstrip("-").isdigit():
         return None
-    count = int(text) * months * (1 if isinstance(expr, exp.Add) else -1)
-    return _after(inner, lambda t: in_calendar(t, lambda d: _add_months(d, count)), rounds=False)
+    return _after(inner, Rise(in_months(int(text) * months * (1 if isinstance(expr, exp.Add) else -1))))
+
+
+def _rounded_number(expr: exp.Add | exp.Sub, inner: Monotone) -> Monotone | None:
+    """`n - n % 60`, `n - pmod(n - c, 60)`: rounded to a multiple; `%` towards zero."""
+    rest = expr.expression.unnest()
+    if not isinstance(expr, exp.Sub) or not inner.numeric:
+        return None
+    if isinstance(rest, exp.Mod):
+        of, size, down = rest.this, whole_number(rest.expression), False
+    elif isinstance(rest, exp.Anonymous) and rest.name.lower() == "pmod" and len(rest.expressions) == 2:
+        of, size, down = rest.expressions[0], whole_number(rest.expressions[1]), True
+    else:
+        return None
+    base, offset = _base(of.unnest())
+    if size is None or size <= 0 or offset is None or base != expr.this.unnest() or not (down or offset == 0):
+        return None
+    if down:
+        return _after(inner, Rise(lambda n: floor(n, size, offset), numeric=True))
+    return _after(inner, Rise(lambda n: n - (n % size if n >= 0 else -(-n % size)), numeric=True))
+
+
+def _base(expr: Expr) -> tuple[Expr, int | None]:
+    """A number and what is taken from it."""
+    if not isinstance(expr, exp.Sub):
+        return expr, 0
+    origin = expr.expression.unnest()
+    if isinstance(origin, exp.UnixMicros):
+        return expr.this.unnest(), time_literal(origin.this)
+    return expr.this.unnest(), whole_number(origin)
+
+
+def _scaled(expr: exp.Mul | exp.IntDiv) -> Monotone | None:
+    """A number times or divided by a positive constant; DIV rounds towards zero."""
+    a, b = expr.this, expr.expression
+    if isinstance(expr, exp.IntDiv):
+        return _divided(expr, int) if whole_number(b) is not None else None
+    if whole_number(a) is not None:
+        a, b = b, a
+    inner, factor = monotone(a), whole_number(b)
+    if inner is None or not inner.numeric or factor is None or factor < 0:
+        return None
+    return _after(inner, Rise(lambda n: n * factor, numeric=True))
+
+
+def _divided(expr: Expr, to_whole: Callable[[float], int]) -> Monotone | None:
+    """A quotient of a number and a positive constant, made whole."""
+    inner, size = monotone(expr.this), whole_number(expr.expression)
+    if inner is None or not inner.numeric or size is None or size <= 0:
+        return None
+    if isinstance(expr, exp.IntDiv):
+        return _after(inner, Rise(lambda n: n // size if n >= 0 else -(-n // size), numeric=True))
+    return _after(inner, Rise(lambda n: to_whole(n / size), numeric=True))
 
 
 def _cast(expr: exp.Cast) -> Monotone | None:
-    inner = monotone(expr.this)
-    kind = expr.to.this
+    inner, kind = monotone(expr.this), expr.to.this
+    if inner is not None and inner.numeric:
+        return inner if kind in (exp.DataType.Type.BIGINT, exp.DataType.Type.INT) else None
+    if inner is None:
+        whole_part = kind in (exp.DataType.Type.BIGINT, exp.DataType.Type.INT) and isinstance(expr.this.unnest(), exp.Div)
+        return _divided(expr.this.unnest(), int) if whole_part else None
     if kind is exp.DataType.Type.DATE:
-        return _after(inner, floor_to("DAY"))
-    if kind in (exp.DataType.Type.TIMESTAMP, exp.DataType.Type.TIMESTAMPTZ, exp.DataType.Type.TIMESTAMPLTZ):
-        return inner
-    return None
+        return _after(inner, Rise(floor_day, above=0))
+    return inner if kind in TIMES else None
 
 
-def _after(inner: Monotone | None, step: CalendarStep | None, rounds: bool = True) -> Monotone | None:
-    if inner is None or step is None:
+TIMES = (
+    exp.DataType.Type.TIMESTAMP,
+    exp.DataType.Type.TIMESTAMPTZ,
+    exp.DataType.Type.TIMESTAMPLTZ,
+    exp.DataType.Type.TIMESTAMPNTZ,
+)
+
+
+def _after(inner: Monotone | None, rise: Rise) -> Monotone | None:
+    """What a function makes of an expression."""
+    if inner is None:
         return None
-    first = inner.step
-    own = rounds and (inner.shift == 0 or inner.rounds)
-    return Monotone(inner.column, lambda t: step(first(t)), above=inner.above if rounds else None, rounds=own)
+    first, step = inner.step, rise.step
+    shift = None if inner.shift is None or rise.shift is None else inner.shift + rise.shift
+    above = None if inner.above is None or rise.above is None else inner.above + rise.above
+    return Monotone(inner.column, lambda t: step(first(t)), shift, above, rise.numeric)
 
 
-def _add_months(day: datetime, months: int) -> datetime:
-    """As SQL does: the last day of the month where the day does not exist."""
-    year, month = divmod(day.year * 12 + day.month - 1 + months, 12)
-    first = day.replace(year=year, month=month + 1, day=1)
-    following = first.replace(year=year + month // 11, month=(month + 1) % 12 + 1)
-    return first + timedelta(days=min(day.day, (following - first).days) - 1)
-
-
-def combine(bounds: Mapping[str, int], expr: Expr, nullable: Collection[str] = ()) -> int | None:
-    """The bound of an expression given its columns'; None where none follows. `nullable` columns may be NULL."""
+def combine(bounds: Mapping[str, int], expr: Expr, never_null: Collection[str] = ()) -> int | None:
+    """The bound of an expression given its columns'; None where none follows. Columns that are not `never_null` may be NULL."""
     match expr:
+        case exp.Paren():
+            return combine(bounds, expr.this, never_null)
         case exp.Case() if expr.this is None:
-            return _combine_cases(bounds, expr, set(nullable))
-        case exp.Greatest() | exp.Least() | exp.Coalesce():
-            parts = [combine(bounds, e, nullable) for e in (expr.this, *expr.expressions)]
-            known = [p for p in parts if p is not None]
-            if isinstance(expr, exp.Greatest) and not any(c.name in nullable for c in expr.find_all(exp.Column)):
-                return max(known, default=None)
-            return min(known) if len(known) == len(parts) else None
+            return _combine_cases(bounds, expr, never_null)
+        case exp.If():
+            return _least([_part(bounds, expr.args.get(n), never_null) for n in ("true", "false")])
+        case exp.Greatest():
+            return _combine_greatest(bounds, expr, never_null)
+        case exp.Least():
+            return _combine_least(bounds, expr, never_null)
+        case exp.Coalesce():
+            return _least([_part(bounds, p, never_null) for p in _until_sure(expr, never_null)])
         case _:
             found = monotone(expr)
-            return None if found is None or found.column not in bounds else found(bounds[found.column])
+            if found is not None:
+                return found(bounds[found.column]) if found.column in bounds else None
+            rise = rise_of(expr)  # of several columns
+            inner = None if rise is None else combine(bounds, rise[0], never_null)
+            return inner if rise is None or inner is None or inner in (NEVER, FOREVER) else rise[1].step(inner)
 
 
-def _combine_cases(bounds: Mapping[str, int], expr: exp.Case, nullable: set[str]) -> int | None:
+def _part(bounds: Mapping[str, int], expr: Expr | None, never_null: Collection[str]) -> int | None:
+    """The bound of one of the values that an expression may have: NULL is below no bound, and no time is beyond the last one."""
+    beyond = expr is None or isinstance(expr, exp.Null) or time_literal(expr) == LAST_TIME
+    return FOREVER if beyond or expr is None else combine(bounds, expr, never_null)
+
+
+def _least(parts: list[int | None]) -> int | None:
+    known = [p for p in parts if p is not None]
+    return min(known) if known and len(known) == len(parts) else None
+
+
+def _combine_greatest(bounds: Mapping[str, int], expr: exp.Greatest, never_null: Collection[str]) -> int | None:
+    """The greatest of what is never NULL; NULLs are left out, so of other values the least."""
+    parts = [expr.this, *expr.expressions]
+    if any(c.name not in never_null for c in expr.find_all(exp.Column)):
+        return _least([combine(bounds, p, never_null) for p in parts])
+    known = [k for p in parts if (k := combine(bounds, p, never_null)) is not None]
+    return max(*known, *(c for p in parts if (c := time_literal(p)) is not None), NEVER) if known else None
+
+
+def _combine_least(bounds: Mapping[str, int], expr: exp.Least, never_null: Collection[str]) -> int | None:
+    """The least of all; the bound of a constant is itself, until nothing will change any more."""
+    parts = [expr.this, *expr.expressions]
+    constants = [c for p in parts if (c := time_literal(p)) is not None]
+    least = _least([combine(bounds, p, never_null) for p in parts if time_literal(p) is None])
+    return least if least is None or least == FOREVER else min((least, *constants))
+
+
+def _until_sure(expr: exp.Coalesce, never_null: Collection[str]) -> list[Expr]:
+    """The arguments of COALESCE up to the first that is never NULL."""
+    parts = [expr.this, *expr.expressions]
+    sure = (n for n, p in enumerate(parts) if (found := monotone(p)) is not None and found.column in never_null)
+    return parts[: next(sure, len(parts)) + 1]
+
+
+def _combine_cases(bounds: Mapping[str, int], expr: exp.Case, never_null: Collection[str]) -> int | None:
     """The least of the branches; after `WHEN c IS NULL` c is not NULL."""
     parts: list[int | None] = []
     for branch in expr.args["ifs"]:
-        value, condition = branch.args["true"], branch.this.unnest()
-        if not isinstance(value, exp.Null):
-            parts.append(combine(bounds, value, nullable))
-        if (
-            isinstance(condition, exp.Is)
-            and isinstance(condition.expression, exp.Null)
-            and isinstance(condition.this, exp.Column)
-        ):
-            nullable = nullable - {condition.this.name}
-    default = expr.args.get("default")
-    if default is not None and not isinstance(default, exp.Null):
-        parts.append(combine(bounds, default, nullable))
-    known = [p for p in parts if p is not None]
-    return min(known) if known and len(known) == len(parts) else None
+        parts.append(_part(bounds, branch.args["true"], never_null))
+        test = branch.this.unnest()
+        if isinstance(test, exp.Is) and isinstance(test.expression, exp.Null) and isinstance(test.this, exp.Column):
+            never_null = {*never_null, test.this.name}
+    parts.append(_part(bounds, expr.args.get("default"), never_null))
+    return _least(parts)

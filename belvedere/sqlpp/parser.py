@@ -35,6 +35,7 @@ from belvedere.sqlpp.query_tree import (
     WindowBy,
 )
 from belvedere.sqlpp.repeated_keys import name_group_keys
+from belvedere.sqlpp.window_aggregates import over_windows
 
 MISPLACED = {
     "WHERE": "WHERE before WINDOW BY filters tuples, HAVING after it filters windows",
@@ -113,7 +114,7 @@ class WindowByParser(ExpressionParser):
             if not self._curr or self._curr.token_type != TokenType.SELECT:
                 self.raise_error("expected SELECT")
             select = self._select()
-        return name_group_keys(QueryBlock(select, **parts, span=self._span(start)))
+        return over_windows(name_group_keys(QueryBlock(select, **parts, span=self._span(start))))
 
     def _generator(self) -> dict[str, Any]:
         self._expect(TokenType.FROM, "FROM or SELECT")

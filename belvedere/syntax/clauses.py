@@ -305,6 +305,10 @@ class ClauseParser(SqrlParser):
         self._advance(2)
         column = self._name("the name of a column")
         expression = self._expression() if self._match(TokenType.ALIAS) else None
+        if expression is None and self._matched("DELAY", "OF"):
+            expression = exp.Sub(
+                this=exp.column(exp.to_identifier(column.text, quoted=True)), expression=self._interval("DELAY OF")
+            )
         idle_after = self._interval("IDLE AFTER") if self._matched("IDLE", "AFTER") else None
         return WatermarkClause(column=column, expression=expression, idle_after=idle_after, span=self._since(first))
 

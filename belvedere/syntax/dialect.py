@@ -109,6 +109,7 @@ class SqrlParser(PipeParser):
         "ANY": lambda self: self._any(),
     }
 
+    FUNC_TOKENS: ClassVar[set[TokenType]] = {*SparkParser.FUNC_TOKENS, TokenType.SESSION}
     FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {
         k: v for k, v in SparkParser.FUNCTION_PARSERS.items() if k not in ("AND", "OR")
     }

@@ -13,6 +13,7 @@ from sqlglot.errors import ParseError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from belvedere.errors import Diagnostic, Fix, Span
+from belvedere.syntax.forms.other_windows import other_window
 from belvedere.syntax.problems import Problem, shown
 from belvedere.syntax.splitting import RawStatement, Tokens, read_tokens, split
 from belvedere.syntax.statement_parser import StatementParser
@@ -89,6 +90,9 @@ def parse_statement(raw: RawStatement, text: str, file: str, read: Tokens) -> tu
         # The parser below trusts its input in places: what makes it stumble is a statement that is wrong there.
         at = parser.here()
         problems.append(Problem("B1001", f"cannot read this statement at {shown(at)}", at.start, at.end + 1))
+    elsewhere = other_window([t.text for t in raw.tokens]) if problems else None
+    for problem in problems if elsewhere is not None else ():
+        problem.hint = elsewhere
     return statement, tuple(_diagnostic(p, file) for p in (*parser.findings, *problems))
 
 

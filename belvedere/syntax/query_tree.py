@@ -48,8 +48,8 @@ class WindowCall(exp.Expression):
 
     `function` is `tumble`, `hop`, `cumulate` or `session`. `data` is an `exp.Table` or an `exp.Query`; `timecol` and the
     elements of `keys` (session) are `exp.Column`; `dur`, `hopsize`, `offset`, `gap` are expressions or absent (`cumulate`:
-    `hopsize` is the step, `dur` the greatest size). `flink` is True for the order and names of Calcite and Flink: then the
-    columns that it adds are `window_start` and `window_end`, not `wstart` and `wend`.
+    `hopsize` is the step, `dur` the greatest size); `timezone` is the text of a zone. `flink` is True for the order and
+    names of Calcite and Flink: then the columns that it adds are `window_start` and `window_end`, not `wstart` and `wend`.
     """
 
     arg_types: ClassVar[dict[str, bool]] = {
@@ -60,6 +60,7 @@ class WindowCall(exp.Expression):
         "hopsize": False,
         "offset": False,
         "gap": False,
+        "timezone": False,
         "keys": False,
         "flink": False,
     }

@@ -264,9 +264,14 @@ class StatementParser(ClauseParser):
 
     def _emit_index(self) -> int:
         """Where the EMIT clause of a query with WINDOW BY begins, or the statement ends."""
-        words = [t.text.upper() for t in self._tokens] + [""]
-        places = range(self._index + 1, self._tokens_size)
-        return next((i for i in places if words[i] == "EMIT" and words[i + 1] in ("STREAM", "AFTER")), self._tokens_size)
+        words = [t.text.upper() for t in self._tokens] + [""] * 3
+
+        def begins(place: int) -> bool:
+            return words[place] == "EMIT" and (
+                words[place + 1] in ("STREAM", "AFTER") or words[place + 1 : place + 4] == ["ON", "WINDOW", "CLOSE"]
+            )
+
+        return next((i for i in range(self._index + 1, self._tokens_size) if begins(i)), self._tokens_size)
 
     def _query_or_expression(self) -> exp.Expr:
         if self._is_window_by():

@@ -199,8 +199,8 @@ def test_functions_of_one_column_never_fall() -> None:
         times = sorted(random.randrange(-(10**15), 4 * 10**15) for _ in range(300))
         moved = [found(t) for t in times]
         assert moved == sorted(moved), expr
-        if found.rounds:
-            assert all(m <= t for m, t in zip(moved, times, strict=True)), expr
+        if found.above is not None:
+            assert all(m <= t + found.above for m, t in zip(moved, times, strict=True)), expr
 
 
 def test_expressions_stay_within_reach_of_their_column() -> None:
@@ -219,6 +219,7 @@ def test_what_is_not_monotone_has_no_bound() -> None:
     for text in ("minute(t)", "-t", "t % 7", "date_format(t, 'HH')", "INTERVAL '1' DAY"):
         assert monotone(parse_one(text, dialect="spark").transform(lambda n: n)) is None, text
     both = {"a": 10, "b": 20}
-    assert combine(both, exp.Greatest(this=column("a"), expressions=[column("b")])) == 20
+    assert combine(both, exp.Greatest(this=column("a"), expressions=[column("b")]), {"a", "b"}) == 20
+    assert combine(both, exp.Greatest(this=column("a"), expressions=[column("b")])) == 10  # a NULL is left out
     assert combine(both, exp.Least(this=column("a"), expressions=[column("b")])) == 10
     assert combine({"a": 10}, exp.Coalesce(this=column("a"), expressions=[column("b")])) is None

@@ -186,7 +186,7 @@ CASES = [
         "",
     ),
     (
-        "V := SELECT * FROM Tumble(data => TABLE(Readings), timecol => DESCRIPTOR(time), dur => INTERVAL '1' MONTH)",
+        "V := SELECT * FROM Tumble(data => TABLE(Readings), timecol => DESCRIPTOR(time), dur => INTERVAL '0' MONTH)",
         "B5002",
         "",
         "",

@@ -346,7 +346,7 @@ OTHERS = [
     ("V := SELECT sum(price) AS s FROM prices WINDOW (sliding, count(4))", "B5211"),
     ("V := SELECT sum(n) AS s FROM (SELECT sym, count(*) AS n FROM trades GROUP BY sym) WINDOW (sliding, count(4))", "B5211"),
     ("V := SELECT sum(n) AS s FROM (SELECT count(*) AS n FROM trades WINDOW (sliding, count(3))) WINDOW (sliding, count(4))", "B5211"),
-    ("V := SELECT STREAM sym FROM trades; W := SELECT count(*) AS n FROM V WINDOW (sliding, count(4))", "B5211"),
+    ("V := SELECT DISTINCT sym FROM trades; W := SELECT count(*) AS n FROM V WINDOW (sliding, count(4))", "B5211"),
     ("A := SELECT STREAM count(*) AS n FROM trades WINDOW (sliding, count(3)); V := SELECT max(n) AS n FROM A WINDOW (timeInterval, intervalDuration(5))", "B5210"),
     ("V := SELECT intervalStart() AS s FROM trades WINDOW (sliding, count(4))", "B5213"),
     ("V := SELECT Custom(qty) AS s FROM trades WINDOW (sliding, count(4))", "B5213"),

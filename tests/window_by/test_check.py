@@ -28,7 +28,7 @@ REFUSED = [
     (HEAD + "START WHEN e.val = 1 END AS e SELECT e", "B2607", "e"),
     (HEAD + "START AS s WHEN w[0].val = 1 END SELECT w", "B2606", "w"),
     (HEAD + "START END SELECT g.val", "B2601", "g"),
-    (HEAD + "START END SELECT AVG(w[*].val) AS a", "B3605", "AVG(w[*].val)"),
+    (HEAD + "START AS s END SELECT AVG(s.val) AS a", "B3605", "AVG(s.val)"),
     (HEAD + "START END SELECT ARAY_AVG(w[*].val) AS a", "B2604", "ARAY_AVG(w[*].val)"),
     (HEAD + "START END SELECT w[*].val, w[0].val", "B2608", "w[0].val"),
     (HEAD + 'START AS s END AS e WHEN e.date - s.date > duration("P1M") SELECT w', "B3602", None),

@@ -14,14 +14,22 @@ from sqlglot import exp
 from belvedere.catalog.resolved_query import ResolvedPath
 from belvedere.errors import BelvedereError
 from belvedere.functions import spark_types as t
+from belvedere.functions.other_systems import OTHER_FUNCTIONS
 from belvedere.functions.spark_types import Typed
 from belvedere.lang.names.definitions import NamedRelation
 from belvedere.lang.names.resolve import Resolver
 from belvedere.lang.names.scope import FromItem, SourceColumn
 from belvedere.lang.select.arrival_columns import rows_with_arrivals, with_arrivals
+from belvedere.lang.select.calendar_windows import (
+    MAX_BRANCHES,
+    CalendarWindows,
+    calendar_length,
+    with_calendar_windows,
+)
 from belvedere.lang.select.pivoting import lower_pivots
 from belvedere.lang.select.query_frame import Frame, named_source
 from belvedere.lang.select.selected_rows import selected_rows
+from belvedere.lang.types.form_types import is_zone
 from belvedere.plan.expressions import column
 from belvedere.plan.operators.nodes import Expr, Item, Node, Project, Values
 from belvedere.plan.operators.project import item_of
@@ -55,6 +63,7 @@ def lower_item(frame: Frame, item: exp.Expr) -> tuple[Node, list[FromItem]]:
         elif isinstance(item.this, (exp.Func, exp.Anonymous)):
             name = item.this.name or item.this.sql()
             hint = "explode, posexplode, inline, Tumble, Hop, Cumulate and Session of something can stand in FROM"
+            hint = OTHER_FUNCTIONS.get(name.upper(), hint)
             raise frame.fail("B3023", f"table function `{name}` is not known", item, hint)
         else:
             refuse_options(frame, item)
@@ -153,33 +162,92 @@ def _window_call(frame: Frame, item: exp.Table) -> tuple[Node, FromItem]:
     else:
         node, source = named_source(context.lower_query(data, context), alias, context.names)
     time = _column_of(frame, source, call.args["timecol"])
-    if time.typed.type != TIMESTAMP:
-        hint = "CAST the column to TIMESTAMP in a view first"
-        raise context.fail(
-            "B5001", f"`{time.name}` is {t.a_type(time.typed.type)}, not a TIMESTAMP", call.args["timecol"], hint
-        )
+    if not t.is_time(time.typed.type):
+        message = f"`{time.name}` is {t.a_type(time.typed.type)}, not a TIMESTAMP"
+        raise context.fail("B5001", message, call.args["timecol"], "CAST the column to TIMESTAMP in a view first")
     kind = TimeWindowKind(call.args["function"])
-    lengths = {n: _length(frame, call, n) for n in ("dur", "hopsize", "offset", "gap") if call.args.get(n) is not None}
-    if kind is TimeWindowKind.CUMULATE and lengths["dur"] % lengths["hopsize"]:
-        raise context.fail(
-            "B5002", "`dur` must be so many times `hopsize`", call.args["dur"], "windows grow by hopsize up to dur"
-        )
     names = ("window_start", "window_end") if call.args.get("flink") else ("wstart", "wend")
     prefix = context.names.fresh(alias)
     start, end = (f"{prefix}.{n}" for n in names)
-    partition = tuple(_column_of(frame, source, k).internal for k in call.args.get("keys") or ())
-    size = lengths["gap"] if "gap" in lengths else lengths["dur"]
-    node = TimeWindow(
-        node, kind, time.internal, size, lengths.get("hopsize", 0), lengths.get("offset", 0), partition, start, end
-    )
-    bounds = tuple(SourceColumn(n, i, Typed(TIMESTAMP, False)) for n, i in zip(names, (start, end), strict=True))
+    local = time.typed.type == t.LOCAL_TIMESTAMP
+    node, instant = _as_instant(node, time, prefix)
+    windows = calendar_windows(frame, call, kind, local)
+    if windows is not None:
+        node = with_calendar_windows(node, windows, instant, start, end)
+    else:
+        node = _fixed_windows(frame, node, call, source, (instant, start, end))
+    type_ = t.LOCAL_TIMESTAMP if local else TIMESTAMP
+    if local:
+        node = Project(node, tuple(_as_local(c) if c.name in (start, end) else item_of(c) for c in node.schema))
+    bounds = tuple(SourceColumn(n, i, Typed(type_, False)) for n, i in zip(names, (start, end), strict=True))
     if call.args.get("flink"):
         last = f"{prefix}.{WINDOW_TIME}"
         before = exp.Sub(this=column(end), expression=exp.Interval(this=exp.Literal.string("0.001"), unit=exp.var("SECOND")))
-        node = Project(node, (*map(item_of, node.schema), Item(last, before, TIMESTAMP, nullable=False, hidden=True)))
-        bounds += (SourceColumn(WINDOW_TIME, last, Typed(TIMESTAMP, False), hidden=True),)
+        node = Project(node, (*map(item_of, node.schema), Item(last, before, type_, nullable=False, hidden=True)))
+        bounds += (SourceColumn(WINDOW_TIME, last, Typed(type_, False), hidden=True),)
     table = source.alias if isinstance(data, exp.Table) and not item.alias else None
     return node, FromItem(alias, bounds + source.columns, None, table=table)
+
+
+def _as_instant(node: Node, time: SourceColumn, prefix: str) -> tuple[Node, str]:
+    """The rows with the column of time as a TIMESTAMP: a date is its midnight."""
+    if time.typed.type == TIMESTAMP:
+        return node, time.internal
+    name = f"{prefix}.time"
+    moment = exp.cast(column(time.internal), exp.DataType.Type.TIMESTAMPTZ)
+    return Project(node, (*map(item_of, node.schema), Item(name, moment, TIMESTAMP, time.typed.nullable, hidden=True))), name
+
+
+def _as_local(end: Column) -> Item:
+    return Item(end.name, exp.cast(column(end.name), exp.DataType.Type.TIMESTAMPNTZ), t.LOCAL_TIMESTAMP, nullable=False)
+
+
+def calendar_windows(frame: Frame, call: Any, kind: TimeWindowKind, local: bool) -> CalendarWindows | None:
+    """Windows of months, and of days where there is a time zone; None for those of a fixed length."""
+    zone = _zone(frame, call, local)
+    written = [call.args[n] for n in ("dur", "hopsize") if call.args.get(n) is not None]
+    lengths = [calendar_length(w) for w in written]
+    known = [n for n in lengths if n is not None]
+    if kind is TimeWindowKind.SESSION or (zone is None and not any(n.in_months for n in known)):
+        return None
+    if len(known) != len(lengths) or len({n.in_months for n in known}) > 1 or call.args.get("offset") is not None:
+        message = "windows of the calendar are of months, or of days, all of one kind and without offset"
+        hint = "write INTERVAL '1' MONTH; or INTERVAL '1' DAY and timezone => 'Europe/Berlin'"
+        raise frame.fail("B5002", message, call, hint)
+    windows = CalendarWindows(kind, known[0], known[-1], zone)
+    if kind is TimeWindowKind.CUMULATE and known[0].count % known[-1].count:
+        raise frame.fail(
+            "B5002", "`dur` must be so many times `hopsize`", call.args["dur"], "windows grow by hopsize up to dur"
+        )
+    if windows.branches > MAX_BRANCHES:
+        message = f"a row is in {windows.branches} windows: {MAX_BRANCHES} at most"
+        raise frame.fail("B5002", message, call.args["dur"], "take a greater hopsize")
+    return windows
+
+
+def _zone(frame: Frame, call: Any, local: bool) -> str | None:
+    written = call.args.get("timezone")
+    if written is None:
+        return None
+    if not isinstance(written, exp.Literal) or not written.is_string or not is_zone(written.name):
+        raise frame.fail("B3002", "`timezone` is no time zone", written, "write a region as 'Europe/Berlin', or '+02:00'")
+    if local:
+        raise frame.fail("B5002", "a TIMESTAMP_NTZ is local already", written, "leave `timezone` out")
+    return str(written.name)
+
+
+def _fixed_windows(frame: Frame, node: Node, call: Any, source: FromItem, columns: tuple[str, str, str]) -> Node:
+    """Windows of a fixed length: over a column of time, with the names of their ends."""
+    kind = TimeWindowKind(call.args["function"])
+    lengths = {n: _length(frame, call, n) for n in ("dur", "hopsize", "offset", "gap") if call.args.get(n) is not None}
+    if kind is TimeWindowKind.CUMULATE and lengths["dur"] % lengths["hopsize"]:
+        raise frame.fail(
+            "B5002", "`dur` must be so many times `hopsize`", call.args["dur"], "windows grow by hopsize up to dur"
+        )
+    keys = tuple(_column_of(frame, source, k).internal for k in call.args.get("keys") or ())
+    size = lengths["gap"] if "gap" in lengths else lengths["dur"]
+    time, start, end = columns
+    return TimeWindow(node, kind, time, size, lengths.get("hopsize", 0), lengths.get("offset", 0), keys, start, end)
 
 
 def _length(frame: Frame, call: Any, name: str) -> int:

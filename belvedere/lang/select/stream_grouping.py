@@ -6,10 +6,12 @@ In: such a SELECT. Out: the complete groups of the query as rows that only arriv
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from sqlglot import exp
 
+from belvedere.lang.names.definitions import NamedRelation
 from belvedere.lang.select.query_frame import StatementContext
 from belvedere.lang.select.select import SelectLowering
 from belvedere.plan.bound_rules import Known
@@ -63,19 +65,19 @@ def _end_of_group(plan: Node, times: frozenset[str]) -> Expr | None:
     return None
 
 
-def order_windows(select: exp.Select, context: StatementContext) -> exp.Select:
+def order_windows(select: exp.Select, context: StatementContext, time_of: Callable[[NamedRelation], str | None]) -> exp.Select:
     """The SELECT with its windows in the order of the stream's rowtime where they say none: `OVER (RANGE ... PRECEDING)`."""
     source = select.args.get("from_")
     table = source.this if source is not None else None
     if not isinstance(table, exp.Table) or not isinstance(table.this, exp.Identifier):
         return select
     relation = context.definitions.find(table.name)
-    known = context.definitions.inputs.get(relation.id) if relation is not None else None
-    if known is None or not known.watermarks:
+    own = time_of(relation) if relation is not None else None
+    if own is None:
         return select
     ordered = select.copy()
     for window in ordered.find_all(exp.Window):
         if window.args.get("spec") is not None and window.args.get("order") is None:
-            time = exp.Column(this=exp.to_identifier(known.watermarks[0].column, quoted=True))
+            time = exp.Column(this=exp.to_identifier(own, quoted=True))
             window.set("order", exp.Order(expressions=[exp.Ordered(this=time)]))
     return ordered

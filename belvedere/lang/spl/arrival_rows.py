@@ -6,22 +6,27 @@ along. Rows must only arrive: a window cannot take one back.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sqlglot import exp
 
 from belvedere.lang.select.query_frame import StatementContext
-from belvedere.plan.operators.emit import SEQUENCE
-from belvedere.plan.operators.nodes import Item, Node, Project, Scan
+from belvedere.plan.operators.emit import PTIME, SEQUENCE, Emit
+from belvedere.plan.operators.in_order import InOrder
+from belvedere.plan.operators.nodes import Filter, Item, Node, Project, Scan, Union
 from belvedere.plan.operators.project import item_of
 from belvedere.plan.operators.spl_aggregate import SplAggregate
 from belvedere.plan.operators.spl_join import FIRED, FIRING, SplJoin
 from belvedere.plan.operators.spl_windows import Interval
-from belvedere.plan.plan_properties import base_scan
-from belvedere.plan.rewrites.rewrite import carry, inline
+from belvedere.plan.plan_properties import needs_clock
+from belvedere.plan.rewrites.rewrite import carry, inline, replace_node
 from belvedere.schema import INGEST_TIME, UID
 
-HINT = "take a stream (CREATE STREAM), a view that only filters and computes columns of one, or SELECT STREAM ... WINDOW (...)"
+ARRIVED_TIME = "_arrived_time"
+ARRIVED = ("_arrived_number", "_arrived_at", ARRIVED_TIME)
+"""The columns of order, clock and event time of rows that several inputs have."""
+HINT = "take a stream (CREATE STREAM), a view that only filters and computes columns of some, SELECT STREAM, or EMIT STREAM"
 
 
 @dataclass(frozen=True)
@@ -35,23 +40,60 @@ class ArrivingRows:
     punctuation: str | None
     of_panes: bool = False
     """Whether panes of `timeInterval` made them: their clock is the bound."""
+    by_arrival: bool = True
+    """Whether rows of inputs: all inputs number theirs by one sequence. Else the relation that they are of numbers them."""
 
 
 def arriving_rows(plan: Node, context: StatementContext, place: exp.Expr) -> ArrivingRows:
     """The rows of one FROM item. Raises B5211 where they do not only arrive."""
     plan = inline(plan, lambda relation: _simple_view(relation, context))
-    scan = base_scan(plan)
-    if scan is None:
+    source = rows_source(plan)
+    if source is None:
         raise context.fail("B5211", "a window needs rows that only arrive, in their order", place, HINT)
-    names = _columns(scan, context, place)
-    carried, found = carry(
-        plan, scan, tuple(item_of(scan.schema[n], hidden=True) for n in dict.fromkeys(names) if n is not None)
-    )
-    place_of = dict(zip((n for n in dict.fromkeys(names) if n is not None), found, strict=True))
+    if isinstance(source, Union):
+        return _of_union(plan, source, context, place)
+    names = _columns(source, context, place)
+    return _carried(plan, source, names, _has_panes(source, context))
+
+
+def _carried(plan: Node, source: Node, names: Sequence[str | None], of_panes: bool) -> ArrivingRows:
+    """The plan with these columns of what is below it: order, clock, event time and firing."""
+    requested = tuple(n for n in dict.fromkeys(names) if n is not None)
+    carried, found = carry(plan, source, tuple(item_of(source.schema[n], hidden=True) for n in requested))
+    place_of = dict(zip(requested, found, strict=True))
     order, clock, time, punctuation = (None if n is None else place_of[n] for n in names)
     assert order is not None
     assert clock is not None
-    return ArrivingRows(carried, order, clock, time, punctuation, _has_panes(scan, context))
+    return ArrivingRows(carried, order, clock, time, punctuation, of_panes, names[0] in (UID, ARRIVED[0]))
+
+
+def _of_union(plan: Node, union: Union, context: StatementContext, place: exp.Expr) -> ArrivingRows:
+    """Rows of several inputs in the order in which they arrived: all inputs number theirs by one sequence."""
+    branches = [arriving_rows(b, context, place) for b in union.branches]
+    if any(not b.by_arrival for b in branches):
+        hint = "write one view SELECT STREAM ... UNION ALL SELECT STREAM ..., and the window over it"
+        raise context.fail("B5211", "rows of several streams that are made have no order among each other", place, hint)
+    timed = all(b.time is not None for b in branches)
+    names = [n for n in ARRIVED if n != ARRIVED_TIME or timed]
+    made = []
+    for branch, given in zip(branches, union.branches, strict=True):
+        columns = [item_of(c) for c in given.schema.columns]
+        hidden = (branch.order, branch.clock, branch.time)
+        columns += [
+            item_of(branch.plan.schema[n], name, hidden=True) for n, name in zip(hidden, names, strict=False) if n is not None
+        ]
+        made.append(Project(branch.plan, tuple(columns)))
+    known = Union(tuple(made))
+    above = replace_node(plan, union, known)
+    time = ARRIVED_TIME if timed else None
+    return _carried(above, known, (names[0], names[1], time, None), False)
+
+
+def rows_source(plan: Node) -> Scan | Union | None:
+    """What a chain of projections and filters without `now()` is over; None for anything but a relation or UNION ALL."""
+    while isinstance(plan, (Project, Filter)) and not needs_clock(plan):
+        plan = plan.input
+    return plan if isinstance(plan, Scan | Union) else None
 
 
 def _has_panes(scan: Scan, context: StatementContext) -> bool:
@@ -64,9 +106,9 @@ def _has_panes(scan: Scan, context: StatementContext) -> bool:
 
 
 def _simple_view(relation: str, context: StatementContext) -> Node | None:
-    """The plan of a view that only filters and computes columns of rows."""
+    """The plan of a view that only filters and computes columns of rows, perhaps of several inputs."""
     view = context.definitions.views.get(relation)
-    return None if view is None or base_scan(view.plan) is None else view.plan
+    return None if view is None or rows_source(view.plan) is None else view.plan
 
 
 def _columns(scan: Scan, context: StatementContext, place: exp.Expr) -> tuple[str, str, str | None, str | None]:
@@ -77,6 +119,10 @@ def _columns(scan: Scan, context: StatementContext, place: exp.Expr) -> tuple[st
     view = context.definitions.views.get(scan.relation)
     if view is not None and fires(view.plan):
         return SEQUENCE, FIRED, None, FIRING
+    if view is not None and isinstance(view.plan, InOrder):
+        return SEQUENCE, view.plan.came, view.plan.time if view.plan.within is None else None, None
+    if view is not None and isinstance(view.plan, Emit) and view.plan.stream:
+        return SEQUENCE, PTIME, None, None
     name = table.name if table is not None else view.name if view is not None else scan.relation
     raise context.fail("B5211", f"rows of `{name}` do not only arrive: they can change or leave", place, HINT)
 

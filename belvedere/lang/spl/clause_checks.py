@@ -250,11 +250,12 @@ class _Check:
         return only
 
     def _constant(self, part: SplPart, value: exp.Expr) -> Decimal:
-        if not isinstance(value, exp.Literal) or value.is_string:
+        found = constant_number(value)
+        if found is None:
             name = WORDS[part.word]
             message = f"{name} needs a constant, not `{value.sql('spark')}`"
             raise self.fail("B5205", message, value, "write a number; a column can stand only first in delta")
-        return Decimal(value.name)
+        return found
 
     def _number(self, part: SplPart, least: int) -> int:
         argument = self._argument(part, "10")
@@ -277,3 +278,35 @@ class _Check:
             bound = "more than no time" if least else "a time that is not negative"
             raise self.fail("B5205", f"{WORDS[part.word]} takes {bound}", argument, "write seconds, or INTERVAL '10' SECOND")
         return found
+
+
+def constant_number(expr: exp.Expr) -> Decimal | None:
+    """The value of numbers that are added, taken away, multiplied and divided; None for anything else."""
+    match expr:
+        case exp.Literal() if not expr.is_string:
+            return Decimal(expr.name)
+        case exp.Paren():
+            return constant_number(expr.this)
+        case exp.Neg():
+            inner = constant_number(expr.this)
+            return None if inner is None else -inner
+        case exp.Add() | exp.Sub() | exp.Mul() | exp.Div() | exp.IntDiv():
+            return _calculated(expr, constant_number(expr.this), constant_number(expr.expression))
+        case _:
+            return None
+
+
+def _calculated(expr: exp.Expr, left: Decimal | None, right: Decimal | None) -> Decimal | None:
+    if left is None or right is None or (isinstance(expr, exp.Div | exp.IntDiv) and not right):
+        return None
+    match expr:
+        case exp.Add():
+            return left + right
+        case exp.Sub():
+            return left - right
+        case exp.Mul():
+            return left * right
+        case exp.IntDiv():
+            return left // right
+        case _:
+            return left / right

@@ -122,7 +122,7 @@ class SplJoinLowering(SelectLowering):
         items = {c.name: item_of(c) for c in rows.plan.schema}
         partition = [self._key_name(written, frame, items) for written in clause.keys]
         joined = JoinedWindow(window, tuple(dict.fromkeys(partition)), rows.order, rows.clock)
-        return _JoinedTable(Project(rows.plan, tuple(items.values())), joined, rows.punctuation is not None)
+        return _JoinedTable(Project(rows.plan, tuple(items.values())), joined, not rows.by_arrival)
 
     def _key_name(self, written: exp.Expr, frame: Frame, items: dict[str, Item]) -> str:
         """The column with what a partition is by."""

@@ -19,7 +19,7 @@ from belvedere.lang.select.grouping import Grouping, contains_aggregate, groupin
 from belvedere.lang.select.query_frame import StatementContext
 from belvedere.lang.select.select import SelectLowering
 from belvedere.lang.select.select_list import ordinal
-from belvedere.lang.spl.arrival_rows import ArrivingRows, arriving_rows, with_firings
+from belvedere.lang.spl.arrival_rows import ArrivingRows, arriving_rows, rows_source, with_firings
 from belvedere.lang.spl.clause_checks import window_of
 from belvedere.lang.spl.spl_functions import count_of, reading_of, spelled_out
 from belvedere.lang.types.typing_scope import SubqueryValue
@@ -29,7 +29,6 @@ from belvedere.plan.operators.project import item_of
 from belvedere.plan.operators.spl_aggregate import CountColumn, FiringReading, GroupCount, ReadingColumn, SplAggregate
 from belvedere.plan.operators.spl_join import FIRED, FIRING
 from belvedere.plan.operators.spl_windows import Interval, Punctuation, SplWindow, Tumbling
-from belvedere.plan.plan_properties import base_scan
 from belvedere.plan.unused_names import unused_name
 from belvedere.schema import TIMESTAMP
 from belvedere.syntax.spl.window_tree import SplClause
@@ -113,7 +112,7 @@ class SplLowering(SelectLowering):
 
     def _check_where(self) -> None:
         where = self.select.args.get("where")
-        if base_scan(self.frame.plan) is None:
+        if rows_source(self.frame.plan) is None:
             hint = "a row enters a window or not by its own columns"
             raise self.context.fail("B5214", "such a WHERE beside a window is not supported", where or self.select, hint)
 

@@ -28,6 +28,7 @@ from belvedere.plan.operators.emit import PTIME, UNDO, VERSION, Emit
 from belvedere.plan.operators.in_order import InOrder
 from belvedere.plan.operators.nodes import Item, Node, Project, Union
 from belvedere.plan.operators.project import item_of
+from belvedere.plan.rewrites.completion import with_completion
 from belvedere.plan.rewrites.keys import carry_keys
 from belvedere.plan.rewrites.nested_joins import join_nested
 from belvedere.plan.rewrites.rewrite import inline
@@ -46,6 +47,9 @@ def emitted(plan: Node, query: exp.Query, context: StatementContext) -> Node:
         return plan
     watermark = bool(clause.args.get("watermark"))
     if watermark:
+        inputs = context.definitions.inputs
+        times = {i: [w.column for w in table.watermarks] for i, table in inputs.items()}
+        plan = with_completion(plan, known_bounds(context), lambda i: times.get(i, ()), lambda i: _definition(i, context))
         _check_event_time(plan, clause, context)
     stream = bool(clause.args.get("stream"))
     own = next((c.name for c in plan.schema.visible if c.name.casefold() in (UNDO, PTIME, VERSION)), None)
@@ -64,7 +68,7 @@ def _delay(clause: EmitClause, context: StatementContext) -> int | None:
 
 def _check_event_time(plan: Node, clause: EmitClause, context: StatementContext) -> None:
     known = known_bounds(context)
-    nested = join_nested(carry_keys(plan), lambda i: _definition(i, context))  # as the view's plan will be
+    nested = inline(join_nested(carry_keys(plan), lambda i: _definition(i, context)), lambda i: _definition(i, context))
     if not event_time_columns(nested, known):
         hint = lost_time(inline(plan, lambda i: _definition(i, context)), known)
         hint = hint or "group by an event-time column or a window of it, and say WATERMARK FOR where the input is defined"
@@ -170,7 +174,7 @@ def _branch(select: exp.Select, context: StatementContext) -> tuple[Node, str]:
     """One SELECT of a stream: its plan with the time column, and that column's name."""
     _refuse_clauses(select, "is not supported yet", context)
     ordered: Any = select.args.get("order")
-    plain = order_windows(select.copy(), context)
+    plain = order_windows(select.copy(), context, lambda relation: _time_of(relation, context))
     plain.set("order", None)
     lowering = SelectLowering(plain, context)
     plan = lowering.lower(named=True).plan

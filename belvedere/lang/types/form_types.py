@@ -155,13 +155,13 @@ def _in_zone(scope: TypeScope, expr: Any) -> Typed:
         raise scope.fail("B3002", f"a TIMESTAMP is needed here, not {t.a_type(inner.type)}", expr, hint)
     if scope.type(zone) not in (t.STRING, t.NULL):
         raise scope.fail("B3002", "a time zone is a text", expr, "write 'Europe/Berlin' or '+02:00'")
-    if isinstance(zone, exp.Literal) and not _is_zone(zone.name):
+    if isinstance(zone, exp.Literal) and not is_zone(zone.name):
         hint = "write a region as 'Europe/Berlin', or a distance from UTC as '+02:00'"
         raise scope.fail("B3002", f"`{zone.name}` is no time zone", expr, hint)
     return Typed(TIMESTAMP, True)
 
 
-def _is_zone(name: str) -> bool:
+def is_zone(name: str) -> bool:
     if re.fullmatch(r"(UTC|GMT|UT)?([+-]\d{1,2}(:\d{1,2}){0,2})?|Z", name):
         return bool(name)
     try:

@@ -5,14 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
+from sqlglot import exp
 
 from belvedere.plan.arrival_order import with_arrival
 from belvedere.plan.bound_rules import Bounds, Known, given
 from belvedere.plan.cached_values import cached_property
-from belvedere.plan.expressions import column, columns
+from belvedere.plan.expressions import Expr, column, columns
 from belvedere.plan.monotone import combine, monotone
 from belvedere.plan.operators.node import Item, Node, Partition, texts
-from belvedere.plan.operators.project import pruned_through
+from belvedere.plan.operators.project import pruned_through, renamed
 from belvedere.plan.ties import tie_columns
 from belvedere.schema import Column, Schema
 
@@ -70,9 +71,15 @@ class Aggregate(Node):
             return self
         return replace(self, aggregates=tuple(replace(i, expr=with_arrival(i.expr, ties, i.type)) for i in self.aggregates))
 
+    @property
+    def holds(self) -> tuple[Expr, ...]:
+        if self.grouping_sets is not None:
+            return ()
+        return renamed({i.expr.name: i.name for i in self.keys if isinstance(i.expr, exp.Column)}, self.input.holds)
+
     def ways(self, known: Known) -> tuple[Bounds, ...]:
-        below = self.input.bounds(known)
-        return (given((i.name, combine(below, i.expr)) for i in self.keys),)
+        sure = self.input.never_null
+        return tuple(given((i.name, combine(w, i.expr, sure)) for i in self.keys) for w in self.input.ways(known))
 
     def grouping_columns(self, known: Known) -> frozenset[str]:
         below = self.input.grouping_columns(known) | self.input.event_times(known)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from belvedere.plan.bound_rules import Bounds, Known
 from belvedere.plan.cached_values import cached_property
+from belvedere.plan.expressions import Expr
 from belvedere.plan.operators.node import Node, Partition
 from belvedere.plan.operators.project import keep_columns, pruned_inside
 from belvedere.schema import Schema
@@ -37,4 +38,12 @@ class Distinct(Node):
         return Distinct(keep_columns(self.input.with_key_columns(), self.input.schema.names))
 
     def ways(self, known: Known) -> tuple[Bounds, ...]:
-        return (self.input.bounds(known),)
+        return self.input.ways(known)
+
+    @property
+    def never_null(self) -> frozenset[str]:
+        return self.input.never_null.intersection(self.schema.names)
+
+    @property
+    def holds(self) -> tuple[Expr, ...]:
+        return self.input.holds

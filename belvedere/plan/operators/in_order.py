@@ -11,7 +11,10 @@ from belvedere.plan.bound_rules import Bounds, Known, only
 from belvedere.plan.cached_values import cached_property
 from belvedere.plan.operators.emit import SEQUENCE
 from belvedere.plan.operators.node import Node
-from belvedere.schema import Column, Schema
+from belvedere.plan.unused_names import unused_name
+from belvedere.schema import TIMESTAMP, Column, Schema
+
+CAME = "_came"
 
 
 @dataclass(frozen=True)
@@ -31,8 +34,18 @@ class InOrder(Node):
     @cached_property
     def schema(self) -> Schema:
         number = Column(SEQUENCE, pa.int64(), nullable=False, hidden=True)
-        shown = tuple(c for c in self.input.schema if not c.hidden or c.name == self.time)
-        return Schema((*shown, number), (SEQUENCE,))
+        came = Column(self.came, TIMESTAMP, nullable=False, hidden=True)
+        return Schema((*self.shown, came, number), (SEQUENCE,))
+
+    @property
+    def shown(self) -> tuple[Column, ...]:
+        """The columns of its input that it has: those that are visible, and the time."""
+        return tuple(c for c in self.input.schema if not c.hidden or c.name == self.time)
+
+    @property
+    def came(self) -> str:
+        """The hidden column with the clock at which a row came out."""
+        return unused_name(CAME, {c.name for c in self.shown})
 
     is_historic: ClassVar[bool] = True
 

@@ -109,6 +109,32 @@ class Join(Node):
 
     # -- bounds
 
+    @property
+    def never_null(self) -> frozenset[str]:
+        """A side that may be missing has no column that is never NULL."""
+        left, right = self.left.never_null, self.right.never_null
+        match self.kind:
+            case JoinKind.INNER:
+                return left | right
+            case JoinKind.RIGHT:
+                return right
+            case JoinKind.FULL:
+                return frozenset()
+            case _:
+                return left
+
+    @property
+    def holds(self) -> tuple[Expr, ...]:
+        match self.kind:
+            case JoinKind.INNER:
+                return (*self.left.holds, *self.right.holds, *conjuncts(self.condition))
+            case JoinKind.RIGHT:
+                return self.right.holds
+            case JoinKind.FULL:
+                return ()
+            case _:
+                return self.left.holds
+
     def ways(self, known: Known) -> tuple[Bounds, ...]:
         """What follows for its columns from a change of either side.
 
@@ -118,7 +144,8 @@ class Join(Node):
         left, right = self.left.bounds(known), self.right.bounds(known)
         if self.versions is not None:
             return self._ways_of_versions(self.versions, left, right)
-        from_left, from_right = implied_bounds(left, self.condition), implied_bounds(right, self.condition)
+        facts = (self.condition, *self.left.holds, *self.right.holds)
+        from_left, from_right = implied_bounds(left, *facts), implied_bounds(right, *facts)
         if self.kind in (JoinKind.LEFT, JoinKind.FULL, JoinKind.ANTI):
             from_left = {n: b for n, b in from_left.items() if n not in self.left.schema.names} | dict(left)
         if self.kind in (JoinKind.RIGHT, JoinKind.FULL):

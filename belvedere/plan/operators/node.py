@@ -24,6 +24,7 @@ from belvedere.plan.bound_rules import Bounds, Known, is_time
 from belvedere.plan.cached_values import cached_property
 from belvedere.plan.expression_text import expression_text
 from belvedere.plan.expressions import Expr, columns, columns_of
+from belvedere.plan.monotone import FOREVER
 from belvedere.plan.null_on_error import forgiving
 from belvedere.schema import Column, Schema
 
@@ -189,6 +190,18 @@ class Node:
         source = Schema(tuple(c for i in node.inputs for c in i.schema))
         return node.with_parts(lambda part: _forgiving(part, source, expressions))
 
+    # -- what every row has
+
+    @property
+    def never_null(self) -> frozenset[str]:
+        """Columns that are NULL in no row."""
+        return frozenset(c.name for c in self.schema if not c.nullable)
+
+    @property
+    def holds(self) -> tuple[Expr, ...]:
+        """Conditions over its columns that are TRUE of every row, as far as bounds may follow from them."""
+        return ()
+
     # -- bounds
 
     def ways(self, known: Known) -> tuple[Bounds, ...]:
@@ -203,7 +216,9 @@ class Node:
 
     def event_times(self, known: Known) -> frozenset[str]:
         """Its columns of times that can have a bound at all, now or later."""
-        return frozenset(n for n in self.bounds(known) if is_time(self.schema[n].type))
+        found = self.bounds(known)
+        numbers = (n for n, b in found.items() if pa.types.is_integer(self.schema[n].type) and b != FOREVER)  # made of times
+        return frozenset((*(n for n in found if is_time(self.schema[n].type)), *numbers))
 
     def grouping_columns(self, known: Known) -> frozenset[str]:
         """Its columns that say to which event-time group a row belongs: windows' starts and ends, event-time keys of GROUP BY."""

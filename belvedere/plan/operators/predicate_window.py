@@ -5,12 +5,14 @@ In: an input, and what the kernels are told (`window_specs`). Out: a relation. N
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Set
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass, replace
 from enum import Enum, auto
 
+from belvedere.plan.bound_rules import Bounds, Known
 from belvedere.plan.cached_values import cached_property
 from belvedere.plan.expressions import columns, columns_of
+from belvedere.plan.monotone import FOREVER, NEVER
 from belvedere.plan.operators import window_specs as specs
 from belvedere.plan.operators.node import Node, Order, Partition, pruned_below
 from belvedere.schema import Column, Schema
@@ -48,6 +50,14 @@ class WindowEnd(Enum):
     """The tuple before the label; windows without it are dropped, since no later row brings it."""
 
 
+@dataclass(frozen=True)
+class Gap:
+    """A window with an end is final once the tuple of `side` is `length` microseconds below the bound: each later tuple leaves the gap."""
+
+    side: str
+    length: int
+
+
 @dataclass(frozen=True, repr=False)
 class Resume:
     """Windows with an end below a bound on `column`, ORDER BY's first key, are final; where END reads the NEXT tuple, with that below it.
@@ -59,6 +69,12 @@ class Resume:
     form: WindowForm
     neighbours: frozenset[Neighbour] = frozenset()
     end: WindowEnd = WindowEnd.CONDITION
+    gap: Gap | None = None
+    """Where END asks for a distance to the NEXT tuple alone: what no later tuple can change any more."""
+    if_timed: bool = False
+    """Whether this holds only where each row has a time: a NULL would come before all others."""
+    looks_ahead_first: bool = False
+    """Whether START or LABEL reads the NEXT tuple."""
 
     @property
     def looks_back(self) -> bool:
@@ -163,8 +179,8 @@ class PredicateWindow(Node):
     identity: tuple[str, ...] | None = None
     partition: tuple[str, ...] = ()
     start: str | None = None
-    resume: Resume | None = None
-    """Whether old rows may go once their windows are final; None where any window may need them."""
+    settling: Resume | None = None
+    """Which windows are final; None where any window may need rows of any age."""
     ranges: Ranges | None = None
     """How the windows that a change can reach are told from the others; None where any window of the partition may change."""
     why_all: str = ""
@@ -177,10 +193,21 @@ class PredicateWindow(Node):
     """What blocks of rows must know of END to find their windows alone, where all rows have an order key and where some do not."""
     why_one_task: str = ""
     """Why blocks cannot find their windows alone, in words."""
+    gap_time: str | None = None
+    """The hidden column with the time from which a `Gap` counts: a window that ends later may have one below the bound.
+
+    It is final at once then; but a group of windows by this time would not be.
+    """
 
     @cached_property
     def schema(self) -> Schema:
         return Schema(self.columns, self.identity)
+
+    @property
+    def resume(self) -> Resume | None:
+        """Whether old rows may go once their windows are final; None where any window may need them."""
+        found = self.settling
+        return None if found is None or (found.if_timed and found.column not in self.input.never_null) else found
 
     @property
     def text(self) -> str:
@@ -196,6 +223,39 @@ class PredicateWindow(Node):
     def pruned(self, requested: frozenset[str]) -> Node:
         kept = self.with_results(requested)
         return pruned_below(kept, kept.reads.union(self.input.schema.key or ()))
+
+    def ways(self, known: Known) -> tuple[Bounds, ...]:
+        """A row to come changes windows without an end below the bound, or without the tuple after it where conditions read that.
+
+        Of labelled windows also those with a label to come. Which the results are that give these times says `final_times`.
+        """
+        resume, below = self.resume, self.input.bounds(known)
+        own = {o: below[k] for o, k in zip(self.partition, self.spec.keys, strict=True) if k in below}
+        bound = below.get(resume.column) if resume is not None else None
+        ends = final_times(resume) if resume is not None else {}
+        if resume is None or bound is None or not ends:
+            return (own,)
+        found = {o.output: bound for o in self._times(resume) if ends.get((o.side, o.role)) == 0}
+        if self.gap_time is not None and resume.gap is not None:
+            found[self.gap_time] = bound if bound in (NEVER, FOREVER) else bound - resume.gap.length
+        if resume.form is not WindowForm.LABELLED:
+            return ({**own, **found},)
+        labels = {o.output: bound for o in self._times(resume) if (o.side, o.role) == ("label", "item")}
+        return {**own, **found}, {**own, **labels}
+
+    def _times(self, resume: Resume) -> list[specs.Gather]:
+        """The results that are ORDER BY's first key of some tuple."""
+        return [o for o in self.spec.outputs if isinstance(o, specs.Gather) and o.column == resume.column]
+
+    def with_times(self, places: Mapping[tuple[str, str], str]) -> PredicateWindow:
+        """The operator with ORDER BY's first key of tuples, (side, role), as hidden columns."""
+        assert self.settling is not None
+        key = self.input.schema[self.settling.column]
+        outputs = tuple(specs.Gather(name, side, role, key.name) for (side, role), name in places.items())
+        hidden = tuple(Column(name, key.type, side == "end", hidden=True) for (side, _), name in places.items())
+        gap_time = next((places[p] for p, length in final_times(self.settling).items() if length and p in places), None)
+        spec = replace(self.spec, outputs=(*self.spec.outputs, *outputs))
+        return replace(self, spec=spec, columns=(*self.columns, *hidden), gap_time=gap_time)
 
     @property
     def reads(self) -> frozenset[str]:
@@ -222,6 +282,20 @@ class PredicateWindow(Node):
         return replace(
             self, spec=replace(self.spec, outputs=outputs), columns=tuple(c for c in self.columns if c.name in names)
         )
+
+
+def final_times(resume: Resume) -> dict[tuple[str, str], int]:
+    """The tuples, (side, role), of which one must be so far below the bound that a window with it is final; none where none says it."""
+    if resume.end is not WindowEnd.CONDITION:
+        return {}
+    if Neighbour.NEXT not in resume.neighbours:
+        return {("end", "item"): 0}
+    if resume.form is WindowForm.LABELLED and resume.looks_ahead_first:
+        return {}
+    found = {("end", "next"): 0}
+    if resume.gap is not None and resume.form is not WindowForm.LABELLED and not resume.looks_ahead_first:
+        found[resume.gap.side, "item"] = resume.gap.length or 1
+    return found
 
 
 def reach_of(window: PredicateWindow, ranges: Ranges | None, column: str) -> PredicateWindow:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from sqlglot import exp
@@ -59,13 +60,30 @@ class Project(Node):
                 extra.append(item_of(below.schema[name], fresh, hidden=True))
         return replace(self, input=below, items=self.items + tuple(extra))
 
+    @property
+    def never_null(self) -> frozenset[str]:
+        below = self.input.never_null
+        return frozenset(
+            i.name for i in self.items if not i.nullable or (isinstance(i.expr, exp.Column) and i.expr.name in below)
+        )
+
+    @property
+    def holds(self) -> tuple[Expr, ...]:
+        return renamed({i.expr.name: i.name for i in self.items if isinstance(i.expr, exp.Column)}, self.input.holds)
+
     def ways(self, known: Known) -> tuple[Bounds, ...]:
-        nullable = {c.name for c in self.input.schema if c.nullable}
-        return tuple(given((i.name, combine(w, i.expr, nullable)) for i in self.items) for w in self.input.ways(known))
+        sure = self.input.never_null
+        return tuple(given((i.name, combine(w, i.expr, sure)) for i in self.items) for w in self.input.ways(known))
 
     def grouping_columns(self, known: Known) -> frozenset[str]:
         below, times = self.input.grouping_columns(known), self.input.event_times(known)
         return frozenset(i.name for i in self.items if _groups(i.expr, below, times))
+
+
+def renamed(names: Mapping[str, str], conditions: tuple[Expr, ...]) -> tuple[Expr, ...]:
+    """Those of the conditions that read these columns alone, by other names."""
+    new = {old: column(name) for old, name in names.items()}
+    return tuple(replace_columns(c, new) for c in conditions if columns_of(c) <= new.keys())
 
 
 def _groups(expr: Expr, grouping: frozenset[str], times: frozenset[str]) -> bool:

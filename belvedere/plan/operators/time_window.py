@@ -8,6 +8,7 @@ from enum import StrEnum
 from belvedere.functions.calendar import floor
 from belvedere.plan.bound_rules import Bounds, Known, only
 from belvedere.plan.cached_values import cached_property
+from belvedere.plan.expressions import Expr
 from belvedere.plan.monotone import FOREVER, NEVER
 from belvedere.plan.operators.node import Node, Partition, pruned_below
 from belvedere.schema import TIMESTAMP, Column, Schema
@@ -68,6 +69,14 @@ class TimeWindow(Node):
 
     def pruned(self, requested: frozenset[str]) -> Node:
         return pruned_below(self, requested.union((self.time,), self.partition))
+
+    @property
+    def never_null(self) -> frozenset[str]:
+        return self.input.never_null | {self.start, self.end, self.time}
+
+    @property
+    def holds(self) -> tuple[Expr, ...]:
+        return self.input.holds
 
     def ways(self, known: Known) -> tuple[Bounds, ...]:
         """The starts and ends of the windows that a row at the bound or later can still be in."""

@@ -8,7 +8,7 @@ from sqlglot import exp
 
 from belvedere.plan.bound_rules import Bounds, Known, only
 from belvedere.plan.cached_values import cached_property
-from belvedere.plan.expressions import column
+from belvedere.plan.expressions import Expr, column
 from belvedere.plan.operators.node import Node, Order, Partition, pruned_below, texts
 from belvedere.plan.ties import tie_columns
 from belvedere.schema import Column, Schema
@@ -60,6 +60,14 @@ class TopK(Node):
 
     def pruned(self, requested: frozenset[str]) -> Node:
         return pruned_below(self, requested.union(self.partition, self.input.schema.key or ()))
+
+    @property
+    def never_null(self) -> frozenset[str]:
+        return self.input.never_null
+
+    @property
+    def holds(self) -> tuple[Expr, ...]:
+        return self.input.holds
 
     def ways(self, known: Known) -> tuple[Bounds, ...]:
         return (only(self.input.bounds(known), (*self.partition, *self.alike, *self._first_times())),)

@@ -49,4 +49,12 @@ class Unnest(Node):
         return pruned_below(self, requested)
 
     def ways(self, known: Known) -> tuple[Bounds, ...]:
-        return (self.input.bounds(known),)
+        return self.input.ways(known)
+
+    @property
+    def never_null(self) -> frozenset[str]:
+        return self.input.never_null.intersection(self.schema.names)
+
+    @property
+    def holds(self) -> tuple[Expr, ...]:
+        return self.input.holds

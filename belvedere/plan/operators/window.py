@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from sqlglot import exp
 
@@ -10,8 +12,10 @@ from belvedere.plan.arrival_order import over_arrival
 from belvedere.plan.bound_rules import Bounds, Known
 from belvedere.plan.cached_values import cached_property
 from belvedere.plan.expressions import Expr
+from belvedere.plan.monotone import FOREVER, LAST_TIME, NEVER, interval_length
 from belvedere.plan.operators.node import Item, Node, Partition, pruned_below, texts
 from belvedere.plan.operators.project import keep_columns
+from belvedere.plan.rising import time_literal, whole_number
 from belvedere.plan.ties import tie_columns
 from belvedere.schema import Schema
 
@@ -53,38 +57,80 @@ class Window(Node):
         below = Window(self.input, tuple(places.values())) if places else self.input
         return keep_columns(Window(below, items), self.schema.names)
 
-    def ways(self, known: Known) -> tuple[Bounds, ...]:
-        """A new row changes rows of its own partition, and none before it where every frame ends at the current row.
+    @property
+    def never_null(self) -> frozenset[str]:
+        return self.input.never_null | {i.name for i in self.items if not i.nullable}
 
-        Of the next time, `lead(t) OVER (... ORDER BY t)`, the bound is that of the time: a row to come is the next of those before it.
+    @property
+    def holds(self) -> tuple[Expr, ...]:
+        return self.input.holds
+
+    def ways(self, known: Known) -> tuple[Bounds, ...]:
+        """A new row changes rows of its own partition: for each window function, those before it that look so far ahead.
+
+        The k-th next time, `lead(t, k) OVER (... ORDER BY t)`, has the bound of the time: where it is below the bound no row to come is
+        among the k next ones.
         """
         below = self.input.bounds(known)
-        kept = set(below)
+        nexts = {i.name: found for i in self.items if (found := next_time(i.expr)) is not None}
+        ways: list[Bounds] = []
         for call in self._calls():
-            own = {e.name for e in call.args.get("partition_by") or [] if isinstance(e, exp.Column)}
-            leading = _leading_column(call, self.input)
-            if leading is not None and not _looks_ahead(call):
-                own.add(leading)
-            kept &= own
-        ends = {i.name: below[time] for i in self.items if (time := next_time(i.expr)) is not None and time in below}
-        return ({n: b for n, b in below.items() if n in kept} | ends,)
+            way = _of_call(call, self.input, below, nexts)
+            if way not in ways:
+                ways.append(way)
+        return tuple(ways) or (below,)
 
     def _calls(self) -> list[exp.Window]:
         return [w for i in self.items for w in i.expr.find_all(exp.Window)]
 
 
-def next_time(expr: Expr) -> str | None:
-    """The column of which a window function gives the next value in its own order; None for any other."""
-    call = expr.this if isinstance(expr, exp.Window) else None
-    order = expr.args.get("order")
-    if not isinstance(call, exp.Lead) or call.args.get("offset") or call.args.get("default") or order is None:
+@dataclass(frozen=True)
+class NextTime:
+    """A column that gives the time of a later row: the `rows`-th next one in the order of the column `time`."""
+
+    time: str
+    rows: int
+    window: exp.Window
+
+    @property
+    def has_default(self) -> bool:
+        """Whether it is the last time of all, not NULL, where there is no such row."""
+        return self.window.this.args.get("default") is not None
+
+
+def next_time(expr: Expr) -> NextTime | None:
+    """What a window function that gives a next time in its own order does; None for any other."""
+    if not isinstance(expr, exp.Window) or not isinstance(expr.this, exp.Lead) or expr.args.get("order") is None:
         return None
+    call, order = expr.this, expr.args["order"]
+    default, rows = call.args.get("default"), rows_ahead(expr)
     first = order.expressions[0]
-    same = isinstance(call.this, exp.Column) and first.this == call.this
-    return call.this.name if same and not first.args.get("desc") else None
+    if rows is None or not isinstance(call.this, exp.Column) or first.this != call.this or first.args.get("desc"):
+        return None
+    return NextTime(call.this.name, rows, expr) if default is None or time_literal(default) == LAST_TIME else None
 
 
-def _leading_column(call: exp.Expr, below: Node) -> str | None:
+def _of_call(call: exp.Window, below: Node, bounds: Bounds, nexts: Mapping[str, NextTime]) -> Bounds:
+    """The bounds of columns in the rows that one window function lets a new row change."""
+    own = [e.name for e in call.args.get("partition_by") or [] if isinstance(e, exp.Column)]
+    found = {n: bounds[n] for n in own if n in bounds}
+    time = leading_column(call, below)
+    if time is None or time not in bounds:
+        return found
+    rows, distance = rows_ahead(call), _time_ahead(call)
+    if distance is not None:
+        limit = bounds[time] if bounds[time] in (NEVER, FOREVER) else bounds[time] - distance
+        return {**found, time: limit, **{n: limit for n, following in nexts.items() if following.time == time}}
+    covers = (n for n, f in nexts.items() if rows is not None and rows <= f.rows and same_rows(f.window, call))
+    return {**found, **dict.fromkeys(covers, bounds[time])}
+
+
+def same_rows(one: exp.Window, other: exp.Window) -> bool:
+    """Whether two window functions have the same partitions in the same order."""
+    return all((one.args.get(n) or None) == (other.args.get(n) or None) for n in ("partition_by", "order"))
+
+
+def leading_column(call: exp.Window, below: Node) -> str | None:
     """The column that rows are ordered by first; not where a later NULL could come before all of them."""
     order = call.args.get("order")
     first = order.expressions[0] if order is not None and order.expressions else None
@@ -94,17 +140,47 @@ def _leading_column(call: exp.Expr, below: Node) -> str | None:
     spec = call.args.get("spec")
     limited = spec is not None and spec.args.get("kind") == "RANGE" and spec.args.get("start") != "UNBOUNDED"
     nulls_last = first.args.get("nulls_first") is False
-    return name if nulls_last or limited or not below.schema[name].nullable else None
+    return name if nulls_last or limited or name in below.never_null else None
 
 
-def _looks_ahead(call: exp.Expr) -> bool:
+def rows_ahead(call: exp.Window) -> int | None:
+    """How many rows after its own a row's value may depend on; None where that is any number, or a time says it."""
+    inner = call.this.this if isinstance(call.this, exp.Filter) else call.this
+    if isinstance(inner, exp.Lead):
+        offset = inner.args.get("offset")
+        rows = 1 if offset is None else whole_number(offset)
+        return rows if rows is None or rows >= 0 else 0
+    spec: Any = call.args.get("spec")
+    by_rows = spec is not None and spec.args.get("kind") == "ROWS" and spec.args.get("end_side") == "FOLLOWING"
+    if by_rows and isinstance(inner, BACKWARD) and isinstance(spec.args["end"], exp.Expr):
+        return whole_number(spec.args["end"])
+    return None if _looks_ahead(call) else 0
+
+
+def _time_ahead(call: exp.Window) -> int | None:
+    """How far after its own time a row's value may depend on rows, in microseconds; None where a number of rows says it."""
+    spec: Any = call.args.get("spec")
+    ahead = spec is not None and spec.args.get("kind") == "RANGE" and spec.args.get("end_side") == "FOLLOWING"
+    if ahead and isinstance(spec.args["end"], exp.Expr) and isinstance(_called(call), BACKWARD):
+        return interval_length(spec.args["end"])
+    return None if _looks_ahead(call) else 0
+
+
+BACKWARD = (exp.AggFunc, exp.RowNumber, exp.Rank, exp.DenseRank, exp.Lag, exp.FirstValue, exp.LastValue)
+"""What looks at no row behind its frame (and at its own row, or those before it, where it has none)."""
+
+
+def _called(call: exp.Window) -> Any:
+    return call.this.this if isinstance(call.this, (exp.IgnoreNulls, exp.RespectNulls, exp.Filter)) else call.this
+
+
+def _looks_ahead(call: exp.Window) -> bool:
     """Whether a row's value may depend on rows after it (also ntile and percent_rank, which count the whole partition)."""
-    backward = (exp.AggFunc, exp.RowNumber, exp.Rank, exp.DenseRank, exp.Lag, exp.FirstValue, exp.LastValue)
-    inner = call.this.this if isinstance(call.this, (exp.IgnoreNulls, exp.RespectNulls, exp.Filter)) else call.this
-    if not isinstance(inner, backward) or isinstance(inner, (exp.Lead, exp.PercentRank, exp.CumeDist, exp.Ntile)):
+    inner = _called(call)
+    if not isinstance(inner, BACKWARD) or isinstance(inner, (exp.Lead, exp.PercentRank, exp.CumeDist, exp.Ntile)):
         return True
     spec = call.args.get("spec")
     if spec is None:
-        return False
+        return call.args.get("order") is None and isinstance(inner, exp.AggFunc)
     end = spec.args.get("end")
     return not (end is None or end == "CURRENT ROW" or spec.args.get("end_side") == "PRECEDING")

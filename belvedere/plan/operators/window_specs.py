@@ -32,7 +32,9 @@ class ColumnTerm:
 
 @dataclass(frozen=True)
 class OperationTerm:
-    """Of terms: `and`, `or`, `not`, a comparison, `+ - * / DIV %`, `least`, `greatest`, `if` (condition, then, else), `known`."""
+    """Of terms: `and`, `or`, `not`, a comparison, `+ - * / DIV %`, `least`, `greatest`, `if` (condition, then, else), `known`,
+    `in` (a column, a column of arrays),
+    `text` (a column), `concat`."""
 
     operator: str
     parts: tuple[Term, ...]

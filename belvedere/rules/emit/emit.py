@@ -340,5 +340,6 @@ def _hashes(groups: Iterable[int]) -> pa.Array:
 
 
 def _micros(column: pa.ChunkedArray) -> list[int | None]:
-    values: list[int | None] = column.cast(TIMESTAMP).cast(pa.int64()).to_pylist()
+    times = column if pa.types.is_integer(column.type) else column.cast(TIMESTAMP)
+    values: list[int | None] = times.cast(pa.int64()).to_pylist()
     return values

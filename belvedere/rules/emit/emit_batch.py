@@ -121,8 +121,10 @@ class History:
 
     def ordered(self, node: InOrder, below: tuple[Node, ...]) -> Step:
         emission = plan_emission(node, node.input, bounds_by_input(self._catalog, Clocks()))
-        fold = OrderFold(node, node.input.schema.key or (), tuple(n for n in node.schema.names[:-1]))
-        return self._folded(below[0], lambda rows, e: fold.epoch(rows, emission.bounds(e.bounds.get)[0]), node.schema.arrow)
+        fold = OrderFold(node, node.input.schema.key or (), tuple(c.name for c in node.shown))
+        return self._folded(
+            below[0], lambda rows, e: fold.epoch(rows, emission.bounds(e.bounds.get)[0], e.clock), node.schema.arrow
+        )
 
 
 HISTORY_STEPS: dict[type[Node], Callable[[History, Any, tuple[Node, ...]], Step]] = {

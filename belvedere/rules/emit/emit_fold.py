@@ -111,7 +111,7 @@ class OrderFold:
         self.highest: int | None = None
         self.out: list[ChangeRow] = []
 
-    def epoch(self, rows: list[ChangeRow], bound: int) -> list[ChangeRow]:
+    def epoch(self, rows: list[ChangeRow], bound: int, clock: datetime) -> list[ChangeRow]:
         """The stream after an epoch in which the input came to have these rows."""
         now = {repr([r[k] for k in self.key]): r for r in sorted(rows, key=lambda r: [orderable(r[k]) for k in self.key])}
         for name, row in now.items():
@@ -128,7 +128,7 @@ class OrderFold:
             ready.sort(key=lambda w, n=name, first=nulls_first: (now[w[2]][n] is None) != first)  # type: ignore[misc]
         ready.sort(key=lambda w: w[0])
         self.waiting = [w for w in self.waiting if w[0] > bound]
-        self.out += [{c: now[name][c] for c in self.columns} for _, _, name in ready]
+        self.out += [{**{c: now[name][c] for c in self.columns}, self.node.came: clock} for _, _, name in ready]
         return [row | {SEQUENCE: n} for n, row in enumerate(self.out, 1)]
 
     def _arrive(self, name: str, time: int | None) -> None:
@@ -140,9 +140,11 @@ class OrderFold:
 
 
 def micros(value: Any) -> int | None:
-    """A timestamp or date as microseconds since 1970."""
+    """A timestamp or date as microseconds since 1970; a number as it is."""
     if value is None:
         return None
+    if isinstance(value, int):
+        return value
     if not isinstance(value, datetime) and isinstance(value, date):
         value = datetime(value.year, value.month, value.day, tzinfo=UTC)
     return microseconds(value)

@@ -211,13 +211,14 @@ def _sorted(parts: list[Rows], then: Sequence[tuple[str, bool, bool]], work: Wor
 
 def _released(parts: list[Rows], node: InOrder, work: Work) -> Rows:
     """Rows whose turn has come, numbered and stored."""
-    found = (_numbered(t, work) for t in _sorted(parts, node.then, work).tables())
+    found = (_numbered(t, node, work) for t in _sorted(parts, node.then, work).tables())
     rows = work.compute.keep(stream(work.output.schema.arrow, found))
     work.put("s0", ROWS, rows)
     return work.added(work.rows("rows"))
 
 
-def _numbered(rows: pa.Table, work: Work) -> pa.Table:
-    numbers = next_numbers(work, rows.num_rows)
-    columns = {c.name: numbers if c.name == SEQUENCE else rows[c.name] for c in work.output.schema}
+def _numbered(rows: pa.Table, node: InOrder, work: Work) -> pa.Table:
+    came = pa.array([work.clock] * rows.num_rows, TIMESTAMP)
+    made = {SEQUENCE: next_numbers(work, rows.num_rows), node.came: came}
+    columns = {c.name: made[c.name] if c.name in made else rows[c.name] for c in work.output.schema}
     return conform(pa.table(columns), work.output.schema.arrow)

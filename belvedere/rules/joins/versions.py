@@ -42,9 +42,10 @@ def _applies(site: Site) -> Maintain | None:
     top, partition = site.top, partition_of(site.top)
     if not isinstance(top, Window) or len(top.items) != 1 or partition is None:
         return None
-    time = next_time(top.items[0].expr)
-    if time is None or not site.builder.grows(top.input):
+    found = next_time(top.items[0].expr)
+    if found is None or found.rows != 1 or found.has_default or not site.builder.grows(top.input):
         return None
+    time = found.time
     return None if site.builder.final_source(top.input, time) is None else partial(_maintain, site, top, partition, time)
 
 

@@ -34,8 +34,8 @@ class ArrivedRows:
 
 
 def sorted_rows(node: SplAggregate, table: pa.Table, partition: Numbers, is_new: npt.NDArray[np.bool_]) -> ArrivedRows:
-    """The rows by partition and arrival."""
-    order = np.lexsort((whole(table[node.order]), partition))
+    """The rows by partition and arrival: of several inputs in one epoch, by the clock at which they arrived."""
+    order = np.lexsort((whole(table[node.order]), micros(table[node.clock]), partition))
     return ArrivedRows(table.take(pa.array(order)).combine_chunks(), partition[order], is_new[order])
 
 

@@ -214,5 +214,16 @@ class _Normal:
         )
 
 
+def compared(typed: TypedWindow, node: Expr) -> Compare | None:
+    """A comparison of END's tuple and its neighbours as sums; None for other conditions, and where sums are not exact."""
+    inner = node.unnest()
+    if type(inner) not in OPERATORS:
+        return None
+    try:
+        return _Normal(typed, "end").linear(inner.this, OPERATORS[type(inner)], inner.expression)
+    except _NotNormal:
+        return None
+
+
 def _joined(a: Conjunction, b: Conjunction) -> Conjunction:
     return Conjunction(a.known + b.known, a.local + b.local, a.compares + b.compares)

@@ -113,11 +113,11 @@ def _key_shift(compare: Compare) -> float:
             total += float(expr.expression.name) * (1 if isinstance(expr, exp.Add) else -1)  # as `_keyed`
             expr = expr.this
         if not part.side:
-            total += part.sign * _length(expr)
+            total += part.sign * length_of(expr)
     return total
 
 
-def _length(expr: Expr) -> float:
+def length_of(expr: Expr) -> float:
     """A number or duration; NaN for other expressions."""
     if isinstance(expr, exp.Literal) and not expr.is_string:
         return float(expr.name)

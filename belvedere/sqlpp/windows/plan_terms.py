@@ -59,7 +59,7 @@ class TermPlanner(PlanColumns):
 
     def term(self, node: Expr) -> TypedTerm:
         leaf = self.leaf(node)
-        if leaf is not None:
+        if leaf is not None and not self.is_long(leaf):
             return self.read(leaf)
         if isinstance(node, exp.Column) and node.name in self.sides:
             return specs.ColumnTerm(*self.sides[node.name], None), pa.int64()
@@ -81,18 +81,23 @@ class TermPlanner(PlanColumns):
             low, high = (self.compared(o, node.this, node.args[k])[0] for o, k in ((">=", "low"), ("<=", "high")))
             return specs.OperationTerm("and", (low, high)), pa.bool_()
         if type(node) in ARITHMETIC:
-            (left, one), (right, other) = self.term(node.this), self.term(node.expression)
-            type_ = arithmetic_type(node, one, other)
-            if type_ is None or kind(type_) == "other":
-                raise Untranslatable("arithmetic between tuples")
-            return specs.OperationTerm(ARITHMETIC[type(node)], (left, right)), type_
+            return calculated(node, self.term(node.this), self.term(node.expression))
         return self.chosen(node)
+
+    def is_long(self, leaf: Summand) -> bool:
+        """Whether it is calculated of decimals that have few digits, and has more: its parts are read."""
+        if type(leaf.expr.unnest()) not in ARITHMETIC and not isinstance(leaf.expr, exp.Neg | exp.Paren):
+            return False
+        type_ = merge(translate(leaf.expr, self.over_item())).type
+        return bool(pa.types.is_decimal(type_)) and type_.precision > DECIMAL_DIGITS
 
     def chosen(self, node: Expr) -> TypedTerm:
         """What chooses between values of several tuples."""
         if isinstance(node, exp.In) and node.expressions:
             tests = [self.compared("=", node.this, e)[0] for e in node.expressions]
             return reduce(lambda a, b: specs.OperationTerm("or", (a, b)), tests), pa.bool_()
+        if isinstance(node, exp.In) and node.args.get("field") is not None:
+            return self.contained(node.this, node.args["field"]), pa.bool_()
         if isinstance(node, exp.Is) and node.expression.name.upper() in ("UNKNOWN", "VALUED"):
             known = specs.OperationTerm("known", (self.term(node.this)[0],))
             unknown = node.expression.name.upper() == "UNKNOWN"
@@ -100,12 +105,35 @@ class TermPlanner(PlanColumns):
         if isinstance(node, exp.Case):
             return self.case(node)
         name = called(node)
+        if isinstance(node, exp.DPipe) or name == "CONCAT":
+            return self.joined_texts([node.this, node.expression] if isinstance(node, exp.DPipe) else node.expressions)
         if name in CHOICES:
             return self.folded(node.expressions, CHOICES[name])
         if name == "ABS":
             (value, type_) = self.term(node.expressions[0])
             return specs.OperationTerm("greatest", (value, specs.OperationTerm("-", (specs.ConstantTerm(0), value)))), type_
         raise Untranslatable(f"{name or type(node).__name__} between tuples")
+
+    def contained(self, value: Expr, array: Expr) -> specs.Term:
+        """Whether an array of one tuple has a value of another."""
+        leaves = self.leaf(value), self.leaf(array)
+        if leaves[0] is None or leaves[1] is None:
+            raise Untranslatable("IN over arrays that are made between tuples")
+        one, other = (merge(translate(leaf.expr, self.over_item())) for leaf in leaves if leaf is not None)
+        if not pa.types.is_list(other.type):
+            return specs.ConstantTerm()
+        members = other.type.value_type
+        if unify([one.type, members]) is None or pa.types.is_nested(members):
+            raise Untranslatable("IN over an array of values of another type")
+        columns = self.column_of(leaves[0], one), self.column_of(leaves[1], other)
+        return specs.OperationTerm("in", columns)
+
+    def joined_texts(self, nodes: Sequence[Expr]) -> TypedTerm:
+        """Texts of several tuples, joined."""
+        given = [self.term(n) for n in nodes]
+        if any(not pa.types.is_string(t) and not pa.types.is_null(t) for _, t in given):
+            raise Untranslatable("CONCAT of other values than texts between tuples")
+        return reduce(lambda a, b: specs.OperationTerm("concat", (a, b)), [t for t, _ in given]), pa.string()
 
     def folded(self, nodes: Sequence[Expr], operator: str) -> TypedTerm:
         values, type_ = self.alike([self.term(n) for n in nodes])
@@ -136,9 +164,9 @@ class TermPlanner(PlanColumns):
         """Values of one kind."""
         types = [t for _, t in given if not pa.types.is_null(t)]
         common = unify(types) if types else pa.null()
-        if common is None or len({kind(t) for t in types}) > 1 or kind(common) == "other":
+        if common is None or len({term_kind(t) for t in types}) > 1 or term_kind(common) == "other":
             raise Untranslatable("values of several types between tuples")
-        return [v for v, _ in given], common
+        return [aligned(v, common) for v in given], common
 
     def compared(self, operator: str, left: Expr, right: Expr) -> TypedTerm:
         leaves = self.leaf(left), self.leaf(right)
@@ -147,17 +175,20 @@ class TermPlanner(PlanColumns):
         (one, type_), (other, second) = self.term(left), self.term(right)
         if pa.types.is_null(type_) or pa.types.is_null(second):
             return specs.ConstantTerm(), pa.bool_()
-        if kind(type_) != kind(second):
+        if term_kind(type_) != term_kind(second):
             raise Untranslatable("a comparison of different types")
-        return specs.OperationTerm(operator, (one, other)), pa.bool_()
+        common = unify([type_, second]) or type_
+        return specs.OperationTerm(operator, (aligned((one, type_), common), aligned((other, second), common))), pa.bool_()
 
     def constant(self, node: Expr) -> TypedTerm:
         value = merge(translate(node, self.outside))
         if pa.types.is_null(value.type):
             return specs.ConstantTerm(), value.type
-        if kind(value.type) == "other":
+        if term_kind(value.type) == "other":
             raise Untranslatable("a constant between tuples")
-        return self.constant_term(comparable(value, None)), value.type
+        made = self.constant_term(as_term(value))
+        in_column = made.column is not None and pa.types.is_string(value.type)
+        return (specs.OperationTerm("text", (made,)) if in_column else made), value.type
 
     def constant_term(self, value: SqlValue) -> specs.ConstantTerm:
         """The value that is the same for all rows: a column where Spark must compute it."""
@@ -183,9 +214,10 @@ class TermPlanner(PlanColumns):
         value = merge(translate(leaf.expr, self.over_item()))
         if pa.types.is_null(value.type):
             return specs.ConstantTerm(), value.type
-        if kind(value.type) == "other":
+        if term_kind(value.type) == "other":
             raise Untranslatable(f"{value.type} between tuples")
-        return self.column_of(leaf, comparable(value, None)), value.type
+        made = self.column_of(leaf, as_term(value))
+        return (specs.OperationTerm("text", (made,)) if pa.types.is_string(value.type) else made), value.type
 
     def column_of(self, leaf: Summand, value: SqlValue) -> specs.ColumnTerm:
         return specs.ColumnTerm(leaf.side, leaf.role, self.column(value), self.where_missing(leaf, value))
@@ -197,7 +229,7 @@ class TermPlanner(PlanColumns):
             return specs.ConstantTerm()
         if kind(value.type) == "other" and value.type != pa.int64():
             raise Untranslatable("a value where a tuple is MISSING")
-        return self.constant_term(comparable(found, None))
+        return self.constant_term(as_term(found))
 
     def pair(self, left: Summand, right: Summand) -> tuple[specs.Term, specs.Term]:
         """Two columns that can be compared."""
@@ -243,6 +275,56 @@ def kind(type_: pa.DataType) -> str:
     if pa.types.is_date(type_) or pa.types.is_timestamp(type_):
         return "time"
     return "span" if type_ == DURATION else "boolean" if pa.types.is_boolean(type_) else "other"
+
+
+DECIMAL_DIGITS = 18
+"""Digits of decimals that 64 bits hold."""
+
+
+def term_kind(type_: pa.DataType) -> str:
+    """What a value may be calculated with: decimals are numbers, and texts are joined."""
+    if pa.types.is_string(type_):
+        return "text"
+    return "number" if pa.types.is_decimal(type_) else kind(type_)
+
+
+def as_term(value: SqlValue) -> SqlValue:
+    """A value as terms have it: a decimal as the whole number of its last digits."""
+    if not pa.types.is_decimal(value.type):
+        return comparable(value, None)
+    if value.type.precision > DECIMAL_DIGITS:
+        raise Untranslatable(f"decimals of more than {DECIMAL_DIGITS} digits between tuples")
+    scale = value.type.scale
+    return SqlValue(f"CAST({value.sql} * CAST({10**scale} AS DECIMAL({scale + 1}, 0)) AS BIGINT)", pa.int64(), value.missing)
+
+
+def aligned(given: TypedTerm, common: pa.DataType) -> specs.Term:
+    """A number as one of another type: with more decimals, or as a double."""
+    term, type_ = given
+    scale = type_.scale if pa.types.is_decimal(type_) else 0
+    if pa.types.is_decimal(common):
+        more = common.scale - scale
+        return term if not more or not is_number(type_) else specs.OperationTerm("*", (term, specs.ConstantTerm(10**more)))
+    if pa.types.is_floating(common) and scale:
+        return specs.OperationTerm("/", (term, specs.ConstantTerm(10**scale)))
+    return term
+
+
+def calculated(node: Expr, left: TypedTerm, right: TypedTerm) -> TypedTerm:
+    """`+ - * / DIV %` of two values; of decimals with all their digits."""
+    types = left[1], right[1]
+    type_ = arithmetic_type(node, *types)
+    if type_ is None or term_kind(type_) == "other":
+        raise Untranslatable("arithmetic between tuples")
+    operator = ARITHMETIC[type(node)]
+    if not any(map(pa.types.is_decimal, types)):
+        return specs.OperationTerm(operator, (left[0], right[0])), type_
+    if isinstance(node, exp.IntDiv | exp.Mod):
+        raise Untranslatable("DIV and % of decimals between tuples")
+    if pa.types.is_decimal(type_) and isinstance(node, exp.Mul):
+        scale = sum(t.scale for t in types if pa.types.is_decimal(t))
+        return specs.OperationTerm(operator, (left[0], right[0])), pa.decimal128(38, scale)
+    return specs.OperationTerm(operator, (aligned(left, type_), aligned(right, type_))), type_
 
 
 def comparable(value: SqlValue, common: pa.DataType | None) -> SqlValue:

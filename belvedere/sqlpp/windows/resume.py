@@ -12,11 +12,12 @@ from typing import Any
 from sqlglot import exp
 
 from belvedere.plan.bound_rules import is_time
-from belvedere.plan.operators.predicate_window import Neighbour, Ranges, Resume, WindowEnd, WindowForm
+from belvedere.plan.operators.predicate_window import Gap, Neighbour, Ranges, Resume, WindowEnd, WindowForm
 from belvedere.schema import Column
 from belvedere.sqlpp.query_names import after_window, free_in
 from belvedere.sqlpp.query_tree import Expr, QueryBlock
-from belvedere.sqlpp.windows.boundary_classes import Search, TypedWindow
+from belvedere.sqlpp.windows.boundary_classes import FLIPPED, Compare, Search, TypedWindow, compared
+from belvedere.sqlpp.windows.closing import length_of
 
 
 def resume_of(typed: TypedWindow, column: Column | None, ranges: Ranges | None, block: QueryBlock) -> Resume | None:
@@ -35,10 +36,38 @@ def resume_of(typed: TypedWindow, column: Column | None, ranges: Ranges | None, 
         return None  # what comes before the first row that stays might look like a start
     if column is None or key.descending or not is_time(column.type):
         return None
-    if column.nullable and key.nulls_come_first:
-        return None  # a later NULL would come before all others
+    if_timed = column.nullable and key.nulls_come_first
+    ahead = any(role == "next" and side != "end" for side, role in window.variables.values())
     form = WindowForm.LABELLED if labelled else WindowForm.TUMBLING if window.tumbling else WindowForm.SLIDING
-    return Resume(column.name, form, neighbours_of(typed), WindowEnd.NEXT_START if window.end is None else WindowEnd.CONDITION)
+    end = WindowEnd.NEXT_START if window.end is None else WindowEnd.CONDITION
+    return Resume(column.name, form, neighbours_of(typed), end, gap_of(typed), if_timed, ahead)
+
+
+def gap_of(typed: TypedWindow) -> Gap | None:
+    """An alternative of END that only asks how far the NEXT tuple is behind another one: `n.ts - e.ts > duration('PT5M')`."""
+    for conjunction in typed.end or ():
+        if conjunction.known or len(conjunction.local) + len(conjunction.compares) != 1:
+            continue
+        compare = conjunction.compares[0] if conjunction.compares else compared(typed, conjunction.local[0])
+        found = None if compare is None else _gap_in(compare, typed)
+        if found is not None:
+            return found
+    return None
+
+
+def _gap_in(compare: Compare, typed: TypedWindow) -> Gap | None:
+    """From `next - other > length`."""
+    parts = [(p, p.sign) for p in compare.searched] + [(p, -p.sign) for p in compare.known]
+    ahead = [sign for p, sign in parts if p.role == "next"]
+    others = [(p, sign) for p, sign in parts if p.side and p.role != "next"]
+    if len(ahead) != 1 or len(others) != 1 or any(p.side and p.expr != typed.order for p, _ in parts):
+        return None
+    way, (other, sign) = ahead[0], others[0]
+    operator = compare.operator if way > 0 else FLIPPED[compare.operator]
+    length = -way * sum(sign * length_of(p.expr) for p, sign in parts if not p.side)
+    if operator not in (">", ">=") or sign != -way or other.role != "item" or not length >= 0:
+        return None
+    return Gap(other.side, int(length) - (operator == ">="))
 
 
 def neighbours_of(typed: TypedWindow) -> frozenset[Neighbour]:

@@ -132,12 +132,15 @@ def _rows_of(rows: Sequence[Sequence[exp.Expr]], name: str) -> exp.Expr:
 
 
 def time_windows(select: exp.Select) -> exp.Select:
-    """Spark's `GROUP BY window(t, length[, slide[, start]])`: the windows Tumble and Hop in FROM, `window.start` and `window.end`."""
+    """Spark's `GROUP BY window(t, length[, slide[, start]])`: the windows Tumble and Hop in FROM, `window.start` and `window.end`.
+
+    The same of `TUMBLE(t, length)`, `HOP(t, slide, length)` and `SESSION(t, gap)`, with `TUMBLE_START(...)` and the like beside them.
+    """
     group: Any = select.args.get("group")
     call: Any = next((e for e in (group.expressions if group is not None else ()) if _is_window(e)), None)
     if call is None:
         return select
-    word = call.name.lower()
+    word = WORDS[call.name.lower()]
     item: Any = select.args["from_"].this if select.args.get("from_") is not None else None
     plain = isinstance(item, (exp.Table, exp.Subquery)) and not select.args.get("joins") and not select.args.get("laterals")
     most = 2 if word == SESSION else 4
@@ -145,6 +148,8 @@ def time_windows(select: exp.Select) -> exp.Select:
         hint = f"read one table or subquery: FROM t ... GROUP BY {word}(time, '10 minutes'), or write Tumble(...) in FROM"
         raise Problem("B3040", f"{word}(...) is not supported here", *place_of(call), hint)
     time, *lengths = call.expressions
+    if call.name.lower() == "hop":
+        lengths = [*reversed(lengths[:2]), *lengths[2:]]
     names = ("gap",) if word == SESSION else ("dur", "hopsize", "offset")
     intervals = dict(zip(names, (_length(length, call) for length in lengths), strict=False))
     sliding = "hopsize" in intervals and intervals["hopsize"] != intervals["dur"]
@@ -173,10 +178,15 @@ def time_windows(select: exp.Select) -> exp.Select:
 
 
 SESSION = "session_window"
+WORDS = {"window": "window", "tumble": "window", "hop": "window", SESSION: SESSION, "session": SESSION}
+"""Functions in GROUP BY that make windows, and how their columns are called."""
+GROUP_WINDOWS = ("tumble", "hop", "session")
+ENDS = {"START": "s_", "END": "e_", "ROWTIME": "e_ - INTERVAL '0.001' SECOND"}
+"""What `TUMBLE_START(...)` and the like give."""
 
 
 def _is_window(node: exp.Expr) -> bool:
-    return isinstance(node, exp.Anonymous) and node.name.lower() in ("window", SESSION)
+    return isinstance(node, exp.Anonymous) and node.name.lower() in WORDS
 
 
 def _bounds() -> list[exp.Expr]:
@@ -189,6 +199,10 @@ def _replace_window(node: Any, call: exp.Expr, word: str) -> None:
     if isinstance(node, exp.Column) and node.table.lower() == word and node.name.lower() in ("start", "end"):
         new: exp.Expr = start if node.name.lower() == "start" else end
         new = exp.alias_(new, node.name, quoted=True) if isinstance(node.parent, exp.Select) else new
+    elif _end_of_group_window(node, call) is not None:
+        new = filled(ENDS[_end_of_group_window(node, call) or ""], s_=start, e_=end)
+    elif isinstance(node, exp.Anonymous) and node.name.lower() == "window_time" and _names(node.expressions, word):
+        new = filled("e_ - INTERVAL '1' MICROSECOND", e_=end)
     elif node == call or (isinstance(node, exp.Column) and not node.table and node.name.lower() == word):
         new = filled("named_struct('start', s_, 'end', e_)", s_=start, e_=end)
         new = exp.alias_(new, word) if isinstance(node.parent, exp.Select) else new
@@ -198,10 +212,23 @@ def _replace_window(node: Any, call: exp.Expr, word: str) -> None:
     node.replace(new)
 
 
+def _end_of_group_window(node: Any, call: exp.Expr) -> str | None:
+    """START, END or ROWTIME where a node is this end of a window that TUMBLE, HOP or SESSION makes."""
+    name, _, end = node.name.upper().rpartition("_") if isinstance(node, exp.Anonymous) else ("", "", "")
+    same = name.lower() in GROUP_WINDOWS and name.lower() == call.name.lower() and node.expressions == call.expressions
+    return end if same and end in ENDS else None
+
+
+def _names(arguments: Sequence[exp.Expr], word: str) -> bool:
+    only = arguments[0] if len(arguments) == 1 else None
+    return isinstance(only, exp.Column) and only.name.lower() == word
+
+
 def _length(written: exp.Expr, call: exp.Expr) -> exp.Expr:
     found = re.fullmatch(r"\s*(\d+)\s+(\w+)\s*", written.name) if isinstance(written, exp.Literal) else None
     if found is not None and found[2].upper() in UNITS:
         return make_interval(found[1], found[2])
     if isinstance(written, exp.Interval):
         return written.copy()
-    raise Problem("B5002", "window() needs intervals of fixed length", *place_of(call), "write window(time, '10 minutes')")
+    hint = f"write {call.name.lower()}(time, '10 minutes'): a gap that depends on the row is not supported"
+    raise Problem("B5002", f"{call.name.lower()}() needs intervals", *place_of(call), hint)

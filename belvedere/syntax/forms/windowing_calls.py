@@ -27,19 +27,21 @@ class CallForm:
 
 
 FORMS = {
-    TimeWindowKind.TUMBLE: CallForm(("dur", "offset"), ("dur",), "dur => INTERVAL '10' MINUTES"),
+    TimeWindowKind.TUMBLE: CallForm(("dur", "offset", "timezone"), ("dur",), "dur => INTERVAL '10' MINUTES"),
     TimeWindowKind.HOP: CallForm(
-        ("hopsize", "dur", "offset"), ("dur", "hopsize"), "dur => INTERVAL '10' MINUTES, hopsize => INTERVAL '5' MINUTES"
+        ("hopsize", "dur", "offset", "timezone"),
+        ("dur", "hopsize"),
+        "dur => INTERVAL '10' MINUTES, hopsize => INTERVAL '5' MINUTES",
     ),
     TimeWindowKind.CUMULATE: CallForm(
-        ("hopsize", "dur", "offset"), ("dur", "hopsize"), "dur => INTERVAL '1' DAY, hopsize => INTERVAL '1' HOUR"
+        ("hopsize", "dur", "offset", "timezone"), ("dur", "hopsize"), "dur => INTERVAL '1' DAY, hopsize => INTERVAL '1' HOUR"
     ),
     TimeWindowKind.SESSION: CallForm(("keys", "gap"), ("gap",), "key => DESCRIPTOR(user), gap => INTERVAL '10' MINUTES"),
 }
 FIRST = ("data", "timecol")
 """The arguments of all of them."""
 FUNCTIONS = tuple(kind.upper() for kind in FORMS)
-SYNONYMS = {"size": "dur", "slide": "hopsize", "step": "hopsize", "key": "keys"}
+SYNONYMS = {"size": "dur", "slide": "hopsize", "step": "hopsize", "key": "keys", "zone": "timezone"}
 FLINK_NAMES = ("size", "slide", "step")
 
 
