@@ -14,6 +14,7 @@ import numpy as np
 
 from belvedere.state.dead_rows import Positions
 from belvedere.state.hashing import Numbers
+from belvedere.state.key_filters import KeyProbes
 from belvedere.state.sorted_run import GREATEST, Run, RunIndex
 
 Held: TypeAlias = tuple[Run, int, int]
@@ -28,8 +29,16 @@ TOGETHER = 4_096
 
 def found_keys(held: Iterable[Held], name: str, keys: Numbers) -> Iterator[Matched]:
     """Find the rows, dead ones too, whose number in an index is among the keys (sorted, distinct), run by run."""
-    few, ends = _Few(), _with_next(keys)
+    few, ends, probes = _Few(), _with_next(keys), None
     for run, first, last in held:
+        if (last - first > FEW or run.blocks is not None) and (words := run.filter(name)) is not None:
+            probes = probes or KeyProbes(keys)
+            passed = probes.find_held(words, first, last)
+            if not len(passed):
+                continue
+            if len(passed) < (last - first) // 2:
+                yield from _of_passed(run, name, keys, passed)
+                continue
         index = run.index(name)
         if last - first <= FEW and ends is not None:
             few.add(run, index, first, ends[2 * first : 2 * last])
@@ -41,6 +50,13 @@ def found_keys(held: Iterable[Held], name: str, keys: Numbers) -> Iterator[Match
         if len(places):
             yield run, index.at(places), which + first
     yield from few.found()
+
+
+def _of_passed(run: Run, name: str, keys: Numbers, passed: Positions) -> Iterator[Matched]:
+    index = run.index(name)
+    places, which = index.of_keys(keys[passed])
+    if len(places):
+        yield run, index.at(places), passed[which]
 
 
 def _with_next(keys: Numbers) -> Numbers | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import astuple, dataclass, field
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypeAlias
 
@@ -79,8 +79,10 @@ class Manifest:
             if before.relations.get(name) != now
         }
         dropped = [n for n in before.relations if n not in self.relations]
-        content = {"relations": relations, "dropped": dropped, "retired": dict(self.retired)}
-        return _piece({"before": astuple(self.chain[-1]), **content})
+        retired = {f: t for f, t in self.retired.items() if f not in before.retired}
+        deleted = [f for f in before.retired if f not in self.retired]
+        content = {"relations": relations, "dropped": dropped, "retired": retired, "deleted": deleted}
+        return _piece({"before": _numbers(self.chain[-1]), **content})
 
 
 def read_manifest(at: FileRange, read: Callable[[FileRange], pa.RecordBatch]) -> Manifest:
@@ -90,12 +92,16 @@ def read_manifest(at: FileRange, read: Callable[[FileRange], pa.RecordBatch]) ->
         places.append(FileRange(*before))
         contents.append(_content(read(places[-1])))
     relations: dict[str, Relation] = {}
+    retired: dict[str, int] = {}
     for content in reversed(contents):
+        retired.update(content["retired"])
+        for file in content.get("deleted", ()):
+            del retired[file]
         for name in content.get("dropped", ()):
             del relations[name]
         for name, found in content["relations"].items():
             relations[name] = _changed(name, relations.get(name), found)
-    return Manifest(relations, contents[0]["retired"], tuple(reversed(places[1:])))
+    return Manifest(relations, retired, tuple(reversed(places[1:])))
 
 
 def _piece(content: Mapping[str, Any]) -> pa.RecordBatch:
@@ -142,7 +148,11 @@ def _changed(name: str, before: Relation | None, found: Mapping[str, Any]) -> Re
 
 
 def _listed(e: ManifestEntry) -> list[Any]:
-    return [astuple(e.place), [astuple(d) for d in e.dead], e.alive, e.size, e.depth, e.fences]
+    return [_numbers(e.place), [_numbers(d) for d in e.dead], e.alive, e.size, e.depth, e.fences]
+
+
+def _numbers(place: FileRange) -> list[Any]:
+    return [place.file, place.offset, place.length, place.checksum]  # `astuple` takes ten times as long
 
 
 def runs_of(arranged: Arranged, entries: Iterable[ManifestEntry], files: Files) -> list[Run]:

@@ -199,7 +199,7 @@ def to_merge(runs: Sequence[Run], limit: int) -> tuple[tuple[Run, ...], bool]:
         if len(found) > 1 and (chosen := _of_one_level(found, limit)):
             return chosen, False
     for (depth, _), found in sorted(ranges.items(), key=lambda item: item[0]):
-        if depth < BITS and _can_be_cut(found) and sum(map(living_bytes, found)) > FULL * WIDTH * limit:
+        if depth < BITS and sum(map(living_bytes, found)) > FULL * WIDTH * limit and _can_be_cut(found):
             return tuple(found), True
     return (), False
 

@@ -1,16 +1,16 @@
 """A run: some rows of a relation, sorted, with an index for every access path and range column. Rows are marked dead, never changed.
 
-In: rows as Arrow. Out: positions of rows that are found, and the rows. A run is one record batch: the rows' columns, then for each index
-the sorted numbers (`$n:`) and the rows' positions in that order (`$p:`); the rows lie in the order of the first index, which needs no
-positions. An index of a column with NULLs has them behind all others; how many rows count is in the schema's metadata.
+In: rows as Arrow. Out: positions of rows that are found, and the rows. A run is one record batch: the rows' columns, then
+for each index the sorted numbers (`$n:`) and the rows' positions in that order (`$p:`), and for hashes but the first a
+filter (`$b:`). The rows lie in the order of the first index, which needs no positions. An index of a column with NULLs has
+them behind all others; how many rows count is in the schema's metadata.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -20,10 +20,12 @@ from belvedere.schema import KEY
 from belvedere.state.dead_rows import DeadRows, Mask, Positions
 from belvedere.state.fingerprint import UNKNOWN, Fingerprint
 from belvedere.state.hashing import Numbers, distinct, numbers, text_hashes
+from belvedere.state.key_filters import Words, filter_of, is_filtered, words_of
+from belvedere.state.opened_run import OpenedRun, RunBlocks
 
 TAKE = 65_536
 """So many rows are taken out of a run at once."""
-_NUMBERS, _POSITIONS, _SECONDS, _COUNT, _IN_ORDER = "$n:", "$p:", "$s:", b"count:", b"in order"
+_NUMBERS, _POSITIONS, _SECONDS, _FILTER, _COUNT, _IN_ORDER = "$n:", "$p:", "$s:", "$b:", b"count:", b"in order"
 NONE: Positions = np.zeros(0, np.int64)
 LEAST, GREATEST = int(np.iinfo(np.int64).min), int(np.iinfo(np.int64).max)
 Fence: TypeAlias = tuple[int, int]
@@ -118,49 +120,6 @@ class RunIndex:
         return np.repeat(first - (ends - count), count) + np.arange(total), np.repeat(there, count)
 
 
-class RunBlocks(Protocol):
-    """A piece that lies elsewhere, of which only what was needed is here."""
-
-    batch: pa.RecordBatch
-
-    def need(self, names: Iterable[str], positions: Positions | None = None) -> None:
-        """Fetch columns, or their rows at some positions."""
-
-
-@dataclass(frozen=True, eq=False)
-class OpenedRun:
-    """A run's columns of rows and indexes, all there, or fetched by blocks.
-
-    It stays readable after its run was let go.
-    """
-
-    batch: pa.RecordBatch
-    schema: pa.Schema
-    blocks: RunBlocks | None = None
-
-    @cached_property
-    def _rows(self) -> pa.RecordBatch:
-        return self.batch.select(self.schema.names).cast(self.schema)
-
-    @cached_property
-    def _is_cast(self) -> bool:
-        return not self.batch.select(self.schema.names).schema.equals(self.schema)
-
-    def rows(self, positions: Positions | None = None, names: Sequence[str] | None = None) -> pa.RecordBatch:
-        """The rows without the indexes, to read these positions and columns only."""
-        if self.blocks is not None and self._is_cast:
-            self.blocks.need(self.schema.names)
-        elif self.blocks is not None:
-            self.blocks.need(names or self.schema.names, positions)
-        return self._rows
-
-    def columns(self, names: Sequence[str]) -> list[pa.Array]:
-        """Whole columns."""
-        if self.blocks is not None:
-            self.blocks.need(names)
-        return [self.batch.column(n) for n in names]
-
-
 @dataclass(eq=False)
 class Run:
     """Rows with their indexes. `place` is where the run lies once it is written.
@@ -201,6 +160,7 @@ class Run:
     _dead: DeadRows | None = None
     _opened: OpenedRun | None = None
     _made: dict[str, RunIndex] = field(default_factory=dict)
+    _filters: dict[str, Words | None] = field(default_factory=dict)
     _freed: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -251,7 +211,7 @@ class Run:
     @property
     def bytes(self) -> int:
         """What it takes, without reading it."""
-        if self.held is None and self.place is not None:
+        if self.place is not None:
             return self.place.length
         return int(self.opened.batch.nbytes)
 
@@ -260,6 +220,7 @@ class Run:
         assert self.read is not None
         self.held = self._opened = None
         self._made.clear()
+        self._filters.clear()
 
     @property
     def rows(self) -> pa.RecordBatch:
@@ -289,6 +250,14 @@ class Run:
         count = int(metadata.get(_COUNT + name.encode(), len(arrays[_NUMBERS])))
         positions, seconds = (arrays[p][:count] if p in arrays else None for p in (_POSITIONS, _SECONDS))
         return RunIndex(arrays[_NUMBERS][:count], positions, seconds)
+
+    def filter(self, name: str) -> Words | None:
+        """The filter of a hash; None where the run has none."""
+        if name not in self._filters:
+            opened, column = self.opened, _FILTER + name
+            is_there = column in opened.batch.schema.names
+            self._filters[name] = words_of(opened.columns([column])[0].to_numpy()) if is_there else None
+        return self._filters[name]
 
     def living(self, positions: Positions) -> Positions:
         """Those of the positions that are not dead."""
@@ -423,6 +392,9 @@ def with_indexes(run: Run) -> pa.RecordBatch:
                 continue
             arrays.append(pa.array(np.pad(values, (0, len(run) - len(values)))))
             fields.append(pa.field(prefix + name, arrays[-1].type))
+        if n and len(index.values) == len(run) and is_filtered(len(run)) and (name == KEY or name in run.arranged.paths):
+            arrays.append(pa.array(filter_of(index.values)))
+            fields.append(pa.field(_FILTER + name, arrays[-1].type))
     return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields, metadata))
 
 
