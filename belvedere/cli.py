@@ -22,27 +22,27 @@ from belvedere.terminal.profile_option import with_profile
 CommandLineError: Any = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
 
 COMMANDS = {
-    "init": "make a small working project in a directory",
-    "check": "say what is wrong with a script, in under a second and without Spark",
-    "fmt": "write scripts in the one layout",
-    "explain": "explain a diagnostic's code, or how a script's views are maintained",
-    "schema": "print the columns of imported tables, or accept new ones; print the GraphQL schema",
-    "plan": "say what a start would do to a store",
-    "sources": "print what sources have, how far it was read, what waits for sinks",
+    "init": "create a small working project in a directory",
+    "check": "check a script for errors, in under a second and without Spark",
+    "fmt": "format scripts",
+    "explain": "explain an error code, or how a script's views are maintained",
+    "schema": "print the columns of imported tables, accept new ones, or print the GraphQL schema",
+    "plan": "show what starting the script would change in a store",
+    "sources": "show the progress of sources and the backlog of sinks",
     "run": "maintain a script's views and serve them",
-    "rejected": "list rejected rows, or try them again",
-    "quarantine": "list views in quarantine, or have a run try them again",
-    "resend": "let the next run send all of an export again",
+    "rejected": "list rejected rows, or retry them",
+    "quarantine": "list views in quarantine, or retry them in a run",
+    "resend": "make the next run send all rows of an export again",
     "serve": "serve the views of an existing store",
-    "backup": "copy a store as of one epoch, also while it is in use",
-    "restore": "make a store from a backup",
-    "optimize": "choose what is maintained and what is computed when it is read",
-    "calibrate": "measure what epochs and requests cost on this machine, for `optimize`",
+    "backup": "back up a store as of one epoch, also while it is in use",
+    "restore": "restore a store from a backup",
+    "optimize": "choose which views to maintain and which to compute at read time",
+    "calibrate": "measure the costs of epochs and requests on this machine, for `advise`",
     "query": "run queries over files or a store",
-    "why": "say which rows of the inputs a row of a view was made of",
-    "why-not": "say where the rows of a row that is missing vanish",
+    "why": "trace a row of a view back to the input rows it was computed from",
+    "why-not": "explain why a view has no such row",
     "test": "run a script's tests",
-    "lsp": "answer an editor: the language server",
+    "lsp": "run the language server for an editor",
 }
 
 WITHOUT_PROJECT = {"init", "fmt", "calibrate"}
@@ -91,7 +91,7 @@ def _version(value: bool) -> None:
 
 @app.callback()
 def options(
-    version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="print the version and stop"),
+    version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="print the version and exit"),
 ) -> None:
     """Belvedere maintains views over streams on Apache Spark and serves them by GraphQL."""
 

@@ -228,7 +228,7 @@ def _with_old_rows(grant: Grant, id_: str, database: str | None) -> Grant:
 
 def _as_stored(relationship: Relationship, why: Diagnostic, catalog: Catalog) -> Diagnostic:
     name = f"{catalog.name_of(relationship.owner)}.{relationship.name}"
-    hint = f"call it `_{relationship.name}` if the API need not show it: then nothing is stored for it"
+    hint = f"name it `_{relationship.name}` if the API need not show it: then it is not stored"
     return Diagnostic("B8022", f"the rows of `{name}` are stored: {why.message}", Severity.NOTICE, relationship.span, hint=hint)
 
 
@@ -269,7 +269,7 @@ def refused_callers(catalog: Catalog) -> tuple[Diagnostic, ...]:
     return tuple(
         Diagnostic(
             "B8037",
-            f"`{name}` takes {m.meaning}, and no tokens count: every caller is refused",
+            f"`{name}` needs {m.meaning}, and [api] configures no tokens: every caller is rejected",
             Severity.WARNING,
             span,
             hint=hint,
@@ -291,7 +291,7 @@ def uncomputable_checks(catalog: Catalog) -> tuple[Diagnostic, ...]:
             try:
                 check_computable(table, check)
             except BelvedereError as error:
-                message = f"CHECK `{check.text}` cannot be computed before rows are taken in"
+                message = f"CHECK `{check.text}` cannot be evaluated on incoming rows"
                 hint = "compare columns with columns and literals, or write a view that keeps the rows that fit"
                 detail = error.diagnostics[0].message
                 found.append(Diagnostic("B4044", message, Severity.ERROR, check.span, detail=detail, hint=hint))

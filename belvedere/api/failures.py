@@ -62,7 +62,7 @@ class RequestError(Exception):
 def no_cursor(name: str) -> RequestError:
     """The error of a cursor that was made up, or that belongs to another order. `name` is its argument."""
     end = "startCursor" if name == "before" else "endCursor"
-    return RequestError(BAD_VALUE, f"`{name}` is no cursor of this list", f"pass on what `{end}` gave, with the same order")
+    return RequestError(BAD_VALUE, f"`{name}` is not a cursor of this list", f"pass the value of `{end}`, with the same order")
 
 
 class InvalidDocument(RequestError):
@@ -91,7 +91,7 @@ def _hint(message: str) -> str | None:
     if "Expected Name, found '}'" in message or "Expected Name, found <EOF>" in message:
         return "name at least one field between the braces"
     if "must have a selection of subfields" in message:
-        return "say which fields you want: `{ ... }` behind the name"
+        return "select its fields: write `{ ... }` after the name"
     if "Did you mean" in message:
         return "d" + message[message.index("Did you mean") + 1 :]
     if message.startswith("Unknown argument"):

@@ -32,7 +32,7 @@ def filling_text(catalog: Catalog, reader: AnsweringReader) -> str | None:
     if not names:
         return None
     verb = "is" if len(names) == 1 else "are"
-    return f"{', '.join(names)} {verb} being filled: {known['read']:,} of {known['rows']:,} rows were read again"
+    return f"{', '.join(names)} {verb} being filled: {known['read']:,} of {known['rows']:,} rows re-read"
 
 
 def is_awaited(read: Read, catalog: Catalog, reader: AnsweringReader) -> bool:

@@ -84,7 +84,7 @@ def are_many(variables: Mapping[str, Any]) -> bool:
 
 def too_many_values(limits: Limits) -> RequestError:
     """The error of a request with too many values."""
-    return RequestError(LIMIT_EXCEEDED, f"more than {limits.values} values in one request", "ask in several requests")
+    return RequestError(LIMIT_EXCEEDED, f"more than {limits.values} values in one request", "split the request")
 
 
 def _values_by_depth(variables: Mapping[str, Any]) -> Iterator[int]:

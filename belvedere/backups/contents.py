@@ -63,8 +63,8 @@ def read_contents(folder: Path) -> BackupContents:
     try:
         found = json.loads((folder / NAME).read_text(encoding="utf-8"))
     except FileNotFoundError as error:
-        hint = "name a folder that `belvedere backup` has made; one that was interrupted has no backup.json"
-        raise fail("B7102", f"{folder} is no complete backup", hint=hint) from error
+        hint = "name a folder written by `belvedere backup`; an interrupted backup has no backup.json"
+        raise fail("B7102", f"{folder} is not a complete backup", hint=hint) from error
     except (OSError, ValueError) as error:
         raise damaged(folder, f"{NAME} cannot be read", str(error)) from error
     if not isinstance(found, dict) or found.get("version") != VERSION:
@@ -72,7 +72,7 @@ def read_contents(folder: Path) -> BackupContents:
     try:
         return BackupContents(**{**found, "files": {name: (size, check) for name, (size, check) in found["files"].items()}})
     except (KeyError, TypeError, ValueError) as error:
-        raise damaged(folder, f"{NAME} is not as it was written", str(error)) from error
+        raise damaged(folder, f"{NAME} was changed after it was written", str(error)) from error
 
 
 def check_files(folder: Path, contents: BackupContents) -> None:
@@ -80,7 +80,7 @@ def check_files(folder: Path, contents: BackupContents) -> None:
     for name, (size, check) in contents.files.items():
         path = folder / name
         if not path.is_file() or path.stat().st_size != size or digest(path) != check:
-            raise damaged(folder, f"the file {name} is not what it was")
+            raise damaged(folder, f"the file {name} was changed or is missing")
 
 
 def damaged(folder: Path, what: str, detail: str | None = None) -> BelvedereError:

@@ -58,7 +58,7 @@ def _check_kind(contents: BackupContents, url: str) -> None:
         raise fail("B7103", f"the backup is of a store in {contents.dialect}, not in {requested}", hint=hint)
     if contents.format != FORMAT:
         hint = f"restore it with Belvedere {contents.belvedere}"
-        raise fail("B7103", f"the backup has the format {contents.format}, this version reads {FORMAT}", hint=hint)
+        raise fail("B7103", f"the backup has format {contents.format}, and this version reads format {FORMAT}", hint=hint)
 
 
 def _put_state_back(source: Path, folder: Path, remote: Remote | None) -> None:
@@ -82,7 +82,7 @@ def _put_journal_back(source: Path, contents: BackupContents, intake: Path, targ
     position = JournalPosition(contents.journal, contents.sequence)
     backup, old = read_journal(source / INTAKE, position), read_journal(intake / contents.store, position)
     if backup is None:
-        raise damaged(source, f"its journal does not go on behind epoch {contents.epoch}")
+        raise damaged(source, f"its journal does not continue after epoch {contents.epoch}")
     has_more = old is not None and old.last > backup.last
     try:
         write_journal(old if old is not None and has_more else backup, target, target.name)

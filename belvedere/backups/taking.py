@@ -75,7 +75,7 @@ def take_backup(url: str, intake: Path, target: Path, root: Path | str | None = 
         shutil.rmtree(target, ignore_errors=True)  # it was empty
         if not isinstance(error, OSError):
             raise
-        hint = "give it a folder with space where this user may write, and start again"
+        hint = "name a writable folder with free space, and start again"
         raise fail("B7104", f"the backup could not be written to {target}", hint=hint, detail=str(error)) from error
 
 
@@ -84,8 +84,8 @@ def _empty(target: Path) -> None:
         target.mkdir(mode=0o700, parents=True, exist_ok=True)
         there = any(target.iterdir())
     except OSError as error:
-        hint = "name a folder that this user may make"
-        raise fail("B7104", f"{target} cannot take a backup", hint=hint, detail=str(error)) from error
+        hint = "name a folder that this user can create"
+        raise fail("B7104", f"the backup folder {target} cannot be created", hint=hint, detail=str(error)) from error
     if there:
         raise fail("B7104", f"the folder {target} is not empty", hint="name a new folder for each backup")
 
@@ -106,8 +106,8 @@ def _moment(origin: _Origin, target: Path, stack: ExitStack) -> tuple[Snapshot, 
                     raise opened
                 stack.enter_context(attempt.pop_all())
                 return taken, row, opened
-    hint = "write a larger `trigger` under [spark], or take the backup while less arrives"
-    raise fail("B7104", f"epochs followed each other too fast for a backup, {TRIES} times", hint=hint)
+    hint = "set a larger `trigger` under [spark], or take the backup when fewer rows arrive"
+    raise fail("B7104", f"the backup failed {TRIES} times: epochs follow each other too fast", hint=hint)
 
 
 def _opened(
@@ -162,7 +162,7 @@ def _fetch(taken: Snapshot, row: EpochRow, origin: _Origin, target: Path) -> Non
         try:
             remote.get(target / STATE / name)
         except FileNotFoundError as error:
-            what = f"it went from {remote.address} meanwhile: write a longer `retain` under [run]"
+            what = f"it was removed from {remote.address} during the backup: set a longer `retain` under [run]"
             raise damaged(target / STATE / name, what, str(error)) from error
 
 

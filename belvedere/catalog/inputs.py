@@ -57,7 +57,7 @@ class Metadata:
         """What the value is, for people."""
         if self.kind is MetadataKind.CLAIM:
             return f"the claim `{'.'.join(self.claim)}` of the caller's token"
-        return "the time of arrival" if self.kind is MetadataKind.TIMESTAMP else "an identity that is made at arrival"
+        return "the time of arrival" if self.kind is MetadataKind.TIMESTAMP else "an identity assigned on arrival"
 
 
 @dataclass(frozen=True)

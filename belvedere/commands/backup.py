@@ -19,9 +19,9 @@ from belvedere.terminal.stores import sound_project, store_url
 
 def command(
     script: Annotated[Path, typer.Argument(help="the script of the store (.sqrl)", metavar="SCRIPT")],
-    folder: Annotated[Path, typer.Argument(help="where the backup goes: a new or empty folder", metavar="FOLDER")],
+    folder: Annotated[Path, typer.Argument(help="the backup folder: new or empty", metavar="FOLDER")],
     store: StoreOption = None,
-    json: Annotated[bool, typer.Option("--json", help="print what was copied as JSON")] = False,
+    json: Annotated[bool, typer.Option("--json", help="print a JSON summary of the backup")] = False,
 ) -> int:
     """Copy a store as of one epoch, also while it is in use."""
     read_script(script)

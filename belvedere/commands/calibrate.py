@@ -37,12 +37,12 @@ def command(json: Annotated[bool, typer.Option("--json", help="print as JSON")] 
     if json:
         print_json({"file": str(path), "coefficients": asdict(found)})
         return 0
-    table = Table("cost", "of this machine, µs", "shipped, µs")
+    table = Table("cost", "on this machine, µs", "shipped, µs")
     shipped = asdict(Coefficients())
     for name, value in asdict(found).items():
         table.add_row(name, *(_micros(v) for v in (value, shipped[name])))
     Console(file=sys.stdout).print(table)
-    typer.echo(f"kept in {path}; remove it for the shipped costs")
+    typer.echo(f"saved in {path}; remove the file to use the shipped costs")
     return 0
 
 

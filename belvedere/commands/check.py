@@ -28,13 +28,12 @@ ROWS = 1_000
 def command(
     scripts: Annotated[list[Path], typer.Argument(help="scripts (.sqrl)", metavar="SCRIPT")],
     json: Annotated[bool, typer.Option("--json", help="print the diagnostics as JSON")] = False,
-    spark: Annotated[
-        bool, typer.Option("--spark", help="start Spark and ask its analyzer about the queries of every stage")
-    ] = False,
+    spark: Annotated[bool, typer.Option("--spark", help="start Spark and analyze every generated query with it")] = False,
     data: Annotated[
-        bool, typer.Option("--data", help="ask each source for some rows, and say which do not fit; nothing is changed there")
+        bool,
+        typer.Option("--data", help="sample rows from each source and report those that do not fit; sources are only read"),
     ] = False,
-    rows: Annotated[int, typer.Option("--rows", min=1, help="so many rows of each table are looked at with --data")] = ROWS,
+    rows: Annotated[int, typer.Option("--rows", min=1, help="the number of rows of each table that --data samples")] = ROWS,
 ) -> int:
     """Say what is wrong with a script, in under a second and without Spark; with --spark, what Spark says; with --data, of rows too."""
     texts = {str(path): read_script(path) for path in scripts}
@@ -79,7 +78,7 @@ def _show_data(looked: list[Looked], wrong: Sequence[Path], scripts: int) -> Non
     if len(wrong) < scripts:
         show_data(looked)
     if wrong:
-        typer.echo(f"{', '.join(map(str, wrong))}: the data is looked at when these errors are mended")
+        typer.echo(f"{', '.join(map(str, wrong))}: correct these errors before the data can be checked")
 
 
 def _data_json(looked: list[Looked], wrong: Sequence[Path], scripts: int) -> dict[str, Any]:

@@ -18,8 +18,8 @@ from belvedere.terminal.output import has_errors, print_json, read_script, show
 
 def command(
     scripts: Annotated[list[Path], typer.Argument(help="scripts (.sqrl), or - for standard input", metavar="SCRIPT")],
-    check: Annotated[bool, typer.Option("--check", help="write nothing; exit 1 if a script would change")] = False,
-    json: Annotated[bool, typer.Option("--json", help="print what changed as JSON")] = False,
+    check: Annotated[bool, typer.Option("--check", help="change no file; exit 1 if a script is not formatted")] = False,
+    json: Annotated[bool, typer.Option("--json", help="print the changed files as JSON")] = False,
 ) -> int:
     """Write scripts in the one layout. A script with syntax errors is left as it is."""
     if [str(path) for path in scripts] == ["-"]:

@@ -22,16 +22,16 @@ from belvedere.terminal.init_from_address import SCHEMES, project_from_address
 from belvedere.terminal.output import print_json
 
 SCRIPT = "shop.sqrl"
-ON_ERROR = 'on_error = "quarantine"     # a view that fails on a row stands still, the others go on; or "null", or "stop"'
+ON_ERROR = 'on_error = "quarantine"     # a view that fails on a row is paused, the others continue; or "null", or "stop"'
 """A line of the project files that are made over a source; that of the template is in its own."""
 ADDRESSES = "write a folder, kafka://host:port or postgres://user@host/database"
 
 
 def command(
-    directory: Annotated[Path, typer.Argument(help="where the project goes; made if it is not there")] = Path(),
+    directory: Annotated[Path, typer.Argument(help="the project's directory; created if it does not exist")] = Path(),
     data: Annotated[
         str | None,
-        typer.Option("--from", help="what the project reads: a folder of data files, kafka://host:port, postgres://..."),
+        typer.Option("--from", help="the project's data: a folder of files, kafka://host:port, postgres://..."),
     ] = None,
     registry: Annotated[
         str | None,
@@ -41,7 +41,7 @@ def command(
 ) -> int:
     """Make a small working project in a directory: a script, belvedere.toml and sample data, or over files, Kafka or Postgres."""
     if directory.exists() and not directory.is_dir():
-        raise typer.BadParameter(f"`{directory}` is no directory")
+        raise typer.BadParameter(f"`{directory}` is not a directory")
     if registry is not None and not (data or "").startswith("kafka://"):
         raise typer.BadParameter("`--registry` goes with `--from kafka://host:port`")
     made = (
@@ -52,7 +52,7 @@ def command(
     contents, script = made.contents, SCRIPT if data is None else str(next(iter(made.contents)))
     existing = [path for path in contents if (directory / path).exists()]
     if existing:
-        typer.echo(f"{directory / existing[0]} is there already: nothing was written", err=True)
+        typer.echo(f"{directory / existing[0]} exists already: nothing was written", err=True)
         return 1
     for path, text in contents.items():
         (directory / path).parent.mkdir(parents=True, exist_ok=True)
@@ -84,7 +84,7 @@ def _over(directory: Path, data: str, registry: str | None) -> NewProject:
             raise typer.BadParameter(ADDRESSES)
         return project_from_address(data, registry)
     if not Path(data).is_dir():
-        raise typer.BadParameter(f"`{data}` is no directory: {ADDRESSES}")
+        raise typer.BadParameter(f"`{data}` is not a directory: {ADDRESSES}")
     return project_from(directory, Path(data))
 
 

@@ -36,7 +36,7 @@ class CostModel(StrEnum):
 def command(
     script: Annotated[Path, typer.Argument(help="a script (.sqrl)", metavar="SCRIPT")],
     store: StoreOption = None,
-    apply: Annotated[bool, typer.Option("--apply", help="take the choice from the next start on")] = False,
+    apply: Annotated[bool, typer.Option("--apply", help="apply the choice at the next start")] = False,
     cost_model: Annotated[CostModel, typer.Option("--cost-model", help="who chooses")] = CostModel.LEAST,
     json: Annotated[bool, typer.Option("--json", help="print as JSON")] = False,
 ) -> int:
@@ -73,7 +73,7 @@ def command(
         typer.echo()
         typer.echo(advice.text(applied=apply))
         if costs is None:
-            typer.echo("by shipped costs: `belvedere calibrate` measures those of this machine", err=True)
+            typer.echo("estimated with shipped costs: `belvedere calibrate` measures the costs of this machine", err=True)
     return 0
 
 

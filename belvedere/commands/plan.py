@@ -152,11 +152,11 @@ def confirm_deployment(deployment: Deployment, shown: Callable[[str], None] | No
     if not deployment.takes_away and not deployment.resent:
         return True
     if not sys.stdin.isatty():
-        hint = "look at `belvedere plan`, and write --yes to go on"
-        takes = ["takes away what clients may be reading"] if deployment.takes_away else []
+        hint = "see `belvedere plan`, and add --yes to continue"
+        takes = ["removes data that clients may be reading"] if deployment.takes_away else []
         sends = [f"sends {sum(deployment.resent.values()):,} events again"] if deployment.resent else []
         raise fail("B7069", f"this start {' and '.join(takes + sends)}", hint=hint)
-    return typer.confirm("go on?", err=True)
+    return typer.confirm("continue?", err=True)
 
 
 def _table(deployment: Deployment) -> Table:
@@ -180,14 +180,14 @@ def _lines(deployment: Deployment) -> Iterator[str]:
         yield f"{change.name} is refused: {change.hint}"
     for change in deployment.changes:
         if change.missed:
-            yield f"clients of {change.name} will miss {', '.join(change.missed)}"
+            yield f"clients of {change.name} will no longer find {', '.join(change.missed)}"
     if gone := ", ".join((*(c.name for c in deployment.of(ChangeEffect.DROPPED)), *deployment.gone)):
-        yield f"clients will miss {gone}"
+        yield f"clients will no longer find {gone}"
     yield from deployment.notices
     for name, rows in deployment.resent.items():
-        yield f"{name} tells all of its {rows:,} rows again, each as an event"
+        yield f"{name} sends all of its {rows:,} rows again, each as an event"
     for name, (count, whole) in deployment.lost.items():
-        yield f"{name} is read again, and {count:,} of its {whole:,} files are gone: their rows would be lost"
+        yield f"{name} would be re-read, but {count:,} of its {whole:,} files are gone: their rows would be lost"
     counts = ((kind, len(deployment.of(kind))) for kind in ChangeEffect)
     counted = ", ".join(f"{count} {kind}" for kind, count in counts if count)
     seconds = sum(c.seconds for c in deployment.changes)

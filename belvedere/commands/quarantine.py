@@ -32,8 +32,12 @@ def command(
     what: Annotated[str, typer.Argument(help="`list`, or `retry`", metavar="list|retry")],
     script: Annotated[Path, typer.Argument(help="a script (.sqrl)", metavar="SCRIPT")],
     store: StoreOption = None,
-    url: Annotated[str | None, typer.Option("--url", help="of `retry`: where the run answers, as it prints it")] = None,
-    token: Annotated[str | None, typer.Option("--token", help="of `retry`: instead of the project file's `token`")] = None,
+    url: Annotated[
+        str | None, typer.Option("--url", help="for `retry`: the run's address, as `belvedere run` prints it")
+    ] = None,
+    token: Annotated[
+        str | None, typer.Option("--token", help="for `retry`: the token, instead of the project file's `token`")
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="print as JSON")] = False,
 ) -> int:
     """List the views in quarantine with why they failed, or have a run try them again at once."""
@@ -70,9 +74,7 @@ def _retry(project: ProjectSettings, url: str | None, token: str | None, json: b
         print_json(found)
     else:
         names = ", ".join(held["view"] for held in found["quarantined"])
-        typer.echo(
-            f"tried again: {names}; `belvedere quarantine list` says what came of it" if names else "no view is in quarantine"
-        )
+        typer.echo(f"retrying: {names}; see the result in `belvedere quarantine list`" if names else "no view is in quarantine")
     return 0
 
 
@@ -84,11 +86,11 @@ def _asked(url: str, token: str | None) -> Any:
             return json_module.loads(answer.read())
     except HTTPError as error:
         reported = _problem(error)
-        hint = reported.get("hint") or 'give a token with `rights = ["admin"]`: `--token`'
+        hint = reported.get("hint") or 'pass a token with `rights = ["admin"]`: `--token`'
         raise fail("B9128", f"{url} refuses: {reported.get('title', error.reason)}", hint=hint) from error
     except (URLError, OSError, ValueError) as error:
         hint = "`belvedere run` prints its address when it starts: write `--url http://127.0.0.1:PORT`"
-        raise fail("B9128", f"nobody answers at {url}", hint=hint, detail=str(error)) from error
+        raise fail("B9128", f"no server answers at {url}", hint=hint, detail=str(error)) from error
 
 
 def _problem(error: HTTPError) -> dict[str, Any]:

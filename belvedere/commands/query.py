@@ -46,28 +46,32 @@ def command(
     table: Annotated[list[str] | None, typer.Option("--table", help="name=path: a file, or a directory of files")] = None,
     store: Annotated[str | None, typer.Option("--store", help="a store's URL: its views are the tables")] = None,
     as_of: Annotated[
-        str | None, typer.Option("--as-of", help="an epoch or a time: the views as they were then", metavar="EPOCH|TIME")
+        str | None, typer.Option("--as-of", help="an epoch or a time: read the views as of then", metavar="EPOCH|TIME")
     ] = None,
     script: Annotated[
-        Path | None, typer.Option("--script", help="a script (.sqrl): its relationships and query templates", metavar="SCRIPT")
+        Path | None,
+        typer.Option("--script", help="a script (.sqrl), for its relationships and query templates", metavar="SCRIPT"),
     ] = None,
     state: Annotated[
-        str | None, typer.Option("--state", help="instead of a query: a relation of the store's state", metavar="RELATION")
+        str | None,
+        typer.Option("--state", help="instead of a query: print a relation of the operator state", metavar="RELATION"),
     ] = None,
-    format: Annotated[OutputFormat, typer.Option("--format", help="how to print the answer")] = OutputFormat.TABLE,
+    format: Annotated[OutputFormat, typer.Option("--format", help="the output format")] = OutputFormat.TABLE,
     json: Annotated[bool, typer.Option("--json", help="the same as --format json")] = False,
-    explain: Annotated[bool, typer.Option("--explain", help="say how WINDOW BY is evaluated, and do not run it")] = False,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="explain how WINDOW BY is evaluated, without running the query")
+    ] = False,
 ) -> int:
     """Run one query over files, or over the views of a store; without a query, a prompt over the store."""
     paths = table_paths(table or [])
     over_store = store is not None or script is not None
     if over_store and paths:
-        raise typer.BadParameter("tables come from files or from a store, not from both", param_hint="--store")
+        raise typer.BadParameter("--table and --store cannot be used together", param_hint="--store")
     if as_of is not None and (store is None or script is not None or sql is None):
-        raise typer.BadParameter("a query of a store may be of former states: give --store and SQL", param_hint="--as-of")
+        raise typer.BadParameter("--as-of needs --store and a query", param_hint="--as-of")
     then = None if as_of is None else _instant(as_of)
     if explain and over_store:
-        raise typer.BadParameter("tables come from files here", param_hint="--explain")
+        raise typer.BadParameter("this form reads tables from files: give --table", param_hint="--explain")
     if (sql is not None and state is not None) or (state is not None and store is None) or not (sql or state or over_store):
         raise typer.BadParameter("give a query, or --state RELATION and --store URL", param_hint="SQL")
     try:
@@ -155,7 +159,7 @@ def explained(sql: str, paths: Mapping[str, Path]) -> str:
     from belvedere.sqlpp.lower import explain_window_query  # loaded when the command runs, not for its help
 
     if not mentions_window_by(sql):
-        raise typer.BadParameter("it tells of WINDOW BY, which this query has not", param_hint="--explain")
+        raise typer.BadParameter("it explains WINDOW BY, which this query does not use", param_hint="--explain")
     return explain_window_query(sql, {name: Schema(tuple(cs)) for name, cs in columns_of(paths).items()}, FILE)
 
 

@@ -30,7 +30,7 @@ def command(
     what: Annotated[str, typer.Argument(help="`list`, or `retry`", metavar="list|retry")],
     script: Annotated[Path, typer.Argument(help="a script (.sqrl)", metavar="SCRIPT")],
     store: StoreOption = None,
-    yes: Annotated[bool, typer.Option("--yes", help="go on though the start drops what is served (`belvedere plan`)")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="continue even if the start drops served data (`belvedere plan`)")] = False,
     json: Annotated[bool, typer.Option("--json", help="print as JSON")] = False,
 ) -> int:
     """List the rows that were rejected, or try them again with the script as it is now."""

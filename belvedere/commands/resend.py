@@ -23,7 +23,7 @@ LEASE_SECONDS = 30.0
 
 def command(
     script: Annotated[Path, typer.Argument(help="a script (.sqrl)", metavar="SCRIPT")],
-    export: Annotated[str, typer.Argument(help="as the script says: `lake.Orders`", metavar="SINK.TARGET")],
+    export: Annotated[str, typer.Argument(help="the export as in the script: `lake.Orders`", metavar="SINK.TARGET")],
     store: StoreOption = None,
     json: Annotated[bool, typer.Option("--json", help="print as JSON")] = False,
 ) -> int:

@@ -18,8 +18,10 @@ from belvedere.terminal.stores import sound_project, store_url
 def command(
     script: Annotated[Path, typer.Argument(help="the script of the store (.sqrl)", metavar="SCRIPT")],
     folder: Annotated[Path, typer.Argument(help="what `belvedere backup` has written", metavar="FOLDER")],
-    store: Annotated[str | None, typer.Option("--store", help="the store to make: sqlite:///file.db, postgresql://...")] = None,
-    json: Annotated[bool, typer.Option("--json", help="print what was restored as JSON")] = False,
+    store: Annotated[
+        str | None, typer.Option("--store", help="the store to create: sqlite:///file.db, postgresql://...")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="print a JSON summary of the restored store")] = False,
 ) -> int:
     """Make a store from a backup: nothing must be there yet."""
     read_script(script)
@@ -35,5 +37,7 @@ def command(
     if json:
         print_json(asdict(contents))
     else:
-        typer.echo(f"the store is at epoch {contents.epoch:,} of {contents.clock}; `belvedere run {script}` goes on from there")
+        typer.echo(
+            f"the store is at epoch {contents.epoch:,} of {contents.clock}; `belvedere run {script}` continues from there"
+        )
     return 0

@@ -31,19 +31,17 @@ ACCEPT = "accept"
 
 def command(
     words: Annotated[
-        list[str], typer.Argument(help="a script (.sqrl), after `accept` to take new columns", metavar="[accept] SCRIPT")
+        list[str], typer.Argument(help="a script (.sqrl); `accept SCRIPT` accepts new columns", metavar="[accept] SCRIPT")
     ],
     store: StoreOption = None,
     json: Annotated[bool, typer.Option("--json", help="print as JSON")] = False,
     graphql: Annotated[bool, typer.Option("--graphql", help="print the GraphQL schema of the script's API (SDL)")] = False,
     policies: Annotated[
         bool,
-        typer.Option(
-            "--type-policies", help="print what identifies objects of each type, for caches of Apollo and urql (JSON)"
-        ),
+        typer.Option("--type-policies", help="print the key fields of each type, for caches of Apollo and urql (JSON)"),
     ] = False,
     role: Annotated[
-        str | None, typer.Option("--role", help="with --graphql and --type-policies: what callers of this role see of it")
+        str | None, typer.Option("--role", help="with --graphql and --type-policies: only the part that this role sees")
     ] = None,
 ) -> int:
     """Print the columns of imported tables, to paste; `schema accept SCRIPT` takes new columns and wider types with the next start."""
@@ -51,7 +49,7 @@ def command(
     if len(words) != 1 and not accepts:
         raise typer.BadParameter("write `belvedere schema SCRIPT` or `belvedere schema accept SCRIPT`")
     if graphql and policies:
-        raise typer.BadParameter("write one of `--graphql` and `--type-policies`")
+        raise typer.BadParameter("`--graphql` and `--type-policies` cannot be used together")
     if ((graphql or policies) and (accepts or json)) or (role is not None and not (graphql or policies)):
         raise typer.BadParameter("write `belvedere schema SCRIPT --graphql [--role ROLE]`, or `--type-policies`")
     script = Path(words[-1])
@@ -86,9 +84,9 @@ def command(
         for line in (*evolution.changes, *evolution.stays):
             typer.echo(f"{evolution.source}.{evolution.table}: {line}", err=not accepts)
     if accepts:
-        typer.echo("taken with the next start" if evolved else "there is nothing new to accept")
+        typer.echo("used from the next start on" if evolved else "there is nothing new to accept")
     elif evolved:
-        typer.echo(f"not taken yet: `belvedere schema accept {script}`", err=True)
+        typer.echo(f"not accepted yet: `belvedere schema accept {script}`", err=True)
     return 0
 
 
@@ -100,7 +98,7 @@ def _print_graphql(catalog: Catalog, project: ProjectSettings, role: str | None,
 
     if role is not None and role not in catalog.access.grants:
         raise typer.BadParameter(
-            f"role `{role}` is none of [roles] in belvedere.toml: {', '.join(catalog.access.grants) or 'there are none'}"
+            f"[roles] in belvedere.toml has no role `{role}`: {', '.join(catalog.access.grants) or 'there are none'}"
         )
     typer.echo((printed_policies if policies else printed_schema)(catalog, project, role))
     return 0

@@ -28,9 +28,9 @@ def command(
     script: Annotated[Path, typer.Argument(help="a script (.sqrl)", metavar="SCRIPT")],
     store: StoreOption = None,
     port: Annotated[int | None, typer.Option("--port", help="the port; 0 takes a free one", min=0, max=65535)] = None,
-    host: Annotated[str | None, typer.Option("--host", help="the address; a public one needs a token")] = None,
-    json: Annotated[bool, typer.Option("--json", help="print the address as a JSON object, in a line")] = False,
-    log: Annotated[LogFormat, typer.Option("--log", help="json: a JSON object a line on stderr")] = LogFormat.TEXT,
+    host: Annotated[str | None, typer.Option("--host", help="the host; a public one needs a token")] = None,
+    json: Annotated[bool, typer.Option("--json", help="print the URL as one JSON object on a line")] = False,
+    log: Annotated[LogFormat, typer.Option("--log", help="json: log one JSON object per line to stderr")] = LogFormat.TEXT,
 ) -> int:
     """Serve the views of an existing store."""
     with logged(log):

@@ -29,13 +29,13 @@ from belvedere.terminal.progress_line import UnderWay
 
 def command(
     paths: Annotated[
-        list[Path] | None, typer.Argument(help="tests (.test) or folders of them; else here", metavar="[FILE|DIR]")
+        list[Path] | None, typer.Argument(help="tests (.test) or folders of tests; default: this folder", metavar="[FILE|DIR]")
     ] = None,
-    update: Annotated[bool, typer.Option("--update", help="write what is into the expectations that failed")] = False,
+    update: Annotated[bool, typer.Option("--update", help="replace failed expectations by the actual results")] = False,
     only: Annotated[str | None, typer.Option("--only", help="only scenarios whose title contains this", metavar="TEXT")] = None,
-    batch: Annotated[bool, typer.Option("--batch", help="also compare every view with its batch answer at the end")] = False,
+    batch: Annotated[bool, typer.Option("--batch", help="also compare every view with its batch result at the end")] = False,
     junit: Annotated[
-        Path | None, typer.Option("--junit", help="also write the results as JUnit's XML", metavar="FILE", dir_okay=False)
+        Path | None, typer.Option("--junit", help="also write the results as JUnit XML", metavar="FILE", dir_okay=False)
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="print the results as JSON")] = False,
 ) -> int:
@@ -164,7 +164,7 @@ def difference(check: Expectation) -> list[str]:
     if table is not None:
         return _coloured(table)
     found = difflib.ndiff([line.rstrip() for line in check.expected if line.strip()], list(check.actual))
-    lines = [line for line in found if not line.startswith("?")] or ["(nothing was expected, and nothing is there)"]
+    lines = [line for line in found if not line.startswith("?")] or ["(nothing was expected, and there is nothing)"]
     return _coloured(lines)
 
 

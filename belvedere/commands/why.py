@@ -1,7 +1,7 @@
 """`belvedere why`: the rows that a row of a view was made of, view by view down to the inputs.
 
-In: a script, a view, a condition that one row of it fulfils, the store. Out: a tree for people, or JSON. Nothing is stored for it: the
-view's plan is read backwards over the rows of the store; the database answers, and Spark what it does not say.
+In: a script, a view, a condition that exactly one row of the view meets, the store. Out: a tree for people, or JSON.
+The view's plan is read backwards over the stored rows. The database answers, and Spark where the database cannot.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ if TYPE_CHECKING:
 def command(
     script: Annotated[Path, typer.Argument(help="the script (.sqrl)", metavar="SCRIPT")],
     view: Annotated[str, typer.Argument(help="the view", metavar="VIEW")],
-    row: Annotated[str, typer.Argument(help="a condition that one row of it fulfils", metavar="CONDITION")],
+    row: Annotated[str, typer.Argument(help="a condition that exactly one row of the view meets", metavar="CONDITION")],
     store: Annotated[str | None, typer.Option("--store", help="the store's URL", metavar="URL")] = None,
-    depth: Annotated[int, typer.Option("--depth", min=1, help="through how many views the shown rows are followed")] = 3,
-    rows: Annotated[int, typer.Option("--rows", min=1, max=1000, help="how many rows are shown of each relation")] = SAMPLE,
+    depth: Annotated[int, typer.Option("--depth", min=1, help="the number of views to trace through")] = 3,
+    rows: Annotated[int, typer.Option("--rows", min=1, max=1000, help="the number of rows to show for each relation")] = SAMPLE,
     json: Annotated[bool, typer.Option("--json", help="print as JSON")] = False,
 ) -> int:
     """Say which rows of the inputs a row of a view was made of, through every view between."""

@@ -1,6 +1,7 @@
 """`belvedere why-not`: where the rows vanish that would have made a row of a view which is not there.
 
-In: a script, a view, a condition that no row of it fulfils, the store. Out: for people or as JSON each way down, with what nearly matched.
+In: a script, a view, a condition that no row of the view meets, the store. Out: each path down, with the rows that
+nearly matched, for people or as JSON.
 """
 
 from __future__ import annotations
@@ -26,9 +27,9 @@ from belvedere.terminal.row_condition import predicate_of_condition, show_refuse
 def command(
     script: Annotated[Path, typer.Argument(help="the script (.sqrl)", metavar="SCRIPT")],
     view: Annotated[str, typer.Argument(help="the view", metavar="VIEW")],
-    row: Annotated[str, typer.Argument(help="a condition that no row of it fulfils", metavar="CONDITION")],
+    row: Annotated[str, typer.Argument(help="a condition that no row of the view meets", metavar="CONDITION")],
     store: Annotated[str | None, typer.Option("--store", help="the store's URL", metavar="URL")] = None,
-    rows: Annotated[int, typer.Option("--rows", min=1, max=1000, help="how many rows are shown that nearly did")] = SAMPLE,
+    rows: Annotated[int, typer.Option("--rows", min=1, max=1000, help="the number of near matches to show")] = SAMPLE,
     json: Annotated[bool, typer.Option("--json", help="print as JSON")] = False,
 ) -> int:
     """Say where the rows vanish of a row that is missing, and what nearly matched."""

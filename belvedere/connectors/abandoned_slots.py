@@ -17,7 +17,7 @@ def left_slots(catalog: Catalog, project: ProjectSettings, offsets: Mapping[str,
     read = {i: o["slot"] for i, o in offsets.items() if isinstance(o, Mapping) and "slot" in o}
     staying = {_slot_of(i, catalog, project) for i in catalog.inputs}
     return tuple(
-        f'no import reads the slot "{slot}" any more, for which its server keeps all of its log: drop it there, '
+        f'no import reads the slot "{slot}" any more, but its server still keeps the log for it; drop the slot on the server:  '
         f"SELECT pg_drop_replication_slot('{slot}')"
         for slot in dict.fromkeys(read.values())
         if slot not in staying

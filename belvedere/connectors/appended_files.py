@@ -118,11 +118,11 @@ class Watch:
         if self._changed.get(file.name) == how:
             return
         self._changed[file.name] = how
-        sizes = f"{file.length:,} bytes and had {before.length:,} when it was read"
+        sizes = f"{file.length:,} bytes, and had {before.length:,} when it was read"
         if how == APPENDED:
-            what = "its new lines are not read; write `appends = true` under its source where files grow"
+            what = "its new lines are not read; set `appends = true` under its source if files grow"
         else:
-            what = "it was replaced, and is not read again; give new rows in a file of another name"
+            what = "it was replaced, and is not re-read; put new rows into a file of another name"
         yield f'{path_text(file.path)} of "{self.table}" has {sizes}: {what}'
 
     def _is_csv(self, file: SourceFile) -> bool:

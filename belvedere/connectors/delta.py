@@ -101,12 +101,12 @@ class DeltaOutlet:
         except BelvedereError:
             raise
         except (OSError, CommitFailedError) as error:
-            hint = "see that its storage can be reached, and that nobody else sends for this store"
+            hint = "check that its storage can be reached, and that no other run sends for this store"
             raise fail("B6240", f'the table of sink "{self.sink}" cannot be reached', detail=_said(error), hint=hint) from error
         except Exception as error:  # the library raises its own kinds, and plain exceptions
-            hint = "the columns that are there keep their types: export to another target, or mend the table"
+            hint = "existing columns keep their types: export to another target, or correct the table"
             raise fail(
-                "B6241", f'the table of sink "{self.sink}" does not take events', detail=_said(error), hint=hint
+                "B6241", f'the table of sink "{self.sink}" does not accept events', detail=_said(error), hint=hint
             ) from error
 
 

@@ -97,7 +97,7 @@ class Listing:
             raise fail(
                 "B6023",
                 f'the folder {path_text(folder.path)} of table "{self.table}" cannot be listed: {error.strerror or error}',
-                hint="give this user the right to read it; its files are taken in when it can be",
+                hint="give this user the right to read it; its files are read once it can be listed",
             ) from error
         folder.changed, folder.listed = changed if final and not found and not folder.waits else None, now
         yield from found

@@ -41,7 +41,7 @@ MIN_CHUNK_BYTES = 64 << 10
 PART_BYTES = 4 << 20
 """Files of so many bytes are read again at once: epochs of the views that run wait for them."""
 reads_again = True
-CHANGED_NOTE = "files have changed since they were read; `appends = true` reads lines that are appended"
+CHANGED_NOTE = "files have changed since they were read; set `appends = true` to read appended lines"
 IGNORED = "ignored"
 """In a feed's offset: columns that the table has not, with the place where each came first."""
 
@@ -164,10 +164,8 @@ class FileFeed:
         ignored = self._ignored(new) if self.reports_ignored else {}
         if ignored and self.new_columns == "add":
             name, place = next(iter(ignored.items()))
-            hint = 'start again: the start adds it; the file is read then. `new_columns = "ignore"` reads it without'
-            raise fail(
-                "B6025", f'"{self.table}" gets the column "{name}" of {self._shown(place)} with the next start', hint=hint
-            )
+            hint = 'restart to add the column and read the file; set `new_columns = "ignore"` to read the file without it'
+            raise fail("B6025", f'"{self.table}" gets the column "{name}" of {self._shown(place)} at the next start', hint=hint)
         end: dict[str, Any] = {"files": len(self.listing.known) + sum(not f.start for f in new), **changed}
         if self._watch.appends:
             end["parts"] = self._parts + len(new)
@@ -188,10 +186,12 @@ class FileFeed:
         moved = recognised(noted, found)
         if not moved:
             return found
-        none = f'none of the files of "{self.table}" that were read is in {path_text(self.directory)}'
+        none = f'none of the files read for "{self.table}" is in {path_text(self.directory)}'
         left = len(found) - len(moved)
-        others = f"; {left:,} others are new" if left else ""
-        self._notices.append(f"{none}: {len(moved):,} of the same names, lengths and times are taken for the same{others}")
+        others = f"; {left:,} other files are new" if left else ""
+        self._notices.append(
+            f"{none}: {len(moved):,} files of the same names, lengths and times are treated as the same files{others}"
+        )
         self._renames = {**self._renames, **moved}
         self.listing.known |= set(moved.values())
         return [f for f in found if f.name not in self.listing.known]
@@ -250,7 +250,9 @@ class FileFeed:
         rejected = in_their_files(taken.rejected, files, new, self.options)
         cast(NewFiles, span.content).check(self.table)  # nobody has written to them meanwhile
         hint = "it is ignored until `belvedere schema accept`"
-        notices = tuple(f'"{self.table}" has no column "{n}", which {self._shown(p)} has: {hint}' for n, p in ignored.items())
+        notices = tuple(
+            f'{self._shown(p)} has the column "{n}", which "{self.table}" does not have: {hint}' for n, p in ignored.items()
+        )
         rows = taken.rows.table if taken.rows.is_collected else taken.rows
         counts = [taken.counts.get(str(path_text(f.path)), 0) for f in files]
         times = ArrivalTimes.of((n, microseconds(f.modified)) for n, f in zip(counts, new, strict=True))
@@ -310,7 +312,7 @@ def _check_unchanged(file: SourceFile, table: str, epoch: int, appends: bool) ->
             f"{size:,} bytes of {at:%Y-%m-%d %H:%M:%S}"
             for size, at in ((file.length, file.modified), (found.st_size, modified))
         )
-        what = f"has changed: it has {now} UTC, and had {then}"
+        what = f"has changed: its time is {now} UTC, and was {then}"
     raise not_as_it_was(f"{path_text(file.path)}, which epoch {epoch} read, {what}", table)
 
 
@@ -343,7 +345,7 @@ def write(sink: Sink, target: str, epoch: int, pieces: Iterable[pa.Table]) -> No
         raise fail(
             "B6132",
             f'sink "{sink.name}" cannot write {folder / name}: {error.strerror or error}',
-            hint="make room or give rights; what is not delivered stays in the store and delivered at the next start",
+            hint="free some space or give this user the rights; undelivered events stay in the store and are delivered at the next start",
         ) from error
 
 

@@ -70,7 +70,7 @@ class HttpOutlet:
         self._limit = options.get("timeout_seconds")
         if self._limit is not None and not (type(self._limit) in (int, float) and 0 < self._limit <= MAX_PAUSE_SECONDS):
             hint = f"write `timeout_seconds = 30`, up to {MAX_PAUSE_SECONDS:g}"
-            raise fail("B9104", f'`timeout_seconds` of sink "{self.sink}" does not fit', hint=hint)
+            raise fail("B9104", f'`timeout_seconds` of sink "{self.sink}" is not valid', hint=hint)
 
     def reached(self) -> int | None:
         """The number of the last event that the receiver has taken, as the store has noted it."""
@@ -153,13 +153,11 @@ class HttpOutlet:
         return self._away(said, pause_of(error.headers.get("Retry-After")))
 
     def _refused(self, error: HTTPError, said: str) -> Exception:
-        hint = "mend the receiver, or the sink's `url` and `headers`, and start again: nothing is lost"
+        hint = "correct the receiver, or the sink's `url` and `headers`, and start again: no event is lost"
         if error.code < 400:
             other = error.headers.get("Location")
             said += f" to {other}" if other else ""
-            hint = (
-                "redirects are not followed, since events and headers may be for nobody else: write the other address as `url`"
-            )
+            hint = "redirects are not followed, because events and headers may be confidential: set `url` to the new address"
         try:
             detail = error.read(200).decode("utf-8", "replace") or None
         except (HTTPException, OSError):
@@ -167,8 +165,8 @@ class HttpOutlet:
         return fail("B6231", f'sink "{self.sink}" refuses events: {said}', detail=detail, hint=hint)
 
     def _away(self, said: str, pause: float | None = None) -> Exception:
-        hint = "see that what listens at its `url` runs"
-        return AwayError(fail("B6230", f'sink "{self.sink}" does not take events: {said}', hint=hint).diagnostics, pause)
+        hint = "check that the receiver at its `url` is running"
+        return AwayError(fail("B6230", f'sink "{self.sink}" does not accept events: {said}', hint=hint).diagnostics, pause)
 
     def _signature(self, body: bytes) -> dict[str, str]:
         """`t=seconds,v1=hex`: HMAC-SHA256 of the seconds, a dot and the body."""

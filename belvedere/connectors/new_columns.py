@@ -142,7 +142,7 @@ def _with_new_columns(source: str, table: str, before: pa.Schema, found: Iterabl
         if is_wider(merged, known) or name not in before.names:
             fields[name] = fields[name].with_type(merged)
         elif merged != known and not pa.types.is_nested(known):
-            stays[name] = f'"{name}" stays {type_text(known)}: some rows have {type_text(field.type)} there, and are rejected'
+            stays[name] = f'"{name}" stays {type_text(known)}: rows with {type_text(field.type)} in it are rejected'
     return TableEvolution(source, table, before, pa.schema(list(fields.values())), tuple(stays.values()))
 
 

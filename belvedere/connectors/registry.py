@@ -74,7 +74,7 @@ def writing_connector(name: str) -> WritingConnector:
         found = None
     if not (hasattr(found, "write") or _has_outlets(found)):
         hint = 'write connector = "files" with format = "json", "csv" or "parquet", or connector = "console"'
-        raise fail("B6130", f'the connector "{name}" is not supported for sinks', hint=hint)
+        raise fail("B6130", f'the connector "{name}" does not support sinks', hint=hint)
     return cast(WritingConnector, found)
 
 

@@ -285,5 +285,5 @@ def in_order(files: Iterable[SourceFile]) -> list[SourceFile]:
 
 def not_as_it_was(what: str, table: str) -> BelvedereError:
     """The diagnostic B7070: the rows so far of an input cannot be read again."""
-    hint = "put that back as it was (files with their times: `cp -p`), or leave the script as it was: nothing has happened"
-    return fail("B7070", f'the rows of "{table}" so far cannot be read again: {what}', hint=hint)
+    hint = "restore the data (files with their times: `cp -p`), or undo the change of the script: nothing was changed"
+    return fail("B7070", f'the rows read so far for "{table}" cannot be re-read: {what}', hint=hint)

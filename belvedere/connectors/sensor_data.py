@@ -61,7 +61,7 @@ def _instant(text: str) -> datetime:
     try:
         found = datetime.fromisoformat(text)
     except ValueError as error:
-        raise fail("B6021", f'"{text}" is no time', hint="write it as 2024-03-01T06:00:00Z") from error
+        raise fail("B6021", f'"{text}" is not a time', hint="write it as 2024-03-01T06:00:00Z") from error
     return found if found.tzinfo else found.replace(tzinfo=UTC)
 
 

@@ -105,7 +105,7 @@ class SparkTable:
         try:
             yield
         except (PySparkException, Py4JJavaError) as error:
-            hint = 'see that what it is in can be reached, and that the session has its jars: [spark] "spark.jars.packages"'
+            hint = 'check that its storage can be reached, and that the session has its jars: [spark] "spark.jars.packages"'
             message = f'table "{self.table}" of source "{self.source}" cannot be read by Spark'
             raise fail("B6251", message, detail=self._said(error), hint=hint) from error
 
@@ -123,7 +123,7 @@ def reading_of(source: Source, table: str) -> SparkTable:
     declared = source.declared(table)
     if not source.format:
         raise fail(
-            "B6250", f'source "{source.name}" has no format', hint='write `format = "jdbc"`, or another that Spark reads'
+            "B6250", f'source "{source.name}" has no format', hint='write `format = "jdbc"`, or another format that Spark reads'
         )
     given = {k: v for k, v in source.options.items() if k != "every_seconds"} | dict(declared.get("options", {}))
     if "path" in declared:
@@ -145,10 +145,10 @@ class SparkFeed:
         self.increasing: str | None = declared.get("increasing")
         self.version: str | None = declared.get("version")
         if (self.increasing is None) == (self.version is None):
-            hint = 'write `increasing = "id"` for rows that are only added, or `version = "max(changed)"` to read all again'
+            hint = 'write `increasing = "id"` if rows are only added, or `version = "max(changed)"` to re-read all rows when it changes'
             raise fail("B6250", f'table "{table}" of source "{source.name}" needs `increasing` or `version`', hint=hint)
         if self.version is not None and not self.key:
-            hint = 'write `primary_key = ["id"]`: by it the rows of a version are compared with those before'
+            hint = 'write `primary_key = ["id"]`: it is needed to compare the rows of two versions'
             raise fail("B6250", f'table "{table}" with a version has no primary key', hint=hint)
         self.every = float(requested.options.get("every_seconds", EVERY_SECONDS))
         self.offset: Mapping[str, Any] = requested.offset
@@ -191,11 +191,9 @@ class SparkFeed:
         """Raise B6250 where nothing could ever grow beyond the largest value: no row that comes later would be read."""
         is_time = isinstance(kind, T.DateType | T.TimestampType | T.TimestampNTZType)
         if last in ENDLESS or (is_time and (last >= LAST_DAY or last.startswith("+"))):
-            what = (
-                f'column "{self.increasing}" of table "{self.reading.table}" has the value {last}, behind which nothing grows'
-            )
+            what = f'column "{self.increasing}" of table "{self.reading.table}" has the value {last}, after which no value can follow'
             why = "of a database, `infinity` is read as the last day of the year 9999" if is_time else None
-            hint = "leave such rows out (a query as `dbtable`), name another column, or read by a `version`"
+            hint = "exclude such rows (a query as `dbtable`), name another column, or read by a `version`"
             raise fail("B6250", what, detail=why, hint=hint)
 
     def _kind(self, frame: DataFrame) -> T.DataType:
@@ -203,7 +201,7 @@ class SparkFeed:
         kind: T.DataType = frame.select(self._column).schema[0].dataType
         if not isinstance(kind, INCREASING):
             message = f'column "{self.increasing}" of table "{self.reading.table}" is {kind.simpleString().upper()}'
-            raise fail("B6250", f"{message}, which does not grow", hint="name a number, a time or a text")
+            raise fail("B6250", f"{message}, which cannot increase", hint="name a number, a time or a text")
         return kind
 
     @property
@@ -234,8 +232,8 @@ class SparkFeed:
     def _versioned(self, spark: SparkSession) -> OffsetRange | None:
         found, count = self._checked(spark).agg(F.expr(str(self.version)).cast("string"), F.count("*")).collect()[0]
         if found is None and count:
-            what = f'the version of table "{self.reading.table}" is NULL, so nobody sees when its {count:,} rows change'
-            raise fail("B6250", what, hint="write one that is no NULL: `concat_ws(' ', max(changed), count(*))`")
+            what = f'the version of table "{self.reading.table}" is NULL, so changes of its {count:,} rows cannot be detected'
+            raise fail("B6250", what, hint="write a version that is never NULL: `concat_ws(' ', max(changed), count(*))`")
         return None if VERSION in self.offset and self.offset[VERSION] == found else OffsetRange({VERSION: found})
 
     def _checked(self, spark: SparkSession) -> DataFrame:

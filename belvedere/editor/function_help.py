@@ -18,21 +18,21 @@ from belvedere.plan.operators.time_window import TimeWindowKind
 from belvedere.syntax.forms.windowing_calls import FORMS, arguments_of
 
 OWN_TEXTS = {
-    "now": "The epoch's clock: the same for all rows of an epoch. A filter on it lets rows enter and leave as time passes.",
+    "now": "The epoch's clock: the same for all rows of an epoch. With a filter on it rows enter and leave as time passes.",
     **{
         u: f"The time rounded down to its {u}." for u in ("second", "minute", "hour", "day", "week", "month", "quarter", "year")
     },
-    "late": "The rows of an input that came below its bound and were not used, each with the reason and the bound.",
+    "late": "The late rows of an input that were not used, each with the reason and the bound.",
 }
 """Functions that mean something else than in Spark, or that Spark does not have."""
 OWN_PARAMETERS = {"now": (), "late": ("table",)} | dict.fromkeys(
     ("second", "minute", "hour", "day", "week", "month", "quarter", "year"), ("time",)
 )
 WINDOW_TEXTS = {
-    TimeWindowKind.TUMBLE: "Rows by windows of one length that follow each other; adds the window's start and end.",
-    TimeWindowKind.HOP: "Rows by windows of one length that begin every `hopsize`; adds the window's start and end.",
-    TimeWindowKind.CUMULATE: "Rows by windows that grow by `hopsize` up to `dur`; adds the window's start and end.",
-    TimeWindowKind.SESSION: "Rows by windows that end where no row comes for `gap`, for each key; adds the window's start and end.",
+    TimeWindowKind.TUMBLE: "Rows in consecutive windows of one length; adds the window's start and end.",
+    TimeWindowKind.HOP: "Rows in windows of one length that begin every `hopsize`; adds the window's start and end.",
+    TimeWindowKind.CUMULATE: "Rows in windows that grow by `hopsize` up to `dur`; adds the window's start and end.",
+    TimeWindowKind.SESSION: "Rows in windows that end when no row arrives for `gap`, for each key; adds the window's start and end.",
 }
 
 

@@ -53,7 +53,7 @@ def rename(document: Document, offset: int, name: str, beside: LinkedScripts = A
     """The edits of documents that give the name at an offset another one. Raises B9155 where that cannot be."""
     new = _written(name)
     if not document.compile().ok:
-        raise _refused("the script has errors", "mend them first")
+        raise _refused("the script has errors", "correct them first")
     for use in (u for u in document.ready().uses_at(offset) if u.symbol.kind in RENAMED):
         symbol, old = use.symbol, bare(document.text[use.start : use.end]).casefold()
         documents = _knowing(symbol, document, beside)
@@ -62,7 +62,7 @@ def rename(document: Document, offset: int, name: str, beside: LinkedScripts = A
             return _renamed(_Renaming(symbol, old, bare(new).casefold(), new), found, documents)
     if symbols := [s for s in symbols_at(document, offset) if s.kind in RENAMED]:
         raise _refused(f"`{symbols[0].name}` is defined by its source", "name it in the query: `column AS name`")
-    raise _refused("there is no name here that could be changed", "stand on a view, a column, an alias or a parameter")
+    raise _refused("there is no name to change here", "place the cursor on a view, a column, an alias or a parameter")
 
 
 @dataclass(frozen=True)
@@ -81,9 +81,11 @@ def _knowing(symbol: Symbol, document: Document, beside: LinkedScripts) -> list[
         return [document]
     if beside.unread:
         names = ", ".join(p.name for p in beside.unread)
-        raise _refused(f"`{symbol.name}` may be used in {names}, which cannot be read", "save it as UTF-8, or put it elsewhere")
+        raise _refused(
+            f"`{symbol.name}` may be used in {names}, which cannot be read", "save it as UTF-8, or move it elsewhere"
+        )
     if not beside.whole:
-        raise _refused("there are more folders beside this script than are looked through", "open the project's folder alone")
+        raise _refused("there are too many folders beside this script to search", "open only the project's folder")
     return linked(document, beside.documents)
 
 
@@ -116,9 +118,9 @@ def _written(name: str) -> str:
     """The name as a script has it: in quotes where it is no plain word."""
     word = bare(name)
     if not word or "`" in word or "\n" in word:
-        raise _refused(f"`{name}` is no name", "write a word")
+        raise _refused(f"`{name}` is not a name", "write a word")
     if is_plain(word) and word == name and (word.upper() in KEYWORDS or is_reserved(word)):
-        raise _refused(f"`{name}` is a keyword", f"write it in quotes, or another name: {name}_")
+        raise _refused(f"`{name}` is a keyword", f"write it in quotes, or choose another name: {name}_")
     return f"`{word}`" if word.upper() in KEYWORDS else written(word)
 
 
@@ -130,10 +132,10 @@ def _renamed(renaming: _Renaming, found: list[NamePlace], documents: list[Docume
     touched = [(d, c) for d, c in compiled if d.path in texts or not d.imported.keys().isdisjoint(texts)]
     for d, c in touched:
         if not c.ok:
-            raise _refused(f"`{renaming.symbol.name}` may be used in {d.path.name}, which has errors", "mend them first")
+            raise _refused(f"`{renaming.symbol.name}` may be used in {d.path.name}, which has errors", "correct them first")
         taken = renaming.symbol.kind == "relation" and renaming.new != renaming.old
         if taken and d.path in texts and d.now.known.find(renaming.new):
-            raise _refused(f"there is {renaming.written} already in {d.path.name}", "choose another name")
+            raise _refused(f"{renaming.written} exists already in {d.path.name}", "choose another name")
     for d, c in touched:
         _check(d, c.catalog, texts, renaming)
     return edits

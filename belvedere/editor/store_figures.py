@@ -51,5 +51,7 @@ def _text(id_: str, table: str, row: EpochRow) -> str:
     measured = Measured.of_document(row.extra.get(MEASURED))
     parts = [f"{rows[id_]:,} rows"] if id_ in rows else []
     if measured.epochs and table in measured.changed:
-        parts.append(f"{measured.changed[table]:,.3g} changed in a mean epoch, in {measured.seconds.get(table, 0.0):.3g} s")
+        parts.append(
+            f"{measured.changed[table]:,.3g} changed per epoch on average, in {measured.seconds.get(table, 0.0):.3g} s"
+        )
     return f"in the store after epoch {row.epoch}: {'; '.join(parts)}" if parts else ""

@@ -48,6 +48,6 @@ def _together(levels: list[Rows], schema: pa.Schema, compute: Compute) -> Rows:
 
 def _endless(operator: RecursionOperator, where: str) -> BelvedereError:
     node = operator.node
-    cycle = "" if node.distinct else "; UNION instead of UNION ALL ends where rows come again"
-    hint = f"end the step by a condition, or write `{node.name} MAX RECURSION LEVEL n AS (...)`{cycle}"
+    cycle = "" if node.distinct else "; UNION instead of UNION ALL ends when rows repeat"
+    hint = f"add a condition that ends the step, or write `{node.name} MAX RECURSION LEVEL n AS (...)`{cycle}"
     return fail(ENDLESS, f"the recursion `{node.name}` has not ended {where}", hint=hint)

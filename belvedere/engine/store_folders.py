@@ -58,7 +58,7 @@ def _refuse_elsewhere(folder: Path, before: Path) -> None:
     """The state's folder lies where it lay, not where it is looked for now. Raises B7061."""
     if not folder.is_dir() and before.is_dir() and before != folder:
         hint = f"move it there: `mkdir -p {folder.parent} && mv {before} {folder}`"
-        raise fail("B7061", f"the store's state is in {before}, and is looked for in {folder}", hint=hint)
+        raise fail("B7061", f"the store's state is in {before}, but is expected in {folder}", hint=hint)
 
 
 def read_state(reader: Reader, url: str, root: Path | str | None = None) -> State:
@@ -93,7 +93,7 @@ def own_identity(store: Store) -> Identity:
     if identity.file:
         before = file.with_name(identity.file)
         if before.is_file() and _id_of(before) == identity.id:
-            hint = f"make copies by `belvedere backup` and `belvedere restore`; if {before.name} is the copy, move it away"
+            hint = f"copy stores by `belvedere backup` and `belvedere restore`; if {before.name} is the copy, move it away"
             raise fail("B7065", f"{file.name} is a copy of {before.name}, and would share its state and its journal", hint=hint)
         for ending in (STATE_ENDING, JOURNAL_ENDING):
             _follow(before.with_suffix(ending) / identity.id, file.with_suffix(ending) / identity.id)

@@ -109,4 +109,4 @@ def _library(name: str) -> Any:
     except ModuleNotFoundError as error:
         if error.name != name:
             raise
-        raise fail("B9140", f"{name} is not installed", hint=f"pip install {name}, or take .to_arrow()") from None
+        raise fail("B9140", f"{name} is not installed", hint=f"pip install {name}, or use .to_arrow()") from None

@@ -30,12 +30,12 @@ def is_frame(value: Any) -> bool:
 def no_frame(value: Any, what: str, requested: str = REQUESTED) -> BelvedereError:
     """The diagnostic for a value that is neither a frame nor what else was wanted for `what`."""
     if hasattr(value, "to_frame"):
-        hint = "a single column becomes a frame by .to_frame()"
+        hint = "convert a single column by .to_frame()"
     elif hasattr(value, "collect"):
-        hint = "a frame that is not computed yet becomes one by .collect()"
+        hint = "compute a lazy frame by .collect()"
     else:
         hint = f"give {requested}"
-    return fail(NO_FRAME, f"{type(value).__name__} is no frame for {what}", hint=hint)
+    return fail(NO_FRAME, f"{what} needs a frame, not {type(value).__name__}", hint=hint)
 
 
 def frame_columns(frame: Any, what: str) -> dict[str, Values]:
@@ -69,7 +69,7 @@ def _with_index(frame: Any, what: str) -> Any:
         return frame.reset_index()
     except ValueError as error:
         hint = "rename the index, or drop it by .reset_index(drop=True)"
-        raise fail(NO_FRAME, f"the index of the frame for {what} is no column: {error}", hint=hint) from None
+        raise fail(NO_FRAME, f"the index of the frame for {what} cannot become a column: {error}", hint=hint) from None
 
 
 def _arrow_table(frame: Any, what: str) -> pa.Table:
@@ -107,7 +107,7 @@ def _known(values: Values, name: str, what: str) -> pa.ChunkedArray:
         return found.cast(_known_type(found.type))
     except (TypeError, ValueError, OverflowError, pa.ArrowException) as error:
         message = f'column "{name}" of the frame for {what} cannot be read'
-        raise fail(NO_FRAME, message, hint="cast it to one type that SQL has", detail=str(error)) from None
+        raise fail(NO_FRAME, message, hint="cast it to a type of SQL", detail=str(error)) from None
 
 
 def _known_type(type_: pa.DataType) -> pa.DataType:
@@ -129,7 +129,7 @@ def _known_type(type_: pa.DataType) -> pa.DataType:
     if pa.types.is_decimal(type_):
         return pa.decimal128(min(type_.precision, 38), type_.scale)
     if pa.types.is_time(type_):
-        raise TypeError("a time of day has no type here: make it a text or a timestamp")
+        raise TypeError("times of day are not supported: convert it to a text or a timestamp")
     if is_list(type_):
         return pa.list_(_known_type(type_.value_type))
     if pa.types.is_struct(type_):

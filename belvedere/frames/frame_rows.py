@@ -48,7 +48,7 @@ def _by_name(table: str, columns: list[Column], given: Mapping[str, Values], onl
     for name, values in given.items():
         known = names.get(name.casefold())
         if known in found:
-            raise fail(NO_FRAME, f'the frame for "{table}" has two columns that are "{known}"', hint="drop one of them")
+            raise fail(NO_FRAME, f'the frame for "{table}" has two columns for "{known}"', hint="drop one of them")
         if known is not None:
             found[known] = values
         elif not only_known:

@@ -61,7 +61,7 @@ def read_functions(path: Path, place: Span | None = None) -> tuple[Mapping[str, 
                     "B9132",
                     f"two functions are called `{name}`",
                     span=span,
-                    hint="names of SQL have no case: call one otherwise",
+                    hint="names in SQL ignore case: rename one of them",
                 )
             found[name.casefold()] = made
         except BelvedereError as error:
@@ -129,7 +129,7 @@ def _failed(path: Path, error: Exception) -> BelvedereError:
         trace = trace.tb_next
     span = None if line is None else _line(path, path.read_text(encoding="utf-8"), line)
     message = f"the module of functions `{path.name}` fails: {type(error).__name__}: {error}"
-    return fail("B9130", message, span=span, hint="it is run before anything else: correct it")
+    return fail("B9130", message, span=span, hint="correct the module: it is imported first")
 
 
 # -- checking a declaration --
@@ -137,7 +137,7 @@ def _failed(path: Path, error: Exception) -> BelvedereError:
 
 def _declared(name: str, written: Any, code: str, path: Path, span: Span | None) -> OwnFunction:
     if name.lower() in _taken():
-        raise fail("B9132", f"`{name}` is a function of SQL already", span=span, hint=f"call it otherwise: `own_{name}`")
+        raise fail("B9132", f"`{name}` is already a function of SQL", span=span, hint=f"rename it: `own_{name}`")
     parameters, result = getattr(written, DECLARED)
     listed = _types(f"STRUCT<{parameters}>") if isinstance(parameters, str) and parameters.strip() else None
     if listed is None or not pa.types.is_struct(listed):
@@ -157,9 +157,9 @@ def _check_parameters(name: str, written: Any, count: int, span: Span | None) ->
         inspect.signature(written).bind(*range(count))
     except TypeError as error:
         message = (
-            f"`{name}` is declared with {count} parameter{'s' * (count != 1)}, and Python's function takes others: {error}"
+            f"`{name}` is declared with {count} parameter{'s' * (count != 1)}, but the Python function has others: {error}"
         )
-        raise fail("B9131", message, span=span, hint="declare each parameter of Python's function, in their order") from None
+        raise fail("B9131", message, span=span, hint="declare each parameter of the Python function, in order") from None
 
 
 def _types(text: str) -> pa.DataType | None:

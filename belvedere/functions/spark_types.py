@@ -62,7 +62,7 @@ _NAMES: dict[object, pa.DataType] = {
 
 INSTEAD: dict[object, str] = {
     Kind.DECIMAL: "DECIMAL has at most 38 digits",
-    Kind.TIME: "Spark has TIME switched off: keep a STRING such as '12:30:00', or seconds of the day as an INT",
+    Kind.TIME: "TIME is switched off in Spark: use a STRING such as '12:30:00', or seconds of the day as an INT",
 }
 """What to write instead of types that there are not."""
 

@@ -40,9 +40,7 @@ def claim_value(requested: Metadata, type_: pa.DataType, claims: Claims, what: s
     for step in requested.claim:
         found = found.get(step) if isinstance(found, Mapping) else None
     if found is None:
-        hint = (
-            "send `Authorization: Bearer TOKEN` with a token that has it; [api.jwt] of belvedere.toml says which tokens count"
-        )
+        hint = "send `Authorization: Bearer TOKEN` with a token that has it; [api.jwt] in belvedere.toml says which tokens are accepted"
         raise fail(MISSING, f"{what} needs {requested.meaning}", hint=hint)
     try:
         return convert(found, type_)

@@ -55,7 +55,7 @@ def deletions_of_program(source: Input, given: Any) -> pa.Table:
 def plain_rows(table: str, given: Any, columns: Sequence[Column]) -> list[dict[str, Any]]:
     """Dicts with values of Python in place of those of NumPy and pandas. Raises B6015 for what is no list of dicts."""
     if isinstance(given, Mapping):
-        raise fail(NO_FRAME, f'one row is handed in for "{table}", not a list of them', hint="write [row]")
+        raise fail(NO_FRAME, f'"{table}" needs a list of rows, not one row', hint="write [row]")
     if isinstance(given, str | bytes) or not isinstance(given, Iterable) or hasattr(given, "to_frame"):
         raise no_frame(given, f'"{table}"', ROWS)
     return [_plain_row(table, number, row, columns) for number, row in enumerate(given)]
@@ -64,8 +64,8 @@ def plain_rows(table: str, given: Any, columns: Sequence[Column]) -> list[dict[s
 def _plain_row(table: str, number: int, row: Any, columns: Sequence[Column]) -> dict[str, Any]:
     if not isinstance(row, Mapping):
         names = ", ".join(f'"{c.name}": ...' for c in columns if not c.hidden)
-        hint = f"a row is a dict: {{{names}}}"
-        raise fail(NO_FRAME, f'row {number + 1} of "{table}" is no dict: {shown(row)}', hint=hint)
+        hint = f"write a row as a dict: {{{names}}}"
+        raise fail(NO_FRAME, f'row {number + 1} of "{table}" is not a dict: {shown(row)}', hint=hint)
     found: dict[str, Any] = {}
     for name, value in row.items():
         try:

@@ -100,7 +100,7 @@ def refuse_made(table: Input, place: int, row: Mapping[str, Any], allowed: Conta
         found = folded.get(name.casefold())
         if found is not None:
             message = f'row {place + 1} of "{table.name}" brings "{found}", which is {table.metadata[found].meaning}'
-            raise fail("B6014", message, hint="leave it out")
+            raise fail("B6014", message, hint="remove it")
 
 
 def read_rows(table: Input, rows: Sequence[Any], claims: Claims = NO_ONE) -> Pushed:
@@ -158,7 +158,7 @@ def _refuse_points(table: str, place: int, row: Mapping[str, Any], columns: Sequ
     for name, value in row.items():
         column = whole.get(name.casefold()) if isinstance(value, float) else None
         if column is not None:
-            raise misfit(table, place, column, value, ValueError("a whole number is wanted, without a point"))
+            raise misfit(table, place, column, value, ValueError("expected a whole number, without a point"))
 
 
 def _arrow(rows: list[dict[str, Any]], columns: Sequence[Column]) -> pa.Table:
@@ -170,7 +170,7 @@ def _arrow(rows: list[dict[str, Any]], columns: Sequence[Column]) -> pa.Table:
 def _refuse(table: Input, refused: list[tuple[Malformed, str]], row: tuple[Malformed, str]) -> None:
     refused.append(row)
     if len(refused) > REFUSED_MOST:
-        message = f'more than {REFUSED_MOST} rows do not fit "{table.name}": none was taken'
+        message = f'more than {REFUSED_MOST} rows do not fit "{table.name}": none was accepted'
         raise fail("B6001", message, hint=f"the first: {refused[0][0].reason}")
 
 
@@ -204,17 +204,17 @@ def read_act(kind: Act, table: Input, given: Any, producer: str | None = None) -
     if unknown:
         raise fail("B5025", f'a {kind.value} of "{table.name}" has no `{unknown[0]}`', hint=hint)
     if not isinstance(given.get("strict", False), bool) or not isinstance(given.get("column"), str | None):
-        raise fail("B5025", f'a {kind.value} of "{table.name}": `strict` is true or false, `column` a name', hint=hint)
+        raise fail("B5025", f'a {kind.value} of "{table.name}": `strict` must be true or false, `column` a name', hint=hint)
     at = given.get("at")
     if at is None and kind is Act.BOUND:
         raise fail("B5025", f'a bound of "{table.name}" has no time', hint=hint)
     try:
         time = None if at is None else microseconds(as_instant(at))
     except (ValueError, TypeError, OverflowError):
-        raise fail("B5025", f'a {kind.value} of "{table.name}": {shown(at)} is no time', hint=hint) from None
+        raise fail("B5025", f'a {kind.value} of "{table.name}": {shown(at)} is not a time', hint=hint) from None
     name = given.get("producer", producer)
     if not isinstance(name, str | None):
-        raise fail("B5025", f'a {kind.value} of "{table.name}": `producer` is a name', hint=hint)
+        raise fail("B5025", f'a {kind.value} of "{table.name}": `producer` must be a name', hint=hint)
     return ProducerAct(kind, table.id, 0, name or None, time, given.get("column"), given.get("strict", False))
 
 
@@ -231,7 +231,7 @@ def _is_deletion(table: Input, place: int, row: Any) -> bool:
         return False
     going = row[DELETE]
     if not isinstance(going, bool):
-        raise fail("B6001", f'row {place + 1} of "{table.name}": `{DELETE}` is true or false')
+        raise fail("B6001", f'row {place + 1} of "{table.name}": `{DELETE}` must be true or false')
     if going and table.append_only:
         hint = "declare it with CREATE TABLE"
         raise fail("B6011", f'row {place + 1}: "{table.name}" is a stream: its rows cannot be deleted', hint=hint)

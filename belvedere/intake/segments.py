@@ -135,16 +135,16 @@ def cut_torn_end(path: Path, frames: SegmentFrames) -> str:
         segment.truncate(frames.end)
         os.fsync(segment.fileno())
     moved = f"its last {frames.size - frames.end} bytes were moved to {kept.name}"
-    return f"the journal's file {path} had a torn end, as a crash leaves it: {moved}"
+    return f"the journal's file {path} had an incomplete end, left by a crash: {moved}"
 
 
 def damaged(path: Path, place: int, behind: int | None = None) -> Exception:
     """B6142, with the place of the damage and of the next whole record."""
-    more = "" if behind is None else f"; whole records follow from byte {behind} on"
+    more = "" if behind is None else f"; complete records follow from byte {behind} on"
     return fail(
         "B6142",
         f"the journal's file {path} is damaged at byte {place}{more}",
-        hint="restore it from a backup, or move it away to go on without its records; the file was left as it was",
+        hint="restore it from a backup, or move it away to continue without its records; the file was not changed",
     )
 
 

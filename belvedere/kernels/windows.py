@@ -185,7 +185,7 @@ def block_windows(table: pa.Table, spec: KernelSpec, own: tuple[int, int], befor
     if spec.label is not None and spec.only:
         found = found.take(found.closed)  # what ends a window is at a known distance: it is not there
     if not last and not (found.closed & (found.end < rows.count - 1)).all():
-        raise ValueError("a window ends behind the rows that its block knows")
+        raise ValueError("a window ends after the last row of its block")
     return written(rows, found.take(found.closed) if spec.only else found, spec)
 
 

@@ -88,7 +88,7 @@ def keep_coefficients(costs: Coefficients, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(asdict(costs), indent=2) + "\n", encoding="utf-8")
     except OSError as error:
-        hint = "give this user the rights to write there, or free some space"
+        hint = "give this user the right to write there, or free some space"
         raise fail("B7068", f"{path} cannot be written", detail=str(error), hint=hint) from None
 
 
@@ -99,7 +99,7 @@ def known_coefficients(path: Path) -> Coefficients | None:
     except FileNotFoundError:
         return None
     except (OSError, ValueError, TypeError, AttributeError) as error:
-        message = f"{path} holds no costs that `belvedere calibrate` has measured"
+        message = f"{path} does not contain costs written by `belvedere calibrate`"
         raise fail("B7068", message, detail=str(error), hint="remove it, or run `belvedere calibrate`") from None
 
 

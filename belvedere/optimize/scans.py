@@ -30,7 +30,8 @@ class ScanningTemplate:
     def text(self) -> str:
         """For people."""
         indexes = ", ".join(f"{r} ({', '.join(c)})" for r, c in self.indexes)
-        return f"{self.name}: no index on {indexes}: writing it would take {self.saved:.2g}, scanning takes {self.cost:.2g} s a second"
+        costs = f"maintaining it would take {self.saved:.2g}, scanning takes {self.cost:.2g} s per second"
+        return f"{self.name}: no index on {indexes}: {costs}"
 
 
 def scanning_templates(catalog: Catalog, workload: Workload, costs: Coefficients) -> tuple[ScanningTemplate, ...]:

@@ -45,7 +45,7 @@ PART = "in part at read"
 
 @dataclass(frozen=True)
 class ViewAdvice:
-    """A view's places: `maintained`, `at read`, `in part at read`. Costs are estimates in seconds of processor time a second."""
+    """A view's places: `maintained`, `at read`, `in part at read`. Costs are estimates in seconds of processor time per second."""
 
     name: str
     today: str
@@ -64,7 +64,7 @@ class ViewAdvice:
 
 @dataclass(frozen=True)
 class Advice:
-    """The views, the choice to keep, and the cost of all of it today and then, in seconds of processor time a second."""
+    """The views, the choice to keep, and the cost of all of it today and then, in seconds of processor time per second."""
 
     views: tuple[ViewAdvice, ...]
     choice: PlacedViews
@@ -94,18 +94,18 @@ class Advice:
         lines += [t.text for t in self.scanning]
         saved = (self.cost_today - self.cost) * self.pause
         size = sum(v.bytes for v in self.views if v.today == "maintained" and v.best != "maintained")
-        lines.append(f"estimated cost {self.cost_today:.3g} -> {self.cost:.3g} s of processor time a second")
-        lines.append(f"saves {saved:.3g} s an epoch and {size:,} bytes")
+        lines.append(f"estimated cost {self.cost_today:.3g} -> {self.cost:.3g} s of processor time per second")
+        lines.append(f"saves {saved:.3g} s per epoch and {size:,} bytes")
         if self.freshness is not None and self.epoch > self.freshness / 2:
             lines.append(
-                f"an epoch takes about {self.epoch:.3g} s, more than half of the promised freshness of {self.freshness:g} s: "
-                "promise less, or give Spark more cores"
+                f"an epoch takes about {self.epoch:.3g} s, more than half of the freshness target of {self.freshness:g} s: "
+                "raise the freshness target, or give Spark more cores"
             )
         if self.epochs < ENOUGH:
-            lines.append(f"only {self.epochs} epochs have measured what changes: ask again after {ENOUGH}")
+            lines.append(f"only {self.epochs} epochs have measured the changes: run this again after {ENOUGH} epochs")
         if self.changes:
             lines.append(
-                "the next start takes this choice" if applied else "write --apply to take this choice from the next start on"
+                "the next start applies this choice" if applied else "add --apply to apply this choice at the next start"
             )
         return "\n".join(lines)
 
@@ -290,9 +290,9 @@ def _place(made: Operators, id_: str, maintained: frozenset[str]) -> str:
 
 def _reason(made: Operators, id_: str, best: str, least: str) -> str:
     if id_ in made.catalog.hints.placed:
-        return "the script says so"
+        return "the script's hint"
     if made.found[made.places[id_][()]].fixed is Placement.MAINTAIN:
-        return why_maintained(made.catalog, id_) or "a request would take longer than promised"
+        return why_maintained(made.catalog, id_) or "a request would exceed the latency target"
     if best != least:
         return f"{least} would save less than a fifth"
-    return "epochs pay less than requests would" if best == "maintained" else "requests pay less than epochs would"
+    return "cheaper in epochs than in requests" if best == "maintained" else "cheaper in requests than in epochs"

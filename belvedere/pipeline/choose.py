@@ -87,7 +87,7 @@ def without(*names: str, **options: bool) -> Options:
     """Options that do not use the rules of these names. Raises ValueError for a rule that is not there or has no other behind it."""
     known = {r.name for r in RULES if r.is_optional}
     if not set(names) <= known:
-        raise ValueError(f"no rules that may be switched off: {', '.join(sorted(set(names) - known))}")
+        raise ValueError(f"these are not rules that can be switched off: {', '.join(sorted(set(names) - known))}")
     return Options(frozenset(names), **options)
 
 

@@ -176,8 +176,8 @@ class _Comparison:
             for id_, epoch in failed.good.items():
                 shows = "has no rows yet" if epoch is None else f"shows epoch {epoch}"
                 since = f"in quarantine since epoch {failed.since}, {shows}"
-                how = "goes on with what it has missed" if failed.resumes and not failed.lost else "computed anew"
-                found[id_] = f"{since}: {how} with the start, unless {name_in_script(failed.owner)} fails again"
+                how = "processes the missed changes" if failed.resumes and not failed.lost else "recomputed"
+                found[id_] = f"{since}: {how} at the start, unless {name_in_script(failed.owner)} fails again"
         return found
 
     def dropped(self) -> Iterator[RelationChange]:
@@ -187,9 +187,7 @@ class _Comparison:
             base = name.removesuffix(HISTORY)
             is_shown = not name.startswith("_") and "@" not in name and not (base != name and base in self.before)
             if is_shown and name not in there:
-                yield RelationChange(
-                    base, ChangeEffect.DROPPED, "the script does not define it any more", self.rows.get(name, 0)
-                )
+                yield RelationChange(base, ChangeEffect.DROPPED, "the script no longer defines it", self.rows.get(name, 0))
 
     def read_again(self) -> Iterator[str]:
         """The imports that are read anew from their beginning: since their rows have no place any more, or were not stored."""
@@ -229,12 +227,12 @@ class _Comparison:
     def _at_read(self, id_: str) -> RelationChange:
         before = self.before.get(id_)
         if before is None:
-            return RelationChange(id_, ChangeEffect.ADDED, "the database computes it when it is read")
+            return RelationChange(id_, ChangeEffect.ADDED, "the database computes it at read time")
         if id_ in self.plan.unmade and before.query != self.plan.computed[id_].query:
             return RelationChange(
-                id_, ChangeEffect.CHANGED, "the database computes it when it is read, by another query from now on"
+                id_, ChangeEffect.CHANGED, "the database computes it at read time, from now on by another query"
             )
-        return RelationChange(id_, ChangeEffect.KEPT, "the database computes it when it is read")
+        return RelationChange(id_, ChangeEffect.KEPT, "the database computes it at read time")
 
     def _filled(self, id_: str) -> RelationChange:
         relation = self.pipeline.served[id_]
@@ -245,15 +243,15 @@ class _Comparison:
             seconds = READING * self.again.get(relation, 0)
             return RelationChange(id_, ChangeEffect.ADDED, self._read_again([relation]), seconds=seconds)
         if relation in self.plan.continued:
-            return RelationChange(id_, ChangeEffect.CHANGED, "what it tells of has changed: it goes on with what differs")
+            return RelationChange(id_, ChangeEffect.CHANGED, "its query has changed: it sends the differences as events")
         if relation in self.plan.resumed:
             lost = next((f for f in failures_of(self._extra) if f.lost and id_ in f.good), None)
-            gap = "" if lost is None else f", without what has come since epoch {lost.since}: {lost.lost}"
-            reason = f"its definition has changed: its rows so far stay, and it goes on from them (`resume`){gap}"
+            gap = "" if lost is None else f", without the changes since epoch {lost.since}: {lost.lost}"
+            reason = f"its definition has changed: its rows so far are kept, and it continues from them (`resume`){gap}"
             return RelationChange(id_, ChangeEffect.CHANGED, reason)
         if relation not in self.plan.fresh:
             moved = relation in self.plan.copied
-            return RelationChange(id_, ChangeEffect.KEPT, "its rows are copied for other ways to find them" if moved else "")
+            return RelationChange(id_, ChangeEffect.KEPT, "its rows are copied to be indexed by other columns" if moved else "")
         source = self._source_of(relation)
         if relation not in self.before:
             return RelationChange(id_, ChangeEffect.ADDED, source, seconds=self._seconds(id_))
@@ -283,7 +281,7 @@ class _Comparison:
                 again.append(name)
         parts = [f"computed from stored rows ({', '.join(stored)})"] if stored else []
         parts += [self._read_again(again)] if again else []
-        return " and ".join(parts) or "filled by rows to come"
+        return " and ".join(parts) or "filled by future rows"
 
     def _is_there(self, name: str) -> bool:
         """Whether all rows of a relation are stored."""
@@ -295,7 +293,7 @@ class _Comparison:
         """That rows of inputs are read from their sources once more, and how many these are where that is known."""
         rows = {i: f" ({self.again[i]:,} rows)" if i in self.again else "" for i in dict.fromkeys(ids)}
         names = ", ".join(f"{self.catalog.inputs[i].name}{count}" for i, count in rows.items())
-        return f"filled by reading the sources of {names} again"
+        return f"filled by re-reading the sources of {names}"
 
     def _walk(self, relation: str, is_end: Callable[[str], bool]) -> Iterator[str]:
         """The relation and what feeds it, not further than those at which a walk ends."""

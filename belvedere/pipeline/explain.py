@@ -120,9 +120,9 @@ def _why_retained(name: str, catalog: Catalog, pipeline: Pipeline) -> str:
         return ""
     changing = [t.name for t in timed if t.id in pipeline.never_final]
     if changing:
-        return f"; no bound frees it: rows of {', '.join(changing)} may change below any"
+        return f"; never freed: rows of {', '.join(changing)} can change below the watermark"
     hint = next((h for s in pipeline.stages if s.output in users and (h := _limit(s, catalog, pipeline))), "")
-    return f"; no bound frees it: {', '.join(users)} needs all rows, however old{hint}"
+    return f"; never freed: {', '.join(users)} needs all rows, however old{hint}"
 
 
 def _limit(stage: Stage, catalog: Catalog, pipeline: Pipeline) -> str:
@@ -138,7 +138,7 @@ def _state(relation: Relation, stage: Stage, catalog: Catalog, pipeline: Pipelin
     paths = tuple(", ".join(e.sql(dialect=SparkSql) for e in p.exprs) or "all rows" for p in relation.paths if p.stored)
     behind = ", ".join(_event_times(relation.name, catalog, pipeline))
     if relation.final:
-        bound = f"rows leave once {' or '.join(relation.final)} is below its bound, which follows {behind}"
+        bound = f"rows leave once {' or '.join(relation.final)} is below its watermark, which follows {behind}"
     elif relation.leaves:
         bound = f"{relation.leaves}, which follows {behind}"
     else:
@@ -171,12 +171,12 @@ def _appended_inputs(stage: Stage, pipeline: Pipeline) -> tuple[str, ...]:
 
 def _reads_at_read(owner: str, pipeline: Pipeline) -> str:
     sources = dict.fromkeys(f'"{n.relation}"' for n in pipeline.at_read[owner].walk() if isinstance(n, Scan))
-    return f"computed by the database when it is read, of {', '.join(sources)}"
+    return f"computed by the database at read time from {', '.join(sources)}"
 
 
 def _reads(owner: str, relation: Relation, catalog: Catalog) -> str:
     if owner in catalog.public and relation.stored:
-        return f'table "{owner}" by its key or index: nothing is computed when it is read'
+        return f'table "{owner}" by its key or index: nothing is computed at read time'
     return "not served: it feeds other views"
 
 

@@ -79,11 +79,11 @@ def _unusable(error: BaseException) -> BelvedereError:
         kind, setting = ("scratch", "`scratch` under [run]") if _shared is not None else ("temporary", "TMPDIR")
         return fail(
             "B7032",
-            f"the {kind} folder {_shared or tempfile.gettempdir()} is full or cannot be written",
-            hint=f"free some space on its disk, or set {setting} to a folder with more; the store is at its last good epoch",
+            f"the {kind} folder {_shared or tempfile.gettempdir()} is full or not writable",
+            hint=f"free some space on its disk, or set {setting} to a folder with more space; the store is at its last good epoch",
             detail=next((text for text in FULL_TEXTS if text in str(error)), str(error)),
         )
-    return fail("B7032", "no temporary folder can be written", hint="set TMPDIR to a folder with free space", detail=str(error))
+    return fail("B7032", "no temporary folder is writable", hint="set TMPDIR to a folder with free space", detail=str(error))
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:

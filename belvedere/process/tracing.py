@@ -151,7 +151,7 @@ def _collector() -> Any:
         from opentelemetry.sdk.trace.export import BatchSpanProcessor
     except ModuleNotFoundError as error:
         hint = "pip install 'belvedere[otel]'"
-        raise fail(MISSING, f"traces are wanted, and OpenTelemetry is not installed: {error.name}", hint=hint) from None
+        raise fail(MISSING, f"tracing is configured, but OpenTelemetry is not installed: {error.name}", hint=hint) from None
     named = {} if os.environ.get("OTEL_SERVICE_NAME") else {"service.name": "belvedere"}
     provider = TracerProvider(resource=Resource.create(named))
     provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))

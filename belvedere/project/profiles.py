@@ -64,7 +64,7 @@ def _merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any
 
 def _hint(profile: str, known: list[str]) -> str:
     if not known:
-        return f"write `[profile.{profile}]` in it, or leave --profile and {PROFILE_VARIABLE} out"
+        return f"write `[profile.{profile}]` in it, or remove --profile and {PROFILE_VARIABLE}"
     close = get_close_matches(profile, known, n=1)
     names = ", ".join(f"`{name}`" for name in known)
     return f"did you mean `{close[0]}`? There are {names}" if close else f"there are {names}"

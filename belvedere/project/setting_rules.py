@@ -57,7 +57,7 @@ def seconds_of(text: str) -> float:
     """`500 ms`, `2 days` as seconds. Raises B9111 for what is no time of milliseconds to days."""
     found = _seconds(text, _UNITS)
     if found is None:
-        raise fail("B9111", f'"{text}" is no time between epochs', hint='write [spark] trigger = "500 ms" or "2 seconds"')
+        raise fail("B9111", f'"{text}" is not a time between epochs', hint='write [spark] trigger = "500 ms" or "2 seconds"')
     return found
 
 

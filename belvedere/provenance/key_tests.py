@@ -24,7 +24,7 @@ def key_tests(catalog: Catalog, id_: str, key: Mapping[str, Any]) -> RowPredicat
     """That a row has these values, by its columns' names. Raises B2002 for a column that there is not, B8114 for no such mapping."""
     if not isinstance(key, Mapping):
         hint = 'write {"column": value}; conditions are for `belvedere why`'
-        raise fail("B8114", f"a row is named by a dict of its columns' values, not by {key!r}", hint=hint)
+        raise fail("B8114", f"a key must be a dict of the key columns' values, not {key!r}", hint=hint)
     schema, name = catalog.schema_of(id_), catalog.name_of(id_)
     found: dict[str, Any] = {}
     for given, value in key.items():

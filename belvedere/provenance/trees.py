@@ -47,7 +47,7 @@ def why_not_tree(answer: WhyNot) -> Tree:
     epoch = "" if answer.epoch is None else f"   (epoch {answer.epoch})"
     if answer.there:
         there = f"{counted(answer.there, 'row')} with {answer.condition}{epoch}"
-        return Tree(f"{name} has {there}; `belvedere why` says where it comes from")
+        return Tree(f"{name} has {there}; `belvedere why` explains where it comes from")
     tree = Tree(f"{name} has no row with {answer.condition}{epoch}")
     for lost in answer.lost:
         place = " > ".join(dict.fromkeys(relation_name(answer.catalog, i) for i in (*lost.through, lost.view)))
@@ -64,7 +64,7 @@ def why_not_tree(answer: WhyNot) -> Tree:
 def add_since(catalog: Catalog, tree: Tree, view: str, found: Since) -> None:
     """Since when a row is there, below a tree."""
     words = since_text(found)
-    branch = tree.add(words or "since when it is there is not known")
+    branch = tree.add(words or "when it appeared is not known")
     for read in found.made_by:
         add_read(catalog, branch, read, "")
     for version in found.versions:

@@ -192,7 +192,7 @@ class _Names:
             raise fail("B9123", f"the DataFrame has no column {word}", hint=did_you_mean(word, self.columns))
         if own is None:
             hint = f"write start.{word} or end.{word}, or an aggregate such as max({word})"
-            raise fail("B9122", f"a window has many rows: {word} of which of them?", hint=hint)
+            raise fail("B9122", f"{word} is ambiguous: a window has many rows", hint=hint)
         return f"{self._variable(own, 'item') if own else ROW}.{word}"
 
     def _row(self, word: str, own: str | None) -> str | None:
@@ -282,7 +282,9 @@ def _node_text(node: Any) -> str:
             return f"{name}({', '.join(arguments)})"
     if kind == "UnresolvedStar":
         return "*"
-    raise fail("B9122", f"the Column {node.sql()} has no like here", hint="write it as text, or compute it as a column before")
+    raise fail(
+        "B9122", f"the Column {node.sql()} is not supported here", hint="write it as text, or compute it as a column first"
+    )
 
 
 def _members(seq: Any) -> list[Any]:

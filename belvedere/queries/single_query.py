@@ -76,7 +76,7 @@ def compile_query(
 
 def _without_tables(error: Diagnostic) -> Diagnostic:
     """Where a query has no tables at all, what is missing is said on the command line."""
-    hint = "say where it is: --table name=path of a file, or --store URL"
+    hint = "give --table name=path of a file, or --store URL"
     return replace(error, hint=hint) if error.code == "B2001" else error
 
 

@@ -106,7 +106,7 @@ class ClockStage(Stage):
     def frees(self, relation: Relation) -> str | None:
         if relation.name == self.waiting:
             return "rows leave once their time is reached"
-        return "rows leave as now() passes" if LEAVE in relation.ranges else None
+        return "rows leave as now() advances" if LEAVE in relation.ranges else None
 
     def is_bounded(self, output: Relation) -> bool:
         return LEAVE in output.ranges
@@ -232,7 +232,7 @@ def _maintain(site: Site, split: ClockFilter) -> Relation:
     timed, _ = carry(site.over(source), source, tuple(Item(t.name, column(t.name), t.type) for t in times))
     rendered, slots = builder.delta_slots(builder.with_relations(timed, part.owner))
     waiting = f"{part.name}{WAITING}" if split.enters else None
-    reason = "rows enter and leave as now() passes" if split.enters else "rows leave as now() passes"
+    reason = "rows enter and leave as now() advances" if split.enters else "rows leave as now() advances"
     stage = site.stage(ClockStage, rendered, slots, reason, waiting=waiting)
     relation = builder.emit(stage, part, ranges=tuple(t.name for t in times))
     if waiting is not None:

@@ -60,7 +60,7 @@ class HistoryStage(Stage):
 
     def frees(self, relation: Relation) -> str | None:
         known = self.retention is not None
-        return "versions leave some time after they are over" if known else "unbounded: every version is retained"
+        return "versions leave some time after they end" if known else "unbounded: every version is retained"
 
 
 def maintain_history(builder: Builder, id_: str, retention: int | None) -> None:
@@ -68,7 +68,7 @@ def maintain_history(builder: Builder, id_: str, retention: int | None) -> None:
     relation = builder.drafts[builder.relation_of(id_)].relation
     part = StageOwner(id_ + HISTORY, id_, None)
     schema = Schema((*relation.schema.columns, *VERSION_COLUMNS), (*(relation.schema.key or ()), SINCE_EPOCH))
-    reason = "every version of every row" + (f", for {retention}us after it is over" if retention is not None else "")
+    reason = "every version of every row" + (f", for {retention}us after it ends" if retention is not None else "")
     stage = HistoryStage(part.name, Scan("s0", relation.schema), (Slot("s0", relation.name),), id_, reason, retention)
     builder.emit(stage, part, schema, ranges=(UNTIL_TIME,))
 

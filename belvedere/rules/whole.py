@@ -99,10 +99,10 @@ def _why(node: Node) -> str:
         case Window():
             return "window functions without PARTITION BY"
         case Recursion():
-            return "one row may be the first of any number of others"
+            return "one row can be the first match of any number of rows"
         case PredicateWindow():
             why = node.why_all or "windows have no PARTITION BY"
-            return f"any row may change any window: {why}; {search_of(node)}"
+            return f"any row can change any window: {why}; {search_of(node)}"
         case _:
             return "no key to split by"
 

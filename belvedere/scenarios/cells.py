@@ -46,16 +46,16 @@ def _json_line(number: int, line: str) -> dict[str, Any]:
     try:
         row = json.loads(line, parse_float=Decimal)
     except ValueError as error:
-        raise BadLine(number, f"this line is no JSON: {error}") from error
+        raise BadLine(number, f"this line is not JSON: {error}") from error
     if not isinstance(row, dict):
-        raise BadLine(number, "a row is a JSON object")
+        raise BadLine(number, "a row must be a JSON object")
     return row
 
 
 def _row(number: int, line: str, names: list[str]) -> dict[str, Any]:
     cells = line.split(BAR)
     if len(cells) != len(names):
-        raise BadLine(number, f"the row has {len(cells)} cells and the header {len(names)} columns")
+        raise BadLine(number, f"the row has {len(cells)} cells, but the header has {len(names)} columns")
     return {name: read_cell(cell.strip()) for name, cell in zip(names, cells, strict=True)}
 
 

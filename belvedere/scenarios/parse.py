@@ -112,7 +112,7 @@ class _CaseReader:
         elif (case.text is None) == (not paths):
             hint = "write the script between two lines `~~~`, or a line `script: name.sqrl`"
             if not paths and any(map(SCRIPT.match, takewhile(lambda line: not line.startswith("==="), self.lines))):
-                hint = "move the line `script: ...` below the title: each scenario has its own"
+                hint = "move the line `script: ...` below the title: each scenario has its own script"
             self.wrong(
                 "B9402", case.line, f'scenario "{case.title}" has no script' if not paths else "there are two scripts", hint,
             )  # fmt: skip
@@ -132,7 +132,7 @@ class _CaseReader:
         pattern, form = FORMS[section.name]
         found = re.fullmatch(pattern, section.arguments)
         if found is None:
-            self.wrong("B9404", section.line, f'"{section.name}" is not written like this', f"write `--- {form}`")
+            self.wrong("B9404", section.line, f'"{section.name}" has another form', f"write `--- {form}`")
             return None
         step = Step(section.name, {k: v.strip() for k, v in found.groupdict().items() if v is not None}, section)
         self.check_body(step)
@@ -150,7 +150,7 @@ class _CaseReader:
             try:
                 read_rows(section.body)
             except BadLine as misfit:
-                hint = 'write rows as `a | b` under a header, or as JSON lines; a bar in a text is "\\u007c"'
+                hint = 'write rows as `a | b` under a header, or as JSON lines; write a bar in a text as "\\u007c"'
                 self.wrong("B9405", section.line + 1 + misfit.line, str(misfit), hint)
 
     def check_place(self, step: Step, before: list[Step]) -> None:
@@ -161,6 +161,6 @@ class _CaseReader:
             self.wrong(
                 "B9407",
                 step.section.line,
-                f'"{step.kind}" stands after nothing that it could be about',
+                f'"{step.kind}" needs a step before it',
                 f"put it after {after}",
             )

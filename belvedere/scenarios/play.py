@@ -103,7 +103,9 @@ def _home(scenario: Scenario, file: Path, folder: Path) -> Path:
         path = (folder / "files" / step.arguments["name"]).resolve()
         if not path.is_relative_to((folder / "files").resolve()):
             raise fail(
-                "B9408", f'"{step.arguments["name"]}" is no path below the script', hint="write a relative path without .."
+                "B9408",
+                f'"{step.arguments["name"]}" is not a path below the folder of the script',
+                hint="write a relative path without ..",
             )
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("\n".join(step.section.body) + "\n", encoding="utf-8")
@@ -197,7 +199,9 @@ def _against_batch(bench: Workbench) -> list[str]:
     for id_, computed in bench.batches(filled).items():
         view, stored = catalog.views[id_], bench.rows(id_)
         if not same_rows(computed, stored, view.schema.visible, ordered=False):
-            wrong.append(f'view "{view.name}" has {len(stored)} rows that are not its batch answer of {len(computed)} rows')
+            wrong.append(
+                f'view "{view.name}" has {len(stored)} rows, which differ from its batch result of {len(computed)} rows'
+            )
     return wrong
 
 

@@ -41,7 +41,7 @@ def master_of(settings: Mapping[str, str]) -> str | None:
     """The master that `[spark]` names; None for this machine with all or `cores` of its cores. Raises B9112 for what is none."""
     master = settings.get("master", settings.get("spark.master"))
     if master is not None and not MASTER.fullmatch(master):
-        raise fail("B9112", f'"{master}" is no master of Spark', hint=HINT)
+        raise fail("B9112", f'"{master}" is not a Spark master', hint=HINT)
     return master
 
 
@@ -83,14 +83,14 @@ def _reached(master: str) -> str:
                 return str(connection.getsockname()[0])
         except OSError as error:
             reasons.append(f"{place}: {error.strerror or error}")
-    hint = "start it, or let `master` under [spark] in belvedere.toml name the one that runs"
+    hint = "start it, or set `master` under [spark] in belvedere.toml to the one that runs"
     raise fail("B7035", f"the Spark master {master} cannot be reached", detail="; ".join(reasons), hint=hint)
 
 
 def not_started(master: str, error: Exception) -> BelvedereError:
     """The diagnostic B7035 for a session that does not start."""
     lines = [line for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
-    hint = "see that its Spark has this version (4.3), that it lets this application in, and that it reaches this machine"
+    hint = "check that its Spark has this version (4.3), that it accepts this application, and that it reaches this machine"
     return fail("B7035", f"no session could be started on the Spark master {master}", detail=lines[-1].strip(), hint=hint)
 
 
@@ -156,7 +156,7 @@ def _has_executors(spark: SparkSession, seconds: float, stopped: Callable[[], bo
             raise fail(
                 "B7035",
                 f"the Spark master {spark.sparkContext.master} gave no executor within {seconds:.0f} seconds",
-                hint=f"see that it has workers with a free core and {memory} of free memory (`spark.executor.memory` under [spark]), "
+                hint=f"check that it has workers with a free core and {memory} of free memory (`spark.executor.memory` under [spark]), "
                 "and that they reach this machine (`spark.driver.host`)",
             )
         time.sleep(0.1)
@@ -189,7 +189,7 @@ def _judge(found: Iterable[Found], folder: Path, python: str) -> None:
         raise _no_python(python, "; ".join(f"{host}: {lacks}" for host, lacks in unfit.items()))
     blind = sorted({host for host, _, sees in found if not sees})
     if blind:
-        raise not_shared(folder, f"executors on {', '.join(blind)} do not see a file that the driver made there")
+        raise not_shared(folder, f"executors on {', '.join(blind)} do not see a file that the driver created there")
 
 
 def _no_python(python: str, text: str) -> BelvedereError:
@@ -199,7 +199,7 @@ def _no_python(python: str, text: str) -> BelvedereError:
         "B7034",
         f"Spark's executors have no Python {sys.version_info[0]}.{sys.version_info[1]} with what Belvedere needs: {python}",
         detail=reasons[0] if reasons else text.strip().splitlines()[0],
-        hint=f"install {needed} there, and let `spark.pyspark.python` under [spark] name that Python; belvedere itself is sent",
+        hint=f"install {needed} there, and set `spark.pyspark.python` under [spark] to that Python; belvedere itself is sent",
     )
 
 

@@ -85,7 +85,7 @@ def _over_files(
         except BelvedereError as error:
             if not scans or UNREAD not in str(error.__cause__):
                 raise
-    raise AssertionError("the last try ends by itself")
+    raise AssertionError("the last attempt must return or raise")
 
 
 def _stamped(given: Rows, table: Input, first: int, now: datetime) -> tuple[pa.Table | Rows, int]:

@@ -32,20 +32,20 @@ HINTS = {
     "NUMERIC_VALUE_OUT_OF_RANGE": "cast to a decimal with more digits",
     "CANNOT_PARSE_TIMESTAMP": "use try_to_timestamp to get NULL for text that cannot be read",
     "CANNOT_PARSE_DATE": "use try_to_date to get NULL for text that cannot be read",
-    "DATETIME_FIELD_OUT_OF_BOUNDS": "test the parts of the date before, or give the text to try_cast",
-    "DATETIME_OVERFLOW": "test the length of time before it is added",
-    "INTERVAL_ARITHMETIC_OVERFLOW": "test the length of time before it is computed",
-    "DUPLICATED_MAP_KEY": "give each key of a map once",
-    "NULL_MAP_KEY": "leave NULL out of a map's keys",
-    "INVALID_PARAMETER_VALUE": "test the argument before",
+    "DATETIME_FIELD_OUT_OF_BOUNDS": "check the parts of the date first, or use try_cast on the text",
+    "DATETIME_OVERFLOW": "check the interval before it is added",
+    "INTERVAL_ARITHMETIC_OVERFLOW": "check the values before the interval is computed",
+    "DUPLICATED_MAP_KEY": "use each key of a map once",
+    "NULL_MAP_KEY": "remove NULL from the map's keys",
+    "INVALID_PARAMETER_VALUE": "check the argument first",
     "INVALID_ARRAY_INDEX": "use get(array, index) to get NULL outside the array",
     "INVALID_ARRAY_INDEX_IN_ELEMENT_AT": "use try_element_at to get NULL outside the array",
 }
 ROOTS = {
-    "PatternSyntaxException": ("invalid regular expression", "a pattern that comes from rows must be one in every row"),
-    "DateTimeException": ("invalid time", "test the parts of the time before"),
+    "PatternSyntaxException": ("invalid regular expression", "a pattern from a column must be valid in every row"),
+    "DateTimeException": ("invalid time", "check the parts of the time first"),
     "ArithmeticException": ("arithmetic overflow", HINTS["ARITHMETIC_OVERFLOW"]),
-    "IllegalArgumentException": ("invalid argument", "test the argument before"),
+    "IllegalArgumentException": ("invalid argument", "check the argument first"),
 }
 """Failures of expressions that Spark gives no name of its own: by the class of Java's exception, what happened and what to do."""
 PATTERN = "[INVALID_PARAMETER_VALUE.PATTERN]"
@@ -55,7 +55,7 @@ PASSING = ("MEMORY", "FAILED_READ", "FILE", "CANCEL", "ABORTED", "TASK_WRITE", "
 OVERFLOW = re.compile(r"^OverflowError: (.*)$", re.M)
 """What the kernels of WINDOW BY raise."""
 OWN = re.compile(r"OwnFunctionError: (.*)$", re.M)
-OWN_HINT = "correct the function, or test its arguments before; what is stored stays as it was"
+OWN_HINT = "correct the function, or check its arguments first; stored rows are unchanged"
 WINDOW_HINTS = {"ARITHMETIC_OVERFLOW": "whole numbers have 64 bits: compute with TO_DOUBLE(value), or as DECIMAL"}
 ADVICE = re.compile(r"\s*(?:Use `try_\w+` to [^.]*\.|If necessary set [^.]*(?:\.[^. ]+)* to [^.]* to bypass this error\.)")
 """What Spark says to do: the hint says it for Belvedere, which no setting of Spark makes wrong."""
@@ -125,7 +125,7 @@ def _diagnose(error: Exception, prepared: PreparedStage, catalog: Catalog, views
         f'{kind} "{name_in_script(owner)}" failed: {condition}',
         span=view.span if view is not None else None,
         detail=message + (f"; at {expression.group(1).strip()}" if expression else "") + (f"; {row}" if row else ""),
-        hint=hint or "nothing of this epoch was kept: the store is at the last good epoch",
+        hint=hint or "this epoch was rolled back: the store is at the last good epoch",
         reason=condition,
     )
 

@@ -192,11 +192,11 @@ class OperatorParser(SparkParser):
 
     def refuse_bang(self, word: Token) -> None:
         """Give up: Spark has `!` before a whole condition alone."""
-        self.raise_error("`!` cannot stand for NOT within a condition", word)
+        self.raise_error("`!` is not allowed for NOT inside a condition", word)
 
     def refuse_fraction(self, number: Token, suffix: str) -> None:
         """Give up: a suffix of whole numbers behind another number."""
-        self.raise_error(f"`{number.text}{suffix}` is no whole number", number)
+        self.raise_error(f"`{number.text}{suffix}` is not a whole number", number)
 
     def _parse_is_rhs(self, distinct: bool = False) -> exp.Expr | None:
         return self._operand(COMPARISON) if distinct else super()._parse_is_rhs(distinct)

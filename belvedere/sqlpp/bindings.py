@@ -113,7 +113,7 @@ class Names:
             if pa.types.is_timestamp(type_) and type_.tz is None and utc:
                 type_ = TIMESTAMP  # the cast of an item
             elif holds_duration(type_):
-                hint = "select the parts that the query needs into columns of their own"
+                hint = "select the parts that the query needs as separate columns"
                 raise fail("B3620", f'column "{c.name}" has durations inside objects or arrays: not supported', hint=hint)
             items.append(Item(own(c), expr, stored_type(type_), c.nullable))
             fields[c.name] = SqlValue(name(items[-1].name), type_)
@@ -185,7 +185,7 @@ def output_items(value: Value) -> list[Item]:
 
 def _output_item(label: str, value: SqlValue) -> Item:
     if holds_duration(value.type):
-        hint = "select the parts of the objects that you need, as columns"
+        hint = "select the parts that you need as separate columns"
         raise fail("B3620", f'column "{label}" would have durations inside objects or arrays: not supported', hint=hint)
     type_ = stored_type(value.type) if pa.types.is_nested(value.type) else value.type  # what is never there is a text
     return Item(label, parsed(value.sql), type_)

@@ -57,8 +57,8 @@ def _advise(typing: Typing, window: WindowBy) -> None:
             if all(isinstance(s, exp.Column) and s.name in items for s in sides):
                 typing.report(
                     "B3615",
-                    f'"{sides[0].name} = {sides[1].name}" compares values, so an equal row matches early',
+                    f'"{sides[0].name} = {sides[1].name}" compares values, so an earlier row with equal values also matches',
                     boundary.span,
-                    "compare the positions that AT gives",
+                    "compare the positions of AT variables",
                     Severity.NOTICE,
                 )

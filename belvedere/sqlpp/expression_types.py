@@ -139,7 +139,7 @@ class ExpressionTyping(ABC):
         if pa.types.is_map(type_):
             return type_.item_type
         if pa.types.is_list(type_):
-            hint = f"[*].{name} gives this field of all members, [0].{name} that of the first"
+            hint = f"write [*].{name} for this field of all elements, [0].{name} for the first element"
             message = f'an array has no field "{name}": the path is always MISSING'
             self.report("B2602", message, self._place(node, within), hint, Severity.WARNING)
         if not pa.types.is_struct(type_):
@@ -219,7 +219,7 @@ class ExpressionTyping(ABC):
         for member in node.expressions:
             name = member.this.name
             if name in fields:
-                self.report("B2603", f'field "{name}" stands twice in one object', within)
+                self.report("B2603", f'field "{name}" occurs twice in one object', within)
             fields[name] = self.of(member.expression, scope, within)
         return None if any(t is None for t in fields.values()) else pa.struct(list(fields.items()))
 
@@ -270,7 +270,7 @@ class ExpressionTyping(ABC):
     def _aggregate(self, name: str, arguments: list[Expr], scope: VariableScope, within: Span | None) -> Type:
         if scope.group is None:
             hint = f"write ARRAY_{name}((SELECT VALUE ... FROM ...)), or ARRAY_{name}(w[*].field) for a window w"
-            self.report("B3605", f"{name} needs a group: there is none here", within, hint)
+            self.report("B3605", f"{name} needs a group, and there is none here", within, hint)
             return None
         if len(arguments) != 1:
             self.report("B3604", f"{name} takes 1 argument(s), not {len(arguments)}", within)

@@ -47,8 +47,8 @@ def lower_window_query(
         hidden = any(n.casefold() in broken for n in free_names(query))
         raise BelvedereError(() if hidden else tuple(d for d in found if d.severity == Severity.ERROR))
     if query.order and query.limit is None and query.offset is None:
-        span, hint = _placed(query.order[0].expr.meta.get("span"), file), "order it where it is read, or add LIMIT"
-        message = "a view has no order: ORDER BY without LIMIT is left out"
+        span, hint = _placed(query.order[0].expr.meta.get("span"), file), "order it in the query that reads it, or add LIMIT"
+        message = "a view has no order: ORDER BY without LIMIT is ignored"
         found = (*found, Diagnostic("B3060", message, Severity.NOTICE, span, hint=hint))
         query = replace(query, order=())
     result = lowered_query(query, sources, file)

@@ -42,7 +42,7 @@ MISPLACED = {
     "GROUP BY": "group windows in a query around this one: FROM (...) AS t GROUP BY ...",
     "ORDER BY": "ORDER BY and LIMIT stand after SELECT",
     "LIMIT": "ORDER BY and LIMIT stand after SELECT",
-    "OVER": "compute OVER in a query or view of its own, and read that in FROM",
+    "OVER": "compute OVER in a separate query or view, and read that in FROM",
 }
 JOINS = {
     "CROSS JOIN": SourceKind.CROSS, "LEFT UNNEST": SourceKind.LEFT_UNNEST, "LEFT OUTER UNNEST": SourceKind.LEFT_UNNEST,
@@ -53,8 +53,8 @@ VARIABLES = (("item", "AS"), ("position", "AT"), ("previous", "PREV AS"), ("next
 AFTER_VARIABLE = {"WHEN", "AT", "PREV", "NEXT"}
 EXPECTED = {
     "expected ORDER BY": "write WINDOW BY w PARTITION BY key ORDER BY time TYPE SLIDING START ... END ...",
-    "expected TYPE": "write TYPE SLIDING where windows may overlap, TYPE TUMBLING where they may not",
-    "expected SLIDING": "SLIDING where windows may overlap, TUMBLING where they may not",
+    "expected TYPE": "write TYPE SLIDING if windows may overlap, TYPE TUMBLING if not",
+    "expected SLIDING": "SLIDING if windows may overlap, TUMBLING if not",
     "expected END": "write END WHEN condition, END UNBOUNDED, or END alone for windows of one tuple",
 }
 BOUNDARY_WORDS = {"AT", "PREV", "NEXT", "WHEN", "ONLY", "LET"}
@@ -265,7 +265,7 @@ class WindowByParser(ExpressionParser):
 
     def _once(self, found: dict[str, Any], clause: str, value: Any) -> None:
         if clause in found:
-            self.raise_error(f"{clause} stands twice in one WINDOW BY", self._prev)
+            self.raise_error(f"{clause} occurs twice in one WINDOW BY", self._prev)
         found[clause] = value
 
     def _type(self) -> bool:
@@ -285,7 +285,7 @@ class WindowByParser(ExpressionParser):
             self.raise_error(f"expected {clause} AS before a variable")
         found = {r: self._name(f"a variable after {words}") for r, words in VARIABLES if self._match_text_seq(*words.split())}
         if self._curr and (self._curr.token_type == TokenType.ALIAS or self._at("AT") or self._at("PREV", "AS")):
-            self.raise_error("the variables of a boundary stand in the order AS, AT, PREV AS, NEXT AS")
+            self.raise_error("the variables of a boundary must have the order AS, AT, PREV AS, NEXT AS")
         when = self.value() if self._match_text_seq("WHEN") else None
         return Boundary(Variables(**found), when, False, self._span(start))
 

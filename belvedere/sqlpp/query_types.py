@@ -71,7 +71,7 @@ class Typing(ExpressionTyping):
         expr = source.expr
         table = isinstance(expr, exp.Column) and expr.name not in scope.variables and scope.table(expr.name) is not None
         if isinstance(expr, QueryExpression) and free_in(expr) & set(local):
-            hint = "take the correlation out: join the tables, or use the subquery in LET"
+            hint = "remove the correlation: join the tables, or use the subquery in LET"
             self.report("B3621", "a subquery in FROM uses variables of the same FROM", expr.meta.get("span"), hint)
         if source.position is not None and (table or isinstance(expr, QueryExpression)):
             self.report("B3622", "AT needs an array: the rows of a table have no position", source.position.span)
@@ -146,7 +146,9 @@ class Typing(ExpressionTyping):
         for _, boundary in window.boundaries:
             for role, name in boundary.variables:
                 if name.text == window.name.text:
-                    self.report("B2605", f'variable "{name.text}" is also the window\'s', name.span, "give it another name")
+                    self.report(
+                        "B2605", f'variable "{name.text}" is also the name of the window', name.span, "give it another name"
+                    )
                 self._declare(declared, name, pa.int64() if role == "position" else item)
             inner = inner.bind(declared)
             if boundary.when is not None:
@@ -161,7 +163,7 @@ class Typing(ExpressionTyping):
                 continue
             place = self._place(column, when.meta.get("span"))
             if name == window.name.text:
-                self.report("B2606", f'the window "{name}" does not exist yet where its boundaries are found', place)
+                self.report("B2606", f'the window "{name}" cannot be used in its own boundaries', place)
             elif name in before.variables:
                 hint = "declare a variable for the tuple: START AS s WHEN s.field ..., END AS e WHEN e.field ..."
                 self.report("B2607", f'variable "{name}" of FROM is not visible in WHEN', place, hint)

@@ -21,16 +21,18 @@ CASTS: Mapping[str, pa.DataType] = {
     "DATETIME": TIMESTAMP,
 }  # fmt: skip
 EQUAL_OR_BOTH_UNKNOWN = "write a = b OR (a IS UNKNOWN AND b IS UNKNOWN)"
-SAME_EVERY_TIME = "an answer depends on the rows alone: write the time, DATE('2024-01-31') or DATETIME('2024-01-31T10:00:00')"
+SAME_EVERY_TIME = (
+    "a result must depend only on the rows: write the time as DATE('2024-01-31') or DATETIME('2024-01-31T10:00:00')"
+)
 VALUE_ITSELF = "write its value"
 UNSUPPORTED: Mapping[type[exp.Expr], tuple[str, str]] = {
     exp.ILike: ("ILIKE", "write LOWER(a) LIKE 'pattern'"),
-    exp.RegexpLike: ("RLIKE", "LIKE has % and _; other patterns can be tested in a view of SQL that this query reads"),
+    exp.RegexpLike: ("RLIKE", "LIKE supports % and _; use other patterns in an SQL view that this query reads"),
     exp.NullSafeEQ: ("<=>", EQUAL_OR_BOTH_UNKNOWN),
     exp.NullSafeNEQ: ("IS DISTINCT FROM", "write NOT (a = b OR (a IS UNKNOWN AND b IS UNKNOWN))"),
     exp.Placeholder: ("a parameter", VALUE_ITSELF),
     exp.Parameter: ("a parameter", VALUE_ITSELF),
-    exp.Concat: ("a string beside a string", "join them with ||"),
+    exp.Concat: ("two adjacent strings", "join them with ||"),
     exp.Distinct: (
         "DISTINCT in an aggregate",
         "write GROUP AS g, and ARRAY_COUNT(ARRAY_DISTINCT((FROM g AS x SELECT VALUE x.t.field)))",
@@ -46,8 +48,8 @@ ELSEWHERE: Mapping[str, str] = {
     **dict.fromkeys(("DATE_ADD", "DATEADD"), 'write d + duration("P7D")'),
     **dict.fromkeys(("IF", "IIF"), "write CASE WHEN a THEN b ELSE c END"),
     **dict.fromkeys(("NOW", "CURRENT_TIMESTAMP", "CURRENT_DATE"), SAME_EVERY_TIME),
-    **dict.fromkeys(("RAND", "RANDOM", "UUID"), "an answer depends on the rows alone"),
-    **dict.fromkeys(("LAG", "LEAD", "ROW_NUMBER"), "PREV AS, NEXT AS and AT of a boundary give neighbours and positions"),
+    **dict.fromkeys(("RAND", "RANDOM", "UUID"), "a result must depend only on the rows"),
+    **dict.fromkeys(("LAG", "LEAD", "ROW_NUMBER"), "use PREV AS, NEXT AS and AT of a boundary for neighbours and positions"),
 }
 """Functions of other dialects: what to write instead."""
 

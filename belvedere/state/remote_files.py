@@ -126,7 +126,7 @@ class Remote:
             raise self._unreachable(name, error) from error
 
     def _unreachable(self, name: str, error: Exception) -> BelvedereError:
-        hint = "test the address, its rights and the network, and start again: the store is at its last good epoch"
+        hint = "check the address, its rights and the network, and start again: the store is at its last good epoch"
         return fail(
-            "B7064", f"the file {name} of state in {self.address} could not be written or read", hint=hint, detail=str(error)
+            "B7064", f"the state file {name} in {self.address} could not be written or read", hint=hint, detail=str(error)
         )

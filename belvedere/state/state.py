@@ -115,7 +115,7 @@ class State:
         """
         remote = self.files.remote
         if (name := self.files.missing(self.manifest.files)) is not None:
-            raise damaged(self.folder / name, "it is not there" if remote is None else f"it is not in {remote.address}")
+            raise damaged(self.folder / name, "it does not exist" if remote is None else f"it is not in {remote.address}")
         if remote is None:
             self._pass = ChecksumPass(self.files, self._places, lambda file: file in self.manifest.files)
 

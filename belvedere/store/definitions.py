@@ -66,7 +66,7 @@ def epoch_to_values(row: EpochRow, now: datetime) -> tuple[int, int, str, int]:
     try:
         text = json.dumps(content, ensure_ascii=True)
     except (TypeError, ValueError) as error:
-        raise fail("B7012", f"the documents of epoch {row.epoch} are no JSON", detail=str(error)) from error
+        raise fail("B7012", f"the documents of epoch {row.epoch} are not JSON", detail=str(error)) from error
     return row.epoch, microseconds(row.clock), text, microseconds(row.committed_at or now)
 
 

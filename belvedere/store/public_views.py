@@ -16,7 +16,7 @@ from belvedere.store.system import EPOCH
 
 EPOCH_VIEW = "_epoch"
 """The view that says which epoch all others show: no public relation begins with `_`."""
-EPOCH_DOC = "the last epoch, whose state all views show: its number, its clock, and when it was committed"
+EPOCH_DOC = "the last epoch, which all views show: its number, its clock, and when it was committed"
 
 
 @dataclass(frozen=True)

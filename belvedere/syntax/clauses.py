@@ -326,7 +326,9 @@ class ClauseParser(SqrlParser):
         self._advance(2)
         keep = self._interval("KEEP") if self._matched("KEEP") else None
         if self._curr:
-            self.refuse("B1001", f"unexpected {shown(self._curr)}", hint="WITH HISTORY [KEEP interval] ends a definition")
+            self.refuse(
+                "B1001", f"unexpected {shown(self._curr)}", hint="write WITH HISTORY [KEEP interval] at the end of a definition"
+            )
         return HistoryClause(keep=keep, span=self._since(first))
 
     def _source_clauses(self) -> tuple[Part | None, tuple[OptionClause, ...]]:
@@ -375,7 +377,7 @@ class ClauseParser(SqrlParser):
             if found is None:
                 break
             if found[0] in said:
-                self.refuse("B1013", f"{first.text.upper()} is said twice", first, hint="keep one of them")
+                self.refuse("B1013", f"{first.text.upper()} is given twice", first, hint="keep one of them")
             said.update([found])
         return InputClauses(**said)
 

@@ -137,7 +137,7 @@ class SqrlParser(PipeParser):
             return None
         if not re.fullmatch(r"\s*[+-]?(\d+\.?\d*|\.\d+)\s*", count.text):
             hint = "write INTERVAL '1' DAY, or INTERVAL '1 02:03:04' DAY TO SECOND"
-            self.refuse("B1024", f"'{count.text}' is no number of units", count, hint=hint)
+            self.refuse("B1024", f"'{count.text}' is not a number of units", count, hint=hint)
         first = self._curr
         self._advance(skip + 2)
         interval = make_interval(count.text, unit.text)
@@ -186,7 +186,7 @@ class SqrlParser(PipeParser):
     def _refuse_quoted_unit(self) -> None:
         count, unit = self._token(1), self._token(2)
         if count and unit and unit.token_type == TokenType.STRING and count.token_type in (TokenType.STRING, TokenType.NUMBER):
-            self.refuse("B3048", f"'{unit.text}' is no unit here", unit, hint="write the unit as a word: INTERVAL '1' DAY")
+            self.refuse("B3048", f"'{unit.text}' is not a unit", unit, hint="write the unit as a word: INTERVAL '1' DAY")
 
     def _parse_ceil_floor(self, expr_type: Any) -> Any:
         """`FLOOR(t TO HOUR)` is the same rounding as `hour(t)`; `CEIL(t TO HOUR)` is the end of the hour that has begun before."""
@@ -196,7 +196,7 @@ class SqrlParser(PipeParser):
             return node
         if unit.name.upper() not in ROUNDING:
             hint = f"write one of the words {', '.join(reversed(ROUNDING))}"
-            self.refuse("B3048", f"`{unit.name}` is no unit here", self._prev, hint=hint)
+            self.refuse("B3048", f"`{unit.name}` is not a unit", self._prev, hint=hint)
         return rounded(node.this, unit.name.upper(), up=expr_type is exp.Ceil)
 
     def _any(self) -> exp.Expr:
@@ -232,7 +232,7 @@ class SqrlParser(PipeParser):
         """`SELECT TOP 5`, as other systems limit rows."""
         count = self._token(2) if self._next and self._next.token_type == TokenType.L_PAREN else self._next
         if self._curr.text.upper() == "TOP" and count and count.token_type == TokenType.NUMBER and count.start > self._curr.end:
-            self.refuse("B1001", "SELECT TOP is not read", hint=f"write LIMIT {count.text} at the end of the query")
+            self.refuse("B1001", "SELECT TOP is not supported", hint=f"write LIMIT {count.text} at the end of the query")
 
     def _comma_is_missing(self, items: list[exp.Expr]) -> bool:
         if not self._curr or self._curr.token_type in AFTER_ITEMS or self._at_emit():
@@ -318,7 +318,7 @@ class SqrlParser(PipeParser):
             length = self._parse_bitwise()
         if length is None or not self._match_text_seq("PRECEDING") or not self._match(TokenType.R_PAREN):
             hint = "write OVER (RANGE INTERVAL '1' MINUTE PRECEDING) after the stream"
-            self.refuse("B5105", "a window of a stream in FROM is a range of time", first, hint=hint)
+            self.refuse("B5105", "a window of a stream in FROM must be a range of time", first, hint=hint)
         return length
 
     def _refuse_other_clauses(self) -> None:
@@ -329,7 +329,9 @@ class SqrlParser(PipeParser):
             meant = "EMIT STREAM" if after == "CHANGES" else "EMIT AFTER WATERMARK"
             self.refuse("B1001", f"unexpected `{self._next.text}` after EMIT", self._next, hint=f"write {meant}")
         if word == "MATCH_RECOGNIZE" and after == "(":
-            self.refuse("B3040", "MATCH_RECOGNIZE is not supported", hint="WINDOW BY finds windows of rows by conditions")
+            self.refuse(
+                "B3040", "MATCH_RECOGNIZE is not supported", hint="use WINDOW BY, which finds windows of rows by conditions"
+            )
         refuse_other(self)
 
     def _parse_function_call(self, *args: Any, **kwargs: Any) -> exp.Expr | None:

@@ -105,11 +105,11 @@ class PositionedParser(OperatorParser):
         self.refuse("B1001", message, word, hint="put the condition into brackets")
 
     def refuse_bang(self, word: Token) -> None:
-        self.refuse("B1001", "`!` cannot stand for NOT within a condition", word, hint="write NOT")
+        self.refuse("B1001", "`!` is not allowed for NOT inside a condition", word, hint="write NOT")
 
     def refuse_fraction(self, number: Token, suffix: str) -> None:
         """Spark reads `1e2L` as a name, and `1.5L` not at all."""
-        message = f"`{number.text}{suffix}` is no whole number, as `{suffix}` says"
+        message = f"`{number.text}{suffix}` is not a whole number, as the suffix `{suffix}` requires"
         self.refuse("B1001", message, number, hint=f"write CAST({number.text} AS BIGINT), or a whole number before `{suffix}`")
 
     # -- positions ----------------------------------------------------------------------------------------------------
@@ -142,8 +142,8 @@ class PositionedParser(OperatorParser):
         for argument in args or ():
             if isinstance(argument, exp.Expr) and argument.parent is None and not _is_kept_as_word(node, argument):
                 start = argument.meta.get("start", self._prev.start)
-                hint = "leave it out, or write a literal there"
-                raise Problem("B3015", "this argument is not read", start, argument.meta.get("end", self._prev.end) + 1, hint)
+                hint = "remove it, or write a literal"
+                raise Problem("B3015", "this argument has no effect", start, argument.meta.get("end", self._prev.end) + 1, hint)
         return node
 
     _parse_types = _covering("_parse_types")

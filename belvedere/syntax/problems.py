@@ -15,15 +15,15 @@ from belvedere.syntax.wording import distance, nearest_name
 CLAUSE_WORDS = ("FROM", "WHERE", "GROUP BY", "HAVING", "ORDER BY", "LIMIT", "JOIN", "UNION", "SELECT")
 OTHER_STATEMENTS = {
     "INSERT": "write `V := SELECT ...` and `EXPORT V TO sink.Name`",
-    "BEGIN": "leave it out: all views of a script change in one transaction",
-    "EXECUTE": "leave it out: all views of a script change in one transaction",
-    "END": "leave it out: all views of a script change in one transaction",
-    "SET": "settings stand in belvedere.toml",
-    "USE": "sources and sinks stand in belvedere.toml, and scripts name them: IMPORT source.Table",
-    "DROP": "leave the definition out of the script",
+    "BEGIN": "remove it: all views of a script change in one transaction",
+    "EXECUTE": "remove it: all views of a script change in one transaction",
+    "END": "remove it: all views of a script change in one transaction",
+    "SET": "write settings in belvedere.toml",
+    "USE": "declare sources and sinks in belvedere.toml, and name them in the script: IMPORT source.Table",
+    "DROP": "remove the definition from the script",
     "ALTER": "change the definition, or write `T.column := expression` after it",
-    "UPDATE": "a view follows its inputs: write the change into one of them",
-    "DELETE": "a view follows its inputs: write the change into one of them",
+    "UPDATE": "views follow their inputs: change the rows of an input",
+    "DELETE": "views follow their inputs: change the rows of an input",
 }
 """What to write for statements of other systems."""
 
@@ -56,7 +56,7 @@ def statement_meant(word: str) -> str:
     if other is not None:
         return other
     nearest = nearest_name(word, ("IMPORT", "EXPORT", "CREATE", "SELECT", "WITH"))
-    return f"did you mean `{nearest}`?" if nearest else "a statement is IMPORT, EXPORT, CREATE, SELECT, or `name := ...`"
+    return f"did you mean `{nearest}`?" if nearest else "write IMPORT, EXPORT, CREATE, SELECT, or `name := ...`"
 
 
 def describe(message: str, token: Token | None, previous: Token | None) -> Problem:

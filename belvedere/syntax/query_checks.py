@@ -39,7 +39,7 @@ def _where_after_group(select: exp.Select, where: exp.Where, group: exp.Group) -
     keys |= {item.name.casefold() for item in select.expressions if isinstance(item, exp.Column) and item in group.expressions}
     for column in where.walk(prune=lambda node: isinstance(node, exp.Query)):
         if isinstance(column, exp.Column) and column.name.casefold() not in keys:
-            message = f"WHERE stands after GROUP BY, but `{column.name}` is not a group key"
+            message = f"WHERE follows GROUP BY, but `{column.name}` is not a group key"
             hint = "write WHERE before GROUP BY, or HAVING for a condition on groups"
             return Problem("B1023", message, column.meta["start"], column.meta["end"], hint)
     start = where.meta["start"]

@@ -87,16 +87,16 @@ class StatementParser(ClauseParser):
         if isinstance(statement, DefineView | DistinctOn):
             return replace(statement, history=clause)
         hint = "write it after the query of a view, or after the columns of an input"
-        raise Problem("B4031", "WITH HISTORY cannot stand here", clause.span.start, clause.span.end, hint)
+        raise Problem("B4031", "WITH HISTORY is not allowed here", clause.span.start, clause.span.end, hint)
 
     def _leftover(self, statement: Statement) -> None:
         hint = None
         if isinstance(statement, ImportTable | ImportAll | ExportStatement):
             hint = "write `;` or begin a new line before the next statement"
         elif isinstance(statement, CreateInput):
-            hint = "after the columns stand WATERMARK, LATE, KEEP, IDLE AFTER or WITH HISTORY; sources are set up in belvedere.toml"
+            hint = "only WATERMARK, LATE, KEEP, IDLE AFTER and WITH HISTORY follow the columns; configure sources in belvedere.toml"
             if self._curr.text.upper().startswith("PARTITIONED"):
-                hint = "leave it out: rows are found by indexes on what views, relationships and templates ask for"
+                hint = "remove it: indexes follow from views, relationships and query templates"
             elif self._curr.text.upper() == "COMMENT":
                 hint = "write the description before the statement or column: /** ... */"
         self.refuse("B1001", f"unexpected {shown(self._curr)}", hint=hint)
@@ -373,7 +373,7 @@ class StatementParser(ClauseParser):
             on = CHANGES[word]
         elif required:
             hint = f"write `CREATE SUBSCRIPTION {path.text} ON ADD AS SELECT ...`"
-            self.refuse("B1018", f"subscription `{path.text}` does not say on which change", hint=hint)
+            self.refuse("B1018", f"subscription `{path.text}` has no kind of change", hint=hint)
         if not self._match(TokenType.ALIAS) and required:
             self.expected("`AS`")
         return CreateSubscription(

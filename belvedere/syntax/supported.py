@@ -116,12 +116,12 @@ _NARROW = frozenset(name for _, name in (*WORDS, *ONE))
 _SHOWN: dict[tuple[Class, str], tuple[str, str | None]] = {
     (exp.Select, "kind"): ("SELECT AS", "write struct(...)"),
     (exp.Select, "into"): ("INTO", "write `name := SELECT ...`"),
-    (exp.Select, "locks"): ("FOR UPDATE", "leave it out: a view locks nothing"),
-    (exp.Select, "match"): ("MATCH_RECOGNIZE", "WINDOW BY finds windows of rows by conditions"),
+    (exp.Select, "locks"): ("FOR UPDATE", "remove it: a view locks nothing"),
+    (exp.Select, "match"): ("MATCH_RECOGNIZE", "use WINDOW BY, which finds windows of rows by conditions"),
     (exp.Select, "connect"): ("CONNECT BY", "write ORDER BY ... LIMIT"),
     (exp.SetOperation, "kind"): ("CORRESPONDING", "write UNION BY NAME, with the same columns on both sides"),
     (exp.Star, "ilike"): ("ILIKE after *", "name the columns"),
-    (exp.Group, "totals"): ("WITH TOTALS", "write GROUP BY ROLLUP (...), which has a row for all"),
+    (exp.Group, "totals"): ("WITH TOTALS", "write GROUP BY ROLLUP (...), which adds a total"),
     (exp.Limit, "expressions"): ("LIMIT ... BY", "write QUALIFY row_number() OVER (PARTITION BY ... ORDER BY ...) <= n"),
     (exp.Limit, "this"): ("LIMIT in a function", "write slice(array_sort(...), 1, n)"),
     (exp.LimitOptions, "percent"): ("PERCENT", "write a number of rows, or QUALIFY percent_rank() OVER (ORDER BY ...) < 0.4"),
@@ -171,7 +171,7 @@ def unsupported(tree: exp.Expr) -> Iterator[Problem]:
 def refused_forms() -> list[tuple[str, str]]:
     """Every form that is refused by its name, and what to write instead."""
     shown = [(text, hint) for text, hint in (*_SHOWN.values(), *_REFUSED.values()) if "{}" not in text]
-    return sorted({text: hint or "leave it out" for text, hint in shown}.items())
+    return sorted({text: hint or "remove it" for text, hint in shown}.items())
 
 
 def _unread(node: exp.Expr) -> Problem | None:
@@ -238,7 +238,7 @@ def _unprinted(node: exp.Expr) -> Problem | None:
         if first is not None and name not in printed(class_):
             shown = f"`{shown_name(node)}`" if isinstance(node, exp.Func) else "this operator"
             place = first if "start" in first.meta else node
-            hint = "leave it out, or write it with other functions"
+            hint = "remove it, or use other functions"
             return Problem("B3015", f"{shown} with this argument ({name}) is not supported", *place_of(place), hint)
     return None
 
@@ -260,8 +260,8 @@ def _unlisted(node: exp.Expr) -> Problem | None:
         return _problem(node, f"`{node.sql('spark', unsupported_level=ErrorLevel.IGNORE)}`", None)
     if row is None or row.deterministic:
         return None
-    message = f"`{node.sql('spark')}` gives another answer each time: a view must follow from its input alone"
-    return Problem("B3006", message, *place_of(node), "use `now()` for the time, `_uid` for a number of its own per row")
+    message = f"`{node.sql('spark')}` is not deterministic: a view must depend only on its input"
+    return Problem("B3006", message, *place_of(node), "use `now()` for the time, `_uid` for a unique number per row")
 
 
 def _refused(class_: Class, name: str, value: Any, read: frozenset[str]) -> tuple[str, str | None] | None:
@@ -282,4 +282,4 @@ def _refused(class_: Class, name: str, value: Any, read: frozenset[str]) -> tupl
 
 
 def _problem(node: exp.Expr, shown: str, hint: str | None) -> Problem:
-    return Problem("B3040", f"{shown} is not supported", *place_of(node), hint or "leave it out")
+    return Problem("B3040", f"{shown} is not supported", *place_of(node), hint or "remove it")

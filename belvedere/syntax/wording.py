@@ -21,7 +21,7 @@ def refuse_engine_columns(names: Iterable[str], span: Span | None, others: Itera
     own = {o.casefold() for o in others}
     for name in names:
         if is_engine_column(name) or name.casefold() in own:
-            raise fail("B2012", f"a column cannot be called `{name}`", span=span, hint="leave the underscore out")
+            raise fail("B2012", f"a column cannot have the name `{name}`", span=span, hint="remove the underscore")
 
 
 def distance(left: str, right: str, limit: int) -> int:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from belvedere.project.settings import ProjectSettings
 
 MAX_TEXT_LENGTH = 120
-NO_SAMPLE = "is not looked at: its connector gives no sample"
+NO_SAMPLE = "is not checked: its connector cannot sample rows"
 
 
 @dataclass(frozen=True)

@@ -31,18 +31,18 @@ FUTURE = timedelta(days=1)
 OLD = microseconds(datetime(1971, 1, 1, tzinfo=UTC))
 """Seconds that were taken for milliseconds are in 1970."""
 SHOWN_NAMES = 10
-LISTED = "such rows are refused, and `belvedere rejected list` shows them"
+LISTED = "these rows are rejected, and `belvedere rejected list` shows them"
 _HINTS = {
-    RejectionKind.MISFIT: "declare the column with a type that holds it, or mend what is sent",
-    RejectionKind.NULL: "name columns in `primary_key` that each row has, or mend what is sent",
-    RejectionKind.NOT_JSON: "see that `format` of the source is that of its data",
-    RejectionKind.FIELDS: "see `delimiter` and `header` of the source",
-    RejectionKind.NO_VALUE: "a table with a `primary_key` deletes by the keys of such messages",
-    RejectionKind.KEY: "`key_format` and `metadata` of the table say what keys are",
+    RejectionKind.MISFIT: "declare the column with a fitting type, or correct the data",
+    RejectionKind.NULL: "name columns in `primary_key` that each row has, or correct the data",
+    RejectionKind.NOT_JSON: "check that `format` of the source matches its data",
+    RejectionKind.FIELDS: "check `delimiter` and `header` of the source",
+    RejectionKind.NO_VALUE: "add a `primary_key`: such messages delete the row of their key",
+    RejectionKind.KEY: "set `key_format` and `metadata` of the table",
     RejectionKind.NEW_COLUMN: 'declare the columns, or write `new_columns = "ignore"`',
     RejectionKind.ENCODING: "write UTF-8",
-    RejectionKind.SCHEMA: "see `format`, `schema` and `registry` of the source",
-    RejectionKind.FILE: "move the file out of the folder, or write it anew",
+    RejectionKind.SCHEMA: "check `format`, `schema` and `registry` of the source",
+    RejectionKind.FILE: "move the file out of the folder, or write it again",
 }
 _OF_VALUES = {RejectionKind.MISFIT, RejectionKind.LOSS, RejectionKind.NULL}
 """Kinds of reasons that cite a value, which the row shows too."""
@@ -91,7 +91,7 @@ def _refused(rejected: Sequence[RejectedRow], refused: int) -> Iterator[Finding]
         hint = _HINTS.get(row.why.kind, LISTED)
         yield Finding("refused", general, len(rows), where, row.text or "", hint, row.why)
     if refused > len(rejected):
-        yield Finding("refused", "further rows, of which no text is kept", refused - len(rejected), hint=LISTED)
+        yield Finding("refused", "further rows, whose text is not stored", refused - len(rejected), hint=LISTED)
 
 
 def _late(table: Input, late: int, rows: pa.Table | None) -> Iterator[Finding]:
@@ -99,7 +99,7 @@ def _late(table: Input, late: int, rows: pa.Table | None) -> Iterator[Finding]:
         example = "" if rows is None or not rows.num_rows else _text(rows.slice(0, 1))
         how = "refused" if table.late is LatePolicy.REJECT else "dropped"
         hint = "declare a longer delay in WATERMARK FOR, or LATE KEEP"
-        yield Finding("late", f"late: below the bound of the rows before them, and {how}", late, text=example, hint=hint)
+        yield Finding("late", f"late: below the watermark of earlier rows, and {how}", late, text=example, hint=hint)
 
 
 def _columns(table: Input, sampled: Sampled, rows: pa.Table) -> Iterator[Finding]:
@@ -108,20 +108,22 @@ def _columns(table: Input, sampled: Sampled, rows: pa.Table) -> Iterator[Finding
     others = [n for n in sampled.names or () if n not in declared]
     if others:
         listed = ", ".join(others[:SHOWN_NAMES]) + (f" and {len(others) - SHOWN_NAMES} more" if others[SHOWN_NAMES:] else "")
-        hint = "they are ignored: declare them where they are wanted"
-        yield Finding("unnamed", f"the data has {counted(len(others), 'column')} that the table has not: {listed}", hint=hint)
+        hint = "they are ignored: declare the columns that you need"
+        yield Finding(
+            "unnamed", f"the data has {counted(len(others), 'column')} that the table does not declare: {listed}", hint=hint
+        )
     for name in declared:
         has_values = name in rows.schema.names and rows[name].null_count < rows.num_rows
         if has_values:
             continue
         if sampled.names is not None and name not in sampled.names:
             near = nearest_name(name, others)
-            hint = "leave it out, or send it" if near is None else f'the data has "{near}": names are compared letter by letter'
+            hint = (
+                "remove it from the table, or send it" if near is None else f'the data has "{near}": names are case-sensitive'
+            )
             yield Finding("missing", f'no row has the column "{name}"', hint=hint)
         elif rows.num_rows:
-            yield Finding(
-                "empty", f'column "{name}" is NULL in all of them', rows.num_rows, hint="see that it is what was meant"
-            )
+            yield Finding("empty", f'column "{name}" is NULL in all of them', rows.num_rows, hint="check that this is intended")
 
 
 def _types(table: Input, sampled: Sampled) -> Iterator[Finding]:
@@ -131,7 +133,7 @@ def _types(table: Input, sampled: Sampled) -> Iterator[Finding]:
         if there is None or there == column.type or is_wider(column.type, there) or pa.types.is_string(column.type):
             continue
         what = f'column "{column.name}" is {type_text(column.type)}, and {type_text(there)} in the source'
-        yield Finding("type", what, hint=f"declare it {type_text(there)}: a value that does not fit is not taken")
+        yield Finding("type", what, hint=f"declare it {type_text(there)}: a value that does not fit is rejected")
 
 
 def _times(table: Input, rows: pa.Table) -> Iterator[Finding]:
@@ -142,8 +144,8 @@ def _times(table: Input, rows: pa.Table) -> Iterator[Finding]:
             continue
         times = rows[name].cast(pa.timestamp("us", tz=rows[name].type.tz)).cast(pa.int64())
         for wrong, what, hint in (
-            (pc.greater(times, now), "in the future", "the bound rises to it, and all rows after it are late: see the unit"),
-            (pc.less(times, OLD), "before 1971", "numbers count as seconds since 1970: see the unit"),
+            (pc.greater(times, now), "in the future", "the watermark rises to it, and all later rows are late: check the unit"),
+            (pc.less(times, OLD), "before 1971", "numbers are seconds since 1970: check the unit"),
         ):
             found = rows.filter(pc.fill_null(wrong, False))
             if found.num_rows:
@@ -168,11 +170,11 @@ def _keys(table: Input, sampled: Sampled, rows: pa.Table) -> Iterator[Finding]:
     text, keyed = _text(twice.select(list(table.primary_key)).slice(0, 1)), ", ".join(table.primary_key)
     if sampled.order == "parts":
         what, hint = (
-            "keys in several partitions, which have no order",
-            f"send with the key of {keyed}, so that one partition has all of a key",
+            "keys occur in several partitions, so their changes have no order",
+            f"send messages with the key {keyed}, so that one partition has all messages of a key",
         )
     else:
-        what, hint = "keys with several rows, which have no order", f"see that {keyed} tells rows apart"
+        what, hint = "keys occur in several rows, which have no order", f"check that {keyed} identifies a row"
     yield Finding("keys", what, twice.num_rows, text=text, hint=hint)
 
 

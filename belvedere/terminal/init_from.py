@@ -72,8 +72,8 @@ def project_from(directory: Path, data: Path) -> NewProject:
         except BelvedereError as error:
             skipped.append(left_out(table, error))
     if not imports.statements:
-        hint = "put files there as Table.json, Table.csv or Table.parquet, or as Table/..."
-        raise no_tables(f"no file of {data} tells a table", hint, skipped)
+        hint = "add files as Table.json, Table.csv or Table.parquet, or as Table/..."
+        raise no_tables(f"no file of {data} can become a table", hint, skipped)
     path = os.path.relpath(data.resolve(), directory.resolve()).replace("\\", "/")
     project = f'[sources.{name}]\nconnector = "files"\npath = {in_quotes(path)}\n'
     return NewProject({Path(f"{name}.sqrl"): "\n".join(imports.statements), Path(FILE_NAME): project}, tuple(skipped))
@@ -81,7 +81,7 @@ def project_from(directory: Path, data: Path) -> NewProject:
 
 def left_out(table: str, error: BelvedereError) -> str:
     """Why a table is not imported."""
-    return f"{table} is left out: {error.diagnostics[0].message}"
+    return f"{table} is skipped: {error.diagnostics[0].message}"
 
 
 def no_tables(message: str, hint: str, skipped: Iterable[str]) -> BelvedereError:

@@ -42,7 +42,7 @@ def _from_kafka(address: str, registry: str | None) -> NewProject:
     for found in proposed_topics(Source(BUS, "kafka", options=asked)):
         if not isinstance(found, ProposedTopic):
             reported = found.diagnostics[0]
-            skipped.append(f"{reported.message}: it is left out" + (f"; {reported.hint}" if reported.hint else ""))
+            skipped.append(f"{reported.message}: it is skipped" + (f"; {reported.hint}" if reported.hint else ""))
             continue
         source = BUS if found.format == "json" else f"{BUS}_{found.format}"
         if source not in sections:
@@ -57,7 +57,9 @@ def _from_kafka(address: str, registry: str | None) -> NewProject:
         sections[source].append(f"[sources.{source}.tables.{name}]\n" + "\n".join(_declared(found)) + "\n")
     if not imports.statements:
         raise no_tables(
-            "no topic tells a table", "send messages of JSON or text to a topic, or give the `--registry` of others", skipped
+            "no topic can become a table",
+            "send JSON or text messages to a topic, or pass `--registry` for other formats",
+            skipped,
         )
     project = "\n".join(part for parts in sections.values() for part in parts)
     return NewProject(
@@ -70,7 +72,7 @@ def _client(address: str) -> tuple[dict[str, Any], dict[str, str], list[str]]:
     parts = urlsplit(address)
     user, _, servers = parts.netloc.rpartition("@")
     if not servers:
-        raise fail("B6200", "the address names no servers", hint="write kafka://host:9092")
+        raise fail("B6200", "the address has no servers", hint="write kafka://host:9092")
     options: dict[str, Any] = {"servers": servers, **dict(parse_qsl(parts.query))}
     if user:
         name, _, password = user.partition(":")
@@ -126,7 +128,7 @@ def _from_postgres(address: str) -> NewProject:
             requested.append(found)
             imports.add(name, table, found.schema)
         if not requested:
-            hint = "tables need a primary key, and this role must be allowed to read them"
+            hint = "tables need a primary key, and this role needs the right to read them"
             raise no_tables(f'schema "{server.schema}" of the database has no table', hint, skipped)
         lines = [f"[sources.{name}]", 'connector = "postgres"', f"url = {in_quotes(url)}"]
         if server.confirmed() is not None:  # another store's
@@ -143,7 +145,7 @@ def _publication(server: Any, requested: list[Any]) -> list[str]:
     from belvedere.connectors.postgres.publication import addition_statement, publication_statement  # loads the driver
 
     ((level,),) = server.ask("SELECT current_setting('wal_level')")
-    found = [] if level == "logical" else ["on the server: ALTER SYSTEM SET wal_level = logical; then start it again"]
+    found = [] if level == "logical" else ["on the server: ALTER SYSTEM SET wal_level = logical; then restart it"]
     rows = server.ask(
         "SELECT tablename FROM pg_publication_tables WHERE pubname = %s AND schemaname = %s", server.publication, server.schema
     )
@@ -166,4 +168,4 @@ def _without_password(address: str, variable: str) -> tuple[str, list[str]]:
     given = password or quote(dict(parse_qsl(parts.query)).get("password", ""), safe="")
     netloc = f"{name}:{reported}@{host}" if given else f"{name}{at}{host}"
     written = urlunsplit((parts.scheme, netloc, parts.path, urlencode(query, safe="/"), ""))
-    return written, [f"set the environment variable {variable} to the password, as addresses have it"] if given else []
+    return written, [f"set the environment variable {variable} to the password, percent-encoded"] if given else []

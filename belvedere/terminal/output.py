@@ -59,7 +59,7 @@ def show(diagnostics: Iterable[Diagnostic], texts: Mapping[str, str], *, stream:
 def quarantine_notice(held: Mapping[str, int | None]) -> str:
     """What is in quarantine, with its last good epoch, a line each."""
     rows = (
-        (name, "no epoch has filled it" if epoch is None else f"its rows are those of epoch {epoch}")
+        (name, "no epoch has filled it yet" if epoch is None else f"its rows are those of epoch {epoch}")
         for name, epoch in held.items()
     )
     return "".join(f"warning: `{name}` is in quarantine: {said}\n" for name, said in rows)

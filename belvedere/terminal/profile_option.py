@@ -19,7 +19,7 @@ from belvedere.project.profiles import PROFILE_VARIABLE, VARIABLE_PREFIX
 
 ProfileOption = Annotated[
     str | None,
-    typer.Option("--profile", help=f"the profile of belvedere.toml; else that of {PROFILE_VARIABLE}", metavar="NAME"),
+    typer.Option("--profile", help=f"the profile of belvedere.toml; default: {PROFILE_VARIABLE}", metavar="NAME"),
 ]
 VariableOption = Annotated[
     list[str] | None,

@@ -30,7 +30,7 @@ ADVICE = "write `column = value`, with AND between them"
 def predicate_of_condition(view: str, condition: str, known: Vocabulary) -> RowPredicate:
     """The rows of a view, named with or without backticks, for which a condition is TRUE. Raises diagnostics with places in it."""
     if not condition.strip():
-        raise fail("B8114", "the condition names no row by its own columns", hint=ADVICE)
+        raise fail("B8114", "the condition must compare columns of the row with literals", hint=ADVICE)
     name = ".".join(written(part) for part in view.replace("`", "").split("."))
     begin = f"SELECT * FROM {name} WHERE "
     relation = known.definitions.find(name)
@@ -39,10 +39,10 @@ def predicate_of_condition(view: str, condition: str, known: Vocabulary) -> RowP
     try:
         template = _compiled(f"{begin}(", condition, "\n)", known, columns)
     except BelvedereError as error:
-        raise fail("B8114", "something follows the condition", span=error.diagnostics[0].span, hint=ADVICE) from error
+        raise fail("B8114", "there is more text after the condition", span=error.diagnostics[0].span, hint=ADVICE) from error
     found = next((n for n in template.plan.walk() if isinstance(n, Filter)), None)
     if found is None or any(not isinstance(n, Scan) and len(n.inputs) != 1 for n in template.plan.walk()):
-        raise fail("B8114", "the condition names no row by its own columns", hint=ADVICE)
+        raise fail("B8114", "the condition must compare columns of the row with literals", hint=ADVICE)
     tests = push_down(found.input, conjuncts(found.condition))
     check_literals(tests, next(n.schema for n in found.walk() if isinstance(n, Scan)))
     return RowPredicate(tests)
@@ -69,5 +69,5 @@ def _in_condition(diagnostic: Diagnostic, by: int, condition: str, columns: Sequ
     found = in_other_text(diagnostic, QUERY_FILE, by, FILE)
     word = "" if found.span is None else condition[found.span.start : found.span.end]
     if found.code == "B2002" and word and word.upper() not in OTHER_NAMES and nearest_name(word, columns) is None:
-        return replace(found, hint=f"{found.hint}; a text stands in quotes: '{word}'")
+        return replace(found, hint=f"{found.hint}; write a string in quotes: '{word}'")
     return found

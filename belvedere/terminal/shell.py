@@ -37,15 +37,15 @@ if TYPE_CHECKING:
     from belvedere.spark.pyspark_types import SparkSession
 
 HELP = """\
-A query ends with `;`. The database answers it, or Spark where that has to compute.
+A query ends with `;`. The database answers it, or Spark if the database cannot.
 With --script, `TemplateName(1, city => 'Ulm');` asks a query template.
 
   \\d                          the relations and query templates
   \\d NAME                     columns, key and relationships of one, or its parameters
-  \\f [text]                   the functions with that text in their names
-  \\format table | json | csv  how answers are printed
+  \\f [text]                   the functions with this text in their names
+  \\format table | json | csv  the output format
   \\timing                     times on or off
-  \\q, Ctrl-D                  the end; Ctrl-C gives up a line or a query
+  \\q, Ctrl-D                  quit; Ctrl-C cancels a line or a query
 """
 
 
@@ -104,7 +104,7 @@ class Shell:
                 self.failed = True
                 show(error.diagnostics, {QUERY_FILE: text}, stream=sys.stderr)
             except KeyboardInterrupt:
-                sys.stderr.write("given up\n")
+                sys.stderr.write("cancelled\n")
 
     def handle(self, text: str) -> bool:
         """Do what one statement says; False where it ends the session."""
@@ -132,7 +132,7 @@ class Shell:
 
     def _set_format(self, name: str) -> None:
         if name not in FORMATS:
-            raise fail("B9127", f"`{name}` is no format", hint=f"\\format {' | '.join(FORMATS)}")
+            raise fail("B9127", f"`{name}` is not a format", hint=f"\\format {' | '.join(FORMATS)}")
         self.format = name
 
     def _answer(self, text: str) -> None:
@@ -172,7 +172,7 @@ class Shell:
 
     def _session(self, why: str) -> SparkSession:
         if self._spark is None:
-            sys.stderr.write(f"Spark starts, and stays: {why}\n")
+            sys.stderr.write(f"starting Spark, which stays up: {why}\n")
             sys.stderr.flush()
             self._is_starting = True
             try:

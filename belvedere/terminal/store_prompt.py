@@ -126,7 +126,7 @@ def query_copies(sql: str, url: str, then: int | datetime | None) -> StoreAnswer
 
     shown = {i: r.select(columns) for (i, columns), r in zip(read.items(), found, strict=True)}
     with batch_session() as spark:
-        return StoreAnswer(answer_template(spark, catalog, template, shown), "it is of former states, or of rows in order")
+        return StoreAnswer(answer_template(spark, catalog, template, shown), "the query reads former states or ordered rows")
 
 
 def state_rows(relation: str, url: str) -> pa.Table:

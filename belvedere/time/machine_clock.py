@@ -77,7 +77,7 @@ class MachineClock:
                 return
             self._reported = counter
         ahead = duration_text(clock - expected)
-        self.notify(f"the clock of this machine has jumped ahead by {ahead}: now() goes on from before the jump; {ACCEPT}")
+        self.notify(f"the clock of this machine has jumped ahead by {ahead}: now() continues from before the jump; {ACCEPT}")
 
     def document(self) -> dict[str, Any]:
         """What an epoch's row says of it; nothing where a later process could not tell how much time has passed."""

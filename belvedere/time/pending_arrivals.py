@@ -128,7 +128,7 @@ class Intake:
         known = self.clocks.clock(table.id, name).producers
         if act.act is Act.CLOSE and act.producer not in known:
             names = ", ".join(repr(p) for p in known if p is not None) or "none"
-            raise fail("B5022", f'"{table.name}" has no producer {act.producer!r}', hint=f"attached are: {names}")
+            raise fail("B5022", f'"{table.name}" has no producer {act.producer!r}', hint=f"attached producers: {names}")
         return replace(act, column=name)
 
     def waiting(self, now: int | None = None) -> Waiting:
@@ -150,12 +150,12 @@ class Intake:
         names = [w.column for w in table.watermarks]
         if not names:
             hint = f"declare one: WATERMARK FOR ts AS ts - INTERVAL 5 SECONDS among the columns of {table.name}"
-            raise fail("B5021", f'"{table.name}" has no event-time column: it takes no bounds and has no producers', hint=hint)
+            raise fail("B5021", f'"{table.name}" has no event-time column, so it accepts no bounds and producers', hint=hint)
         if column is None:
             return names[0]
         found = next((n for n in names if n.casefold() == column.casefold()), None)
         if found is None:
-            raise fail("B5021", f'"{column}" is no event-time column of "{table.name}"', hint=f"it has {', '.join(names)}")
+            raise fail("B5021", f'"{column}" is not an event-time column of "{table.name}"', hint=f"it has {', '.join(names)}")
         return found
 
 
@@ -172,7 +172,7 @@ def refused(table: Input, row: LateRow) -> Diagnostic:
     return Diagnostic(
         "B5024",
         f'row {row.index + 1} of "{table.name}" is late: {row.column} {_time(row.time)} is below the bound {_time(row.bound)}',
-        hint=f"it is in LATE({table.name}); declare a delay with WATERMARK FOR, or LATE DROP or LATE KEEP",
+        hint=f"see LATE({table.name}); to accept it declare a delay with WATERMARK FOR, or LATE DROP or LATE KEEP",
     )
 
 

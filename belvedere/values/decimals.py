@@ -1,7 +1,7 @@
 """Exact numbers as DECIMALs that have a place for them.
 
 In: an Arrow array of texts, integers or decimals. Out: an array of a DECIMAL type, or an error where a value has no place in it. The cast
-of Arrow 26 checks nothing where it adds digits behind the point: 345000000000000000000 becomes 4717633079061536536.6 as DECIMAL(38, 18).
+of Arrow 26 checks nothing where it adds digits after the point: 345000000000000000000 becomes 4717633079061536536.6 as DECIMAL(38, 18).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _NUMBER = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
 
 
 def decimals_of(values: pa.Array, type_: pa.DataType) -> pa.Array:
-    """The values in a DECIMAL type. Raises pa.ArrowInvalid where one is no number, is too large, or has more digits behind the point."""
+    """The values in a DECIMAL type. Raises pa.ArrowInvalid where one is no number, is too large, or has more digits after the point."""
     if pa.types.is_null(values.type):
         return values.cast(type_)
     wide = pa.decimal256(2 * DIGITS, type_.scale)
@@ -37,7 +37,7 @@ def decimals_of(values: pa.Array, type_: pa.DataType) -> pa.Array:
 
 
 def _decimal(text: str, scale: int) -> Decimal:
-    """A number of any form, with so many digits behind the point."""
+    """A number of any form, with so many digits after the point."""
     try:
         if not _NUMBER.fullmatch(text.strip()):
             raise InvalidOperation
@@ -47,7 +47,7 @@ def _decimal(text: str, scale: int) -> Decimal:
                 raise InvalidOperation
             typed = exact.quantize(Decimal(1).scaleb(-scale))
     except InvalidOperation:
-        raise pa.ArrowInvalid(f"{text[:200]} is no number that fits") from None
+        raise pa.ArrowInvalid(f"{text[:200]} is not a number that fits") from None
     if typed != exact:
-        raise pa.ArrowInvalid(f"{text[:200]} has more than {scale} digits behind the point")
+        raise pa.ArrowInvalid(f"{text[:200]} has more than {scale} digits after the point")
     return typed

@@ -153,14 +153,14 @@ def converter(type_: pa.DataType) -> Callable[[Any], Any]:
 def _as_boolean(value: Any) -> bool:
     if isinstance(value, bool):
         return value
-    raise TypeError("true or false is wanted")
+    raise TypeError("expected true or false")
 
 
 def _as_text(value: Any) -> str:
     if isinstance(value, str):
         value.encode()  # a lone surrogate is no text
         return value
-    raise TypeError("text is wanted")
+    raise TypeError("expected a text")
 
 
 def _as_binary(value: Any) -> bytes:
@@ -168,17 +168,17 @@ def _as_binary(value: Any) -> bytes:
         return base64.b64decode(value, validate=True)
     if isinstance(value, bytes | bytearray | memoryview):  # of a number `bytes` would make as many zeros
         return bytes(value)
-    raise TypeError("bytes, or text in base64, are wanted")
+    raise TypeError("expected bytes, or text in base64")
 
 
 def _as_nested(value: Any, type_: pa.DataType) -> Any:
     if pa.types.is_list(type_) or pa.types.is_large_list(type_):
         if isinstance(value, str | Mapping) or not isinstance(value, Iterable):
-            raise TypeError("a list is wanted")
+            raise TypeError("expected a list")
         return [convert(v, type_.value_type) for v in value]
     if pa.types.is_struct(type_):
         if not isinstance(value, Mapping):
-            raise TypeError("an object is wanted")
+            raise TypeError("expected an object")
         unknown = set(value) - {f.name for f in type_}
         if unknown:
             raise ValueError(f"unknown field {min(unknown)!r}")
@@ -195,7 +195,7 @@ def _pair(entry: Any) -> tuple[Any, Any]:
         return entry["key"], entry["value"]
     if isinstance(entry, list | tuple) and len(entry) == 2:
         return entry[0], entry[1]
-    raise TypeError("an object, or a list of keys with their values, is wanted")
+    raise TypeError("expected an object, or a list of keys with their values")
 
 
 _NANOSECONDS = re.compile(r"[.,]\d{6}\d*[1-9]")
@@ -209,19 +209,19 @@ def as_instant(value: Any) -> datetime:
     if isinstance(value, str):
         parsed = datetime.fromisoformat(value.strip())
         if _NANOSECONDS.search(value):
-            raise ValueError("a time has microseconds: digits below them would be lost")
+            raise ValueError("a time has at most microseconds: further digits would be lost")
         return parsed.replace(tzinfo=UTC) if parsed.tzinfo is None else parsed.astimezone(UTC)
     if isinstance(value, int | float) and not isinstance(value, bool):
         return EPOCH + timedelta(seconds=value)
     if isinstance(value, date):
         return datetime(value.year, value.month, value.day, tzinfo=UTC)
-    raise TypeError("a time such as 2020-01-01 08:07:00 is wanted")
+    raise TypeError("expected a time such as 2020-01-01 08:07:00")
 
 
 def _as_date(value: Any) -> date:
     if isinstance(value, datetime):
         if value.time().replace(tzinfo=None) != time():
-            raise ValueError("a date is wanted: the time of day would be lost")
+            raise ValueError("expected a date: the time of day would be lost")
         return value.date()
     if isinstance(value, str) and len(value.strip()) > len("2020-01-31"):
         return _as_date(datetime.fromisoformat(value.strip()))
@@ -233,13 +233,13 @@ def _as_interval(value: Any) -> timedelta:
         return value
     if isinstance(value, str):
         return interval_of(value)
-    raise TypeError("a timedelta, or text such as P1DT2H30M, is wanted")
+    raise TypeError("expected a timedelta, or text such as P1DT2H30M")
 
 
 def _as_months(value: Any) -> int:
     if isinstance(value, str):
         return months_of(value)
-    raise TypeError("text such as P1Y2M is wanted")
+    raise TypeError("expected text such as P1Y2M")
 
 
 _WIDE = Context(prec=100)
@@ -248,32 +248,32 @@ _WIDE = Context(prec=100)
 
 def _as_decimal(value: Any, type_: pa.DataType) -> Decimal:
     if isinstance(value, bool):
-        raise TypeError("a number is wanted")
+        raise TypeError("expected a number")
     number = decimal_of(value) if isinstance(value, float) else Decimal(_digits(value))
     if not number.is_finite():
-        raise ValueError("a finite number is wanted")
+        raise ValueError("expected a finite number")
     scaled = number.quantize(Decimal(1).scaleb(-type_.scale), context=_WIDE)
     if len(scaled.as_tuple().digits) > type_.precision and scaled != 0:
         raise ValueError(f"more than {type_.precision} digits")
     if scaled != number:
-        places = f"at most {type_.scale} digits after the point are" if type_.scale else "a whole number is"
-        raise ValueError(f"{places} wanted: the column is DECIMAL({type_.precision}, {type_.scale})")
+        places = f"at most {type_.scale} digits after the point" if type_.scale else "a whole number"
+        raise ValueError(f"expected {places}: the column is DECIMAL({type_.precision}, {type_.scale})")
     return scaled
 
 
 def _digits(value: Any) -> Any:
     """What is to be a number. Of texts Python also reads `1_000`, and digits of other scripts."""
     if isinstance(value, str) and ("_" in value or not value.isascii()):
-        raise ValueError("a number is wanted")
+        raise ValueError("expected a number")
     return value
 
 
 def _as_integer(value: Any, bits: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int | float | Decimal | str):
-        raise TypeError("a whole number is wanted")
+        raise TypeError("expected a whole number")
     number = int(_digits(value))
     if not isinstance(value, str) and number != value:
-        raise ValueError("a whole number is wanted")
+        raise ValueError("expected a whole number")
     if not -(1 << (bits - 1)) <= number < 1 << (bits - 1):
         raise ValueError(f"does not fit in {bits} bits")
     return number
@@ -281,10 +281,10 @@ def _as_integer(value: Any, bits: int) -> int:
 
 def _as_float(value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float | Decimal | str):
-        raise TypeError("a number is wanted")
+        raise TypeError("expected a number")
     number = float(_digits(value))
     if isinstance(value, str) and not math.isfinite(number) and value.strip().lower().lstrip("+-") not in _SPECIAL:
-        raise ValueError("a number is wanted")
+        raise ValueError("expected a number")
     return number
 
 

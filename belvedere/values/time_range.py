@@ -37,7 +37,7 @@ def rows_beyond(rows: pa.Table, columns: Iterable[Column]) -> dict[int, Reason]:
 
 def beyond(column: str) -> Reason:
     """The reason for which a row is rejected."""
-    return Reason(f'column "{column}": a time outside of the years 1 to 9999', RejectionKind.LOSS)
+    return Reason(f'column "{column}": a time outside the years 1 to 9999', RejectionKind.LOSS)
 
 
 def instant_of_milliseconds(milliseconds: int) -> int | None:

@@ -43,13 +43,13 @@ def _kind(engine: Engine, id_: str) -> str:
 
 
 def _rows(engine: Engine, id_: str) -> str:
-    """How many rows the relation has; nothing where they are computed when it is read."""
+    """How many rows the relation has; nothing where they are computed at read time."""
     count = engine.last.row_counts.get(id_)
     return "" if count is None else f"{count:,}"
 
 
 def _maintenance(engine: Engine, id_: str) -> str:
     if id_ in engine.catalog.placement.at_read:
-        return "computed when it is read"
+        return "computed at read time"
     rules = dict.fromkeys(s.rule for s in engine.pipeline.stages if s.owner == id_)
     return ", ".join(rules)

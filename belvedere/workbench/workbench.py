@@ -71,7 +71,7 @@ class Workbench:
         options: Options | None = None,
         project: Any = None,
     ):
-        text = _text(script, "a script", "a file's is Path(...).read_text()")
+        text = _text(script, "a script", "read a file by Path(...).read_text()")
         stops = None if project is None else replace(project, on_error=project.on_error or "stop")
         compiled = compile_script(text, project=stops, store=store)
         if not compiled.ok:
@@ -262,7 +262,7 @@ class Workbench:
         """What the last epoch changed in the view: rows with weight +1 or -1."""
         if self._relation(view) in self.catalog.placement.at_read:
             hint = "write /*+ maintain */ before its definition"
-            raise fail("B7050", f'"{view}" is computed when it is read: nobody notes its changes', hint=hint)
+            raise fail("B7050", f'"{view}" is computed at read time, so its changes are not recorded', hint=hint)
         delta = self._report.deltas.get(self._relation(view)) if self._report else None
         if delta is None:
             fields = [*self.catalog.schema_of(self._relation(view)).arrow, pa.field(WEIGHT, pa.int64())]
@@ -381,7 +381,7 @@ def _text(value: Any, what: str, hint: str) -> str:
     """A text as it is. Raises B6017 for anything else."""
     if isinstance(value, str):
         return value
-    raise fail("B6017", f"{what} is a text, not {shown(value)}", hint=hint)
+    raise fail("B6017", f"{what} must be a text, not {shown(value)}", hint=hint)
 
 
 def _time(value: Any) -> datetime:
@@ -390,4 +390,4 @@ def _time(value: Any) -> datetime:
         return as_instant(plain(value))
     except (ValueError, TypeError, OverflowError) as error:
         hint = 'write "2020-01-01 08:07:00", a datetime, or seconds since 1970'
-        raise fail("B6016", f"{shown(value)} is no time", hint=hint, detail=str(error)) from None
+        raise fail("B6016", f"{shown(value)} is not a time", hint=hint, detail=str(error)) from None

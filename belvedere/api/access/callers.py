@@ -44,7 +44,7 @@ class Caller(Mapping[str, Any]):
 def check_right(claims: Claims, right: Right) -> None:
     """Raise where a caller may not do that."""
     if isinstance(claims, Caller) and right not in claims.rights:
-        raise RequestError(NOT_ALLOWED, f"this caller has no right to {_DEED[right]}", _HINT, status=403)
+        raise RequestError(NOT_ALLOWED, f"this caller is not allowed to {_DEED[right]}", _HINT, status=403)
 
 
 def own_key(claims: Claims, key: str | None) -> str | None:
@@ -60,7 +60,7 @@ def own_key(claims: Claims, key: str | None) -> str | None:
 _PASSING = ("exp", "iat", "nbf", "jti")
 """Claims that the next token of the same caller has otherwise."""
 _DEED = {Right.READ: "read", Right.PUSH: "push rows", Right.STATUS: "see the status", Right.ADMIN: "administer the run"}
-_HINT = "ask with another token; belvedere.toml says what each role may do"
+_HINT = "use another token; belvedere.toml lists the rights of each role"
 
 
 def grant_of(catalog: Catalog, claims: Claims) -> Grant | None:

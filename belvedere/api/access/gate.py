@@ -136,13 +136,13 @@ class Gate:
         if hosts is None or _host(headers.get(b"host", b"")) in hosts:
             return None
         hint = "use localhost or 127.0.0.1 in the URL"
-        return RequestError(NOT_ALLOWED, "this server answers to its own names only", hint, status=421)
+        return RequestError(NOT_ALLOWED, "the request's `Host` is not a name of this server", hint, status=421)
 
     def refuse_foreign(self, method: str, headers: Headers, allowed: tuple[str, ...]) -> None:
         """Raise where a page of another origin than those makes the browser send this."""
         if "*" not in allowed and is_foreign(method, headers, allowed):
-            hint = "name the page's origin in `cors_origins` under `[api]`"
-            raise RequestError(NOT_ALLOWED, "this request comes from a foreign web page", hint, status=403)
+            hint = "add the page's origin to `cors_origins` under `[api]`"
+            raise RequestError(NOT_ALLOWED, "this request comes from a web page of an unknown origin", hint, status=403)
 
     def admitted(self, scope: Scope, given: str | None) -> Caller | None:
         """The caller of a WebSocket, by its first message or its handshake; None for one that needs a token."""
@@ -183,7 +183,7 @@ class Gate:
             return found
         claims = self._verifier.claims(given.decode("latin-1"))
         if claims is None and not self._verifier.is_ready:
-            hint = "ask again a little later"
+            hint = "try again in a few seconds"
             raise RequestError(KEYS_AWAY, "the keys of tokens cannot be fetched", hint, status=503)
         return None if claims is None else self._of_token(claims)
 
@@ -199,8 +199,8 @@ class Gate:
             named = known[0] if len(known) == 1 else named or None
         role = rules.default_role if named is None else named
         if not isinstance(role, str) or role not in self._grants:
-            hint = f"the claim `{'.'.join(rules.role_claim)}` names one role of belvedere.toml"
-            raise RequestError(NOT_ALLOWED, "the token names no role that is known here", hint, status=403)
+            hint = f"the claim `{'.'.join(rules.role_claim)}` must name one role of belvedere.toml"
+            raise RequestError(NOT_ALLOWED, "the token names no role of belvedere.toml", hint, status=403)
         return self._of_role(claims, role)
 
     def _of_role(self, claims: Mapping[str, Any], role: str) -> Caller:
@@ -218,7 +218,7 @@ class Gate:
         if seconds == 0.0:
             return None
         headers = {"retry-after": str(math.ceil(seconds))}
-        return RequestError(LIMIT_EXCEEDED, "too many requests", "ask less often", status=429, headers=headers)
+        return RequestError(LIMIT_EXCEEDED, "too many requests", "send fewer requests", status=429, headers=headers)
 
 
 def _address(scope: Scope) -> str:

@@ -57,12 +57,12 @@ class FixedKeys(TokenKeys):
             found = json.loads(stripped)
             self._set: KeySet | None = KeySet(found if "keys" in found else {"keys": [found]}, algorithms)
             if not self._set:
-                raise ValueError("no key of the set is for these algorithms")
+                raise ValueError("the set has no key for these algorithms")
             return
         self._set = None
         self._keys = dict(_prepared(text, algorithms))
         if not self._keys:
-            raise ValueError("the key is of another kind")
+            raise ValueError("the key has another type")
 
     def of(self, kid: Any, algorithm: str) -> Iterator[Any]:
         if self._set is not None:
@@ -74,7 +74,7 @@ def _prepared(text: str, algorithms: Sequence[str]) -> Iterator[tuple[str, Any]]
     known = get_default_algorithms()
     for name in algorithms:
         if name.startswith("HS") and len(text.encode()) < MIN_SECRET_BYTES:
-            raise ValueError(f"a secret has {MIN_SECRET_BYTES} bytes at least")
+            raise ValueError(f"a secret needs at least {MIN_SECRET_BYTES} bytes")
         try:
             yield name, known[name].prepare_key(text)
         except (PyJWTError, ValueError, TypeError):
@@ -87,7 +87,7 @@ class KeySet:
     def __init__(self, document: Any, algorithms: Sequence[str]):
         keys = document.get("keys") if isinstance(document, Mapping) else None
         if not isinstance(keys, list):
-            raise ValueError("this is no JWK set")
+            raise ValueError("this is not a JWK set")
         self._keys = [found for k in keys if isinstance(k, Mapping) for found in _of_jwk(k, algorithms)]
 
     def __bool__(self) -> bool:
@@ -168,8 +168,8 @@ class FetchedKeys(TokenKeys):
         opener = build_opener(ProxyHandler({})) if local else build_opener()
         with opener.open(Request(self._where, headers={"Accept": "application/json"}), timeout=FETCH_SECONDS) as answer:
             if urlsplit(answer.geturl()).scheme != urlsplit(self._where).scheme:
-                raise ValueError("another kind of address")
+                raise ValueError("a redirect to another kind of address")
             found: bytes = answer.read(SET_BYTES + 1)
         if len(found) > SET_BYTES:
-            raise ValueError("too large a set")
+            raise ValueError("the set is too large")
         return found

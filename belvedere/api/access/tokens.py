@@ -126,14 +126,14 @@ def _keys(rules: TokenRules) -> TokenKeys:
     if rules.jwks is not None:
         keys = FetchedKeys(rules.jwks, rules.algorithms, rules.jwks_seconds)
         if "://" not in rules.jwks and not keys.is_ready:
-            hint = f"write a JWK set with a public key for {' or '.join(rules.algorithms)} into it"
+            hint = f"write a JWK set with a public key for {' or '.join(rules.algorithms)} into the file"
             raise fail("B8014", f"the file `{rules.jwks}` has no keys", hint=hint)
         return keys
     try:
         return FixedKeys(rules.key or "", rules.algorithms)
     except (PyJWTError, ValueError, TypeError, KeyError) as error:
         hint = "write a secret for HS256, or the public key as PEM or JWK and its `algorithm`, such as RS256"
-        message = f"the `key` of [api.jwt] is no key for {' or '.join(rules.algorithms)}"
+        message = f"the `key` of [api.jwt] is not a key for {' or '.join(rules.algorithms)}"
         raise fail("B8014", message, detail=str(error), hint=hint) from None
 
 

@@ -30,9 +30,9 @@ SERVER = "belvedere"
 MAX_BYTES = 1_000_000
 """So long an answer is at most, as JSON: it is read by an agent, and the SDK holds others up while it writes it."""
 INSTRUCTIONS = (
-    "Views over streams and tables, kept up to date. Begin with list_views; describe_view tells a view's columns and filters, "
-    "query_view reads rows, why_row tells which rows one was made of, why_not why one is missing. Each further tool answers one "
-    "question. Every answer is of one epoch, which it tells; nothing can be changed."
+    "Views over streams and tables, kept up to date. Begin with list_views; describe_view returns a view's columns and filters, "
+    "query_view reads rows, why_row returns the input rows of a row, why_not explains why a row is missing. Each further tool answers one "
+    "question. Every answer is of one epoch, and names it; the tools are read-only."
 )
 Answer = Callable[[GraphQLRequest, Claims], Awaitable[bytes]]
 """The answer of a GraphQL query, as JSON."""
@@ -50,9 +50,9 @@ class ModelContext:
         try:
             if importlib.util.find_spec("mcp") is None:
                 hint = "install it: pip install 'belvedere[mcp]'"
-                raise RequestError(NOT_FOUND, "this server has no support for MCP", hint, status=404)
+                raise RequestError(NOT_FOUND, "MCP support is not installed", hint, status=404)
             if scope["method"] != "POST":  # it has nothing to say by itself, and no session to end
-                message = f"/mcp does not take {scope['method']}"
+                message = f"/mcp does not accept {scope['method']}"
                 raise RequestError(BAD_REQUEST, message, "use POST", status=405, headers={"allow": "POST"})
             check_encoding(dict(scope["headers"]))
             body = await read_body(receive, self._most)
@@ -125,7 +125,7 @@ class ModelContext:
             return found
         body = await self._answer(replace(found.asked, longs=longs), claims)
         if len(body) > MAX_BYTES:
-            hint = "ask for fewer rows or columns"
+            hint = "request fewer rows or columns"
             raise RequestError(LIMIT_EXCEEDED, f"the answer has more than {MAX_BYTES} bytes", hint)
         answer = json.loads(body)
         if "errors" in answer:

@@ -26,22 +26,22 @@ from belvedere.syntax.wording import did_you_mean
 LIST, DESCRIBE, QUERY, WHY, WHY_NOT = "list_views", "describe_view", "query_view", "why_row", "why_not"
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _OF_A_LIST = ("filter", "order", "limit", "offset")
-_VIEW: Schema = {"type": "string", "description": "the view's name, as list_views tells it"}
+_VIEW: Schema = {"type": "string", "description": "the view's name, as in list_views"}
 _FILTER: Schema = {
     "type": "object",
     "description": 'a condition: {"price": {"gt": 5}, "name": {"startsWith": "A"}}; `and`, `or`, `not` combine. '
-    "describe_view tells what each column takes",
+    "describe_view lists the operators of each column",
 }
 _ROWS: Schema = {
     "type": "integer",
     "minimum": 1,
     "maximum": MAX_ROWS,
-    "description": "how many rows are shown of each relation",
+    "description": "the number of rows to show for each relation",
 }
 _EPOCH: Schema = {
     "epoch": {"type": "integer", "description": "the epoch that all rows are from"},
-    "asOf": {"type": "string", "format": "date-time", "description": "the epoch's clock: what now() was"},
-    "freshnessMs": {"type": "integer", "description": "how long ago the epoch was committed, in milliseconds"},
+    "asOf": {"type": "string", "format": "date-time", "description": "the epoch's clock: the value of now()"},
+    "freshnessMs": {"type": "integer", "description": "the milliseconds since the epoch was committed"},
 }
 
 _HELD: Schema = {
@@ -95,9 +95,7 @@ def call(api: Api, name: str, given: Mapping[str, Any]) -> ReadCall | Question |
         raise RequestError(BAD_REQUEST, f'there is no tool "{name[:100]}"', known or "list the tools")
     properties = tool.arguments["properties"]
     for unknown in [n for n in given if n not in properties]:
-        raise RequestError(
-            BAD_REQUEST, f"`{unknown[:100]}` is no argument of {name}", f"its arguments: {', '.join(properties)}"
-        )
+        raise RequestError(BAD_REQUEST, f"{name} has no argument `{unknown[:100]}`", f"its arguments: {', '.join(properties)}")
     if name == LIST:
         return _listed(api)
     if name == DESCRIBE:
@@ -107,7 +105,9 @@ def call(api: Api, name: str, given: Mapping[str, Any]) -> ReadCall | Question |
     if name == WHY:
         key = given.get("key")
         if not isinstance(key, dict):
-            raise RequestError(BAD_REQUEST, "`key` is an object: the values of one row's key", f"{DESCRIBE} tells the key")
+            raise RequestError(
+                BAD_REQUEST, "`key` must be an object with the values of one row's key", f"{DESCRIBE} lists the key's columns"
+            )
         return asked_of(_view(api, given), key, given.get("depth"), given.get("rows"))
     if name == WHY_NOT:
         return why_not_of(_view(api, given), given.get("filter", {}), "rows", given.get("rows"))
@@ -122,12 +122,12 @@ def _list() -> Tool:
     described = {"name": {"type": "string"}, "description": {"type": "string"}}
     views = described | {"columns": {"type": "array", "items": {"type": "string"}}}
     answer = {"views": _array(_object(views)), "tools": _array(_object(described))}
-    text = "The views that can be queried, with their columns, and the tools that answer a question of their own."
+    text = "The views that can be queried, with their columns, and the tools for query templates."
     return Tool(LIST, text, _object({}), _object(answer))
 
 
 def _describe() -> Tool:
-    text = "A view's columns with their types, its key, how it may be filtered and ordered, and the related rows it has."
+    text = "A view's columns with their types, its key, its filters and orders, and its relationships."
     answer = {"name": {"type": "string"}, "columns": _array({"type": "object"}), "related": _array({"type": "object"})}
     return Tool(
         DESCRIBE, text, _object({"view": _VIEW}, ("view",)), {"type": "object", "properties": answer, "required": list(answer)}
@@ -141,17 +141,17 @@ def _query(api: Api) -> Tool:
         "columns": {
             "type": "array",
             "items": {"type": "string"},
-            "description": "the columns to answer; without it all. Of related rows: `machines.name`",
+            "description": "the columns to return; default: all. Columns of related rows: `machines.name`",
         },
         "filter": _FILTER,
         "order": {
             "type": "array",
             "items": {"type": "object"},
-            "description": '[{"price": "DESC"}, {"name": "ASC"}]; also ASC_NULLS_LAST and so on',
+            "description": '[{"price": "DESC"}, {"name": "ASC"}]; also ASC_NULLS_LAST and DESC_NULLS_FIRST',
         },
         "limit": {"type": "integer", "minimum": 0, "maximum": most, "default": api.limits.rows},
         "offset": {"type": "integer", "minimum": 0},
-        "arguments": {"type": "object", "description": "further arguments of the view, as describe_view tells them"},
+        "arguments": {"type": "object", "description": "further arguments of the view, as in describe_view"},
     }
     text = "Rows of one view, all of one epoch."
     return Tool(QUERY, text, _object(arguments, ("view",)), _rows_answer({"type": "object"}))
@@ -159,18 +159,21 @@ def _query(api: Api) -> Tool:
 
 def _why() -> Tool:
     text = (
-        "Why a row is there: the rows that it was made of, relation by relation, what was dropped on the way, and the rows of each "
-        "input. Each relation tells how many rows there are, and the first of them. Since when it is there, with its versions where "
+        "Why a row exists: the rows it was computed from, by relation, the rows dropped on the way, and the rows of each "
+        "input. Each relation has the number of its rows, and the first of them. Also when the row appeared, with its versions where "
         "the view has a history."
     )
     arguments: Schema = {
         "view": _VIEW,
-        "key": {"type": "object", "description": 'values of the row\'s key: {"city": "Bern"}; describe_view tells the key'},
+        "key": {
+            "type": "object",
+            "description": 'values of the row\'s key: {"city": "Bern"}; describe_view lists the key\'s columns',
+        },
         "depth": {
             "type": "integer",
             "minimum": 1,
             "maximum": MAX_DEPTH,
-            "description": "through how many views, 1 by default",
+            "description": "the number of views to trace through, 1 by default",
         },
         "rows": _ROWS,
     }
@@ -183,8 +186,8 @@ def _why() -> Tool:
 
 def _why_not() -> Tool:
     text = (
-        "Why there is no such row: on each way down from the view the first operator at which the rows vanish that would have made "
-        "it (a filter, a join without partner, an input that has no such row), with the rows that nearly matched."
+        "Why a row is missing: on each path down from the view the first operator that drops the rows that would have made "
+        "it (a filter, a join without a match, an input without such a row), with the rows that nearly matched."
     )
     arguments: Schema = {"view": _VIEW, "filter": _FILTER, "rows": _ROWS}
     answer = {"type": "object", "properties": WHY_NOT_ANSWER, "required": list(WHY_NOT_ANSWER)}
@@ -269,7 +272,7 @@ def _reading_of_view(api: Api, entity: Entity, given: Mapping[str, Any]) -> Read
     field = _roots(api)[entity.field]
     further = given.get("arguments") or {}
     if not isinstance(further, dict):
-        raise RequestError(BAD_REQUEST, "`arguments` is not an object")
+        raise RequestError(BAD_REQUEST, "`arguments` must be an object")
     passed = {n: given[n] for n in _OF_A_LIST if given.get(n) is not None} | further
     return _reading(entity.field, field, passed, given.get("columns"))
 
@@ -278,7 +281,7 @@ def _reading(name: str, field: GraphQLField, given: Mapping[str, Any], columns: 
     """The GraphQL request for a field: the arguments are its variables."""
     for unknown in [n for n in given if n not in field.args]:
         known = ", ".join(field.args) or "none"
-        raise RequestError(BAD_REQUEST, f"`{unknown[:100]}` is no argument of {name}", f"its arguments: {known}")
+        raise RequestError(BAD_REQUEST, f"{name} has no argument `{unknown[:100]}`", f"its arguments: {known}")
     declared = ", ".join(f"${n}: {field.args[n].type}" for n in given)
     passed = ", ".join(f"{n}: ${n}" for n in given)
     selected = _selection(_row(field), columns_of(_row(field)) if columns is None else columns)
@@ -289,12 +292,12 @@ def _reading(name: str, field: GraphQLField, given: Mapping[str, Any], columns: 
 def _selection(row: GraphQLObjectType, paths: Any) -> str:
     """The selection of some columns; `machines.name` is one of related rows, and a column that holds an object stands for all of it."""
     if not isinstance(paths, list) or not paths:
-        raise RequestError(BAD_REQUEST, "`columns` is a list of names", 'write ["name", "machines.name"], or leave it out')
+        raise RequestError(BAD_REQUEST, "`columns` must be a list of names", 'write ["name", "machines.name"], or leave it out')
     tree: dict[str, Any] = {}
     for path in paths:
         steps = path.split(".") if isinstance(path, str) else [""]
         if not all(_NAME.fullmatch(step) for step in steps):
-            raise RequestError(BAD_REQUEST, f"{str(path)[:100]!r} is no column", "describe_view tells the columns of a view")
+            raise RequestError(BAD_REQUEST, f"{str(path)[:100]!r} is not a column", "describe_view lists the columns of a view")
         place = tree
         for step in steps:
             place = place.setdefault(step, {})
@@ -316,12 +319,12 @@ def _printed(row: Any, tree: Mapping[str, Any]) -> str:
 def _view(api: Api, given: Mapping[str, Any]) -> Entity:
     asked, views = given.get("view"), _views(api)
     if not isinstance(asked, str):
-        raise RequestError(BAD_REQUEST, "`view` is the name of a view", f"{LIST} tells them")
+        raise RequestError(BAD_REQUEST, "`view` must be the name of a view", f"{LIST} tells them")
     found = views.get(asked.casefold())
     if found is None:
         if asked.casefold() in {t.template.name.casefold() for t in api.model.templates.values()}:
             raise RequestError(
-                BAD_REQUEST, f"{asked} is a query template: it has a tool of its own, and no rows", f"{LIST} tells views"
+                BAD_REQUEST, f"{asked} is a query template, not a view: call the tool of its name", f"{LIST} tells views"
             )
         hint = did_you_mean(asked, [e.name for e in views.values()]) or f"{LIST} tells them"
         raise RequestError(BAD_REQUEST, f'there is no view "{asked[:100]}"', hint)

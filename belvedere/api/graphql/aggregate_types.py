@@ -24,12 +24,12 @@ from belvedere.store.read.aggregates import aggregated_type, has_aggregation, is
 from belvedere.store.read.query import Aggregation
 
 _MEANINGS = {
-    Aggregation.VALUES: "The numbers of values that are not null.",
-    Aggregation.DISTINCT: "The numbers of different values that are not null.",
-    Aggregation.SUM: "The sums of the values that are not null; null of none.",
-    Aggregation.AVG: "The averages of the values that are not null; null of none.",
-    Aggregation.MIN: "The smallest values; null of none.",
-    Aggregation.MAX: "The largest values, of which NaN is one; null of none.",
+    Aggregation.VALUES: "The number of non-null values of each column.",
+    Aggregation.DISTINCT: "The number of distinct non-null values of each column.",
+    Aggregation.SUM: "The sum of the non-null values; null if there are none.",
+    Aggregation.AVG: "The average of the non-null values; null if there are none.",
+    Aggregation.MIN: "The smallest value; null if there are none.",
+    Aggregation.MAX: "The largest value (NaN is the largest); null if there are none.",
 }
 
 
@@ -40,9 +40,9 @@ def aggregate_type(entity: Entity) -> GraphQLObjectType:
     types: dict[str, GraphQLObjectType] = {}
     if grouped:
         described = (
-            "The columns that are asked for here make the groups: one for each of their values. Without it: all rows are one."
+            "The columns selected here form the groups, one for each combination of values. Without it all rows form one group."
         )
-        by = GraphQLObjectType(entity.types[TYPE_OF[BY]], grouped, description=f"Columns of groups of {entity.name}.")
+        by = GraphQLObjectType(entity.types[TYPE_OF[BY]], grouped, description=f"Grouping columns of {entity.name}.")
         fields[BY] = GraphQLField(GraphQLNonNull(by), description=described)
     for function, meaning in _MEANINGS.items():
         columns = _columns(entity, function)
@@ -51,7 +51,7 @@ def aggregate_type(entity: Entity) -> GraphQLObjectType:
             if name not in types:  # minima and maxima share theirs
                 types[name] = GraphQLObjectType(name, columns, description=f"A value for each column of {entity.name}.")
             fields[function.value] = GraphQLField(GraphQLNonNull(types[name]), description=meaning)
-    return GraphQLObjectType(entity.types["Aggregate"], fields, description=f"Values computed of rows of {entity.name}.")
+    return GraphQLObjectType(entity.types["Aggregate"], fields, description=f"Aggregates over rows of {entity.name}.")
 
 
 def _columns(entity: Entity, function: Aggregation) -> dict[str, GraphQLField]:
@@ -74,7 +74,7 @@ def aggregate_order(entity: Entity, rows: GraphQLInputObjectType | None) -> Grap
         described = "Sums or averages of columns."
         order = GraphQLInputObjectType(entity.types["NumbersOrder"], numbers, description=described)
         fields |= {n: GraphQLInputField(order) for n in ("sum", "avg")}
-    return GraphQLInputObjectType(entity.types["AggregateOrder"], fields, description="What groups are ordered by.")
+    return GraphQLInputObjectType(entity.types["AggregateOrder"], fields, description="The order of groups.")
 
 
 def _orders(names: Iterable[str]) -> dict[str, GraphQLInputField]:

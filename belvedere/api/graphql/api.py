@@ -90,9 +90,11 @@ class Api:
         """The whole answer to a caller with these claims; raises `RequestError`."""
         operation, literals = self.find(text, name, variables or {})
         if operation.mutates:
-            raise RequestError(NOT_ALLOWED, "nobody takes rows in here", "insert them: `Workbench.insert`, or ask a server")
+            raise RequestError(
+                NOT_ALLOWED, "this API does not accept rows", "insert them by `Workbench.insert`, or send them to a server"
+            )
         if operation.subscribes:
-            raise RequestError(BAD_REQUEST, "a subscription is answered by a server", "ask with a query")
+            raise RequestError(BAD_REQUEST, "subscriptions need a server", "ask with a query")
         if operation.introspects:
             self.check_introspection()
             return self.introspect(operation, literals, variables or {}, claims)
@@ -149,7 +151,7 @@ class Api:
 
     def _answer(self, prepared: Prepared, rows: list[tuple[Any, ...]]) -> Answer:
         if not rows:
-            raise RequestError(NOT_READY, "no epoch was committed yet", "ask again when `/readyz` answers 200", status=503)
+            raise RequestError(NOT_READY, "no epoch is committed yet", "try again when `/readyz` returns 200", status=503)
         epoch, clock, committed, data, *document = rows[0]
         if document:
             self._check_instants(prepared, epoch, clock, document[0])
@@ -157,7 +159,7 @@ class Api:
         if prepared.longs:
             content = with_long_texts(content, prepared.plan.draft.read, prepared.own)
         if len(content) > self.limits.answer:
-            hint = "give smaller limits"
+            hint = "use smaller limits"
             raise RequestError(LIMIT_EXCEEDED, f"the answer has more than {self.limits.answer} bytes", hint)
         known = self._last_good[1] if self._last_good[0] == epoch else {}
         quarantined = quarantined_of(prepared.plan.draft.read, known, self._catalog) if known else NOTHING
@@ -187,9 +189,7 @@ class Api:
 
     def check_introspection(self) -> None:
         if not self.limits.introspection:
-            raise RequestError(
-                NOT_ALLOWED, "this API does not describe itself", "its project file says `introspection = false`"
-            )
+            raise RequestError(NOT_ALLOWED, "introspection is switched off", "the project file sets `introspection = false`")
 
     def introspect(
         self, operation: Operation, literals: list[Any], variables: Mapping[str, Any], claims: Claims = NOTHING
@@ -214,21 +214,23 @@ def _failure(prepared: Prepared, error: BelvedereError, catalog: Catalog, reader
     if prepared.plan.draft.cursors and found.code == "B7088":
         return no_cursor(prepared.plan.draft.cursors[0].name)
     if found.code == "B7086":
-        return RequestError(TIME_OUT, "the read took too long", "ask for less", status=503)
+        return RequestError(TIME_OUT, "the read took too long", "request less data", status=503)
     if found.code == "B7087":
-        return RequestError(LIMIT_EXCEEDED, "the request is nested too deeply for this store", "nest less")
+        return RequestError(LIMIT_EXCEEDED, "the request is nested too deeply for this store", "reduce the nesting")
     if found.code == "B7014":
         text = filling_text(catalog, reader)
         if text is not None:
-            return RequestError(NOT_READY, text, "ask again when it is there; the other views are up to date", status=503)
+            return RequestError(
+                NOT_READY, text, "try again when the view is filled; the other views are up to date", status=503
+            )
         if is_awaited(prepared.plan.draft.read, catalog, reader):
-            hint = "ask again: the next epoch makes it"
-            return RequestError(NOT_READY, "a view or a column of it is not stored yet", hint, status=503)
-        return RequestError(INTERNAL, "the store could not answer", status=500)
+            hint = "try again after the next epoch, which stores it"
+            return RequestError(NOT_READY, "a view or one of its columns is not stored yet", hint, status=503)
+        return RequestError(INTERNAL, "the store could not answer the query", status=500)
     if found.code == "B7088":
-        hint = "ask for fewer rows in one sum, or sum a DECIMAL in a view"
+        hint = "sum fewer rows, or sum a DECIMAL in a view"
         return RequestError(BAD_VALUE, "a number is beyond the range of its type", hint)
-    return RequestError(INTERNAL, "the store could not answer", found.hint, status=500)
+    return RequestError(INTERNAL, "the store could not answer the query", found.hint, status=500)
 
 
 _APIS: list[tuple[Catalog, frozenset[str], str | None, Api]] = []

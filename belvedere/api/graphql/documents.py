@@ -58,7 +58,7 @@ def _check_sizes(operations: Iterable[OperationDefinitionNode], fragments: Fragm
 
 
 def _too_many(what: str, most: int) -> RequestError:
-    return RequestError(LIMIT_EXCEEDED, f"more than {most} {what} in one request", "ask for less, or in several requests")
+    return RequestError(LIMIT_EXCEEDED, f"more than {most} {what} in one request", "request less, or split the request")
 
 
 class _Sizes:
@@ -73,7 +73,7 @@ class _Sizes:
         if selections is None:
             return 0, 0
         if not selections.selections:  # which the parser lets through
-            raise RequestError(SYNTAX, "a pair of braces has no field in it", "name a field: `{ things { id } }`")
+            raise RequestError(SYNTAX, "a selection `{ }` has no field", "name a field: `{ things { id } }`")
         if above >= NESTED_MOST:
             raise RequestError(LIMIT_EXCEEDED, f"selections are nested more than {NESTED_MOST} levels deep", "nest less")
         found = [self.of_selection(s, above + 1) for s in selections.selections]

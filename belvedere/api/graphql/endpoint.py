@@ -161,7 +161,7 @@ class GraphqlEndpoint:
     ) -> Response:
         if EVENTS.encode() not in headers.get(b"accept", b""):
             hint = f"send `Accept: {EVENTS}`, or ask with a query"
-            raise RequestError(BAD_REQUEST, "a subscription is answered as a stream of events", hint, status=406)
+            raise RequestError(BAD_REQUEST, "a subscription is returned as a stream of events", hint, status=406)
         return graphql_events(await self._events(seen, operation, literals, asked, claims))
 
     async def _events(

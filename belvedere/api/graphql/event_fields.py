@@ -14,7 +14,7 @@ from graphql import GraphQLArgument, GraphQLField, GraphQLNonNull, GraphQLScalar
 from belvedere.api.reads.entities import Entity, Model, Template
 
 SEQUENCE, AFTER = "_seq", "after"
-ARGUMENT = "Events after this `_seq`; without it those that come from now on."
+ARGUMENT = "Return events after this `_seq`; without it only new events."
 
 
 def event_fields(model: Model) -> dict[str, Entity | Template]:

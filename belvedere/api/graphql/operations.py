@@ -196,7 +196,7 @@ class Operations:
         for number in draft.bounded:
             if values[number] > self.limits.most_rows:
                 message = f"`{draft.names[number]}`: must be between 0 and {self.limits.most_rows}, not {values[number]}"
-                raise RequestError(LIMIT_EXCEEDED, message, "read the rest page by page")
+                raise RequestError(LIMIT_EXCEEDED, message, "read page by page")
         if not plan.fixed_cost:
             self._check_cost(draft.costs, literals, variables)
         return parameters
@@ -214,11 +214,13 @@ class Operations:
         mutates = node.operation is OperationType.MUTATION
         if node.operation is OperationType.SUBSCRIPTION and self.schema.subscription_type is None:
             raise RequestError(
-                BAD_REQUEST, "this script has nothing to subscribe to", "define a view, or CREATE SUBSCRIPTION S ON ADD AS ..."
+                BAD_REQUEST,
+                "this script has no view or subscription to subscribe to",
+                "define a view, or CREATE SUBSCRIPTION S ON ADD AS ...",
             )
         if mutates and self.schema.mutation_type is None:
-            hint = "declare an input of its own: CREATE STREAM or CREATE TABLE"
-            raise RequestError(BAD_REQUEST, "no input of this script takes rows", hint)
+            hint = "declare an input: CREATE STREAM or CREATE TABLE"
+            raise RequestError(BAD_REQUEST, "no input of this script accepts rows", hint)
         fragments = fragments_of(document)
         check_document(self.lenient if mutates else self.schema, document, fragments, self.limits)
         numbers = {offset: number for number, offset in enumerate(literals.offsets)}
@@ -286,7 +288,7 @@ class Operations:
     def _check_cost(self, costs: tuple[Cost, ...], literals: list[Any], variables: Mapping[str, Any]) -> None:
         total = sum(_total(c, literals, variables) for c in costs)
         if total > self.limits.cost:
-            hint = "give smaller limits, or ask for less in one request"
+            hint = "use smaller limits, or split the request"
             raise RequestError(LIMIT_EXCEEDED, f"the request costs {total}, the limit is {self.limits.cost}", hint)
 
 

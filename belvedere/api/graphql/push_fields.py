@@ -36,7 +36,7 @@ TAKEN, DROPPED, REFUSED = "TAKEN", "DROPPED", "REFUSED"
 STATUS = GraphQLEnumType(
     "PushStatus",
     {TAKEN: TAKEN, DROPPED: DROPPED, REFUSED: REFUSED},
-    description="TAKEN: the row is on disk. DROPPED: it is late, and its input drops late rows. REFUSED: `reason` says why.",
+    description="TAKEN: the row is on disk. DROPPED: the row is late, and its input drops late rows. REFUSED: `reason` says why.",
 )
 
 
@@ -101,14 +101,17 @@ def _field(
     arguments = {
         "rows": GraphQLArgument(
             GraphQLNonNull(GraphQLList(GraphQLNonNull(row))),
-            description="One row, or a list. A row that does not fit is refused alone.",
+            description="One row, or a list. A row that does not fit is rejected; the others are accepted.",
         ),
-        "producer": GraphQLArgument(GraphQLString, description="Who sends: bounds hold for a producer's rows."),
+        "producer": GraphQLArgument(GraphQLString, description="The producer that sends the rows; bounds hold per producer."),
         "key": GraphQLArgument(
-            GraphQLString, description="A name of this request: the same one again counts once, within 24 hours."
+            GraphQLString,
+            description="A key of this request: a repeated request with the same key counts once within 24 hours.",
         ),
         "wait": GraphQLArgument(
-            GraphQLBoolean, False, description="Whether to answer when an epoch has the rows, instead of when they are on disk."
+            GraphQLBoolean,
+            False,
+            description="true: answer when an epoch has processed the rows; false: when they are on disk.",
         ),
     }
     described = push.table.doc or f"Push rows of {shown}, as `POST /streams/{shown}` does."
@@ -131,7 +134,7 @@ def _row(push: PushField, scalar: ScalarOf) -> GraphQLInputObjectType:
                 description=column.doc,
             )
         if push.deletes:
-            found[DELETE] = GraphQLInputField(GraphQLBoolean, description="true: the row with this key goes.")
+            found[DELETE] = GraphQLInputField(GraphQLBoolean, description="true: delete the row with this key.")
         return found
 
     return GraphQLInputObjectType(f"{push.type_name}Input", fields, description=f"A row of {push.table.name}.")
@@ -149,24 +152,22 @@ def _answer(push: PushField, scalar: ScalarOf, long: GraphQLScalarType, instant:
     result = GraphQLObjectType(
         f"{push.type_name}PushResult",
         {
-            "index": GraphQLField(number, description="Its place among the rows, from 0."),
+            "index": GraphQLField(number, description="Its position in the request, from 0."),
             "status": GraphQLField(GraphQLNonNull(STATUS)),
-            "row": GraphQLField(row, description="The row as it was taken; null where it was not."),
+            "row": GraphQLField(row, description="The row as it was accepted; null if it was not."),
             "code": GraphQLField(text, description="The code of the reason: `belvedere explain CODE`."),
-            "reason": GraphQLField(text, description="Why it was refused."),
-            "bound": GraphQLField(instant, description="The bound that a late row is below."),
+            "reason": GraphQLField(text, description="Why the row was rejected."),
+            "bound": GraphQLField(instant, description="The bound that the late row is below."),
         },
     )
-    epoch = "The epoch that has the rows, where the request waited for it; null: they wait for the next one."
+    epoch = "The epoch that processed the rows, if the request waited for it; null: the next epoch processes them."
     return GraphQLObjectType(
         f"{push.type_name}Push",
         {
-            "taken": GraphQLField(number, description="How many rows were taken."),
-            "dropped": GraphQLField(number, description="How many late rows were dropped."),
-            "refused": GraphQLField(number, description="How many rows were refused."),
+            "taken": GraphQLField(number, description="The number of accepted rows."),
+            "dropped": GraphQLField(number, description="The number of dropped late rows."),
+            "refused": GraphQLField(number, description="The number of rejected rows."),
             "epoch": GraphQLField(long, description=epoch),
-            "results": GraphQLField(
-                GraphQLNonNull(GraphQLList(GraphQLNonNull(result))), description="What became of each row."
-            ),
+            "results": GraphQLField(GraphQLNonNull(GraphQLList(GraphQLNonNull(result))), description="The result of each row."),
         },
     )

@@ -91,13 +91,13 @@ DATE = _scalar("Date", "A day: 2020-01-31.", _text("Date"), "rfc3339#section-5.6
 DURATION = _scalar("Duration", "A length of time, as ISO 8601 writes it: P1DT2H30M0S. A day has 24 hours.", _checked(interval))
 YEAR_MONTH_DURATION = _scalar("YearMonthDuration", "Years and months, as ISO 8601 writes them: P1Y2M.", _checked(months))
 JSON = _scalar("JSON", "A nested value.", lambda value: value, "rfc8259")
-CURSOR = _scalar("Cursor", "A place in a list, as `endCursor` gave it.", _text("Cursor"))
+CURSOR = _scalar("Cursor", "A position in a list, as returned by `endCursor`.", _text("Cursor"))
 BYTES = _scalar("Bytes", "Bytes in hexadecimal.", _text("Bytes"))
 
 AS_OF = GraphQLInputObjectType(
     "AsOf",
     {"epoch": GraphQLInputField(LONG), "time": GraphQLInputField(DATE_TIME)},
-    description="A former state: after an epoch, or after the last epoch whose clock is not after a time. Give one of them.",
+    description="A former state: after an epoch, or after the last epoch whose clock is at or before a time. Give one of them.",
 )
 
 STRUCT = "An object in a column."

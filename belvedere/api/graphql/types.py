@@ -125,7 +125,7 @@ def _struct_filter(build: _Builder, struct: StructType) -> GraphQLInputObjectTyp
         }
         return {"isNull": GraphQLInputField(GraphQLBoolean)} | found
 
-    return GraphQLInputObjectType(struct.filter_type, fields, description="Several members: all of them.")
+    return GraphQLInputObjectType(struct.filter_type, fields, description="If several members are given, all must hold.")
 
 
 def _member_filter(build: _Builder, type_: pa.DataType) -> GraphQLInputObjectType:
@@ -163,7 +163,7 @@ def _roots(build: _Builder, entity: Entity) -> dict[str, GraphQLField]:
     if entity.by_key is not None:
         keys = {n: GraphQLArgument(GraphQLNonNull(scalar_of(c.type))) for n, c in entity.key.items()}
         keys |= {n: a for n, a in _as_of(entity).items() if n not in keys}
-        result[entity.by_key] = GraphQLField(object_, args=keys, description=f"The row of {entity.name} with that key.")
+        result[entity.by_key] = GraphQLField(object_, args=keys, description=f"The row of {entity.name} with this key.")
     hinted = _equal(entity) | _as_of(entity)
     if entity.page is not None:
         result[entity.page] = GraphQLField(
@@ -175,7 +175,7 @@ def _roots(build: _Builder, entity: Entity) -> dict[str, GraphQLField]:
         result[entity.aggregate] = GraphQLField(
             _list(build.aggregates[entity.id]),
             args=hinted | _aggregate_arguments(build, entity.id),
-            description=f"Values computed of the rows of {entity.name}: of all, or of groups of them.",
+            description=f"Aggregates over {entity.name}: over all rows, or over groups.",
         )
     return result
 
@@ -193,7 +193,7 @@ def _related_page(build: _Builder, relation: RelationshipField) -> GraphQLField:
 
 def _related_aggregate(build: _Builder, relation: RelationshipField) -> GraphQLField:
     arguments = _given(relation.parameters) | _aggregate_arguments(build, relation.target)
-    described = f"Values computed of the rows of `{relation.name}`: of all, or of groups of them."
+    described = f"Aggregates over `{relation.name}`: over all rows, or over groups."
     return GraphQLField(_list(build.aggregates[relation.target]), args=arguments, description=described)
 
 
@@ -203,12 +203,14 @@ def _page(build: _Builder, entity: Entity) -> GraphQLObjectType:
 
     fields = {
         "nodes": GraphQLField(_list(build.objects[entity.id]), description="The rows of the page, in the order of the list."),
-        "startCursor": GraphQLField(CURSOR, description="The place of the first row: `before` for the page in front."),
-        "endCursor": GraphQLField(CURSOR, description="The place of the last row: `after` for the next page."),
-        "hasNextPage": flag("Whether there are rows behind the page."),
-        "hasPreviousPage": flag("Whether there are rows in front of the page."),
+        "startCursor": GraphQLField(
+            CURSOR, description="The cursor of the first row: pass it as `before` for the previous page."
+        ),
+        "endCursor": GraphQLField(CURSOR, description="The cursor of the last row: pass it as `after` for the next page."),
+        "hasNextPage": flag("Whether there are rows after the page."),
+        "hasPreviousPage": flag("Whether there are rows before the page."),
         "totalCount": GraphQLField(
-            GraphQLNonNull(LONG), description="The number of rows of all pages: it is counted where asked."
+            GraphQLNonNull(LONG), description="The number of rows of all pages; counted only if selected."
         ),
     }
     return GraphQLObjectType(entity.page_type, fields, description=f"A page of {entity.name}.")
@@ -219,12 +221,12 @@ def _page_arguments(build: _Builder, target: str) -> dict[str, GraphQLArgument]:
     most = f"At most {build.limits.most_rows}."
     return arguments | {
         "first": GraphQLArgument(
-            GraphQLInt, description=f"So many rows from the front; {build.limits.rows} without it. {most}"
+            GraphQLInt, description=f"The number of rows from the start, {build.limits.rows} by default. {most}"
         ),
-        "after": GraphQLArgument(CURSOR, description="Rows behind this place."),
-        "last": GraphQLArgument(GraphQLInt, description=f"So many rows from the end, instead of `first`. {most}"),
+        "after": GraphQLArgument(CURSOR, description="Return the rows after this cursor."),
+        "last": GraphQLArgument(GraphQLInt, description=f"The number of rows from the end, instead of `first`. {most}"),
         "before": GraphQLArgument(
-            CURSOR, description="Rows in front of this place: without `first` or `after` the last of them."
+            CURSOR, description="Return the rows before this cursor: without `first` or `after`, the last ones."
         ),
     }
 
@@ -233,7 +235,7 @@ def _aggregate_arguments(build: _Builder, target: str) -> dict[str, GraphQLArgum
     arguments = {n: a for n, a in _arguments(build, target).items() if n != "order"}
     order = GraphQLArgument(
         GraphQLList(GraphQLNonNull(build.aggregate_orders[target])),
-        description="The order of the groups; without it, and among equals, that of their columns.",
+        description="The order of the groups; by default, and among equals, the order of their columns.",
     )
     return arguments | {"order": order}
 
@@ -278,7 +280,9 @@ def _where(build: _Builder, entity: Entity) -> GraphQLInputObjectType:
             result.setdefault(name, input_field)
         return result
 
-    return GraphQLInputObjectType(entity.filter_type, fields, description="Several columns or relationships: all of them.")
+    return GraphQLInputObjectType(
+        entity.filter_type, fields, description="If several columns or relationships are given, all must hold."
+    )
 
 
 def _column_filter(build: _Builder, entity: Entity, name: str) -> GraphQLInputObjectType:
@@ -293,11 +297,11 @@ def _related(build: _Builder, relation: RelationshipField) -> GraphQLInputObject
     if found is None:
         where = build.where[relation.target]
         fields = {
-            SOME: GraphQLInputField(where, description="There is a related row like this; `{}`: there is one."),
-            NONE: GraphQLInputField(where, description="There is no related row like this; `{}`: there is none."),
+            SOME: GraphQLInputField(where, description="At least one related row matches; `{}`: there is a related row."),
+            NONE: GraphQLInputField(where, description="No related row matches; `{}`: there is no related row."),
         }
         own = {n: GraphQLInputField(a.type, a.default_value, a.description) for n, a in _given(relation.parameters).items()}
-        described = "What is asked of related rows. Both: both hold."
+        described = "Conditions on related rows. If both are given, both must hold."
         found = build.related[name] = GraphQLInputObjectType(name, own | fields, description=described)
     return found
 

@@ -166,7 +166,7 @@ def _served(
 
 
 def _ends() -> RequestError:
-    return RequestError(ENDING, "this server ends", "ask again a little later", status=503)
+    return RequestError(ENDING, "this server is shutting down", "ask again a little later", status=503)
 
 
 def _refused(scope: Scope, headers: Mapping[bytes, bytes], error: RequestError) -> Response:

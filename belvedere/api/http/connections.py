@@ -42,10 +42,10 @@ def _refusal(status: int, code: str, message: str, hint: str | None = None, more
 
 _FULL = _refusal(503, LIMIT_EXCEEDED, "too many connections", "ask again a little later", b"retry-after: 1\r\n")
 _LARGE = _refusal(
-    431, LIMIT_EXCEEDED, f"the head of the request has more than {HEAD_BYTES} bytes", "send fewer or shorter headers"
+    431, LIMIT_EXCEEDED, f"the request's header has more than {HEAD_BYTES} bytes", "send fewer or shorter headers"
 )
-_LONG = _refusal(414, LIMIT_EXCEEDED, "the address of the request is too long", "send a query by POST, in its body")
-_SLOW = _refusal(408, LIMIT_EXCEEDED, "the request did not come in time")
+_LONG = _refusal(414, LIMIT_EXCEEDED, "the request's URL is too long", "send the query in the body of a POST")
+_SLOW = _refusal(408, LIMIT_EXCEEDED, "the request did not arrive in time")
 _UNREADABLE = _refusal(400, BAD_REQUEST, "the request is not HTTP")
 
 

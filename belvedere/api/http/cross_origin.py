@@ -63,13 +63,13 @@ class CrossOrigin(CORSMiddleware):
     def _refusal(self, asked: Headers) -> RequestError:
         origin, method = asked["origin"], asked["access-control-request-method"]
         if not self.is_allowed_origin(origin):
-            hint = "name it in `cors_origins` under `[api]`"
-            return RequestError(NOT_ALLOWED, f"pages of {origin[:200]} may not ask here", hint)
+            hint = "add it to `cors_origins` under `[api]`"
+            return RequestError(NOT_ALLOWED, f"pages of {origin[:200]} are not allowed to send requests", hint)
         if method not in self.allow_methods:
-            return RequestError(NOT_ALLOWED, f"pages may not send {method[:20]} here", f"use {', '.join(METHODS)}")
+            return RequestError(NOT_ALLOWED, f"pages are not allowed to send {method[:20]}", f"use {', '.join(METHODS)}")
         requested = [h.strip() for h in asked.get("access-control-request-headers", "").split(",")]
         unknown = [h for h in requested if h and h.lower() not in self.allow_headers]
         if unknown:
-            hint = "name it in `cors_headers` under `[api]`, or do not send it"
-            return RequestError(NOT_ALLOWED, f"pages may not send the header `{unknown[0][:100]}`", hint)
-        return RequestError(NOT_ALLOWED, "a page of a public network may not ask a private one")
+            hint = "add it to `cors_headers` under `[api]`, or do not send it"
+            return RequestError(NOT_ALLOWED, f"pages are not allowed to send the header `{unknown[0][:100]}`", hint)
+        return RequestError(NOT_ALLOWED, "a page of a public network is not allowed to send requests to a private one")

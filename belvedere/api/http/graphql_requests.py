@@ -41,7 +41,7 @@ async def asked_of(scope: Scope, headers: Mapping[bytes, bytes], receive: Receiv
     if scope["method"] == "GET":
         return _from_query_string(scope["query_string"])
     if scope["method"] != "POST":
-        message, allow = f"/graphql does not take {scope['method']}", {"allow": "GET, POST, OPTIONS"}
+        message, allow = f"/graphql does not accept {scope['method']}", {"allow": "GET, POST, OPTIONS"}
         raise RequestError(BAD_REQUEST, message, "use POST or GET", status=405, headers=allow)
     check_encoding(headers)
     kind = headers.get(b"content-type", b"").decode("latin-1").split(";")[0].strip().lower()
@@ -53,9 +53,9 @@ async def asked_of(scope: Scope, headers: Mapping[bytes, bytes], receive: Receiv
 def checked(asked: Any) -> GraphQLRequest:
     """The request that a JSON value is."""
     if isinstance(asked, list):
-        raise RequestError(BAD_REQUEST, "several requests in one body are not answered", "ask for all in one `query`")
+        raise RequestError(BAD_REQUEST, "batched requests are not supported", "combine them into one `query`")
     if isinstance(asked, dict) and asked.get("query") is None and _is_persisted(asked.get("extensions")):
-        raise RequestError(NOT_ALLOWED, NO_PERSISTED, "send the text as `query`")
+        raise RequestError(NOT_ALLOWED, NO_PERSISTED, "send the query's text as `query`")
     if not isinstance(asked, dict) or not isinstance(asked.get("query"), str):
         raise RequestError(BAD_REQUEST, "the body has no `query`", 'send `{"query": "{ ... }", "variables": {...}}`')
     variables, name = asked.get("variables"), asked.get("operationName")

@@ -135,7 +135,7 @@ class Metrics:
         sums = self._all.sums()
         lines = list(_header("belvedere_requests_total", "counter", "GraphQL requests by how they ended."))
         lines += [f'belvedere_requests_total{{outcome="{o}"}} {sums[i]}' for i, o in enumerate(OUTCOMES)]
-        lines += _header("belvedere_request_seconds", "histogram", "Time to answer a GraphQL request.")
+        lines += _header("belvedere_request_seconds", "histogram", "Seconds to answer a GraphQL request.")
         total = 0
         for i, bound in enumerate(BUCKETS):
             total += sums[len(OUTCOMES) + i]
@@ -145,7 +145,7 @@ class Metrics:
         lines += [f"belvedere_request_seconds_sum {sums[_MICROSECONDS] / 1e6}", f"belvedere_request_seconds_count {total}"]
         lines += _header("belvedere_operations_parsed_total", "counter", "Operations that were not in the plan cache.")
         lines.append(f"belvedere_operations_parsed_total {sums[_MISSES]}")
-        lines += _header("belvedere_api_restarts_total", "counter", "Processes of the API that died and were started again.")
+        lines += _header("belvedere_api_restarts_total", "counter", "API processes that died and were restarted.")
         lines.append(f"belvedere_api_restarts_total {self._all.restarts}")
         lines += _header("belvedere_standby", "gauge", "1 while the run is on standby: another one has the store.")
         lines.append(f"belvedere_standby {int(self.is_standby)}")

@@ -204,7 +204,7 @@ def _not_too_long(row: str) -> str:
 
 def _too_long() -> RequestError:
     message = f"a row has more than {MAX_ROW_LENGTH} characters"
-    return RequestError(LIMIT_EXCEEDED, message, "keep what is so long elsewhere, and send where it is", status=413)
+    return RequestError(LIMIT_EXCEEDED, message, "store the long value elsewhere, and send a reference to it", status=413)
 
 
 def _not_too_many(rows: list[Any], most: int) -> list[Any]:

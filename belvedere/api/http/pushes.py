@@ -96,7 +96,7 @@ def _input(catalog: Catalog, request: Request) -> Input:
     table = find_input(catalog, request.path_params["name"])
     if table.source is not None:
         hint = f"declare an input for pushes: CREATE STREAM {table.name} (...)"
-        message = f'"{table.name}" reads the source "{table.source.source}": it takes no pushes'
+        message = f'"{table.name}" reads the source "{table.source.source}" and accepts no pushes'
         raise RequestError("B8035", message, hint, status=409)
     return table
 
@@ -116,7 +116,11 @@ def check_encoding(headers: Mapping[bytes, bytes]) -> None:
     if encoding not in ("", "identity"):
         reported = {"accept-encoding": "identity"}
         raise RequestError(
-            BAD_REQUEST, f"the body is encoded as {encoding[:50]}", "send it as it is", status=415, headers=reported
+            BAD_REQUEST,
+            f"the body is encoded as {encoding[:50]}",
+            "send it without Content-Encoding",
+            status=415,
+            headers=reported,
         )
 
 
@@ -132,7 +136,7 @@ async def read_body(receive: Receive, most: int) -> bytes:
             raise RequestError(BAD_REQUEST, "the connection was closed")
         body, goes_on = message.get("body", b""), message.get("more_body", False)
         if len(parts) + len(body) > most:
-            raise RequestError(LIMIT_EXCEEDED, f"the body has more than {most} bytes", "send less in one request", status=413)
+            raise RequestError(LIMIT_EXCEEDED, f"the body has more than {most} bytes", "split the request", status=413)
         if parts or goes_on:
             parts += body
     return bytes(parts) or body
@@ -163,7 +167,7 @@ def sender_name(value: Any, what: str) -> str | None:
     if value is None or value == "":
         return None
     if not isinstance(value, str) or len(value) > MAX_NAME_LENGTH or not value.isprintable():
-        message = f"the {what} is a text of at most {MAX_NAME_LENGTH} printable characters"
+        message = f"the {what} must be at most {MAX_NAME_LENGTH} printable characters"
         raise RequestError(BAD_REQUEST, message, status=422)
     return value
 

@@ -24,7 +24,7 @@ def healing_routes(served: ServedApi) -> list[Route]:
     async def retry(request: Request) -> Response:
         if not served.heals:
             hint = "start `belvedere run`: `belvedere serve` only reads"
-            raise RequestError("B8030", "nobody runs epochs here", hint, status=503)
+            raise RequestError("B8030", "no run processes epochs here", hint, status=503)
         row = await served.store.last_epoch()
         held = quarantined(failures_of(row.extra)) if row is not None else {}
         names = sorted(n for n in held if n in served.catalog.public)

@@ -57,7 +57,7 @@ class Ways:
 
     def __init__(self, routes: Sequence[BaseRoute]):
         self._routes = [r for r in routes if isinstance(r, Route | Mount)]
-        assert len(self._routes) == len(routes), "each route says the right that it takes"
+        assert len(self._routes) == len(routes), "each route must declare the right that it needs"
         plain = [r.path for r in self._routes if isinstance(r, Route) and "{" not in r.path]
         self._plain = {r.path: r.right for r in self._routes if r.path in plain and plain.count(r.path) == 1}
         """Most requests ask one of these."""

@@ -69,7 +69,7 @@ async def _refused(request: Request, error: HTTPException) -> Response:
     headers = error.headers
     if error.status_code == 405:
         allowed = ", ".join(sorted((headers or {}).get("Allow", "").split(", ")))
-        message = f"{request.url.path[:100]} does not take {request.method[:20]}"
+        message = f"{request.url.path[:100]} does not accept {request.method[:20]}"
         return problem_answer(RequestError(BAD_REQUEST, message, f"use {allowed}", status=405, headers=headers))
     if error.status_code == 404:
         return problem_answer(not_there(request.url.path))
@@ -78,8 +78,8 @@ async def _refused(request: Request, error: HTTPException) -> Response:
 
 def not_there(path: str) -> RequestError:
     """The error of an address that nobody answers."""
-    hint = f"ask {path[:100].rstrip('/')}" if path.endswith("/") and path.strip("/") else "`/openapi.json` lists what there is"
-    return RequestError(NOT_FOUND, f"there is nothing at {path[:100]}", hint, status=404)
+    hint = f"ask {path[:100].rstrip('/')}" if path.endswith("/") and path.strip("/") else "`/openapi.json` lists all paths"
+    return RequestError(NOT_FOUND, f"there is no resource at {path[:100]}", hint, status=404)
 
 
 def _watched(served: ServedApi) -> list[Route]:
@@ -93,7 +93,7 @@ def _watched(served: ServedApi) -> list[Route]:
             return PlainTextResponse("standby\n", 503, AGAIN)
         row = await served.store.last_epoch()
         if row is None:
-            return PlainTextResponse("no epoch was committed yet\n", 503, AGAIN)
+            return PlainTextResponse("no epoch is committed yet\n", 503, AGAIN)
         return PlainTextResponse(f"epoch {row.epoch}\n")
 
     async def metrics(request: Request) -> Response:
@@ -124,13 +124,13 @@ def _described(served: ServedApi) -> list[Route]:
 
     async def schema(request: Request) -> Response:
         if not introspection:
-            return PlainTextResponse("this API does not describe itself\n", 403)
+            return PlainTextResponse("introspection is switched off\n", 403)
         seen = await served.role_view(request)
         return PlainTextResponse(await served.store.in_planner(lambda: seen.schema_text))
 
     async def openapi(request: Request) -> Response:
         if not introspection:
-            raise RequestError(NOT_ALLOWED, "this API does not describe itself", status=403)
+            raise RequestError(NOT_ALLOWED, "introspection is switched off", status=403)
         seen = await served.role_view(request)
         return Response(await served.store.in_planner(lambda: seen.openapi_text), media_type="application/json")
 

@@ -14,36 +14,36 @@ from belvedere.engine.epoch_row.measurements import DOCUMENT, Measured
 from belvedere.store.protocol import EpochRow
 
 FAMILIES = {
-    "belvedere_store_up": ("gauge", "Whether the store answered when it was last asked."),
-    "belvedere_epoch_mean_seconds": ("gauge", "Seconds of all stages in a mean epoch of the last hundred that brought rows."),
+    "belvedere_store_up": ("gauge", "1 if the store answered the last query."),
+    "belvedere_epoch_mean_seconds": ("gauge", "Mean seconds of an epoch, over the last hundred epochs with rows."),
     "belvedere_epoch_pause_mean_seconds": (
         "gauge",
-        "Seconds from one epoch that brought rows to the next, mean of the last hundred.",
+        "Mean seconds between epochs with rows, over the last hundred.",
     ),
-    "belvedere_view_epoch": ("gauge", "The epoch whose rows the view shows: the last one, or in quarantine the last good one."),
+    "belvedere_view_epoch": ("gauge", "The epoch that the view shows: the last one, or in quarantine the last good one."),
     "belvedere_view_freshness_seconds": (
         "gauge",
         "Seconds since the view was up to date: since the last epoch, or since its quarantine.",
     ),
     "belvedere_view_changed_timestamp_seconds": ("gauge", "The clock of the epoch that changed the view last, as Unix time."),
-    "belvedere_view_quarantined": ("gauge", "1 while the view is in quarantine."),
+    "belvedere_view_quarantined": ("gauge", "1 while the view is in quarantine, else 0."),
     "belvedere_view_rows": (
         "gauge",
-        "Rows of the view, where it is stored; kept by each epoch, not counted when it is asked for.",
+        "Rows of the view if it is stored; each epoch updates the number.",
     ),
     "belvedere_view_changed_rows": (
         "gauge",
-        "Rows of the view that come or go in a mean epoch of the last hundred that brought rows.",
+        "Mean number of changed rows of the view, over the last hundred epochs with rows.",
     ),
     "belvedere_view_seconds": (
         "gauge",
-        "Seconds for the view's own stage in a mean epoch of the last hundred that brought rows.",
+        "Mean seconds spent on the view, over the last hundred epochs with rows.",
     ),
     "belvedere_input_changed_files": (
         "gauge",
-        "Files of the input that have changed since they were read: grown by lines that are not read, or replaced.",
+        "Files of the input that changed after they were read: replaced, or with appended lines that are not read.",
     ),
-    "belvedere_input_rows_total": ("counter", "Rows that came for the input since the store was made, by what became of them."),
+    "belvedere_input_rows_total": ("counter", "Rows that arrived for the input since the store was created, by result."),
 }
 """Kind and text of each name."""
 Samples = dict[str, list[tuple[str, float]]]

@@ -105,18 +105,21 @@ class EventStreams:
         """
         if self._open >= MAX_STREAMS:
             raise RequestError(
-                BAD_REQUEST, f"this server has {MAX_STREAMS} streams already", "close one, or ask later", status=503
+                BAD_REQUEST,
+                f"this server already serves {MAX_STREAMS} streams, the maximum",
+                "close one, or try again later",
+                status=503,
             )
         operations = api.operations
         await self._in_planner(lambda: operations.check_variables(operation, variables))
         fields = await self._in_planner(lambda: operations.selections(operation, variables))
         if len(fields) != 1:
-            raise RequestError(BAD_REQUEST, "a subscription asks for one field", "write a subscription for each")
+            raise RequestError(BAD_REQUEST, "a subscription selects one field", "send one subscription for each field")
         (field,) = fields
         source = event_fields(api.model).get(field.name)
         if source is None and field.name.startswith("__"):
             raise RequestError(
-                BAD_REQUEST, "a subscription asks for rows or events", "ask for the rest with a query", node=field.node
+                BAD_REQUEST, "a subscription selects rows or events", "read the rest by a query", node=field.node
             )
         if source is None:
             asked = await self._in_planner(lambda: operations.prepare(operation, literals, variables, claims))
@@ -146,7 +149,7 @@ class EventStreams:
             try:
                 return long_number(look_up(given.source, literals, variables))
             except ValueError:
-                raise RequestError(BAD_VALUE, f"`{AFTER}` is a whole number", node=field.node) from None
+                raise RequestError(BAD_VALUE, f"`{AFTER}` must be a whole number", node=field.node) from None
         last = await self._last_epoch()
         relation = source.id if isinstance(source, Entity) else source.template.name
         return Memories.of(last.extra).last_number(relation) if last is not None else 0
@@ -163,7 +166,7 @@ class EventStreams:
                     return
                 if isinstance(expires, int | float) and time.time() > expires:
                     raise RequestError(
-                        NOT_ALLOWED, "the token of this stream is over", "subscribe again with a new one", status=401
+                        NOT_ALLOWED, "the token of this stream has expired", "subscribe again with a new one", status=401
                     )
                 if each is not UNCHANGED:
                     yield each

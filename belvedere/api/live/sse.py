@@ -94,13 +94,13 @@ def events_of(
     names = {(s.name if isinstance(s, Entity) else s.template.name).casefold(): f for f, s in event_fields(model).items()}
     field = names.get(name.casefold())
     if field is None:
-        hint = did_you_mean(name, sorted(names)) or "its events are those of CREATE SUBSCRIPTION and SUBSCRIBE"
+        hint = did_you_mean(name, sorted(names)) or "define it by CREATE SUBSCRIPTION or SUBSCRIBE"
         raise RequestError("B6012", f'the script has no subscription "{name}"', hint, status=404)
     arguments = {n: a for n, a in schema.subscription_type.fields[field].args.items() if n != "filter"}
     for unknown in [n for n in given if n not in arguments]:
-        raise RequestError(BAD_VALUE, f"`{unknown}` is no argument of {name}", f"its arguments: {', '.join(arguments)}")
+        raise RequestError(BAD_VALUE, f"{name} has no argument `{unknown}`", f"its arguments: {', '.join(arguments)}")
     for missing in [n for n, a in arguments.items() if is_required_argument(a) and n not in given]:
-        raise RequestError(BAD_VALUE, f"{name} needs `{missing}`", f"add `{missing}=...` to the address")
+        raise RequestError(BAD_VALUE, f"{name} needs `{missing}`", f"add `{missing}=...` to the URL")
     variables = {n: _value(n, v, arguments[n].type) for n, v in given.items()}
     if last:
         variables[AFTER] = last

@@ -107,7 +107,7 @@ class WebSocketSession:
         for name, task in list(self._tasks.items()):
             task.cancel()
             await self._fail(
-                name, RequestError(NOT_ALLOWED, "the token of this connection is over", "connect again with a new one")
+                name, RequestError(NOT_ALLOWED, "the token of this connection has expired", "connect again with a new one")
             )
         await self._socket.close(OVER, "Forbidden")
 
@@ -140,7 +140,7 @@ class WebSocketSession:
         try:
             if len(self._tasks) > MAX_OPERATIONS:
                 raise RequestError(
-                    BAD_REQUEST, f"more than {MAX_OPERATIONS} operations on one connection", "wait for some to end"
+                    BAD_REQUEST, f"more than {MAX_OPERATIONS} operations on one connection", "wait until some end"
                 )
             asked = replace(checked(payload), longs=self._longs)
             async for reported in await self._serve(asked, self._claims or {}):

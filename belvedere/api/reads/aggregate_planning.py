@@ -108,7 +108,7 @@ def _order(
             if found is None or key in said:
                 continue
             if isinstance(key, str) and key not in by:
-                hint = "ask for the column in `by { ... }`: its columns make the groups"
+                hint = "select the column in `by { ... }`, which lists the grouping columns"
                 message = f"groups are ordered by `{key}`, which is not one of their columns"
                 raise RequestError(BAD_VALUE, message, hint, node=asked.node)
             if isinstance(key, Aggregated) and key.column and not has_aggregation(key.function, entity.schema[key.column].type):

@@ -56,9 +56,9 @@ class BoundValues:
         if isinstance(given, Fixed):
             nullable = role is Role.ARGUMENT
             if given.value is None and not nullable:
-                raise RequestError(BAD_VALUE, f"`{name}` must not be null", "write `isNull: true` to ask for missing values")
+                raise RequestError(BAD_VALUE, f"`{name}` must not be null", "write `isNull: true` to find missing values")
             return BoundValue(self.register(("constant", given.value), name), column.type, role, nullable)
-        raise RequestError(BAD_VALUE, f"`{name}` takes one value")
+        raise RequestError(BAD_VALUE, f"`{name}` takes one value, not a list")
 
     def limit(self, given: Given | None, name: str) -> tuple[BoundValue | int, ValueSource | int]:
         """A list's bound, and what it means for the cost: a list without one is assumed to be short."""
@@ -118,5 +118,5 @@ def _given_or_default(arguments: Mapping[str, Given], name: str, parameter: Para
     """A template's argument; a null for a parameter that has a default is refused, as GraphQL says."""
     given = arguments.get(name, Fixed(parameter.default))
     if isinstance(given, Fixed) and given.value is None and parameter.default is not None:
-        raise RequestError(BAD_VALUE, f"`{name}` must not be null", "leave it out to get its default")
+        raise RequestError(BAD_VALUE, f"`{name}` must not be null", "omit it to use its default")
     return given

@@ -163,7 +163,7 @@ def _column_condition(
         return _null_test(column, name, value, path)
     if operator in ("in", "notIn"):
         if isinstance(value, Fixed) and value.value is None:
-            raise RequestError(BAD_VALUE, f"`{name}` must not be null", "write `isNull: true` to ask for missing values")
+            raise RequestError(BAD_VALUE, f"`{name}` must not be null", "write `isNull: true` to find missing values")
         given = as_list(value)
         if len(given) > LIMIT_MOST:
             raise RequestError(LIMIT_EXCEEDED, f"`{name}` takes at most {LIMIT_MOST} values")

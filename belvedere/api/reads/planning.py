@@ -123,7 +123,7 @@ class ReadPlanner(RequestValues):
                 fields.append(Nested(alias, query))
                 costs.append(cost)
             else:
-                raise RequestError(BAD_VALUE, f"`{entity.type_name}` has no column to show", "add a column", node=found.node)
+                raise RequestError(BAD_VALUE, f"`{entity.type_name}` has no column to select", "add a column", node=found.node)
         return tuple(fields), costs
 
     def members_of(

@@ -26,13 +26,13 @@ MAX_DEPTH, MAX_ROWS = 5, 100
 ROWS = 5
 _MOMENT = {
     "type": ["object", "null"],
-    "description": "an epoch and its clock; the epoch is null where the store has forgotten which it was",
+    "description": "an epoch and its clock; the epoch is null if the store no longer has its number",
     "properties": {"epoch": {"type": ["integer", "null"]}, "time": {"type": "string", "format": "date-time"}},
     "required": ["epoch", "time"],
 }
 SINCE: dict[str, Any] = {
     "type": "object",
-    "description": "Since when the row is there and when it last changed; not exact: when the last of the rows arrived that it is made of.",
+    "description": "When the row appeared and last changed. If not exact: when the last of its input rows arrived.",
     "properties": {
         "words": {"type": "string"},
         "appeared": _MOMENT,
@@ -51,11 +51,11 @@ WHY_NOT: dict[str, Any] = {
     "sql": {"type": "string"},
     "condition": {"type": "string"},
     "epoch": {"type": ["integer", "null"]},
-    "there": {"type": "integer", "description": "so many rows are there: then nothing is lost"},
+    "there": {"type": "integer", "description": "the number of rows that exist; if there are any, nothing is lost"},
     "lost": {
         "type": "array",
         "items": {"type": "object"},
-        "description": "on each way down the first operator at which they vanish",
+        "description": "on each path down the first operator that drops the rows",
     },
 }
 """The properties of an answer to what is missing."""
@@ -96,7 +96,7 @@ class Provenance:
         check_may_ask(seen)
         whole = self._whole
         if whole is None:
-            raise RequestError(NOT_FOUND, "this server does not say where rows come from", status=404)
+            raise RequestError(NOT_FOUND, "this server does not serve provenance", status=404)
         return await self._in_thread(lambda: self._read(whole, asked))
 
     def close(self) -> None:
@@ -150,44 +150,46 @@ class Provenance:
 def check_may_ask(seen: Catalog) -> None:
     """Raise where a caller sees a part of the views or of their rows alone; `seen` is the catalog as the caller sees it."""
     if seen.access.grant is not None:
-        hint = "ask with a token that has no role"
-        raise RequestError(NOT_ALLOWED, "a role is not told where rows come from: they may be of others", hint, status=403)
+        hint = "use a token without a role"
+        raise RequestError(NOT_ALLOWED, "roles cannot read provenance: it may show rows of others", hint, status=403)
 
 
 def asked_of(entity: Entity, key: Mapping[str, Any], depth: Any, rows: Any) -> WhyRequest:
     """The question, with numbers or their texts. Raises where the key or a number does not do."""
     columns = entity.key or entity.columns
     if not key or any(n not in entity.columns for n in key):
-        raise RequestError(BAD_VALUE, f"rows of {entity.name} are named by {', '.join(columns)}", "give a value of each")
+        raise RequestError(
+            BAD_VALUE, f"rows of {entity.name} are identified by {', '.join(columns)}", "give a value for each of them"
+        )
     return WhyRequest(entity, key, _number("depth", depth, 1, MAX_DEPTH), _number("rows", rows, ROWS, MAX_ROWS))
 
 
 def why_not_of(entity: Entity, filter_: Any, name: str, rows: Any) -> WhyNotRequest:
     """The question for rows that are missing; `name` is that of the number of rows."""
     if not isinstance(filter_, Mapping):
-        raise RequestError(BAD_VALUE, "`filter` is an object", 'write {"column": {"eq": "value"}}')
+        raise RequestError(BAD_VALUE, "`filter` must be an object", 'write {"column": {"eq": "value"}}')
     return WhyNotRequest(entity, filter_, _number(name, rows, ROWS, MAX_ROWS))
 
 
 def _number(name: str, given: Any, otherwise: int, most: int) -> int:
     text = str(otherwise if given is None else given)
     if not (text.isascii() and text.isdigit() and len(text) < 10 and 1 <= int(text) <= most):
-        raise RequestError(BAD_VALUE, f"`{name}` is no whole number from 1 to {most}", f"leave it out for {otherwise}")
+        raise RequestError(BAD_VALUE, f"`{name}` must be a whole number from 1 to {most}", f"omit it for {otherwise}")
     return int(text)
 
 
 def _refusal(found: Diagnostic) -> RequestError:
     """What a client may know of a question that failed."""
     if found.code == "B8111":
-        return RequestError(NOT_FOUND, found.message, "ask `why-not` of the view where such a row vanishes", status=404)
+        return RequestError(NOT_FOUND, found.message, "ask `why-not` where the row is dropped", status=404)
     if found.code == "B7086":
-        return RequestError(TIME_OUT, "the read took too long", "ask for fewer rows, or less depth", status=503)
+        return RequestError(TIME_OUT, "the read took too long", "request fewer rows or less depth", status=503)
     if found.code in ("B7014", "B7063"):
-        return RequestError(NOT_READY, "its rows are not stored yet", "ask again: the next epoch makes them", status=503)
-    if found.code == "B8110":
         return RequestError(
-            BAD_REQUEST, found.message, "`belvedere why` asks Spark where the database cannot say it", status=422
+            NOT_READY, "its rows are not stored yet", "try again after the next epoch, which stores them", status=503
         )
+    if found.code == "B8110":
+        return RequestError(BAD_REQUEST, found.message, "use `belvedere why`, which can also use Spark", status=422)
     if found.code.startswith("B811") or found.code == "B2002":
         return RequestError(BAD_VALUE, found.message, found.hint)
     return RequestError(INTERNAL, "the store could not answer", found.hint, status=500)

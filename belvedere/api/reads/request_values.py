@@ -69,7 +69,7 @@ class RequestValues:
             self.as_of = self.instant(arguments.get("asOf"), node)
         if self.as_of is not None:
             if not entity.history:
-                hint = "end its definition in the script by WITH HISTORY, or leave it out of what is asked"
+                hint = "end its definition in the script by WITH HISTORY, or do not select it"
                 raise RequestError(BAD_VALUE, f"`{entity.name}` has no history", hint, node=node)
             self.instants.append((entity.id, self.as_of.value.number, self.as_of.by_time))
         return self.as_of

@@ -57,13 +57,13 @@ def predicate_of_filter(entity: Entity, asked: Mapping[str, Any]) -> RowPredicat
     """The rows for which a filter holds."""
     tests = tuple(_tests(entity, asked, 1))
     if sum(1 for t in tests for _ in t.find_all(exp.Column)) > MAX_TESTS:
-        raise RequestError(LIMIT_EXCEEDED, f"more than {MAX_TESTS} comparisons in one question", "ask for less at once")
+        raise RequestError(LIMIT_EXCEEDED, f"more than {MAX_TESTS} comparisons in one question", "use fewer comparisons")
     return RowPredicate(tests)
 
 
 def _tests(entity: Entity, asked: Any, depth: int) -> Iterator[Expr]:
     if not isinstance(asked, Mapping):
-        raise RequestError(BAD_VALUE, "a filter is an object", 'write {"column": {"eq": "value"}}')
+        raise RequestError(BAD_VALUE, "a filter must be an object", 'write {"column": {"eq": "value"}}')
     if depth > NESTED_MOST:
         raise RequestError(LIMIT_EXCEEDED, f"a filter is nested more than {NESTED_MOST} deep", "nest less")
     for name, said in asked.items():
@@ -71,7 +71,9 @@ def _tests(entity: Entity, asked: Any, depth: int) -> Iterator[Expr]:
         if known is not None:
             yield from _of_column(known, name, said)
         elif name in entity.relations:
-            raise RequestError(BAD_VALUE, f"`{name}`: related rows cannot be asked for here", "ask for values of columns")
+            raise RequestError(
+                BAD_VALUE, f"`{name}`: filters on related rows are not supported here", "filter by values of columns"
+            )
         elif name in ("and", "or", "not"):
             parts = [conjunction(_tests(entity, part, depth + 1)) or exp.true() for part in as_list(said)]
             yield from _combined(name, parts)
@@ -92,7 +94,7 @@ def _combined(word: str, parts: list[Expr]) -> Iterator[Expr]:
 def _of_column(known: Column, name: str, said: Any) -> Iterator[Expr]:
     if not isinstance(said, Mapping):
         raise RequestError(
-            BAD_VALUE, f"`{name}`: an operator stands before the value", f'write {{"{name}": {{"eq": "value"}}}}'
+            BAD_VALUE, f"`{name}`: the operator is missing: write it before the value", f'write {{"{name}": {{"eq": "value"}}}}'
         )
     for operator, value in said.items():
         yield _comparison(known, f"{name}.{operator}"[:100], operator, value)
@@ -129,8 +131,8 @@ def operators_of(known: Column) -> tuple[str, ...]:
 
 def _value(known: Column, name: str, value: Any) -> Expr:
     if value is None:
-        raise RequestError(BAD_VALUE, f"`{name}` must not be null", "ask by `isNull` for missing values")
+        raise RequestError(BAD_VALUE, f"`{name}` must not be null", "use `isNull` to find missing values")
     found = constant(typed_value(known, value), known.type)
     if found is None:
-        raise RequestError(BAD_VALUE, f"`{name}`: values of the type {known.type} cannot be asked for here")
+        raise RequestError(BAD_VALUE, f"`{name}`: filters on the type {known.type} are not supported here")
     return found

@@ -55,7 +55,7 @@ def media_of(accept: str) -> str:
         found = JSON if name in ("*/*", "application/*") else CSV if name == "text/*" else name
         if quality > 0 and found in MEDIA:
             return found
-    raise RequestError(BAD_REQUEST, "this is answered as JSON or CSV", f"accept {', '.join(MEDIA)}", status=406)
+    raise RequestError(BAD_REQUEST, "answers are JSON or CSV", f"accept {', '.join(MEDIA)}", status=406)
 
 
 def _quality(parameters: list[str]) -> float:

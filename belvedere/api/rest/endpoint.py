@@ -62,10 +62,12 @@ class RestEndpoint:
         name, _, key = request.scope["path"].removeprefix("/rest").removeprefix("/").partition("/")
         called = bool(key) and name == RPC
         if request.method not in ("GET", "HEAD") and not (called and request.method == "POST"):
-            message = f"rows are not changed here by {request.method}"
-            raise RequestError(BAD_REQUEST, message, "push them: POST /streams/NAME", status=405, headers={"allow": METHODS})
+            message = f"rows cannot be changed by {request.method}"
+            raise RequestError(
+                BAD_REQUEST, message, "push rows to an input: POST /streams/NAME", status=405, headers={"allow": METHODS}
+            )
         if not name:
-            raise RequestError(NOT_FOUND, "the address names no view", "`/openapi.json` lists what there is", status=404)
+            raise RequestError(NOT_FOUND, "the URL names no view", "`/openapi.json` lists all paths", status=404)
         media = media_of(request.headers.get("accept", ""))
         claims: Claims = request.scope.get(CLAIMS) or {}
         seen, query = await self._served.roles.view_of(claims), request.scope["query_string"]
@@ -75,7 +77,7 @@ class RestEndpoint:
             if request.method == "POST":
                 query = b"&".join(filter(None, (await arguments_of(request, self._served.settings.limits.size), query)))
         elif request.method == "POST":
-            raise RequestError(BAD_REQUEST, "a row is not called", "use GET", status=405, headers={"allow": METHODS})
+            raise RequestError(BAD_REQUEST, "a row cannot be called", "use GET", status=405, headers={"allow": METHODS})
         ranged = b"" if key else range_of(request.headers.get("range-unit", ""), request.headers.get("range", ""))
         query = b"&".join(filter(None, (query, ranged)))
         if key == WHY_NOT:

@@ -98,7 +98,9 @@ def _term(entity: Entity, term: Test | ConditionGroup, literals: FilterValues) -
 
 def _combined(entity: Entity, word: str, parts: Any) -> dict[str, Any]:
     if word in entity.columns:
-        raise unreadable(word, f"{entity.name} has a column of that name, so that conditions cannot be combined", "rename it")
+        raise unreadable(
+            word, f"{entity.name} has a column of that name, so conditions cannot be combined", "rename the column"
+        )
     return {word: parts}
 
 
@@ -143,5 +145,5 @@ def _check_operator(test: Test, column: Column) -> None:
     own = operators_of(column)
     if test.operator not in own:
         known = test.operator in OPERATORS
-        why = f"a column of the type {column.type} has no operator" if known else "there is no operator"
+        why = f"a column of the type {column.type} has no operator" if known else "the type has no operator"
         raise unreadable(test.column, f"{why} `{test.operator}`", f"its operators: {', '.join(own)}")

@@ -188,7 +188,7 @@ def _operator(text: _TextCursor) -> tuple[bool, str]:
     operator = text.until(".,()")
     if not operator or not text.take("."):
         raise unreadable(
-            text.what, "an operator and a dot stand before the value", "write `eq.5`, `gt.5`, `like.A*`, `is.null`"
+            text.what, "the operator is missing: write `column=eq.value`", "write `eq.5`, `gt.5`, `like.A*`, `is.null`"
         )
     return negated, operator
 
@@ -243,15 +243,15 @@ def _chosen_list(text: _TextCursor, depth: int) -> tuple[Chosen, ...]:
 def _chosen(text: _TextCursor, depth: int) -> Chosen:
     name, alias = text.name(), None
     if text.starts("::"):
-        raise unreadable(text.what, "columns are not cast here", "cast in a view of the script")
+        raise unreadable(text.what, "casts are not supported", "cast the column in a view of the script")
     if text.take(":"):
         name, alias = text.name(), name
     if text.starts("!"):
         hint = f"filter by `{name}.COLUMN=...` for its rows; for rows that have some, define a view, or ask GraphQL for `some`"
-        raise unreadable(text.what, "a relationship leaves no row out here: there is no `!inner`", hint)
+        raise unreadable(text.what, "`!inner` is not supported", hint)
     if text.starts("::") or text.starts("."):
         raise unreadable(
-            text.what, f"`{text.text[text.place : text.place + 20]}` is not known here", "select columns and relationships"
+            text.what, f"`{text.text[text.place : text.place + 20]}` is not supported", "select columns and relationships"
         )
     if not text.take("("):
         return Chosen(name, alias)
@@ -279,7 +279,9 @@ def _ordered(text: _TextCursor) -> Ordered:
     direction = words.pop(0) if words and words[0] in ("asc", "desc") else "asc"
     nulls = words.pop(0) if words and words[0] in ("nullsfirst", "nullslast") else None
     if words:
-        raise unreadable(text.what, f"`{words[0]}` is no direction", "write `asc` or `desc`, then `nullsfirst` or `nullslast`")
+        raise unreadable(
+            text.what, f"`{words[0]}` is not a direction", "write `asc` or `desc`, then `nullsfirst` or `nullslast`"
+        )
     return Ordered(column, direction == "desc", None if nulls is None else nulls == "nullsfirst")
 
 

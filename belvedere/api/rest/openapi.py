@@ -45,26 +45,26 @@ _TEXTS = {"Int": "-?[0-9]+", "Long": "-?[0-9]+", "Float": "-?[0-9.]+([eE]-?[0-9]
 _PARAMETERS: Mapping[str, tuple[Document, str]] = {
     "select": (
         {"type": "string"},
-        "Columns and relationships: `a,total:b,related(c,d)`. `*` are all columns, as where nothing is said. What is selected of a list of"
-        " related rows has parameters of its own under its name: `related.c=gt.5`, `related.order=c.desc`, `related.limit=3`.",
+        "Columns and relationships: `a,total:b,related(c,d)`. `*` selects all columns and is the default. A selected list of"
+        " related rows takes its own parameters under its name: `related.c=gt.5`, `related.order=c.desc`, `related.limit=3`.",
     ),
     "order": ({"type": "string"}, "Columns with directions: `a.desc.nullslast,b`."),
-    "offset": ({"type": "integer", "minimum": 0, "maximum": 2**31 - 1}, "So many rows are left out first."),
-    "after": ({"type": "string", "pattern": "^[0-9A-F]+$"}, "A cursor: `Link` of the page before has it."),
+    "offset": ({"type": "integer", "minimum": 0, "maximum": 2**31 - 1}, "The number of rows to skip."),
+    "after": ({"type": "string", "pattern": "^[0-9A-F]+$"}, "A cursor, from the header `Link` of the previous page."),
     "and": ({"type": "string", "pattern": r"^\(.+\)$"}, "All of these: `(a.gt.1,or(b.eq.2,c.is.null))`. Also `not.and`."),
     "or": ({"type": "string", "pattern": r"^\(.+\)$"}, "One of these: `(a.eq.1,b.in.(2,3))`. Also `not.or`."),
     "as_of": ({"type": "string"}, "A former state: after an epoch (`5`), or at a time (`2024-03-01T09:00:00Z`)."),
 }
-_SHOWN = "How many rows are shown of each relation, beside their count."
+_SHOWN = "The number of rows to show for each relation; all are counted."
 _HEADERS = {
     "ETag": "The epoch's tag, for `If-None-Match`.",
-    "Belvedere-Epoch": "The epoch that the rows are of.",
-    "Content-Range": "Which rows these are of how many, where `Prefer: count=exact` asks for it.",
-    "Link": 'The address of the next page, `rel="next"`, where there is one.',
+    "Belvedere-Epoch": "The epoch of the rows.",
+    "Content-Range": "The range of these rows and, with `Prefer: count=exact`, the number of all rows.",
+    "Link": 'The URL of the next page, `rel="next"`, if there is one.',
 }
 _PROBLEM: Document = {
     "type": "object",
-    "description": "An error (RFC 9457). `belvedere explain CODE` says more of a code.",
+    "description": "An error (RFC 9457). `belvedere explain CODE` explains a code.",
     "required": ["title", "status", "code", "message"],
     "properties": {
         "title": {"type": "string"},
@@ -76,9 +76,9 @@ _PROBLEM: Document = {
 }
 _ERRORS = {
     "400": "The request is not in the dialect, a value does not fit its type, or a limit is exceeded.",
-    "404": "There is no such address, or no row with this key.",
-    "406": "The rows are not to be had in the media type that is asked for.",
-    "503": "No epoch was committed yet, or the store cannot be reached: ask again.",
+    "404": "There is no such path, or no row with this key.",
+    "406": "The rows are not available in the requested media type.",
+    "503": "No epoch is committed yet, or the store cannot be reached: try again.",
 }
 
 
@@ -113,7 +113,7 @@ def openapi_of(model: Model, limits: Limits, closed: bool, longs: bool = False) 
         "info": {
             "title": "Belvedere",
             "version": version("belvedere"),
-            "description": "Views, tables and query templates in PostgREST's dialect. A request is answered from one epoch.",
+            "description": "Views, tables and query templates in PostgREST's dialect. Each answer is of one epoch.",
         },
         "servers": [{"url": "/"}],
         "paths": paths,
@@ -163,18 +163,18 @@ def _keys(entity: Entity) -> list[Document]:
 
 
 def _why_operation(entity: Entity) -> Document:
-    numbers = (("depth", MAX_DEPTH, 1, "Through how many views rows are followed."), ("rows", MAX_ROWS, ROWS, _SHOWN))
+    numbers = (("depth", MAX_DEPTH, 1, "The number of views to trace through."), ("rows", MAX_ROWS, ROWS, _SHOWN))
     words = [_whole_number(*n) for n in numbers]
-    doc = f"The rows that the row of {entity.name} with this key was made of, relation by relation."
+    doc = f"The rows that the row of {entity.name} with this key was computed from, by relation."
     found = _operation(f"why_{entity.field}", entity.name, doc, [*_keys(entity), *words])
     lists = {n: {"type": "array", "items": {"type": "object"}} for n in ("reads", "dropped", "late", "inputs")}
     row = {"view": {"type": "string"}, "sql": {"type": "string"}, "row": _reference(entity.type_name), **lists, "since": SINCE}
-    return _documented(found, row, "What it was made of.")
+    return _documented(found, row, "The rows it was computed from.")
 
 
 def _why_not_operation(entity: Entity) -> Document:
     words = [_word("and"), _word("or"), _whole_number("limit", MAX_ROWS, ROWS, _SHOWN)]
-    doc = f"Where the rows vanish that would have made a row of {entity.name} with these filters, which has none."
+    doc = f"The operators that drop the rows which would have made a row of {entity.name} with these filters."
     found = _operation(f"why_not_{entity.field}", entity.name, doc, [*_filters(entity), *words])
     return _documented(found, WHY_NOT, "Where they vanish.")
 
@@ -220,8 +220,8 @@ def _answers(schema: Document) -> Document:
     answer = {"headers": {n: {"$ref": f"#/components/headers/{n}"} for n in _HEADERS}, "content": content}
     return {
         "200": {"description": "The rows.", **answer},
-        "206": {"description": "A part of the rows, where `Prefer: count=exact` asks how many there are.", **answer},
-        "304": {"description": "The client has this answer: no other epoch was committed."},
+        "206": {"description": "A part of the rows, with `Prefer: count=exact`.", **answer},
+        "304": {"description": "Not modified: the client has the answer of the last epoch."},
         **{status: {"$ref": f"#/components/responses/Error{status}"} for status in _ERRORS},
         "default": {"$ref": "#/components/responses/Error"},
     }
@@ -237,7 +237,7 @@ def _word(name: str) -> Document:
 
 def _limit(limits: Limits) -> Document:
     schema = {"type": "integer", "minimum": 0, "maximum": limits.most_rows, "default": limits.rows}
-    return {"name": "limit", "in": "query", "description": "So many rows at most.", "schema": schema}
+    return {"name": "limit", "in": "query", "description": "The maximum number of rows.", "schema": schema}
 
 
 def _filter(name: str, column: Column, needed: bool) -> Document:
@@ -282,7 +282,7 @@ def _row(entity: Entity, model: Model) -> Document:
 
 def _related(relation: RelationshipField, target: Entity) -> Document:
     own = f"Parameters: {', '.join(relation.parameters)}." if relation.parameters else ""
-    said = " ".join(filter(None, (relation.doc, "A relationship: it is there where it is selected.", own)))
+    said = " ".join(filter(None, (relation.doc, "A relationship; present only if selected.", own)))
     if relation.to_one:
         return {"anyOf": [_reference(target.type_name), {"type": "null"}], "description": said}
     return {**_list(target.type_name), "description": said}
@@ -355,7 +355,7 @@ def _described(doc: str | None) -> Document:
 
 
 def _errors() -> Mapping[str, str]:
-    return {**_ERRORS, "": "Another error: no token that counts, or too many requests."}
+    return {**_ERRORS, "": "Another error: no valid token, or too many requests."}
 
 
 def _error(text: str, schema: str) -> Document:

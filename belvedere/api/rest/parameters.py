@@ -53,7 +53,9 @@ def pairs_of(query: bytes, limits: Limits) -> Pairs:
     except UnicodeDecodeError:
         raise unreadable("?", "the query string is not percent-encoded UTF-8") from None
     except ValueError:
-        raise RequestError(LIMIT_EXCEEDED, f"more than {limits.fields} parameters in one request", "ask for less") from None
+        raise RequestError(
+            LIMIT_EXCEEDED, f"more than {limits.fields} parameters in one request", "use fewer parameters"
+        ) from None
     return tuple(found)
 
 
@@ -66,7 +68,7 @@ def range_of(unit: str, asked: str) -> bytes:
         return b""
     first, last = int(found[1]), found[2]
     if last and int(last) < first:
-        raise unreadable("Range", "it ends before it begins", "write `Range: 0-9` for ten rows")
+        raise unreadable("Range", "its end is before its start", "write `Range: 0-9` for ten rows")
     return f"offset={first}{f'&limit={int(last) - first + 1}' if last else ''}".encode()
 
 
@@ -88,6 +90,6 @@ def words_of(parameters: list[UrlParameter]) -> dict[str, str]:
     found: dict[str, str] = {}
     for each in parameters:
         if each.name in found:
-            raise unreadable(each.key, "it is said twice", "say it once")
+            raise unreadable(each.key, "it is given twice", "give it once")
         found[each.name] = each.value
     return found

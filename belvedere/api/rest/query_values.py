@@ -39,7 +39,7 @@ def _whole(text: str, type_: pa.DataType) -> int:
         raise ValueError(f"expected a whole number, not {text[:50]!r}")
     bits = type_.bit_width if pa.types.is_signed_integer(type_) else min(64, type_.bit_width + 1)
     if not -(2 ** (bits - 1)) <= int(text) < 2 ** (bits - 1):
-        raise ValueError(f"{text} does not fit into the column's {type_}")
+        raise ValueError(f"{text} does not fit the column's type {type_}")
     return int(text)
 
 

@@ -97,7 +97,7 @@ class Requests:
         """What `/rest/<name>` serves: by the name of its endpoint, or that of its view in any case."""
         found = self.sources.get(name) or self._others.get(name.casefold())
         if found is None:
-            hint = did_you_mean(name, sorted(self.sources)) or "`/openapi.json` lists what there is"
+            hint = did_you_mean(name, sorted(self.sources)) or "`/openapi.json` lists all paths"
             raise RequestError(NOT_FOUND, f'there is no view, table or query template "{name}"', hint, status=404)
         return found
 
@@ -117,7 +117,7 @@ class Requests:
         if isinstance(source, Template):
             raise self._of_template(source)
         if source.by_key is None:
-            raise RequestError(NOT_FOUND, f"rows of {name_of(source)} have no key that a path could give", status=404)
+            raise RequestError(NOT_FOUND, f"rows of {name_of(source)} have no key that fits into a path", status=404)
         given = _given(f"{name_of(source)}/KEY/why", pairs_of(query, self._limits), ("depth", "rows"))
         values = dict(zip(source.key, read_key("key", key, len(source.key)), strict=True))
         return asked_of(source, values, given.get("depth"), given.get("rows"))
@@ -139,15 +139,15 @@ class Requests:
         if source.by_key is not None:
             values = zip(source.key, read_key("key", key, len(source.key)), strict=True)
             tests = "&".join(f"{quote(n)}=eq.{quote(v)}" for n, v in values)
-        hint = f"ask `/rest/{source.field}/why-not?{tests}`; a `/` within a key is written `%2F`"
-        return RequestError(NOT_FOUND, "`why-not` is asked of a view, not of a row", hint, status=404)
+        hint = f"ask `/rest/{source.field}/why-not?{tests}`; write a `/` within a key as `%2F`"
+        return RequestError(NOT_FOUND, "`why-not` needs a view, not a row", hint, status=404)
 
     def _of_template(self, source: Template) -> RequestError:
         """That a query template has no rows whose origin could be told."""
         read = {n.relation for n in source.template.plan.walk() if isinstance(n, Scan)}
         fields = [f"`/rest/{e.field}`" for e in self._model.entities.values() if e.id in read and e.field]
-        message = f"{name_of(source)} is a query template, which has no rows of its own"
-        hint = f"ask for rows of what it reads: {', '.join(fields)}" if fields else None
+        message = f"{name_of(source)} is a query template, which stores no rows"
+        hint = f"ask for rows of the relations that it reads: {', '.join(fields)}" if fields else None
         return RequestError(NOT_FOUND, message, hint, status=404)
 
     def read(self, name: str, key: str | None, pairs: Pairs) -> RestRequest:
@@ -157,7 +157,7 @@ class Requests:
         if isinstance(source, Entity):
             return reading.entity(source) if key is None else reading.row(source, key)
         if key is not None:
-            raise RequestError(NOT_FOUND, f"{name_of(source)} is a query template: its rows have no addresses", status=404)
+            raise RequestError(NOT_FOUND, f"{name_of(source)} is a query template: its rows have no URLs", status=404)
         return reading.template(source)
 
 
@@ -183,7 +183,7 @@ class _RequestReader:
         words = words_of([p for p in said.own if p.is_word(OF_ROOTS)])
         said.own = [p for p in said.own if not p.is_word((*OF_ROWS, "after"))]
         if "after" in words and "offset" in words:
-            raise unreadable("after", "a page begins after a cursor or at an offset, not both", "leave one of them out")
+            raise unreadable("after", "a cursor and an offset cannot be used together", "remove one of them")
         arguments = self._list_arguments(entity, said, "", required=True) | self._as_of(words)
         fields = self._fields(entity, read_select("select", words.get("select", "")), said)
         after = self.literals.text(words["after"]) if "after" in words else None
@@ -193,11 +193,11 @@ class _RequestReader:
         """The row with a key."""
         if entity.by_key is None:
             hint = f"filter instead: /rest/{entity.field}?column=eq.value"
-            raise RequestError(NOT_FOUND, f"rows of {entity.name} have no key that a path could give", hint, status=404)
+            raise RequestError(NOT_FOUND, f"rows of {entity.name} have no key that fits into a path", hint, status=404)
         said = sorted_parameters(self.pairs)
         for each in said.own:
             if not each.is_word(OF_ROWS):
-                raise unreadable(each.key, "one row takes `select` and `as_of` alone", "filter the list instead")
+                raise unreadable(each.key, "a single row takes only `select` and `as_of`", "filter the list instead")
         words = words_of(said.own)
         values = read_key("key", key, len(entity.key))
         keys = zip(entity.key.items(), values, strict=True)
@@ -214,7 +214,7 @@ class _RequestReader:
         words = words_of([p for p in said.own if p.is_word(("limit",))])
         said.own = [p for p in said.own if not p.is_word(("limit",))]
         for name in [p.key for p in said.own if p.is_word(OF_ROOTS)] + list(said.inner):
-            raise unreadable(name, "a missing row is asked for by filters of its columns, and `limit`", "leave it out")
+            raise unreadable(name, "`why-not` takes only filters of columns and `limit`", "remove it")
         asked = self._list_arguments(entity, said, "", required=True).get("filter")
         return why_not_of(entity, with_values(asked or {}, self.literals.values), "limit", words.get("limit"))
 
@@ -268,18 +268,18 @@ class _RequestReader:
                 find_column(entity, name, "select")
                 self._add(fields, Selection(each.alias or name, name))
         for name in said.inner:
-            raise unreadable(name, f"`{name}` is no relationship that is selected", f"select it: `select=*,{name}(*)`")
+            raise unreadable(name, f"`{name}` is not a selected relationship", f"select it: `select=*,{name}(*)`")
         return tuple(fields.values())
 
     def _add(self, fields: dict[str, Selection], selection: Selection) -> None:
         known = fields.setdefault(selection.alias, selection)
         if known != selection:
-            raise unreadable("select", f"`{selection.alias}` is selected twice", "give one an alias: `other:column`")
+            raise unreadable("select", f"`{selection.alias}` is selected twice", "give one of them an alias: `other:column`")
         self.fields += 1
         self.aliases += selection.alias != selection.name
         for number, most, what in ((self.fields, self.limits.fields, "fields"), (self.aliases, self.limits.aliases, "aliases")):
             if number > most:
-                raise RequestError(LIMIT_EXCEEDED, f"more than {most} {what} in one request", "ask for less")
+                raise RequestError(LIMIT_EXCEEDED, f"more than {most} {what} in one request", "request less")
 
     def _embedded(self, entity: Entity, chosen: Chosen, said: Said) -> Selection:
         relation, alias = entity.relations.get(chosen.name), chosen.alias or chosen.name
@@ -298,7 +298,7 @@ class _RequestReader:
         said.own = [p for p in said.own if p not in own]
         arguments = self._arguments(relation.name, relation.parameters, words_of(own), path)
         if relation.to_one and said.own:
-            raise unreadable(said.own[0].key, f"{relation.name} is one row: it takes no filter and no order")
+            raise unreadable(said.own[0].key, f"{relation.name} is a single row, which takes no filter and no order")
         return arguments | self._list_arguments(target, said, path)
 
     def _arguments(self, of: str, parameters: Mapping[str, Parameter], given: Mapping[str, str], path: str) -> dict[str, Given]:
@@ -307,11 +307,11 @@ class _RequestReader:
         for name, parameter in parameters.items():
             if parameter.metadata is not None:
                 if name in given:
-                    raise unreadable(path + name, "the caller's token says this", "leave it out")
+                    raise unreadable(path + name, "the caller's token sets this parameter", "remove it")
             elif name in given:
                 found[name] = self.literals.add(given[name], parameter.type, path + name)
             elif parameter.default is None and not parameter.nullable:
-                raise RequestError(BAD_VALUE, f"{of} needs `{path}{name}`", f"add `{path}{name}=...` to the address")
+                raise RequestError(BAD_VALUE, f"{of} needs `{path}{name}`", f"add `{path}{name}=...` to the URL")
         return found
 
     def _list_arguments(self, entity: Entity, said: Said, path: str, required: bool = False) -> dict[str, Given]:
@@ -364,7 +364,7 @@ def _given(of: str, pairs: Pairs, known: tuple[str, ...]) -> dict[str, str]:
             hint = did_you_mean(name, sorted(known)) or f"its parameters: {', '.join(known)}"
             raise unreadable(name, f"{of} has no such parameter", hint)
         if name in given:
-            raise unreadable(name, "it is said twice", "say it once")
+            raise unreadable(name, "it is given twice", "give it once")
         given[name] = value
     return given
 
@@ -376,7 +376,7 @@ def _check_required(entity: Entity, terms: list[Test | ConditionGroup]) -> None:
     for column, needed in entity.arguments.values():
         name = shown[column.name]
         if needed and name not in equal:
-            raise RequestError(BAD_VALUE, f"{entity.name} is read by `{name}`", f"add `{name}=eq.VALUE` to the address")
+            raise RequestError(BAD_VALUE, f"{entity.name} needs a value of `{name}`", f"add `{name}=eq.VALUE` to the URL")
 
 
 def _shape(selection: Selection) -> Any:

@@ -29,15 +29,17 @@ def check_profile(headers: Mapping[str, str]) -> None:
     for header in ("accept-profile", "content-profile"):
         asked = headers.get(header, "").strip()
         if asked not in SCHEMAS:
-            hint = f"leave the header `{header}` out, or write `public`"
-            raise RequestError(BAD_REQUEST, f'there is no schema "{asked[:100]}": all relations are in one', hint, status=406)
+            hint = f"remove the header `{header}`, or set it to `public`"
+            raise RequestError(
+                BAD_REQUEST, f'there is no schema "{asked[:100]}": all relations are in `public`', hint, status=406
+            )
 
 
 def check_callable(source: Source) -> None:
     """Raise where what is called is no query template."""
     if not isinstance(source, Template):
         hint = f"read it: `/rest/{source.field}`"
-        raise RequestError(NOT_FOUND, f"{name_of(source)} is no query template: it cannot be called", hint, status=404)
+        raise RequestError(NOT_FOUND, f"{name_of(source)} is not a query template and cannot be called", hint, status=404)
 
 
 async def arguments_of(request: Request, most_bytes: int) -> bytes:
@@ -46,13 +48,13 @@ async def arguments_of(request: Request, most_bytes: int) -> bytes:
     body = await read_body(request.receive, most_bytes)
     kind = request.headers.get("content-type", "application/json").split(";")[0].strip().lower()
     if body.strip() and kind != "application/json":
-        raise RequestError(BAD_REQUEST, "the arguments are JSON", "send `Content-Type: application/json`", status=415)
+        raise RequestError(BAD_REQUEST, "the arguments must be JSON", "send `Content-Type: application/json`", status=415)
     try:
         given = json.loads(body, parse_float=Decimal) if body.strip() else {}
     except (ValueError, RecursionError):
         raise RequestError(BAD_REQUEST, "the body is not JSON", 'send the arguments by name: {"least": 5}') from None
     if not isinstance(given, dict):
-        raise RequestError(BAD_REQUEST, "the arguments are no object", 'send them by name: {"least": 5}')
+        raise RequestError(BAD_REQUEST, "the arguments must be an object", 'send them by name: {"least": 5}')
     return urlencode([(name, _text(name, value)) for name, value in given.items() if value is not None]).encode()
 
 
@@ -65,5 +67,5 @@ def _text(name: str, value: Any) -> str:
     try:
         str(value).encode()
     except UnicodeEncodeError:
-        raise RequestError(BAD_REQUEST, f"`{name[:100]}` has half a surrogate pair") from None
+        raise RequestError(BAD_REQUEST, f"`{name[:100]}` has a lone surrogate") from None
     return str(value)

@@ -117,10 +117,10 @@ class LazyReader(Generic[R]):
                 except BelvedereError as error:
                     if error.diagnostics[0].code in AWAY - {NO_FILE}:
                         raise
-                    message = "no epoch was committed yet"
-                    raise RequestError(NOT_READY, message, "ask again when `/readyz` answers 200", status=503) from error
+                    message = "no epoch is committed yet"
+                    raise RequestError(NOT_READY, message, "try again when `/readyz` returns 200", status=503) from error
             return self._reader
 
 
 def _away() -> RequestError:
-    return RequestError(STORE_AWAY, "the store cannot be reached", "ask again a little later", status=503)
+    return RequestError(STORE_AWAY, "the store cannot be reached", "try again in a few seconds", status=503)

@@ -72,7 +72,7 @@ class Serving:
                     return
             except (URLError, OSError):
                 time.sleep(0.02)
-        raise fail("B8011", "the API's processes did not start", hint="look at their messages above")
+        raise fail("B8011", "the API processes did not start", hint="see their messages above")
 
     def close(self) -> None:
         """End the processes."""
@@ -121,7 +121,7 @@ def start_api(
 
         def again(how: str) -> None:
             known.restarted()
-            notify(f"a process of the API ended ({how}) and was started again")
+            notify(f"an API process ended ({how}) and was restarted")
 
         assignments = [
             Assignment(catalog, store_url, made, listener.fileno(), counts, i, count, heals=heals) for i in range(count)
@@ -210,7 +210,7 @@ def _listen(host: str, port: int) -> socket.socket:
         listener.bind(address)
         listener.listen(2048)
     except (OSError, OverflowError) as error:
-        hint = "give another --port, or 0 for a free one"
+        hint = "choose another --port, or 0 for a free one"
         raise fail("B8012", f"the API cannot listen on {host}:{port}: {error}", hint=hint) from error
     listener.setblocking(False)
     return listener

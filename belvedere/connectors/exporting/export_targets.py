@@ -49,7 +49,7 @@ def _kind(sink: Sink) -> str:
 
 def _refusal(export: Export, other: Export, catalog: Catalog) -> Diagnostic:
     name, there = f"{export.sink}.{export.target}", f"{other.sink}.{other.target}"
-    message = f"`{name}` is where `{catalog.name_of(other.relation)}` is exported to already"
+    message = f"`{catalog.name_of(other.relation)}` is already exported to `{name}`"
     if name != there:
         message += f", as `{there}`"
     hint = "export to another target, or export one view of both: `SELECT ... UNION ALL SELECT ...`"

@@ -170,11 +170,11 @@ class Exports:
             if not is_away(error):
                 raise
             if line.away.failure is None:
-                self._notices.append(f"{error.diagnostics[0].message}; what is not sent waits in the store")
+                self._notices.append(f"{error.diagnostics[0].message}; unsent events wait in the store")
             line.away.failed(error)
             return
         if line.away.failure is not None:
-            self._notices.append(f'sink "{line.deliveries[0].sink.name}" takes events again')
+            self._notices.append(f'sink "{line.deliveries[0].sink.name}" accepts events again')
         line.away.answered()
 
     def _ask(self, line: _Line) -> None:
@@ -184,12 +184,12 @@ class Exports:
             last, cursor = self._last(delivery), self.cursors[delivery.cursor]
             if getattr(line.outlet, "lasting", False) and (reached or 0) < cursor.sent:
                 has = f"has them up to {reached:,}" if reached else "has none of them"
-                said = f"it was sent those up to {cursor.sent:,}, and {has}"
+                said = f"events up to {cursor.sent:,} were sent, and it {has}"
                 raise lost_events(delivery.export.sink, delivery.export.target, said)
             if reached is not None and reached > last:
                 name, target = delivery.sink.name, delivery.export.target
                 message = f'sink "{name}" has events of "{target}" up to {reached:,}, and the store up to {last:,}'
-                hint = "the store was put back from an older backup: export to another target, or begin with a new store"
+                hint = "the store was restored from an older backup: export to another target, or start with a new store"
                 raise fail("B6211", message, hint=hint)
             if reached is not None and reached > cursor.done:
                 more[delivery.cursor] = replace(cursor, done=reached, sent=reached)

@@ -10,5 +10,5 @@ from belvedere.errors import BelvedereError, fail
 
 def lost_events(sink: str, target: str, said: str) -> BelvedereError:
     """B6212; `said`: what it has, and was sent."""
-    hint = f"put its table back as it was, or send all again: belvedere resend SCRIPT {sink}.{target}"
+    hint = f"restore its table, or resend all events: belvedere resend SCRIPT {sink}.{target}"
     return fail("B6212", f'sink "{sink}" has lost events of "{target}": {said}', hint=hint)

@@ -32,7 +32,9 @@ class UnfittingValue:
     def refusal(self, code: str, sink: str, target: str) -> BelvedereError:
         """What ends the export."""
         reported = f"{self.value[:200]} ({self.own}) of event {self.event:,}"
-        message = f'sink "{sink}" cannot write "{target}": column "{self.column}" is {self.theirs} there, which does not hold {reported}'
+        message = (
+            f'sink "{sink}" cannot write "{target}": its column "{self.column}" is {self.theirs}, which cannot hold {reported}'
+        )
         hint = 'change the table\'s column, cast in the view, or export to another table: `names = { Target = "name" }`'
         return fail(code, message, hint=hint)
 

@@ -52,8 +52,8 @@ class Heard:
             return None
         hint = "see `sasl.mechanism`, `sasl.username`, `sasl.password`"
         if error.code() == KafkaError._SSL:
-            hint = "see `security.protocol`, and `ssl.ca.location`: the file with the certificate that signs the servers'"
-        return fail("B6207", f"{self.what} is refused by its servers", detail=error.str(), hint=hint)
+            hint = "check `security.protocol`, and `ssl.ca.location`: the file with the certificate authority of the servers"
+        return fail("B6207", f"the servers of {self.what} reject the connection", detail=error.str(), hint=hint)
 
 
 def _plain(value: Any) -> Any:
@@ -73,4 +73,4 @@ def diagnostic(what: str, error: KafkaError) -> BelvedereError:
     """What a client says, as a diagnostic."""
     if error.code() == KafkaError._INVALID_ARG:
         return fail("B6200", f"{what}: {error.str()}", hint="keys with a dot are settings of librdkafka")
-    return fail("B6201", f"{what}: {error.str()}", hint="see that its servers run and can be reached from here")
+    return fail("B6201", f"{what}: {error.str()}", hint="check that its servers run and can be reached from here")

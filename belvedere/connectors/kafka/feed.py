@@ -135,10 +135,8 @@ class KafkaFeed:
         for topic in self._topics:
             known = self.offset.topics.get(topic.name)
             if known is not None and known != topic.id and not self.skips:
-                hint = (
-                    'its old messages are gone: `on_lost = "skip"` of the source reads the new ones, a new store begins again'
-                )
-                raise fail("B6203", f'topic "{topic.name}" was deleted and made anew', hint=hint)
+                hint = 'its old messages are gone: set `on_lost = "skip"` in the source to read the new ones, or start with a new store'
+                raise fail("B6203", f'topic "{topic.name}" was deleted and recreated', hint=hint)
         return self._topics
 
     def _positions(self, topics: list[Topic], ends: Mapping[Place, int], fresh: list[Place]) -> dict[Place, int]:
@@ -154,10 +152,10 @@ class KafkaFeed:
                 continue
             label, kept = f"{place[0]}[{place[1]}]", f"{starts[place]:,} to {ends[place]:,}"
             if not self.skips:
-                raise lost_offsets(label, f"the next one is {offset:,}, kept are {kept}")
+                raise lost_offsets(label, f"the next offset is {offset:,}, available are {kept}")
             at[place] = starts[place]
-            why = f'{offset:,} is not there, and `on_lost` is "skip"'
-            self._notices.append(f"{label} goes on at offset {starts[place]:,}: {why}")
+            why = f'offset {offset:,} is not available, and `on_lost` is "skip"'
+            self._notices.append(f"{label} continues at offset {starts[place]:,}: {why}")
         return at
 
     def _started(self, first: list[Place], ends: Mapping[Place, int], starts: Mapping[Place, int]) -> dict[Place, int]:
@@ -197,8 +195,8 @@ class KafkaFeed:
             start = min(max(range_.start, starts[range_.place]), range_.end)
             left.append(replace(range_, start=start))
             if start > range_.start:
-                why = f'{range_.start:,} is not there any more, and `on_lost` is "skip"'
-                self._notices.append(f"{range_.label} goes on at offset {start:,}: {why}")
+                why = f'offset {range_.start:,} is no longer available, and `on_lost` is "skip"'
+                self._notices.append(f"{range_.label} continues at offset {start:,}: {why}")
         return left
 
     def _chunks(self, read: Iterable[tuple[MessageRange, list[Message]]]) -> Iterator[Chunk]:
@@ -222,9 +220,9 @@ class KafkaFeed:
             kept = self._deletion_retention(topic) if away >= SHORT_MILLISECONDS else None
             if kept is not None and away >= kept:
                 reported.append(
-                    f'topic "{topic}" is compacted, and keeps deletions for {kept / 1_000:,.0f} s (delete.retention.ms): this run goes on '
-                    f"after {away / 1_000:,.0f} s, and some messages are gone; rows that were deleted meanwhile may be there still. "
-                    "A new store reads what the topic has now"
+                    f'topic "{topic}" is compacted, and keeps deletions for {kept / 1_000:,.0f} s (delete.retention.ms): '
+                    f"this run continues after {away / 1_000:,.0f} s, and some messages are gone; rows deleted in the meantime may remain. "
+                    "To read the topic as it is now, start with a new store"
                 )
         return reported
 
@@ -275,11 +273,11 @@ class KafkaFeed:
         for name in dict.fromkeys(r.topic for r in ranges):
             if name not in now or now[name].id != end.topics[name]:
                 raise not_as_it_was(
-                    f'the topic "{name}", which epoch {past.epoch} read, is gone or was made anew', self.input.name
+                    f'the topic "{name}", which epoch {past.epoch} read, is gone or was recreated', self.input.name
                 )
         for range_ in ranges:
             if starts[range_.place] > range_.start:
-                what = f"{range_.label} begins at offset {starts[range_.place]:,}, and epoch {past.epoch} read from {range_.start:,} on"
+                what = f"{range_.label} starts at offset {starts[range_.place]:,}, but epoch {past.epoch} read from {range_.start:,}"
                 raise not_as_it_was(what, self.input.name)
         if ranges:
             yield OffsetRange(end.as_document(), tuple(ranges))

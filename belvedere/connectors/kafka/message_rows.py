@@ -36,8 +36,8 @@ METADATA: Mapping[str, tuple[pa.DataType, Callable[[Message], Any]]] = {
     "headers": (HEADERS, lambda m: list({k: _text(v) for k, v in m.headers() or ()}.items())),
 }
 """What a message has beside its value: the type of its column, and how it is got. Of headers of one name the last one counts."""
-NO_VALUE = Reason("has no value: only a table with a primary key deletes by its key", RejectionKind.NO_VALUE, "has no value")
-NO_KEY = Reason("has no value, and no key that tells which row goes", RejectionKind.NO_VALUE)
+NO_VALUE = Reason("has no value: only a table with a primary key accepts deletes", RejectionKind.NO_VALUE, "has no value")
+NO_KEY = Reason("has no value, and no key of the row to delete", RejectionKind.NO_VALUE)
 NO_KEY_AT_ALL = Reason("has no key", RejectionKind.KEY)
 BAD_KEY = Reason("has a key that is not UTF-8", RejectionKind.KEY)
 
@@ -126,9 +126,7 @@ class MessageShape:
             found = next((c for c in self.columns if c.name == name), None)
             if found is not None and found.type != METADATA[kind][0] and name not in self._of_keys:
                 requested = type_text(METADATA[kind][0])
-                raise fail(
-                    "B6206", f'column "{name}" is the {kind} of a message', hint=f'declare it so: {name} = "{requested}"'
-                )
+                raise fail("B6206", f'column "{name}" is the {kind} of a message', hint=f'declare it as {name} = "{requested}"')
 
     @property
     def payload(self) -> tuple[Column, ...]:

@@ -57,7 +57,7 @@ def _proposed(source: Source, topic: str) -> ProposedTopic:
     messages = newest_messages(source, topic)
     values = [v for v in (m.value() for m in messages) if v is not None]
     if not values:
-        raise fail("B6103", f'topic "{topic}" has no messages that would tell its columns')
+        raise fail("B6103", f'topic "{topic}" has no messages to infer its columns from')
     if all(v.startswith(FRAME) for v in values):
         return _of_registry(source, topic, messages, values)
     keyed = [m for m in messages if m.key() is not None]
@@ -76,7 +76,7 @@ def _of_registry(source: Source, topic: str, messages: Sequence[Message], values
     address = source.options.get("registry")
     if address is None:
         hint = "give the registry's address: `--registry http://host:8081`"
-        raise fail("B6103", f'topic "{topic}" has messages that name their schema in a registry', hint=hint)
+        raise fail("B6103", f'topic "{topic}" has messages with a schema id of a registry', hint=hint)
     form = _registered(str(address), topic, values)
     options = {"registry": str(address)}
     columns = format_named(form).columns(topic, lambda: values, options)
@@ -102,7 +102,7 @@ def _registered(address: str, topic: str, values: Sequence[bytes]) -> str:
     """The format of the newest of these messages or keys. Raises B6103, B6205."""
     found = newest_known(topic, values, lambda v: of_message(number_of(v) or 0, address, format_of))
     if found not in ("avro", "protobuf"):
-        raise fail("B6103", f'topic "{topic}" has messages of a schema of {found.upper()} in the registry, which are not read')
+        raise fail("B6103", f'topic "{topic}" has messages of a {found.upper()} schema in the registry, which is not supported')
     return found
 
 

@@ -152,7 +152,9 @@ class RangeReader:
                 heard = asked = now
             elif now - heard > patience:
                 raise fail(
-                    "B6201", f"no message of {range_.label} came for {patience:.0f} seconds", hint="see that the brokers run"
+                    "B6201",
+                    f"no message of {range_.label} arrived for {patience:.0f} seconds",
+                    hint="check that the brokers are running",
                 )
             elif now - asked > ASK_AGAIN_SECONDS:
                 asked = now
@@ -219,8 +221,8 @@ def _runs(messages: list[Message]) -> Iterator[tuple[Place, list[Message]]]:
 
 def lost_offsets(label: str, detail: str) -> Exception:
     """The diagnostic B6203."""
-    hint = 'its messages are gone: `on_lost = "skip"` of the source goes on with what is there, a new store begins again'
-    return fail("B6203", f"offsets of {label} that no epoch has read are not there any more", detail=detail, hint=hint)
+    hint = 'its messages are gone: set `on_lost = "skip"` in the source to continue with the available ones, or start with a new store'
+    return fail("B6203", f"offsets of {label} that were not read yet are no longer available", detail=detail, hint=hint)
 
 
 _readers: dict[str, RangeReader] = {}

@@ -86,7 +86,7 @@ def _as_written(spark: SparkSession, table: str, reported: Rows, shape: MessageS
 def _seen(file: Path) -> Path:
     """A file that an executor wrote. Raises B7036."""
     if not file.exists():
-        raise not_shared(file.parent.parent, f"an executor wrote {file}, which is not there")
+        raise not_shared(file.parent.parent, f"the file {file}, which an executor wrote, is missing")
     return file
 
 

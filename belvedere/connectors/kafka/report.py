@@ -42,9 +42,9 @@ def _partitions(
         first, end = starts[topic.name, number], ends[topic.name, number]
         taken = None if reported is None else reported["partitions"].get(str(number))
         if reported is not None and reported["id"] != topic.id:
-            note, at = "the topic was deleted and made anew", first
+            note, at = "the topic was deleted and recreated", first
         elif taken is not None and not first <= taken <= end:
-            note, at = f"offset {taken:,} is not there any more", first
+            note, at = f"offset {taken:,} is no longer available", first
         else:
             note, at = "", first if taken is None else taken
         yield SourcePart(

@@ -92,7 +92,7 @@ class KafkaOutlet:
         for topic in dict.fromkeys(e.topic for e in self.exports):
             count = sum(e.topic == topic for e in self.exports)
             if self.is_exact and count > MAX_MARKS:
-                message = f'{count} exports of the sink "{self.sink}" go to the topic "{topic}", which takes {MAX_MARKS}'
+                message = f'{count} exports of the sink "{self.sink}" go to the topic "{topic}"; the maximum is {MAX_MARKS}'
                 raise fail("B6209", message, hint=f"give some of them another topic: `names` under [sinks.{self.sink}]")
 
     def reached(self) -> Sequence[int | None]:
@@ -117,7 +117,7 @@ class KafkaOutlet:
         if missing:
             named = ", ".join(f'"{t}"' for t in missing)
             message = f'sink "{self.sink}" has no topic{"s" if len(missing) > 1 else ""} {named}'
-            raise fail("B6202", message, hint="make it with the partitions that it is to have")
+            raise fail("B6202", message, hint="create it with the number of partitions that you need")
 
     def _committed(self) -> dict[str, dict[str, int]]:
         consumer = self._group()
@@ -193,7 +193,7 @@ class KafkaOutlet:
         shown = (key or b"").decode(errors="replace")[:200]
         named = f"the row with the key {shown}" if key is not None else which
         hint = (
-            f'raise `max.message.bytes` of the topic, and write `"message.max.bytes" = {size + ROOM}` under [sinks.{self.sink}]'
+            f'raise `max.message.bytes` of the topic, and set `"message.max.bytes" = {size + ROOM}` under [sinks.{self.sink}]'
         )
         message = f'{named} is too large for the topic "{topic}" of the sink "{self.sink}": {size:,} bytes'
         return fail("B6209", message, hint=hint)
@@ -236,7 +236,7 @@ class KafkaOutlet:
     def _known(self, error: KafkaError) -> BelvedereError | None:
         """What says more than the call that failed: that another process sends, or why a message was not taken."""
         if error.code() in (KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.PRODUCER_FENCED):
-            hint = "one run at a time sends the events of a store: end the other one"
+            hint = "only one run at a time can send the events of a store: stop the other one"
             return fail("B6210", f'another process sends to the sink "{self.sink}" for this store', hint=hint)
         if self._large is not None:
             topic, key, size = self._large

@@ -121,5 +121,5 @@ def _topic(found: Any) -> Topic:
 
 def no_topic(source: str, requested: str) -> Exception:
     """The diagnostic B6202."""
-    hint = f'make it, or write `topic = "..."` under [sources.{source}.tables.NAME]'
+    hint = f'create it, or write `topic = "..."` under [sources.{source}.tables.NAME]'
     return fail("B6202", f'source "{source}" has no topic "{requested}"', hint=hint)

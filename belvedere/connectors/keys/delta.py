@@ -6,5 +6,5 @@ from belvedere.project.connector_keys import ConnectorKeys, SinkKeys
 
 KEYS = ConnectorKeys(
     sink=SinkKeys(("connector", "options", "path", "url", "storage", "names")),
-    address_hint="write it as `url`, with what its storage needs: `storage = { ... }`",
+    address_hint="write it as `url`, with the options of its storage: `storage = { ... }`",
 )

@@ -9,5 +9,5 @@ KEYS = ConnectorKeys(
     SourceKeys(("connector", "path", "format", "options", "tables", "new_columns", *OPTIONS), options=OPTIONS),
     SinkKeys(("connector", "path", "format", "options")),
     needs_path=True,
-    address_hint="files are read and written in folders of this machine: mount the bucket there, or copy its files",
+    address_hint="only folders of this machine are supported: mount the bucket, or copy its files",
 )

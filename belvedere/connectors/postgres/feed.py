@@ -48,8 +48,8 @@ def open_table(requested: FeedRequest) -> TableFeed:
     if known is None:
         known = _readers[key] = SlotReader(server, lambda: cast(None, _readers.pop(key, None)), requested.notes)
     elif known.server.source != server.source:
-        message = f'sources "{known.server.source}" and "{server.source}" read one slot, "{server.slot}"'
-        hint = f'write `slot = "{next_slot(server.slot)}"` for source "{server.source}": each source has a slot of its own'
+        message = f'sources "{known.server.source}" and "{server.source}" read the same slot, "{server.slot}"'
+        hint = f'write `slot = "{next_slot(server.slot)}"` for source "{server.source}": each source needs its own slot'
         raise fail("B6222", message, hint=hint)
     try:
         return TableFeed(requested, known)

@@ -67,14 +67,14 @@ class Followed:
             return None
         before, state = self.position.table, now.state
         if before.oid != state.oid:
-            return "it was made anew, or is another table of that name"
+            return "it was recreated, or is another table of that name"
         if set(self.position.key) != set(self.key):
             return "it has another key in the views"
         for column, number in attnums.items():
             if column not in self.position.attnums:
                 return f'its column "{column}" is new in the views'
             if self.position.attnums[column] != number:
-                return f'its column "{column}" is another one'
+                return f'its column "{column}" was replaced by another one'
             if self.position.types[column] != self.types[column]:
                 return f'its column "{column}" has another type in the views'
         if before.file != state.file:
@@ -82,7 +82,7 @@ class Followed:
         if before.partitions != state.partitions:
             return "a partition was attached, detached, dropped, truncated or rewritten, or its keys were changed"
         if before.moved != state.moved:
-            return "it was in another schema for a while, or has another owner"
+            return "it was temporarily in another schema, or has another owner"
         return _other_values(before, state, attnums)
 
     def begin(self, now: Table) -> None:
@@ -101,7 +101,7 @@ class Followed:
         is_found = identity == "f" or all((p := places[n]) is not None and keys[p] for n in self.key_places)
         old = _row(change.old, places)
         is_found = is_found and (old is None or all(old[n] is not None for n in self.key_places))
-        return None if is_found else "its replica identity was another one for a while"
+        return None if is_found else "its replica identity was temporarily another one"
 
     def rows_of(self, change: RowChange) -> tuple[Row | None, Row | None]:
         """The old and the new row of a change, by the input's columns."""

@@ -35,7 +35,7 @@ class OwnedSlot:
         found = self.server.confirmed()
         if is_known:
             if found is None:
-                raise self.server.slot_lost(f'the slot "{self.server.slot}" is not there any more')
+                raise self.server.slot_lost(f'the slot "{self.server.slot}" no longer exists')
             return found
         if found is None:
             self._note()
@@ -44,10 +44,10 @@ class OwnedSlot:
         if not self._is_own():
             name = self.server.slot
             hint = (
-                f'write `slot = "{next_slot(name)}"` for source "{self.server.source}"; or, if nobody reads it any more, drop it: '
+                f'write `slot = "{next_slot(name)}"` for source "{self.server.source}"; or, if it is no longer used, drop it: '
                 f"{drop_statement(name)}"
             )
-            raise fail("B6222", f'the slot "{name}" is there already, and was not made by this store', hint=hint)
+            raise fail("B6222", f'the slot "{name}" exists already, and was not created by this store', hint=hint)
         return found
 
     def _finish(self) -> int:

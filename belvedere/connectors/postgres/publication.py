@@ -31,7 +31,7 @@ def published(server: Server, tables: Mapping[str, Table]) -> tuple[tuple[int, s
     """The publication's number and who wrote its row, and the tables with their places in it. Raises B6222, B6223, B6224."""
     ((level,),) = server.ask("SELECT current_setting('wal_level')")
     if level != "logical":
-        hint = "set `wal_level = logical` and start the server again"
+        hint = "set `wal_level = logical` and restart the server"
         raise fail("B6224", f'the server of source "{server.source}" has wal_level = {level}', hint=hint)
     made = publication_statement(server, tables)
     found = server.ask(_PUBLICATION, server.publication)
@@ -41,7 +41,7 @@ def published(server: Server, tables: Mapping[str, Table]) -> tuple[tuple[int, s
     oid, writer, is_whole, by_root, _ = found[0]
     if not is_whole:
         hint = f"the owner runs: {_altered(server)} SET (publish = 'insert, update, delete, truncate')"
-        raise fail("B6224", f'the publication "{server.publication}" leaves kinds of changes out', hint=hint)
+        raise fail("B6224", f'the publication "{server.publication}" does not publish all kinds of changes', hint=hint)
     rows = server.ask(_TABLES, oid, oid, oid, server.publication, server.schema, list(tables))
     places = {name: tuple(place) for name, *place in rows}
     for table in tables.values():
@@ -58,23 +58,25 @@ def _check(server: Server, table: Table, places: Mapping[str, tuple[Any, ...]], 
     """Raise what is wrong with a table's place in the publication."""
     name, quoted = table.name, table.quoted
     if table.is_secured:
-        hint = "let the role pass over the policies: ALTER ROLE ... BYPASSRLS"
+        hint = "let the role bypass the policies: ALTER ROLE ... BYPASSRLS"
         raise fail("B6222", f'policies of table "{name}" of source "{server.source}" hide rows from this role', hint=hint)
     if table.is_partitioned and not by_root:
         hint = f"the owner runs: {_altered(server)} SET (publish_via_partition_root = true)"
-        message = f'the publication "{server.publication}" has changes of table "{name}" under the names of its partitions'
+        message = (
+            f'the publication "{server.publication}" publishes changes of table "{name}" under the names of its partitions'
+        )
         raise fail("B6224", message, hint=hint)
     if not table.is_logged:
         hint = f"the owner runs: ALTER TABLE {quoted} SET LOGGED"
         raise fail("B6224", f'table "{name}" of source "{server.source}" is unlogged', hint=hint)
     if name not in places:
         hint = f"the owner runs: {addition_statement(server, [name])}"
-        raise fail("B6224", f'the publication "{server.publication}" has no table "{name}"', hint=hint)
+        raise fail("B6224", f'the publication "{server.publication}" does not contain table "{name}"', hint=hint)
     _, is_filtered, is_cut, _ = places[name]
     if is_filtered or is_cut:
         what = "rows" if is_filtered else "columns"
         hint = f"the owner runs: {_altered(server)} DROP TABLE {quoted}; {_altered(server)} ADD TABLE {quoted}"
-        raise fail("B6224", f'the publication "{server.publication}" leaves {what} of table "{name}" out', hint=hint)
+        raise fail("B6224", f'the publication "{server.publication}" does not publish {what} of table "{name}"', hint=hint)
     if table.state.identity == "f" and any(c.is_generated for c in table.state.columns):
         _check_generated(server, table)
     _check_partitions(server, table)
@@ -120,7 +122,7 @@ def addition_statement(server: Server, tables: Iterable[str]) -> str:
 
 def left_publication(server: Server, table: str) -> BelvedereError:
     """The diagnostic B6225 of a table whose changes were not logged for a while."""
-    return server.slot_lost(f'table "{table}" was out of the publication "{server.publication}" for a while')
+    return server.slot_lost(f'table "{table}" was temporarily not in the publication "{server.publication}"')
 
 
 def _altered(server: Server) -> str:

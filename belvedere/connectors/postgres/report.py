@@ -42,7 +42,7 @@ def position_text(position: int) -> str:
 
 
 def _table(name: str, imported: Imported | None, is_published: bool, has_key: bool, end: int) -> SourcePart:
-    note = "" if has_key else "has no key, and cannot be followed"
+    note = "" if has_key else "has no key, so its changes cannot be followed"
     if imported is None:
         return SourcePart(name, facts={"published": is_published}, note=note)
     taken = imported.offset.get("lsn")
@@ -61,7 +61,7 @@ def _table(name: str, imported: Imported | None, is_published: bool, has_key: bo
 def _slot(server: Server, end: int) -> Iterator[SourcePart]:
     name = f"slot {server.slot}"
     for confirmed, status, is_active, plugin in server.ask(_SLOT, server.slot):
-        note = "the server has removed what it had still to read" if status == "lost" else ""
+        note = "the server has removed log that was not read yet" if status == "lost" else ""
         note = note if plugin == "pgoutput" else f"is of the plugin {plugin}"
         facts = {"wal_status": status, "active": bool(is_active)}
         if confirmed is None:
@@ -78,4 +78,4 @@ def _slot(server: Server, end: int) -> Iterator[SourcePart]:
                 note=note,
             )
         return
-    yield SourcePart("", name, note="is not there: the first run makes it")
+    yield SourcePart("", name, note="does not exist yet: the first run creates it")

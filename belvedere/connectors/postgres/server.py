@@ -97,13 +97,11 @@ class Server:
         except psycopg.Error as error:
             code, said = getattr(error, "sqlstate", None), str(error).strip().split("\n")[0]
             if code in WAITS:
-                hint = "it goes on when the lock is released"
-                raise fail(
-                    "B6227", f'source "{self.source}" waits for a table that is locked', detail=said, hint=hint
-                ) from error
+                hint = "it continues when the lock is released"
+                raise fail("B6227", f'source "{self.source}" waits for a locked table', detail=said, hint=hint) from error
             if isinstance(error, psycopg.OperationalError) and code != "53400" and (code or "08")[:2] in ("08", "57", "53"):
                 self.close()
-                hint = "see that the server runs, and that `url` names its host, port, user and database"
+                hint = "check that the server runs, and that `url` has its host, port, user and database"
                 raise fail("B6220", f'source "{self.source}" does not answer', detail=said, hint=hint) from error
             raise self._refusal(code, said) from error
 
@@ -111,12 +109,14 @@ class Server:
         schema = in_quotes(self.schema)
         hints = {
             "42501": f"give the role REPLICATION, and SELECT on the tables: GRANT SELECT ON ALL TABLES IN SCHEMA {schema} TO ...",
-            "42602": "name a slot by lower case letters, digits and `_`",
-            "55006": "another run reads this slot: end it, or name another one in `slot`",
-            "53400": "raise `max_replication_slots` of the server, or drop a slot that nobody reads: "
+            "42602": "use lower case letters, digits and `_` in the name of a slot",
+            "55006": "another run reads this slot: stop it, or set another `slot`",
+            "53400": "raise `max_replication_slots` of the server, or drop an unused slot: "
             "SELECT slot_name, active FROM pg_replication_slots",
         }
-        return fail("B6222", f'source "{self.source}" refuses to be read', detail=said, hint=hints.get(code or ""))
+        return fail(
+            "B6222", f'the server of source "{self.source}" refuses the request', detail=said, hint=hints.get(code or "")
+        )
 
     # -- tables -------------------------------------------------------------------------------------------------------
 
@@ -210,12 +210,12 @@ class Server:
             return None
         position, status, plugin, is_here = found[0]
         if plugin != "pgoutput":
-            what = f"is of the plugin {plugin}" if plugin else "is a physical one"
-            raise fail("B6222", f'the slot "{self.slot}" {what}', hint="name another one in `slot`")
+            what = f"is of the plugin {plugin}" if plugin else "is a physical slot"
+            raise fail("B6222", f'the slot "{self.slot}" {what}', hint="set another `slot`")
         if not is_here:
-            raise fail("B6222", f'the slot "{self.slot}" is of another database', hint="name another one in `slot`")
+            raise fail("B6222", f'the slot "{self.slot}" belongs to another database', hint="set another `slot`")
         if status == "lost":
-            raise self.slot_lost(f'the server has removed what the slot "{self.slot}" had still to read')
+            raise self.slot_lost(f'the server has removed log that the slot "{self.slot}" has not read yet')
         return int(position)
 
     def flush(self, position: int) -> None:
@@ -225,7 +225,9 @@ class Server:
         """
         self.ask("SELECT pg_logical_emit_message(true, 'belvedere', '')")
         if self.flushed() < position:
-            raise fail("B6227", f'source "{self.source}" waits for its log to be on disk', hint="it goes on by itself")
+            raise fail(
+                "B6227", f'source "{self.source}" waits until the log of its server is on disk', hint="it continues by itself"
+            )
 
     def last_transaction(self, to: int) -> tuple[int, int] | None:
         """The last transaction that the slot has still to read up to a position: where it ends, and its number."""
@@ -250,8 +252,8 @@ class Server:
     def slot_lost(self, what: str) -> BelvedereError:
         """The diagnostic B6225."""
         hint = (
-            f'changes are gone: write `slot = "{next_slot(self.slot)}"` for source "{self.source}", a new name; the next start reads '
-            f"its tables anew in place of the rows that the store has. Then drop the old slot: {drop_statement(self.slot)}"
+            f'changes are lost: write `slot = "{next_slot(self.slot)}"` for source "{self.source}", a new name; the next start reads '
+            f"its tables again and replaces the rows of the store. Then drop the old slot: {drop_statement(self.slot)}"
         )
         return fail("B6225", f'source "{self.source}": {what}', hint=hint)
 

@@ -168,14 +168,14 @@ class PostgresOutlet:
             code = getattr(error, "sqlstate", None)
             if code is not None and code[:2] not in ("08", "57", "53"):
                 raise self._refused(error) from error
-            hint = "see that the server runs, and that `url` names its host, port, user and database"
+            hint = "check that the server runs, and that `url` has its host, port, user and database"
             raise fail("B6220", f"{what} does not answer", detail=_first(error), hint=hint) from error
         except psycopg.Error as error:
             raise self._refused(error) from error
 
     def _refused(self, error: Exception) -> Exception:
         hint = 'drop or change the table, or export to another one: `names = { Target = "name" }`'
-        message = f'sink "{self.sink}" refuses the events of "{self.outgoing.target}"'
+        message = f'sink "{self.sink}" rejects the events of "{self.outgoing.target}"'
         return fail("B6221", message, detail=_first(error), hint=hint)
 
     def close(self) -> None:

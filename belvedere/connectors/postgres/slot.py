@@ -110,9 +110,9 @@ class SlotReader:
         elif before.system != log.system:
             raise self.server.slot_lost("its database is on another server than before")
         elif before.timeline != log.timeline and not self._had_all_of(position.lsn, before, log):
-            raise self.server.slot_lost("its server has taken over from one that had logged more")
+            raise self.server.slot_lost("its server replaced one with a longer log")
         elif before.publication != log.publication:
-            raise self.server.slot_lost(f'the publication "{self.server.publication}" was changed or made anew')
+            raise self.server.slot_lost(f'the publication "{self.server.publication}" was changed or recreated')
         elif position.table.oid == now.state.oid and position.table.published != now.state.published:
             raise left_publication(self.server, followed.name)
 
@@ -129,12 +129,12 @@ class SlotReader:
             return confirmed
         start = max(known)
         if start > self.server.flushed():
-            raise self.server.slot_lost("the log of its server ends before what the store has")
+            raise self.server.slot_lost("the log of its server ends before the position that the store has read")
         if confirmed > start:
-            raise self.server.slot_lost(f'somebody else has read the slot "{self.server.slot}", or it was made anew')
+            raise self.server.slot_lost(f'the slot "{self.server.slot}" was read by another client, or was recreated')
         for table in self.tables.values():  # one that left the script for a while
             if table.position is not None and not table.whole and table.position.lsn < start:
-                table.whole = "the slot has passed over changes of it"
+                table.whole = "the slot has skipped changes of it"
         if confirmed < start:
             self._compare_last(confirmed, start)
             self.server.advance(start)
@@ -150,7 +150,7 @@ class SlotReader:
         last = self._last(start)
         read = last if last is not None and last[0] > confirmed else None
         if self.server.last_transaction(start) != read:
-            raise self.server.slot_lost("its log is not the one that the store has read: the server was put back from a copy")
+            raise self.server.slot_lost("its log is not the one that the store has read: the server was restored from a copy")
 
     def _transactions(self, start: int, once: bool) -> tuple[list[LoggedTransaction], int, bool]:
         """The transactions behind a position, how far they reach, and whether there are more."""
@@ -216,8 +216,8 @@ class SlotReader:
     def _notices(self, table: Followed) -> tuple[str, ...]:
         name = f'"{table.name}" of source "{self.server.source}"'
         columns = ", ".join(map(in_quotes, table.gained(self._now[table.name].state)))
-        found = (f"table {name} has new columns, which the views have not: {columns}",) if columns else ()
-        return (*found, f"table {name} is read whole: {table.whole}") if table.whole else found
+        found = (f"table {name} has new columns that the script does not declare: {columns}",) if columns else ()
+        return (*found, f"table {name} is read completely: {table.whole}") if table.whole else found
 
     # -- the first read -----------------------------------------------------------------------------------------------
 

@@ -204,7 +204,7 @@ def keyless(source: str, table: Table) -> BelvedereError:
         drop = f"DROP CONSTRAINT {in_quotes(primary.name)}, ADD PRIMARY KEY ({columns})"
         hint = f"a deferrable key identifies no row in the log; the owner runs: ALTER TABLE {name} {drop}"
     else:
-        hint = f"give it one: ALTER TABLE {name} ADD PRIMARY KEY (...); without one its own updates would fail once it is published"
+        hint = f"give it one: ALTER TABLE {name} ADD PRIMARY KEY (...); without a key its own updates fail once it is published"
     return fail("B6223", f'table "{table.name}" of source "{source}" has no key', hint=hint)
 
 
@@ -214,7 +214,9 @@ def other_key(table: Table, requested: set[int]) -> BelvedereError:
     index = next((i for i in table.indexes if set(i.columns) == requested), None)
     if index is not None:
         identity = "DEFAULT" if index.is_primary else f"USING INDEX {in_quotes(index.name)}"
-        hint = f"the store has its rows by that of the index {in_quotes(index.name)}; the owner runs: ALTER TABLE "
+        hint = (
+            f"the store identifies its rows by the columns of the index {in_quotes(index.name)}; the owner runs: ALTER TABLE "
+        )
         hint += f"{table.quoted} REPLICA IDENTITY {identity}"
     return fail("B6223", f'table "{table.name}" has another primary key', hint=hint)
 

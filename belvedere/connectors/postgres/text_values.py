@@ -59,7 +59,7 @@ def _cast(array: pa.StringArray, type_: pa.DataType) -> pa.Array:
     if T.is_boolean(type_):
         places = pc.index_in(array, value_set=pa.array(_BOOLEANS))
         if places.null_count > array.null_count:
-            raise ValueError("no boolean")
+            raise ValueError("not a boolean")
         return pa.array(_BOOLEANS.values()).take(places)
     if T.is_binary(type_):
         return pa.array([None if t is None else bytes.fromhex(t.removeprefix("\\x")) for t in array.to_pylist()], type_)

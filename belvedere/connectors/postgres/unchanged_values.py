@@ -46,8 +46,10 @@ class FormerValues:
         mask, lent_by = pa.array([n in found for n in range(len(values))]), stored[column.name].combine_chunks()
         array = pc.replace_with_mask(array, mask, lent_by.take(pa.array(found.values(), pa.int64())))
         name = in_quotes(column.name)
-        why = f"UPDATE {self.table.quoted} SET {name} = {name} || '' has it logged"
-        reason = Reason(f'column "{column.name}": an update left the large value as it was, and no stored row has it; {why}')
+        why = f"UPDATE {self.table.quoted} SET {name} = {name} || '' logs it"
+        reason = Reason(
+            f'column "{column.name}": an update did not log the unchanged large value, and no stored row has it; {why}'
+        )
         return array, misfits | {n: reason for n in lent if n not in found}
 
     @cached_property

@@ -103,8 +103,8 @@ def schema_of_files(table: str, files: Sequence[Path], options: Mapping[str, Any
     if not kinds and failure is not None:
         raise failure
     if not kinds:
-        hint = f'put rows there, or declare its columns: [sources.<name>.tables.{table}] columns = {{ id = "BIGINT" }}'
-        raise fail("B6103", f'table "{table}" has no rows that would tell its columns', hint=hint)
+        hint = f'add files with rows, or declare its columns: [sources.<name>.tables.{table}] columns = {{ id = "BIGINT" }}'
+        raise fail("B6103", f'table "{table}" has no rows to infer its columns from', hint=hint)
     for pair in repeated_names(kinds):
         notes.twice(f'table "{table}"', pair)
         del kinds[pair[1]]
@@ -159,7 +159,7 @@ def _columns_of(file: Path, options: Mapping[str, Any], rows: int, notes: Column
         case "parquet":
             yield from ((field.name, field.type) for field in parquet.read_schema(open_file(str(file))))
         case _:
-            raise ValueError("its format is not known: json, csv or parquet")
+            raise ValueError("its format is not known: use json, csv or parquet")
 
 
 def _sample(file: Path) -> tuple[str, bool]:
@@ -180,7 +180,7 @@ def _json_records(file: Path) -> Iterator[dict[str, Any]]:
     text, whole = _sample(file)
     if text.lstrip().startswith("["):
         if not whole:
-            raise ValueError("a JSON array of this size cannot be sampled: write one object per line")
+            raise ValueError("this JSON array is too large to sample: write one object per line")
         yield from (element for element in json.loads(text) if isinstance(element, dict))
         return
     if (documents := _documents(text, whole)) is not None:
@@ -234,7 +234,7 @@ def _csv_columns(file: Path, options: Mapping[str, Any], rows: int, notes: Colum
     if first is None:
         return
     if not options.get("header", True):
-        raise ValueError("a CSV file without header does not tell its columns' names: declare them in belvedere.toml")
+        raise ValueError("a CSV file without header has no column names: declare the columns in belvedere.toml")
     names = [name.strip() for name in first]
     for pair in repeated_names(names):
         notes.twice(f"file {path_text(str(file))}", pair)

@@ -24,19 +24,19 @@ class ColumnNotes:
 
     def twice(self, of: str, pair: tuple[str, str]) -> None:
         """Two names of `of` are one name."""
-        self.texts[f'{of} {said_twice(pair)}: a script sees "{pair[0]}" alone, and files with both are rejected'] = None
+        self.texts[f'{of} {said_twice(pair)}: a script sees only "{pair[0]}", and files with both are rejected'] = None
 
     def delimiter(self, file: Path, delimiter: str) -> None:
         """A file has another delimiter than its source says."""
         name = path_text(str(file))
         self.texts[
-            f"the delimiter of file {name} seems to be {delimiter!r}: the file is rejected; give it a source of its own"
+            f"the delimiter of file {name} seems to be {delimiter!r}: the file is rejected; read it by another source"
         ] = None
 
     def whole_header(self, file: Path, delimiter: str) -> None:
         """A file has one column, whose name another delimiter would cut."""
         name, said = path_text(str(file)), json.dumps(delimiter)
-        self.texts[f"file {name} has one column; if {delimiter!r} is between its fields, write delimiter = {said}"] = None
+        self.texts[f"file {name} has one column; if {delimiter!r} separates its fields, write delimiter = {said}"] = None
 
     def on(self, schema: pa.Schema) -> pa.Schema:
         """The schema with these texts."""

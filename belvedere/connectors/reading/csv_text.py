@@ -125,4 +125,4 @@ def repeated_names(names: Iterable[str]) -> list[tuple[str, str]]:
 def said_twice(pair: tuple[str, str]) -> Reason:
     """What is wrong with such a pair."""
     one, other = pair
-    return Reason(f'has "{one}" twice' if one == other else f'has "{one}" and "{other}", which differ in case alone')
+    return Reason(f'has "{one}" twice' if one == other else f'has "{one}" and "{other}", which differ only in case')

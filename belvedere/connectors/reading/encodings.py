@@ -41,4 +41,4 @@ def as_utf8(chunks: Iterator[bytes]) -> Iterator[bytes]:
             yield decoder.decode(chunk).encode()
         yield decoder.decode(b"", final=True).encode()
     except UnicodeError as error:
-        raise OSError("its bytes begin as UTF-16 and are none") from error
+        raise OSError("it begins as UTF-16 but is not valid UTF-16") from error

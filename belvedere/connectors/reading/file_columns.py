@@ -53,7 +53,7 @@ def what_header_lacks(header: Sequence[str], delimiter: str, columns: Sequence[C
         shown = delimiter.join(header)[:MAX_HEADER_LENGTH]
         other = delimiter_that_fits(list(header), delimiter, known)
         advice = "" if other is None else f"; its delimiter seems to be {other!r}: write delimiter = {json.dumps(other)}"
-        return Reason(f"has the header `{shown}`, in which none of its table's columns is{advice}")
+        return Reason(f"has the header `{shown}`, which has none of its table's columns{advice}")
     pair = next((p for p in repeated_names(header) if p[0].casefold() in known), None)
     return None if pair is None else Reason(f"{said_twice(pair)} in its header")
 

@@ -67,7 +67,7 @@ class Piece:
 
 def what_is_wrong(format_: str, error: BaseException) -> Reason:
     """Why a file is refused as a whole."""
-    how = "is not a whole Parquet file" if format_ == "parquet" else "cannot be read"
+    how = "is not a complete Parquet file" if format_ == "parquet" else "cannot be read"
     return Reason(f"{how}: {first_line(error)}", RejectionKind.FILE, how)
 
 

@@ -43,7 +43,7 @@ RECORD = "__record"
 NOT_JSON = "?"
 """In place of a reason, which `explain_json` then finds."""
 BAD_BYTES = Reason("is not UTF-8", RejectionKind.ENCODING)
-HALF_CHARACTER = Reason("has half of a character of two UTF-16 units (a lone surrogate)")
+HALF_CHARACTER = Reason("has a lone surrogate (half of a UTF-16 pair)")
 OPEN_QUOTE = Reason("has a quote that never closes")
 MAX_TEXT_LENGTH = 10_000
 _HIGH, _LOW = r"\\u[dD][89abAB][0-9a-fA-F]{2}", r"\\u[dD][c-fC-F][0-9a-fA-F]{2}"
@@ -84,7 +84,9 @@ def json_rows(raw: DataFrame, columns: Sequence[Column], options: Mapping[str, A
         known = F.array(*map(F.lit, [CONTROL, *member]))
         new = F.array_except(F.json_object_keys(F.col(TEXT)), known)
         said = F.concat(
-            F.lit(code(RejectionKind.NEW_COLUMN) + 'has "'), F.array_join(new, '", "'), F.lit('", which its table has not')
+            F.lit(code(RejectionKind.NEW_COLUMN) + 'has "'),
+            F.array_join(new, '", "'),
+            F.lit('", which its table does not have'),
         )
         misfits = F.coalesce(F.when(F.size(new) > 0, said), misfits)
     reason = (
@@ -187,7 +189,7 @@ def _cast_reason(
     value: SparkColumn, cast: SparkColumn, column: Column, text: SparkColumn, formats: Sequence[str] = ()
 ) -> SparkColumn:
     is_time = formats and column.type == TIMESTAMP
-    form = f"is no time of the form {' or '.join(formats)} (timestamp_format)" if is_time else ""
+    form = f"is not a time of the form {' or '.join(formats)} (timestamp_format)" if is_time else ""
     return misfit(value, cast, column, text, form)
 
 

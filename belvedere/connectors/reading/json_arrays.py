@@ -54,7 +54,7 @@ class _PartialText:
             try:
                 found, end = _DECODER.raw_decode(self.text, self.place)
             except RecursionError:
-                raise ValueError("an element is nested too deep") from None
+                raise ValueError("an element is nested too deeply") from None
             except ValueError:
                 if not self.more():
                     raise
@@ -90,13 +90,13 @@ def read_documents(chunks: Iterator[bytes]) -> Iterator[Any]:
     text = _PartialText(chunks)
     while found := text.next():
         if found != "{":
-            raise ValueError(f"{found!r} begins no object")
+            raise ValueError(f"expected an object, found {found!r}")
         yield text.value()
 
 
 def _expect(text: _PartialText, requested: str) -> str:
     found = text.next()
     if not found or found not in requested:
-        raise ValueError(f"{found!r} is none of {requested!r}")
+        raise ValueError(f"expected one of {requested!r}, found {found!r}")
     text.place += 1
     return found

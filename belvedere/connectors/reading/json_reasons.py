@@ -30,7 +30,7 @@ def explain_json(text: str, columns: Sequence[Column]) -> Reason:
     try:
         value = json.loads(text)
     except RecursionError:
-        return Reason("is nested too deep")
+        return Reason("is nested too deeply")
     except ValueError as error:
         return Reason(f"is not JSON: {error}", RejectionKind.NOT_JSON, "is not JSON")
     if not isinstance(value, dict):
@@ -40,7 +40,7 @@ def explain_json(text: str, columns: Sequence[Column]) -> Reason:
             member = value.get(c.name)
             if member is not None and not fits(member, c.type):
                 return misfit_of(c, _shown(member))
-    return Reason("does not have the types of its table")
+    return Reason("does not match the types of its table")
 
 
 def _shown(value: Any) -> str:

@@ -35,7 +35,7 @@ def limit_of(options: Mapping[str, Any]) -> int:
 
 def too_long(what: str) -> Reason:
     """Why such a line, row or message (one of `MAY_BE_LONG`) is rejected."""
-    return Reason(f"{what} is longer than its source lets it be (`max_line_mb`)", RejectionKind.TOO_LONG)
+    return Reason(f"{what} is longer than its source allows (`max_line_mb`)", RejectionKind.TOO_LONG)
 
 
 def whole_lines(chunks: Iterable[bytes], limit: int) -> Iterator[bytes | TooLong]:

@@ -170,7 +170,7 @@ def without_lost_times(batch: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.Array]
         if not bad.true_count:
             continue
         texts = column.cast(pa.string()) if most is None else column.cast(pa.int64()).cast(pa.string())
-        requested = "has more digits than a TIMESTAMP keeps" if most is None else "is no TIMESTAMP"
+        requested = "has more digits than a TIMESTAMP keeps" if most is None else "is not a TIMESTAMP"
         begin = code(RejectionKind.LOSS, f'column "{field.name}" {requested}') + f'column "{field.name}":'
         said = pc.binary_join_element_wise(begin, texts, requested, " ")
         lost = pc.if_else(pc.and_(bad, pc.is_null(lost)), said, lost)

@@ -134,7 +134,7 @@ def _read_files(
     for format_, group in by_format(files, options):
         if format_ not in FORMAT_NAMES:
             for file in group:
-                how = "is of no known format"
+                how = "has an unknown format"
                 reading.reject(file.path, Reason(f"{how}: json, csv or parquet", RejectionKind.FILE, how))
             continue
         reading.order[:] = [str(path_text(f.path)) for f in group]

@@ -108,7 +108,7 @@ def _reported(reading: FileReading, file: SourceFile, format_: str) -> ReportedS
         if format_ != "json" and reading.options.get("new_columns") == "reject":
             new = unknown_columns(file.path, format_, reading.columns, reading.options)
             if new:
-                said = f'has the column "{next(iter(new))}", which its table has not'
+                said = f'has the column "{next(iter(new))}", which its table does not have'
                 reading.reject(file.path, Reason(said, RejectionKind.NEW_COLUMN))
                 return None
         if format_ == "parquet":

@@ -202,7 +202,7 @@ def _element_text(element: Any) -> str:
         # the file may spell surrogates as escapes, which UTF-8 does not have
         return json.dumps(element, ensure_ascii=False).encode("utf-8", "backslashreplace").decode()
     except RecursionError:
-        return "an element that is nested too deep"
+        return "an element that is nested too deeply"
 
 
 def values_of(path: str) -> Values | None:

@@ -15,7 +15,9 @@ from belvedere.engine.stage import Stage
 from belvedere.errors import BelvedereError, fail
 
 EMPTY: Mapping[str, str] = {}
-RESUME = "or write /*+ resume */ before a corrected view: its rows so far stay as they are, and its new definition counts from there on"
+RESUME = (
+    "or write /*+ resume */ before a corrected view: its rows so far are kept, and its new definition applies to later rows"
+)
 
 
 def refuse(found: Iterable[tuple[str, BelvedereError]]) -> None:
@@ -45,7 +47,7 @@ def lost_rows(
         feeding = _inputs_of(pipeline, relation)
         yield from changed_inputs(catalog, {i for i in feeding if i in fresh and i in known}, why)
         view, read = name_in_script(stage.owner), name_in_script(relation)
-        reason = f'not all rows of "{read}" so far were kept'
+        reason = f'not all earlier rows of "{read}" were kept'
         message = f'view "{view}" is new or changed, but {reason}'
         yield stage.owner, fail("B7030", message, hint=f"{_hint(catalog, feeding)}; {RESUME}", reason=reason)
 
@@ -71,8 +73,8 @@ def changed_inputs(
                 "B7031",
                 f"{what}: the rows that were pushed would be lost",
                 span=table.span,
-                hint="leave that as it was (columns that may be NULL can be added, INT can become BIGINT, DECIMAL or DOUBLE), or define "
-                "a stream of another name and read both; what was pushed is in this store alone: an empty one would lose it as well",
+                hint="undo the change (you can add nullable columns, and change INT to BIGINT, DECIMAL or DOUBLE), or define "
+                "a stream of another name and read both; pushed rows are only in this store: a new store loses them as well",
             )
             yield id_, error
 
@@ -82,14 +84,14 @@ def _hint(catalog: Catalog, feeding: set[str]) -> str:
     names = _quoted(t.name for t in pushed.values())
     if feeding & pushed.keys():
         return (
-            "leave the view as it was, or let a new view read a stream of another name that you push to from now on; pushed rows cannot "
-            f"be read again, and an empty store would lose those of {names} too"
+            "undo the change of the view, or push to a stream of another name from now on and read it by a new view; pushed rows cannot "
+            f"be re-read, and a new store loses those of {names} too"
         )
     if pushed:
-        return f"make the input public: it is read again, and its rows are kept; an empty store would lose what was pushed to {names}"
+        return f"make the input public: it is re-read, and its rows are kept; a new store loses the rows pushed to {names}"
     return (
-        "make the input public: its source is read again, as far as it is still there, and its rows are kept from then on; or start "
-        "another store beside this one (--store)"
+        "make the input public: the rows that its source still has are re-read, and rows are kept from then on; or start "
+        "with another store (--store)"
     )
 
 

@@ -70,7 +70,7 @@ class ScriptTables:
             return reported
         missing = self.needed - self.past.keys()
         if missing:
-            raise AssertionError(f"rows so far of {sorted(missing)} were not read again")
+            raise AssertionError(f"earlier rows of {sorted(missing)} were not re-read")
         plan, pipeline, transaction = self.plan, self._pipeline, storage.transaction
         reported = former_results(plan, pipeline, transaction, self._compute) | reported
         of_table = partial(rows_of_today, plan=plan, pipeline=pipeline, state=self._state, transaction=transaction)

@@ -86,7 +86,7 @@ class Quarantine:
         still = isolation.still(failed, tables.fresh)
         gone = missed.open(isolation.missing(still))
         lost = {f.stage for f in still if f.resumes and isolation.outside(f.stage) & gone}
-        still = tuple(replace(f, lost=f.lost or "what it has missed is gone") if f.stage in lost else f for f in still)
+        still = tuple(replace(f, lost=f.lost or "the changes it missed are gone") if f.stage in lost else f for f in still)
         filled = tables.fresh - tables.plan.waiting  # of all rows, which are read again where they are not stored
         still = tuple(replace(f, resumes=False, lost="") if f.stage in filled else f for f in still)
         return cls(isolation, missed, still, clocks=clocks)
@@ -189,18 +189,18 @@ class Quarantine:
         """
         isolation = self.isolation
         again = {f.stage for f in attempt.left if isolation.outside(f.stage) & context.whole.keys()}
-        why = "its rows so far are read again with the next start"
+        why = "its rows are re-read at the next start"
         failed = tuple(replace(f, resumes=True, lost=why) if f.stage in again else f for f in attempt.failed)
         attempt = replace(attempt, failed=failed)
         for name in sorted(isolation.missing(attempt.left)):
             readers = [f for f in attempt.left if f.resumes and name in isolation.outside(f.stage)]
             if name in attempt.cordon.fresh or (name in context.fresh and any(f.since < context.epoch for f in readers)):
-                why = f'"{name_in_script(name)}" was computed anew meanwhile'
+                why = f'"{name_in_script(name)}" was recomputed in the meantime'
             else:
                 with explaining(name):
                     if self.missed.note(name, context.deltas.get(name), context.epoch):
                         continue
-                why = f'it has missed more than {self.missed.most:,} changes of "{name_in_script(name)}", and no more are kept'
+                why = f'it has missed more than {self.missed.most:,} changes of "{name_in_script(name)}", the maximum that is kept'
             lost = {f.stage for f in readers}
             failed = tuple(replace(f, lost=f.lost or why) if f.stage in lost else f for f in failed)
         return replace(attempt, failed=failed)

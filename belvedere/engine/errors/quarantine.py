@@ -133,11 +133,11 @@ class Isolation:
         """Why the stage cannot be computed anew, so that it has to resume with what it has missed; None where it can be."""
         made = {s.output: s for s in self.pipeline.stages}
         if emits_changes(made[stage]):
-            return "it goes on from what it has told"
+            return "it continues after its last event"
         fresh, restored = self.rebuilt(self.downstream(stage))
         for name in fresh:
             if name in made and not made[name].rebuilds:
-                return f'"{name_in_script(name)}" depends on when its rows came: it cannot be computed again from stored rows'
+                return f'"{name_in_script(name)}" depends on the arrival times of its rows: it cannot be recomputed from stored rows'
         for _, error in lost_rows(self.catalog, self.pipeline, fresh, restored, ()):
             found = error.diagnostics[0]
             return found.reason or found.message
@@ -163,7 +163,7 @@ class Isolation:
 
 
 def emits_changes(stage: Stage) -> bool:
-    """Whether it tells of changes (events, history): it goes on from what it has told, and is never computed anew."""
+    """Whether it tells of changes (events, history): it continues after its last event, and is never computed anew."""
     return stage.is_result and not stage.is_input
 
 
@@ -172,12 +172,14 @@ def failure_text(failed: Failed) -> str:
     others = [n for n in _names(failed) if n != name_in_script(failed.owner)]
     known = [e for e in failed.good.values() if e is not None]
     held = f"shows epoch {min(known)}" if known else "has no rows yet"
-    heals = "It heals when the row goes or is replaced, or with a corrected script"
+    heals = "It recovers when the row is deleted or replaced, or with a corrected script"
     if failed.resumes:
         heals = (
-            f"What it misses is kept. {heals}" if not failed.lost else f"It heals with a corrected script alone: {failed.lost}"
+            f"Missed changes are kept. {heals}"
+            if not failed.lost
+            else f"It recovers only with a corrected script: {failed.lost}"
         )
-    behind = f", and what reads it: {', '.join(others)}" if others else ""
+    behind = f", and so are the views that read it: {', '.join(others)}" if others else ""
     why = ": ".join(filter(None, (failed.reason or failed.message, failed.detail)))
     hint = failed.hint or "correct the row or the script"
     state = f"is in quarantine since epoch {failed.since} and {held}{behind}"

@@ -151,13 +151,11 @@ def write_frame(frame: SparkFrame, folder: Path, schema: pa.Schema, block: int =
     files = tuple(sorted(folder.glob("*.parquet")))
     count = sum(pq.read_metadata(f).num_rows for f in files)
     if written is not None and (expected := written()) != count:
-        raise not_shared(folder.parent, f"executors wrote {expected:,} rows to {folder}, and {count:,} are there")
+        raise not_shared(folder.parent, f"executors wrote {expected:,} rows to {folder}, but the driver finds {count:,}")
     return Rows(schema=schema, files=files, count=count)
 
 
 def not_shared(folder: Path, detail: str) -> BelvedereError:
     """The diagnostic B7036: executors have another folder of this name."""
-    hint = "let `scratch` under [run] in belvedere.toml name a folder that all machines of the cluster mount at the same path"
-    return fail(
-        "B7036", f"the scratch folder {folder} is not the same for the driver and its executors", hint=hint, detail=detail
-    )
+    hint = "set `scratch` under [run] in belvedere.toml to a folder that all machines of the cluster mount at the same path"
+    return fail("B7036", f"the scratch folder {folder} is not shared by the driver and its executors", hint=hint, detail=detail)

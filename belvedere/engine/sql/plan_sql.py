@@ -228,14 +228,14 @@ SPARK_SQL: dict[type[Node], Callable[[SparkPrinter, Any], str]] = {
 }
 """How each operator is a query."""
 NOT_SPARK_SQL: dict[type[Node], str] = {
-    PredicateWindow: "kernels find its windows, over rows that Spark prepares",
-    Recursion: "a query for each level, as long as it gives rows",
-    Emit: "what is emitted depends on the epochs before",
-    InOrder: "which rows come out depends on the epochs before",
-    SplAggregate: "kernels compute what the window holds as it fires",
-    SplJoin: "kernels find what meets in the windows",
-    Observed: "its rules make events of changes",
-    Last: "a scan, once the step of its recursion is lowered",
+    PredicateWindow: "Belvedere's own code finds its windows, over rows that Spark prepares",
+    Recursion: "one query per level, until a level has no rows",
+    Emit: "its output depends on earlier epochs",
+    InOrder: "its output depends on earlier epochs",
+    SplAggregate: "Belvedere's own code computes each firing of the window",
+    SplJoin: "Belvedere's own code finds the pairs of its windows",
+    Observed: "its events are made from changes",
+    Last: "a scan inside the recursion's step",
 }
 """Why Spark computes parts of the other operators only, or nothing."""
 

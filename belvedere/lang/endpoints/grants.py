@@ -94,7 +94,9 @@ class _Granting:
         if id_ is not None and id_ in self.catalog.public:
             self.relations[id_] = name
         elif template is None and id_ is not None:
-            raise self._refusal(f"`{name}` is private: it is not served", self.role.place("views", name), "name what is served")
+            raise self._refusal(
+                f"`{name}` is private, so it is not served", self.role.place("views", name), "name a served relation"
+            )
         elif template is None:
             known = [*(self.catalog.name_of(i) for i in self.catalog.public), *self.catalog.templates]
             message = f"the script does not define `{name}`"
@@ -113,12 +115,12 @@ class _Granting:
         found = next((i for i, t in reversed(inputs.items()) if t.name.casefold() == name.casefold()), None)
         place = self.role.place("pushes", name)
         if found is None:
-            hint = did_you_mean(name, [t.name for t in inputs.values()]) or "the script has no input that takes rows"
-            self.diagnostics += self._refusal(f"no input `{name}` takes rows", place, hint).diagnostics
+            hint = did_you_mean(name, [t.name for t in inputs.values()]) or "the script has no input that accepts rows"
+            self.diagnostics += self._refusal(f"no input `{name}` accepts rows", place, hint).diagnostics
         elif found in self.hidden:
-            hint = "leave it out of `pushes` or out of `hidden`"
+            hint = "remove it from `pushes` or from `hidden`"
             self.diagnostics += self._refusal(
-                f"it pushes rows to `{name}`, of which it may not see all columns", place, hint
+                f"it pushes rows to `{name}`, but some of its columns are hidden from it", place, hint
             ).diagnostics
         return found
 
@@ -159,15 +161,15 @@ class _Granting:
         for source in self._sources(id_):
             if source in self.rows and id_ not in self.rows:
                 name, own = self._deny(id_), self.catalog.name_of(source)
-                hint = f'say which: "{name}" = "..." in [roles.{self.role.name}.rows], or "true" for all'
+                hint = f'set its rows: "{name}" = "..." in [roles.{self.role.name}.rows], or "true" for all'
                 raise self._refusal(
-                    f"rows of `{name}` are of `{own}`, of which it sees some", self.role.place("views", name), hint
+                    f"`{name}` has rows of `{own}`, of which the role sees only some", self.role.place("views", name), hint
                 )
             shown = self.hidden.get(source, frozenset()) & set(self.catalog.schema_of(id_).names)
             if shown and self.relations[id_].casefold() not in {n.casefold() for n in self.role.hidden}:
                 name, own = self._deny(id_), self.catalog.name_of(source)
                 column = sorted(shown)[0]
-                hint = f'say which to hide: "{name}" = ["{column}"] in [roles.{self.role.name}.hidden], or [] for none'
+                hint = f'set its hidden columns: "{name}" = ["{column}"] in [roles.{self.role.name}.hidden], or [] for none'
                 message = f"`{name}` shows `{column}`, which is hidden in `{own}`"
                 raise self._refusal(message, self.role.place("views", name), hint)
 
@@ -179,8 +181,10 @@ class _Granting:
         source = next((s for s in self._scanned(view.plan) if s in self.rows), None)
         if source is not None:
             name, own = self.relations[id_], self.catalog.name_of(source)
-            message = f"role `{self.role.name}`: `{name}` is computed of all rows of `{own}`, of which it sees some"
-            hint = f'say which rows of it: "{name}" = "..." in [roles.{self.role.name}.rows], or "true" for all'
+            message = (
+                f"role `{self.role.name}`: `{name}` is computed from all rows of `{own}`, of which the role sees only some"
+            )
+            hint = f'set its rows: "{name}" = "..." in [roles.{self.role.name}.rows], or "true" for all'
             place = self.role.place("views", name)
             self.diagnostics.append(Diagnostic("B9107", message, Severity.WARNING, place, hint=hint))
 
@@ -211,8 +215,10 @@ class _Granting:
                 if node.relation in self.broken:
                     return
                 shown = self.catalog.name_of(node.relation)
-                hint = f"add `{shown}` to its `views`, or leave the template out"
-                raise self._refusal(f"query template `{template.name}` reads `{shown}`, which it may not see", place, hint)
+                hint = f"add `{shown}` to its `views`, or remove the template"
+                raise self._refusal(
+                    f"query template `{template.name}` reads `{shown}`, which the role may not see", place, hint
+                )
         read = columns_read(template.plan)
         seen = [
             f"{self.catalog.name_of(i)}.{c}"
@@ -222,7 +228,7 @@ class _Granting:
         if seen:
             self.templates.pop(template.name)
             message = f"query template `{template.name}` reads `{seen[0]}`, which is hidden"
-            raise self._refusal(message, place, "leave the template out, or do not hide the column")
+            raise self._refusal(message, place, "remove the template, or do not hide the column")
 
     def _keep(self, relationship: Relationship) -> None:
         """The stored rows of a relationship are seen where both of its sides are, as those of its target."""

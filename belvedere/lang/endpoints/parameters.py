@@ -46,8 +46,8 @@ def _declared(written: TemplateParameter) -> Parameter:
     if written.metadata is not None:
         metadata = read_metadata(written.metadata, name, type_, parameter=True)
         if written.default is not None:
-            message = f"parameter `{name}` has a default, and comes from the caller's token"
-            raise fail("B4040", message, span=written.span, hint="leave the default out: who has no such claim is refused")
+            message = f"parameter `{name}` comes from the caller's token and cannot have a default"
+            raise fail("B4040", message, span=written.span, hint="remove the default: callers without this claim are rejected")
     default = None if written.default is None else default_of(written.default, type_, name, written.span)
     return Parameter(name, type_, False, default, metadata)
 

@@ -36,7 +36,7 @@ def split_parameters(statement: CreateSubscription) -> tuple[CreateSubscription,
         found = found.where(condition, copy=False)
     named = next((p for p in statement.parameters if p.name.text.casefold() == AFTER), None)
     if named is not None:
-        message = f"`{AFTER}` is the argument that says which events a subscriber has"
+        message = f"`{AFTER}` is the name of the argument for the last event that a subscriber has"
         raise fail("B4037", message, span=named.span, hint="give the parameter another name")
     found = found.where(exp.GT(this=exp.column(SEQUENCE), expression=exp.Placeholder(this=AFTER)), copy=False)
     unused = next((p for p in statement.parameters if not any(_reads(c, p) for c in conditions)), None)
@@ -115,7 +115,7 @@ class _Split:
             ):
                 return str(item.alias_or_name)
         if self.statement.on is ChangeKind.CHANGE:
-            hint = f"select `{column.name}`: an event tells of a change of what is selected"
+            hint = f"select `{column.name}`: events only report changes of selected columns"
             raise self._refused(column, hint)
         name = f"_argument{len(self.hidden) + 1}"
         query.select(exp.alias_(column.copy(), name, quoted=True), copy=False)
@@ -123,5 +123,5 @@ class _Split:
         return name
 
     def _refused(self, node: exp.Expr, hint: str = HINT) -> BelvedereError:
-        message = f"the parameters of `{self.statement.path.text}` are not compared with columns of the rows in its WHERE"
+        message = f"`{self.statement.path.text}` does not compare its parameters with columns in WHERE"
         return fail("B4037", message, span=span_of(node, self.statement.span.file), hint=hint)

@@ -32,20 +32,20 @@ RESUME = "resume"
 PROMISES = ("rate", "latency")
 """The hints that state how many requests a second there will be, and how long one may take."""
 
-_BY_SIZE = "leave it out: how a join is computed follows from the numbers of rows"
-_INDEXES = "leave it out: indexes follow from what views, relationships and query templates ask for"
-_PARALLEL = "leave it out: `[spark]` in belvedere.toml says how many tasks there are"
+_BY_SIZE = "remove it: Belvedere chooses the join from the numbers of rows"
+_INDEXES = "remove it: indexes follow from views, relationships and query templates"
+_PARALLEL = "remove it: set the number of tasks under `[spark]` in belvedere.toml"
 INSTEAD = {
-    "options": "say it in belvedere.toml, under `[sources.name]` or `[sinks.name]`",
-    "state_ttl": "say `WATERMARK FOR` the times of the inputs: state leaves with the bounds, and no answer changes for it. "
+    "options": "set it in belvedere.toml, under `[sources.name]` or `[sinks.name]`",
+    "state_ttl": "declare `WATERMARK FOR` the times of the inputs: watermarks free state and change no result. "
     "To forget rows write `WHERE ts + 7 DAY >= now()`",
     "ttl": "write `KEEP 7 DAYS` after an input, or `WHERE ts + 7 DAY >= now()` in a view",
     "cache": "leave it out: an answer is read from the store, as of its last epoch",
     "lookup": "write JOIN, or JOIN ... FOR SYSTEM_TIME AS OF for the version of a time",
-    "primary_key": "leave it out: the key follows from the query, as from GROUP BY or DISTINCT ON",
+    "primary_key": "remove it: the key follows from the query, as from GROUP BY or DISTINCT ON",
     "test": "write a scenario for `belvedere test`",
     **dict.fromkeys(("index", "partition_key"), _INDEXES),
-    **dict.fromkeys(("exec", "engine"), "leave it out: Spark maintains every view, and the store serves it"),
+    **dict.fromkeys(("exec", "engine"), "remove it: Spark maintains every view, and the store serves it"),
     **dict.fromkeys(("broadcast", "broadcastjoin", "mapjoin", "merge", "mergejoin", "shuffle_merge"), _BY_SIZE),
     **dict.fromkeys(("shuffle_hash", "shuffle_replicate_nl", "nest_loop"), _BY_SIZE),
     **dict.fromkeys(("coalesce", "repartition", "repartition_by_range", "rebalance"), _PARALLEL),
@@ -56,12 +56,12 @@ INSTEAD = {
 def idle_hint(hint: Hint, name: str | None, file: str) -> Diagnostic:
     """The notice about a hint that means nothing where it stands."""
     word = hint.name.casefold()
-    message = f"the hint `{hint.name}` means nothing " + ("here" if name is None else f"for `{name}`")
+    message = f"there is no hint `{hint.name}` " + ("here" if name is None else f"for `{name}`")
     words = (
         "`no_query`, `query_by_all(a, b)`, `query_by_any(a, b)`, `maintain`, `at_read`, `on_error(null)`, `resume`, "
         "`rate(200)`, `latency(20 ms)`"
     )
-    known = f"before a table or view stand {words}; others may be left out"
+    known = f"before a table or view use {words}; remove other hints"
     return Diagnostic("B4033", message, Severity.NOTICE, Span(file, hint.start, hint.end), hint=INSTEAD.get(word, known))
 
 
@@ -123,7 +123,7 @@ def policies(catalog: Catalog, hints: Mapping[str, Hint], file: str) -> tuple[di
         if id_ not in catalog.views:
             reported.append(idle_hint(hint, catalog.name_of(id_), file))
         elif word not in tuple(OnError):
-            message = f"`{hint.name}` of `{catalog.name_of(id_)}` says nothing that can be read"
+            message = f"`{hint.name}` of `{catalog.name_of(id_)}` has arguments that cannot be read"
             reported.append(
                 _refused("B4035", message, hint, file, "write `on_error(stop)`, `on_error(null)` or `on_error(quarantine)`")
             )
@@ -156,7 +156,7 @@ def promises(catalog: Catalog, hints: Mapping[tuple[str, str], Hint], file: str)
         if value is None:
             requested = "a number of requests a second: `rate(200)`" if word == "rate" else "a time: `latency(20 ms)`"
             reported.append(
-                _refused("B4035", f"`{word}` of `{name}` says nothing that can be read", hint, file, f"write {requested}")
+                _refused("B4035", f"`{word}` of `{name}` has an argument that cannot be read", hint, file, f"write {requested}")
             )
             continue
         known = found.get(id_, Promise())
@@ -187,8 +187,8 @@ def _column(
             )
         )
     elif pa.types.is_nested(column.type) or pa.types.is_interval(column.type):
-        message = f"`{column.name}` of `{name}` cannot be an argument: it is no single value"
-        reported.append(_refused("B4036", message, hint, file, "name a column of a number, text, time or truth value"))
+        message = f"`{column.name}` of `{name}` cannot be an argument: it is not a single value"
+        reported.append(_refused("B4036", message, hint, file, "name a column of a number, text, time or boolean"))
         return None
     return column
 

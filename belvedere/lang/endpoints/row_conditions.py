@@ -83,13 +83,15 @@ class _ConditionReader:
         query = statement.query if isinstance(statement, DefineView) else None
         clauses = {k for k, v in query.args.items() if v} if isinstance(query, exp.Select) else set()
         if query is None or "where" not in clauses or not clauses <= _PLAIN:
-            raise fail("B9107", f"the rows of `{self._name}` are chosen by one condition", hint="write it as behind WHERE")
+            raise fail(
+                "B9107", f"the rows of `{self._name}` need exactly one condition", hint="write a condition as after WHERE"
+            )
         found: Expr = query.args["where"].this
         for kind, what in ((exp.Query, "a subquery"), (exp.Placeholder, "a parameter"), (exp.Parameter, "a parameter")):
             inner = found.find(kind)
             if inner is not None:
                 hint = "compare columns of the row with literals and claims: tenant = claim('tenant')"
-                raise self._context.fail("B9107", f"{what} cannot stand in a condition on rows", inner, hint)
+                raise self._context.fail("B9107", f"{what} is not allowed in a condition on rows", inner, hint)
         return found
 
     def _with_claim(self, written: Expr, call: exp.Anonymous) -> Expr:
@@ -114,7 +116,7 @@ class _ConditionReader:
         text = given.name if isinstance(given, exp.Literal) and given.is_string else ""
         path = (text,) if "://" in text else tuple(text.split("."))
         if not all(path):
-            raise self._context.fail("B9107", "claim(...) takes the name of a claim as a text", call, "write claim('tenant')")
+            raise self._context.fail("B9107", "claim(...) takes the name of a claim as a string", call, "write claim('tenant')")
         return path
 
     def _type(self, call: exp.Anonymous, cast: exp.Cast | None) -> pa.DataType:
@@ -150,4 +152,4 @@ class _ConditionReader:
 
 
 def _no_query(query: exp.Expr, context: StatementContext, *_: object, **__: object) -> NoReturn:
-    raise context.fail("B9107", "a subquery cannot stand in a condition on rows", query)
+    raise context.fail("B9107", "a subquery is not allowed in a condition on rows", query)

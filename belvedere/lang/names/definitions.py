@@ -112,7 +112,7 @@ class Definitions:
     ) -> NamedRelation:
         """A new version of a name: an input, a view or a subscription. No statement may take a name of the store's own tables."""
         if made.span is not None and made.name.casefold().startswith(OWN_TABLES):
-            hint = f"`{OWN_TABLES}` begins the names of the store's own tables"
+            hint = f"names that begin with `{OWN_TABLES}` are reserved for the store"
             raise fail("B2012", f"a relation cannot be called `{made.name}`", span=made.span, hint=hint)
         if made.name.casefold() in self.namespaces:
             message = f"`{made.name}` is the name of an import's namespace"
@@ -185,7 +185,7 @@ class Definitions:
         """A hint for a name that is not defined here."""
         line = self.lines.get(name.casefold())
         if line is not None:
-            return f"`{name}` is defined in line {line}: a definition may use what stands above it"
+            return f"`{name}` is defined later, in line {line}: a definition can only use earlier ones"
         return did_you_mean(name, candidates)
 
     def get(self, name: str, span: Span | None = None) -> NamedRelation:

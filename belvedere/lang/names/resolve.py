@@ -67,13 +67,15 @@ class Resolver:
         if isinstance(node, exp.Subquery) or (isinstance(node, exp.Query) and not isinstance(node, exp.Table)):
             return self._subquery("scalar", node, node)
         if isinstance(node, (exp.Any, exp.All)):
-            raise self.frame.fail("B3012", "ANY and ALL stand to the right of = <> < <= > >= alone", node, "write IN or EXISTS")
+            raise self.frame.fail(
+                "B3012", "ANY and ALL are only allowed to the right of = <> < <= > >=", node, "write IN or EXISTS"
+            )
         if isinstance(node, exp.Star) and not isinstance(node.parent, exp.Count):
             if isinstance(node.parent, exp.Anonymous) and nearest_name(node.parent.name, ["count"]):
                 raise self.frame.fail(
                     "B3005", f"function `{node.parent.name}` is not known", node.parent, "did you mean `count`?"
                 )
-            raise self.frame.fail("B3013", "`*` cannot stand here", node, "name the columns")
+            raise self.frame.fail("B3013", "`*` is not allowed here", node, "name the columns")
         if isinstance(node, exp.Lambda):
             return self._lambda(node)
         if isinstance(node, (exp.Placeholder, exp.Parameter)):
@@ -124,10 +126,12 @@ class Resolver:
 
     def _column(self, node: exp.Column) -> Expr:
         if isinstance(node.this, exp.Star):
-            raise self.frame.fail("B3013", "`*` cannot stand here", node, "name the columns")
+            raise self.frame.fail("B3013", "`*` is not allowed here", node, "name the columns")
         parts = name_parts(node)
         if not parts:
-            raise self.frame.fail("B1001", f"`{node.sql('spark')}` is no column", node, "quote names that are no words: `11`")
+            raise self.frame.fail(
+                "B1001", f"`{node.sql('spark')}` is not a column", node, "quote names that are not words: `11`"
+            )
         variable = parts[0].name.casefold() in self._variables
         for look_up, when in ((self.first, not variable), (self.fallback, not variable and not self._known(node))):
             found = look_up(node) if look_up is not None and when else None
@@ -188,7 +192,7 @@ class Resolver:
     def _refuse_conditional(self, kind: str, inner: Inner, written: exp.Expr) -> None:
         if kind != "scalar" and inner.conditional:
             hint = "compare the aggregate as a value: `(SELECT count(*) FROM ...) > 1`"
-            raise self.frame.fail("B3014", "an aggregate with HAVING cannot be linked to the outer row here", written, hint)
+            raise self.frame.fail("B3014", "a correlated aggregate with HAVING is not supported here", written, hint)
 
     def _in(self, node: exp.In) -> Expr:
         written, query = node.this.unnest(), node.args["query"]
@@ -197,7 +201,7 @@ class Resolver:
         operand = self._walk(node.this)
         if any(isinstance(n, exp.Identifier) and self._is_variable(n) for n in operand.walk()):
             hint = "unnest the array in FROM, `FROM t, UNNEST(t.xs) AS x`, and write WHERE x IN (SELECT ...)"
-            raise self.frame.fail("B3022", "a subquery that is compared with a lambda's variable is not supported", node, hint)
+            raise self.frame.fail("B3022", "comparing a lambda's variable with a subquery is not supported", node, hint)
         inner = self.frame.subquery(query)
         if len(inner.outputs) != 1 or isinstance(operand, exp.Tuple):
             raise self.frame.fail("B3014", "IN compares one value with a subquery of one column", node, "write EXISTS")

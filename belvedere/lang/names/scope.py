@@ -71,7 +71,7 @@ class FromItem:
         """Raise B2003 where a name means several columns of the item."""
         if sum(c.name == column.name for c in self.columns if not c.hidden and not c.same) > 1:
             owner = f"`{self.alias}`" if self.alias else "a subquery"
-            hint = "give them other names with AS where they are selected"
+            hint = "rename them with AS in the select list"
             raise fail("B2003", f"{owner} has more than one column `{column.name}`", span=span, hint=hint)
 
     @property
@@ -232,7 +232,7 @@ class Scope:
             owners = " and ".join(f"`{s.alias}`" if s.alias else "a subquery" for s, _ in shown)
             hint = "write " + " or ".join(f"`{s.alias}.{c.name}`" for s, c in shown)
             if not all(s.alias for s, _ in shown):
-                hint = "give each subquery of FROM an alias, and write it before the name"
+                hint = "give each subquery of FROM an alias, and qualify the column with it"
             raise fail("B2003", f"column `{name}` is in {owners}", span=span, hint=hint)
         for source, column in shown if not merged else ():
             source.refuse_repeated(column, span)
@@ -242,7 +242,7 @@ class Scope:
         name = parts[0].name
         if source.starts is not None and source.starts.relationship(name) is not None:
             joined = f"`JOIN {source.alias}.{name} x`"
-            hint = f"name a column behind it, join it ({joined}), or aggregate over it"
+            hint = f"name one of its columns, join it ({joined}), or aggregate over it"
             if len(parts) > 1:  # a value of the query around: its own names were followed before
                 hint = f"join it in this query's FROM ({joined}), and name `x.{parts[1].name}`"
             return fail("B4003", f"`{source.alias}.{name}` is a relationship, not a column", span=span, hint=hint)
@@ -269,7 +269,7 @@ def _owners(sources: Sequence[FromItem], name: str) -> list[FromItem]:
 
 def private_column(name: str, span: Span | None) -> BelvedereError:
     """The error for a private column of another script."""
-    hint = "give it a name without the leading underscore there, or compute it here"
+    hint = "remove the leading underscore in that script, or compute the column here"
     return fail("B2002", f"column `{name}` is private to the script that defines it", span=span, hint=hint)
 
 

@@ -81,8 +81,8 @@ def _unbounded_streams(catalog: Catalog) -> list[Diagnostic]:
         if id_ not in catalog.public or input_.keep is not None or not input_.append_only or input_.late_of is not None:
             continue
         what = "stream" if input_.kind is InputKind.STREAM else "import"
-        hint = f"keep its rows for a while: KEEP 7 DAYS; or make it private (`_{input_.name}`), which `why` cannot show"
-        message = f"public {what} `{input_.name}` is kept without end"
+        hint = f"limit its retention: KEEP 7 DAYS; or make it private (`_{input_.name}`), then `why` cannot show its rows"
+        message = f"public {what} `{input_.name}` is kept forever"
         found.append(Diagnostic("B6120", message, Severity.NOTICE, input_.span, hint=hint))
     return found
 
@@ -113,14 +113,17 @@ def _endless_joins(catalog: Catalog, growth: Growth) -> list[Diagnostic]:
 
 def _endless_join(view: View, left: str, right: str, *, versions: bool, late: list[str]) -> Diagnostic:
     """`late` are the streams of it whose late rows are used, where nothing else keeps the rows."""
-    message = f"the join in `{view.name}` keeps all rows of `{left}` and `{right}` for ever"
+    message = f"the join in `{view.name}` keeps all rows of `{left}` and `{right}` forever"
     if late:
         names = " and ".join(f"`{n}`" for n in late)
-        hint = f"say LATE DROP for {names}: their late rows are used, so no bound tells that no row will come"
+        hint = f"declare LATE DROP for {names}: as long as late rows are used, no watermark makes rows final"
     elif versions:
-        hint = f"say WATERMARK FOR the times of `{left}` and `{right}`: rows and versions leave once the bounds of both have passed them"
+        times = f"the times of `{left}` and `{right}`"
+        hint = f"declare WATERMARK FOR {times}: rows and versions leave the state once both watermarks have passed them"
     else:
-        hint = "filter one side by `time + n DAY >= now()`, or make it state: `DISTINCT T ON key ORDER BY time DESC`"
+        hint = (
+            "filter one side by `time + n DAY >= now()`, or reduce it to its last rows: `DISTINCT T ON key ORDER BY time DESC`"
+        )
     return Diagnostic("B6121", message, Severity.NOTICE, view.span, hint=hint)
 
 
@@ -175,8 +178,10 @@ def _endless_groups(catalog: Catalog, growth: Growth) -> list[Diagnostic]:
     view, time = next(iter(found.values()))
     names = ", ".join(f"`{name}`" for name in [*found][:SHOWN])
     more = f" and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
-    message = f"the groups of {names}{more} are never complete: there is one for each key that ever came"
-    hint = f"this is fine where keys are few; where they come without end, group by a window of `{time}` too, or by the time rounded down"
+    message = f"the groups of {names}{more} are never complete: there is one for each key that ever arrived"
+    hint = (
+        f"this is fine for a limited number of keys; otherwise also group by a window of `{time}`, or by the time rounded down"
+    )
     return [Diagnostic("B6122", message, Severity.NOTICE, view.span, hint=hint)]
 
 

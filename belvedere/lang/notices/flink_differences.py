@@ -28,7 +28,7 @@ FORMS = re.compile(
 QUOTIENT = (
     "`/` of whole numbers gives a DOUBLE",
     "a whole number",
-    "write `a DIV b`, or CAST one side to DOUBLE to have it so in both",
+    "write `a DIV b`, or CAST one side to DOUBLE: both mean the same in Flink",
 )
 MEAN = (
     "`avg` of whole numbers gives a DOUBLE",

@@ -21,7 +21,7 @@ def refuse_unbound(plan: Node, span: Span) -> None:
     if found is None:
         return
     subquery = next(iter(found.find_all(SubqueryValue)), None)
-    what = "a subquery in this place" if subquery is not None else "this reference to the query around"
+    what = "a subquery here" if subquery is not None else "this reference to the outer query"
     hint = "compute it in a view or in a subquery of FROM, and join that"
     raise fail("B3022", f"{what} is not supported", span=_place(found, span), hint=hint)
 

@@ -23,7 +23,7 @@ from belvedere.plan.operators.emit import Emit
 from belvedere.plan.operators.in_order import InOrder
 from belvedere.plan.operators.nodes import Aggregate, Filter, Join, JoinKind, Node, Project, Scan, Union
 
-HINT = "end the query of the windows with EMIT AFTER WATERMARK: their rows come once, when they are final"
+HINT = "end the query of the windows with EMIT AFTER WATERMARK: each row is then emitted once, when it is final"
 
 
 def open_windows(catalog: Catalog) -> list[Diagnostic]:
@@ -31,13 +31,14 @@ def open_windows(catalog: Catalog) -> list[Diagnostic]:
     found = []
     for subscription in catalog.subscriptions.values():
         if subscription.on is not ChangeKind.CHANGE and is_open(catalog.views[subscription.view].plan, catalog):
-            message = f"`{subscription.name}` tells of windows that are still open: it fires on partial results, and not again"
-            hint = f"{HINT}; or say ON CHANGE to hear of each change"
+            partial = "it fires on partial results, and not again when they change"
+            message = f"`{subscription.name}` observes windows that are still open: {partial}"
+            hint = f"{HINT}; or write ON CHANGE to receive each change"
             found.append(Diagnostic("B5033", message, Severity.NOTICE, subscription.span, hint=hint))
     for export in catalog.exports:
         view = catalog.views.get(export.relation)
         if view is not None and is_open(view.plan, catalog):
-            message = f"the export of `{view.name}` has each change of windows that are still open"
+            message = f"the export of `{view.name}` sends each change of windows that are still open"
             found.append(Diagnostic("B5033", message, Severity.NOTICE, export.span, hint=HINT))
     return found
 
@@ -54,9 +55,9 @@ def changing_arguments(catalog: Catalog) -> list[Diagnostic]:
         if changing and not _only_arrives(view.plan, catalog):
             shown = next((n for n in changing if not n.startswith("_")), None)
             what = f"`{shown}`" if shown is not None else "a column that arguments are compared with"
-            reported = f"an event tells that a row is {_SAID[subscription.on]}, not that it begins or ceases to match"
+            reported = f"an event reports that a row is {_SAID[subscription.on]}, not that it starts or stops matching"
             message = f"{what} may change in rows of `{template.name}`: {reported}"
-            hint = "compare arguments with columns of the key, or with rows that only arrive"
+            hint = "compare arguments with key columns, or subscribe to append-only rows"
             found.append(Diagnostic("B4038", message, Severity.NOTICE, subscription.span, hint=hint))
     return found
 

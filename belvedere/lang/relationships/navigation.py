@@ -52,7 +52,7 @@ def navigation(context: StatementContext, scope: Scope, parts: Sequence[exp.Iden
     ways = [w for s in starts if (w := _walk(context, s, parts)) is not None]
     if len(ways) > 1:
         hint = " or ".join(f"`{w.source.alias}.{dotted(parts)}`" for w in ways)
-        raise context.fail("B2003", f"`{dotted(parts)}` begins at more than one table", parts[0], f"write {hint}")
+        raise context.fail("B2003", f"`{dotted(parts)}` could start at more than one table", parts[0], f"write {hint}")
     return ways[0] if ways else None
 
 
@@ -95,7 +95,7 @@ def _pending(frame: Frame, found: Navigation, column: exp.Expr, written: exp.Exp
         hint = (
             f"aggregate, as in `max({rows}.{last})` in a column's definition, or join it: `JOIN {found.source.alias}.{rows} x`"
         )
-        raise frame.fail("B4032", f"`{rows}` may lead to more than one row", written, hint)
+        raise frame.fail("B4032", f"`{rows}` can have more than one row", written, hint)
     return Pending("scalar", query, inner, written)
 
 

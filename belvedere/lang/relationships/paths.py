@@ -26,7 +26,7 @@ def find_relationship(context: StatementContext, owner: FromItem, name: exp.Iden
     found = context.definitions.relations[relation.id].relationship(name.name) if relation is not None else None
     if found is not None and found.parameters:
         hint = "write its join here, or define a relationship without parameters"
-        raise context.fail("B4042", f"`{name.name}` takes parameters, which only requests of the API give", name, hint)
+        raise context.fail("B4042", f"`{name.name}` takes parameters, which only API requests provide", name, hint)
     if found is not None:
         return found
     known = [r.name for r in relation.relationships.values()] if relation is not None else []

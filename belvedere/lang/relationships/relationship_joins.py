@@ -68,9 +68,9 @@ def _refuse_kind(frame: Frame, statement: DefineRelationship, join: exp.Join, nu
     outer = side in ("RIGHT", "FULL") or (side == "LEFT" and not number)
     if outer and kind in KEPT:
         owner = ".".join(part.text for part in statement.path.owner)
-        message = f"a relationship holds the related rows of a row of `{owner}`: {side} JOIN adds rows that are none"
+        message = f"{side} JOIN is not allowed in a relationship: it adds rows that are not related to a row of `{owner}`"
         last = statement.path.last.text
-        hint = f"write JOIN; where a query wants `{owner}` without related rows, too: `FROM {owner} t LEFT JOIN t.{last} r`"
+        hint = f"write JOIN; to include rows of `{owner}` without related rows, query `FROM {owner} t LEFT JOIN t.{last} r`"
         raise frame.fail("B4045", message, join, hint)
     if kind not in KEPT or method not in ("", "NATURAL") or (method == "NATURAL" and number == 0 < len(statement.joins) - 1):
         shown = " ".join(w for w in (method, side, kind, "JOIN") if w)
@@ -90,6 +90,6 @@ def _refuse_unlinked(frame: Frame, statement: DefineRelationship) -> None:
             continue
         if join.args.get("on") is not None or any(own in names and (len(names) > 1 or "" in names) for names in linked):
             continue
-        message = f"nothing links `{table.alias_or_name}`: each of its rows would be there once for each row before it"
-        hint = f"write JOIN {table.sql(dialect='spark')} ON ..., or leave the other table out"
+        message = f"no condition joins `{table.alias_or_name}`: this would be a cross join"
+        hint = f"write JOIN {table.sql(dialect='spark')} ON ..., or remove the other table"
         raise frame.fail("B4045", message, join, hint)

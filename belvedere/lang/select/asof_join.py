@@ -43,7 +43,9 @@ def join_nearest(frame: Frame, join: exp.Join, right: Node, sources: list[FromIt
         raise frame.fail("B3021", "ASOF JOIN needs one inequality between times of both sides", place, FORMS)
     for link in links:
         if not any(_is_across(column(name), other, left, right) for name, other in equated(link)):
-            raise frame.fail("B3021", "ASOF JOIN takes equalities of both sides beside its inequality", on or join, FORMS)
+            raise frame.fail(
+                "B3021", "ASOF JOIN takes one inequality and otherwise only equalities between both sides", on or join, FORMS
+            )
     kind = JoinKind.LEFT if join.args.get("side") or match is not None else JoinKind.INNER
     frame.plan = _nearest(frame, join, left, right, kind, links, nearest[0])
 
@@ -54,16 +56,18 @@ def _check_words(frame: Frame, join: exp.Join) -> None:
         hint = "write ASOF JOIN, or ASOF LEFT JOIN, which keeps rows without a match"
         raise frame.fail("B3021", f"ASOF {' '.join(w for w in (side, kind) if w)} JOIN is not supported", join, hint)
     if frame.empty:
-        raise frame.fail("B3021", "ASOF JOIN needs a row with a time before it", join, FORMS)
+        raise frame.fail("B3021", "ASOF JOIN needs a table with a time on its left", join, FORMS)
 
 
 def _resolved(frame: Frame, written: exp.Expr) -> Expr:
     condition = Resolver(frame).resolve(written)
     frame.inference().typed(condition)
     if condition.find(SubqueryValue) is not None:
-        raise frame.fail("B3022", "a subquery in an ASOF JOIN is not supported", written, "join it before")
+        raise frame.fail("B3022", "a subquery in an ASOF JOIN is not supported", written, "join the subquery first")
     if frame.is_outer(condition):
-        raise frame.fail("B3011", "this join cannot be linked to the query around", written, "move the condition to WHERE")
+        raise frame.fail(
+            "B3011", "a correlated condition is not supported in this join", written, "move the condition to WHERE"
+        )
     return condition
 
 
@@ -79,7 +83,7 @@ def _is_across(one: Expr, other: Expr, left: Node, right: Node) -> bool:
 def _nearest(frame: Frame, join: exp.Join, left: Node, right: Node, kind: JoinKind, links: list[Expr], nearest: Expr) -> Node:
     """The first row in the order of the right side's time: from the last one down where it lies before the row's own."""
     if not _is_across(nearest.this, nearest.expression, left, right):
-        raise frame.fail("B3021", "the inequality of an ASOF JOIN is not one of both sides", join, FORMS)
+        raise frame.fail("B3021", "the inequality of an ASOF JOIN must compare both sides", join, FORMS)
     found = type(nearest)
     theirs, own = nearest.this, nearest.expression
     if not columns_of(theirs) <= set(right.schema.names):

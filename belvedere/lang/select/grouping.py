@@ -140,10 +140,15 @@ class Grouping:
     def _aggregate(self, expr: Expr, written: exp.Expr) -> Expr:
         call = unwrap_aggregate(expr)
         if any(contains_aggregate(c) for c in call.iter_expressions()):
-            raise self.frame.fail("B3032", "an aggregate inside an aggregate", written, "aggregate in a view of its own first")
+            raise self.frame.fail(
+                "B3032",
+                "an aggregate inside an aggregate is not allowed",
+                written,
+                "compute the inner aggregate in a view first",
+            )
         if expr.find(exp.Window) is not None:
             hint = "compute it in a subquery of FROM, and aggregate that"
-            raise self.frame.fail("B3038", "a window function cannot stand in an aggregate", written, hint)
+            raise self.frame.fail("B3038", "a window function is not allowed inside an aggregate", written, hint)
         known = self.found.get(expr)
         if known is None:
             over = attach_all(self.frame, expr) if expr.find(SubqueryValue) is not None else expr.copy()
@@ -186,7 +191,7 @@ class Grouping:
             return column(name)
         argument = expr.expressions[0].unnest()
         if argument not in keys:
-            raise self.frame.fail("B3034", "grouping() takes a column of GROUP BY", written)
+            raise self.frame.fail("B3034", "grouping() takes one column of GROUP BY", written)
         shift = len(keys) - 1 - keys.index(argument)
         moved = exp.BitwiseRightShift(this=column(name), expression=exp.Literal.number(shift))
         bit = exp.BitwiseAnd(this=moved, expression=exp.Literal.number(1))

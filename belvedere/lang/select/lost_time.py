@@ -20,7 +20,7 @@ def lost_time(plan: Node, known: Known) -> str | None:
         if isinstance(node, TopK) and isinstance(node.input, Join) and not event_time_columns(node, known):
             join = node.input
             if node.alike and event_time_columns(join.left, known) and not event_time_columns(join.right, known):
-                return "say WATERMARK FOR the time of the versions too: one that comes late changes what was joined"
+                return "also declare WATERMARK FOR the time of the versions: a late version changes joined rows"
     return None
 
 
@@ -31,5 +31,5 @@ def _limit(node: TopK) -> str | None:
         return None
     name = first.expr.name.rpartition(".")[2]
     if first.descending:
-        return f"the last row of a key may be replaced at any time: take the first one, ORDER BY {name} without DESC"
-    return f"rows without a time come first: declare `{name} TIMESTAMP NOT NULL`, or say ORDER BY {name} NULLS LAST"
+        return f"the last row of a key can be replaced at any time: use the first one, ORDER BY {name} without DESC"
+    return f"rows without a time come first: declare `{name} TIMESTAMP NOT NULL`, or write ORDER BY {name} NULLS LAST"

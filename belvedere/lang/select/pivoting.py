@@ -84,7 +84,7 @@ def _quoted(name: str) -> exp.Identifier:
 def _pivot(pivot: Any, visible: Sequence[Column], name: str, context: StatementContext) -> exp.Select:
     field = pivot.args["fields"][0]
     if not isinstance(field, exp.In) or not field.expressions:
-        raise context.fail("B3027", "a PIVOT names the values that become columns", pivot, VALUES_HINT)
+        raise context.fail("B3027", "PIVOT must list the values that become columns", pivot, VALUES_HINT)
     keys = _columns(field.this, visible, context)
     used = {*keys, *(c for aggregate in pivot.expressions for c in _columns(aggregate, visible, context))}
     groups = [exp.Column(this=_quoted(c.name)) for c in visible if c.name not in used]
@@ -94,7 +94,7 @@ def _pivot(pivot: Any, visible: Sequence[Column], name: str, context: StatementC
         values = _parts(value)
         if len(values) != len(keys) or any(v.find(exp.Column) for v in values):
             hint = VALUES_HINT if len(keys) == 1 else "write FOR (a, b) IN ((1, 2), (3, 4) AS x, ...)"
-            raise context.fail("B3027", "a PIVOT's values are constants, one for each of its columns", pivot, hint)
+            raise context.fail("B3027", "the values of PIVOT must be constants, one for each column", pivot, hint)
         same = (
             exp.NullSafeEQ(this=exp.Column(this=_quoted(k)), expression=v.copy()) for k, v in zip(keys, values, strict=True)
         )
@@ -123,7 +123,9 @@ def _chosen(aggregate: exp.Expr, condition: exp.Expr, context: StatementContext)
     """An aggregate over the rows of one value alone."""
     calls = [n for n in aggregate.find_all(exp.Func) if is_aggregate(n)]
     if not calls:
-        raise context.fail("B3027", "a PIVOT needs aggregates", aggregate, "write sum(x), count(*) or the like before FOR")
+        raise context.fail(
+            "B3027", "a PIVOT needs aggregates", aggregate, "write an aggregate such as sum(x) or count(*) before FOR"
+        )
 
     def filtered(node: exp.Expr) -> exp.Expr:
         if isinstance(node, exp.Filter):
@@ -150,7 +152,7 @@ def _unpivot(pivot: Any, visible: Sequence[Column], name: str, context: Statemen
     rows = [(alias, [_column(p, visible, context) for p in _parts(value)]) for value, alias in map(_named, field.expressions)]
     if any(len(columns) != len(values) for _, columns in rows):
         hint = "write UNPIVOT (value FOR name IN (a, b)), or UNPIVOT ((v, w) FOR name IN ((a, b), (c, d)))"
-        raise context.fail("B3027", "each entry of UNPIVOT has as many columns as values are named", pivot, hint)
+        raise context.fail("B3027", "each entry of UNPIVOT must have as many columns as value names", pivot, hint)
     types = [_common([columns[n] for _, columns in rows], pivot, context) for n in range(len(values))]
     structs = []
     for alias, columns in rows:

@@ -171,14 +171,19 @@ def refuse_stream_forms(query: exp.Query, context: StatementContext) -> None:
     """EMIT, SELECT STREAM and WINDOW BY inside an expression."""
     if isinstance(query, WindowByBlock):
         raise context.fail(
-            "B5020", "WINDOW BY cannot stand in an expression of SQL", query, "write it as a view, and read that"
+            "B5020", "WINDOW BY is not allowed in an SQL expression", query, "write it as a view, and query the view"
         )
     if emit_of(query) is not None or _streams(query):
         raise context.fail(
-            "B5010", "EMIT and STREAM cannot stand in an expression's subquery", query, "write a view with it first"
+            "B5010",
+            "EMIT and STREAM are not allowed in a subquery of an expression",
+            query,
+            "write it as a view, and query the view",
         )
     if has_window(query):
-        raise context.fail("B5214", "a window cannot stand in an expression's subquery", query, "write a view with it first")
+        raise context.fail(
+            "B5214", "a window is not allowed in a subquery of an expression", query, "write it as a view, and query the view"
+        )
     _refuse_within(query, context)
 
 
@@ -293,7 +298,7 @@ def _aligned(left: Node, right: Node, query: exp.Expr, context: StatementContext
     if len(a) != len(b):
         sides = f"{counted(len(a), 'column')} and {counted(len(b), 'column')}"
         message = f"the sides of {type(query).__name__.upper()} have {sides}"
-        raise context.fail("B3052", message, query, "select as many on both sides")
+        raise context.fail("B3052", message, query, "select the same number of columns on both sides")
     types = []
     for x, y in zip(a, b, strict=True):
         common = t.common_type(x.type, y.type)

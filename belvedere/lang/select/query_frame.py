@@ -143,7 +143,7 @@ class Frame:
         """Refuse what is no BOOLEAN, or computes over other rows than its own, as a condition of a clause."""
         if condition.find(exp.Window) is not None:
             hint = "write QUALIFY, or compute it in a subquery of FROM"
-            raise self.fail("B3038", f"a window function cannot stand in {clause}", written, hint)
+            raise self.fail("B3038", f"a window function is not allowed in {clause}", written, hint)
         self.inference().condition(condition, written)
 
     def filter(self, condition: exp.Expr, written: exp.Expr, clause: str) -> None:

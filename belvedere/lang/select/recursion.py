@@ -67,7 +67,11 @@ def refuse_later(entries: list[exp.CTE], context: StatementContext) -> None:
             found = [] if known else references(entry.this, later.alias)
             if found:
                 mutual = bool(references(later.this, entry.alias))
-                hint = "make one recursion of both, with a column that tells their rows apart" if mutual else "define it before"
+                hint = (
+                    "combine both into one recursion, with a column that distinguishes their rows"
+                    if mutual
+                    else "define it before"
+                )
                 raise context.fail("B3051", f"`{entry.alias}` reads `{later.alias}`, which is defined after it", found[0], hint)
 
 
@@ -76,7 +80,7 @@ def lower_recursion(entry: exp.CTE, context: StatementContext) -> Node:
     name, query = entry.alias, unwrap_query(entry.this)
     first = references(entry.this, name)[0]
     if not isinstance(query, exp.Union) or query.args.get("by_name"):
-        raise context.fail("B3051", f"`{name}` reads itself, and is no UNION of first rows and a step", first, FORM)
+        raise context.fail("B3051", f"`{name}` reads itself, so it must be a UNION of first rows and a step", first, FORM)
     _refuse_clauses(name, query, context)
     in_base = references(query.left, name)
     if in_base:
@@ -103,7 +107,7 @@ def _refuse_clauses(name: str, query: exp.Union, context: StatementContext) -> N
     for entry in clause.expressions if clause is not None else ():
         if found := references(entry.this, name):
             raise context.fail(
-                "B3051", f"WITH inside `{name}` must not read `{name}`", found[0], "write a subquery of FROM in the step"
+                "B3051", f"WITH inside `{name}` must not read `{name}`", found[0], "write it as a subquery of FROM in the step"
             )
     for key, word in (("order", "ORDER BY"), ("limit", "LIMIT"), ("offset", "OFFSET"), ("emit", "EMIT")):
         if query.args.get(key):
@@ -122,7 +126,7 @@ def _named(base: Node, entry: exp.CTE, context: StatementContext) -> Node:
             raise context.fail("B3053", message, entry, f"select map_entries({c.name})")
         if pa.types.is_null(c.type):
             message = f"column `{c.name}` has no type in the first rows of `{entry.alias}`"
-            raise context.fail("B3053", message, entry, "CAST(NULL AS STRING), or whatever type the step gives it")
+            raise context.fail("B3053", message, entry, "write CAST(NULL AS STRING), with the type of the column in the step")
     return Project(base, tuple(item_of(c, n) for n, c in zip(names, visible, strict=True)))
 
 
@@ -131,7 +135,9 @@ def _fitting(step: Node, columns: tuple[Column, ...], name: str, query: exp.Expr
     visible = step.schema.visible
     if len(visible) != len(columns):
         sides = f"{counted(len(columns), 'column')}, and its step {counted(len(visible), 'column')}"
-        raise context.fail("B3052", f"the first rows of `{name}` have {sides}", query, "select as many in both")
+        raise context.fail(
+            "B3052", f"the first rows of `{name}` have {sides}", query, "select the same number of columns in both"
+        )
     items = []
     for c, first in zip(visible, columns, strict=True):
         if t.common_type(first.type, c.type) != first.type:
@@ -155,10 +161,10 @@ def _check_step(step: Node, last: Last, name: str, place: exp.Table, context: St
             case Last() | Project() | Filter() | Unnest() | Union() | Distinct():
                 pass
             case Join() if len(reading) > 1:
-                refuse(f"reads `{name}` more than once for a row", "read it once, and join other tables")
+                refuse(f"reads `{name}` more than once", "read it once, and join other tables")
             case Join() if reading[0] not in PRESERVED.get(node.kind, ()):
                 refuse(
-                    f"tests what is not in `{name}`, or what is in it, by a subquery or the far side of a join",
+                    f"tests `{name}` in a subquery or on the outer side of a join",
                     f"write `{name}` first in FROM, and join or test the other tables",
                 )
             case SetOperation() if len(reading) > 1 or (reading != [0] and node.kind is SetKind.EXCEPT):

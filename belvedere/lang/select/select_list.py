@@ -262,7 +262,9 @@ def limits(query: exp.Query, context: StatementContext) -> tuple[int | None, int
         elif key == "limit" and limit_parameter(query, context):
             found.append(None)
         else:
-            raise context.fail("B3046", f"{key.upper()} takes a whole number", value, "the API has limit and offset of its own")
+            raise context.fail(
+                "B3046", f"{key.upper()} takes a whole number", value, "clients pass limit and offset to the API"
+            )
     return found[0], found[1] or 0
 
 

@@ -32,7 +32,7 @@ def grouped_stream(select: exp.Select, context: StatementContext, known: Known) 
     plan = SelectLowering(plain, context).lower(named=True).plan
     times = event_time_columns(plan, known) & grouping_columns(plan, known)
     if not times:
-        raise context.fail("B5011", "SELECT STREAM with GROUP BY needs a key that rises with the rowtime", select, HINT)
+        raise context.fail("B5011", "SELECT STREAM with GROUP BY needs a key that increases with the rowtime", select, HINT)
     end = _end_of_group(plan, times)
     named = find_named(plan.schema.visible, ROWTIME) is not None
     if end is not None and not named:

@@ -50,7 +50,7 @@ def windowed_join(select: exp.Select, context: StatementContext, time_of: TimeOf
     side = str(joins[0].args.get("side") or "").upper()
     kind = str(joins[0].args.get("kind") or "").upper()
     if len(joins) != 1 or side not in SIDES or kind in ("SEMI", "ANTI", "CROSS") or joins[0].args.get("using"):
-        raise context.fail("B5011", "SELECT STREAM over such a join is not supported", select, HINT)
+        raise context.fail("B5011", "SELECT STREAM over this join is not supported", select, HINT)
     left, right = (_side(item, context, time_of) for item in (joined.args["from_"].this, joins[0].this))
     joins[0].set("on", exp.and_(*filter(None, (joins[0].args.get("on"), _near(left, right))), copy=False))
     if not any(
@@ -74,7 +74,7 @@ def _side(item: exp.Expr, context: StatementContext, time_of: TimeOf) -> _Stream
     relation = context.definitions.find(item.name) if isinstance(item, exp.Table) and len(item.parts) == 1 else None
     time = time_of(relation) if relation is not None else None
     if time is None:
-        raise context.fail("B5011", "SELECT STREAM joins streams by name: this has no event time", item, HINT)
+        raise context.fail("B5011", "SELECT STREAM joins only streams with an event time", item, HINT)
     window = item.args.get("over")
     message, hint = "a window of a stream takes an interval of days or less", "write INTERVAL '1' MINUTE"
     length = context.length(window, message, hint, place=item) if window is not None else 0

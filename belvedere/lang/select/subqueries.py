@@ -181,8 +181,8 @@ def over_domain(frame: Frame, query: exp.Expr, outer: Mapping[str, Expr]) -> Inn
     """The subquery over the distinct outer values (by the names under which it reads them) that the frame's plan has."""
     values = tuple(frame.item(name, expr) for name, expr in outer.items())
     if any(has_map(v.type) for v in values):
-        hint = "unnest it beside the table: LATERAL VIEW explode(m) x AS k, v, or JOIN LATERAL explode(m) AS x(k, v)"
-        raise frame.fail("B3022", "a subquery that reads a MAP of the query around is not supported", query, hint)
+        hint = "unnest it in FROM: LATERAL VIEW explode(m) x AS k, v, or JOIN LATERAL explode(m) AS x(k, v)"
+        raise frame.fail("B3022", "a subquery that reads a MAP of the outer query is not supported", query, hint)
     domain = Distinct(Project(_source_of(frame.plan, values), values))
     found: Inner = frame.subquery(query, domain)
     return found
@@ -226,8 +226,8 @@ def _attach_scalar(frame: Frame, entry: Pending, inner: Inner, outer: Mapping[st
 
 def more_than_one_row(frame: Frame, written: exp.Expr) -> BelvedereError:
     """The error at a subquery that is used as a value."""
-    hint = "aggregate it, add LIMIT 1, or group by what links it to the outer row"
-    return frame.fail("B3010", "this subquery could give more than one row", written, hint)
+    hint = "aggregate it, add LIMIT 1, or group by the columns that correlate it with the outer row"
+    return frame.fail("B3010", "this subquery can return more than one row", written, hint)
 
 
 def join_single(frame: Frame, entry: Pending) -> tuple[Item, ...]:

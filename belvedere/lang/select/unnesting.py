@@ -57,7 +57,9 @@ def add_lateral(frame: Frame, item: exp.Expr, kind: JoinKind) -> None:
         return
     found = generator_call(call)
     if found is None:
-        raise frame.fail("B3023", f"`{call.sql('spark')}` cannot stand in FROM", item, "explode, posexplode and inline can")
+        raise frame.fail(
+            "B3023", f"`{call.sql('spark')}` is not allowed in FROM", item, "FROM allows explode, posexplode and inline"
+        )
     start_empty(frame)
     name, argument, outer = found
     alias = item.args.get("alias")

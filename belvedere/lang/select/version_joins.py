@@ -43,7 +43,9 @@ def join_as_of(frame: Frame, item: exp.Table, relation: NamedRelation, kind: Joi
     context = frame.context
     time = _time(frame, item)
     if kind not in (JoinKind.INNER, JoinKind.LEFT):
-        raise context.fail("B5032", f"a {kind.upper()} JOIN has no row with a time", item, "write JOIN or LEFT JOIN")
+        raise context.fail(
+            "B5032", f"a {kind.upper()} JOIN has no row with a time on its left", item, "write JOIN or LEFT JOIN"
+        )
     found = versions_of(context.definitions, relation)
     if found is None:
         message = f"`{relation.name}` keeps no versions of its rows"
@@ -65,7 +67,7 @@ def join_as_of(frame: Frame, item: exp.Table, relation: NamedRelation, kind: Joi
         frame.plan = Filter(frame.plan, rest)
         return
     if rest.find(SubqueryValue) is not None:
-        raise context.fail("B3022", "a subquery in the ON of an outer join is not supported", item, "join it before")
+        raise context.fail("B3022", "a subquery in the ON of an outer join is not supported", item, "join the subquery first")
     own = set(right.schema.names)
     only_if = {n: exp.Case(ifs=[exp.If(this=rest.copy(), true=column(n))]) for n in own}
     items = (replace(i, expr=only_if[i.name], nullable=True) if i.name in own else i for i in map(item_of, frame.plan.schema))
@@ -77,27 +79,27 @@ def _time(frame: Frame, item: exp.Table) -> Expr:
     version = item.args["version"]
     if version.name.upper() != "TIMESTAMP" or version.text("kind").upper() != "AS OF":
         hint = "write `JOIN T FOR SYSTEM_TIME AS OF e.ts t ON t.k = e.k`"
-        raise context.fail("B3027", "of all versions only FOR SYSTEM_TIME AS OF is supported", item, hint)
+        raise context.fail("B3027", "only FOR SYSTEM_TIME AS OF is supported", item, hint)
     if frame.empty:
         hint = "name the events first: `FROM Events e JOIN T FOR SYSTEM_TIME AS OF e.ts t ON t.k = e.k`"
-        raise context.fail("B5032", "FOR SYSTEM_TIME AS OF needs a row with a time before it", item, hint)
+        raise context.fail("B5032", "FOR SYSTEM_TIME AS OF needs a table with a time on its left", item, hint)
     if version.expression is None:
         raise context.fail("B1001", "a time is missing after FOR SYSTEM_TIME AS OF", item, "write `FOR SYSTEM_TIME AS OF e.ts`")
     time = Resolver(frame).resolve(version.expression)
     if time.find(SubqueryValue) is not None:
         raise context.fail(
-            "B5032", "the time of FOR SYSTEM_TIME AS OF cannot be a subquery", version.expression, "join it before"
+            "B5032", "the time of FOR SYSTEM_TIME AS OF cannot be a subquery", version.expression, "join the subquery first"
         )
     type_ = frame.inference().typed(time).type
     if type_ != TIMESTAMP:
         hint = "CAST it AS TIMESTAMP"
         raise context.fail("B5001", f"the time of FOR SYSTEM_TIME AS OF is {t.a_type(type_)}, not a TIMESTAMP", version, hint)
     if reads_clock(time):
-        hint = "join the table itself: it is what is valid now"
+        hint = "join the table itself, which has the present rows"
         raise context.fail("B5032", "FOR SYSTEM_TIME AS OF now() is the present version", version.expression, hint)
     if not columns_of(time) <= set(frame.plan.schema.names):
-        hint = "take the time of a row in this FROM"
-        raise context.fail("B5032", "the time of FOR SYSTEM_TIME AS OF is of the query around", version.expression, hint)
+        hint = "use the time of a row in this FROM"
+        raise context.fail("B5032", "the time of FOR SYSTEM_TIME AS OF belongs to the outer query", version.expression, hint)
     return time
 
 
@@ -117,7 +119,9 @@ def _conditions(
     if condition is not None:
         frame.inference().typed(condition)
         if frame.is_outer(condition):
-            raise context.fail("B3011", "this join cannot be linked to the query around", item, "move the condition to WHERE")
+            raise context.fail(
+                "B3011", "a correlated condition is not supported in this join", item, "move the condition to WHERE"
+            )
     keys = [internal[k] for k in found.key] if found.key is not None else None
     links: list[Expr] = []
     rest: list[Expr] = []
@@ -204,7 +208,7 @@ def _hint(definitions: Definitions, relation: NamedRelation) -> str:
     input_ = definitions.inputs.get(relation.id)
     key = ", ".join(input_.primary_key) if input_ is not None and input_.primary_key else "k"
     if input_ is not None and not input_.primary_key:
-        return f"say which column is its time: `WATERMARK FOR c`, or write `V := DISTINCT {relation.name} ON k ORDER BY c DESC` and join V"
+        return f"declare its time column: `WATERMARK FOR c`, or write `V := DISTINCT {relation.name} ON k ORDER BY c DESC` and join V"
     if input_ is not None:
-        return f"let the changes be a stream U, write `V := DISTINCT U ON {key} ORDER BY c DESC`, and join V"
+        return f"declare the changes as a stream U, write `V := DISTINCT U ON {key} ORDER BY c DESC`, and join V"
     return "write `V := DISTINCT U ON k ORDER BY c DESC` over the changes U, and join V"

@@ -26,7 +26,7 @@ def apply_where(frame: Frame, select: exp.Select) -> list[Expr]:
     parts = conjuncts(where.this if where is not None else None)
     for part in _together(parts):
         if contains_aggregate(part):
-            raise frame.fail("B3031", "an aggregate cannot stand in WHERE", part, "write HAVING")
+            raise frame.fail("B3031", "an aggregate is not allowed in WHERE", part, "write HAVING")
         if not _subquery_condition(frame, part):
             correlated += _condition(frame, select, part, alone=len(parts) == 1)
     return correlated
@@ -107,7 +107,7 @@ def _tuple_in(frame: Frame, part: exp.In, *, negated: bool) -> bool:
     for operand, output in zip(operands, inner.outputs, strict=True):
         frame.inference().typed(exp.EQ(this=operand, expression=operand.copy()))
         if not t.same_kind(frame.inference().type(operand), output.type):
-            raise frame.fail("B3002", "the types of this comparison do not fit", part, "CAST one side")
+            raise frame.fail("B3002", "the types of this comparison do not match", part, "CAST one side")
     operands = [attach_all(frame, operand) for operand in operands]
     if negated:
         keep_where_all_differ(frame, inner, operands)

@@ -58,7 +58,7 @@ class WindowFunctions:
         if found is not None and (
             found.args.get("alias") or any(window.args.get(k) for k in ("partition_by", "order", "spec"))
         ):
-            hint = "write what it says in OVER (...), without the name"
+            hint = "write its definition in OVER (...), without the name"
             raise self.frame.fail("B3040", f"a window over window `{name.name}` is not supported", written, hint)
         if found is None:
             raise self.frame.fail("B2006", f"window `{name.name}` is not defined", written)

@@ -33,8 +33,11 @@ from belvedere.syntax.spl.window_tree import SplClause
 from belvedere.syntax.spl.window_words import WORDS
 
 APART = ("where", "group", "having", "order", "limit", "offset", "distinct", "qualify", "windows", "laterals")
-VIEW = "write a view with the join, and this in a query of that view"
-BEFORE = "rows that shall not enter a window: FROM (SELECT ... WHERE ...) WINDOW (...); pairs: ON, or a query of a view with the join"
+VIEW = "write the join as a view, and this in a query of the view"
+BEFORE = (
+    "to filter rows before the window write FROM (SELECT ... WHERE ...) WINDOW (...); "
+    "to filter pairs use ON, or query a view with the join"
+)
 READINGS = {FiringReading.FIRING_TIME: FIRED, FiringReading.FIRING: FIRING}
 FORM = "write WINDOW (sliding, count(n) or time(s) or delta(column, step)), perhaps partitioned BY columns"
 
@@ -66,7 +69,7 @@ class SplJoinLowering(SelectLowering):
                 place = self.select.args[key]
                 place = place if isinstance(place, exp.Expr) and "start" in place.meta else self.select
                 hint = BEFORE if key == "where" else VIEW
-                raise self.context.fail("B5214", f"{shown} beside a join of windows is not supported", place, hint)
+                raise self.context.fail("B5214", f"{shown} is not supported together with a join of windows", place, hint)
         plan = self.lower(named=True).plan
         fired = Item(FIRED, column(FIRED), TIMESTAMP, False, hidden=True)
         return with_firings(plan, fired, Item(FIRING, column(FIRING), pa.int64(), False, hidden=True))
@@ -78,7 +81,7 @@ class SplJoinLowering(SelectLowering):
         sources = self.frame.scope.sources
         if not isinstance(join, Join) or join.kind not in kinds or len(sources) != 2:
             hint = "write a JOIN b ON ..., LEFT, RIGHT or FULL; FULL with ON"
-            raise self.context.fail("B5214", "such a join of windows is not supported", self.tables[1], hint)
+            raise self.context.fail("B5214", "this join of windows is not supported", self.tables[1], hint)
         if join.condition is not None and reads_clock(join.condition):
             raise self.context.fail("B5214", "now() in the ON of windows is not supported", self.tables[1], VIEW)
         left, right = (self._side(n, plan, sources[n]) for n, plan in enumerate(join.inputs))
@@ -90,20 +93,22 @@ class SplJoinLowering(SelectLowering):
     def _group(self) -> None:
         for output in (*self.outputs, *self.orders):
             if contains_aggregate(output.expr) or output.expr.find(exp.Window, SubqueryValue) is not None:
-                raise self.context.fail(
-                    "B5214", "only columns of the rows can be selected from a join of windows", output.written, VIEW
-                )
+                raise self.context.fail("B5214", "a join of windows can only select columns of its rows", output.written, VIEW)
             output.expr = output.expr.transform(_reading)
         if not isinstance(self.frame.plan, SplJoin):
-            raise self.context.fail("B5214", "related rows beside a join of windows are not supported", self.select, VIEW)
+            raise self.context.fail(
+                "B5214", "related rows are not supported together with a join of windows", self.select, VIEW
+            )
 
     # -- the sides ----------------------------------------------------------------------------------------------------
 
     def _side(self, number: int, plan: Node, source: FromItem) -> _JoinedTable:
         rows = arriving_rows(plan, self.context, self.tables[number])
         if rows.of_panes:
-            hint = "join the views by intervalStart() instead, as tables"
-            raise self.context.fail("B5216", "firings of timeInterval have no order among rows", self.tables[number], hint)
+            hint = "join the views as tables, by intervalStart()"
+            raise self.context.fail(
+                "B5216", "the firings of a timeInterval window have no order of rows", self.tables[number], hint
+            )
         frame = Frame(self.context)
         frame.scope.sources.append(source)
         frame.plan = rows.plan
@@ -131,7 +136,9 @@ class SplJoinLowering(SelectLowering):
         if isinstance(expr, exp.Column):
             return str(expr.name)
         if contains_aggregate(expr) or expr.find(SubqueryValue) is not None or reads_clock(expr):
-            raise self.context.fail("B5208", "partitions are by columns of the row", written, "compute it in a view first")
+            raise self.context.fail(
+                "B5208", "only columns of the row can partition a window", written, "compute it in a view first"
+            )
         name = unused_name("partition", set(items))
         items[name] = frame.item(name, expr, hidden=True)
         return name
@@ -143,12 +150,12 @@ class SplJoinLowering(SelectLowering):
             raise self.context.fail("B5216", f"a {kind.word} window cannot be joined", kind, FORM)
         if window.kind.trigger != Count(1):
             place = [p for p in parts if p.args.get("called")][1]
-            message = f"a joined window has the trigger count(1), not `{place.shown}`: each row finds its matches as it arrives"
-            raise self.context.fail("B5216", message, place, "leave the trigger out")
+            message = f"a joined window cannot have the trigger `{place.shown}`: each row is joined as it arrives"
+            raise self.context.fail("B5216", message, place, "remove the trigger")
         if window.forgetting is not None or window.incomplete:
             names = ("partitionage", "partitioncount", "tuplecount", "aggregateincompletewindows")
             place = next(p for p in parts if p.word in names)
-            raise self.context.fail("B5216", f"`{WORDS[place.word]}` is not for windows that are joined", place, FORM)
+            raise self.context.fail("B5216", f"`{WORDS[place.word]}` is not supported for joined windows", place, FORM)
 
 
 def _reading(node: Expr) -> Expr:

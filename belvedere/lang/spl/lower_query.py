@@ -49,8 +49,8 @@ def lower_window(select: exp.Select, context: StatementContext) -> Node:
     sorts = every and sorts_rows(plain)
     for key, shown in {**REFUSED, **(REFUSED_OF_FIRINGS if every else {})}.items():
         if plain.args.get(key) and not (sorts and key == "order"):
-            hint = "write a view with the window, and this in a query of that view"
-            raise context.fail("B5214", f"{shown} beside a window is not supported", _place(plain, key), hint)
+            hint = "write the window as a view, and this in a query of the view"
+            raise context.fail("B5214", f"{shown} is not supported together with a window", _place(plain, key), hint)
     return (SplSorting if sorts else SplLowering)(plain, context, clause, every=every).whole()
 
 
@@ -72,8 +72,8 @@ def _split(select: exp.Select, context: StatementContext) -> tuple[exp.Select, l
         if any(source is other for other, _ in clauses[:n]):
             raise context.fail("B5215", "a table has two windows", clause, "read it twice, or define two views")
     if len(clauses) < len(sources) or len(sources) > 2 or plain.args.get("laterals"):
-        hint = "give both tables of a join a window, as sliding, count(1), partitioned BY key for the last row of a key; or join views"
-        raise context.fail("B5214", "a join beside a window is not supported", clauses[0][1], hint)
+        hint = "give both tables of the join a window (sliding, count(1), partitioned BY key is the last row of a key), or join views"
+        raise context.fail("B5214", "a join is not supported together with a window", clauses[0][1], hint)
     for source in sources:
         source.set("spl", None)
     plain.set("spl", None)
@@ -97,4 +97,6 @@ def _labelled(clause: SplClause, sources: Sequence[exp.Expr], context: Statement
 def _check_label(source: exp.Expr, clause: SplClause, context: StatementContext) -> None:
     label = clause.args.get("label")
     if label is not None and label.name.casefold() != _name(source).casefold():
-        raise context.fail("B5215", f"the window is labelled `{label.name}`, the table is not", label, "leave the label out")
+        raise context.fail(
+            "B5215", f"the window has the label `{label.name}`, but the table has none", label, "remove the label"
+        )

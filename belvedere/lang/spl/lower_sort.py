@@ -60,7 +60,7 @@ class SplSorting(SplLowering):
         else:
             sorts = isinstance(kind, Tumbling) and not window.evicted
         if not sorts:
-            message = "rows are sorted as a tumbling window fires, or by sliding, count(n)"
+            message = "only a tumbling window or sliding, count(n) sorts rows"
             hint = "write tumbling and a policy, or sliding, count(n), without options; or aggregate the rows"
             raise self.context.fail("B5218", message, self.clause.expressions[0], hint)
 

@@ -41,7 +41,7 @@ COUNTS = {c.value.lower(): c for c in GroupCount}
 """What is counted over all groups, where there are some."""
 ARITY = {name: 2 if "arg" in name else 1 for name in FORMS} | {"average": 1, "any": 1} | dict.fromkeys(("count", *COUNTS), 0)
 REFUSED = {
-    "custom": "write the aggregates that SQL has",
+    "custom": "use the aggregates of SQL",
     "geteventtime": "name the event-time column",
 }
 

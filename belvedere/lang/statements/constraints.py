@@ -33,17 +33,15 @@ _CASTS = (exp.DataType.Type.DATE, exp.DataType.Type.TIMESTAMP, exp.DataType.Type
 
 def read_default(written: exp.Expr, of: Column, file: str) -> Any:
     """The value of `DEFAULT value`. Raises B4043 where it is no constant of the column's type."""
-    hint = (
-        "write a literal; for the time of arrival METADATA FROM 'timestamp', for a value of other columns `name AS expression`"
-    )
+    hint = "write a literal; for the time of arrival use METADATA FROM 'timestamp', for a computed value `name AS expression`"
     try:
         value = convert(_literal(written), of.type)
     except (ValueError, TypeError, InvalidOperation, OverflowError, pa.ArrowException):
-        message = f"DEFAULT of `{of.name}` is no constant of the type {t.type_text(of.type)}"
+        message = f"DEFAULT of `{of.name}` is not a constant of type {t.type_text(of.type)}"
         raise fail("B4043", message, span=span_of(written, file), hint=hint) from None
     if value is None and not of.nullable:
         raise fail(
-            "B4043", f"DEFAULT of `{of.name}` is NULL, and the column is NOT NULL", span=span_of(written, file), hint=hint
+            "B4043", f"DEFAULT of `{of.name}` is NULL, but the column is NOT NULL", span=span_of(written, file), hint=hint
         )
     return value
 
@@ -75,10 +73,8 @@ def read_check(clause: CheckClause, columns: Sequence[Column], file: str) -> Che
     """`CHECK (condition)` over the columns of one row."""
     for node in clause.condition.walk():
         if isinstance(node, (exp.Query, exp.Window, exp.CurrentTimestamp)) or is_aggregate(node):
-            message = "CHECK compares the columns of one row"
-            raise fail(
-                "B4044", message, span=clause.span, hint="write a view that keeps the rows that fit, or joins what they need"
-            )
+            message = "CHECK can only compare the columns of one row"
+            raise fail("B4044", message, span=clause.span, hint="write a view that filters the rows, or joins the other table")
     condition = clause.condition.transform(lambda n: _named(n, columns, file) if isinstance(n, exp.Column) else n)
     inference = Inference({c.name: Typed(c.type, c.nullable) for c in columns}, file=file)
     inference.condition(condition, clause.condition)

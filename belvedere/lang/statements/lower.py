@@ -137,7 +137,9 @@ def define_input(script: ScriptLowering, statement: CreateInput, source: SourceT
     """`CREATE STREAM | TABLE`, then the columns that are computed of the others."""
     for clause in statement.clauses.watermarks:
         if any(c.name.text.casefold() == clause.column.text.casefold() for c in statement.computed):
-            hint = "let the row bring its time, or leave WATERMARK FOR out: a stream then has the event time `rowtime`"
+            hint = (
+                "declare the time as a column of the row, or remove WATERMARK FOR: a stream then has the event time `rowtime`"
+            )
             raise fail("B5001", f"event-time column `{clause.column.text}` is computed", span=clause.span, hint=hint)
     define_created(statement, script.definitions, script.file, source)
     if (
@@ -147,8 +149,8 @@ def define_input(script: ScriptLowering, statement: CreateInput, source: SourceT
         and not statement.primary_key
         and not statement.clauses.late
     ):
-        message = f"late rows of the table `{statement.name.text}` are used, unlike in Flink: it has no key, and a table's rows may change"
-        hint = "write CREATE STREAM for rows that only arrive, or LATE DROP or LATE KEEP after the columns"
+        message = f"late rows of the table `{statement.name.text}` are used, unlike in Flink, because its rows can change and it has no key"
+        hint = "write CREATE STREAM for append-only rows, or LATE DROP or LATE KEEP after the columns"
         script.diagnostics.append(Diagnostic("B5035", message, Severity.NOTICE, statement.span, hint=hint))
     script.diagnostics += _without_digits(statement)
     for made in statement.computed:
@@ -160,10 +162,8 @@ def _without_digits(statement: CreateInput) -> Iterator[Diagnostic]:
     """A notice (B4048) for each column with a DECIMAL that does not say its digits."""
     for written in statement.columns:
         if any(d.this == exp.DataType.Type.DECIMAL and not d.expressions for d in written.type.find_all(exp.DataType)):
-            message = (
-                f"DECIMAL of `{written.name.text}` is DECIMAL(10, 0): it has whole numbers, and rows with others are rejected"
-            )
-            hint = "write the digits: DECIMAL(10, 2) has two after the point"
+            message = f"DECIMAL of `{written.name.text}` is DECIMAL(10, 0): only whole numbers fit, and other rows are rejected"
+            hint = "write the number of digits: DECIMAL(10, 2) has two after the point"
             yield Diagnostic("B4048", message, Severity.NOTICE, written.span, hint=hint)
 
 
@@ -181,7 +181,7 @@ HANDLERS: dict[type[Statement], Callable[[ScriptLowering, Any], None]] = {
 
 
 def _too_deep(statement: Statement) -> Diagnostic:
-    hint = "define parts of it as views or columns of their own"
+    hint = "split it into several views or columns"
     return Diagnostic("B1015", "this statement is nested too deeply", span=statement.span, hint=hint)
 
 
@@ -227,7 +227,7 @@ def _taken_away(definitions: Definitions, before: NamedRelation | None, statemen
     ]
     if parts:
         message = f"`{after.name}` is defined again, without the {' and '.join(parts)} of its definition before"
-        hint = "statements above see the former one, and relationships that lead to it stay; define what is wanted again below"
+        hint = f"earlier statements keep the former definition; repeat the {' and '.join(parts)} after the new one"
         yield Diagnostic("B4046", message, Severity.NOTICE, statement.span, hint=hint)
 
 

@@ -100,7 +100,7 @@ def _add_to_events(
     if read is not None or name.casefold() in EVENT_COLUMNS:
         column = read.name if read is not None else name
         hint = f"write a view over the events: `V := SELECT *, ... FROM {owner.name}`"
-        message = f"`{column}` is made with the event: a column of the subscription `{owner.name}` is computed of its rows"
+        message = f"`{column}` is created with the event: a computed column of the subscription `{owner.name}` cannot read it"
         raise fail("B4047", message, span=path.span, hint=hint)
     observed = definitions.relations[before.view]
     there = set(observed.schema.names)
@@ -130,7 +130,7 @@ def _pathless_aggregate(expression: exp.Expr, owner: NamedRelation, context: Sta
     names = [r.name for r in owner.relationships.values()]
     hint = did_you_mean(written[0].name, names, shown=4) if written else None
     example = f"`count({names[0]})`" if names else f"define one first: `{owner.name}.r := JOIN ... ON ...`"
-    message = "an aggregate in a column's expression is over a relationship of its table"
+    message = "an aggregate in a column's expression needs a relationship of its table"
     return context.fail("B4021", message, call, hint or f"aggregate over a relationship: {example}")
 
 
@@ -191,4 +191,4 @@ def _rename_parent_key(script: ScriptLowering, nested: NamedRelation, old: str, 
 
 def _refuse_windows(expr: Expr, written: exp.Expr, context: StatementContext) -> None:
     if expr.find(exp.Window) is not None:
-        raise context.fail("B4022", "a window function cannot be a column of its own", written, "write a view that selects it")
+        raise context.fail("B4022", "a computed column cannot be a window function", written, "write a view that selects it")

@@ -112,7 +112,7 @@ def _define(definitions: Definitions, table: Input, clauses: InputClauses, span:
     keyed = (replace(c, nullable=c.nullable and c.name not in table.primary_key) for c in shown)
     schema = Schema((*keyed, *ARRIVAL_COLUMNS), table.primary_key or (UID,))
     if clauses.history and clauses.keep is not None:
-        message = f"`{table.name}` keeps its history and drops its rows after a while"
+        message = f"`{table.name}` has both WITH HISTORY and KEEP"
         raise fail("B4031", message, span=clauses.history or span, hint="leave KEEP or WITH HISTORY out")
     keep = retention_of(clauses.keep, span)
     id_ = definitions.new_id(table.name)
@@ -153,10 +153,10 @@ def read_watermarks(columns: Sequence[Column], clauses: InputClauses, file: str)
     for clause in clauses.watermarks:
         name, span = _column(columns, clause.column.text, clause.column.span), clause.column.span
         if next(c.type for c in columns if c.name == name) != TIMESTAMP:
-            hint = f"declare it so: {name} TIMESTAMP"
+            hint = f"declare it as {name} TIMESTAMP"
             raise fail("B5001", f"event-time column `{name}` is not a TIMESTAMP", span=span, hint=hint)
         if any(w.column == name for w in found):
-            raise fail("B1013", f"WATERMARK FOR `{name}` is said twice", span=span, hint="keep one of them")
+            raise fail("B1013", f"WATERMARK FOR `{name}` is given twice", span=span, hint="keep one of them")
         idle = clause.idle_after or clauses.idle_after
         found.append(
             Watermark(name, _delay(clause.expression, name, file), interval_length(idle) if idle is not None else None)
@@ -176,7 +176,7 @@ def _delay(expr: exp.Expr | None, name: str, file: str) -> int | None:
         if delay is not None and delay >= 0:
             return delay
     hint = f"write `WATERMARK FOR {name} AS {name} - INTERVAL 5 SECONDS`"
-    raise fail("B5003", "a watermark is its column minus an interval of fixed length", span=span_of(expr, file), hint=hint)
+    raise fail("B5003", "a watermark must be its column minus an interval of fixed length", span=span_of(expr, file), hint=hint)
 
 
 # -- nested data ------------------------------------------------------------------------------------------------------

@@ -36,9 +36,11 @@ def define_local_query(script: ScriptLowering, statement: DefineLocalQuery) -> N
     query = unwrap_query(statement.query)
     if isinstance(query, WindowByBlock):
         hint = "write it as a view, and a relationship to it"
-        raise fail("B5020", "WINDOW BY cannot stand in a local query", span=statement.span, hint=hint)
+        raise fail("B5020", "WINDOW BY is not allowed in a local query", span=statement.span, hint=hint)
     if not isinstance(query, exp.Select):
-        raise fail("B4023", "a local query is one SELECT", span=statement.span, hint="define the set operation as a view first")
+        raise fail(
+            "B4023", "a local query must be one SELECT", span=statement.span, hint="define the set operation as a view first"
+        )
     if is_scalar(query):
         add_column(script, owner, statement.path, exp.Subquery(this=statement.query), statement.span, statement.doc)
         return
@@ -67,7 +69,7 @@ def define_nested(script: ScriptLowering, owner: NamedRelation, statement: Defin
     clash = {own for own, _ in pairs} & taken
     if clash:
         raise fail(
-            "B3043", f"column `{clash.pop()}` is taken by the parent's key", span=statement.span, hint="use another name"
+            "B3043", f"column `{clash.pop()}` is already used by the parent's key", span=statement.span, hint="use another name"
         )
     plan, order = ordered_plan(inner.plan)
     nested = script.add_view(

@@ -48,8 +48,8 @@ def define_export(script: ScriptLowering, statement: ExportStatement) -> None:
 def define_template(script: ScriptLowering, statement: DefineTemplate) -> None:
     """`Q(name TYPE) := query` or a top-level SELECT with `?` or `:name`."""
     if isinstance(unwrap_query(statement.query), WindowByBlock):
-        hint = "write it as a view, and query that"
-        raise fail("B5020", "WINDOW BY cannot stand in a query template", span=statement.span, hint=hint)
+        hint = "write it as a view, and query the view"
+        raise fail("B5020", "WINDOW BY is not allowed in a query template", span=statement.span, hint=hint)
     parameters = declared_parameters(statement.parameters) or infer_parameters(statement.query, script.context())
     context = replace(script.context(typed_parameters(parameters)), is_read=True)
     plan = finish_plan(ordered_plan(lower_query(statement.query, context))[0])

@@ -47,7 +47,7 @@ def _not_selected(statement: DefineLocalQuery | DefineRelationship, why: str) ->
     hint = f"put the query into a view `V`, and write `{name}(...) := SELECT * FROM V v WHERE v.key = this.key AND v.column > :parameter`"
     return fail(
         "B4041",
-        f"the rows of `{name}` are stored, so they cannot depend on parameters: {why}",
+        f"`{name}` cannot take parameters, because its rows are stored: {why}",
         span=statement.path.span,
         hint=hint,
     )

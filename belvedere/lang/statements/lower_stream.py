@@ -71,7 +71,7 @@ def _check_event_time(plan: Node, clause: EmitClause, context: StatementContext)
     nested = inline(join_nested(carry_keys(plan), lambda i: _definition(i, context)), lambda i: _definition(i, context))
     if not event_time_columns(nested, known):
         hint = lost_time(inline(plan, lambda i: _definition(i, context)), known)
-        hint = hint or "group by an event-time column or a window of it, and say WATERMARK FOR where the input is defined"
+        hint = hint or "group by an event-time column or a window of it, and declare WATERMARK FOR in the input's definition"
         raise context.fail("B5013", "EMIT AFTER WATERMARK needs an event-time column in the result", clause, hint)
 
 
@@ -127,14 +127,14 @@ def _in_batches(select: exp.Select, context: StatementContext) -> Node:
         first.append("expressions", exp.alias_(key.this.copy(), f"{ORDER}{n}", quoted=True))
     plan, time = _joined(first, context) if joins_streams(first) else _branch(first, context)
     if not isinstance(plan, Project):
-        raise AssertionError("a branch of a stream is a projection")
+        raise AssertionError("a branch of UNION ALL may only filter and project a stream")
     own = next(i.expr for i in plan.items if i.name == time)
     leading = next(i for i in plan.items if i.name == f"{ORDER}0")
     rounded, base = monotone(leading.expr), monotone(own)
     rises = rounded is not None and base is not None and rounded.column == base.column
     if keys[0].args.get("desc") or not rises or leading.type != TIMESTAMP:
         hint = "write ORDER BY rowtime, ..., ORDER BY FLOOR(rowtime TO MINUTE), ..., or ORDER BY ts WITHIN INTERVAL '2' SECOND"
-        raise context.fail("B5016", "the first key of a stream's ORDER BY must rise with its rowtime", order, hint)
+        raise context.fail("B5016", "the first ORDER BY key of a stream must increase with its rowtime", order, hint)
     items = tuple(replace(i, hidden=i.hidden or i.name.startswith(ORDER)) for i in plan.items)
     orders = (make_order(key, key.this) for key in keys)
     then = tuple((f"{ORDER}{n}", o.descending, o.nulls_come_first) for n, o in enumerate(orders))
@@ -159,7 +159,10 @@ def _within(query: exp.Query, context: StatementContext) -> int | None:
     length = interval_length(within) if within is not None else None
     if within is None or length is None:
         raise context.fail(
-            "B5016", "a stream is in the order of its rowtime already", order, "write ORDER BY ts WITHIN INTERVAL '2' SECOND"
+            "B5016",
+            "remove ORDER BY: a stream is already in the order of its rowtime",
+            order,
+            "write ORDER BY ts WITHIN INTERVAL '2' SECOND",
         )
     return length
 
@@ -180,7 +183,7 @@ def _branch(select: exp.Select, context: StatementContext) -> tuple[Node, str]:
     plan = lowering.lower(named=True).plan
     sources = lowering.frame.scope.sources
     if len(sources) != 1 or not isinstance(plan, Project):
-        raise context.fail("B5011", "SELECT STREAM over such a FROM is not supported", select, EMIT_HINT)
+        raise context.fail("B5011", "SELECT STREAM over this FROM is not supported", select, EMIT_HINT)
     own = _source_time(sources[0], context)
     named = find_named(plan.items, ROWTIME)
     if named is not None:
@@ -189,7 +192,7 @@ def _branch(select: exp.Select, context: StatementContext) -> tuple[Node, str]:
     if ordered is not None:
         raise context.fail("B5016", "ORDER BY ... WITHIN needs the time in the select list", ordered, "select it AS ROWTIME")
     if own is None:
-        hint = "say WATERMARK FOR where the input is defined, or select a time AS ROWTIME"
+        hint = "declare WATERMARK FOR in the input's definition, or select a time AS ROWTIME"
         raise context.fail("B5017", f"`{sources[0].alias}` has no event-time column to stream by", select, hint)
     shown = next((i for i in plan.items if isinstance(i.expr, exp.Column) and i.expr.name == own), None)
     if shown is not None:
@@ -205,7 +208,7 @@ def _joined(select: exp.Select, context: StatementContext) -> tuple[Node, str]:
     plan = SelectLowering(plain, context).lower(named=True).plan
     named = find_named(plan.items, ROWTIME) if isinstance(plan, Project) else None
     if named is None or not isinstance(plan, Project):
-        raise context.fail("B5011", "SELECT STREAM over such a join is not supported", select, EMIT_HINT)
+        raise context.fail("B5011", "SELECT STREAM over this join is not supported", select, EMIT_HINT)
     hidden = not any(e.alias_or_name.casefold() == ROWTIME for e in select.expressions)
     if outer and grouping_columns(plan, known_bounds(context)):
         raise context.fail("B5011", "SELECT STREAM with an outer join of windows is not supported", select, EMIT_HINT)
@@ -239,8 +242,10 @@ def _check_rowtime(item: Item, own: str | None, sorted_: bool, select: exp.Selec
         return
     found = monotone(item.expr)
     if found is None or found.column != own:
-        hint = "add an interval to it, or round it down; or sort: ORDER BY t WITHIN INTERVAL ..."
-        raise context.fail("B5019", "a computed ROWTIME must never fall while the rowtime of its input rises", select, hint)
+        hint = "use the rowtime plus an interval, or rounded down; or sort: ORDER BY t WITHIN INTERVAL ..."
+        raise context.fail(
+            "B5019", "a computed ROWTIME must not decrease while the rowtime of its input increases", select, hint
+        )
 
 
 def _united(branches: list[tuple[Node, str]], query: exp.Query, context: StatementContext) -> tuple[Node, str]:

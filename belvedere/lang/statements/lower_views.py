@@ -47,8 +47,8 @@ def _unordered(plan: Node, query: exp.Query, context: StatementContext) -> Node:
     """An ORDER BY without LIMIT that cannot be the order of a table: by the clock, by nested values, of events."""
     if not is_unsorted(plan):
         return plan
-    order, hint = unwrap_query(query).args.get("order") or query, "order it where it is read, or add LIMIT"
-    context.notice("B3060", "rows cannot be served in this order: ORDER BY without LIMIT is left out", order, hint)
+    order, hint = unwrap_query(query).args.get("order") or query, "order it in the query that reads it, or add LIMIT"
+    context.notice("B3060", "rows cannot be served in this order: ORDER BY without LIMIT is ignored", order, hint)
     return unlimited(plan)
 
 

@@ -19,15 +19,15 @@ from belvedere.syntax.wording import nearest_name
 
 AUTH = "auth."
 KNOWN = ("timestamp", "uuid")
-_ROW = "let the row bring it, as a column without METADATA"
+_ROW = "declare it as a column without METADATA, and send it with the row"
 OF_KAFKA = {
     "key": "name the columns of the key in PRIMARY KEY, or " + _ROW,
     "topic": _ROW,
     "partition": _ROW,
-    "offset": "`_uid`, which every row has, grows with arrival; or " + _ROW,
+    "offset": "use `_uid`, which increases with each arrival; or " + _ROW,
     "headers": _ROW,
     "leader-epoch": _ROW,
-    "timestamp-type": "leave it out: METADATA FROM 'timestamp' is always the time of arrival",
+    "timestamp-type": "remove it: METADATA FROM 'timestamp' is always the time of arrival",
 }
 """What records of Kafka have in Flink SQL and pushed rows have not, and what to write instead."""
 
@@ -36,11 +36,11 @@ def read_metadata(clause: MetadataClause, name: str, type_: pa.DataType, *, para
     """What a clause says for a column, or a parameter, of a type."""
     found = _named(clause, name)
     if parameter and found.kind is not MetadataKind.CLAIM:
-        hint = f"a parameter is given by the caller, or a claim of the caller's token: {name} TYPE METADATA FROM 'auth.sub'"
+        hint = f"a parameter comes from the caller, or from the caller's token: {name} TYPE METADATA FROM 'auth.sub'"
         raise fail("B1033", f"parameter `{name}` cannot be {found.meaning}", span=clause.span, hint=hint)
     requested = {MetadataKind.TIMESTAMP: "TIMESTAMP", MetadataKind.UUID: "STRING"}.get(found.kind)
     if not _fits(found.kind, type_):
-        hint = f"declare it so: {name} {requested or 'STRING'} METADATA FROM '{clause.name}'"
+        hint = f"declare it as {name} {requested or 'STRING'} METADATA FROM '{clause.name}'"
         message = f"`{name}` is {a_type(type_)}, and `{clause.name}` gives {requested or 'texts, numbers and booleans'}"
         raise fail("B4040", message, span=clause.span, hint=hint)
     return found
@@ -54,11 +54,11 @@ def _named(clause: MetadataClause, name: str) -> Metadata:
     if path and all(path):
         return Metadata(MetadataKind.CLAIM, path)
     if said.casefold() in OF_KAFKA:
-        message = f"`{name}` comes from METADATA `{said}`, which a record of Kafka has, and a pushed row has not"
+        message = f"`{name}` comes from METADATA `{said}`, which only Kafka records have, not pushed rows"
         raise fail("B1033", message, span=clause.span, hint=OF_KAFKA[said.casefold()])
     nearest = nearest_name(said, KNOWN)
     hint = (
-        f"did you mean '{nearest}'?" if nearest else "write 'timestamp', 'uuid' or 'auth.claim', or let the row bring the value"
+        f"did you mean '{nearest}'?" if nearest else "write 'timestamp', 'uuid' or 'auth.claim', or send the value with the row"
     )
     raise fail("B1033", f"`{name}` comes from METADATA `{said}`, which is not known", span=clause.span, hint=hint)
 

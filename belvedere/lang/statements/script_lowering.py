@@ -125,7 +125,7 @@ class ScriptLowering:
         for c in plan.schema:
             if interval := t.unstorable_interval(c.type):
                 message = f"column `{c.name}` has {interval}, which cannot be stored"
-                hint = "give columns of their own: make_ym_interval(years, months), make_dt_interval(days, hours, minutes, seconds)"
+                hint = "split it into columns: make_ym_interval(years, months), make_dt_interval(days, hours, minutes, seconds)"
                 raise fail("B3044", message, span=span, hint=hint)
             if c.type == t.NULL:
                 raise fail(
@@ -159,8 +159,8 @@ class ScriptLowering:
             return
         names = ", ".join(f"`{p.text}`" for p in self.selected)
         are = "is a relationship" if len(self.selected) == 1 else "are relationships"
-        message = f"{names} {are}: rows of a table as they are, of which nothing is stored"
-        hint = "name the columns instead of `*` where you want a nested table with rows of its own"
+        message = f"{names} {are}: they select unchanged rows of a table, so nothing is stored"
+        hint = "name the columns instead of `*` to define a nested table with its own rows"
         self.diagnostics.append(Diagnostic("B4025", message, Severity.NOTICE, self.selected[0].span, hint=hint))
 
     # -- tables by path -----------------------------------------------------------------------------------------------
@@ -193,7 +193,7 @@ def refuse_months_in_windows(plan: Node, span: Span) -> None:
         found = next((c for c in node.schema if isinstance(node, PredicateWindow) and t.has_months(c.type)), None)
         if found is not None:
             message = "WINDOW BY does not take year-month intervals"
-            raise fail("B3044", message, span=span, hint="give a number of months: CAST(CAST(i AS INTERVAL MONTH) AS INT)")
+            raise fail("B3044", message, span=span, hint="use a number of months: CAST(CAST(i AS INTERVAL MONTH) AS INT)")
 
 
 def refuse_variants(plan: Node, span: Span) -> None:
@@ -202,8 +202,8 @@ def refuse_variants(plan: Node, span: Span) -> None:
         found = next((c for c in node.schema if t.has_variant(c.type)), None)
         if found is not None and (node is plan or not isinstance(node, Project | Filter)):
             name = found.name.rpartition(".")[2]
-            message = f"`{name}` is a VARIANT, which lives within the expressions of a row"
-            hint = "select a part, variant_get(v, '$.a', 'int'), or its text, to_json(v); columns with JSON are STRINGs"
+            message = f"`{name}` is a VARIANT, which cannot be a column"
+            hint = "select a part, variant_get(v, '$.a', 'int'), or its text, to_json(v); store JSON in STRING columns"
             raise fail("B3044", message, span=span, hint=hint)
 
 

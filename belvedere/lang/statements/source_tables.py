@@ -74,7 +74,7 @@ def source_table(source: Source, table: str, finder: TableFinder, *, span: Span 
     missing = next((k for k in key if k not in schema.names), None)
     if missing is not None:
         hint = did_you_mean(missing, schema.names)
-        raise fail("B6105", f'primary key "{missing}" of table "{name}" is none of its columns', span=span, hint=hint)
+        raise fail("B6105", f'primary key "{missing}" is not a column of table "{name}"', span=span, hint=hint)
     notes = tuple(json.loads((schema.metadata or {}).get(NOTES, b"[]")))
     return TableSchema(name, schema, key, found, notes)
 
@@ -83,7 +83,7 @@ def refuse_map_keys(table: str, columns: Iterable[pa.Field | Column], span: Span
     """Raise B6104 for a column that JSON cannot hold: its objects have texts as keys."""
     for column in columns:
         if _has_other_keys(column.type):
-            message = f'column "{column.name}" of table "{table}" is {type_text(column.type)}, and keys in JSON are texts'
+            message = f'column "{column.name}" of table "{table}" is {type_text(column.type)}, but keys in JSON are strings'
             raise fail("B6104", message, span=span, hint="declare the MAP with keys of type STRING, and cast them in a view")
 
 
@@ -111,7 +111,7 @@ def _no_table(source: Source, table: str, names: Iterable[str], span: Span | Non
     hint = did_you_mean(table, names)
     if source.path is not None and (hint is None or not source.path.is_dir()):  # names may be declared where no rows are yet
         where = "does not exist" if not source.path.is_dir() else "is empty"
-        hint = f"the directory {source.path} {where}: put files there as {table}.json or {table}/..."
+        hint = f"the directory {source.path} {where}: add files as {table}.json or {table}/..."
     return fail("B6101", f'source "{source.name}" has no table "{table}"', span=span, hint=hint)
 
 

@@ -88,16 +88,16 @@ def _unknown(scope: TypeScope, expr: exp.Expr) -> BelvedereError:
     shown = shown_name(expr)
     known = [n for row in BY_KEY.values() for n in row.calls]
     if shown.upper() in TABLE_FUNCTIONS:
-        hint = f"windows stand in FROM: {shown}(data => TABLE(T), timecol => DESCRIPTOR(ts), ...), then GROUP BY wend"
+        hint = f"use windows in FROM: {shown}(data => TABLE(T), timecol => DESCRIPTOR(ts), ...), then GROUP BY wend"
     elif _elsewhere(expr, shown) in OTHER_FUNCTIONS:
         hint = OTHER_FUNCTIONS[_elsewhere(expr, shown)]
     elif shown.lower() in CAST_NEEDED:
-        hint = f"Spark knows it, its type is for you to say: CAST({shown}(...) AS STRING)"
+        hint = f"Belvedere does not know its type: write CAST({shown}(...) AS STRING)"
     elif shown.lower() in COUNTED:
-        hint = "it is one of Spark's that no view can be maintained with: write the query without it"
+        hint = "no view that uses this Spark function can be maintained: write the query without it"
     else:
         near = nearest_name(shown, [*known, *CAST_NEEDED])
-        hint = f"did you mean `{near}`?" if near else "queries take the functions of Spark SQL: none has a name like this one"
+        hint = f"did you mean `{near}`?" if near else "Spark SQL has no function of this or a similar name"
     return scope.fail("B3005", f"function `{shown}` is not known", expr, hint)
 
 
@@ -194,9 +194,9 @@ def date_part(scope: TypeScope, field: exp.Expr, value: exp.Expr) -> Typed:
     name, found = field.name.upper(), scope.typed(value)
     if name not in _FIELDS:
         hint = "write YEAR, QUARTER, MONTH, WEEK, DAY, DOW, DOY, HOUR, MINUTE, SECOND or EPOCH"
-        raise scope.fail("B3048", f"`{field.name}` is no field of a time", field if "start" in field.meta else value, hint)
+        raise scope.fail("B3048", f"times have no field `{field.name}`", field if "start" in field.meta else value, hint)
     if t.is_number(found.type) or found.type in (t.BOOLEAN, t.BINARY) or pa.types.is_nested(found.type):
-        raise scope.fail("B3002", f"{t.a_type(found.type)} has no fields of a time", value, "CAST it to TIMESTAMP")
+        raise scope.fail("B3002", f"{t.a_type(found.type)} has no time fields", value, "CAST it to TIMESTAMP")
     _check_interval_field(scope, name, found.type, value)
     if t.is_interval(found.type) and name not in _SECONDS and not name.startswith(("Y", "D")):
         return Typed(t.INT8, found.nullable)  # hours, minutes and months of an interval
@@ -208,7 +208,7 @@ def _check_interval_field(scope: TypeScope, name: str, type_: pa.DataType, value
     is_month = name.startswith(("YEAR", "Y", "MON"))
     if (type_ == t.MONTH_INTERVAL and not is_month) or (type_ == t.DAY_INTERVAL and is_month):
         fields = "YEAR and MONTH" if type_ == t.MONTH_INTERVAL else "DAY, HOUR, MINUTE and SECOND"
-        raise scope.fail("B3048", f"`{name}` is no field of {t.a_type(type_)}", value, f"it has {fields}")
+        raise scope.fail("B3048", f"{t.a_type(type_)} has no field `{name}`", value, f"it has {fields}")
 
 
 def _sorted_by(scope: TypeScope, expr: Any) -> Typed:
@@ -275,7 +275,7 @@ def _truncated(scope: TypeScope, expr: Any) -> Typed:
     """`date_trunc` and `trunc`: their unit is a name, and for any other Spark gives NULL."""
     unit = expr.args["unit"].name
     if unit.upper() not in _UNITS[type(expr)]:
-        message = f"`{unit}` is no unit to round down to" if unit else "the unit to round down to is no name"
+        message = f"`{unit}` is not a unit to round down to" if unit else "the unit to round down to must be a name"
         raise scope.fail(
             "B3048", message, expr, "write one as text: 'MONTH', 'WEEK', and for times 'DAY', 'HOUR', 'MINUTE', ..."
         )

@@ -37,7 +37,7 @@ def _argument(call: exp.Expr, name: str) -> Any:
 
 def _check(scope: TypeScope, call: exp.Expr, rule: Constant, value: exp.Expr) -> None:
     if not is_constant(value):
-        hint = "write a literal, or compute it from literals: it is the same for all rows"
+        hint = "write a literal, or an expression of literals: it must be the same for all rows"
         raise scope.fail("B3071", f"`{shown_name(call)}` takes a constant here", value, hint)
     if rule.is_whole and not t.is_integer(scope.type(value)) and not isinstance(value.unnest(), exp.Null):
         message = f"`{shown_name(call)}` takes a whole number here, not {t.a_type(scope.type(value))}"
@@ -54,13 +54,13 @@ def _check_value(scope: TypeScope, call: exp.Expr, rule: Constant, value: exp.Ex
         raise scope.fail("B3071", f"`{shown_name(call)}` does not take NULL here", value, _between(rule))
     number = number_of(value)
     if number is not None and not rule.least <= number <= rule.most:
-        raise scope.fail("B3071", f"{value.sql('spark')} is out of what `{shown_name(call)}` takes", value, _between(rule))
+        raise scope.fail("B3071", f"{value.sql('spark')} is out of range for `{shown_name(call)}`", value, _between(rule))
 
 
 def _between(rule: Constant) -> str:
     if rule.most == 1:
         return "write a number from 0 to 1"
-    return "write a number" if rule.least == -inf else f"write a number from {rule.least:g} on"
+    return "write a number" if rule.least == -inf else f"write a number of at least {rule.least:g}"
 
 
 def is_constant(value: exp.Expr) -> bool:

@@ -42,7 +42,7 @@ class Inference(TypeScope):
                 return rule(self, expr)
         if isinstance(expr, exp.Func):
             return type_functions.function(self, expr)
-        raise self.fail("B3001", "this is not an expression that has a value", expr)
+        raise self.fail("B3001", "this expression has no value", expr)
 
     def has_rule(self, expr: exp.Expr) -> bool:
         """Whether this kind of expression has a rule of its own."""

@@ -69,7 +69,7 @@ def field_of(scope: TypeScope, owner: Typed, name: str, expr: exp.Expr) -> Typed
     if t.is_array_of_struct(type_):
         type_, wrap = type_.value_type, True
     if not pa.types.is_struct(type_):
-        raise scope.fail("B3002", f"`{name}` is not a field of {t.a_type(owner.type)}", expr)
+        raise scope.fail("B3002", f"{t.a_type(owner.type)} has no field `{name}`", expr)
     field = find_named(list(type_), name)
     if field is None:
         raise scope.fail("B2002", f"there is no field `{name}`", expr, did_you_mean(name, [f.name for f in type_]))

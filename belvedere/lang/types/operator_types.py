@@ -30,7 +30,7 @@ def _matched(scope: TypeScope, expr: Any) -> Typed:
     nested = next((p.type for p in parts if pa.types.is_nested(p.type)), None)
     if nested is not None:
         raise scope.fail(
-            "B3002", f"a text is needed here, not {t.a_type(nested)}", expr, "write array_contains(list, x), or to_json(x)"
+            "B3002", f"a string is needed here, not {t.a_type(nested)}", expr, "write array_contains(list, x), or to_json(x)"
         )
     return Typed(t.BOOLEAN, any(p.nullable for p in parts))
 
@@ -180,7 +180,7 @@ def _negative(scope: TypeScope, expr: Any) -> Typed:
     if inner.type in (t.STRING, t.NULL):
         return Typed(t.DOUBLE, inner.nullable)
     if not (t.is_number(inner.type) or t.is_interval(inner.type)):
-        raise scope.fail("B3002", f"{t.a_type(inner.type)} has no negative", expr)
+        raise scope.fail("B3002", f"{t.a_type(inner.type)} cannot be negated", expr)
     return inner
 
 
@@ -204,7 +204,7 @@ def _quotient(scope: TypeScope, expr: Any, left: pa.DataType, right: pa.DataType
     """`DIV` is for whole numbers, decimals, texts of them, and intervals."""
     for type_ in (left, right):
         if not (t.is_integer(type_) or t.is_decimal(type_) or t.is_interval(type_) or type_ in (t.STRING, t.NULL)):
-            raise scope.fail("B3002", f"{t.a_type(type_)} cannot stand beside DIV", expr, "write CAST(a / b AS BIGINT)")
+            raise scope.fail("B3002", f"DIV does not take {t.a_type(type_)}", expr, "write CAST(a / b AS BIGINT)")
     return t.INT64
 
 

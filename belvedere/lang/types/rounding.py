@@ -66,7 +66,7 @@ def _count(scope: TypeScope, places: exp.Expr) -> int:
         return 0
     if isinstance(literal, exp.Literal) and _NUMBER.fullmatch(literal.name):
         return sign * int(Decimal(literal.name))
-    raise scope.fail("B3071", "the number of digits is a literal here", places, "write it, as in round(x, 2)")
+    raise scope.fail("B3071", "the number of digits must be a literal", places, "write a literal, as in round(x, 2)")
 
 
 def _unwrapped(node: exp.Expr) -> exp.Expr:

@@ -32,7 +32,7 @@ def from_text(scope: TypeScope, expr: Any) -> Typed:
     found = _schema(schema)
     requested = pa.types.is_nested(found) or found == VARIANT if found is not None and name == "from_json" else None
     if found is None or not (pa.types.is_struct(found) if requested is None else requested):
-        raise scope.fail("B3003", f"{name} needs a schema that can be read here", expr, f"write {name}(x, 'a INT, b STRING')")
+        raise scope.fail("B3003", f"{name} needs a constant schema", expr, f"write {name}(x, 'a INT, b STRING')")
     return Typed(found, True)
 
 
@@ -73,18 +73,18 @@ def check_options(scope: TypeScope, call: exp.Expr) -> None:
     texts = [e for array in children(options) for e in array.expressions] if isinstance(options, exp.VarMap) else []
     if not texts or not all(is_constant(e) and scope.type(e) == t.STRING for e in texts):
         hint = "write map('name', 'value', ...)"
-        raise scope.fail("B3002", f"the options of `{shown_name(call)}` are a map of texts", options, hint)
+        raise scope.fail("B3002", f"the options of `{shown_name(call)}` must be a map of strings", options, hint)
 
 
 def to_number(scope: TypeScope, expr: Any) -> Typed:
     """`to_number(text, '$99.9')`: as many digits as the format has."""
     text, written = children(expr)
     if scope.type(text) not in (t.STRING, t.NULL):
-        raise scope.fail("B3002", f"`{shown_name(expr)}` reads a text, not {t.a_type(scope.type(text))}", text, "leave it out")
+        raise scope.fail("B3002", f"`{shown_name(expr)}` takes a string, not {t.a_type(scope.type(text))}", text, "remove it")
     found = _NUMBER_FORMAT.fullmatch(written.name) if isinstance(written, exp.Literal) and written.is_string else None
     digits = [len(re.sub("[^09]", "", part or "")) for part in found.groups()] if found is not None else [0, 0]
     if not 0 < sum(digits) <= t.MAX_PRECISION:
-        raise scope.fail("B3003", f"`{shown_name(expr)}` needs a format of digits", written, "write a text such as '999.99'")
+        raise scope.fail("B3003", f"`{shown_name(expr)}` needs a format of digits", written, "write a string such as '999.99'")
     return Typed(pa.decimal128(sum(digits), digits[1]), True)
 
 
@@ -97,6 +97,6 @@ def variant_get(scope: TypeScope, expr: Any) -> Typed:
     found = VARIANT if not rest else _type_of(rest[0].name) if isinstance(rest[0], exp.Literal) else None
     if found is None:
         raise scope.fail(
-            "B3003", "the type of the part is a constant text", rest[0], "write 'int', 'string', 'array<int>', ..."
+            "B3003", "the type of the part must be a constant string", rest[0], "write 'int', 'string', 'array<int>', ..."
         )
     return Typed(found, True)

@@ -56,11 +56,11 @@ class TypeScope(ABC):
         if found.type == t.BOOLEAN or (found.type == t.NULL and untyped):
             return found
         if found.type == t.NULL:
-            message, hint = "a condition is needed here, and this NULL has no type", "write CAST(NULL AS BOOLEAN)"
+            message, hint = "a condition is needed here, but this NULL has no type", "write CAST(NULL AS BOOLEAN)"
         else:
             message, hint = (
                 f"a condition is needed here, not {t.a_type(found.type)}",
-                "compare it with something: `x <> 0`, `x IS NOT NULL`",
+                "write a comparison: `x <> 0`, `x IS NOT NULL`",
             )
         raise self.fail("B3002", message, place or expr, hint)
 

@@ -220,7 +220,7 @@ def _nothing(back: Backward, node: Values, requested: RowPredicate, trail: Trail
 
 
 def _emit(back: Backward, node: Emit, requested: RowPredicate, trail: Trail) -> Iterator[Below]:
-    yield Below(0, emitted(node, requested), "what was emitted", certain=False)
+    yield Below(0, emitted(node, requested), "the emitted rows", certain=False)
 
 
 def _in_order(back: Backward, node: InOrder, requested: RowPredicate, trail: Trail) -> Iterator[Below]:
@@ -267,7 +267,7 @@ STEPS: dict[type[Node], Callable[[Backward, Any, RowPredicate, Trail], Iterator[
 """How each operator's rows are traced to its inputs' rows."""
 NOT_TRACED: dict[type[Node], str] = {
     Scan: "a trace ends there",
-    Observed: "its rows are events of a subscription, and no rows of a view",
-    Last: "no plan has it once the step of its recursion is lowered",
+    Observed: "its rows are events of a subscription, not rows of a view",
+    Last: "lowered plans do not contain it",
 }
 """Why the others have no step."""

@@ -59,9 +59,7 @@ def why_not_stored(catalog: Catalog, id_: str) -> str:
     if any(part.startswith("_") for part in name.split(".")):
         return f"the rows of `{name}` are not stored: it is private"
     if "~" in id_:
-        return (
-            f"the rows that `{name}` had before the script defined it anew are not stored (two names keep both: IMPORT ... AS)"
-        )
+        return f"the rows of `{name}` from before the script redefined it are not stored (use two names to keep both: IMPORT ... AS)"
     return f"the rows of `{name}` are not stored"
 
 

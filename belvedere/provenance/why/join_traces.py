@@ -50,7 +50,9 @@ def _existence(back: Backward, node: Join, requested: RowPredicate, trail: Trail
     yield Below(0, requested if known else requested + there)
     if not anti:
         yield Below(
-            1, matching(back.rows(node.left, requested), *partner_condition(node.condition, node.left)), "what it exists by"
+            1,
+            matching(back.rows(node.left, requested), *partner_condition(node.condition, node.left)),
+            "the rows that EXISTS found",
         )
 
 

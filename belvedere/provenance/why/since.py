@@ -56,7 +56,7 @@ def since(past: QueryRunner, id_: str, row: Mapping[str, Any], inputs: Sequence[
     elif table is not None:
         found = _of_input(past, table, row)
     elif view is None:
-        words = f"since when it is there: `{past.catalog.name_of(id_)}` is a subscription, whose events are not followed back"
+        words = f"when it appeared: `{past.catalog.name_of(id_)}` is a subscription, whose events are not traced back"
         found = Since(None, None, False, unknown=(words,))
     else:
         found = _of_emitted(past, row) if _is_emitted(view) else _of_view(past, view, row, inputs, size)
@@ -66,7 +66,7 @@ def since(past: QueryRunner, id_: str, row: Mapping[str, Any], inputs: Sequence[
 
 def _forgotten(moments: Iterable[Moment]) -> Iterator[str]:
     for time in dict.fromkeys(m.time for m in moments if m.epoch is None):
-        yield f"the epoch of {value_text(time)}: the store has the clocks of its last 1,000 epochs, and several may be equal"
+        yield f"the epoch of {value_text(time)}: the store has the clocks of only its last 1,000 epochs, and several may be equal"
 
 
 def _of_history(past: QueryRunner, id_: str, row: Mapping[str, Any], size: int) -> Since:
@@ -74,7 +74,7 @@ def _of_history(past: QueryRunner, id_: str, row: Mapping[str, Any], size: int) 
     view, unknown = past.catalog.views.get(id_), found.unknown
     untold = [str(v.since.epoch) for v in found.newest if not v.made_by]
     if view is not None and untold:
-        words = f"by which rows the versions since epoch {', '.join(untold)} came: what is still there does not tell it"
+        words = f"which rows caused the versions since epoch {', '.join(untold)}: they are no longer stored"
         unknown += (words, *_unseen(past, view, rows_of_inputs(past, view, row)))
     return Since(found.appeared, found.changed, found.changed is not None, found.newest, found.count, unknown=unknown)
 
@@ -84,7 +84,7 @@ def _of_input(past: QueryRunner, table: Input, row: Mapping[str, Any]) -> Since:
     moment = arrival(past, table.id, row[INGEST_TIME], row[UID])
     if not table.primary_key:
         return Since(moment, moment, True)
-    words = f"since when there is a row of its key, and whether the last one differed: `{table.name}` has no history"
+    words = f"when a row of its key appeared, and whether the previous one differed: `{table.name}` has no history"
     return Since(None, moment, False, unknown=(words,))
 
 
@@ -121,7 +121,7 @@ def _quarantine_notice(past: QueryRunner, view: View) -> Iterator[str]:
     last = past.reader.last_epoch()
     held = quarantined(failures_of(last.extra)) if last is not None else {}
     if view.id in held:
-        yield f"what arrived after epoch {held[view.id]}: `{view.name}` is in quarantine with the rows of that epoch"
+        yield f"changes after epoch {held[view.id]}: `{view.name}` is in quarantine with the rows of that epoch"
 
 
 def _unseen(past: QueryRunner, view: View, inputs: list[list[Traced]]) -> Iterator[str]:
@@ -135,7 +135,7 @@ def _unseen(past: QueryRunner, view: View, inputs: list[list[Traced]]) -> Iterat
         elif not table.append_only and table.id + HISTORY not in past.tables:
             yield f"rows of `{table.name}` that were deleted or replaced: it has no history"
     if any(needs_clock(node) for v in _below(past, view) for node in v.plan.walk()):
-        yield "what the clock alone changed: the query reads now()"
+        yield "changes caused only by the clock: the query reads now()"
 
 
 def _below(past: QueryRunner, view: View) -> list[View]:

@@ -32,7 +32,7 @@ from belvedere.store.read.query import is_ordered
 from belvedere.store.stage_memory import HistoryMemory, Memories
 
 NEWEST = (Order(column(SINCE_EPOCH), descending=True),)
-ARRIVED, WENT = "arrived", "went, or were replaced"
+ARRIVED, WENT = "arrived", "were deleted or replaced"
 
 
 @dataclass(frozen=True)
@@ -157,4 +157,4 @@ def _is_known(history: str, appeared: Moment, row: EpochRow | None) -> bool:
 
 def _too_early(history: str, row: EpochRow | None) -> str:
     began = _began(history, row)
-    return "since when there is a row of its key: its history " + (f"begins with epoch {began}" if began else "is not whole")
+    return "when a row of its key appeared: its history " + (f"begins with epoch {began}" if began else "is incomplete")

@@ -47,7 +47,7 @@ def find_row(query_runner: QueryRunner, id_: str, requested: RowPredicate) -> tu
     rows = _reported(answers.rows[0])
     condition = f" with {condition_text(requested)}" if requested else ""
     if not rows.num_rows:
-        raise fail("B8111", f'"{name}" has no row{condition}', hint="`belvedere why-not` says where such a row vanishes")
+        raise fail("B8111", f'"{name}" has no row{condition}', hint="`belvedere why-not` explains why there is no such row")
     if rows.num_rows > 1:
         raise fail("B8112", f'"{name}" has several rows{condition}', hint=_how_to_name_one(scan.schema))
     return rows.to_pylist()[0], answers.epoch.epoch if answers.epoch else None
@@ -57,9 +57,9 @@ def _how_to_name_one(schema: Schema) -> str | None:
     """Its key tells a row apart; where columns of it are hidden, as those of a nested table's parent, all that can be named may do."""
     key = schema.key or ()
     if key and not any(schema[n].hidden for n in key):
-        return f"name one by its key: {', '.join(key)}"
+        return f"identify one by its key: {', '.join(key)}"
     names = ", ".join(c.name for c in schema.visible)
-    return f"name more of its columns: {names}" if names else None
+    return f"add conditions on more columns: {names}" if names else None
 
 
 def relation_named(catalog: Catalog, name: str) -> str:
@@ -73,8 +73,8 @@ def relation_named(catalog: Catalog, name: str) -> str:
     template = next((t for t in catalog.templates.values() if t.name.casefold() == name.casefold()), None)
     if template is not None:
         read = dict.fromkeys(f"`{catalog.name_of(n.relation)}`" for n in template.plan.walk() if isinstance(n, Scan))
-        hint = f"ask for rows of what it reads: {', '.join(read)}" if read else None
-        raise fail("B8115", f'"{template.name}" is a query template, which has no rows of its own', hint=hint)
+        hint = f"ask for rows of the relations that it reads: {', '.join(read)}" if read else None
+        raise fail("B8115", f'"{template.name}" is a query template, which stores no rows', hint=hint)
     names = tuple(i for i in (*catalog.views, *catalog.inputs, *catalog.subscriptions) if "~" not in i)
     raise fail("B2001", f'the script defines no "{name}"', hint=did_you_mean(name, names))
 
@@ -82,8 +82,8 @@ def relation_named(catalog: Catalog, name: str) -> str:
 def _reported(answer: pa.Table | Diagnostic) -> pa.Table:
     """The rows. Raises B8110 where nobody can tell them."""
     if isinstance(answer, Diagnostic):
-        hint = answer.hint or "`belvedere why` asks Spark where the database cannot say it"
-        raise fail("B8110", f"this cannot be told here: {answer.message}", hint=hint)
+        hint = answer.hint or "use `belvedere why`, which can also use Spark"
+        raise fail("B8110", f"this cannot be answered here: {answer.message}", hint=hint)
     return answer
 
 
@@ -170,7 +170,7 @@ def _late_questions(query_runner: QueryRunner, traces: Sequence[Traced]) -> Iter
             continue
         rows = narrowed(traced.relation, traced.requested, lambda _: None)
         over = replace_scans(rows, partial(_late_for, traced.relation, Scan(late.id, late.schema)))
-        yield Question(FoundRows(late.id, "came late", order=sample_order(over.schema)), over)
+        yield Question(FoundRows(late.id, "arrived late", order=sample_order(over.schema)), over)
 
 
 def _late_for(relation: Scan, late: Scan, scan: Scan) -> Node:

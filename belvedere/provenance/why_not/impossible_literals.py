@@ -31,7 +31,7 @@ def check_literals(tests: Iterable[Expr], schema: Schema) -> None:
     for test in tests:
         whole = (part for part in conjuncts(test) if isinstance(part, NEVER_OF_NULL))
         if any(isinstance(side, exp.Null) for part in whole for side in (part.this, part.expression)):
-            raise fail("B8113", "nothing equals NULL, so no row fulfils this", hint="write `IS NULL` or `IS NOT NULL`")
+            raise fail("B8113", "nothing equals NULL, so no row meets this", hint="write `IS NULL` or `IS NOT NULL`")
         for name, text in _compared(test):
             known = schema.find(name)
             if known is not None and not may_be(text, known.type):

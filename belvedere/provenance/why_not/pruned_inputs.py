@@ -1,7 +1,7 @@
 """Rows that a relation has not: those of a view are followed into its query, those of an input are looked for beside it.
 
 In: a scan and the tests of its missing rows. Out: where they vanish; of an input the rows that fulfil a test alone, are equal but for case
-and spaces around, came late, or were rejected. Rows that were deleted leave no trace, and that is said where it may be so.
+and spaces around, arrived late, or were rejected. Rows that were deleted leave no trace, and that is said where it may be so.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def pruned_by_scan(descent: Descent, node: Scan, requested: RowPredicate, way: D
     elif table is not None and descent.query_runner.is_there(id_):
         yield from _beside(descent, node, table, requested, way.into(id_))
     else:
-        words = f"{why_not_stored(catalog, id_)}, so nobody can tell whether there was such a row"
+        words = f"{why_not_stored(catalog, id_)}, so it is unknown whether there was such a row"
         yield pruning_step(way.into(id_), PruningKind.UNTOLD, words, requested)
 
 
@@ -61,7 +61,7 @@ def _not_taken(descent: Descent, way: DescentPath) -> str:
     held = quarantined(failures_of(row.extra)) if row is not None else {}
     if way.view in held:
         return f"`{name}` is in quarantine: it has the rows of epoch {held[way.view]}"
-    return f"`{name}` does not have what its query would give now: its rows depend on what there was earlier"
+    return f"`{name}` differs from the present result of its query: its rows depend on earlier rows"
 
 
 def _beside(descent: Descent, node: Scan, table: Input, requested: RowPredicate, way: DescentPath) -> Iterator[PruningOperator]:
@@ -72,7 +72,7 @@ def _beside(descent: Descent, node: Scan, table: Input, requested: RowPredicate,
     near = [*zip((k.node for k in looks), found, strict=True)]
     alike = _alike(requested)
     if alike is not None:
-        look = CountedRows(node, alike, "are equal but for case or spaces around")
+        look = CountedRows(node, alike, "are equal except for case or surrounding spaces")
         near += [(node, r) for r in descent.look(look, cheap=True) if not r.untold]
     words = (
         f"`{table.name}` has no row with {condition_text(requested)}" if any_.count else f"`{table.name}` has no rows at all"
@@ -100,7 +100,7 @@ def _single_tests(node: Scan, requested: RowPredicate) -> Iterator[CountedRows]:
 def _late(descent: Descent, node: Scan, table: Input, requested: RowPredicate) -> Iterator[CountedRows]:
     late = descent.query_runner.catalog.late_of(table.id)
     if late is not None and late.id in descent.query_runner.tables:
-        yield CountedRows(late_rows(node, Scan(late.id, late.schema)), requested, "came late")
+        yield CountedRows(late_rows(node, Scan(late.id, late.schema)), requested, "arrived late")
 
 
 def late_rows(relation: Scan, late: Scan) -> Node:

@@ -109,7 +109,7 @@ def _unpaired(
         if not partners.count and not partners.untold:
             yield from _without_partner(descent, node, number, looks[number], tests, way)
             return
-    words = f"{join_text(node)}: both sides have such rows, but no pair fulfils it"
+    words = f"{join_text(node)}: both sides have such rows, but no pair meets the condition"
     near = list(zip(node.inputs, looks, strict=True))
     yield pruning_step(way, PruningKind.JOIN, words, known[0] + known[1], near)
 
@@ -170,7 +170,7 @@ def _existence(descent: Descent, node: Join, requested: RowPredicate, way: Desce
         if node.kind is JoinKind.SEMI:
             yield from _without_partner(descent, node, 0, there, tests, way)
             return
-        (partners,) = descent.look(CountedRows(node.right, tests, "are there, and must not be"))
+        (partners,) = descent.look(CountedRows(node.right, tests, "exist, and must not"))
         words = f"NOT EXISTS drops them: {descent.name(node.right)} has rows with {condition_text(tests)}"
         yield pruning_step(way, PruningKind.EXCEPT, words, requested, [(node.left, there), (node.right, partners)])
 

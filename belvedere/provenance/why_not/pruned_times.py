@@ -69,9 +69,9 @@ def pruned_by_emit(descent: Descent, node: Emit, requested: RowPredicate, way: D
         if node.delay is not None:
             delay = timedelta(microseconds=node.delay)
             reasons.append(
-                f"EMIT AFTER DELAY: a group is told {delay} after the first of its changes, by the clock of the epochs"
+                f"EMIT AFTER DELAY: a group is emitted {delay} after the first of its changes, by the clock of the epochs"
             )
-        words = "; ".join(reasons) or "EMIT: its changes were told as they came, with other values"
+        words = "; ".join(reasons) or "EMIT: its changes were emitted earlier, with other values"
         yield pruning_step(way.without(left, "EMIT"), PruningKind.EMIT, words, requested, [(node.input, there)])
 
     yield from descent.reached(node.input, emitted(node, requested), way, "wait", waits)
@@ -85,11 +85,13 @@ def pruned_in_order(descent: Descent, node: InOrder, requested: RowPredicate, wa
             words = _waits(descent, node.input, there, "SELECT STREAM", node.time)
         else:
             within = timedelta(microseconds=node.within)
-            reported = f"a row is told once a row whose `{node.time}` is {within} greater has come"
+            reported = f"a row is emitted once a row whose `{node.time}` is {within} greater has arrived"
             words = f"ORDER BY WITHIN: {reported}; later ones are dropped"
         yield pruning_step(way, PruningKind.EMIT, words, requested, [(node.input, there)])
 
-    yield from descent.reached(node.input, in_order(node, requested), way, "wait, or came too late for their place", waits)
+    yield from descent.reached(
+        node.input, in_order(node, requested), way, "wait, or arrived too late for their position", waits
+    )
 
 
 def pruned_by_sequence(
@@ -98,10 +100,10 @@ def pruned_by_sequence(
     """The rows of the sequence of which no window was made: what else is asked of a window cannot be followed."""
     mapping: dict[str, Expr]
     if isinstance(node, SplAggregate):
-        words, reported = "the window of SPL", "it has not fired so"
+        words, reported = "the SPL window", "it has not fired with these values"
         mapping = {i.name: i.expr for i in (*node.partition, *node.groups)}
     else:
-        words, reported = "WINDOW BY", "no window of its rows is such"
+        words, reported = "WINDOW BY", "no window of its rows has these values"
         mapping = {n: column(k) for n, k in zip(node.partition, node.spec.keys, strict=True)}
     own, left = requested.split(mapping)
     way = way.without(left, words)
@@ -125,12 +127,12 @@ def pruned_by_spl_join(descent: Descent, node: SplJoin, requested: RowPredicate,
         return
     missing = [n for n, r in zip(needed, looks, strict=True) if not r.count]
     for number in missing:
-        yield from descent.below(node.inputs[number], sides[number], way.by("the join of windows of SPL"))
+        yield from descent.below(node.inputs[number], sides[number], way.by("the join of SPL windows"))
     if not missing:
-        why = "both sides have such rows, which did not stand in their windows together"
+        why = "both sides have such rows, but they were not in the windows at the same time"
         if len(needed) == 1:
-            why = "there is such a row, which met one of the other side, or has not left its window so far"
-        words = f"the join of windows of SPL: {why}"
+            why = "there is such a row, but it had a match or is still in its window"
+        words = f"the join of SPL windows: {why}"
         yield pruning_step(
             way, PruningKind.WINDOW, words, requested, [(node.inputs[n], r) for n, r in zip(needed, looks, strict=True)]
         )
@@ -146,7 +148,7 @@ def _waits(descent: Descent, node: Node, there: FoundRows, word: str, only: str 
         return (
             f"{word}: no column of them has a watermark"
             if not bounds
-            else f"{word}: they are complete, and come with the next epoch"
+            else f"{word}: they are complete, and the next epoch emits them"
         )
     return f"{word}: they wait: {words}"
 

@@ -135,7 +135,7 @@ def untold(way: DescentPath, requested: RowPredicate, *reads: FoundRows) -> Iter
     """That nobody can tell, where that is so."""
     reason = next((r.untold for r in reads if r.untold), "")
     if reason:
-        yield pruning_step(way, PruningKind.UNTOLD, f"this cannot be told here: {reason}", requested)
+        yield pruning_step(way, PruningKind.UNTOLD, f"this cannot be answered here: {reason}", requested)
 
 
 def condition_text(requested: RowPredicate) -> str:

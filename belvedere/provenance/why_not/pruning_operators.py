@@ -114,9 +114,9 @@ def _outranked(
 ) -> Iterator[PruningOperator]:
     """The rows of the same partition that the filter passes on instead."""
     same_ones = matching(narrowed(node.input, requested, descent.query_runner.definition), *same(None, partition))
-    (winners,) = descent.look(CountedRows(node, same_ones if partition else RowPredicate(), "won in their place"))
+    (winners,) = descent.look(CountedRows(node, same_ones if partition else RowPredicate(), "came first instead"))
     by = f" of each {', '.join(n.rpartition('.')[2] for n in partition)}" if partition else ""
-    words = f"only the first rows{by} are passed on: others stand there"
+    words = f"only the first rows{by} pass: other rows come first"
     yield pruning_step(
         way, PruningKind.TOP, words, requested, [(node, winners), (node.input, replace(reached, words="came after them"))]
     )
@@ -168,7 +168,7 @@ def _set_operation(
     elif not first.count:
         yield from descent.below(node.left, left, way.by(f"the left of {node.kind.upper()}"))
     elif node.kind is SetKind.EXCEPT:
-        yield pruning_step(way, PruningKind.EXCEPT, "EXCEPT takes them out: the right side has them, too", requested, near)
+        yield pruning_step(way, PruningKind.EXCEPT, "EXCEPT removes them: the right side has them too", requested, near)
     elif not second.count:
         yield from descent.below(node.right, right, way.by(f"the right of {node.kind.upper()}"))
     else:
@@ -203,9 +203,7 @@ def _groups(
     elif there.count:
         found = way.without(predicate_over(node, on_values), words)
         reported = predicate_over(node, requested)
-        yield pruning_step(
-            found, PruningKind.GROUP, f"{words}: the group is there, with other values", reported, [(node, there)]
-        )
+        yield pruning_step(found, PruningKind.GROUP, f"{words}: the group exists, with other values", reported, [(node, there)])
 
 
 def _is_reached(descent: Descent, node: Aggregate, group: RowPredicate) -> bool:
@@ -257,7 +255,7 @@ def _window(descent: Descent, node: Window, requested: RowPredicate, way: Descen
         yield from untold(way, requested, there)
     elif there.count:
         reported = predicate_over(node, requested)
-        yield pruning_step(way, PruningKind.WINDOW, f"{words} give the row other values", reported, [(node, there)])
+        yield pruning_step(way, PruningKind.WINDOW, f"{words} compute other values for the row", reported, [(node, there)])
     else:
         yield from descent.below(node.input, own, way)
 
@@ -268,7 +266,7 @@ def _top(descent: Descent, node: TopK, requested: RowPredicate, way: DescentPath
     way = way.without(number, "the first rows of an order")
 
     def dropped(there: FoundRows) -> Iterator[PruningOperator]:
-        (winners,) = descent.look(CountedRows(node, _partition(descent, node, own), "won in their place"))
+        (winners,) = descent.look(CountedRows(node, _partition(descent, node, own), "came first instead"))
         near = [(node, winners), (node.input, there)]
         yield pruning_step(way, PruningKind.TOP, _top_words(node), predicate_over(node, requested), near)
 
@@ -289,7 +287,7 @@ def _top_words(node: TopK) -> str:
     by = f"of each {', '.join(n.rpartition('.')[2] for n in node.partition)}" if node.partition else ""
     order = ", ".join(text_over(node.input, o.expr) + (" DESC" if o.descending else "") for o in node.order)
     reported = " ".join(w for w in (number or "the rows", skipped, by, f"by {order}" if order else "") if w)
-    return f"only {reported} are passed on: others stand there"
+    return f"only {reported} pass: other rows come first"
 
 
 def _unnest(descent: Descent, node: Unnest, requested: RowPredicate, way: DescentPath) -> Iterator[PruningOperator]:
@@ -305,7 +303,7 @@ def _unnest(descent: Descent, node: Unnest, requested: RowPredicate, way: Descen
 
 def _values(descent: Descent, node: Values, requested: RowPredicate, way: DescentPath) -> Iterator[PruningOperator]:
     yield pruning_step(
-        way, PruningKind.VALUES, f"the query writes {counted(len(node.rows), 'row')} out: none is such", requested
+        way, PruningKind.VALUES, f"the query's VALUES has {counted(len(node.rows), 'row')}, and none is such a row", requested
     )
 
 
@@ -344,7 +342,7 @@ LOSSES: Losses = {
 }
 """How each operator's missing rows are followed down."""
 NOT_FOLLOWED: dict[type[Node], str] = {
-    Observed: "its rows are events of a subscription, and no rows of a view",
-    Last: "no plan has it once the step of its recursion is lowered",
+    Observed: "its rows are events of a subscription, not rows of a view",
+    Last: "lowered plans do not contain it",
 }
 """Why those of the others are not."""

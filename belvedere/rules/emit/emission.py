@@ -176,18 +176,18 @@ def explain_emission(emission: Emission) -> str:
     """How it is emitted, for people: which groups, what completes them."""
     node = emission.node
     if isinstance(node, InOrder):
-        waits = f"{node.time} is {node.within}us old" if node.within is not None else f"the bound reaches its {node.time}"
+        waits = f"{node.time} is {node.within}us old" if node.within is not None else f"the watermark reaches its {node.time}"
         if node.then:
-            waits = f"the bound has passed its {node.time}, sorted by {', '.join(name for name, _, _ in node.then)}"
-        return f"a row comes out once {waits}"
+            waits = f"the watermark has passed its {node.time}, sorted by {', '.join(name for name, _, _ in node.then)}"
+        return f"a row is emitted once {waits}"
     by = ", ".join(emission.group) or "one group"
     words = [f"{'changes' if node.stream else 'rows'} by {by}"]
     if node.delay is not None:
         words.append(f"{node.delay}us after the first change of a group")
     if node.watermark:
-        words.append(f"once {' or '.join(emission.times)} is below its bound")
+        words.append(f"once {' or '.join(emission.times)} is below its watermark")
     if emission.forgets:
-        words.append(f"forgotten once {' or '.join(emission.times)} is below its bound")
+        words.append(f"forgotten once {' or '.join(emission.times)} is below its watermark")
     elif not node.watermark or node.stream:
-        words.append("never forgotten: no bound makes a group final")
+        words.append("never forgotten: no watermark makes a group final")
     return ", ".join(words)

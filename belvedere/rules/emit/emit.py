@@ -112,7 +112,7 @@ class EmitStage(Stage):
         if relation.name not in self.states:
             return None
         forgets = self.emission.forgets
-        return "groups leave once a bound makes them final" if forgets else "unbounded: no bound makes a group final"
+        return "groups leave once a watermark makes them final" if forgets else "unbounded: no watermark makes a group final"
 
 
 def _applies(site: Site) -> Maintain | None:

@@ -113,8 +113,8 @@ def _maintain(site: Site, top: InOrder) -> Relation:
     known = builder.drafts[builder.relation_of_scan(top.input)].relation if isinstance(top.input, Scan) else None
     known = known or builder.shared(carry_keys(top.input), part.owner)
     if not known.append_only and not emission.is_final(builder.catalog):
-        hint = "write SELECT ... EMIT STREAM: it shows rows that are taken back too"
-        message = f'"{name_in_script(part.owner)}" streams rows that change: SELECT STREAM needs rows that only arrive'
+        hint = "write SELECT ... EMIT STREAM, which also emits retractions"
+        message = f'"{name_in_script(part.owner)}" streams rows that change: SELECT STREAM needs append-only rows'
         view = builder.catalog.views.get(part.owner)
         raise fail("B5014", message, span=view.span if view is not None else None, hint=hint)
     builder.state_of(part, WAITING, Schema((*known.schema.columns, *WAITING_COLUMNS), known.schema.key), (AT,))

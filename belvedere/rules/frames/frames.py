@@ -98,7 +98,7 @@ def _frame(window: Expr, node: Window, unbounded: bool) -> Frames | str:
         (_span([end]), (0, 0)) if end is not None else _reach(window, by, len(order.expressions) if order is not None else 0)
     )
     if reach is None:
-        return f"the frame of {name} has no end" if not unbounded else f"{name} is found by all rows of its frame"
+        return f"the frame of {name} has no end" if not unbounded else f"{name} is computed from all rows of its frame"
     rows, least = (r[::-1] if descends else r for r in reach)
     grows = 0 if end is None else -1 if descends else 1
     return Frames(tuple(e.name for e in partition), by.name, *rows, *least, grows)

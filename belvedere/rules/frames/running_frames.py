@@ -28,8 +28,8 @@ LAST, PART, SEED = "_last.", "_part.", "_seed."
 """Prefixes of columns: an accumulator at the row before, a function over the rows that follow alone, a value that brings the former in."""
 RUNNING = "_running"
 PEERS = (
-    "rows of equal ORDER BY are added to a DOUBLE in no fixed order (write ROWS UNBOUNDED PRECEDING, or the key at the end of ORDER BY, "
-    "and it goes on from the row before a change)"
+    "rows of equal ORDER BY are added to a DOUBLE in no fixed order (write ROWS UNBOUNDED PRECEDING, or add the key to ORDER BY, "
+    "and it continues from the row before a change)"
 )
 FILTERED = (exp.Count, exp.CountIf, exp.Sum, exp.Avg, exp.Min, exp.Max)
 
@@ -88,7 +88,7 @@ class _UnboundedPreceding:
         schema = self.node.input.schema
         used = [n for below in self.node.input.walk() for n in below.schema.names]
         if any(n.startswith((LAST, PART, SEED)) for n in used):
-            raise _CannotGoOn("columns have the names of the engine's own")
+            raise _CannotGoOn("columns have names that Belvedere uses itself")
         windows = [i.expr for i in self.node.items if isinstance(i.expr, exp.Window) and running_frame_end(i.expr) is not None]
         self.partition = [e.copy() for e in windows[0].args.get("partition_by") or ()]
         orders = [w.args["order"] for w in windows]
@@ -152,7 +152,7 @@ class _UnboundedPreceding:
         call, condition, skips = unwrapped(window.this)
         simple = isinstance(call, exp.Count) or not is_modified(call)
         if not simple or isinstance(call.this, exp.Distinct) or (condition is not None and not isinstance(call, FILTERED)):
-            raise _CannotGoOn(f"{name_of(call)} with more arguments is found by all rows of its frame")
+            raise _CannotGoOn(f"{name_of(call)} with more arguments is computed from all rows of its frame")
         match call:
             case exp.RowNumber() | exp.Rank():
                 return template("coalesce(l, 0) + p", l=self._last(self.number), p=self._part(window, item.type))
@@ -168,7 +168,7 @@ class _UnboundedPreceding:
         """A sum of which the first row that follows brings the old one in."""
         type_ = item.type
         if not (type_ in (BIGINT, DOUBLE) or (pa.types.is_decimal(type_) and adds_exactly(type_))):
-            raise _CannotGoOn(f"a sum that is a {type_} is found by all rows of its frame")
+            raise _CannotGoOn(f"a sum of type {type_} is computed from all rows of its frame")
         if type_ == DOUBLE:
             self._require_fixed_order(window, value)
         last, value = self._last(item), value if isinstance(value, exp.Cast) and type_ == DOUBLE else _cast(value, type_)
@@ -187,7 +187,7 @@ class _UnboundedPreceding:
     def _average(self, window: exp.Window, value: Expr, item: Item) -> Expr:
         """Spark divides a sum of doubles by a number of rows, so that has the same digits."""
         if item.type != DOUBLE:
-            raise _CannotGoOn("an average of decimals is found by all rows of its frame")
+            raise _CannotGoOn("an average of decimals is computed from all rows of its frame")
         number = Item("", _with(window, this=exp.Count(this=value.copy(), big_int=True)), BIGINT)
         summed = _with(window, this=exp.Sum(this=_cast(value, DOUBLE)))
         c = template("coalesce(l, 0) + p", l=self._last(number), p=self._part(number.expr, BIGINT))

@@ -57,7 +57,7 @@ def _maintain(site: Site, top: Window, partition: Partition, time: str) -> Relat
     slots = builder.hash_changes(top.input, slots, partition)
     path = builder.path_of(part, partition.output, partition.types)
     by = ", ".join(e.sql(dialect=SparkSql) for e in partition.output)
-    reason = f"each row of the changed {by} with the {time} of the next; rows leave once that is below its bound"
+    reason = f"each row of the changed {by} with the {time} of the next; rows leave once that is below its watermark"
     return builder.emit(
         site.stage(VersionsStage, top.with_inputs((source,)), slots, reason, path=path), part, schema=top.schema
     )

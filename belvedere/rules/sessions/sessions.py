@@ -69,7 +69,7 @@ def _maintain(site: Site, top: TimeWindow) -> Relation:
     slots = builder.hash_changes(top.input, slots, partition)
     path = builder.path_of(part, partition.output, partition.types)
     by = f"the changed {', '.join(top.partition)}" if top.partition else "the sequence"
-    reason = f"the open sessions of {by}; they leave once they end below the bound on {top.time}"
+    reason = f"the open sessions of {by}; they leave once they end below the watermark of {top.time}"
     stage = site.stage(SessionsStage, top.with_inputs((source,)), slots, reason, path=path)
     return builder.emit(stage, part, schema=top.schema, view=None)
 

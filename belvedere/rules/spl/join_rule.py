@@ -58,7 +58,7 @@ class SplJoinStage(SplJoins):
     # --- explaining
 
     def frees(self, relation: Relation) -> str | None:
-        return "rows leave as their window lets them go" if relation.name in self.buffered else None
+        return "rows leave as their window evicts them" if relation.name in self.buffered else None
 
     def holds(self, relation: Relation) -> str:
         return "the rows that the window holds" if relation.name in self.buffered else super().holds(relation)
@@ -92,7 +92,9 @@ def _maintain(site: Site, top: SplJoin) -> Relation:
 
 def _reason(top: SplJoin) -> str:
     left, right = (w.window.text for w in top.windows)
-    return f"rows that arrive joined with what the other side's window holds: {left}; {right}; the rows that they hold are its state"
+    return (
+        f"arriving rows joined with the rows in the other side's window: {left}; {right}; the rows that they hold are its state"
+    )
 
 
 SPL_JOIN = Rule("spl join", _applies, is_optional=False)

@@ -71,11 +71,9 @@ class SplStage(SplWindows):
 
     def frees(self, relation: Relation) -> str | None:
         if relation.name == self.buffered:
-            return (
-                "rows leave once no pane is open that has them" if self.has_panes else "rows leave as their window lets them go"
-            )
+            return "rows leave once no open pane has them" if self.has_panes else "rows leave as their window evicts them"
         if relation.name == self.partitions:
-            return "partitions leave as the window forgets them" if self.window.forgetting else "a row for each partition"
+            return "partitions leave as the window evicts them" if self.window.forgetting else "a row for each partition"
         return "blocks leave with the first of their rows" if relation.name == self.blocks else None
 
     def holds(self, relation: Relation) -> str:

@@ -158,7 +158,7 @@ def _maintain_more(site: Site, top: TopK, shown: int, part: StageOwner) -> Relat
     slots, operator = site.builder.slots(top, None, part.owner)
     more = max(shown, MORE)
     longer = replace(top, input=operator.inputs[0], limit=shown + more, offset=0)
-    reason = f"the first {shown} and up to {more} that follow: all rows are read when fewer than {shown} are left"
+    reason = f"the first {shown} and up to {more} more: all rows are read when fewer than {shown} are left"
     return site.builder.emit(FirstStage(part.name, longer, slots, part.owner, reason, shown), part)
 
 

@@ -80,7 +80,9 @@ class OpenWindowsStage(Stage):
     def frees(self, relation: Relation) -> str | None:
         if relation.name != self.since:
             return None
-        return f"a row for each {', '.join(self.settling.block.by) or 'the sequence'}: from when on its windows are not final"
+        return (
+            f"a row for each {', '.join(self.settling.block.by) or 'the sequence'}: the start of its windows that are not final"
+        )
 
 
 def settling_of(builder: Builder, block: PredicateWindow) -> Settling | None:
@@ -108,13 +110,13 @@ def _keep(site: Site, top: PredicateWindow, settling: Settling) -> Relation:
     name = builder.fresh(part.owner)
     state = builder.maintain(carry_keys(top.input), StageOwner(name, part.owner, None))
     draft = builder.drafts[name]
-    leaves = f"rows leave once all windows with them end below the bound on {column_name}"
+    leaves = f"rows leave once all their windows end below the watermark of {column_name}"
     draft.relation = replace(draft.relation, serves=print_plan(top), leaves=leaves)  # what left is missing for any other query
     types = tuple(state.schema[n].type for n in top.spec.keys)
     slot = Slot("s0", name, draft.path(tuple(column(n) for n in top.spec.keys), types))
     by = f"the changed {', '.join(top.by)}" if top.partition else "the sequence"
-    reason = f"the open windows of {by}; rows leave once their windows end below the bound on {column_name}"
-    reason += ", but for those before that later windows read" * settling.resume.looks_back
+    reason = f"the open windows of {by}; rows leave once their windows end below the watermark of {column_name}"
+    reason += ", except rows that later windows read" * settling.resume.looks_back
     since = _state_of_final(builder, top, part) if settling.resume.looks_back else None
     operator = site.over(top.with_inputs((Scan(slot.name, state.schema),)))
     fields = {"settling": settling, "since": since}

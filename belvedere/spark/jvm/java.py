@@ -52,7 +52,7 @@ def why_unusable(home: Path) -> str | None:
         return "has no bin/java"
     release = home / "release"
     if not release.is_file():
-        return "has no `release` file to tell its version"
+        return "has no `release` file with its version"
     text = release.read_text(errors="replace")
     found = re.search(r'^JAVA_VERSION="(?:1\.)?(\d+)', text, re.MULTILINE)
     version = int(found.group(1)) if found else 0

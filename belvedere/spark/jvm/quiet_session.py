@@ -102,7 +102,7 @@ def short_session(notify: Callable[[str], None] = lambda text: None) -> Iterator
         yield spark
     finally:
         if writing is not None:
-            notify("writing an archive of Spark's classes, once: the next starts take a third of the time")
+            notify("writing an archive of Spark's classes, once: later starts take a third of the time")
             archive.written(_ends_by_itself(spark))
         end_spark(spark)
 

@@ -205,7 +205,7 @@ class _InputBefore:
                 f"{u:,} rows used and {r:,} rejected"
                 for u, r in ((past.span.used, past.span.refused), (self._used, self._refused))
             )
-            raise not_as_it_was(f"what epoch {past.epoch} read gives {now} today, and gave {then}", self.table.name)
+            raise not_as_it_was(f"the input of epoch {past.epoch} now has {now}, and had {then}", self.table.name)
 
     def rows(self) -> Rows:
         return as_rows(self._rows.rows())
@@ -233,8 +233,8 @@ class ConcurrentBackfill:
         """`views` are those that wait; `phase` hears what is under way."""
         self._backfill, self._views, self._catalog, self._store, self._phase = backfill, views, catalog, store, phase
         self._reported = time.monotonic()
-        rows = f"{backfill.total:,} rows of {', '.join(backfill.names)} are read again"
-        phase(f"{', '.join(views)} will be there when {rows}; the other views go on")
+        rows = f"{backfill.total:,} rows of {', '.join(backfill.names)} are re-read"
+        phase(f"{', '.join(views)} will be available when {rows}; the other views continue")
         self._note()
 
     def __call__(self) -> bool:
@@ -244,7 +244,7 @@ class ConcurrentBackfill:
             return self._backfill.left <= FEW
         if time.monotonic() - self._reported >= SLOW_READ_SECONDS:
             self._reported = time.monotonic()
-            self._phase(f"filling {', '.join(self._views)}: {self._backfill.read:,} of {self._backfill.total:,} rows were read")
+            self._phase(f"filling {', '.join(self._views)}: {self._backfill.read:,} of {self._backfill.total:,} rows read")
         self._note()
         return False
 

@@ -256,7 +256,7 @@ def conformed(found: Arrived, table: Input) -> Arrived:
     if found.times and len(found.times) != rows.num_rows:
         assert table.source is not None
         what = f"{len(found.times):,} times of arrival for {rows.num_rows:,} rows"
-        hint = "`Arrived.times` has a time for each row, or none at all"
+        hint = "return in `Arrived.times` a time for each row, or none"
         raise fail("B6024", f'the connector "{table.source.connector}" gives "{table.name}" {what}', hint=hint)
     if not isinstance(rows, pa.Table):
         return replace(found, rows=rows)
@@ -336,7 +336,7 @@ def _conformed(rows: pa.Table, table: Input) -> pa.Table:
     except (pa.ArrowException, ValueError) as error:
         raise fail(
             "B6024",
-            f'the connector "{table.source.connector}" gives rows that do not fit "{table.name}"',
+            f'the connector "{table.source.connector}" returned rows that do not fit "{table.name}"',
             detail=str(error).split("\n")[0],
-            hint="its rows have the names and types of the table's columns",
+            hint="rows must have the names and types of the table's columns",
         ) from error

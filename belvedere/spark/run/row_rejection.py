@@ -34,7 +34,7 @@ OFTEN = 2
 MAX_FOUND_ROWS = 20
 """So many rows of an epoch are found at most, by one process after the other."""
 CODE = "B7023"
-REASON = f"{CODE}: the run has ended each time that an epoch took this row, as by memory that it needs"
+REASON = f"{CODE}: the run ended each time an epoch processed this row, for example because memory ran out"
 Trial = Callable[[Mapping[str, pa.Table]], None]
 Places = Mapping[str, list[int]]
 

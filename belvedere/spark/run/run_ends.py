@@ -16,7 +16,7 @@ def spark_ended(last_words: str | None) -> BelvedereError:
 
 def cluster_ended(error: Exception) -> BelvedereError:
     """The diagnostic B7035: the cluster has ended the application."""
-    hint = "look into the master's log; the store is at its last good epoch"
+    hint = "see the master's log; the store is at its last good epoch"
     return fail("B7035", "the Spark cluster has ended the application", hint=hint, detail=str(error)[:200])
 
 
@@ -25,7 +25,7 @@ def unexpected_end(error: Exception) -> BelvedereError:
     first = (str(error).strip().splitlines() or [""])[0]
     return fail(
         "B7021",
-        "the run ended by an error that Belvedere did not expect",
+        "the run ended with an unexpected error",
         detail=f"{type(error).__name__}: {first}",
         hint="set BELVEDERE_TRACEBACK=1 to see where; the store is at its last good epoch",
     )

@@ -277,7 +277,7 @@ class RunLoop:
         known, bounds = self.last.epoch if self.last else 0, batch.clocks.as_document()
         if ends_of(self.store, known).times < OFTEN:
             return excluded_of(ends_of(self.store, known))
-        self.notify("the run has ended in this epoch before: parts of it are tried, to find the row at which it ends")
+        self.notify("the run ended in this epoch before: its rows are processed in parts to find the row that ends it")
         tables = {i: as_rows(rows).table for i, rows in batch.arrivals.items()}
         return sift(self.store, known, tables, lambda some: self.engine.try_epoch(some, now, bounds), self._is_gone)
 

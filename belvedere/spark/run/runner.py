@@ -191,7 +191,7 @@ class Runner:
                 ):  # who ended this process ended Spark's with it: nothing was committed that is not whole
                     return False
                 if self._note_end().is_searching:
-                    self.notify("Spark's process ended in an epoch that has ended it before: it is started anew")
+                    self.notify("Spark's process ended in the same epoch again: it is restarted")
                     return True
                 raise spark_ended(last_words()) from error
             if self.spark is not None and has_ended(self.spark):
@@ -306,7 +306,7 @@ class Runner:
             moved = ", ".join(f"{v.name} {v.best}" for v in advice.views if v.today != v.best)
             saved = (advice.cost_today - advice.cost) * advice.pause
             self.notify(
-                f"what is stored changes, to save an estimated {saved:.2g} s an epoch: {moved or 'indexes of query templates'}"
+                f"stored views and indexes change, to save an estimated {saved:.2g} s per epoch: {moved or 'indexes of query templates'}"
             )
         self.catalog = with_choice(self.catalog, PlacedViews.of_text(self.store.document(CHOICE)))
 
@@ -336,11 +336,11 @@ class Runner:
         while last is not None and not self.accept_clock and not self.stopped.is_set() and last.clock - self.clock.now() > JUMP:
             ahead = duration_text((last.clock - self.clock.now()) // timedelta(microseconds=1))
             text = f"the store's last epoch is {ahead} ahead of the clock of this machine"
-            hint = "set the clock right, or start with --accept-clock: now() then stands still until the clock is there"
+            hint = "correct the clock, or start with --accept-clock: now() then stays at the store's time until the clock reaches it"
             if self.once:
                 raise fail("B7033", text, hint=hint)
             if not reported:
-                self.clock.notify(f"{text}, which is waited for; {hint}")
+                self.clock.notify(f"{text}; waiting for it; {hint}")
             reported = True
             _wait(1.0, self.stopped)
 

@@ -31,9 +31,9 @@ ROWS_AT_ONCE = 200_000
 class Spread(Enum):
     """How the partitions are spread over tasks."""
 
-    ORDERED = "in the order of their keys, as the result shall come"
-    HASHED = "by hash: the order of the result does not matter"
-    SINGLE = "in one task: there are few rows"
+    ORDERED = "sorted by their keys, because the result is ordered"
+    HASHED = "by hash, because the result is not ordered"
+    SINGLE = "in one task, because there are few rows"
 
 
 def windows(node: PredicateWindow, rows: DataFrame, spread: Spread) -> DataFrame:

@@ -44,9 +44,9 @@ def check_workers(spark: SparkSession) -> None:
     if reason is not None:
         raise fail(
             "B7034",
-            f"Spark's workers run another Python than this one: {found}",
+            f"Spark's workers use another Python: {found}",
             detail=reason,
-            hint=f'set os.environ["PYSPARK_PYTHON"] = "{sys.executable}" before the session is made, or PYSPARK_PYTHON in the shell',
+            hint=f'set os.environ["PYSPARK_PYTHON"] = "{sys.executable}" before the session is created, or PYSPARK_PYTHON in the shell',
         )
 
 

@@ -33,11 +33,11 @@ def ranges_of(typed: TypedWindow, block: QueryBlock, column: Column | None) -> R
     if far:
         return far
     if column is None or not _is_counted(column.type):
-        return "ORDER BY's first key is no whole number, date or time"
+        return "the first ORDER BY key is not a whole number, date or time"
     if column.nullable and key.nulls_come_first == key.descending:
-        return "rows whose order key is NULL stand where the greatest key would (write NOT NULL, or NULLS the other way)"
+        return "NULL order keys sort next to the greatest keys (declare NOT NULL, or change NULLS FIRST/LAST)"
     if "position" in typed.roles and not only_distances(block, typed):
-        return "positions count from the partition's first row, and are used for more than distances"
+        return "positions count from the partition's first row and are used for more than distances"
     form = WindowForm.TUMBLING if window.tumbling else WindowForm.SLIDING
     found = Ranges(column.name, form, neighbours_of(typed), descending=key.descending)
     if window.tumbling:
@@ -46,7 +46,7 @@ def ranges_of(typed: TypedWindow, block: QueryBlock, column: Column | None) -> R
     if window.label is None:
         return replace(found, closing=closing) if closing else _why_not_closing(typed, column.nullable)
     if not closing:
-        return "windows may reach from anywhere before their labels to anywhere behind them"
+        return "windows may reach from any row before their labels to any row after them"
     # `frame_closing` takes no other END before the label than one tuple: a window without it is dropped for good
     before = typed.end is not None and len(typed.end) == 1 and any(map(is_before, typed.end[0].compares))
     end = WindowEnd.BEFORE_LABEL if before else WindowEnd.CONDITION
@@ -55,7 +55,7 @@ def ranges_of(typed: TypedWindow, block: QueryBlock, column: Column | None) -> R
 
 def _why_not_closing(typed: TypedWindow, nullable: bool) -> str:
     if nullable and tuple(_closing(typed, nullable=False)):
-        return "a row whose order key is NULL has no END by it (write NOT NULL)"
+        return "a row with a NULL order key has no END (declare NOT NULL)"
     return "END of a later start may come before that of an earlier one, at any distance"
 
 

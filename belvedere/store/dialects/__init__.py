@@ -29,4 +29,4 @@ def dialect_of(url: str) -> Database:
     for dialect in DIALECTS.values():
         if url.startswith(dialect.urls):
             return dialect
-    raise fail("B7019", f"no store has the URL {without_password(url)}", hint=_HINT)
+    raise fail("B7019", f"{without_password(url)} is not the URL of a store", hint=_HINT)

@@ -44,7 +44,7 @@ def form(dialect: Dialect, type_: pa.DataType) -> StoredForm:
     """The form of a type in a dialect; raises B7012 for a type that no view can have (64-bit unsigned, dictionaries)."""
     found = dialect.native(type_) or _general(dialect.names, type_)
     if found is None:
-        hint = "cast it in the query to a type that Spark has"
+        hint = "cast it in the query to another type of Spark"
         raise fail("B7012", f"a column of the type {type_} cannot be stored", hint=hint)
     return found
 

@@ -101,8 +101,8 @@ def plan_at_read(catalog: Catalog, id_: str) -> Node:
         if error.diagnostics[0].code != "B8020":
             raise
         reason, hint = error.diagnostics[0].message, error.diagnostics[0].hint
-    message = f"`{view.name}` cannot be computed when it is read: {reason}"
-    raise fail("B8024", message, span=view.span, hint=hint or "leave the hint out: then the view is maintained", reason=reason)
+    message = f"`{view.name}` cannot be computed at read time: {reason}"
+    raise fail("B8024", message, span=view.span, hint=hint or "remove the hint: the view is then maintained", reason=reason)
 
 
 def computed_table(catalog: Catalog, id_: str, plan: Node, dialect: Dialect) -> StoredTable:
@@ -135,7 +135,7 @@ def _followed(catalog: Catalog, view: View) -> Iterator[str]:
     if view.id in catalog.histories:
         yield "its history is retained"
     if any(s.view == view.id for s in catalog.subscriptions.values()):
-        yield "a subscription tells of its changes"
+        yield "a subscription reports its changes"
     if any(e.relation == view.id for e in catalog.exports):
         yield "its changes are exported"
     key = view.schema.key
@@ -167,4 +167,4 @@ def _unlike(node: Node) -> Iterator[str]:
         if pa.types.is_floating(c.type) or not is_ordered(c.type):
             yield f"rows are compared by `{c.name}`, which is {c.type}"
     if isinstance(node, Window):
-        yield "window functions cannot be computed when it is read"
+        yield "window functions cannot be computed at read time"

@@ -181,7 +181,7 @@ def _like(tree: Expr, scope: NameBindings) -> TypedSql:
     given = scope.arguments.get(pattern.name) if isinstance(pattern, exp.Placeholder) else None
     written = isinstance(pattern, exp.Literal) and pattern.is_string
     if text.type is None or not types.is_string(text.type) or not (written or (given is not None and given.type == text.type)):
-        raise refused(tree, "a pattern is written out, or a parameter")
+        raise refused(tree, "a pattern must be a literal or a parameter")
     role, operator = (Role.ILIKE, Operator.ILIKE) if isinstance(tree, exp.ILike) else (Role.LIKE, Operator.LIKE)
     if given is not None:
         value = scope.in_role(given, role)
@@ -208,7 +208,7 @@ def _arithmetic(tree: Expr, scope: NameBindings) -> TypedSql:
         return _shifted(tree, tree.expression, tree.this, operator, scope)
     left, right = print_expression(tree.this, scope), print_expression(tree.expression, scope)
     if left.type is None or right.type is None or not (types.is_integer(left.type) and types.is_integer(right.type)):
-        raise refused(tree, "only whole numbers are added, subtracted and multiplied here")
+        raise refused(tree, "only whole numbers can be added, subtracted and multiplied here")
     type_ = left.type if left.type.bit_width >= right.type.bit_width else right.type
     return TypedSql(scope.dialect.whole(f"({left.sql}{operator}{right.sql})", type_), type_)
 
@@ -216,7 +216,7 @@ def _arithmetic(tree: Expr, scope: NameBindings) -> TypedSql:
 def _shifted(tree: Expr, time: Expr, interval: Expr, operator: str, scope: NameBindings) -> TypedSql:
     inner = print_expression(time, scope)
     if inner.type is None or not types.is_timestamp(inner.type):
-        raise refused(tree, "an interval is added to timestamps only")
+        raise refused(tree, "an interval can only be added to timestamps")
     amount = interval_length(interval)
     if amount is None:
         raise refused(tree, "only intervals of a fixed length, WEEK or shorter")
@@ -315,14 +315,14 @@ def _concat(tree: Expr, scope: NameBindings) -> TypedSql:
     written = tree.expressions if isinstance(tree, exp.Concat) else [tree.this, tree.expression]
     parts = [print_expression(e, scope) for e in written]
     if not parts or not all(p.type is not None and types.is_string(p.type) for p in parts):
-        raise refused(tree, "only texts are joined here")
+        raise refused(tree, "only strings can be concatenated here")
     return TypedSql(f"({'||'.join(p.sql for p in parts)})", pa.string())
 
 
 def _trim(tree: Expr, scope: NameBindings) -> TypedSql:
     inner, side = print_expression(tree.this, scope), str(tree.args.get("position") or "BOTH").upper()
     if tree.args.get("expression") is not None or inner.type is None or not types.is_string(inner.type) or side not in _TRIMS:
-        raise refused(tree, "only spaces around a text are trimmed here")
+        raise refused(tree, "only spaces around a string can be trimmed here")
     return TypedSql(f"{_TRIMS[side]}({inner.sql},' ')", pa.string())
 
 
@@ -371,14 +371,14 @@ def _sum(tree: Expr, scope: NameBindings) -> TypedSql:
     if inner.type is None or not (types.is_integer(inner.type) or types.is_floating(inner.type)):
         most = AVERAGED_DIGITS if average else SUMMED_DIGITS
         what = "averages" if average else "sums"
-        raise refused(tree, f"{what} are of whole numbers, doubles, and DECIMALs of up to {most} digits")
+        raise refused(tree, f"{what} only take whole numbers, doubles, and DECIMALs of up to {most} digits")
     type_ = pa.float64() if average or types.is_floating(inner.type) else pa.int64()
     return TypedSql(scope.dialect.total("avg" if average else "sum", inner.sql, inner.type), type_)
 
 
 def _aggregate(tree: Expr, scope: NameBindings) -> None:
     if not scope.aggregates:
-        raise refused(tree, "an aggregate stands only in a SELECT list")
+        raise refused(tree, "an aggregate is only allowed in a SELECT list")
 
 
 Printer = Callable[[Expr, NameBindings], TypedSql]

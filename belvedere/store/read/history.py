@@ -31,23 +31,23 @@ def check_known(as_of: AsOf, name: str, memories: Memories, epoch: int, clock: i
         raise no_history(name)
     if asked is not None and asked > last:
         last_one = f"epoch {epoch}, at {instant(clock).isoformat()}"
-        raise fail("B7052", f"{as_of} is not there yet: the last one is {last_one}", hint="ask for an earlier one, or wait")
+        raise fail("B7052", f"{as_of} is in the future: the last one is {last_one}", hint="read an earlier state, or wait")
     if asked is not None and asked < began:
         first = AsOf(epoch=began) if as_of.time is None else AsOf(time=began)
-        hint = f"ask for {first} or later"
+        hint = f"read {first} or later"
         raise fail("B7053", f'the history of "{name}" does not reach back to {as_of}: it begins at {first}', hint=hint)
 
 
 def no_history(name: str) -> BelvedereError:
     """The diagnostic for a relation whose former rows are not kept."""
-    hint = "end its definition in the script by WITH HISTORY; it can be read as of the epochs from then on"
+    hint = "end its definition in the script by WITH HISTORY: epochs from then on can be read"
     return fail("B7051", f'"{name}" keeps no history', hint=hint)
 
 
 def not_whole(name: str) -> BelvedereError:
     """The diagnostic for a private relation of which not all rows are in the store."""
-    hint = "give it a name without the leading underscore to serve it: what is served stays"
-    return fail("B7050", f'"{name}" is private: its rows leave the store once bounds make them final', hint=hint)
+    hint = "give it a name without the leading underscore: served rows stay"
+    return fail("B7050", f'"{name}" is private: its rows leave the store once watermarks make them final', hint=hint)
 
 
 def rows_as_of(reader: Reader, tables: Mapping[str, StoredTable], name: str, as_of: AsOf) -> pa.Table:

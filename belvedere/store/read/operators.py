@@ -101,7 +101,7 @@ class Plans(SelectPrinter):
         if not _same_form(own.type, requested.type):
             raise fail(
                 "B8020",
-                f"`{requested.name}` is {requested.type} in one query and {own.type} in the other, which are stored otherwise",
+                f"`{requested.name}` is {requested.type} in one query and {own.type} in the other, which are stored differently",
             )
         return f"{identifier(own.name)} AS {identifier(requested.name)}"
 
@@ -177,9 +177,9 @@ class Plans(SelectPrinter):
 
     def aggregate(self, node: Aggregate) -> str:
         if node.grouping_sets is not None:
-            raise fail("B8020", "GROUPING SETS cannot be computed when they are read", hint="compute them in a view")
+            raise fail("B8020", "GROUPING SETS cannot be computed at read time", hint="compute them in a view")
         if any(not isinstance(k.expr, exp.Column) for k in node.keys):
-            raise fail("B8020", "groups are made by columns when they are read", hint="compute the key in a view")
+            raise fail("B8020", "GROUP BY takes only columns here", hint="compute the key in a view")
         return super().aggregate(node)
 
     def top_k(self, node: TopK) -> str:
@@ -207,8 +207,8 @@ def beyond_store(node: Node) -> BelvedereError:
     what = NOT_STORE_SQL[type(node)]
     hint = "compute it in a view, and query the view"
     if isinstance(node, Unnest):
-        hint = "write `JOIN t.items i` for an array of objects; elements of another array are computed in a view"
-    return fail("B8020", f"{what} cannot be computed when it is read", hint=hint)
+        hint = "write `JOIN t.items i` for an array of objects; compute elements of other arrays in a view"
+    return fail("B8020", f"{what} cannot be computed at read time", hint=hint)
 
 
 def _same_form(one: pa.DataType, other: pa.DataType) -> bool:
@@ -243,8 +243,8 @@ NOT_STORE_SQL: dict[type[Node], str] = {
     Emit: "EMIT",
     InOrder: "SELECT STREAM",
     Observed: "a subscription's events",
-    SplAggregate: "a window of SPL",
-    SplJoin: "a join of windows of SPL",
+    SplAggregate: "an SPL window",
+    SplJoin: "a join of SPL windows",
     Recursion: "WITH RECURSIVE",
     Last: "the step of a recursion",
 }

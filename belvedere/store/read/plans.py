@@ -84,5 +84,5 @@ def plan_order(node: Node) -> tuple[Sort, ...]:
 def _sort(order: Order, names: Mapping[str, str]) -> Sort:
     if not isinstance(order.expr, exp.Column) or order.expr.name not in names:
         text = order.expr.sql(SparkSql)
-        raise fail("B8020", f"`ORDER BY {text}` names no column of the result", hint="select the column that orders")
+        raise fail("B8020", f"`ORDER BY {text}` is not a column of the result", hint="select the column of ORDER BY")
     return Sort(names[order.expr.name], order.descending, order.nulls_come_first)

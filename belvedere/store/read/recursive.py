@@ -58,7 +58,7 @@ def recursive_select(plans: Plans, node: Recursion) -> str:
 
 def _refused(what: str) -> BelvedereError:
     return fail(
-        "B8020", f"WITH RECURSIVE {what} cannot be computed when it is read", hint="compute it in a view, and query the view"
+        "B8020", f"WITH RECURSIVE {what} cannot be computed at read time", hint="compute it in a view, and query the view"
     )
 
 

@@ -73,7 +73,7 @@ def _taken_back(value: Any, type_: pa.DataType, dialect: Dialect) -> Any:
     try:
         return dialect.taken_back(value, type_)
     except (TypeError, ValueError):
-        raise ValueError("no value of this cursor") from None
+        raise ValueError("not a value of this cursor") from None
 
 
 def _boolean(value: Any) -> bool:
@@ -141,14 +141,14 @@ def _instant(value: Any) -> datetime:
         raise ValueError(f"expected a time such as 2020-01-01T08:07:00Z, not {_shown(value)}")
     day, clock, fraction, offset = found.groups()
     if fraction and fraction[6:].strip("0"):
-        raise ValueError(f"a time has microseconds, no smaller parts: {_shown(value)}")
+        raise ValueError(f"a time has at most microseconds: {_shown(value)}")
     text = f"{day}T{clock or '00:00'}" + (f".{fraction[:6]}" if fraction else "") + (offset or "Z").upper()
     try:
         return datetime.fromisoformat(text).astimezone(UTC)
     except ValueError:
         raise ValueError(f"expected a time such as 2020-01-01T08:07:00Z, not {_shown(value)}") from None
     except OverflowError:
-        raise ValueError(f"a time beyond the years 1 to 9999 of UTC: {value!r}") from None
+        raise ValueError(f"a time outside the years 1 to 9999 of UTC: {value!r}") from None
 
 
 def microseconds(value: Any) -> int:
@@ -191,7 +191,7 @@ def _text(value: Any) -> str:
     try:
         value.encode()
     except UnicodeEncodeError:
-        raise ValueError("a string with half a surrogate pair") from None
+        raise ValueError("a string with a lone surrogate") from None
     return value
 
 
@@ -220,7 +220,7 @@ def _patterns(pattern: str) -> list[str | None]:
     if escaped:
         raise ValueError("a pattern must not end with a single backslash")
     if sum(p is None for p in result) > 10 or len(result) > 1_000:
-        raise ValueError("a pattern may have 1000 characters, 10 of them `%`")
+        raise ValueError("a pattern may have at most 1000 characters and 10 `%`")
     return result
 
 

@@ -58,9 +58,9 @@ class NameBindings:
         return self.bind(replace(argument.bound, role=role))
 
 
-_HINT = "compute the value in a view and name its column here"
+_HINT = "compute the value in a view and use its column here"
 _FOLDED = (
-    "compare it with ILIKE, or compute it in a view and name its column here: databases fold letters beyond A to Z otherwise"
+    "compare it with ILIKE, or compute it in a view and use its column here: databases fold letters outside A to Z differently"
 )
 _HINTS: dict[type[Expr], str] = {exp.Lower: _FOLDED, exp.Upper: _FOLDED}
 
@@ -74,7 +74,7 @@ class RefusedExpression(BelvedereError):
 
     def _diagnostic(self, tree: Expr) -> Diagnostic:
         text = tree.sql(SparkSql).replace("`", "")
-        message = f"`{text}` cannot be computed when it is read{': ' + self.why if self.why else ''}"
+        message = f"`{text}` cannot be computed at read time{': ' + self.why if self.why else ''}"
         return Diagnostic("B8020", message, hint=_HINTS.get(type(tree), _HINT))
 
     def with_table(self, alias: str, name: str) -> Diagnostic:
@@ -102,15 +102,15 @@ def alike(tree: Expr, left: TypedSql, right: TypedSql, scope: NameBindings) -> t
     assert a is not None
     assert b is not None
     if types.is_nested(a) or types.is_nested(b):
-        raise refused(tree, "nested values are not compared")
+        raise refused(tree, "nested values cannot be compared")
     if types.is_decimal(a) or types.is_decimal(b):
         return _alike_decimals(tree, left, right, scope)
     if _is_number(a) and _is_number(b):
         if types.is_floating(a) != types.is_floating(b) and (_is_long(a) or _is_long(b)):
-            raise refused(tree, "a BIGINT is not compared with a DOUBLE")
+            raise refused(tree, "a BIGINT cannot be compared with a DOUBLE")
         return left, right
     if _family(a) != _family(b):
-        raise refused(tree, f"{a} is not compared with {b}")
+        raise refused(tree, f"{a} cannot be compared with {b}")
     return TypedSql(forms.column(left.sql, a), a), TypedSql(forms.column(right.sql, b), b)
 
 
@@ -145,7 +145,7 @@ def _alike_decimals(tree: Expr, left: TypedSql, right: TypedSql, scope: NameBind
     assert a is not None
     assert b is not None
     if types.is_floating(a) or types.is_floating(b) or not (_is_number(a) and _is_number(b)):
-        raise refused(tree, f"{a} is not compared with {b}")
+        raise refused(tree, f"{a} cannot be compared with {b}")
     if a == b:
         return left, right
     scale = max(_scale(a), _scale(b))

@@ -46,8 +46,8 @@ class Tables:
             if stored and not same_definition(stored.table, layout.table):
                 raise fail(
                     "B7009",
-                    f'the stored table "{layout.table.name}" has another meaning than before',
-                    hint="drop it and build it again, or give another --store",
+                    f'the stored table "{layout.table.name}" has a new definition',
+                    hint="drop and rebuild it, or choose another --store",
                 )
         return [w for w in requested if (found := self.layouts.get(w.table.name)) is None or found.table != w.table]
 
@@ -57,14 +57,14 @@ class Tables:
             name = layout.table.name
             other = names.setdefault(stored_name(name).casefold(), name)
             if other != name:
-                raise fail("B7017", f'the stored tables "{other}" and "{name}" differ in case only', hint="rename one of them")
+                raise fail("B7017", f'the stored tables "{other}" and "{name}" differ only in case', hint="rename one of them")
             seen: dict[str, str] = {}
             for field, column in zip(layout.stored, layout.columns, strict=True):
                 if (other := seen.setdefault(column.casefold(), field.name)) != field.name:
-                    raise fail("B7017", f'the columns "{other}" and "{field.name}" of "{name}" differ in case only')
+                    raise fail("B7017", f'the columns "{other}" and "{field.name}" of "{name}" differ only in case')
             if len(seen) < len(layout.columns):
-                hint = "give each column its own name"
-                raise fail("B7017", f'a column of the stored table "{name}" is there twice', hint=hint)
+                hint = "rename one of the columns"
+                raise fail("B7017", f'the stored table "{name}" has a column twice', hint=hint)
 
     def make(self, layout: Layout) -> list[str]:
         """Make the table where it is missing, and the indexes that it should have. It returns the statements that drop further ones."""

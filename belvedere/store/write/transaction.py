@@ -212,7 +212,7 @@ class EpochTransaction:
 
     def _require_open(self) -> None:
         if not self._open:
-            raise fail("B7015", "this transaction has ended", hint="begin another one")
+            raise fail("B7015", "this transaction has ended", hint="begin a new transaction")
 
     def _stop_reading(self) -> None:
         """A reader that the caller left unread would hold its statement open."""

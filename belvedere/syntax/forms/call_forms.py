@@ -46,17 +46,17 @@ def _without_over(node: exp.Expr) -> Problem | None:
 def _distinct(node: exp.Expr) -> Problem | None:
     call = node.parent
     if isinstance(call, exp.Mode):
-        return _problem(node, "`mode` takes no DISTINCT: each value would be there once", "leave it out")
+        return _problem(node, "`mode` does not take DISTINCT: each value would occur once", "remove it")
     if not isinstance(call, exp.Func) or is_aggregate(call):
         return None
-    return _problem(node, f"DISTINCT is for aggregates, and `{shown_name(call)}` is none", "leave out DISTINCT")
+    return _problem(node, f"DISTINCT is only for aggregates, not for `{shown_name(call)}`", "remove DISTINCT")
 
 
 def _filter(node: exp.Expr) -> Problem | None:
     call = unwrap_aggregate(node)
     if is_aggregate(call) or isinstance(node.this, exp.WithinGroup):
         return _filter_condition(node)
-    return _problem(node, f"FILTER is for aggregates, and `{shown_name(call)}` is none", "write CASE WHEN ... THEN ... END")
+    return _problem(node, f"FILTER is only for aggregates, not for `{shown_name(call)}`", "write CASE WHEN ... THEN ... END")
 
 
 def _filter_condition(node: Any) -> Problem | None:
@@ -66,7 +66,7 @@ def _filter_condition(node: Any) -> Problem | None:
     if found is None:
         return None
     kind = "a window function" if isinstance(found, exp.Window) else "an aggregate"
-    return _problem(node, f"{kind} cannot stand in FILTER", "compute it in a view of its own, and join it")
+    return _problem(node, f"{kind} is not allowed in FILTER", "compute it in a separate view, and join it")
 
 
 def _ignore_nulls(node: exp.Expr) -> Problem | None:
@@ -74,7 +74,7 @@ def _ignore_nulls(node: exp.Expr) -> Problem | None:
     row = function_of(call)
     if row is not None and row.skips_nulls:
         return None
-    return _problem(node, f"`{shown_name(call)}` takes no IGNORE NULLS", "leave it out: it leaves out NULL by itself")
+    return _problem(node, f"`{shown_name(call)}` takes no IGNORE NULLS", "remove it: the function ignores NULL anyway")
 
 
 def _window(node: Any) -> Problem | None:
@@ -85,17 +85,17 @@ def _window(node: Any) -> Problem | None:
     if isinstance(inner, exp.WithinGroup) or (isinstance(call, exp.GroupConcat) and isinstance(call.this, exp.Order)):
         return _ordered_twice(node, call) or _frame(node)
     if not is_aggregate(call) and not is_window_function(call):
-        hint = "OVER is for aggregates and for row_number, rank, lag and their like"
-        return _problem(node, f"`{shown_name(call)}` is no window function", hint)
+        hint = "use OVER with aggregates, row_number, rank, lag and other window functions"
+        return _problem(node, f"`{shown_name(call)}` is not a window function", hint)
     if any(isinstance(part, exp.Distinct) for part in call.iter_expressions()):
-        hint = "aggregate in a view of its own and join it, or write size(collect_set(...) OVER (...))"
-        return _problem(node, "DISTINCT cannot stand in a window function", hint)
+        hint = "aggregate in a separate view and join it, or write size(collect_set(...) OVER (...))"
+        return _problem(node, "DISTINCT is not allowed in a window function", hint)
     if isinstance(call, exp.Median) and _has_order(node):
         return _problem(
             node, "`median` takes no order in OVER", "write OVER (PARTITION BY ...), or percentile(x, 0.5) OVER (...)"
         )
     if node.args.get("spec") is not None and is_window_function(call) and not isinstance(call, exp.NthValue):
-        return _problem(node, f"`{shown_name(call)}` takes no frame", "leave out ROWS or RANGE")
+        return _problem(node, f"`{shown_name(call)}` takes no frame", "remove ROWS or RANGE")
     return _frame(node)
 
 
@@ -120,7 +120,7 @@ def _frame(node: Any) -> Problem | None:
     bounds = [spec.args.get(name) for name in ("start", "end")] if spec is not None else []
     distances = [bound for bound in bounds if isinstance(bound, exp.Expr)]
     if any(distance.find(exp.Column, exp.Query) for distance in distances):
-        return _problem(node, "a frame reaches as far for every row", "write a number, or an interval")
+        return _problem(node, "the bounds of a frame must be constants", "write a number, or an interval")
     found = _reach(node, spec) if spec is not None else None
     if found is not None or not distances or spec.args["kind"].upper() != "RANGE":
         return found

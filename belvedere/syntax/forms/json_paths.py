@@ -51,7 +51,7 @@ def _first(key: Any) -> Any:
 
 def _key(text: exp.Expr, key: Any) -> str:
     if not isinstance(key, exp.Literal):
-        raise Problem("B3040", "a path into JSON is no constant here", *place_of(key if key is not None else text), _KEYS)
+        raise Problem("B3040", "a JSON path must be a constant", *place_of(key if key is not None else text), _KEYS)
     if not key.is_string:
         return f"$[{key.name}]"
     return key.name if key.name.startswith("$") else f"$['{key.name}']"

@@ -92,7 +92,7 @@ def _ordered(node: Any, where: exp.Expr | None) -> exp.Expr:
         return _list(node, order.this, order.expressions, where)
     _, descending = _keys(node, order.expressions)
     if any(bool(o.args.get("desc")) != descending for o in order.expressions):
-        raise _problem(node, "a first value by keys in two directions is not supported", "write them in one direction")
+        raise _problem(node, "a first value ordered in two directions is not supported", "write them in one direction")
     fields, _ = _keys(node, order.expressions)
     least = isinstance(node, FIRST) != descending
     by = exp.Struct(expressions=fields)
@@ -117,7 +117,7 @@ def _list(node: Any, value: exp.Expr, orders: list[exp.Expr], where: exp.Expr | 
     distinct = isinstance(value, exp.Distinct)
     value = value.expressions[0] if distinct else value
     if distinct and [o.this for o in orders] != [value]:
-        raise _problem(node, "DISTINCT is ordered by its own value alone", "order by that value")
+        raise _problem(node, "DISTINCT can only be ordered by its own value", "order by that value")
     shown = exp.cast(value.copy(), "STRING") if isinstance(node, exp.GroupConcat) else value.copy()
     fields, descending = _keys(node, orders)
     if any(bool(o.args.get("desc")) != descending for o in orders):
@@ -139,12 +139,12 @@ def _within(node: exp.WithinGroup, where: exp.Expr | None) -> exp.Expr:
     if len(keys) != 1 or not isinstance(call, (exp.Mode, exp.PercentileDisc, exp.PercentileCont)):
         name = call.sql(SparkSql).partition("(")[0].lower()
         raise _problem(
-            node, f"`{name}` WITHIN GROUP is not supported", "percentile_cont, percentile_disc, mode and listagg are"
+            node, f"`{name}` WITHIN GROUP is not supported", "supported are percentile_cont, percentile_disc, mode and listagg"
         )
     key, down = keys[0].this, bool(keys[0].args.get("desc"))
     if isinstance(call, exp.Mode):
         if call.this is not None:
-            raise _problem(node, "mode(x) WITHIN GROUP has two values", "write mode() WITHIN GROUP (ORDER BY x)")
+            raise _problem(node, "mode(x) WITHIN GROUP names two values", "write mode() WITHIN GROUP (ORDER BY x)")
         if down:
             return _with_filter(filled(GREATEST_MODE, x_=key), where)
         return _with_filter(exp.Mode(this=key.copy(), deterministic=exp.true()), where)

@@ -58,7 +58,7 @@ class PipeParser(PositionedParser):
             return found
         join = self._parse_join()
         if join is None:
-            self.refuse("B1001", f"{shown(self._curr)} cannot stand after `|>`", hint=f"a step is one of {STEPS}")
+            self.refuse("B1001", f"{shown(self._curr)} is not allowed after `|>`", hint=f"use one of {STEPS}")
         select = _open(query)
         select.append("joins", join)
         return select
@@ -67,9 +67,7 @@ class PipeParser(PositionedParser):
         first = self._curr
         found: Any = self._parse_select_query(parse_set_operation=False)
         if not isinstance(found, exp.Select) or found.args.get("from_"):
-            self.refuse(
-                "B1001", "a SELECT after `|>` has no FROM", first, hint="it reads the query before `|>`: leave FROM out"
-            )
+            self.refuse("B1001", "a SELECT after `|>` has no FROM", first, hint="remove FROM: it reads the query before `|>`")
         for name, value in _open(query).args.items():
             if name in ("from_", "joins", "laterals", "with_"):
                 found.set(name, value)

@@ -37,7 +37,9 @@ def first_of_keys(select: exp.Select) -> exp.Expr:
     if on is None:
         return select
     if select.args.get("qualify") is not None:
-        raise Problem("B3040", "DISTINCT ON beside QUALIFY is not supported", *place_of(select), "filter in an outer query")
+        raise Problem(
+            "B3040", "DISTINCT ON together with QUALIFY is not supported", *place_of(select), "filter in an outer query"
+        )
     order: Any = select.args.get("order")
     keys = [_item(select, k) for k in on.expressions]
     orders = []
@@ -47,7 +49,7 @@ def first_of_keys(select: exp.Select) -> exp.Expr:
         orders.append(sorted_)
     if not orders:
         hint = "write ORDER BY after it: the first row in that order is kept"
-        raise Problem("B3040", "DISTINCT ON without ORDER BY keeps any row", *place_of(select), hint)
+        raise Problem("B3040", "DISTINCT ON without ORDER BY keeps an arbitrary row", *place_of(select), hint)
     number = exp.Window(this=exp.RowNumber(), partition_by=keys, order=exp.Order(expressions=orders), over="OVER")
     select.set("distinct", None)
     select.set("qualify", exp.Qualify(this=exp.EQ(this=number, expression=exp.Literal.number(1))))
@@ -105,7 +107,7 @@ def json_fields(call: exp.Anonymous) -> exp.Expr:
     """`json_tuple(text, 'a', 'b')` in a select list or a LATERAL VIEW: one row of `get_json_object`s."""
     text, *names = call.expressions or [exp.Null()]
     if not names or not all(isinstance(n, exp.Literal) and n.is_string and "'" not in n.name for n in names):
-        raise Problem("B3040", "json_tuple takes names as texts", *place_of(call), "write json_tuple(text, 'a', 'b')")
+        raise Problem("B3040", "json_tuple takes names as strings", *place_of(call), "write json_tuple(text, 'a', 'b')")
     return _rows_of([[filled(f"get_json_object(t_, '$[\\'{name.name}\\']')", t_=text) for name in names]], "c")
 
 
@@ -161,7 +163,7 @@ def time_windows(select: exp.Select) -> exp.Select:
     keys = [e for e in group.expressions if e is not call]
     if word == SESSION and not all(isinstance(k, exp.Column) for k in keys):
         hint = "compute the other keys in a subquery of FROM"
-        raise Problem("B3040", "session_window(...) stands beside columns in GROUP BY", *place_of(call), hint)
+        raise Problem("B3040", "session_window(...) can only be grouped together with columns", *place_of(call), hint)
     kind = "session" if word == SESSION else "hop" if sliding else "tumble"
     source = data.this if isinstance(data, exp.Subquery) else data
     windows = WindowCall(function=kind, data=source, timecol=exp.column(time.this.copy()), flink=False, **intervals)

@@ -169,7 +169,7 @@ def _named(node: exp.Kwarg) -> exp.Expr:
         return node
     only = ONLY_PARAMETER.get(name.strip("_").removesuffix("outer").removesuffix("_"))
     if only is None:
-        raise Problem("B3040", "this function takes no arguments by name", *place_of(call), "write them in their order")
+        raise Problem("B3040", "this function takes no arguments by name", *place_of(call), "write them in order")
     if node.this.name.lower() != only:
         raise Problem("B3040", f"it has no parameter `{node.this.name}`", *place_of(call), f"its parameter is {only}")
     value: exp.Expr = node.expression.copy()

@@ -93,7 +93,7 @@ def _arguments(parser: PositionedParser, function: Token) -> WindowCall:
             call.set("flink", True)
             position += 1
         if call.args.get(key):
-            parser.refuse("B5102", f"argument `{key}` is given twice", at, hint="leave one of them out")
+            parser.refuse("B5102", f"argument `{key}` is given twice", at, hint="remove one of them")
         call.set(key, _value(parser, key))
         if key == "data" and parser._match(TokenType.PARTITION_BY):
             call.set("keys", _partition(parser))
@@ -136,7 +136,7 @@ def _value(parser: PositionedParser, key: str) -> exp.Expr | list[exp.Expr]:
         if key == "keys":
             return columns
         if len(columns) != 1:
-            parser.refuse("B5104", "a window is over one time column", parser._prev)
+            parser.refuse("B5104", "a window takes one time column", parser._prev)
         return columns[0]
     value: exp.Expr | None = parser._parse_disjunction()
     if value is None:

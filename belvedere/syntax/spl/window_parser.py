@@ -89,7 +89,7 @@ def refuse_other(parser: PositionedParser) -> None:
         parser.refuse("B5201", f"a window cannot begin with `{word.text}`", word, hint=KIND_HINT)
     if _is(first, TokenType.L_PAREN):
         hint = "write WINDOW (sliding, ...), Tumble(...) or Hop(...) in FROM, or OVER (...) in the SELECT list"
-        parser.refuse("B1001", "a table takes no WINDOW (...)", hint=hint)
+        parser.refuse("B1001", "WINDOW (...) is not allowed after this table", hint=hint)
 
 
 def parse_suffix(parser: PositionedParser) -> SplClause:
@@ -98,7 +98,7 @@ def parse_suffix(parser: PositionedParser) -> SplClause:
     parser._advance(2)
     clause = _clause(parser)
     if not parser._match(TokenType.R_PAREN):
-        parser.expected("`,` or `)`", "the parts of a window are told apart by commas")
+        parser.expected("`,` or `)`", "the parts of a window are separated by commas")
     return parser._covered(clause, first)  # type: ignore[no-any-return]
 
 
@@ -136,13 +136,13 @@ def _take_part(parser: PositionedParser, clause: SplClause) -> None:
     if _is(first, TokenType.PARTITION_BY):
         parser._advance()
         if clause.keys:
-            parser.refuse("B5208", "the partitions are said twice", first, hint="keep one PARTITION BY")
+            parser.refuse("B5208", "the partitions are given twice", first, hint="keep one PARTITION BY")
         if first.text.upper().startswith("PARTITIONED"):
             clause.append("expressions", parser._covered(SplPart(this="partitioned"), first))
         clause.set("keys", _keys(parser))
         return
     if not first or not first.text.isidentifier():
-        parser.expected("a part of the window", "a part is count(n), time(s), delta(column, step), partitioned, ...")
+        parser.expected("a part of the window", "write count(n), time(s), delta(column, step), partitioned, ...")
     parser._advance()
     part = SplPart(this=first.text)
     if parser._match(TokenType.L_PAREN):
@@ -234,15 +234,15 @@ def parse_options(parser: PositionedParser) -> SplClause:
             part = SplPart(this=name.text, value=exp.Boolean(this=value.text.upper() == "TRUE"))
             options.append(parser._covered(part, name))
         else:
-            parser.refuse("B5202", f"`{name.text if name else ''}` is no option of a window", name, hint=OPTION_FORM)
+            parser.refuse("B5202", f"`{name.text if name else ''}` is not an option of a window", name, hint=OPTION_FORM)
         if not parser._match(TokenType.COMMA):
             break
     if not parser._match(TokenType.R_PAREN):
         parser.expected("`,` or `)`", OPTION_FORM)
     if clause is None:
-        parser.refuse("B5201", "the options of a window do not say `window`", first, hint=OPTION_FORM)
+        parser.refuse("B5201", "the options of a window do not set `window`", first, hint=OPTION_FORM)
     if keys and clause.keys:
-        parser.refuse("B5208", "the partitions are said twice", first, hint="keep one of them")
+        parser.refuse("B5208", "the partitions are given twice", first, hint="keep one of them")
     clause.set("keys", keys or clause.keys or None)
     for option in options:
         clause.append("expressions", option)

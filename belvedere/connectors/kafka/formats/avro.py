@@ -106,7 +106,7 @@ def _of_registry(address: str, number: int) -> Any:
     found = registry_answer(address, f"/schemas/ids/{number}", f"schema {number}")
     kind = str(found.get("schemaType") or "AVRO")
     if kind.upper() != "AVRO":
-        raise fail("B6205", f"schema {number} of the registry is of the kind {kind}, not Avro")
+        raise fail("B6205", f"schema {number} of the registry has the type {kind}, not AVRO")
     return _parsed(found["schema"])
 
 
@@ -123,7 +123,7 @@ def _arrow(schema: Any, name: str, named: Mapping[str, Any], within: tuple[str, 
         return _arrow(some[0], name, named, within)
     if isinstance(schema, str) and schema in named:
         if schema in within:
-            hint = "declare the table's columns without it: a column cannot hold records of any depth"
+            hint = "declare the table's columns without it: a column cannot hold recursive records"
             raise fail("B6205", f'field "{name}" of the Avro schema contains itself', hint=hint)
         return _arrow(named[schema], name, named, within)
     if isinstance(schema, str):

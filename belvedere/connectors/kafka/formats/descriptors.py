@@ -64,7 +64,7 @@ def of_file(content: bytes) -> ProtobufSchema:
     library()
     from google.protobuf.descriptor_pb2 import FileDescriptorSet  # comes with an extra
 
-    hint = "make it so: protoc --descriptor_set_out=order.desc --include_imports order.proto"
+    hint = "create it by: protoc --descriptor_set_out=order.desc --include_imports order.proto"
     try:
         found = FileDescriptorSet.FromString(content)
         if not found.file:
@@ -73,7 +73,7 @@ def of_file(content: bytes) -> ProtobufSchema:
         return _pooled(tuple(files), files.get)
     except Exception as error:  # no descriptor set, or one without its imports
         raise fail(
-            "B6205", "the schema of Protobuf is no descriptor set with its imports", detail=str(error), hint=hint
+            "B6205", "the Protobuf schema is not a descriptor set with its imports", detail=str(error), hint=hint
         ) from error
 
 
@@ -100,7 +100,7 @@ def of_registry(address: str, number: int) -> ProtobufSchema:
         return _pooled(tuple(found), found.get)
     except (ValueError, TypeError, KeyError) as error:
         message = f"schema {number} of the registry cannot be understood as Protobuf"
-        raise fail("B6205", message, detail=str(error), hint='a descriptor set serves, too: `schema = "order.desc"`') from error
+        raise fail("B6205", message, detail=str(error), hint='use a descriptor set instead: `schema = "order.desc"`') from error
     except Exception as error:
         if type(error).__name__ == "DecodeError":
             raise fail("B6205", f"schema {number} of the registry is not Protobuf", detail=str(error)) from error
@@ -121,7 +121,7 @@ def _pooled(names: Sequence[str], files: Callable[[str], Any]) -> ProtobufSchema
             made = import_module(name.removesuffix(".proto").replace("/", ".") + "_pb2")
             file = type(files(names[0])).FromString(made.DESCRIPTOR.serialized_pb)
         if file is None:
-            raise ValueError(f'"{name}" is imported, and not there')
+            raise ValueError(f'the imported file "{name}" is missing')
         for imported in file.dependency:
             add(imported, (*above, name))
         pool.AddSerializedFile(file.SerializeToString())
@@ -144,7 +144,7 @@ def unframed(value: bytes) -> tuple[tuple[int, ...], bytes]:
         found = shift = 0
         while True:
             if at >= len(value) or shift > 28:
-                raise ValueError("it has no path to a kind of message")
+                raise ValueError("its message index leads to no message type")
             byte = value[at]
             at += 1
             found |= (byte & 0x7F) << shift
@@ -154,10 +154,10 @@ def unframed(value: bytes) -> tuple[tuple[int, ...], bytes]:
 
     length = number()
     if not 0 <= length <= 100:
-        raise ValueError("it has no path to a kind of message")
+        raise ValueError("its message index leads to no message type")
     path = tuple(number() for _ in range(length)) or (0,)
     if min(path) < 0:
-        raise ValueError("it has no path to a kind of message")
+        raise ValueError("its message index leads to no message type")
     return path, value[at:]
 
 

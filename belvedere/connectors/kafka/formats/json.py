@@ -34,8 +34,8 @@ def columns(table: str, sample: Sample, options: Mapping[str, Any]) -> pa.Schema
                 kind = kind_of_value(member)
                 kinds[name] = merge(kinds[name], kind) if name in kinds else kind
     if not kinds:
-        hint = f'send some, or declare its columns: [sources.<name>.tables.{table}] columns = {{ id = "BIGINT" }}'
-        raise fail("B6103", f'table "{table}" has no messages that would tell its columns', hint=hint)
+        hint = f'send messages, or declare its columns: [sources.<name>.tables.{table}] columns = {{ id = "BIGINT" }}'
+        raise fail("B6103", f'table "{table}" has no messages to infer its columns from', hint=hint)
     return pa.schema([pa.field(name, arrow_type(kind)) for name, kind in kinds.items()])
 
 

@@ -62,7 +62,7 @@ def rows_of(
         if not isinstance(record, Mapping) and len(columns) == 1:
             record = {columns[0].name: record}
         elif not isinstance(record, Mapping):
-            refused[place], record = Reason("is no record"), {}
+            refused[place], record = Reason("is not a record"), {}
         found.append(record)
     arrays = [column_of([r.get(c.name) for r in found], c, refused) for c in columns]
     return Decoded(pa.table(arrays, schema=row_schema(columns)), refused=refused)
@@ -124,10 +124,10 @@ def _judged(value: Any, type_: pa.DataType) -> Any:
 def _exact(value: Any, type_: pa.DataType) -> Any:
     """A number or a time as a value of the type: whole, as files are judged."""
     if isinstance(value, bool) and not T.is_boolean(type_):
-        raise TypeError("a boolean is none")
+        raise TypeError("a boolean is not a number")
     if T.is_integer(type_) and isinstance(value, float | Decimal):
         if value != int(value):
-            raise ValueError("a whole number is wanted")
+            raise ValueError("expected a whole number")
         return int(value)
     if T.is_decimal(type_) and isinstance(value, float):
         return Decimal(repr(value))
@@ -135,5 +135,5 @@ def _exact(value: Any, type_: pa.DataType) -> Any:
         if isinstance(value, datetime) and value.time().replace(tzinfo=None) == time():
             return value.date()
         if isinstance(value, datetime | int | float | Decimal):
-            raise ValueError("a date is wanted")
+            raise ValueError("expected a date")
     return value

@@ -99,7 +99,7 @@ class _Framed:
         try:
             return schema.at(schema.files[-1] if self.only is None else self.only.file.name, path)
         except IndexError:
-            raise RefusedMessage(Reason(f"names a kind of message that schema {number} does not have")) from None
+            raise RefusedMessage(Reason(f"names a message type that schema {number} does not have")) from None
 
 
 def _read(reader: tuple[Any, tuple[tuple[str, Get], ...]], value: bytes) -> Mapping[str, Any]:

@@ -27,7 +27,7 @@ ASK_AGAIN = 10.0
 """Seconds after which a schema that was not there is asked for once more."""
 _unknown: dict[tuple[str, int], tuple[Reason, float]] = {}
 Schema = TypeVar("Schema")
-NOT_FRAMED = Reason("does not begin with the number of a schema", RejectionKind.SCHEMA)
+NOT_FRAMED = Reason("does not begin with a schema id", RejectionKind.SCHEMA)
 
 
 def number_of(value: bytes) -> int | None:
@@ -39,8 +39,8 @@ def newest_known(table: str, values: Sequence[bytes], get: Callable[[bytes], Sch
     """The schema of the last message that names one which the registry has. Raises B6103 where none names any, B6205."""
     framed = list({number_of(v): v for v in values if number_of(v) is not None}.values())
     if not framed:
-        hint = f"send some, or declare its columns under [sources.<name>.tables.{table}]"
-        raise fail("B6103", f'table "{table}" has no messages that would name their schema', hint=hint)
+        hint = f"send messages, or declare its columns under [sources.<name>.tables.{table}]"
+        raise fail("B6103", f'table "{table}" has no messages to read a schema id from', hint=hint)
     for value in reversed(framed):
         try:
             return get(value)
@@ -81,13 +81,13 @@ def registry_answer(address: str, path: str, what: str) -> Mapping[str, Any]:
 
 
 def _refused(scheme: str, host: str, what: str, error: Exception) -> BelvedereError:
-    message = f"the schema registry at {scheme}://{host} does not give {what}"
-    return fail("B6205", message, detail=str(error), hint="see that `registry` names the right one")
+    message = f"the schema registry at {scheme}://{host} does not return {what}"
+    return fail("B6205", message, detail=str(error), hint="check the address in `registry`")
 
 
 def _away(scheme: str, host: str, what: str, error: Exception) -> BelvedereError:
-    message = f"the schema registry at {scheme}://{host} does not give {what}"
-    hint = "see that it runs, and that `registry` names it, with its name and password"
+    message = f"the schema registry at {scheme}://{host} does not return {what}"
+    hint = "check that it runs, and that `registry` has its address, user and password"
     return AwayError(fail("B6205", message, detail=str(error), hint=hint).diagnostics)
 
 

@@ -25,7 +25,9 @@ def decode(values: Sequence[bytes], columns: Sequence[Column], options: Mapping[
     only = columns[0] if len(columns) == 1 else None
     if only is None or not (pa.types.is_string(only.type) or pa.types.is_binary(only.type)):
         named = ", ".join(f"{c.name} {type_text(c.type)}" for c in columns)
-        raise fail("B6204", f"messages of text have one column, of STRING or BINARY; declared are: {named or 'none'}")
+        raise fail(
+            "B6204", f"a table of text messages has one column, of type STRING or BINARY; declared are: {named or 'none'}"
+        )
     texts, refused = list[bytes | None](values), dict[int, Reason]()
     if pa.types.is_string(only.type):
         for place, value in enumerate(values):

@@ -77,7 +77,9 @@ class PostgresSnapshot:
                     raise
             self._connection.rollback()
         raise fail(
-            "B7004", "the tables of the store are replaced again and again", hint="take the backup once the script rests"
+            "B7004",
+            "the tables of the store were replaced repeatedly during the backup",
+            hint="take the backup when no start changes the script",
         )
 
     def _execute(self, text: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
@@ -159,8 +161,8 @@ def refuse_store(connection: psycopg.Connection[tuple[Any, ...]], url: str) -> N
     """Raises B7101 where the connection's schema has a store."""
     there = execute(connection, "SELECT to_regclass(%s) IS NOT NULL", (EPOCH,))[0][0]
     if there and execute(connection, f"SELECT 1 FROM {TABLE} LIMIT 1"):
-        hint = "make an empty database, and name it with --store"
-        raise fail("B7101", f"there is a store in {without_password(url)} already", hint=hint)
+        hint = "create an empty database, and name it with --store"
+        raise fail("B7101", f"{without_password(url)} already contains a store", hint=hint)
 
 
 def put_back(dialect: Dialect, url: str, folder: Path, documents: Mapping[str, str]) -> None:

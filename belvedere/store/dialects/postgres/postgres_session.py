@@ -145,7 +145,7 @@ class PostgresSession(Session):
         if not found:
             return None
         process, user, program, state, since, names = found[0]
-        message = f"session {process} of {user}{f' ({program})' if program else ''} keeps the store's views from being changed"
+        message = f"session {process} of {user}{f' ({program})' if program else ''} blocks a change of the store's views"
         detail = f"its transaction is open since {since}, is {state}, and has read {names}"
         hint = f"end its transaction, or the session: SELECT pg_terminate_backend({process})"
         return fail("B7004", message, detail=detail, hint=hint)

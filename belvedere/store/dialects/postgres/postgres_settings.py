@@ -38,5 +38,7 @@ def holding(tables: Iterable[str]) -> str:
 def refuse_encoding(encoding: str, url: str) -> None:
     """Raise B7028 where a database does not keep its texts as UTF-8: all other tools would read broken ones."""
     if encoding != "UTF8":
-        hint = "make a database for the store: CREATE DATABASE shop ENCODING 'UTF8' TEMPLATE template0"
-        raise fail("B7028", f"the database keeps texts in {encoding}, a store needs UTF8: {without_password(url)}", hint=hint)
+        hint = "create a database for the store: CREATE DATABASE shop ENCODING 'UTF8' TEMPLATE template0"
+        raise fail(
+            "B7028", f"the database has the encoding {encoding}, but a store needs UTF8: {without_password(url)}", hint=hint
+        )

@@ -57,26 +57,26 @@ _FAULTS = (
     FaultRule(r"disk is full|disk full|no space left", "B7003", "the store's disk is full",
               "free some space; the store is at its last committed epoch"),
     FaultRule(r"not a database|malformed|SQLITE_CORRUPT|file is encrypted", "B7002",
-              "the store's file is damaged or no SQLite file",
-              "restore it from a backup; another --store is built again from files, without the rows that clients pushed"),
+              "the store's file is damaged or not an SQLite file",
+              "restore it from a backup; a new --store is rebuilt from files, without pushed rows"),
     FaultRule(r"database (table )?is locked|SQLITE_BUSY", "B7004", "another process has locked the store",
-              "end the process that has the store open, or give another --store"),
+              "stop the process that uses the store, or choose another --store"),
     FaultRule(r"readonly database|read-only|permission denied", "B7001", "the store cannot be written",
-              "allow this user to write the store's file and its folder, or give another --store"),
+              "give this user the right to write to the store's file and folder, or choose another --store"),
     FaultRule(r"unable to open database", "B7001", "the store's file cannot be opened",
-              "see that the folder exists and that this user may write in it"),
+              "check that the folder exists and that this user can write to it"),
     FaultRule(r"disk I/O error", "B7003", "the store's disk fails to read or write",
-              "check the disk and the space that is left on it"),
+              "check the disk and its free space"),
     FaultRule(r"UNIQUE constraint failed", "B7010", "a row with the same key is already stored"),
     FaultRule(r"NOT NULL constraint failed", "B7011", "a row has no key"),
     FaultRule(r"too many (columns|SQL variables)", "B7012", "a view has more columns than the store can hold",
               "select fewer columns"),
-    FaultRule(r"^interrupted", "B7086", "the read took too long", "ask for less"),
+    FaultRule(r"^interrupted", "B7086", "the read took too long", "request less data"),
     FaultRule(r"parser stack overflow|Expression tree is too large|at most 64 tables", "B7087",
-              "the read is nested too deeply for this SQLite", "nest less; SQLite 3.46 and Postgres have no such bound"),
-    FaultRule(r"integer overflow", "B7088", "a value is beyond what SQLite computes with"),
+              "the read is nested too deeply for this SQLite", "reduce the nesting; SQLite 3.46 and Postgres have no such limit"),
+    FaultRule(r"integer overflow", "B7088", "a value is out of SQLite's range"),
     FaultRule(r"no such (table|column)", "B7014", "a table or column is missing in the store",
-              "run the script again to build it, or give another --store"),
+              "run the script again to build it, or choose another --store"),
 )  # fmt: skip
 
 
@@ -313,7 +313,7 @@ class Sqlite(Database):
 
         path = _temporary() if url == _TEMPORARY else self.file(url)
         if not path.parent.is_dir():
-            hint = "make it, or give another --store"
+            hint = "create the folder, or choose another --store"
             raise fail("B7001", f"the folder {path.parent} of the store does not exist", hint=hint)
         if path.is_dir():
             raise fail("B7001", f"the store {path} is a folder", hint="name a file in it, such as sqlite:///store.db")
@@ -346,7 +346,7 @@ class Sqlite(Database):
 
     def file(self, url: str) -> Path:
         if not url.startswith(_FILE) or url == _FILE:
-            raise fail("B7019", f"no store has the URL {url}", hint=_HINT)
+            raise fail("B7019", f"{url} is not the URL of a store", hint=_HINT)
         return Path(url.removeprefix(_FILE)).absolute()
 
     def located(self, url: str, folder: Path) -> str:

@@ -33,7 +33,7 @@ class SqliteSnapshot:
 
     def __init__(self, dialect: Dialect, path: Path, url: str):
         if not path.is_file():
-            raise fail("B7001", f"there is no store at {path}", hint="`belvedere run` makes it; correct --store")
+            raise fail("B7001", f"there is no store at {path}", hint="create it by `belvedere run`, or correct --store")
         self._dialect, self._path, self._url = dialect, path, url
         opened(PYTHON, path)
         self._connection: Any = None
@@ -81,9 +81,13 @@ def _read_only(path: Path) -> str:
 def check_free(path: Path) -> None:
     """Raises B7101 where a file is there, B7001 where there is no folder for it."""
     if path.exists():
-        raise fail("B7101", f"there is a store at {path} already", hint="move it away, or name another --store")
+        raise fail("B7101", f"{path} already contains a store", hint="move it away, or choose another --store")
     if not path.parent.is_dir():
-        raise fail("B7001", f"the folder {path.parent} of the store does not exist", hint="make it, or give another --store")
+        raise fail(
+            "B7001",
+            f"the folder {path.parent} of the store does not exist",
+            hint="create the folder, or choose another --store",
+        )
 
 
 def put_back(dialect: Dialect, path: Path, url: str, folder: Path, documents: Mapping[str, str]) -> None:

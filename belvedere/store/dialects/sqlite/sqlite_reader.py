@@ -60,7 +60,7 @@ class FileReader(SqliteReader):
 
     def __init__(self, dialect: Dialect, path: Path, url: str, seconds: float | None = None):
         if not path.is_file():
-            raise fail("B7001", f"there is no store at {path}", hint="`belvedere run` makes it; correct --store")
+            raise fail("B7001", f"there is no store at {path}", hint="create it by `belvedere run`, or correct --store")
         super().__init__(dialect, path, url, PYTHON, lambda: _python_connection(path, seconds))
         try:
             self.last_epoch()
