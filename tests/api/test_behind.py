@@ -39,7 +39,7 @@ def test_what_has_an_endpoint() -> None:
 
 def test_unknown_hints_are_told() -> None:
     found = compile_script("/*+ cache(a, b), no_query */\nCREATE TABLE T (a INT);").diagnostics
-    assert [(d.code, d.message) for d in found if d.code == "B4033"] == [("B4033", "the hint `cache` means nothing for `T`")]
+    assert [(d.code, d.message) for d in found if d.code == "B4033"] == [("B4033", "there is no hint `cache` for `T`")]
 
 
 def test_they_are_served_through_what_reads_them(executor: Any) -> None:

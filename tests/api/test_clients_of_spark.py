@@ -1,6 +1,6 @@
 """What the store computes for clients is what Spark computes: aggregates beside a view that groups, filters beside views that join.
 
-The views are one stored and one that is computed when it is read; empty at first, then with NULL, NaN, infinities and letters of other
+The views are one stored and one that is computed at read time; empty at first, then with NULL, NaN, infinities and letters of other
 scripts.
 """
 

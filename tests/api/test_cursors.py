@@ -50,7 +50,7 @@ def test_a_cursor_belongs_to_its_order(reader: MemoryReader) -> None:
             answer = page(reader, order, after)
             assert ("data" in answer) is (order == other), (order, other)
             if order != other:
-                assert answer["errors"][0]["message"] == "`after` is no cursor of this list"
+                assert answer["errors"][0]["message"] == "`after` is not a cursor of this list"
 
 
 MADE_UP: tuple[Any, ...] = (

@@ -193,9 +193,9 @@ def test_pages_within_pages(reader: Any) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ("first: 1, last: 1", "a page has `first` or `last`, not both"),
-        ('before: "5B5D"', "`before` is no cursor of this list"),
-        ('after: "5B5D"', "`after` is no cursor of this list"),
+        ("first: 1, last: 1", "`first` and `last` cannot be used together"),
+        ('before: "5B5D"', "`before` is not a cursor of this list"),
+        ('after: "5B5D"', "`after` is not a cursor of this list"),
         ("last: 1001", "`last`: must be between 0 and 1000, not 1001"),
         ("last: -1", "`last`: must be between 0 and 2147483647, not -1"),
     ],
@@ -212,7 +212,7 @@ def test_a_cursor_of_another_order_is_refused_from_both_ends(reader: Any) -> Non
     for end in ("after", "before"):
         text = f'{{ thingsPage({end}: "{cursor}", order: [{{small: DESC}}]) {{ nodes {{ id }} }} }}'
         (error,) = execute_graphql(CATALOG, None, reader, text)["errors"]
-        assert error["message"] == f"`{end}` is no cursor of this list"
+        assert error["message"] == f"`{end}` is not a cursor of this list"
         assert ("startCursor" in error["extensions"]["hint"]) is (end == "before")
 
 

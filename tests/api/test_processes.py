@@ -163,7 +163,7 @@ def test_processes_that_die_are_started_again(sqlite_file: str) -> None:
         while len(reported) < 2 and time.monotonic() < end:
             time.sleep(0.02)
         assert "\nbelvedere_api_restarts_total 2\n" in wait_until_counted(serving.url, 2)
-        assert reported == ["a process of the API ended (SIGKILL) and was started again"] * 2
+        assert reported == ["an API process ended (SIGKILL) and was restarted"] * 2
     assert not any(k.alive() for k in serving.supervisors)
     assert all(c.poll() is not None for c in before)
 

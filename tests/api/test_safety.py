@@ -237,7 +237,7 @@ def test_rows_that_are_too_long_or_do_not_fit_are_refused() -> None:
         assert status(json.dumps(row, ensure_ascii=False)) == too_long
         assert status(json.dumps([{"item": "a"}] * 10 + [row], ensure_ascii=False)) == too_long
         assert status('{"item": "a"}\n\n' + json.dumps(row, ensure_ascii=False), "application/x-ndjson") == too_long
-        message = f'more than {REFUSED_MOST} rows do not fit "Bid": none was taken'
+        message = f'more than {REFUSED_MOST} rows do not fit "Bid": none was accepted'
         assert status("[" + "0," * REFUSED_MOST + "0]") == (422, message)
 
 

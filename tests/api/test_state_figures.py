@@ -53,5 +53,5 @@ def test_status_has_what_epochs_measured() -> None:
 
 
 def test_metrics_have_gauges() -> None:
-    text = Metrics().text(1, 0.5, [("belvedere_state_rows", "Rows of the operators' state.", 2)])
+    text = Metrics().text(1, 0.5, [("belvedere_state_rows", "Rows of operator state.", 2)])
     assert "# TYPE belvedere_state_rows gauge\nbelvedere_state_rows 2\n" in text

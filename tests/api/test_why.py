@@ -193,7 +193,7 @@ def test_keys_are_read_as_those_of_rows(client: TestClient) -> None:
 def test_what_the_database_cannot_say_is_told_as_that(client: TestClient) -> None:
     (read, _) = client.get("/rest/days/Bern,2020-01-01/why").json()["inputs"]
     assert (read["relation"], read["rows"]) == ("Orders", [])
-    assert (read["count"], read.get("untold")) in ((None, "`CAST(at AS DATE)` cannot be computed when it is read"), (2, None))
+    assert (read["count"], read.get("untold")) in ((None, "`CAST(at AS DATE)` cannot be computed at read time"), (2, None))
     assert client.get("/rest/byCity/a%2Fwhy").status_code == 404  # a row that is not there, and no question
 
 

@@ -58,7 +58,7 @@ def test_rows_that_do_not_fit(spark: Any, tmp_path: Path) -> None:
     assert first["where"] == str(tmp_path / "data/Orders/a.jsonl:2")
     assert json.loads(first["text"]) == rows[1]
     assert "zwölf" in first["reason"]
-    assert reported(orders, "unnamed") == [("the data has 2 columns that the table has not: customerid, note", None)]
+    assert reported(orders, "unnamed") == [("the data has 2 columns that the table does not declare: customerid, note", None)]
     assert reported(orders, "missing") == [('no row has the column "city"', None), ('no row has the column "customerId"', None)]
     assert "letter by letter" in [f for f in orders["findings"] if f["kind"] == "missing"][1]["hint"]
     shown = checked(tmp_path)
@@ -103,7 +103,7 @@ def test_times_that_no_clock_had_and_late_rows(spark: Any, tmp_path: Path) -> No
     trips = looked_at(tmp_path)["Trips"]
     assert reported(trips, "time") == [('column "at" is in the future', 1), ('column "at" is before 1971', 1)]
     assert [f["text"][:6] for f in trips["findings"] if f["kind"] == "time"] == ["2150-0", "1970-0"]
-    assert reported(trips, "refused") == [('column "at": a time outside of the years 1 to 9999', 1)]
+    assert reported(trips, "refused") == [('column "at": a time outside the years 1 to 9999', 1)]
     assert reported(trips, "empty") == [('column "empty" is NULL in all of them', 5)]
     late = reported(trips, "late")
     assert [n for _, n in late] == [5 - trips["fit"]]
@@ -119,7 +119,7 @@ def test_the_first_and_last_rows_of_the_first_and_last_files(spark: Any, tmp_pat
     looked = looked_at(tmp_path, "--rows", "100")["T"]
     assert (looked["rows"], looked["fit"]) == (100, 98)
     assert reported(looked, "refused") == [('column "a" is not of type INT', 2)]
-    assert reported(looked, "unnamed") == [("the data has 1 column that the table has not: C", None)]
+    assert reported(looked, "unnamed") == [("the data has 1 column that the table does not declare: C", None)]
     assert looked_at(tmp_path, "--rows", "100000")["T"]["rows"] == 20_003
 
 
@@ -197,7 +197,7 @@ columns = { id = "BIGINT" }
 def test_the_data_of_a_script_that_is_wrong_is_not_looked_at(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     lines(tmp_path, "Orders.json", {"id": 1})
     project(tmp_path, ORDERS, "IMPORT shop.Orders KEEP 1 DAY;\nA := SELECT nothing FROM Orders;")
-    assert "s.sqrl: the data is looked at when these errors are mended" in (shown := checked(tmp_path, code=1))
+    assert "s.sqrl: correct these errors before the data can be checked" in (shown := checked(tmp_path, code=1))
     assert "error[B2002]" in shown
     assert "shop.Orders" not in shown
     assert json.loads(checked(tmp_path, "--json", code=1))["data"] is None
@@ -233,11 +233,13 @@ version = "max(id)"
     looked = looked_at(tmp_path, "--rows", "20")
     assert (looked["Orders"]["rows"], looked["Orders"]["fit"]) == (20, 20)
     assert reported(looked["Orders"], "type") == [('column "ID" is INT, and BIGINT in the source', None)]
-    assert reported(looked["Orders"], "unnamed") == [("the data has 2 columns that the table has not: grows, odd", None)]
+    assert reported(looked["Orders"], "unnamed") == [
+        ("the data has 2 columns that the table does not declare: grows, odd", None)
+    ]
     assert looked_at(tmp_path)["Orders"]["rows"] == 90
     towns = looked_at(tmp_path)["Towns"]
     assert reported(towns, "refused") == [('column "grows" is NULL', 10)]
     project(tmp_path, toml.replace('["grows"]', '["name"]').replace("CAST(id AS STRING)", "'x'"), "IMPORT lake.Towns;")
     assert reported(looked_at(tmp_path)["Towns"], "keys") == []
     spark.sql("SELECT 'x' AS name, id AS grows, id FROM range(3)").write.mode("overwrite").parquet(str(tmp_path / "orders"))
-    assert reported(looked_at(tmp_path)["Towns"], "keys") == [("keys with several rows, which have no order", 1)]
+    assert reported(looked_at(tmp_path)["Towns"], "keys") == [("keys occur in several rows, which have no order", 1)]

@@ -47,7 +47,7 @@ def test_an_address_of_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert run(["init", str(tmp_path / "p"), "--from", f"postgres://u:geheim@127.0.0.1:{free_port()}/shop"]) == 1
     assert run(["init", str(tmp_path / "p"), "--from", "kafka"]) == 2
     said = capsys.readouterr().err
-    assert "`kafka` is no directory: write a folder, kafka://host:port or" in " ".join(said.split())
+    assert "`kafka` is not a directory: write a folder, kafka://host:port or" in " ".join(said.split())
     assert "B6201" in said
     assert "B6220" in said
     assert "geheim" not in said

@@ -76,7 +76,7 @@ def test_what_a_start_does_is_what_was_planned(executor: Any) -> None:
         assert found["Busy"] == ("changed", "Pages has changed; computed from stored rows (Visits)", ())
         assert found["More"] == ("added", "computed from stored rows (Visits)", ())
         assert found["Long"][0] == found["Visits"][0] == found["Clicks"][0] == "kept"
-        assert planned(SCRIPT.replace(BUSY, ""), url)["Busy"] == ("dropped", "the script does not define it any more", ())
+        assert planned(SCRIPT.replace(BUSY, ""), url)["Busy"] == ("dropped", "the script no longer defines it", ())
         typed = planned(SCRIPT.replace("count(*) AS n, sum", "CAST(count(*) AS STRING) AS n, sum").replace(BUSY, ""), url)
         assert typed["Pages"][2] == ("n (BIGINT, then STRING)",)
 
@@ -106,7 +106,7 @@ def test_the_command_and_run(
     assert answer.exit_code == 0
     assert {c["name"]: c["change"] for c in json.loads(answer.output)["changes"]}["Busy"] == "dropped"
     shown = CliRunner().invoke(app, ["plan", str(script), "--store", url])
-    assert "clients will miss Busy" in shown.output
+    assert "clients will no longer find Busy" in shown.output
     refused = CliRunner().invoke(app, ["run", str(script), "--store", url, "--once"])
     assert isinstance(refused.exception, BelvedereError)
     assert "B7069" in str(refused.exception)

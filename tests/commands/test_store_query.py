@@ -154,7 +154,7 @@ def test_what_is_in_quarantine_is_told(script: Path, url: str, capsys: Any) -> N
     assert err == "warning: `Cities` is in quarantine: its rows are those of epoch 2\n"
     assert (
         asked(capsys, "SELECT * FROM Oldest", "--store", url)[2]
-        == "warning: `Oldest` is in quarantine: no epoch has filled it\n"
+        == "warning: `Oldest` is in quarantine: no epoch has filled it yet\n"
     )
     assert asked(capsys, "InCountry('DE')", "--store", url, "--script", str(script))[2].startswith("warning: `Cities`")
     assert asked(capsys, "SELECT * FROM People", "--store", url)[2] == ""

@@ -56,8 +56,8 @@ def asked(url: str, tmp_path: Path) -> list[str]:
         ("fine <=> 'maybe'", "`fine` is BOOLEAN, and 'maybe' is none"),
         ("day > 'tomorrow'", "`day` is DATE, and 'tomorrow' is none"),
         ("at > 'now'", "`at` is TIMESTAMP, and 'now' is none"),
-        ("n = 1 AND name = NULL", "nothing equals NULL, so no row fulfils this"),
-        ("NULL <> name", "nothing equals NULL, so no row fulfils this"),
+        ("n = 1 AND name = NULL", "nothing equals NULL, so no row meets this"),
+        ("NULL <> name", "nothing equals NULL, so no row meets this"),
     ],
 )
 def test_a_text_that_is_no_value_of_its_column(
@@ -73,7 +73,12 @@ def test_a_mistake_is_json_for_machines(asked: list[str], command: str, capsys: 
     out, err = capsys.readouterr()
     reported = json.loads(out)
     (found,) = reported["diagnostics"]
-    assert (reported["ok"], found["code"], found["message"], err) == (False, "B8114", "something follows the condition", "")
+    assert (reported["ok"], found["code"], found["message"], err) == (
+        False,
+        "B8114",
+        "there is more text after the condition",
+        "",
+    )
 
 
 def test_sums_on_the_way_that_nobody_asks_for_are_not_computed(
@@ -102,7 +107,7 @@ def test_of_several_rows_of_a_nested_table_one_is_named_by_more_columns(
     assert run(["why", asked[0], "Größe.parts", "colour = 'red'", *asked[1:]]) == 1
     reported = capsys.readouterr().err
     assert 'error[B8112]: "Größe.parts" has several rows with colour = ' in reported
-    assert "hint: name more of its columns: colour, n" in reported
+    assert "hint: add conditions on more columns: colour, n" in reported
 
 
 @pytest.mark.parametrize(

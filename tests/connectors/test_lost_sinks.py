@@ -146,7 +146,7 @@ def test_a_table_of_delta_that_was_put_back(executor: Any, tmp_path: Path) -> No
     heat(wb, 2)
     shutil.rmtree(lake)
     shutil.copytree(tmp_path / "older", lake)
-    with pytest.raises(BelvedereError, match="it was sent those up to 2, and has them up to 1"):
+    with pytest.raises(BelvedereError, match="events up to 2 were sent, and it has them up to 1"):
         wb.restart()
 
 
@@ -268,7 +268,7 @@ def test_a_table_of_delta_with_other_types_takes_a_value_whole_or_not_at_all(tmp
         outlet.write(iter([events(v=pa.array([1.0, 1.5]))]))
     (reported,) = caught.value.diagnostics
     assert reported.code == "B6241"
-    assert 'column "v" is BIGINT there, which does not hold 1.5 (DOUBLE) of event 2' in reported.message
+    assert 'its column "v" is BIGINT, which cannot hold 1.5 (DOUBLE) of event 2' in reported.message
     assert outlet.reached() is None
     outlet.write(iter([events(v=pa.array([1.0, 2.0]))]))
     took = pa.array([[timedelta(hours=1)]], pa.list_(pa.duration("us")))

@@ -103,7 +103,7 @@ def test_a_server_that_is_away_gets_the_rows_later(spark: Any, tmp_path: Path, o
     assert reported
     assert all("does not answer" in t for t in reported)
     assert {n.away.failure.diagnostics[0].code for n in wb.engine.exports._lines if n.away.failure} == {"B6220"}
-    assert set(wb.engine.exports.catch_up(wait=True)) == {'sink "out" takes events again'}
+    assert set(wb.engine.exports.catch_up(wait=True)) == {'sink "out" accepts events again'}
     with psycopg.connect(url) as found:
         assert found.execute('SELECT id FROM "Hot" ORDER BY id').fetchall() == [(1,), (2,)]
     wb.close()
@@ -195,7 +195,7 @@ def test_who_is_away_or_busy_gets_them_later_and_who_refuses_ends_the_run(
     receiver.statuses = [503, 429, 500]
     heat(wb, row(1))
     reported = wb.engine.exports.catch_up()
-    assert sorted(reported)[0].startswith('sink "out" does not take events: 429 Too Many Requests')
+    assert sorted(reported)[0].startswith('sink "out" does not accept events: 429 Too Many Requests')
     assert {n.away.failure.diagnostics[0].code for n in wb.engine.exports._lines if n.away.failure} == {"B6230"}
     wb.engine.exports.catch_up(wait=True)
     assert [e["id"] for e in receiver.events("GotHot")] == [1]

@@ -83,7 +83,7 @@ def test_times_that_are_no_microseconds(tmp_path: Path) -> None:
     assert (second[FAULT], second["ns"].microsecond, second["late"].microsecond) == (None, 2, 5000)
     assert third[FAULT] is None
     (beyond, *_) = records(path, "late")
-    assert reason_of(beyond[FAULT]) == f'column "late": {2**60} is no TIMESTAMP'
+    assert reason_of(beyond[FAULT]) == f'column "late": {2**60} is not a TIMESTAMP'
 
 
 @pytest.mark.spark

@@ -72,9 +72,9 @@ def test_a_header_says_what_is_wrong_with_its_file(tmp_path: Path) -> None:
         ("id,,", None),
         ("id;city;price", "its delimiter seems to be ';': write delimiter = \";\""),
         ("id\tcity", "its delimiter seems to be '\\t': write delimiter = \"\\t\""),
-        ("a,b", "has the header `a,b`, in which none of its table's columns is"),
+        ("a,b", "has the header `a,b`, which has none of its table's columns"),
         ("id,city,id", 'has "id" twice in its header'),
-        ("id,city,CITY", 'has "city" and "CITY", which differ in case alone in its header'),
+        ("id,city,CITY", 'has "city" and "CITY", which differ only in case in its header'),
         ("id,x,X", None),
     ):
         path = written(tmp_path, "h.csv", header + "\n1,2,3\n")
@@ -122,7 +122,7 @@ def test_what_is_not_clear_is_said(tmp_path: Path) -> None:
     assert (list(columns), len(notes)) == (["id;city"], 1)
     for text, names, said in (
         ("id,v,v\n1,2,3\n", ["id", "v"], '"v" twice'),
-        ("id,v,V\n1,2,3\n", ["id", "v"], '"v" and "V", which differ in case alone'),
+        ("id,v,V\n1,2,3\n", ["id", "v"], '"v" and "V", which differ only in case'),
     ):
         columns, notes = found([written(tmp_path, "3.csv", text)])
         assert list(columns) == names

@@ -68,7 +68,7 @@ def test_findings_are_of_reasons_without_their_values() -> None:
     assert [(f.what, f.rows, f.shown) for f in found] == [
         (MISFIT.general, 2, MISFIT.general),
         ('column "qty" is NULL', 1, 'column "qty" is NULL'),
-        ("further rows, of which no text is kept", 2, "further rows, of which no text is kept"),
+        ("further rows, whose text is not stored", 2, "further rows, whose text is not stored"),
     ]
     assert "declare the column" in found[0].hint
     assert "primary_key" in found[1].hint

@@ -128,7 +128,7 @@ def test_what_cannot_be_read(spark: Any, tmp_path: Path) -> None:
     add(spark, tmp_path, "1L, 'a', NULL, 1")
     wrong = {
         "none": ("B6250", 'has no column "none"'),
-        "ok": ("B6250", 'column "ok" of table "Orders" is BOOLEAN, which does not grow'),
+        "ok": ("B6250", 'column "ok" of table "Orders" is BOOLEAN, which cannot increase'),
     }
     spark.read.parquet(str(tmp_path / "orders")).selectExpr("*", "true AS ok").write.parquet(str(tmp_path / "other"))
     for column, (code, words) in wrong.items():
@@ -231,7 +231,7 @@ def test_a_version_that_is_null_and_a_value_behind_which_nothing_grows(spark: An
     with pytest.raises(BelvedereError) as caught:
         loop.once()
     (reported,) = caught.value.diagnostics
-    assert reported.message == 'the version of table "Towns" is NULL, so nobody sees when its 2 rows change'
+    assert reported.message == 'the version of table "Towns" is NULL, so changes of its 2 rows cannot be detected'
     loop = Loop(spark, tmp_path, TOWNS, VERSIONED.format("concat_ws(' ', max(changed), count(*))"))
     loop.once()
     file.write_text("id,name,changed\n1,Köln,\n2,Bonn,\n3,Trier,\n")

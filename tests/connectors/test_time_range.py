@@ -51,7 +51,7 @@ def test_files_of_each_format(spark: Any, tmp_path: Path) -> None:
     assert seen == {"J": [0, 1, 2, 10], "C": [0, 1, 2], "P": [0, 1, 2]}
     rejected = [(Path(r["file"]).name, r["line"], r["reason"]) for r in loop.rows("_belvedere_rejected")]
     assert len(rejected) == 4 + 2 + 2
-    assert ("P.parquet", 4, 'column "at": a time outside of the years 1 to 9999') in rejected
+    assert ("P.parquet", 4, 'column "at": a time outside the years 1 to 9999') in rejected
 
 
 def test_rows_with_such_times_in_nested_values() -> None:

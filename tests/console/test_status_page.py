@@ -116,7 +116,7 @@ def test_it_asks_for_the_token(visit: Callable[..., Visit], tmp_path: Path) -> N
 
 
 def refuse(route: Any) -> None:
-    reported = {"title": "this caller has no right to see the status", "status": 403, "code": "B8005"}
+    reported = {"title": "this caller is not allowed to see the status", "status": 403, "code": "B8005"}
     route.fulfill(status=403, content_type="application/problem+json", body=json.dumps(reported))
 
 

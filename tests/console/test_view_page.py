@@ -118,7 +118,7 @@ def test_a_row_says_where_it_comes_from_as_far_as_the_database_can(window: Visit
     page.click('[aria-label="More of this row"] >> nth=0')
     page.click("td.related button:text-is('Why is this row here?')")
     page.wait_for_selector("td.related .why section h3")
-    assert "cannot be computed when it is read" in window.text("td.related .why h3")
+    assert "cannot be computed at read time" in window.text("td.related .why h3")
     assert "max(price) AS best" in window.text("td.related .why pre")
 
 

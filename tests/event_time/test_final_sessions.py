@@ -40,8 +40,8 @@ def test_sessions_are_open_where_a_bound_ends_them() -> None:
     catalog = compile_script(script).catalog
     reported = next(e for e in explain(catalog, maintain(catalog)) if e.name == "Runs")
     assert reported.stages[0].rule == "sessions"
-    assert "they leave once they end below the bound on _Bid.bidtime" in reported.stages[0].reason
-    assert reported.state[0].bound == "rows leave once session.wend is below its bound, which follows _Bid.bidtime"
+    assert "they leave once they end below the watermark of _Bid.bidtime" in reported.stages[0].reason
+    assert reported.state[0].bound == "rows leave once session.wend is below its watermark, which follows _Bid.bidtime"
 
 
 def minutes(rows: list[dict[str, Any]]) -> list[tuple[str, int, int]]:

@@ -135,9 +135,9 @@ def test_what_each_operator_may_forget(view: str, freed: dict[str, tuple[str, ..
     if view == "Runs":
         assert reported["Runs"].startswith("the view's own rows")
     if view == "Notes":
-        assert reported["Notes$1"].endswith("; no bound frees it: rows of _Note may change below any")
+        assert reported["Notes$1"].endswith("; never freed: rows of _Note can change below the watermark")
     if view == "Sums":
-        assert reported["Sums$state"] == "rows leave once tumble.wend is below its bound, which follows _Bid.bidtime"
+        assert reported["Sums$state"] == "rows leave once tumble.wend is below its watermark, which follows _Bid.bidtime"
 
 
 def test_a_side_of_a_join_waits_for_the_last_row_that_it_can_match() -> None:
@@ -224,7 +224,7 @@ def test_a_join_that_keeps_all_rows_says_what_to_write() -> None:
     assert reported["All$1"].endswith(f"; no bound frees it: {why}")
     own = catalog(INPUTS + "Last := SELECT item, max_by(price, bidtime) AS p, median(price) AS m FROM _Bid GROUP BY item;\n")
     reported = {s.relation: s.bound for e in explain(own, maintain(own)) for s in e.state}
-    assert reported["Last$1"].endswith("; no bound frees it: Last needs all rows, however old")
+    assert reported["Last$1"].endswith("; never freed: Last needs all rows, however old")
 
 
 def test_a_private_view_is_state_and_one_that_is_read_is_not() -> None:
@@ -236,7 +236,7 @@ def test_a_private_view_is_state_and_one_that_is_read_is_not() -> None:
     assert maintain(catalog(INPUTS + sums.replace(";", " WITH HISTORY;") + best)).relations["_Sums"].final == ()
     own = catalog(INPUTS + sums + best)
     reported = {s.relation: s.bound for e in explain(own, maintain(own)) for s in e.state}
-    assert reported["_Sums"] == "rows leave once wend is below its bound, which follows _Bid.bidtime"
+    assert reported["_Sums"] == "rows leave once wend is below its watermark, which follows _Bid.bidtime"
 
 
 def test_every_plan_is_over_scans() -> None:

@@ -66,7 +66,7 @@ def test_a_jump_ahead_waits_until_the_clock_agrees_again() -> None:
         clock.heed(unknown)
     assert clock.now() == START + MINUTE
     assert machine.reported == [
-        "the clock of this machine has jumped ahead by 10 days: now() goes on from before the jump; "
+        "the clock of this machine has jumped ahead by 10 days: now() continues from before the jump; "
         "if it is right, start again with --accept-clock"
     ]
     machine.run(61 * MINUTE)

@@ -143,7 +143,7 @@ def test_rows_of_sources_are_judged_by_the_epoch_that_takes_them_in(spark: Any) 
         later = pa.table({"ts": pa.array([at("10:00")], TIMESTAMP), "n": pa.array([5], pa.int32())})
         wb.engine.run_epoch({"Kept": later}, at("12:02"))
         assert wb.rows("Hours") == [{"h": at("9:00"), "n": 4}]
-        wb.engine.run_epoch({"Kept": table.slice(0, 1)}, at("12:03"))  # late, and kept: what was emitted is corrected
+        wb.engine.run_epoch({"Kept": table.slice(0, 1)}, at("12:03"))  # late, and kept: the emitted rows is corrected
         assert wb.rows("Hours") == [{"h": at("9:00"), "n": 5}]
     finally:
         wb.close()

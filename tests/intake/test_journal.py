@@ -129,7 +129,7 @@ def test_zeros_in_the_middle_are_damage(tmp_path: Path) -> None:
     id_, path, ends = written(tmp_path / "j", 4)
     data = path.read_bytes()
     path.write_bytes(data[: ends[1]] + bytes(ends[2] - ends[1]) + data[ends[2] :])
-    with pytest.raises(BelvedereError, match=f"damaged at byte {ends[1]}; whole records follow from byte {ends[2]} on"):
+    with pytest.raises(BelvedereError, match=f"damaged at byte {ends[1]}; complete records follow from byte {ends[2]} on"):
         Journal(path.parent, JournalPosition(id_))
 
 

@@ -21,8 +21,8 @@ TABLE = compile_script(
 @pytest.mark.parametrize(
     ("column", "value", "said"),
     [
-        ("w", 21.5, "a whole number is wanted: the column is DECIMAL(10, 0)"),
-        ("w", "21.5", "a whole number is wanted"),
+        ("w", 21.5, "expected a whole number: the column is DECIMAL(10, 0)"),
+        ("w", "21.5", "expected a whole number"),
         ("d", 1.239, "at most 2 digits after the point are wanted: the column is DECIMAL(10, 2)"),
         ("d", Decimal("0.001"), "at most 2 digits"),
         ("t", "2026-01-02T03:04:05.123456789Z", "digits below them would be lost"),

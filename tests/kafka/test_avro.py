@@ -120,7 +120,7 @@ def test_values_that_are_no_records() -> None:
         ({}, "need a schema"),
         ({"schema": "{"}, "cannot be understood"),
         ({"schema": '{"type": "record", "name": "R", "fields": [{"name": "f", "type": ["int", "string"]}]}'}, "several types"),
-        ({"registry": "http://127.0.0.1:1"}, "does not give schema 7"),
+        ({"registry": "http://127.0.0.1:1"}, "does not return schema 7"),
     ],
 )
 def test_schemas_that_do_not_do(options: dict[str, Any], words: str) -> None:
@@ -157,9 +157,7 @@ def test_a_topic_with_a_registry(bus: Bus, spark: Any, tmp_path: Path, registry:
     loop.once()
     rows = sorted((r["id"], r["city"], str(r["price"]), r["note"], r["x"]) for r in loop.rows("Seen"))
     assert rows == [(1, "Köln", "12.50", None, 0.5), (2, "Köln", "12.50", "n", 0.5)]
-    assert [(r["line"], r["reason"]) for r in loop.rows("_belvedere_rejected")] == [
-        (2, "does not begin with the number of a schema")
-    ]
+    assert [(r["line"], r["reason"]) for r in loop.rows("_belvedere_rejected")] == [(2, "does not begin with a schema id")]
 
 
 @pytest.mark.spark

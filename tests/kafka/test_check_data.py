@@ -41,11 +41,11 @@ def test_json_of_several_partitions(bus: Bus, tmp_path: Path, spark: Any) -> Non
         ('column "id" is not of type BIGINT', 1, f"{name}[1]:1"),
         ("is not UTF-8", 1, f"{name}[1]:2"),
         ('column "id" is NULL', 1, f"{name}[1]:3"),
-        ("has no value, and no key that tells which row goes", 1, f"{name}[1]:4"),
+        ("has no value, and no key of the row to delete", 1, f"{name}[1]:4"),
     ]
     assert reported(orders, "missing") == [('no row has the column "nr"', None)]
-    assert reported(orders, "unnamed") == [("the data has 1 column that the table has not: extra", None)]
-    assert reported(orders, "keys") == [("keys in several partitions, which have no order", 1)]
+    assert reported(orders, "unnamed") == [("the data has 1 column that the table does not declare: extra", None)]
+    assert reported(orders, "keys") == [("keys occur in several partitions, so their changes have no order", 1)]
     few = looked_at(tmp_path, "--rows", "30")["Orders"]
     assert (few["rows"], few["fit"]) == (15, 11), "the first five and the last five of the long partition"
     groups = {g.group_id for g in bus.admin.list_consumer_groups().result().valid}
@@ -86,7 +86,7 @@ def test_avro_of_a_file_and_texts(bus: Bus, tmp_path: Path, spark: Any) -> None:
     assert (orders["rows"], orders["fit"]) == (2, 1)
     assert reported(orders, "refused") == [("is not Avro of its schema", 1)]
     assert reported(orders, "type") == [('column "id" is INT, and BIGINT in the source', None)]
-    assert reported(orders, "unnamed") == [("the data has 1 column that the table has not: note", None)]
+    assert reported(orders, "unnamed") == [("the data has 1 column that the table does not declare: note", None)]
     text = bus.topic()
     bus.send(text, b"caf\xc3\xa9", b"\xff")
     project(tmp_path, source(bus, f'[sources.bus.tables.Lines]\ntopic = "{text}"\n', 'format = "text"\n'), "IMPORT bus.Lines;")
@@ -109,12 +109,12 @@ def test_avro_with_a_registry(bus: Bus, tmp_path: Path, spark: Any) -> None:
         assert (orders["rows"], orders["fit"]) == (6, 3)
         assert reported(orders, "refused") == [
             ('column "id" is not of type INT', 1),
-            ("does not begin with the number of a schema", 1),
+            ("does not begin with a schema id", 1),
             ("is not Avro of its schema", 1),
         ]
         assert all("registry" in f["hint"] for f in orders["findings"] if "does not begin" in f["what"])
         assert reported(orders, "type") == [('column "id" is INT, and BIGINT in the source', None)]
-        assert reported(orders, "unnamed") == [("the data has 1 column that the table has not: note", None)]
+        assert reported(orders, "unnamed") == [("the data has 1 column that the table does not declare: note", None)]
         bus.send(name, b"\0\0\0\0\x07a")
         orders = looked_at(tmp_path)["Orders"]
         assert (orders["rows"], orders["fit"]) == (7, 3)
@@ -147,7 +147,7 @@ def test_protobuf(bus: Bus, tmp_path: Path, spark: Any, descriptors: Path) -> No
         project(tmp_path, source(bus, table, f'format = "protobuf"\nregistry = "{registry}"\n'), "IMPORT bus.Orders;")
         orders = looked_at(tmp_path)["Orders"]
     assert (orders["rows"], orders["fit"]) == (2, 1)
-    assert reported(orders, "refused") == [("does not begin with the number of a schema", 1)]
+    assert reported(orders, "refused") == [("does not begin with a schema id", 1)]
 
 
 def test_messages_are_read_once(bus: Bus, tmp_path: Path, spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -167,4 +167,4 @@ def test_messages_are_read_once(bus: Bus, tmp_path: Path, spark: Any, monkeypatc
     project(tmp_path, source(bus, table), "IMPORT bus.Clicks;")
     clicks = looked_at(tmp_path, "--rows", "10000")["Clicks"]
     assert (clicks["rows"], sum(taken)) == (1_511, 1_511)
-    assert reported(clicks, "unnamed") == [("the data has 1 column that the table has not: only here", None)]
+    assert reported(clicks, "unnamed") == [("the data has 1 column that the table does not declare: only here", None)]

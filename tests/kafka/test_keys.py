@@ -61,7 +61,7 @@ def test_all_formats_of_keys_delete(name: str) -> None:
     rows, refused = chunk(shape, (key, None), (bad, None), (None, None))
     assert rows[0] == {"id": 5, "city": None, "counts": None, WEIGHT: -1}
     assert refused[1].startswith("has a key that does not fit: ")
-    assert refused[2] == "has no value, and no key that tells which row goes"
+    assert refused[2] == "has no value, and no key of the row to delete"
     taken = MessageShape("json", (ID, CITY), {"id": "key"}, ("id",), keys=KeyFormat(name, reported))
     rows, refused = chunk(taken, (key, b'{"city": "a"}'), (bad, b"{}"), (key, None), (None, b'{"city": "b"}'))
     assert [rows[n] for n in (0, 2)] == [{"id": 5, "city": "a", WEIGHT: 1}, {"id": 5, "city": None, WEIGHT: -1}]
@@ -146,7 +146,7 @@ def test_a_table_whose_key_is_in_keys_alone(bus: Bus, spark: Any, tmp_path: Path
     (rejected,) = loop.rows("_belvedere_rejected")
     assert (rejected["line"], rejected["reason"]) == (
         4,
-        "has a key that does not fit: does not begin with the number of a schema",
+        "has a key that does not fit: does not begin with a schema id",
     )
 
 

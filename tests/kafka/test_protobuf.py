@@ -180,7 +180,7 @@ def test_refusals(reported: dict[str, Any]) -> None:
     found = decode(values, asked, reported)
     assert found.refused[0].startswith("is not Protobuf of its schema: DecodeError")
     assert found.refused[1] == 'column "id": 300 is not of type TINYINT'
-    assert found.refused[2] == "has a time outside of the years 1 to 9999: 253,402,300,800 seconds"
+    assert found.refused[2] == "has a time outside the years 1 to 9999: 253,402,300,800 seconds"
     assert found.refused[3] == "has a time with -1 nanoseconds"
     assert sorted(found.refused) == [0, 1, 2, 3, 5]
     assert found.rows.to_pylist()[4] == {"id": 0, "city": "", "kind": "9", "at": None, "more": None}
@@ -195,7 +195,7 @@ def test_refusals(reported: dict[str, Any]) -> None:
         ({"schema": "alone.desc"}, "no descriptor set"),
         ({"schema": "order.desc"}, "several kinds of messages: shop.Other, "),
         ({"schema": "order.desc", "message": "shop.Ordre"}, 'no message "shop.Ordre"'),
-        ({"registry": "http://127.0.0.1:1"}, "does not give schema 7"),
+        ({"registry": "http://127.0.0.1:1"}, "does not return schema 7"),
     ],
 )
 def test_schemas_that_do_not_do(descriptors: Path, options: dict[str, Any], words: str) -> None:
@@ -251,10 +251,10 @@ def test_messages_of_a_registry(descriptors: Path, reported: dict[str, Any], is_
             assert set(rows[1].values()) == {None}
             assert decode([other], (Column("text", pa.string()),), options).rows.to_pylist() == [{"text": "x"}]
             assert decode([inner], (Column("n", pa.int64()),), options).rows.to_pylist() == [{"n": 5}]
-        assert decoded.refused[3] == "names a kind of message that schema 1 does not have"
-        assert decoded.refused[4] == "does not begin with the number of a schema"
-        assert decoded.refused[5].endswith("it has no path to a kind of message")
-        assert decoded.refused[6].endswith("it has no path to a kind of message")
+        assert decoded.refused[3] == "names a message type that schema 1 does not have"
+        assert decoded.refused[4] == "does not begin with a schema id"
+        assert decoded.refused[5].endswith("its message index leads to no message type")
+        assert decoded.refused[6].endswith("its message index leads to no message type")
 
 
 @pytest.mark.parametrize(

@@ -103,7 +103,7 @@ def test_what_is_refused_is_told(
     with pytest.raises(BelvedereError) as caught:
         SourceTables().tables(load_project(tmp_path).sources["bus"])
     (reported,) = caught.value.diagnostics
-    assert (reported.code, reported.message) == (code, 'source "bus" is refused by its servers')
+    assert (reported.code, reported.message) == (code, 'the servers of source "bus" reject the connection')
     assert reported.detail is not None
     assert detail in reported.detail, reported.detail
     assert password not in str(reported)

@@ -195,9 +195,9 @@ def test_a_broker_that_is_away_is_told_and_holds_nothing_up(
     assert len(wb.rows("Hot")) == 4, "epochs go on"
     explaining_failures = wb.engine.exports.catch_up()
     assert len(explaining_failures) == 1
-    assert all(t.endswith("what is not sent waits in the store") for t in explaining_failures)
+    assert all(t.endswith("unsent events wait in the store") for t in explaining_failures)
     own_bus.broker.start()
-    assert wb.engine.exports.catch_up(wait=True).count('sink "bus" takes events again') == 1
+    assert wb.engine.exports.catch_up(wait=True).count('sink "bus" accepts events again') == 1
     assert [k for k, _ in read(own_bus, topics["Hot"])] == [b"1", b"2", b"3", b"4"]
     wb.close()
 
@@ -252,7 +252,7 @@ def test_a_call_that_passes_over_its_timeout_is_left_behind() -> None:
     with pytest.raises(BelvedereError) as caught, explaining_failures("the sink cannot send"):
         _within(0.05, released.wait)
     released.set()
-    assert caught.value.diagnostics[0].code == "B6201", "it is away: what is not sent waits in the store"
+    assert caught.value.diagnostics[0].code == "B6201", "it is away: unsent events wait in the store"
     with pytest.raises(ZeroDivisionError):
         _within(5, lambda: 1 / 0)
     _within(5, lambda: None)

@@ -90,7 +90,7 @@ def test_a_topic_with_a_key_is_a_table(bus: Bus, spark: Any, tmp_path: Path) -> 
     reasons = [r["reason"] for r in loop.rows("_belvedere_rejected")]
     assert sorted(reasons) == [
         'column "id": "what" is not of type BIGINT',
-        "has no value, and no key that tells which row goes",
+        "has no value, and no key of the row to delete",
     ]
 
 
@@ -193,12 +193,14 @@ def test_offsets_that_are_gone_are_told_and_not_skipped(bus: Bus, spark: Any, tm
     with pytest.raises(BelvedereError) as caught:
         loop.once()
     (reported,) = caught.value.diagnostics
-    assert (reported.code, reported.detail) == ("B6203", "the next one is 2, kept are 3 to 4")
+    assert (reported.code, reported.detail) == ("B6203", "the next offset is 2, available are 3 to 4")
     (tmp_path / "belvedere.toml").write_text(project(bus, topic, COLUMNS, 'on_lost = "skip"'))
     skipping = Loop(spark, tmp_path, TOTALS, project(bus, topic, COLUMNS, 'on_lost = "skip"'))
     skipping.once()
     assert totals(skipping) == {"Bonn": (3, 3)}
-    assert skipping.progress[0].notices == (f'{topic}[0] goes on at offset 3: 2 is not there, and `on_lost` is "skip"',)
+    assert skipping.progress[0].notices == (
+        f'{topic}[0] continues at offset 3: offset 2 is not available, and `on_lost` is "skip"',
+    )
 
 
 def test_a_topic_that_was_made_anew_is_told(bus: Bus, spark: Any, tmp_path: Path) -> None:
@@ -351,4 +353,4 @@ def test_a_view_that_comes_later_reads_the_topic_again(
     with pytest.raises(BelvedereError) as caught:
         loop.once()
     assert caught.value.diagnostics[0].code == "B7070"
-    assert f"{topic}[1] begins at offset 3, and epoch 1 read from 0 on" in caught.value.diagnostics[0].message
+    assert f"{topic}[1] starts at offset 3, but epoch 1 read from 0" in caught.value.diagnostics[0].message

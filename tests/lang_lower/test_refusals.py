@@ -22,7 +22,7 @@ CASES = [
         "V := SELECT * FROM W;\nW := SELECT * FROM Sensors",
         "B2001",
         "W",
-        "`W` is defined in line 6: a definition may use what stands above it",
+        "`W` is defined later, in line 6: a definition can only use earlier ones",
     ),
     ("V := SELECT coun(*) AS n FROM Sensors", "B3005", "coun(*)", "did you mean `count`?"),
     (
@@ -235,8 +235,8 @@ def test_notices_name_what_grows_without_end() -> None:
     S := SELECT a.k FROM A a JOIN State s ON a.k = s.k;"""
     found = [(d.code, d.message) for d in compile_script(text).diagnostics]
     assert found == [
-        ("B6120", "public stream `A` is kept without end"),
-        ("B6121", "the join in `J` keeps all rows of `A` and `_B` for ever"),
+        ("B6120", "public stream `A` is kept forever"),
+        ("B6121", "the join in `J` keeps all rows of `A` and `_B` forever"),
     ]
 
 
@@ -274,5 +274,5 @@ def test_groups_without_end_are_told_once() -> None:
     (found,) = compile_script(TIMED + views).diagnostics
     assert (
         found.message
-        == "the groups of `V0`, `V1`, `V2` and 2 more are never complete: there is one for each key that ever came"
+        == "the groups of `V0`, `V1`, `V2` and 2 more are never complete: there is one for each key that ever arrived"
     )

@@ -285,6 +285,6 @@ def test_the_next_start_takes_the_choice(executor: Any, tmp_path: Path) -> None:
     reader.close()
     assert shown_rows == {v: len(rows) for v, rows in before.items()}
     again = CliRunner().invoke(app, ["optimize", str(script), "--store", url])
-    assert "at read -> at read: requests pay less than epochs would" in again.output
+    assert "at read -> at read: cheaper in requests than in epochs" in again.output
     assert "ask again after" in again.output
     assert "asked/s" in again.output

@@ -157,7 +157,7 @@ TABLE = "CREATE TABLE T (k INT, d DOUBLE, a ARRAY<INT>, PRIMARY KEY (k));\n"
 @pytest.mark.parametrize(
     ("text", "code", "message"),
     [
-        ("/*+ at_read */\nV := SELECT k, median(d) AS m FROM T GROUP BY k;", "B8024", "cannot be computed when it is read"),
+        ("/*+ at_read */\nV := SELECT k, median(d) AS m FROM T GROUP BY k;", "B8024", "cannot be computed at read time"),
         (
             "/*+ at_read */\nV := SELECT d, count(*) AS n FROM T GROUP BY d;",
             "B8024",
@@ -168,9 +168,9 @@ TABLE = "CREATE TABLE T (k INT, d DOUBLE, a ARRAY<INT>, PRIMARY KEY (k));\n"
         ("CREATE TABLE _P (k INT, PRIMARY KEY (k));\n/*+ at_read */\nV := SELECT k FROM _P;", "B8024", "which is not stored"),
         ("CREATE STREAM S (k INT) KEEP 7 DAYS;\n/*+ at_read */\nV := SELECT k FROM S;", "B8024", "rows leave `S`"),
         ("/*+ at_read, maintain */\nV := SELECT k FROM T;", "B4039", "both maintained and computed"),
-        ("/*+ at_read */\n_V := SELECT k FROM T;", "B4033", "the hint `at_read` means nothing for `_V`"),
-        ("/*+ at_read */\nCREATE TABLE U (k INT);", "B4033", "the hint `at_read` means nothing for `U`"),
-        ("/*+ at_read(k) */\nV := SELECT k FROM T;", "B4033", "the hint `at_read` means nothing for `V`"),
+        ("/*+ at_read */\n_V := SELECT k FROM T;", "B4033", "there is no hint `at_read` for `_V`"),
+        ("/*+ at_read */\nCREATE TABLE U (k INT);", "B4033", "there is no hint `at_read` for `U`"),
+        ("/*+ at_read(k) */\nV := SELECT k FROM T;", "B4033", "there is no hint `at_read` for `V`"),
     ],
 )
 def test_what_cannot_be_is_refused(text: str, code: str, message: str) -> None:
@@ -190,7 +190,7 @@ def test_nothing_is_stored_and_what_it_reads_has_the_indexes() -> None:
     assert read_indexes(catalog, "V") == ()
     assert read_indexes(catalog, "T") == (("d",), ("k",))
     reported = {e.name: e.reads for e in explain(catalog, pipeline)}
-    assert reported["V"] == 'computed by the database when it is read, of "T"'
+    assert reported["V"] == 'computed by the database at read time from "T"'
 
 
 def test_a_clock_that_only_requests_read_starts_epochs() -> None:

@@ -68,7 +68,7 @@ def test_what_is_kept_is_known_again(tmp_path: Path) -> None:
 
 
 def test_costs_decide() -> None:
-    """Where epochs are dear an aggregate is computed when it is read, where requests are it is maintained."""
+    """Where epochs are dear an aggregate is computed at read time, where requests are it is maintained."""
     catalog = compile_script(
         "CREATE TABLE T (k INT, a INT, PRIMARY KEY (k));\nV := SELECT a, count(*) AS n FROM T GROUP BY a;"
     ).catalog

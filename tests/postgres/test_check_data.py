@@ -35,7 +35,7 @@ def test_values_that_have_no_place(shop: Shop, tmp_path: Path) -> None:
         ('column "id" is INT, and BIGINT in the source', None),
         ('column "n" is INT, and STRING in the source', None),
     ]
-    assert reported(oil, "unnamed") == [("the data has 1 column that the table has not: more", None)]
+    assert reported(oil, "unnamed") == [("the data has 1 column that the table does not declare: more", None)]
     (few,) = looked_at(tmp_path, "--rows", "5").values()
     assert (few["rows"], few["fit"]) == (5, 3), "the first three, and two that do not fit"
     assert shop.ask("SELECT count(*) FROM pg_replication_slots WHERE database = current_database()") == [(0,)]
@@ -91,8 +91,8 @@ def test_a_slot_that_is_lost(shop: Shop, tmp_path: Path) -> None:
         (failure,) = looked[table]["failures"]
         assert failure["code"] == "B6225"
         assert "has removed what the slot" in failure["message"]
-        assert failure["hint"].startswith(f'changes are gone: write `slot = "{next_slot(shop.slot)}"` for source "crm"')
+        assert failure["hint"].startswith(f'changes are lost: write `slot = "{next_slot(shop.slot)}"` for source "crm"')
     assert looked["customers"]["fit"] == 1, "its rows are looked at all the same"
     shop.run(f"SELECT pg_drop_replication_slot('{shop.slot}')", f"SELECT pg_create_physical_replication_slot('{shop.slot}')")
     (failure,) = looked_at(tmp_path, code=1)["customers"]["failures"]
-    assert (failure["code"], failure["message"]) == ("B6222", f'the slot "{shop.slot}" is a physical one')
+    assert (failure["code"], failure["message"]) == ("B6222", f'the slot "{shop.slot}" is a physical slot')

@@ -302,7 +302,7 @@ def test_a_source_that_leaves_the_script(shop: Shop, tmp_path: Path) -> None:
     catalog = compile_script("T(id INT NOT NULL, PRIMARY KEY (id));").catalog
     found = left_slots(catalog, ProjectSettings(tmp_path), {"Orders": {"slot": "a_slot"}, "Files": {"read": 3}})
     assert found == (
-        'no import reads the slot "a_slot" any more, for which its server keeps all of its log: drop it there, '
+        'no import reads the slot "a_slot" any more, but its server still keeps the log for it; drop the slot on the server:  '
         "SELECT pg_drop_replication_slot('a_slot')",
     )
 

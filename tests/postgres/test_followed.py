@@ -191,7 +191,7 @@ def test_keys_and_identities(shop: Shop, mirror: Mirror) -> None:
     assert reported.startswith('B6223: table "orders" has another primary key')
     shop.run("ALTER TABLE orders REPLICA IDENTITY DEFAULT", "INSERT INTO orders VALUES (4, 4, 4)")
     agrees(mirror, shop)
-    assert "its replica identity was another one for a while" in mirror.notices[-1]
+    assert "its replica identity was temporarily another one" in mirror.notices[-1]
     shop.run(
         "ALTER TABLE orders REPLICA IDENTITY FULL",
         "UPDATE orders SET amount = 50, number = number + 10",
@@ -398,7 +398,7 @@ def test_a_slot_of_another_store(shop: Shop, mirror: Mirror, tmp_path: Path) -> 
     second = Mirror(tmp_path / "second", SCRIPT, mirror.project)
     reported = second.once()
     assert reported is not None
-    assert reported.startswith(f'B6222: the slot "{shop.slot}" is there already, and was not made by this store')
+    assert reported.startswith(f'B6222: the slot "{shop.slot}" exists already, and was not created by this store')
     second.project = mirror.project.replace(shop.slot, next_slot(shop.slot))
     agrees(second, shop)
     shop.run("INSERT INTO orders VALUES (3, 3, 3)")
@@ -438,7 +438,7 @@ def test_a_table_that_leaves_the_script_for_a_while(shop: Shop, mirror: Mirror) 
     assert mirror.once() is None
     mirror.script = both
     agrees(mirror, shop)
-    assert "the slot has passed over changes of it" in mirror.notices[-1]
+    assert "the slot has skipped changes of it" in mirror.notices[-1]
 
 
 def test_a_slot_behind_the_store(shop: Shop, mirror: Mirror, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -501,7 +501,7 @@ def test_a_log_that_ends_before_the_store(shop: Shop, mirror: Mirror, monkeypatc
     monkeypatch.setattr(Server, "flushed", lambda self: 1)
     reported = mirror.once()
     assert reported is not None
-    assert "the log of its server ends before what the store has" in reported
+    assert "the log of its server ends before the position that the store has read" in reported
 
 
 def test_an_open_transaction_is_named(shop: Shop, mirror: Mirror) -> None:

@@ -94,7 +94,7 @@ def test_a_slot_that_others_have_made(shop: Shop, mirror: Mirror, way: str) -> N
 @pytest.mark.parametrize(
     ("made", "what"),
     [
-        ("SELECT pg_create_physical_replication_slot('{}')", "is a physical one"),
+        ("SELECT pg_create_physical_replication_slot('{}')", "is a physical slot"),
         ("SELECT 1", "name a slot by lower case letters"),
     ],
 )
@@ -182,7 +182,7 @@ def test_a_server_that_logs_too_little_and_a_prepared_transaction(tmp_path: Path
             with psycopg.connect(server.url, autocommit=True) as owner:
                 owner.execute("CREATE TABLE customers (id bigint PRIMARY KEY, city text)")
                 owner.execute("CREATE PUBLICATION belvedere FOR TABLE customers")
-                said_by(mirror, "B6224", "set `wal_level = logical` and start the server again")
+                said_by(mirror, "B6224", "set `wal_level = logical` and restart the server")
                 owner.execute("ALTER SYSTEM SET wal_level = logical")
             server.stop()
             server.start()

@@ -160,7 +160,7 @@ def test_a_standby_takes_over(tmp_path: Path, is_behind: bool) -> None:
         )
         mirror.project = project(second)
         if is_behind:
-            go_on_by_the_hint(mirror, second, mirror.once(), "its server has taken over from one that had logged more")
+            go_on_by_the_hint(mirror, second, mirror.once(), "its server replaced one with a longer log")
         else:
             agrees(mirror, second)
 
@@ -203,7 +203,7 @@ def test_a_dump_that_is_restored(tmp_path: Path, is_same_server: bool) -> None:
         agrees(mirror, first)
         if is_same_server:
             first.restore(text)
-            go_on_by_the_hint(mirror, first, mirror.once(), "was changed or made anew")
+            go_on_by_the_hint(mirror, first, mirror.once(), "was changed or recreated")
         else:
             second.make()
             second.start()

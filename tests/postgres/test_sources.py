@@ -23,7 +23,7 @@ def test_tables_of_another_database(shop: Shop, tmp_path: Path, spark: Any) -> N
     (tmp_path / "belvedere.toml").write_text(project)
     slot = f"slot {shop.slot}"
     before = as_json(str(tmp_path / "s.sqrl"))["sources"][0]["parts"]
-    assert before[-1] == {"part": slot, "note": "is not there: the first run makes it"}
+    assert before[-1] == {"part": slot, "note": "does not exist yet: the first run creates it"}
     loop.once()
     shop.run("INSERT INTO orders VALUES (1, 1, 1)")
     found = as_json(str(tmp_path / "s.sqrl"))
@@ -32,7 +32,11 @@ def test_tables_of_another_database(shop: Shop, tmp_path: Path, spark: Any) -> N
     assert parts["customers"]["behind"] > 0
     assert parts["customers"]["unit"] == "bytes"
     assert parts["orders"] == {"table": "orders", "facts": {"published": True}}
-    assert parts["notes"] == {"table": "notes", "facts": {"published": False}, "note": "has no key, and cannot be followed"}
+    assert parts["notes"] == {
+        "table": "notes",
+        "facts": {"published": False},
+        "note": "has no key, so its changes cannot be followed",
+    }
     assert parts[slot]["facts"] == {"wal_status": "reserved", "active": False}
     assert parts[slot]["taken"] == parts["customers"]["taken"]
     assert "not published" in called(str(tmp_path / "s.sqrl")).stdout

@@ -160,7 +160,7 @@ token = "${env:TOKEN}"
     assert (project.diagnostics, project.api["token"], len(project.api)) == ((), "s3cret", 7)
     assert read('[api]\ncors_origins = "https://app.example"').diagnostics == ()
     (found,) = read("[api]\nlimit = 30\nmax_limit = 20").diagnostics
-    assert found.message == "`limit` is more than `max_limit`"
+    assert found.message == "`limit` is greater than `max_limit`"
 
 
 def test_no_file_is_an_empty_project(tmp_path: Path) -> None:

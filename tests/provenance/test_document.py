@@ -51,4 +51,4 @@ def test_since_when_an_event_of_a_subscription_is_there_is_not_told() -> None:
     ).catalog
     found = since(QueryRunner(catalog, {}, Mock()), "New", {"k": 1}, ())
     assert found.changed is None
-    assert found.unknown == ("since when it is there: `New` is a subscription, whose events are not followed back",)
+    assert found.unknown == ("when it appeared: `New` is a subscription, whose events are not traced back",)

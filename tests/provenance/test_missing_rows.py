@@ -110,7 +110,7 @@ def test_columns_without_a_name_are_told_by_their_expressions(executor: Any) -> 
     wb.insert("Bid", [bid("a", 1), bid("b", 2), bid(None, None)])
     wb.step()
     (lost,) = wb.why_not("Thirds", {"third": 1, "n": 4}).lost
-    assert lost.words == "GROUP BY price % 3: the group is there, with other values"
+    assert lost.words == "GROUP BY price % 3: the group exists, with other values"
     assert lost.condition == "(price % 3) = 1 AND COUNT(*) = 4"
     assert lost.near[0].order == ("price % 3",)
     (lost,) = wb.why_not("Big", {}).lost

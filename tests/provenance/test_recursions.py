@@ -165,7 +165,7 @@ def test_what_the_database_cannot_say_alone(executor: Any) -> None:
     wb.step()
     for view in STEPS:
         found = by_database(wb, view, {"n": "b" if view != "Not" else "a"})
-        words = "WITH RECURSIVE of such a step cannot be computed when it is read"
+        words = "WITH RECURSIVE of such a step cannot be computed at read time"
         assert {(r.relation, r.untold) for r in found.inputs} == {("Start", words), ("Edge", words)}, view
         assert found.since is not None
         assert f"the last arrival of `Edge`: {words}" in found.since.unknown

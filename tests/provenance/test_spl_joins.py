@@ -108,9 +108,9 @@ def test_words_and_null_values_of_rows_that_met(joined: Any) -> None:
 def test_why_there_is_no_such_result(joined: Any) -> None:
     (lost,) = joined.why_not("V", {"l": 4, "r": 2}).lost
     assert lost.at is PruningKind.WINDOW
-    assert "both sides have such rows, which did not stand in their windows together" in lost.words
+    assert "both sides have such rows, but they were not in the windows at the same time" in lost.words
     (lost,) = joined.why_not("V", {"l": 1, "r": None}).lost
-    assert "there is such a row, which met one of the other side, or has not left its window so far" in lost.words
+    assert "there is such a row, but it had a match or is still in its window" in lost.words
     (lost,) = joined.why_not("V", {"l": 1, "r": 99}).lost
     assert (lost.view, lost.at) == ("Rights", PruningKind.INPUT)
     (lost,) = joined.why_not("V", {"l": 99, "r": None}).lost

@@ -107,10 +107,10 @@ def test_from_the_command_line(tmp_path: Path, executor: Any, capsys: pytest.Cap
         ("ByCity", "city = 'Basel'", "B8111"),
         ("ByCity", "city IN (SELECT city FROM Customer)", "B8114"),
         ("ByCity", " ", "B8114"),
-        ("ByCity", "city = 'Bern' LIMIT 1", "something follows the condition"),
+        ("ByCity", "city = 'Bern' LIMIT 1", "there is more text after the condition"),
         ("Bycities", "city = 'Bern'", "ByCity"),
         ("ByCity", "city = Bern", "<condition>:1:8\n  |\n1 | city = Bern\n  |        ^^^^\n"),
-        ("ByCity", "city = Bern", "there is `city`, `total`; a text stands in quotes: 'Bern'"),
+        ("ByCity", "city = Bern", "there is `city`, `total`; write a string in quotes: 'Bern'"),
         ("ByCity", "citi = 'Bern'", "did you mean `city`?"),
         ("ByCity", "city =", "an expression is missing"),
     ):

@@ -48,7 +48,7 @@ def test_a_filter_a_partner_and_an_input_are_told(executor: Any) -> None:
     (lost,) = wb.why_not("ByCity", {"city": "Basel"}).lost
     assert (lost.view, lost.at) == ("Customer", PruningKind.INPUT)
     (lost,) = wb.why_not("ByCity", {"city": " zürich"}).lost
-    assert near(lost) == {"are equal but for case or spaces around": 2}
+    assert near(lost) == {"are equal except for case or surrounding spaces": 2}
     (lost,) = wb.why_not("ByCity", {"city": None}).lost
     assert (lost.view, lost.at) == ("_Big", PruningKind.FILTER)
     assert lost.steps
@@ -61,7 +61,7 @@ def test_a_filter_a_partner_and_an_input_are_told(executor: Any) -> None:
 def test_what_wins_in_its_place_and_a_row_without_a_partner(executor: Any) -> None:
     wb = filled("sqlite://", executor)
     (lost,) = wb.why_not("Best", {"customer": 1, "amount": 10}).lost
-    assert (lost.at, near(lost)) == (PruningKind.TOP, {"won in their place": 1, "came after them": 1})
+    assert (lost.at, near(lost)) == (PruningKind.TOP, {"came first instead": 1, "came after them": 1})
     assert 20 in lost.near[0].rows[0].values()
     (lost,) = wb.why_not("Quiet", {"id": 1, "amount": None}).lost
     assert (lost.at, near(lost)) == (PruningKind.JOIN, {"have a partner": 1, "their partners": 3})

@@ -59,7 +59,7 @@ def test_its_views_are_what_the_file_says(rule: str, spark: Any, request: pytest
 def test_options_know_the_rules_by_name() -> None:
     assert without("merge", cost=False).off == {"merge"}
     assert plain().off == {r.name for r in RULES if r.is_optional}
-    with pytest.raises(ValueError, match="no rules that may be switched off: keyed, merged"):
+    with pytest.raises(ValueError, match="these are not rules that can be switched off: keyed, merged"):
         without("merge", "merged", "keyed")
 
 

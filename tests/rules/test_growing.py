@@ -67,22 +67,22 @@ def test_what_is_continued(function: str) -> None:
 @pytest.mark.parametrize(
     ("functions", "why"),
     [
-        ("ntile(4) OVER (ORDER BY n) AS a", "ntile is found by all rows of its frame"),
-        ("percent_rank() OVER (ORDER BY n) AS a", "percent_rank is found by all rows of its frame"),
-        ("stddev(x) OVER (ORDER BY n) AS a", "stddev is found by all rows of its frame"),
+        ("ntile(4) OVER (ORDER BY n) AS a", "ntile is computed from all rows of its frame"),
+        ("percent_rank() OVER (ORDER BY n) AS a", "percent_rank is computed from all rows of its frame"),
+        ("stddev(x) OVER (ORDER BY n) AS a", "stddev is computed from all rows of its frame"),
         ("sum(x) OVER (PARTITION BY g) AS a", "sum has no ORDER BY"),
         ("sum(x) OVER (ORDER BY s) AS a", "the order is not by a whole number, a date or a time"),
         ("sum(x) OVER (ORDER BY n NULLS LAST) AS a", "NULLs are sorted beside the greatest values"),
         (
             "sum(x) OVER (ORDER BY n ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING) AS a",
-            "sum is found by all rows of its frame",
+            "sum is computed from all rows of its frame",
         ),
         ("sum(x) OVER (ORDER BY n) AS a, count(x) OVER (ORDER BY t) AS b", "its functions differ in PARTITION BY or ORDER BY"),
         ("sum(x) OVER (ORDER BY n) AS a, rank() OVER (ORDER BY n DESC NULLS LAST) AS b", "its functions differ"),
         ("rank() OVER (ORDER BY n, x) AS a, rank() OVER (ORDER BY n, t) AS b", "its functions differ in ORDER BY"),
         ("sum(d) OVER (ORDER BY n) AS a", "rows of equal ORDER BY are added to a DOUBLE in no fixed order"),
         ("avg(b) OVER (ORDER BY n) AS a", "rows of equal ORDER BY are added to a DOUBLE in no fixed order"),
-        ("avg(c) OVER (ORDER BY n) AS a", "an average of decimals is found by all rows of its frame"),
+        ("avg(c) OVER (ORDER BY n) AS a", "an average of decimals is computed from all rows of its frame"),
         ("sum(y) OVER (ORDER BY n) AS a", "is found by all rows of its frame"),
     ],
 )

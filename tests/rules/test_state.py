@@ -85,12 +85,12 @@ def test_explain_says_what_bounds_each_state() -> None:
     assert bounds["Due"] == f"the view's own rows, {clicks}"
     assert bounds["Due$waiting"] == "rows leave once their time is reached"
     assert bounds["Buyers$history"] == "unbounded: every version is retained"
-    assert bounds["Common$history"] == "versions leave some time after they are over"
+    assert bounds["Common$history"] == "versions leave some time after they end"
     assert bounds["All$state"] == "one row"
     assert bounds["All"] == "the view's own rows"
     assert bounds["Names$state"] == "a row for each group by People.name"
-    assert bounds["Rare$1"] == "unbounded: it is append-only; no bound frees it: Rare needs all rows, however old"
-    assert bounds["Recent"] == "rows leave as now() passes"
+    assert bounds["Rare$1"] == "unbounded: it is append-only; never freed: Rare needs all rows, however old"
+    assert bounds["Recent"] == "rows leave as now() advances"
 
 
 def test_explain_measures_no_state_before_the_first_epoch(tmp_path: Path) -> None:
@@ -140,7 +140,7 @@ def test_explain_counts_the_rows_of_each_operator(
     rows = {name: state["rows"] for name, state in found.items()}
     assert all(s["bytes"] > 0 for s in found.values())
     assert (rows["Hours"], rows["Hours$1"]) == (2, 20)  # the first hour is final
-    assert found["Hours$1"]["bound"].startswith("rows leave once tumble.wend is below its bound")
+    assert found["Hours$1"]["bound"].startswith("rows leave once tumble.wend is below its watermark")
     assert (rows["ByWho"], rows["ByWho$state"]) == (4, 4)
     assert (rows["Best"], rows["Best$1"], rows["People"]) == (2, 5, 5)
     assert found["Best$1"]["bound"] == "at most 1003 rows"

@@ -197,12 +197,12 @@ def test_plan_and_what_is_not_there_any_more(spark: Any, tmp_path: Path, url: st
     loop.script += "Best := SELECT k, max(fare) AS most FROM _Rides GROUP BY k;\n"
     found = planned(loop)
     best = next(c for c in found.changes if c.name == "Best")
-    assert (best.change.value, best.reason) == ("added", "filled by reading the sources of _Rides (4 rows) again")
+    assert (best.change.value, best.reason) == ("added", "filled by re-reading the sources of _Rides (4 rows)")
     assert best.seconds > 0
     assert found.again == {"_Rides": 4}
     other = Loop(spark, tmp_path, loop.script.replace("sum(fare)", "min(fare)"), PROJECT, url)
     assert next(c for c in planned(other).changes if c.name == "Fares").reason == (
-        "its definition has changed; filled by reading the sources of _Rides (4 rows) again; not served until then"
+        "its definition has changed; filled by re-reading the sources of _Rides (4 rows); not served until then"
     )
 
     def refused(what: str) -> None:
@@ -257,7 +257,7 @@ def test_a_view_that_fails_on_rows_of_before_is_filled_of_all_rows_once_it_is_co
     ratio = next(c for c in planned(loop).changes if c.name == "Ratio")
     assert (ratio.change.value, ratio.reason.partition(";")[0]) == (
         "added",
-        "in quarantine since epoch 3, has no rows yet: computed anew with the start, unless Ratio fails again",
+        "in quarantine since epoch 3, has no rows yet: computed anew at the start, unless Ratio fails again",
     )
     loop.once()
     assert (shown(loop, "Ratio"), loop.progress[-1].quarantined) == ([], {"Ratio": None}), (

@@ -22,7 +22,7 @@ PROGRESS = EpochProgress(
     {"Orders": 4},
     (
         RejectedRow("Orders", "/data/1.json", 2, '{"amount": "many"}', 'column "amount": "many" is not of type BIGINT'),
-        RejectedRow("Orders", "/data/2.parquet", None, None, "is not a whole Parquet file: cut"),
+        RejectedRow("Orders", "/data/2.parquet", None, None, "is not a complete Parquet file: cut"),
     ),
     0.456,
     streams=(
@@ -49,7 +49,7 @@ def test_plain_lines_begin_with_the_address() -> None:
         "WARNING epoch 7: Orders 1,200; 1 view changed; 0.46 s, 2,632 rows/s; 4 rejected; in quarantine: Totals; "
         "Orders waits for p1, the default producer",
         'WARNING rejected for "Orders": /data/1.json:2: column "amount": "many" is not of type BIGINT: {"amount": "many"}',
-        'WARNING rejected for "Orders": /data/2.parquet: is not a whole Parquet file: cut',
+        'WARNING rejected for "Orders": /data/2.parquet: is not a complete Parquet file: cut',
         "WARNING ... and 2 more rejected",
     ]
 

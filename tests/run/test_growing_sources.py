@@ -103,8 +103,8 @@ def test_rows_with_new_columns_are_rejected(spark: Any, tmp_path: Path) -> None:
     loop.once()
     assert sorted(r["k"] for r in loop.rows("Rides")) == ["a", "c"]
     assert sorted(r.reason for r in loop.progress[-1].examples) == [
-        'has "w", which its table has not',
-        'has the column "w", which its table has not',
+        'has "w", which its table does not have',
+        'has the column "w", which its table does not have',
     ]
 
 
@@ -117,6 +117,7 @@ def test_files_that_are_gone_are_told_before_they_would_be_read_again(spark: Any
     assert "files are gone" not in CliRunner().invoke(app, call).output
     (tmp_path / "data" / "Rides" / "1.json").unlink()
     assert (
-        "Rides is read again, and 1 of its 1 files are gone: their rows would be lost" in CliRunner().invoke(app, call).output
+        "Rides would be re-read, but 1 of its 1 files are gone: their rows would be lost"
+        in CliRunner().invoke(app, call).output
     )
     assert json.loads(CliRunner().invoke(app, [*call, "--json"]).output)["lost_files"] == {"Rides": [1, 1]}

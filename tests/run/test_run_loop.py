@@ -204,7 +204,7 @@ def test_rejected_rows_are_kept_and_the_stream_goes_on(shop: Shop) -> None:
         ("Orders", 2, '{"item": "b", "amount": "many"}', 'column "amount"', 1),
         ("Orders", 3, "nonsense", "is not JSON", 1),
     ]
-    assert [r["reason"].split(":")[0] for r in rows if not r["line"]] == ["is not a whole Parquet file"]
+    assert [r["reason"].split(":")[0] for r in rows if not r["line"]] == ["is not a complete Parquet file"]
     assert shop.progress[0].rejected == {"Orders": 3, "Items": 1}
     assert shop.run() == {"a": (1, 1)}
     assert len(shop.progress) == 1

@@ -150,7 +150,7 @@ def test_parquet_is_cast_by_name(spark: Any, tmp_path: Path, small: int) -> None
         (2, "b", datetime(2020, 1, 1, tzinfo=UTC)),
     ]
     assert [(Path(r.file or "").name, r.line is None, r.reason.split(":")[0]) for r in taken.rejected] == [
-        ("cut.parquet", True, "is not a whole Parquet file"),
+        ("cut.parquet", True, "is not a complete Parquet file"),
         ("other.parquet", False, 'column "id"'),
     ]
 
@@ -168,7 +168,7 @@ def test_compressed_empty_truncated_and_unknown_files(spark: Any, tmp_path: Path
     taken = read(spark, sorted(tmp_path.iterdir()), small)
     assert sorted(r["id"] for r in taken.rows.to_pylist()) == [1, 1, 1, 2, 3, 4]
     assert sorted((Path(r.file or "").name, r.reason.split(":")[0]) for r in taken.rejected) == [
-        ("README.md", "is of no known format"),
+        ("README.md", "has an unknown format"),
         ("g.json.gz", "cannot be read"),
     ]
 
@@ -402,12 +402,12 @@ def test_what_was_written_in_another_sense_is_rejected(spark: Any, tmp_path: Pat
     for place, words in {
         ("1.csv", 3): "1.255 has more digits than DECIMAL(6, 2) keeps",
         ("1.csv", 4): "a quote that never closes",
-        ("1.csv", 5): "24-12-2026 is no time of the form dd.MM.yyyy or d/M/yy (timestamp_format)",
+        ("1.csv", 5): "24-12-2026 is not a time of the form dd.MM.yyyy or d/M/yy (timestamp_format)",
         ("2.csv", None): 'write delimiter = ";"',
-        ("3.csv", None): 'has "name" and "Name", which differ in case alone',
+        ("3.csv", None): 'has "name" and "Name", which differ only in case',
         ("4.jsonl", 2): "2.555 has more digits than DECIMAL(6, 2) keeps",
         ("4.jsonl", 3): "a lone surrogate",
         ("4.jsonl", 5): '"id"',
-        ("5.jsonl", None): 'has "name" and "NAME", which differ in case alone',
+        ("5.jsonl", None): 'has "name" and "NAME", which differ only in case',
     }.items():
         assert words in found[place], (place, found[place])

@@ -92,7 +92,7 @@ def test_files_whose_rows_may_be_rejected_are_read(spark: Any, tmp_path: Path) -
     assert scanned(spark, tmp_path / "unknown.parquet") is None
     found = query("SELECT count(*) AS n FROM t", {"t": tmp_path / "late.parquet"})
     assert found.rows["n"].to_pylist() == [0]
-    assert [r.reason for r in found.rejected] == ['column "at": a time outside of the years 1 to 9999']
+    assert [r.reason for r in found.rejected] == ['column "at": a time outside the years 1 to 9999']
 
 
 def test_a_damaged_file_is_rejected(spark: Any, paths: dict[str, Path]) -> None:

@@ -129,7 +129,7 @@ def test_rows_stay_and_views_that_read_nothing_new_are_kept(executor: Any, url: 
         ("visitor INT", "visitor STRING", 'column "visitor" was INT and is STRING now'),
         ("seconds DOUBLE", "seconds INT", 'column "seconds" was DOUBLE and is INT now'),
         ("page STRING, visitor", "visitor", 'column "page" is gone'),
-        ("page STRING, visitor", "page STRING NOT NULL, visitor", 'column "page" could be NULL and cannot now'),
+        ("page STRING, visitor", "page STRING NOT NULL, visitor", 'column "page" is no longer nullable'),
         ("seconds DOUBLE", "seconds DOUBLE, z INT NOT NULL", 'column "z" is new and cannot be NULL'),
         ("id INT NOT", "id DOUBLE NOT", 'column "id" was INT and is DOUBLE now'),
     ],

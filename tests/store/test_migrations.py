@@ -230,7 +230,7 @@ def test_a_start_says_what_it_did(tmp_path: Path, capsys: pytest.CaptureFixture[
     load(url)
     bring_up_to_date(url, log)
     reported = capsys.readouterr().err
-    assert f"the store was brought to format {FORMAT}: the made-up step is taken" in reported
+    assert f"the store was upgraded to format {FORMAT}: the made-up step is taken" in reported
     assert (reported[0] == "{") == (log is LogFormat.JSON)
     bring_up_to_date(url, log)
     assert capsys.readouterr().err == ""

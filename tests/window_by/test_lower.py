@@ -182,8 +182,8 @@ def test_explain_names_class_and_cost() -> None:
 
 
 ANY = "!END of a later start may come before that of an earlier one, at any distance"
-LABELS = "from the last label whose window ends before it to the first one whose window begins behind it"
-FAR = "!windows may reach from anywhere before their labels to anywhere behind them"
+LABELS = "from the last label whose window ends before it to the first one whose window begins after it"
+FAR = "!windows may reach from any row before their labels to any row after them"
 
 
 @pytest.mark.parametrize(
@@ -281,10 +281,10 @@ def test_rows_leave_once_their_windows_are_final(order: str, windows: str, leave
     catalog = compile_script(STREAM.format("") + TIMED.format(order, windows)).catalog
     (view,) = [e for e in explain(catalog, maintain(catalog)) if e.name == "V"]
     assert (view.stages[-1].rule == "open windows") is leave
-    said = "rows leave once all windows with them end below the bound on ts, which follows _Raw.ts"
+    said = "rows leave once all their windows end below the watermark of ts, which follows _Raw.ts"
     assert any(s.bound == said for s in view.state) is leave
     looks_back = leave and ("PREV" in windows or "LABEL" in windows)
-    assert any(s.bound == "a row for each k: from when on its windows are not final" for s in view.state) is looks_back
+    assert any(s.bound == "a row for each k: the start of its windows that are not final" for s in view.state) is looks_back
     late = compile_script(STREAM.format(" LATE KEEP") + TIMED.format(order, windows)).catalog
     public = compile_script((STREAM.format("") + TIMED.format(order, windows)).replace("_Raw", "Raw")).catalog
     plans = (maintain(late), maintain(public), maintain(catalog, without("open windows")))

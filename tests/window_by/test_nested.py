@@ -97,7 +97,9 @@ def test_rows_leave_between_blocks_too() -> None:
     text = OUTER.format(f"FROM {INNER} AS g {frame}SELECT s.k, s.ts AS first, LEN(w) AS n, w[*].val AS vals")
     (stage,) = (s for s in maintain(compile_script(f"{STREAM}V := {text};").catalog).stages if s.output == "V")
     assert stage.rule == "open windows"
-    assert stage.reason.startswith("the open windows of the changed k; rows leave once their windows end below the bound on ts")
+    assert stage.reason.startswith(
+        "the open windows of the changed k; rows leave once their windows end below the watermark of ts"
+    )
 
 
 @pytest.mark.thorough
