@@ -1,6 +1,6 @@
-"""What goes wrong with a request: a code, a message and a hint, as GraphQL's errors carry them.
+"""Errors of requests: a code, a message and a hint, in the form of GraphQL errors.
 
-In: whatever was raised. Out: `RequestError`s and their JSON form. A client never sees a traceback or the database's text.
+In: any exception. Out: `RequestError`s and their JSON form. A client never sees a traceback or the database's text.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class InvalidDocument(RequestError):
 
 
 def _hint(message: str) -> str | None:
-    """What to write instead, for the mistakes that people make most."""
+    """Return the correct form for the most common mistakes, or None."""
     if "Expected ':', found '='" in message:
         return "write `:` between a name and its value: `filter: {groupid: {eq: 501}}`"
     if message.startswith("Syntax Error: Unexpected Name"):

@@ -1,7 +1,7 @@
-"""Views that are not there yet: those that are being filled, and those that the next epoch makes.
+"""Views that are not stored yet: those being filled, and those that the next epoch creates.
 
-In: what the store says of itself. Out: a sentence for who asks for a view that is being filled, and whether an epoch
-brings what is missing.
+In: the store's status. Out: a sentence for clients that read a view being filled, and whether the next epoch adds what
+is missing.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ from belvedere.store.system import TABLE
 
 
 def filling_text(catalog: Catalog, reader: AnsweringReader) -> str | None:
-    """What is being filled of a catalog, and how far it is; None where nothing is, or the store does not say it now."""
+    """Return which views of a catalog are being filled and how far; None if there are none or the store does not
+    answer.
+    """
     found = None
     with contextlib.suppress(BelvedereError):
         found = reader.document(DOCUMENT)

@@ -14,9 +14,9 @@ from belvedere.api.failures import LIMIT_EXCEEDED, RequestError
 from belvedere.store.read.query import LIMIT_DEFAULT, LIMIT_MOST
 
 FEW_VALUES = 1_000
-"""So many values of a request are read on the event loop; they take some 5 ms."""
+"""Maximum number of values of a request that are read on the event loop; they take about 5 ms."""
 NESTED_MOST = 100
-"""So many levels of brackets, selections or values may be nested; what walks them by recursion has room for that."""
+"""Maximum nesting of brackets, selections or values; recursive code has stack for this depth."""
 
 
 @dataclass(frozen=True)

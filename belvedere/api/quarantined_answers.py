@@ -1,7 +1,7 @@
-"""What an answer says of views in quarantine: that rows which it read are those of an earlier epoch.
+"""Views in quarantine as part of an answer: their rows are those of an earlier epoch.
 
-In: the epochs of answers. Out: of the relations that an answer has read those in quarantine, each with its last good epoch. The epoch's row
-is read once for each epoch that is met; why a view failed is told by `/status` alone, as it may show rows.
+In: the epochs of answers. Out: the relations of an answer that are in quarantine, each with its last good epoch. The
+epoch's row is read once per epoch. Only `/status` says why a view failed, since the reason may show rows.
 """
 
 from __future__ import annotations
@@ -32,7 +32,9 @@ def quarantined_in(rows: list[tuple[Any, ...]]) -> LastGoodEpochs:
 
 
 def quarantined_of(read: Read, held: LastGoodEpochs, catalog: Catalog) -> dict[str, int | None]:
-    """Those that a read has read, by the names that people know: of what only a query template reads, the template's."""
+    """Return the relations of a read that are in quarantine, by their public names: a relation that only a query
+    template reads has the template's name.
+    """
     found: dict[str, int | None] = {}
     for query in queries_in(read.fields):
         for relation in relations_of(query) & held.keys():

@@ -1,1 +1,1 @@
-"""What a script defines, resolved: the compiler's result."""
+"""The compiler's result: the resolved definitions of a script."""

@@ -1,4 +1,4 @@
-"""What callers of a role may do and see."""
+"""Rights and visible data of callers by role."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from belvedere.schema import Schema
 
 
 class Right(StrEnum):
-    """What a caller may do."""
+    """The rights of callers."""
 
     READ = "read"
     PUSH = "push"
@@ -36,7 +36,7 @@ class RowCondition:
 
 @dataclass(frozen=True)
 class Grant:
-    """What callers of a role may do and see (`[roles.NAME]` of the project file); what is not in it they may not."""
+    """The rights of a role and the data that it sees (`[roles.NAME]` of the project file); everything else is denied."""
 
     role: str
     rights: frozenset[Right] = frozenset((Right.READ,))
@@ -48,7 +48,7 @@ class Grant:
     hidden: Mapping[str, frozenset[str]] = field(default_factory=dict)
     """The columns of these relations that are not there for them, by id."""
     row_conditions: Mapping[str, RowCondition] = field(default_factory=dict)
-    """Of which relations they see only some rows."""
+    """Conditions that restrict the visible rows, by relation."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +56,6 @@ class Access:
     """The grants of all roles, or the one that a catalog is seen by."""
 
     grants: Mapping[str, Grant] = field(default_factory=dict)
-    """What callers of a role may see, by the role's name."""
+    """Grants by the role's name."""
     grant: Grant | None = None
     """The role for which this is all that there is (`belvedere.api.reads.role_view`); None: for everybody."""

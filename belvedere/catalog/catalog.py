@@ -1,9 +1,9 @@
-"""What a script defines, resolved: inputs, views, relationships, templates, subscriptions, exports.
+"""The resolved definitions of a script: inputs, views, relationships, templates, subscriptions, exports.
 
-In: nothing below the plan. Out: immutable values that the compiler makes once and everybody else reads.
+In: nothing below the plan. Out: immutable values that the compiler creates once and all other packages read.
 
-**Ids and names.** A script may define a name again: every definition has an `id` of its own; the last one of a name has
-the name itself as its id, earlier ones `Name~1`, `Name~2` ... A plan's `Scan` names ids. Names are shown as they were
+**Ids and names.** A script may redefine a name, so every definition has its own `id`. The last definition of a name has
+the name itself as its id; earlier ones have `Name~1`, `Name~2` ... A plan's `Scan` refers to ids. Names are shown as
 written; look-ups ignore case.
 """
 
@@ -37,7 +37,8 @@ class Catalog:
     public: frozenset[str] = frozenset()
     """Ids that the API shows and the store therefore holds: the last definition of every public name."""
     unlisted: frozenset[str] = frozenset()
-    """Of these, the ids without an endpoint of their own: served through the templates and relationships that read them."""
+    """Ids of relations without their own endpoint: they are served through templates and relationships that read them.
+    """
     histories: Mapping[str, int | None] = field(default_factory=dict)
     """Ids whose former versions are retained (WITH HISTORY), each with the microseconds for which they are; None = always."""
     functions: tuple[OwnFunction, ...] = ()
@@ -45,15 +46,15 @@ class Catalog:
     database: str | None = None
     """The kind of database of the store (`sqlite`, `postgres`): what it cannot compute is refused. None: not known, any may be meant."""
     hints: Hints = field(default_factory=Hints)
-    """What is said of single relations."""
+    """Hints on single relations."""
     placement: ViewPlacement = field(default_factory=ViewPlacement)
-    """What the store computes when it is read."""
+    """Views that the store computes at read time."""
     access: Access = field(default_factory=Access)
-    """Who may see what."""
+    """Grants of roles."""
 
     @property
     def endpoints(self) -> tuple[str, ...]:
-        """What the API reads by name: public relations and query templates, in a fixed order."""
+        """Return the names of the API's endpoints: public relations and query templates, in a fixed order."""
         return tuple(sorted({*self.public, *(t.name for t in self.templates.values())}))
 
     def schema_of(self, relation: str) -> Schema:

@@ -1,4 +1,4 @@
-"""What the hints of a script say of its relations, and the project file where they say nothing."""
+"""Hints of a script on its relations, with the project file's defaults."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ class QueryArgument:
 
 
 class Placement(StrEnum):
-    """Who computes a view: epochs, which store it, or requests, each for itself."""
+    """Where a view is computed: by epochs, which store it, or by each request."""
 
     MAINTAIN = "maintain"
     AT_READ = "at_read"
 
 
 class OnError(StrEnum):
-    """What becomes of a view on whose rows an expression fails."""
+    """Action when an expression fails on a row of a view."""
 
     STOP = "stop"
     """The run ends, at the last good epoch."""
@@ -35,7 +35,7 @@ class OnError(StrEnum):
 
 @dataclass(frozen=True)
 class Promise:
-    """What is expected of the requests for a view or query template: how many a second, and the most seconds that one may take."""
+    """Expected load of a view or query template: requests per second, and the maximum seconds of one request."""
 
     rate: float | None = None
     latency: float | None = None
@@ -43,16 +43,21 @@ class Promise:
 
 @dataclass(frozen=True)
 class Hints:
-    """What is said of single relations, by their ids. Query templates have names."""
+    """Hints on single relations, by id; query templates by name."""
 
     query_by: Mapping[str, tuple[QueryArgument, ...]] = field(default_factory=dict)
     """The arguments that endpoints have beside `filter`, by id (`/*+ query_by_all(a) */`)."""
     placed: Mapping[str, Placement] = field(default_factory=dict)
-    """What the script says of views, by id (`/*+ maintain */`, `/*+ at_read */`): no optimizer decides otherwise."""
+    """Placement of views by id, as the script sets it (`/*+ maintain */`, `/*+ at_read */`); the optimizer does not
+    change it.
+    """
     on_error: Mapping[str, OnError] = field(default_factory=dict)
-    """What becomes of views that fail, by id: the script says it (`/*+ on_error(quarantine) */`), or the project file; else they stop."""
+    """Action when a view fails, by id: from the script (`/*+ on_error(quarantine) */`) or the project file; by default
+    the run stops.
+    """
     resumed: frozenset[str] = frozenset()
-    """Views that go on, once corrected, from the rows of their former definition where they cannot be computed anew, by id
-    (`/*+ resume */`)."""
+    """Ids of views that, once corrected, continue from the rows of their former definition if they cannot be recomputed
+    (`/*+ resume */`).
+    """
     promises: Mapping[str, Promise] = field(default_factory=dict)
-    """What the script states (`/*+ rate(200), latency(20 ms) */`), by the id of a view or the name of a query template."""
+    """Expected load (`/*+ rate(200), latency(20 ms) */`), by the id of a view or the name of a query template."""

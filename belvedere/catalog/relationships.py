@@ -46,7 +46,7 @@ class Relationship:
     kept_order: tuple[Order, ...] = ()
     """The order among columns of that table."""
     parameters: tuple[Parameter, ...] = ()
-    """What a request says for the `exp.Placeholder`s of the condition and the order."""
+    """Parameters of requests: values for the `exp.Placeholder`s of the condition and the order."""
     most: str = ""
     """The parameter that is the limit; `limit` is None then."""
 

@@ -1,4 +1,4 @@
-"""What leaves a script by itself: subscriptions to changes, and exports."""
+"""Outputs of a script: subscriptions to changes, and exports."""
 
 from __future__ import annotations
 

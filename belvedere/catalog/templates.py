@@ -20,7 +20,8 @@ class Parameter:
     type: pa.DataType
     nullable: bool = False
     default: bool | int | float | str | None = None
-    """What holds where the caller gives nothing, in the form in which a client would write it; None: it must be given."""
+    """Value if the caller passes none, in the form in which a client would write it; None: the parameter is required.
+    """
     metadata: Metadata | None = None
     """The claim of the caller's token that it is; then no client gives it."""
 

@@ -15,7 +15,7 @@ class ViewPlacement:
     at_read: Mapping[str, Node] = field(default_factory=dict)
     """Public views that are not stored, each with its plan over relations that are: the store computes them when they are read."""
     part_paths: Mapping[str, tuple[tuple[int, ...], ...]] = field(default_factory=dict)
-    """Of such views that are stored in part, where these parts stand in their plans."""
+    """Paths of the stored parts in the plans of views that are stored in part."""
     parts: frozenset[str] = frozenset()
     """Private views that are stored as parts of such views: what the database does not compute of them."""
     scanning: frozenset[str] = frozenset()

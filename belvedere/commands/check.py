@@ -82,7 +82,7 @@ def _show_data(looked: list[Looked], wrong: Sequence[Path], scripts: int) -> Non
 
 
 def _data_json(looked: list[Looked], wrong: Sequence[Path], scripts: int) -> dict[str, Any]:
-    """What was looked at; null where every script is wrong."""
+    """Return the findings of `--data` as JSON; None if every script has errors."""
     from belvedere.terminal.data_checks import as_json  # loaded when the command runs, not for its help
 
     return {"data": as_json(looked) if len(wrong) < scripts else None}
@@ -108,7 +108,7 @@ def _compiled(text: str, path: Path) -> tuple[ProjectSettings, Compiled]:
 
 
 def analyzed(texts: Mapping[str, str]) -> list[Diagnostic]:
-    """What Spark's analyzer refuses in scripts without errors."""
+    """Return the errors of Spark's analyzer for scripts without errors of their own."""
     from belvedere.pipeline.choose import maintain  # loads PySpark, which takes a second
     from belvedere.spark.analysis import analyze
     from belvedere.spark.jvm.quiet_session import batch_session

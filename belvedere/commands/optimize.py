@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class CostModel(StrEnum):
-    """Who chooses: the least cost, or the rule of another product."""
+    """The chooser: least cost, or the rule of another product."""
 
     LEAST = "least"
     DATASQRL = "datasqrl"

@@ -73,9 +73,11 @@ def command(
 def deployment_of(
     catalog: Catalog, url: str, project: ProjectSettings | None = None, root: Path | str | None = None
 ) -> Deployment:
-    """What a start would do to a store that is there; to a new one where there is none yet. Raises B7061 where its state is damaged.
+    """Return the changes that starting the script would make to the store at `url`, which may not exist yet. Raises
+    B7061 if its state is damaged.
 
-    `root` is the place of its state where one is named. With the `project` it is tried whether what is to be read again is there as it was.
+    `root` is the location of its state, if one is named. With the `project`, inputs that would be re-read are checked
+    for missing files.
     """
     if not _is_there(url):
         return plan_deployment(catalog, StoredRelations(None, (), {}, dialect_of(url).name), {})
@@ -109,7 +111,7 @@ def deployment_of(
 def _files_gone(
     store: Store, ids: Iterable[str], catalog: Catalog, project: ProjectSettings | None
 ) -> dict[str, tuple[int, int]]:
-    """Of inputs whose files were read, how many of these are not there any more, and of how many."""
+    """Return for each input whose files were read the number of missing files, and of all files."""
     if not any(t.name == FILES.name for t in store.tables()):
         return {}
     reader = store.reader()
@@ -175,7 +177,7 @@ def _table(deployment: Deployment) -> Table:
 
 
 def _lines(deployment: Deployment) -> Iterator[str]:
-    """What comes of it, and what to do."""
+    """Yield the effects of the start, and what to do."""
     for change in deployment.of(ChangeEffect.REFUSED):
         yield f"{change.name} is refused: {change.hint}"
     for change in deployment.changes:

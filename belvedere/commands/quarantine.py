@@ -1,7 +1,8 @@
-"""`belvedere quarantine`: the views that stand still since they failed: `list` shows them, `retry` has a run try them again at once.
+"""`belvedere quarantine`: views that are paused since they failed: `list` shows them, `retry` makes a run try them
+again at once.
 
-In: a script, its store; for `retry` the address of the run. Out: the views with why they failed. Nothing is changed here: `retry` asks the
-run's API (`POST /quarantine/retry`).
+In: a script, its store; for `retry` the address of the run. Out: the views and why they failed. This command changes
+nothing itself: `retry` calls the run's API (`POST /quarantine/retry`).
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ def _list(url: str, json: bool) -> int:
 
 
 def _failed(url: str) -> tuple[Failed, ...]:
-    """What the store's last epoch says. Raises B7014 where there is no store."""
+    """Return the failed views of the store's last epoch. Raises B7014 if there is no store."""
     reader = open_reader(url)
     try:
         last = reader.last_epoch()

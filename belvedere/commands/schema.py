@@ -1,7 +1,9 @@
-"""`belvedere schema`: the columns of a script's imported tables, to paste into belvedere.toml; `accept` takes what files have beside them.
+"""`belvedere schema`: the columns of a script's imported tables, to paste into belvedere.toml; `accept` accepts new
+columns of files.
 
-In: a script, its store. Out: the columns that the store has, or else those that the rows tell; what is new in files. `accept` notes it for
-the next start. With `--graphql` the schema of the API instead, with `--type-policies` what identifies its objects. It starts no Spark.
+In: a script, its store. Out: the columns of the store, or else those inferred from rows; new columns of files. `accept`
+records them for the next start. With `--graphql` it prints the schema of the API instead, with `--type-policies` the
+key fields of its types. It starts no Spark.
 """
 
 from __future__ import annotations
@@ -105,7 +107,7 @@ def _print_graphql(catalog: Catalog, project: ProjectSettings, role: str | None,
 
 
 def _growths(project: ProjectSettings, url: str, ids: Mapping[tuple[str, str], str]) -> list[TableEvolution]:
-    """What is new; nothing where there is no store yet."""
+    """Return the new columns; none if there is no store yet."""
     try:
         reader = open_reader(url)
     except BelvedereError:

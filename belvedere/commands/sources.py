@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class SourceReport:
-    """A source with what it has, or with why it does not tell."""
+    """A source with its contents, or the reason why it cannot be read."""
 
     source: str
     connector: str
@@ -52,7 +52,7 @@ def command(
     text, finder = read_script(script), SourceTables()
     over = compile_over_store(script, text, store, replace(load_project(script.parent), finder=finder))
     refused = [d for d in over.diagnostics if not is_away(BelvedereError((d,)))]
-    if has_errors(refused):  # what can be told is told all the same
+    if has_errors(refused):  # show the part that could be read
         show([d for d in refused if has_errors((d,))], {str(script): text}, stream=sys.stderr)
     reader = _reader(over.url, must_be=store is not None)
     try:
@@ -71,7 +71,7 @@ def command(
 
 
 def _reader(url: str, must_be: bool) -> Reader | None:
-    """The store; None where nobody named it and there is none that can be read."""
+    """Return a reader of the store; None if no store was named and the default one does not exist."""
     try:
         return open_reader(url)
     except BelvedereError:
@@ -113,7 +113,7 @@ def _reported(name: str, project: ProjectSettings, finder: SourceTables, imports
 
 
 def _exports(catalog: Catalog, project: ProjectSettings, reader: Reader | None) -> dict[tuple[str, str], ExportBacklog]:
-    """What waits, by sink and target; nothing where there is no store."""
+    """Return the backlog of exports by sink and target; empty if there is no store."""
     from belvedere.connectors.exporting.exports import waiting_exports  # loaded when the command runs, not for its help
 
     if reader is None:
@@ -126,7 +126,7 @@ def _exports(catalog: Catalog, project: ProjectSettings, reader: Reader | None) 
 def _exported(
     project: ProjectSettings, catalog: Catalog, exports: Mapping[tuple[str, str], ExportBacklog]
 ) -> Iterator[dict[str, Any]]:
-    """What is told of each sink and export."""
+    """Yield the report of each sink and export."""
     for name, sink in project.sinks.items():
         reported = [e for e in catalog.exports if e.sink.casefold() == name.casefold()]
         if not reported:

@@ -109,7 +109,7 @@ def shared_session(way: UnderWay) -> Iterator[Callable[[], Any]]:
 
 @dataclass
 class TestRun:
-    """What the files of a run share: `scenarios` are how many there are, `done` those that have been run."""
+    """Shared state of a test run: `scenarios` is the number of all scenarios, `done` has the finished ones."""
 
     way: UnderWay
     session: Callable[[], Any]
@@ -146,7 +146,7 @@ def counted(outcomes: list[Outcome], *, update: bool) -> str:
 
 
 def failure_text(path: Path, outcome: Outcome) -> str:
-    """What was not as expected in a scenario, each with its place."""
+    """Return the failures of a scenario, each with its position."""
     parts = [f"\n  {outcome.scenario.title}"]
     parts += [f"  {path}:{outcome.scenario.line}: {text}" for text in outcome.trouble]
     for check in outcome.checks:

@@ -13,7 +13,7 @@ from belvedere.project.settings import ProjectSettings
 
 
 def left_slots(catalog: Catalog, project: ProjectSettings, offsets: Mapping[str, Any]) -> tuple[str, ...]:
-    """What people should know of slots that the last epoch has read and a start does not read any more."""
+    """Return notices on slots that the last epoch has read and the new start does not read."""
     read = {i: o["slot"] for i, o in offsets.items() if isinstance(o, Mapping) and "slot" in o}
     staying = {_slot_of(i, catalog, project) for i in catalog.inputs}
     return tuple(

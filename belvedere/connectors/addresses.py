@@ -1,6 +1,7 @@
-"""Addresses that are spelled in several ways: which are one.
+"""Canonical addresses: one text for all spellings of a path or URL.
 
-In: a path, or a URL. Out: a text that is the same for all spellings. Nobody is asked, so two names of a host are two hosts.
+In: a path, or a URL. Out: a text that is the same for all spellings. No name is resolved, so two names of a host are
+two hosts.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ def same_address(text: str) -> str:
     try:
         parts = urlsplit(text)
         port = parts.port
-    except ValueError:  # it is none, which the run tells
+    except ValueError:  # it is not an address, which the run reports
         return text
     if parts.scheme == "file":
         return os.path.realpath(unquote(parts.path))

@@ -1,8 +1,8 @@
-"""Files that change after they were read: lines that are appended are found, or told, and files that are replaced are told.
+"""Files that change after they were read: appended lines are read or reported, replaced files are reported.
 
-In: the listing of a table's files, what the store has noted of them. Out: the parts of files that are to be read now, each from the end of
-what was read to the end of its last whole line; how many files have changed otherwise, and what people should know of it. A part is read as
-a file of its own, a scratch file that begins with the header of a CSV file.
+In: the listing of a table's files, and the store's records of them. Out: the parts of files to read now, each from the
+end of the last read to the end of its last complete line; the number of files that changed otherwise, and notices. A
+part is read as a separate scratch file, which begins with the header of a CSV file.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from belvedere.engine.rows.scratch_rows import PREFIX
 from belvedere.process.temporary_folders import scratch_folder
 
 PART_BYTES = 256 << 20
-"""So much of a file is read in one epoch, so that a large file needs no large copy."""
+"""Maximum bytes of a file that one epoch reads, so that a large file needs no large copy."""
 BLOCK = 1 << 20
 PAUSE_SECONDS, REST_SECONDS = 30.0, 1.0
 """Seconds between two looks at files that were read; with `appends` the second is enough."""
 SHARE = 20
-"""A look takes at most one part in so many of the time."""
+"""Inverse of the maximum share of time that a check may take."""
 APPENDED, REPLACED = "grown", "replaced"
 """In an offset: how many files have lines that are not read, and how many are others than those that were read."""
 

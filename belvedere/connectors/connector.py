@@ -1,9 +1,9 @@
-"""What a connector is: a module, or any object, with the functions of `Connector`.
+"""The interface of connectors: a module, or any object, with the functions of `Connector`.
 
-A connector answers for its sources (`[sources.name]` with its name): which tables they have, with which columns, and it opens a `Feed`
-for each input of a script. An epoch asks every feed what is new (`look`), reads exactly that (`read`), and commits the rows together
-with the feed's offset in one transaction. The offset in the last epoch's row is the only authority on what was read: after a crash a
-feed is opened with it, and what was read but not committed is read again.
+A connector serves its sources (`[sources.name]` with its name): it lists their tables and columns, and opens a `Feed`
+for each input of a script. An epoch asks every feed for new data (`look`), reads exactly that (`read`), and commits the
+rows together with the feed's offset in one transaction. The offset in the last epoch's row is the only record of
+progress: after a crash a feed is opened with it, and uncommitted data is read again.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ Offset: TypeAlias = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class OffsetRange:
-    """What is new: everything behind the feed's offset up to `end`. `content` is the feed's own, for `read`."""
+    """New data: everything after the feed's offset up to `end`. `content` belongs to the feed, for `read`."""
 
     end: Offset
     content: Any = None
@@ -56,9 +56,9 @@ class OffsetRange:
 
 @dataclass(frozen=True)
 class Arrived:
-    """What an epoch takes from one feed: rows with the input's columns, and what was refused.
+    """Rows of one feed for an epoch: accepted rows with the input's columns, and rejected ones.
 
-    `refused` counts rejected rows (and whole files); `rejected` may hold the first of them only.
+    `refused` is the number of rejected rows (and files); `rejected` may have only the first of them.
     """
 
     rows: pa.Table | Rows | DataFrame
@@ -69,18 +69,18 @@ class Arrived:
     marks: Iterable[BoundMark] = ()
     """The bounds that the source carries, in order; true where there is any."""
     notices: tuple[str, ...] = ()
-    """What people should know, once."""
+    """Notices for people, each shown once."""
     is_emptied: bool = False
     """All rows of the table that were there before go: only for tables with a primary key."""
     producers: tuple[tuple[int, str], ...] = ()
-    """Who sent the rows: so many of them, and their producer, in order; empty for the default producer."""
+    """Producers of the rows: pairs of a number of rows and their producer, in order; empty for the default producer."""
     times: ArrivalTimes = NO_TIMES
     """When the rows arrived, as the source says, in order; none: with their epoch. What is before the last epoch's clock counts as that."""
 
 
 @dataclass(frozen=True)
 class FeedRequest:
-    """What a feed is opened for: an input of a script, fed by `table` of `source`."""
+    """Parameters for opening a feed: an input of a script, fed by `table` of `source`."""
 
     input: Input
     source: Source
@@ -95,9 +95,9 @@ class FeedRequest:
     memory: Memory = field(default_factory=lambda: Memory(1 << 30))
     """How many bytes of rows the feed may give in the driver: shared by all feeds of a run, until their epoch is done."""
     former: FormerRows | None = None
-    """How the input's rows as of the last epoch are found; None where nobody stores them."""
+    """Access to the input's rows as of the last epoch; None if they are not stored."""
     notes: NoteStore | None = None
-    """What the store keeps for feeds; None where there is no store."""
+    """Notes that the store keeps for feeds; None if there is no store."""
     noted: Callable[[], Sequence[SourceFile]] = tuple
     """The files that the store has noted, each as it was when it was read."""
 
@@ -106,7 +106,10 @@ class Feed(Protocol):
     """One input's side of a source."""
 
     def look(self, now: datetime, once: bool) -> OffsetRange | None:
-        """What is new; None for nothing. Cheap: it is asked at every trigger. With `once` the run ends when nothing is new."""
+        """Return the range of new data, or None.
+
+        It must be cheap: it is called at every trigger. With `once` the run ends when nothing is new.
+        """
 
     def read(self, spark: SparkSession, span: OffsetRange) -> Arrived:
         """Exactly the rows of a span: the same call gives the same rows again."""
@@ -129,18 +132,20 @@ class RenamingFeed(Protocol):
         """The epoch that changed them is in the store."""
 
     def notices(self) -> Sequence[str]:
-        """What people should know of it, each once."""
+        """Return notices for people, each once."""
 
 
 class RereadableFeed(Feed, Protocol):
     """The feed of a connector that has `reads_again = True`: what epochs have taken can be read once more."""
 
     def past(self, past: PastSpan, files: Sequence[SourceFile]) -> Iterable[OffsetRange]:
-        """What an epoch took, in parts that are read and committed one after the other, for the same rows in the same order.
+        """Yield the input of a past epoch, in parts that are read and committed one after the other, with the same rows
+        in the same order.
 
-        It is asked of a feed that was opened with no offset, for all epochs in turn.
+        The feed must have been opened without an offset; all epochs are read in turn.
 
-        `files` are those that the store has noted for the epoch. Raises B7070 where the rows are not there as they were.
+        `files` are those that the store has recorded for the epoch. Raises B7070 if the rows are no longer available
+        unchanged.
         """
 
 
@@ -150,11 +155,11 @@ class Sampled:
 
     arrived: Arrived
     names: tuple[str, ...] | None = None
-    """The columns that the data has, in the table's spelling where cases do not differ; None where nobody knows."""
+    """Column names of the data, in the table's spelling if its format ignores case; None if unknown."""
     types: Mapping[str, pa.DataType] = field(default_factory=dict)
-    """Their types, where the source and not a sample tells them."""
+    """Types of the columns, if the source declares them and they are not inferred from a sample."""
     problems: tuple[Diagnostic, ...] = ()
-    """What would end a run, though rows can be read."""
+    """Problems that would end a run although rows can be read."""
     order: Literal["rows", "parts", "none"] = "rows"
     """Which rows of one key have an order: all; those of one part, which are those of one producer; none."""
 
@@ -191,17 +196,19 @@ class SourcePart:
     behind: int | None = None
     """How much is there that no epoch has taken."""
     unit: str = ""
-    """What `behind` counts."""
+    """Unit of `behind`."""
     note: str = ""
-    """What is wrong with it."""
+    """Problem of this part, for people."""
 
 
 class Connector(Protocol):
-    """A kind of source. One that only writes (`WritingConnector`) has none of these, one that cannot write has no `write`.
+    """A kind of source. A connector that only writes (`WritingConnector`) has none of these functions; one that cannot
+    write has no `write`.
 
-    It may have `parts(source, imports)`: the `SourcePart`s that `belvedere sources` prints; and `sample(wanted, rows, spark)`: `Sampled`,
-    about so many of the first and last rows, for which nothing is changed (`spark()` starts a session where one is needed). It may have
-    `reads_again = True`: then its feeds are `RereadableFeed`s, and a view that is new can be filled from the source.
+    It may have `parts(source, imports)`: the `SourcePart`s that `belvedere sources` prints; and `sample(wanted, rows,
+    spark)`: `Sampled`, about `rows` of the first and last rows, without any change to the source (`spark()` starts a
+    session if one is needed). With `reads_again = True` its feeds are `RereadableFeed`s, and a new view can be filled
+    from the source.
     """
 
     def tables(self, source: Source) -> Sequence[str]:
@@ -216,7 +223,7 @@ class Connector(Protocol):
 
 @dataclass(frozen=True)
 class Outgoing:
-    """What an outlet is opened for: an export of a script to `target` of `sink`."""
+    """Parameters for opening an outlet: an export of a script to `target` of `sink`."""
 
     sink: Sink
     target: str
@@ -225,15 +232,15 @@ class Outgoing:
     key: tuple[str, ...] = ()
     """The columns that say which row a change is of; empty where none that show do, and for events of a subscription."""
     relation: str = ""
-    """What has the events: one relation may be exported to several targets."""
+    """Relation with the events: one relation may be exported to several targets."""
     again: int = 0
     """How often somebody has asked for all events to be sent again."""
     notes: NoteStore | None = None
-    """What the store keeps for outlets; None where there is no store."""
+    """Notes that the store keeps for outlets; None if there is no store."""
 
     @property
     def name(self) -> str:
-        """What an outlet's mark is called: events that are sent again have the same target, and count anew."""
+        """Return the name of an outlet's mark: resent events have the same target but a new numbering."""
         return f"{self.target} {self.again}" if self.again else self.target
 
 

@@ -26,7 +26,7 @@ from belvedere.values.intervals import iso_text
 from belvedere.values.months import with_month_texts
 
 MAX_BYTES = 64 << 20
-"""So much is one commit at most."""
+"""Maximum bytes of one commit."""
 COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -93,7 +93,7 @@ class DeltaOutlet:
 
     @contextmanager
     def _reported(self) -> Iterator[None]:
-        """What the library says within becomes a diagnostic."""
+        """Convert errors of the library inside the block to diagnostics."""
         from deltalake.exceptions import CommitFailedError  # comes with an extra
 
         try:
@@ -123,7 +123,9 @@ def _gathered(pieces: Iterable[pa.Table]) -> Iterator[pa.Table]:
 
 
 def _as_delta_has_it(events: pa.Table) -> pa.Table:
-    """Lengths of time as text (ISO 8601), within others too: Delta has no type for them. Times without a zone are written as such."""
+    """Return the events in Delta's types: intervals as text (ISO 8601), also within nested values, because Delta has no
+    type for them. Timestamps without a time zone keep that type.
+    """
     events = with_month_texts(events)
     for number, field in enumerate(events.schema):
         shown = _without_lengths(field.type)

@@ -46,7 +46,7 @@ def feed_request_of(
     former: FormerRows | None = None,
     notes: NoteStore | None = None,
 ) -> FeedRequest:
-    """What the connector of an import is told. Raises B6020."""
+    """Return the parameters for an import's connector. Raises B6020."""
     assert table.source is not None
     source = table.source.source_in(project)
     if source is None:

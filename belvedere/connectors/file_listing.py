@@ -19,7 +19,9 @@ from belvedere.connectors.run_records import SourceFile, path_text
 from belvedere.errors import fail
 
 STABLE_SECONDS = 3.0
-"""A folder that changed so long before it was listed has a time of change that the next file would move: file systems count in ticks."""
+"""Minimum seconds between a folder's last change and its listing before its modification time is trusted: file systems
+count time in ticks.
+"""
 LISTED_AGAIN = 30.0
 """Seconds after which a folder is listed whatever its time of change says: some file systems hold that back."""
 
@@ -30,7 +32,7 @@ class _Folder:
 
     path: str
     prefix: str
-    """What the names of its files begin with."""
+    """Prefix of the names of its files."""
     counts: Callable[[str], bool]
     """Whether a file of this name belongs to the table."""
     seen: set[str] = field(default_factory=set)
@@ -72,7 +74,7 @@ class Listing:
                             with contextlib.suppress(OSError):
                                 found = entry.stat()
                                 yield SourceFile(entry.path, found.st_size, datetime.fromtimestamp(found.st_mtime, UTC), name)
-            except OSError:  # told where new files are looked for
+            except OSError:  # reported when new files are listed
                 continue
 
     def add(self, files: Iterable[SourceFile]) -> None:

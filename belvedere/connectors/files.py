@@ -36,10 +36,10 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 CHUNK_BYTES = 32 << 20
-"""So many bytes of rows are read in the driver at once."""
+"""Maximum bytes of rows that the driver reads at once."""
 MIN_CHUNK_BYTES = 64 << 10
 PART_BYTES = 4 << 20
-"""Files of so many bytes are read again at once: epochs of the views that run wait for them."""
+"""Maximum bytes of files that are re-read at once: the epochs of running views wait for them."""
 reads_again = True
 CHANGED_NOTE = "files have changed since they were read; set `appends = true` to read appended lines"
 IGNORED = "ignored"
@@ -101,7 +101,7 @@ def sample(requested: FeedRequest, rows: int, spark: Callable[[], SparkSession])
 
 @dataclass(frozen=True)
 class NewFiles:
-    """What is new: files, and columns that nobody was told of, each with its place."""
+    """New data: files, and unannounced columns, each with its position."""
 
     files: tuple[SourceFile, ...]
     ignored: Mapping[str, str]
@@ -110,7 +110,7 @@ class NewFiles:
     appends: bool = False
     """Whether lines may have been appended since."""
     left: Mapping[str, frozenset[int] | None] = field(default_factory=dict)
-    """What of files that are read again was rejected then: by path the lines, None for the whole file."""
+    """Rejected rows of re-read files: the lines by path, None for the whole file."""
 
     def check(self, table: str) -> None:
         """Raise B7070 where files that are read again are not what they were."""
@@ -133,7 +133,7 @@ class FileFeed:
         self.bounded = table if table.watermarks and table.schema.find(CONTROL) is None else None
         self.reports_ignored = table.source is not None and table.source.columns is not None and self.new_columns != "reject"
         self.ignored: dict[str, str] = dict(requested.offset.get(IGNORED, {}))
-        """Columns that files had and the table has not, each with the place where it came first: told once for a store."""
+        """Columns that files have and the table does not, each with its first position: reported once for a store."""
         self.chunk = min(CHUNK_BYTES, max(MIN_CHUNK_BYTES, requested.memory.chunk))
         self.memory = requested.memory
         self.directory = os.path.abspath(source.path)
@@ -150,7 +150,7 @@ class FileFeed:
         self._notices: list[str] = []
 
     def look(self, now: datetime, once: bool) -> OffsetRange | None:
-        """The files that were not read yet, oldest first; with `max_files` so many of them."""
+        """Return the files that were not read yet, oldest first, at most `max_files`."""
         found = self.listing.new_files(must_list=once)
         found = self._watch.first_parts(self._without_moved(found) if self._noted is not None else found)
         parts, notices = self._watch.look(at_once=once)
@@ -174,7 +174,7 @@ class FileFeed:
         return OffsetRange(end, NewFiles(tuple(new), ignored))
 
     def _as_named(self, noted: Callable[[], Sequence[SourceFile]]) -> Callable[[], Sequence[SourceFile]]:
-        """What the store has noted, under the names that the files have now."""
+        """Return the store's records under the present names of the files."""
         return lambda: [replace(f, name=self._renames.get(f.name, f.name)) for f in noted()]
 
     def _without_moved(self, found: Sequence[SourceFile]) -> Sequence[SourceFile]:
@@ -205,7 +205,7 @@ class FileFeed:
         self._renames = {}
 
     def notices(self) -> Sequence[str]:
-        """What people should know of files that have other names, each once."""
+        """Return notices on renamed files, each once."""
         reported, self._notices = self._notices, []
         return reported
 
@@ -214,7 +214,7 @@ class FileFeed:
         return place if place.startswith("file:") else os.path.join(str(path_text(self.directory)), place)
 
     def _ignored(self, files: Iterable[SourceFile]) -> dict[str, str]:
-        """Columns of these files that the table has not, and that were not told yet: `file:line` of each."""
+        """Return new columns of these files that the table does not have, with `file:line` of each."""
         found: dict[str, str] = {}
         for file in files:
             with as_files([file], self.options) as (part,):
@@ -248,7 +248,7 @@ class FileFeed:
                 left=lines,
             )
         rejected = in_their_files(taken.rejected, files, new, self.options)
-        cast(NewFiles, span.content).check(self.table)  # nobody has written to them meanwhile
+        cast(NewFiles, span.content).check(self.table)  # check that the files are unchanged
         hint = "it is ignored until `belvedere schema accept`"
         notices = tuple(
             f'{self._shown(p)} has the column "{n}", which "{self.table}" does not have: {hint}' for n, p in ignored.items()

@@ -33,14 +33,14 @@ from belvedere.project.settings import Sink
 from belvedere.rules.events import SEQUENCE
 
 TIMEOUT_SECONDS = 10.0
-"""So long an answer is waited for where the sink does not say."""
+"""Default timeout of an answer in seconds."""
 BUSY = (408, 425, 429)
 """Statuses, beside those from 500 on, after which the same request is sent again later."""
 SLOW = (408, 504)
-"""Those that say that the request took too long, maybe for who stands between."""
+"""Status codes that report a timeout, possibly of a proxy."""
 TOO_LARGE = 413
 MAX_PAUSE_SECONDS = 3600.0
-"""Seconds: a receiver that asks for more is asked again after so long."""
+"""Maximum seconds to wait before a retry, even if the receiver asks for more."""
 
 
 class _Stays(HTTPRedirectHandler):
@@ -146,7 +146,7 @@ class HttpOutlet:
             return
 
     def _reported(self, error: HTTPError) -> Exception:
-        """What an answer other than "taken" means."""
+        """Return the error for an answer other than success."""
         said = f"{error.code} {error.reason}".strip()
         if error.code < 500 and error.code not in BUSY:
             return self._refused(error, said)
@@ -196,7 +196,7 @@ def pause_of(text: str | None) -> float | None:
 
 
 def place(sink: Sink, target: str) -> str:
-    """What a receiver tells events apart by."""
+    """Return the key by which a receiver distinguishes targets."""
     return f"{same_address(str(sink.options.get('url', '')))} {target}"
 
 

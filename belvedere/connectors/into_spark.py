@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 LOCAL_BYTES = 10 << 20
-"""Bytes of Arrow rows up to which a local relation is made: Spark knows its size, and sends one of so many bytes to all tasks of a join."""
+"""Maximum bytes of Arrow rows for a local relation: Spark knows its size, and broadcasts it in joins."""
 FEW_BYTES = 1 << 20
 """The same of rows that pass many expressions and no join."""
 THRESHOLD = "spark.sql.execution.arrow.localRelationThreshold"

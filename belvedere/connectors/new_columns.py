@@ -35,12 +35,14 @@ from belvedere.store.source_columns import starting_columns, suppress_unreadable
 from belvedere.values.instants import microseconds
 
 MAX_TEXTS = 10_000
-"""So many rejected rows are looked at."""
+"""Maximum number of rejected rows that are searched."""
 
 
 @dataclass(frozen=True)
 class TableEvolution:
-    """A table of a source: its columns as the store has them, and as they would be; what stays is told in words."""
+    """A table of a source: its stored columns, and its columns after the change; `stays` lists columns that keep their
+    type.
+    """
 
     source: str
     table: str
@@ -112,7 +114,7 @@ def _with_new(source: Source, table: str, schema: pa.Schema, noted: Noted) -> pa
 
 
 def _schemas(source: Source, table: str, files: Iterable[Path], together: bool = False) -> Iterator[pa.Schema]:
-    """What files say of their columns, one by one or a sample of all; those that cannot be read say nothing."""
+    """Yield the schemas of files, one by one or of a sample of all; unreadable files have none."""
     files = list(files)
     for some in [files] if together and files else [[f] for f in files]:
         with contextlib.suppress(BelvedereError):

@@ -14,15 +14,15 @@ from belvedere.errors import BelvedereError, Diagnostic
 PAUSES_SECONDS = (1.0, 2.0, 5.0, 10.0)
 """Seconds; the last one for all further tries."""
 AWAY = ("B6201", "B6220", "B6227", "B6230", "B6240")
-"""What a source or sink says that is away, or waits for others."""
+"""Codes of a source or sink that is unavailable or waits for others."""
 WAITING = ("B6227",)
-"""What a source says that goes on by itself, once others have ended what they do."""
+"""Codes of a source that continues by itself once others have finished."""
 FINAL = ("B6101", "B6223", "B6224", "B6225", "B6226")
-"""What a source says of which it makes no sense to ask it again: somebody has to do something."""
+"""Codes of a source that need an action of a person: a retry cannot succeed."""
 
 
 class AwayError(BelvedereError):
-    """Who was asked is away, whatever the code says; `seconds`: it wants to be left alone for so long."""
+    """Raised if the peer is unavailable, whatever the code; `seconds` is the pause that it asks for."""
 
     def __init__(self, diagnostics: Diagnostic | Iterable[Diagnostic], seconds: float | None = None):
         super().__init__(diagnostics)
@@ -31,7 +31,7 @@ class AwayError(BelvedereError):
 
 @dataclass
 class Away:
-    """What was said last, and when to ask again; nothing where it answers."""
+    """The last error and the time of the next attempt; None if it answers."""
 
     failure: BelvedereError | None = None
     _tries: int = 0

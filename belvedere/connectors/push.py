@@ -1,7 +1,8 @@
-"""Rows that clients push: the intake's journal as a source of epochs.
+"""Rows that clients push: the journal as a source of epochs.
 
-In: the desk, which has judged and written what came. Out: what waits for the next epoch, and the journal's offset for the epoch's row.
-Unlike a feed it has the rows of all pushed inputs and moves their clocks: what a sender was told is never judged again.
+In: the ingest service, which has checked and written the rows. Out: the rows waiting for the next epoch, and the
+journal's offset for the epoch's row. Unlike a feed it has the rows of all pushed inputs and moves their clocks: a row
+whose result was reported to its sender is never checked again.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ __all__ = ["OFFSET", "Pushes", "Unpushed"]
 
 
 class Pushes(Protocol):
-    """What clients push: `belvedere.intake.ingest_service.IngestService`."""
+    """Rows pushed by clients: `belvedere.intake.ingest_service.IngestService`."""
 
     @property
     def has_waiting(self) -> bool: ...
@@ -33,7 +34,7 @@ class Pushes(Protocol):
 
 
 class Unpushed(Intake):
-    """The clocks of a script that nobody can push to."""
+    """The clocks of a script without pushed inputs."""
 
     has_waiting = False
 

@@ -43,7 +43,7 @@ OWN_CONNECTORS = ("files", "console", "sensors", "kafka", "postgres", "spark", "
 
 @cache
 def known_connectors() -> KnownConnectors:
-    """What a project file may name, and the keys of Belvedere's own connectors."""
+    """Return the connectors and keys that a project file may use."""
     keys = {name: import_module(f"belvedere.connectors.keys.{name}").KEYS for name in OWN_CONNECTORS}
     return KnownConnectors(keys, _other_connectors)
 
@@ -135,11 +135,14 @@ class SourceTables:
         return avro.columns(file.stem, list, {"schema": file.read_bytes()})
 
     def parts(self, source: Source, imports: Sequence[Imported]) -> tuple[SourcePart, ...]:
-        """What a source has, and how far a store has it. Raises what the connector raises."""
+        """Return a source's parts, and the store's progress in them. Raises what the connector raises."""
         return self._asked(source, lambda c: tuple(getattr(c, "parts", partial(_parts_of_any, c))(source, imports)))
 
     def sample(self, requested: FeedRequest, rows: int, spark: Callable[[], Any]) -> Sampled | None:
-        """About so many rows of a table; None where its connector gives none. Raises what the connector raises."""
+        """Return about `rows` rows of a table; None if its connector cannot sample.
+
+        Raises what the connector raises.
+        """
         return self._asked(requested.source, lambda c: getattr(c, "sample", _no_sample)(requested, rows, spark))
 
     def _asked(self, source: Source, question: Callable[[Connector], Answer]) -> Answer:
@@ -154,11 +157,11 @@ class SourceTables:
 
 
 def _no_sample(*_: object) -> None:
-    """Of a connector that gives none."""
+    """Return None, for a connector that cannot sample."""
 
 
 def _parts_of_any(connector: Connector, source: Source, imports: Sequence[Imported]) -> Iterator[SourcePart]:
-    """Of a connector that does not tell more: its tables, and offsets as they are."""
+    """Yield the parts of a source whose connector does not list them: its tables, and their offsets."""
     known = {i.table for i in imports}
     for name in sorted({*connector.tables(source)} - known):
         yield SourcePart(name)

@@ -39,7 +39,7 @@ EXCLUDED = "~excluded"
 
 @dataclass(frozen=True)
 class Past:
-    """What epochs have taken of the inputs that can be read again: spans by input id, and the files of (input, epoch)."""
+    """Past input of epochs for inputs that can be re-read: ranges by input id, and the files of (input, epoch)."""
 
     spans: Mapping[str, PastSpans] = field(default_factory=dict)
     files: Mapping[tuple[str, int], list[SourceFile]] = field(default_factory=dict)
@@ -63,7 +63,10 @@ def rereadable_inputs(catalog: Catalog) -> frozenset[str]:
 
 
 def past_of(catalog: Catalog, store: Store, ids: Collection[str]) -> Past:
-    """What can be read again of these inputs, each from its beginning to the last epoch. What all epochs took is read for it."""
+    """Return what can be re-read of these inputs, from the start to the last epoch.
+
+    Reads the input records of all epochs.
+    """
     last = store.last_epoch()
     requested = sorted(rereadable_inputs(catalog) & set(ids))
     if last is None or not requested or not any(t.name == SPANS.name for t in store.tables()):
@@ -91,7 +94,7 @@ def _left_out(
     excluded: Mapping[str, Mapping[str, Sequence[int]]],
     store: Store,
 ) -> Iterator[tuple[tuple[str, int], dict[str, frozenset[int] | None]]]:
-    """Of the epochs that have rejected something what it was, where all of it is noted with its file."""
+    """Yield the rejected rows of epochs, if all of them are recorded with their file."""
     refusing = [s for s in spans if s.span.refused and s.span.end is not None]
     if not refusing or not any(t.name == REJECTED.name for t in store.tables()):
         return
@@ -111,7 +114,7 @@ def is_rereadable(table: Input) -> bool:
 
 
 def broken_inputs(catalog: Catalog, project: ProjectSettings, past: Past, ids: Iterable[str]) -> dict[str, BelvedereError]:
-    """Of these inputs those that are not there as they were, each with its B7070."""
+    """Return the inputs whose past rows have changed or are missing, each with its B7070."""
     found: dict[str, BelvedereError] = {}
     for id_ in ids:
         try:

@@ -1,7 +1,7 @@
-"""What a run notes down beside the views: the files it has read and the rows it could not use.
+"""Records that a run stores beside the views: the files it has read and the rows it rejected.
 
-In: files and rejected rows of one epoch. Out: Arrow tables for two stored tables that are appended to in the epoch's own
-transaction, so that they are true after any crash. They are no relations of the pipeline: no view reads them.
+In: files and rejected rows of one epoch. Out: Arrow tables for two stored tables that the epoch's own transaction
+appends to, so that they are correct after any crash. They are not relations of the pipeline: no view reads them.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ PART_ROWS = 1_000
 RECORDS = (FILES, REJECTED, SPANS, RETRIED)
 assert {r.name for r in RECORDS} == identifiers.RECORDS
 MAX_TEXT_LENGTH = 10_000
-"""So many characters of a rejected row, and of the reason, are stored."""
+"""Maximum number of characters stored of a rejected row, and of the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +128,7 @@ def sound(text: str | None) -> str | None:
 
 
 def rejected_value(text: str) -> Any:
-    """What a rejected row says, as JSON; None where it is none (a record of CSV, a broken or a cut line)."""
+    """Return a rejected row as JSON; None if it is not JSON (a CSV record, a broken or a cut line)."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
@@ -205,7 +205,7 @@ def record_retried(taken: Iterable[tuple[str, pa.Table]], epoch: int, gone: pa.T
 
 
 def retried_rows(reader: Reader, id_: str) -> dict[tuple[str, int], list[pa.Table]]:
-    """What `record_retried` has written of an input, by its id and epoch, in order."""
+    """Return the rows that `record_retried` has written for an input, by its id and epoch, in order."""
     found: dict[tuple[str, int], list[pa.Table]] = {}
     for row in of_input(reader, RETRIED, "input", id_).sort_by([("epoch", "ascending"), ("part", "ascending")]).to_pylist():
         with pa.ipc.open_stream(base64.b64decode(row["rows"])) as stream:
@@ -216,7 +216,7 @@ def retried_rows(reader: Reader, id_: str) -> dict[tuple[str, int], list[pa.Tabl
 def places_rejected(
     reader: Reader, id_: str, retried: Iterable[Sequence[pa.Table]]
 ) -> dict[int, list[tuple[str | None, int | None]]]:
-    """Of an input by epoch the file and line of each row that was rejected then, also of those that were `retried` since."""
+    """Return for each epoch of an input the file and line of each row rejected then, including rows `retried` since."""
     rows = of_input(reader, REJECTED, "table", id_).select(["epoch", "file", "line"])
     found: dict[int, list[tuple[str | None, int | None]]] = {}
     taken = (json.loads((parts[0].schema.metadata or {}).get(PLACES, b"[]")) for parts in retried if parts)
@@ -260,7 +260,9 @@ def files_of(reader: Reader, id_: str) -> list[SourceFile]:
 
 
 def in_parts(files: dict[tuple[str, int], list[SourceFile]], id_: str, epochs: Iterable[int]) -> None:
-    """What these epochs have read of an input, in their order: a file that an earlier one of them has read begins where that has ended."""
+    """Convert the files that these epochs read of an input to parts, in order: a file that an earlier epoch has read
+    begins where that read ended.
+    """
     ends: dict[str, int] = {}
     for epoch in epochs:
         found = files.get((id_, epoch), ())

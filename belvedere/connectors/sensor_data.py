@@ -1,7 +1,7 @@
 """The built-in sensor source: its tables, its settings, and row number i of each table.
 
-In: the options of a source with `connector = "sensors"`. Out: columns and Arrow rows. A row depends on the seed and its number
-alone, so that reading it again after a crash gives the same row. When a row is due is decided by who reads.
+In: the options of a source with `connector = "sensors"`. Out: columns and Arrow rows. A row depends only on the seed
+and its number, so that re-reading it after a crash gives the same row. The reader decides when a row is due.
 """
 
 from __future__ import annotations
@@ -77,13 +77,13 @@ def sensor_tables(options: Mapping[str, Any]) -> dict[str, tuple[Column, ...]]:
 
 
 def readings_due(options: SensorOptions, elapsed: timedelta) -> int:
-    """How many readings there are so long after the start."""
+    """Return the number of readings due at a time after the start."""
     due = max(0, int(elapsed.total_seconds() * options.rows_per_second))
     return due if options.rows is None else min(due, options.rows)
 
 
 def placements_due(options: SensorOptions, readings: int) -> int:
-    """How many rows `Sensors` has when so many readings are there: one for each sensor, and one for each move."""
+    """Return the number of rows of `Sensors` for a number of readings: one for each sensor, and one for each move."""
     return options.sensors + (readings // options.move_every if options.move_every else 0)
 
 

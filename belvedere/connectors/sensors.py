@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 TABLES = ("SensorReading", "Sensors")
 FEW_ROWS = 100_000
-"""So many rows are made at once."""
+"""Maximum number of rows created at once."""
 MAX_READINGS = 1_000_000
 """An epoch takes no more: after a long pause several epochs catch up."""
 

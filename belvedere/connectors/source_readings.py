@@ -50,7 +50,7 @@ def with_reading(known: Mapping[str, Any], id_: str, epoch: int, reading: Readin
 
 
 def reading_at(past: Iterable[Reading], epoch: int) -> Reading | None:
-    """How an input was read in an epoch; None where nobody noted it."""
+    """Return how an input was read in an epoch; None if that was not recorded."""
     found = None
     for reading in past:
         if reading[SINCE] <= epoch:

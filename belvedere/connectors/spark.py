@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 EVERY_SECONDS = 10.0
-"""So often, in seconds, it is asked what is new: that is a query each time."""
+"""Seconds between checks for new rows: each check is a query."""
 LAST, VERSION = "last", "version"
 SECRET = ("url", "password")
 """Options that are not said."""
@@ -59,7 +59,7 @@ def tables(source: Source) -> Sequence[str]:
 
 
 def columns(source: Source, table: str) -> pa.Schema:
-    """Nobody tells them but the project file. Raises B6250."""
+    """Raise B6250: only the project file can declare the columns."""
     hint = f'write [sources.{source.name}.tables.{table}] columns = {{ id = "BIGINT" }}'
     raise fail("B6250", f'the columns of table "{table}" are not declared', hint=hint)
 
@@ -101,7 +101,7 @@ class SparkTable:
 
     @contextmanager
     def explaining_failures(self) -> Iterator[None]:
-        """What Spark says within becomes a diagnostic: B6251."""
+        """Convert errors of Spark inside the block to the diagnostic B6251."""
         try:
             yield
         except (PySparkException, Py4JJavaError) as error:
@@ -110,7 +110,7 @@ class SparkTable:
             raise fail("B6251", message, detail=self._said(error), hint=hint) from error
 
     def _said(self, error: Exception) -> str:
-        """What Spark says and the cause of it, without what may hold a password."""
+        """Return Spark's error and its cause, without texts that may contain a password."""
         first, last = _lines(str(error)), _lines(_cause(error))
         text = first[:500] if last in first else f"{first[:300]}; {last[:200]}"
         for name, value in self.options.items():
@@ -282,7 +282,7 @@ class SparkFeed:
             frame = self._checked(spark)
             some = self._ends(frame, rows) if self.increasing is not None else frame.limit(rows)
             if self.version is not None:
-                frame.agg(F.expr(self.version).cast("string")).collect()  # an expression that Spark refuses is told
+                frame.agg(F.expr(self.version).cast("string")).collect()  # an expression that Spark rejects is reported
             spelled = {c.name.casefold(): c.name for c in self.columns}
             names, types = tuple(spelled.get(f.name.casefold(), f.name) for f in frame.schema), dict[str, pa.DataType]()
             for name, found in zip(names, frame.schema, strict=True):
@@ -300,7 +300,7 @@ class SparkFeed:
         return known.orderBy(self._column).limit(rows - last).unionByName(behind)
 
     def _null_notice(self, frame: DataFrame) -> tuple[str, ...]:
-        """Told once in a run: rows whose value is NULL are never read."""
+        """Return the notice, once per run, that rows with a NULL value are never read."""
         if not self._counts_nulls:
             return ()
         self._counts_nulls = False
@@ -310,7 +310,7 @@ class SparkFeed:
         return (f'{count:,} rows of table "{self.reading.table}" are not read: their "{self.increasing}" is NULL',)
 
     def _refused(self, frame: DataFrame) -> tuple[tuple[RejectedRow, ...], int]:
-        """Rows with a reason, of which the first are told."""
+        """Return rejected rows with their reasons, of which the first have their text."""
         bad = frame.where(F.col(REASON).isNotNull())
         count = bad.count()
         reported = bad.select(F.substring(TEXT, 1, MAX_TEXT_LENGTH), REASON).limit(MAX_REJECTED).collect() if count else []
@@ -325,7 +325,9 @@ class SparkFeed:
 
 
 def _cause(error: Exception) -> str:
-    """What the first exception of a chain in Java says: Spark's own hides that a password is wrong."""
+    """Return the message of the first exception in a chain of Java exceptions: Spark's own hides, for example, a wrong
+    password.
+    """
     found = getattr(error, "_origin", None) or getattr(error, "java_exception", None)
     while found is not None and found.getCause() is not None:
         found = found.getCause()

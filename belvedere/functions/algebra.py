@@ -17,10 +17,11 @@ from belvedere.schema import PACKED
 
 @dataclass(frozen=True)
 class Algebra:
-    """What is stored of a group's rows (`parts`), in texts of Spark SQL.
+    """The stored parts of a group's rows (`parts`), as Spark SQL.
 
-    `add` are aggregates over the values `x` of a delta, one for each part; `merge` has an expression for each part over `old.<part>`
-    and `new.<part>`; `result` is the aggregate over the parts. `moment` is the statistic that kernels compute over ranges of rows.
+    `add` are aggregates over the values `x` of a delta, one for each part; `merge` has an expression for each part over
+    `old.<part>` and `new.<part>`; `result` is the aggregate over the parts. `moment` is the statistic that kernels
+    compute over ranges of rows.
     """
 
     parts: tuple[tuple[str, pa.DataType | None], ...]

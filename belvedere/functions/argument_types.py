@@ -1,8 +1,8 @@
-"""What functions take: a class of types for each argument.
+"""Argument types of functions: a class of types for each argument.
 
-In: nothing. Out: `takes`. A class is as wide as Spark's implicit casts under ANSI rules; what depends on values is not told here. Rows of
-`belvedere.functions.function_table` say more of some functions. Of functions whose type a CAST around the call says
-(`belvedere.functions.untyped`) this is all that is known.
+In: nothing. Out: `takes`. A class is as wide as Spark's implicit casts under ANSI rules; dependencies on values are not
+covered here. Rows of `belvedere.functions.function_table` restrict some functions further. For functions whose type
+comes from a CAST around the call (`belvedere.functions.untyped`) nothing else is known.
 """
 
 from __future__ import annotations

@@ -28,7 +28,9 @@ class Kind(StrEnum):
 
 
 class Ties(StrEnum):
-    """What a function's answer owes to the order of rows that tie, and so how `belvedere.plan.arrival_order` settles it."""
+    """How a function's result depends on the order of tied rows, which decides how `belvedere.plan.arrival_order` fixes
+    it.
+    """
 
     FIRST = "first"
     LAST = "last"
@@ -53,7 +55,7 @@ class Stored:
 
     sql: Mapping[str, str]
     accepts: Callable[[pa.DataType], bool]
-    """Of which types all arguments may be."""
+    """Test for the types of all arguments."""
     converts: bool = False
     """Whether a value that has the result's type already stays as it is."""
 
@@ -69,13 +71,13 @@ class Function:
     """Gives None where the arguments do not fit. No rule: the type follows from more than types (a lambda, a schema), or is not known."""
     kind: Kind = Kind.SCALAR
     first: Callable[[pa.DataType], bool] | None = None
-    """Of which types the first argument may be; None: Spark decides."""
+    """Test for the type of the first argument; None: Spark decides."""
     total: bool = False
     """Whether it is not NULL where no argument is (an error in ANSI mode at worst)."""
     deterministic: bool = True
     """Else it is refused: the same input would not give the same answer (SQRL knows one clock: `now()`)."""
     over_nothing: str = "NULL"
-    """What an aggregate gives over no rows: NULL, 0 or an empty array."""
+    """Result of an aggregate over no rows: NULL, 0 or an empty array."""
     ties: Ties | None = None
     skips_nulls: bool = False
     """Whether it takes IGNORE NULLS."""

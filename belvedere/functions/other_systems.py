@@ -1,4 +1,4 @@
-"""What to write for functions and names of other systems that have another name here.
+"""Replacements for functions and names of other systems that have another name here.
 
 In: nothing. Out: hints by name.
 """
@@ -44,16 +44,16 @@ OTHER_FUNCTIONS: Mapping[str, str] = {
         for unit in ("SECOND", "MINUTE", "HOUR", "DAY", "WEEK", "MONTH", "YEAR")
     },
 }
-"""What to write for a function."""
+"""Replacements for functions."""
 OTHER_ARGUMENTS: Mapping[str, str] = {
     "to_timestamp_ltz": "of a number of milliseconds write timestamp_millis(n), of seconds timestamp_seconds(n)",
 }
-"""What to write where a function does not take what it takes elsewhere."""
+"""Replacements for functions that take other arguments here than elsewhere."""
 TRUNCATED = "write sign(x) * floor(abs(x), 2) for two digits after the point"
-"""What to write for `truncate(x, n)`."""
+"""Replacement for `truncate(x, n)`."""
 OTHER_NAMES: Mapping[str, str] = {
     "LOCALTIMESTAMP": "write localtimestamp(), or now()",
     "LOCALTIME": "write date_format(now(), 'HH:mm:ss')",
     "CURRENT_TIME": "write date_format(now(), 'HH:mm:ss')",
 }
-"""What to write for a name that is no column."""
+"""Replacements for names that are not columns."""

@@ -1,8 +1,9 @@
-"""The module of a project's functions, read and checked.
+"""The module of a project's functions, imported and checked.
 
-In: the path of a Python module. Out: the functions that it declares, by folded name, and diagnostics at their places in it. The module is
-run, with its folder on the path, and so are the modules beside it that it imports; all of them leave `sys.modules` again: so a changed
-module is read anew, modules of other projects do not meet, and executors get the code by value.
+In: the path of a Python module. Out: its declared functions, by folded name, and diagnostics at their positions in it.
+The module is executed with its folder on the path, and so are the neighbouring modules that it imports. All of them are
+then removed from `sys.modules`: so a changed module is imported again, modules of several projects do not collide, and
+executors get the code by value.
 """
 
 from __future__ import annotations
@@ -86,7 +87,7 @@ def _run(path: Path) -> tuple[ModuleType, list[str]]:
         sys.modules[path.stem] = module
         try:
             exec(compile(path.read_bytes(), str(path), "exec"), vars(module))
-        except Exception as error:  # whatever the user's code raises is told
+        except Exception as error:  # report any exception of the user's code
             raise _failed(path, error) from None
         files = sorted({path, *imported()})
     return module, [f.read_text(encoding="utf-8") for f in files]

@@ -1,10 +1,11 @@
-"""Types of Spark SQL as Arrow types: names, text, and what two of them become together.
+"""Types of Spark SQL as Arrow types: names, text, and the common type of two.
 
-In: sqlglot data types and Arrow types. Out: Arrow types as Spark 4.3 computes them in ANSI mode (its `AnsiTypeCoercion` and
-`DecimalPrecision` rules). Knows nothing of expressions: `infer` does.
+In: sqlglot data types and Arrow types. Out: Arrow types as Spark 4.3 computes them in ANSI mode (its `AnsiTypeCoercion`
+and `DecimalPrecision` rules). It does not type expressions: `infer` does.
 
-A day-time interval is `duration("us")`, with all its fields, a year-month one `duration("s")` (`belvedere.schema.MONTHS`). A calendar
-interval has the stand-in `month_day_nano_interval()`, which no stored column may have. VARIANT has one too.
+A day-time interval is `duration("us")`, with all its fields, a year-month interval `duration("s")`
+(`belvedere.schema.MONTHS`). A calendar interval is represented by `month_day_nano_interval()`, which no stored column
+may have. VARIANT has a placeholder too.
 """
 
 from __future__ import annotations
@@ -64,12 +65,12 @@ INSTEAD: dict[object, str] = {
     Kind.DECIMAL: "DECIMAL has at most 38 digits",
     Kind.TIME: "TIME is switched off in Spark: use a STRING such as '12:30:00', or seconds of the day as an INT",
 }
-"""What to write instead of types that there are not."""
+"""Replacements for types that are not supported."""
 
 
 @dataclass(frozen=True, slots=True)
 class Typed:
-    """What is known of an expression's value."""
+    """Type and nullability of an expression's value."""
 
     type: pa.DataType
     nullable: bool = True
@@ -184,7 +185,9 @@ def is_interval(type_: pa.DataType) -> bool:
 
 
 def unstorable_interval(type_: pa.DataType) -> str | None:
-    """What no store keeps of the type: calendar intervals, and months within nested values; None where there is none."""
+    """Return the part of the type that no store keeps: calendar intervals, and months within nested values; None if
+    there is none.
+    """
     inner = [type_.field(n).type for n in range(type_.num_fields)]
     if type_ == CALENDAR_INTERVAL:
         return "calendar intervals, of months and days"
@@ -209,7 +212,7 @@ def is_time(type_: pa.DataType) -> bool:
 
 
 def is_array_of_struct(type_: pa.DataType) -> bool:
-    """What becomes a nested table."""
+    """Return whether a column of the type becomes a nested table."""
     return is_array(type_) and bool(pa.types.is_struct(type_.value_type))
 
 

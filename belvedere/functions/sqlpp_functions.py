@@ -116,7 +116,7 @@ def holds_duration(type_: pa.DataType) -> bool:
 
 
 def element(type_: Type) -> Type:
-    """What an array holds."""
+    """Return the element type of an array."""
     return type_.value_type if type_ is not None and pa.types.is_list(type_) else (pa.null() if type_ == pa.null() else None)
 
 
@@ -149,7 +149,7 @@ def elements(types: Sequence[Type]) -> Type:
 
 
 def is_numeral(type_: pa.DataType) -> bool:
-    """What a number may be made of: a number, its text, TRUE and FALSE."""
+    """Return whether a number can be made from the type: from a number, its text, TRUE and FALSE."""
     return is_number(type_) or bool(pa.types.is_string(type_) or pa.types.is_boolean(type_))
 
 
@@ -165,7 +165,7 @@ LENGTH = (
     Native("CAST(length({0}) AS BIGINT)", _has_characters, pa.int64()),
     Native("IF({0} IS NULL, NULL, CAST(size({0}) AS BIGINT))", _has_members, pa.int64()),
 )
-"""Of texts, arrays and maps."""
+"""Length of texts, arrays and maps."""
 
 ISO_DURATION = (
     r"^(-)?P(?=.*[0-9])(?:([0-9]+)W)?(?:([0-9]+)D)?(?:T(?:([0-9]+)H)?(?:([0-9]+)M)?(?:([0-9]+(?:\.[0-9]{1,6})?)S)?)?$"

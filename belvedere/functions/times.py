@@ -57,13 +57,13 @@ def _days_added(arguments: Sequence[pa.DataType]) -> pa.DataType | None:
 
 
 def _local(arguments: Sequence[pa.DataType]) -> pa.DataType | None:
-    """What a clock on a wall shows: names of zones are texts, and the last argument is a time."""
+    """Return the type of a local time: names of zones are texts, and the last argument is a time."""
     *zones, time = arguments
     return LOCAL_TIMESTAMP if all(z in (STRING, NULL) for z in zones) and (time_or_text(time) or time == NULL) else None
 
 
 def _floor(unit: int) -> str:
-    """Whole units of so many microseconds: SQLite divides towards zero."""
+    """Return the SQL for rounding down to whole units of `unit` microseconds: SQLite divides towards zero."""
     return f"(({{0}}-(({{0}}%{unit})+{unit})%{unit})/{unit})"
 
 
@@ -78,7 +78,7 @@ def _of_parts(result: pa.DataType) -> Callable[[Sequence[pa.DataType]], pa.DataT
 
 
 def _since_1970(unit: int) -> Stored:
-    """Whole units of so many microseconds, rounded down."""
+    """Return the SQL for whole units of `unit` microseconds since 1970, rounded down."""
     return stored(
         instant, sqlite=_floor(unit), postgres=f"CAST(floor(extract(epoch FROM {{0}})*{1_000_000 // unit}) AS bigint)"
     )

@@ -83,7 +83,7 @@ def text_or_bytes_of(*places: int) -> ResultType:
 
 
 def listed_text(args: Sequence[pa.DataType]) -> pa.DataType | None:
-    """Of `listagg`: a text; bytes of bytes, between which nothing can be set: they are joined as texts."""
+    """Return the type of `listagg`: a text; BINARY for BINARY without a separator, else both are joined as texts."""
     if args and args[0] == t.BINARY:
         return None if len(args) > 1 else t.BINARY
     return None if len(args) > 1 and args[1] == t.BINARY else t.STRING
@@ -151,7 +151,7 @@ def map_from_entries(args: Sequence[pa.DataType]) -> pa.DataType | None:
 
 
 def inserted(args: Sequence[pa.DataType]) -> pa.DataType | None:
-    """Of `array_insert`: an array wide enough for the new element; the place is an INT."""
+    """Return the type of `array_insert`: an array wide enough for the new element; the position is an INT."""
     return widened((args[0], args[2])) if len(args) == 3 and args[1] != t.INT64 else None
 
 
@@ -164,7 +164,7 @@ def zipped(args: Sequence[pa.DataType]) -> pa.DataType | None:
 
 
 def chosen_text(args: Sequence[pa.DataType]) -> pa.DataType | None:
-    """Of `elt`: BINARY where all that it chooses from is."""
+    """Return the type of `elt`: BINARY if all choices are."""
     return pa.binary() if len(args) > 1 and all(a == pa.binary() for a in args[1:]) else t.STRING
 
 
@@ -187,12 +187,12 @@ def _or_text(kind: Callable[[pa.DataType], bool]) -> Callable[[pa.DataType], boo
 
 
 def most_frequent(args: Sequence[pa.DataType]) -> pa.DataType | None:
-    """Of `mode`, whose second argument says whether the least of several wins."""
+    """Return the type of `mode`, whose second argument decides whether the least of several values wins."""
     return args[0] if args and (len(args) < 2 or args[1] == t.BOOLEAN) else None
 
 
 def decoded(args: Sequence[pa.DataType]) -> pa.DataType | None:
-    """Of `decode`: bytes in a character set, or a choice among pairs."""
+    """Return the type of `decode`: bytes in a character set, or a choice among pairs."""
     return None if len(args) == 2 and args[0] not in (t.BINARY, t.STRING, t.NULL) else t.STRING
 
 

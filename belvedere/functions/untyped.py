@@ -1,6 +1,7 @@
-"""Functions of Spark of which Belvedere knows no type: how many arguments they take, and which of them a CAST may stand around.
+"""Functions of Spark whose type Belvedere does not know: their number of arguments, and those that a CAST can type.
 
-In: nothing. Out: numbers of arguments by name; names. A CAST around a call of a function of one row (`CAST_NEEDED`) says its type.
+In: nothing. Out: numbers of arguments by name; names. A CAST around a call of a function of one row (`CAST_NEEDED`)
+gives its type.
 """
 
 from __future__ import annotations

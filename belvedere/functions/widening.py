@@ -14,7 +14,7 @@ from belvedere.schema import Column
 
 T = pa.types
 DIGITS = {8: 3, 16: 5, 32: 10, 64: 19}
-"""The most digits of an integer of so many bits."""
+"""Maximum number of digits of an integer by its bits."""
 
 
 def is_wider(new: pa.DataType, old: pa.DataType) -> bool:
@@ -49,7 +49,7 @@ def misfit(before: Iterable[Column], after: Iterable[Column], key: Collection[st
 
 
 def evolution(before: Iterable[Column | pa.Field], after: Iterable[Column | pa.Field]) -> tuple[str, ...]:
-    """What has grown, in words: new columns, which are NULL in the rows so far, and wider types."""
+    """Return the differences in words: new columns, which are NULL in earlier rows, and wider types."""
     known = {c.name: c for c in before}
     found = []
     for column in after:

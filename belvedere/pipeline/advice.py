@@ -1,7 +1,7 @@
-"""What the optimizer says of a script over its store: per view where it is computed, where it would be best, and why.
+"""Advice of the optimizer for a script over its store: for each view where it is computed, the best placement, and why.
 
-In: a catalog and a store's URL: the choice, the figures of its epochs, the sizes of its relations. Out: `Advice`. The rates and
-latencies of requests are those that the script and the project file state.
+In: a catalog and a store's URL: the choice, the figures of its epochs, the sizes of its relations. Out: `Advice`. The
+rates and latencies of requests come from the script and the project file.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ from belvedere.store.read.computed_views import is_said, must_be_stored, why_mai
 RATE = 1.0
 """Requests a second for a view of which nothing is known."""
 MIN_RATE = 0.01
-"""Requests a second for a view that nobody has asked for lately."""
+"""Requests per second assumed for a view without recent requests."""
 ENOUGH = 10
-"""Epochs with changes after which their means tell something."""
+"""Minimum number of epochs with changes before their means are used."""
 SAMPLE = 1_000_000
-"""Of so many rows of a relation distinct values are counted."""
+"""Number of rows of a relation that are sampled to count distinct values."""
 PART = "in part at read"
 
 
@@ -55,7 +55,7 @@ class ViewAdvice:
     read_cost: float
     rows: float
     bytes: int
-    """Of its table in the database."""
+    """Bytes of its table in the database."""
     rate: float
     """Requests a second that are reckoned with."""
     latency: float | None
@@ -80,7 +80,7 @@ class Advice:
     freshness: float | None = None
     """The promised one, in seconds: half of it is for the epoch."""
     epochs: int = 0
-    """So many have been measured, `ENOUGH` at most count."""
+    """Number of measured epochs, at most `ENOUGH`."""
 
     @property
     def changes(self) -> bool:
@@ -196,9 +196,9 @@ def keep_choice(url: str, choice: PlacedViews) -> None:
 
 
 def workload_of(catalog: Catalog, measured: Measured, rows: Mapping[str, float], expected: Mapping[str, Any]) -> Workload:
-    """What is known of the relations, and expected of requests.
+    """Return the figures of the relations, and the expected requests.
 
-    What the script says comes first, then what the API has counted, then `[optimize]`.
+    The script's figures take precedence over the API's counts, and these over `[optimize]`.
     """
     seconds: dict[str, float] = {}
     for name, value in measured.seconds.items():
@@ -242,7 +242,7 @@ def _sizes(store: Store, today: Catalog) -> dict[str, tuple[int, int]]:
 
 
 def _distinct_values(store: Store, today: Catalog) -> dict[tuple[str, str], float]:
-    """Of columns that operators group by: counted by the database now, so that no epoch pays for it."""
+    """Return the numbers of distinct values of grouping columns: the database counts them now, so that epochs need not."""
     plans = [whole_plan(today, i) for i in today.views if i in today.public]
     asked = {s for p in plans for n in p.walk() for c in _grouping_columns(n) for s in stored_columns(n.inputs[0], c)}
     stored, found = {t.name: t for t in store.tables() if not t.query}, dict[tuple[str, str], float]()
@@ -271,7 +271,7 @@ def _grouping_columns(node: Node) -> Iterator[str]:
 def _view(
     made: Operators, id_: str, choices: tuple[frozenset[str], ...], size: tuple[int, int], measured: Measured
 ) -> ViewAdvice:
-    """What is told of a view, by today's choice, the one to take, and that of the least cost."""
+    """Return the advice for a view: today's choice, the recommended one, and the one of least cost."""
     names = set(made.places[id_].values())
     operators = [made.found[n] for n in names]
     root = made.found[made.places[id_][()]]

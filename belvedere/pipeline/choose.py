@@ -92,7 +92,7 @@ def without(*names: str, **options: bool) -> Options:
 
 
 def plain(**options: bool) -> Options:
-    """Options that use no rule that another one stands behind."""
+    """Return options without the rules that have a plainer fallback."""
     return without(*(r.name for r in RULES if r.is_optional), **options)
 
 
@@ -114,7 +114,7 @@ def maintain(catalog: Catalog, options: Options | None = None) -> Pipeline:
 
 
 def _roots(catalog: Catalog) -> tuple[str, ...]:
-    """What must be stored: public ids, observed queries, exports, and what query templates read."""
+    """Return the relations that must be stored: public ids, observed queries, exports, and inputs of query templates."""
     order = (*catalog.inputs, *catalog.views, *catalog.subscriptions)
     exported = {e.relation for e in catalog.exports}
     # a former definition makes events only where somebody reads them

@@ -1,7 +1,7 @@
-"""What a start of a script would do to a store: which relations stay, are filled, go, or cannot be.
+"""Effect of starting a script on a store: which relations stay, are filled, are dropped, or cannot be maintained.
 
-In: a catalog, what the store holds, rows of its tables. Out: a `Deployment`: per public relation what becomes of it and why, the columns
-that clients of the API will miss, estimated seconds. It writes nothing, and needs no Spark.
+In: a catalog, the stored relations, the numbers of rows of its tables. Out: a `Deployment`: for each public relation
+the effect and why, the columns that API clients will miss, estimated seconds. It writes nothing, and needs no Spark.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ NOTHING_BROKEN: Mapping[str, BelvedereError] = {}
 
 
 class ChangeEffect(StrEnum):
-    """What becomes of a public relation."""
+    """Effect of a start on a public relation."""
 
     KEPT = "kept"
     ADDED = "added"
@@ -49,13 +49,13 @@ class ChangeEffect(StrEnum):
 
 @dataclass(frozen=True)
 class RelationChange:
-    """What becomes of a public input, view or subscription, by its name."""
+    """Effect of a start on a public input, view or subscription, by its name."""
 
     name: str
     change: ChangeEffect
     reason: str
     rows: int = 0
-    """Those that are served now."""
+    """Number of rows served now."""
     seconds: float = 0.0
     """Estimated processor time to fill it."""
     missed: tuple[str, ...] = ()
@@ -74,20 +74,20 @@ class Deployment:
     gone: tuple[str, ...] = ()
     """Query templates, and fields that lead to related rows, that clients will miss or that take other arguments."""
     read_again: tuple[str, ...] = ()
-    """The ids of imports that are read anew from their beginning."""
+    """Ids of imports that are re-read from the start."""
     again: Mapping[str, int] = field(default_factory=dict)
     """The ids of inputs whose rows so far are read again beside those that are stored, with their number."""
     resent: Mapping[str, int] = field(default_factory=dict)
-    """Subscriptions and exported relations, by name, of which all rows are told again, with the number of these now."""
+    """Subscriptions and exported relations, by name, whose rows are all sent again, with their number."""
     lost: Mapping[str, tuple[int, int]] = field(default_factory=dict)
-    """Of these, how many of their files are gone, and of how many: their rows cannot be read again."""
+    """Missing files of re-read imports: the number of missing files, and of all files; their rows cannot be re-read."""
     notices: tuple[str, ...] = ()
-    """What else comes of it, in words."""
+    """Further effects, in words."""
     refusals: tuple[BelvedereError, ...] = ()
     """Why a start would be refused."""
 
     def of(self, *kinds: ChangeEffect) -> tuple[RelationChange, ...]:
-        """Those of which one of these things becomes."""
+        """Return the relations with one of these effects."""
         return tuple(c for c in self.changes if c.change in kinds)
 
     @property
@@ -107,9 +107,9 @@ def plan_deployment(
     readable: Mapping[str, int] = NO_ROWS,
     broken: Mapping[str, BelvedereError] = NOTHING_BROKEN,
 ) -> Deployment:
-    """Compare a script with what is stored; `rows` are those of the tables.
+    """Compare a script with the stored relations; `rows` are the numbers of rows of the tables.
 
-    `readable` inputs can be read from their sources once more, so many rows; of `broken` ones it was tried in vain.
+    `readable` inputs, with their numbers of rows, can be re-read from their sources; `broken` ones cannot.
     """
     pipeline = maintain(catalog)
     found = planned(catalog, pipeline, stored, readable, lambda table: rows.get(table, 0))
@@ -150,7 +150,7 @@ class _Comparison:
         return self.stored.last.extra if self.stored.last is not None else {}
 
     def relations(self) -> Iterator[RelationChange]:
-        """What becomes of the script's public relations."""
+        """Yield the effects on the script's public relations."""
         refused, held = self.refused(), self._quarantined()
         for id_ in self._ids():
             name = self.pipeline.served.get(id_, id_)
@@ -168,7 +168,7 @@ class _Comparison:
             yield replace(found, name=self.catalog.name_of(id_), rows=self.rows.get(name, 0), missed=missed)
 
     def _quarantined(self) -> dict[str, str]:
-        """Of the views in quarantine, by id, what becomes of them: those whose failed stage is still one of the script."""
+        """Return the effect on views in quarantine, by id, if their failed stage is still part of the script."""
         if self.stored.last is None:
             return {}
         found: dict[str, str] = {}
@@ -181,7 +181,7 @@ class _Comparison:
         return found
 
     def dropped(self) -> Iterator[RelationChange]:
-        """Those that were served and are no more."""
+        """Yield the relations that were served and are dropped."""
         there = {*self.pipeline.relations, *self._ids(), *self.catalog.placement.parts}
         for name in self.before:
             base = name.removesuffix(HISTORY)
@@ -190,14 +190,16 @@ class _Comparison:
                 yield RelationChange(base, ChangeEffect.DROPPED, "the script no longer defines it", self.rows.get(name, 0))
 
     def read_again(self) -> Iterator[str]:
-        """The imports that are read anew from their beginning: since their rows have no place any more, or were not stored."""
+        """Yield the imports that are re-read from the start, because the store no longer has or never had their rows."""
         known = self.stored.filled
         offsets = self.stored.last.offsets if self.stored.last is not None else {}
         read = (i for i, t in self.catalog.inputs.items() if t.source is not None and (i in known or offsets.get(i)))
         return (i for i in read if i in self.plan.fresh)
 
     def resent(self) -> Iterator[tuple[str, int]]:
-        """What tells of changes and cannot tell what differs, by name, with the rows that it tells again."""
+        """Yield the subscriptions and exports that cannot compute the difference, by name, with the number of rows that
+        they send again.
+        """
         for stage in self.pipeline.stages:
             if stage.output in self.plan.resent and isinstance(stage, EventsStage) and stage.on in (None, ChangeKind.ADD):
                 count = self.rows.get(stage.slots[0].relation, self.rows.get(stage.output, 0))
@@ -307,7 +309,7 @@ class _Comparison:
                 seen |= set(below)
 
     def _seconds(self, id_: str) -> float:
-        """Processor time to compute all of a view anew, by the shipped costs."""
+        """Return the processor seconds to recompute a whole view, by the shipped costs."""
         if id_ not in self.catalog.views:
             return 0.0
         plan, costs = whole_plan(self.catalog, id_), Coefficients()

@@ -126,7 +126,9 @@ def _why_retained(name: str, catalog: Catalog, pipeline: Pipeline) -> str:
 
 
 def _limit(stage: Stage, catalog: Catalog, pipeline: Pipeline) -> str:
-    """What to write so that bounds free both sides of a join; nothing for other operators, or where a side has no event time."""
+    """Return a hint that lets watermarks free both sides of a join; empty for other operators, or if a side has no
+    event time.
+    """
     times = [_event_times(s.relation, catalog, pipeline) for s in stage.slots]
     if not isinstance(operator_of(stage.plan), Join) or len(times) != 2 or not all(times):
         return ""

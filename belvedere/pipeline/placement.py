@@ -23,7 +23,7 @@ from belvedere.store.read.computed_views import plan_at_read
 
 DOCUMENT = "_choice"
 Path = tuple[int, ...]
-"""Where an operator stands in a view's plan: the numbers of the inputs on the way down to it."""
+"""Position of an operator in a view's plan: the numbers of the inputs on the path down to it."""
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
-"""What of a changed script can run while rows are read again for the rest of it.
+"""The part of a changed script that can run while rows are re-read for the rest.
 
-In: a catalog, its pipeline, what is planned for its relations. Out: the catalog without the views, subscriptions, exports and templates
-that wait for these rows, and the names of what is public among them. Nothing is compared with a store here.
+In: a catalog, its pipeline, the planned effects on its relations. Out: the catalog without the views, subscriptions,
+exports and templates that wait for these rows, and the names of the public ones among them. It does not read the store.
 """
 
 from __future__ import annotations

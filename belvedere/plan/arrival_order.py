@@ -21,7 +21,7 @@ from belvedere.schema import Schema, has_map
 
 PLACE, VALUE = "_place", "_value"
 BY_PLACE = (Ties.FIRST, Ties.LAST, Ties.NTH, Ties.LIST)
-"""What a frame gives by the places of its rows."""
+"""Functions of a frame that depend on the positions of its rows."""
 
 
 def over_arrival(expr: Expr, names: Sequence[str], type_: pa.DataType, places: dict[Expr, Item], source: Schema) -> Expr:

@@ -16,7 +16,9 @@ from belvedere.plan.monotone import FOREVER, NEVER, combine, monotone
 Bounds = Mapping[str, int]
 """Column -> bound in microseconds."""
 Known = Callable[[str], Bounds | None]
-"""The bounds of a scanned relation by its id; None for one that holds nothing back (a table that nobody waits for)."""
+"""Function from a scanned relation's id to its bounds; None for a relation that holds nothing back (a table without a
+watermark).
+"""
 
 
 def given(pairs: Iterable[tuple[str, int | None]]) -> dict[str, int]:

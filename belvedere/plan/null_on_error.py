@@ -103,7 +103,7 @@ def _reading_text(node: Expr, source: Schema) -> Expr:
 
 
 def _read_as(other: pa.DataType) -> str | None:
-    """What text is read as beside a value of another type (Spark's ANSI rules)."""
+    """Return the type as which text is read next to a value of another type (Spark's ANSI rules)."""
     if pa.types.is_integer(other):
         return "BIGINT"
     if pa.types.is_floating(other) or pa.types.is_decimal(other):
@@ -127,7 +127,7 @@ def _element(node: exp.Bracket, source: Schema) -> Expr:
 
 
 def _type(expr: Expr, source: Schema) -> pa.DataType | None:
-    """The type of a column or of a part of one, where that is easily told."""
+    """Return the type of a column or of a part of one, if it is simple to find."""
     expr = expr.unnest()
     if isinstance(expr, exp.Column):
         column = source.find(expr.name)

@@ -45,7 +45,7 @@ class SelectPrinter(ABC):
 
     @abstractmethod
     def relation(self, node: Scan) -> str:
-        """How a relation stands in FROM."""
+        """Return the text of a relation in FROM."""
 
     @abstractmethod
     def expression(self, expr: Expr, schema: Schema) -> str:
@@ -69,17 +69,17 @@ class SelectPrinter(ABC):
 
     @abstractmethod
     def semi_join(self, node: Join, left: str, right: str) -> str:
-        """LEFT SEMI and LEFT ANTI, between what stands in FROM."""
+        """Return a LEFT SEMI or LEFT ANTI join of two FROM texts."""
 
     def clock_join(self, *exprs: Expr) -> str:
-        """What is added to FROM if one of the expressions reads the clock."""
+        """Return the addition to FROM if one of the expressions reads the clock."""
         return ""
 
     def columns(self, node: Node) -> str:
         return ", ".join(map(self.name, node.schema.names))
 
     def source(self, node: Node, alias: str = "t") -> str:
-        """A node as it stands in FROM."""
+        """Return a node as text in FROM."""
         return f"({self.query(node)}) AS {alias}"
 
     def scan(self, node: Scan) -> str:
@@ -118,7 +118,7 @@ class SelectPrinter(ABC):
         return f"SELECT {', '.join(items)} FROM {self.group_source(node)}{group}"
 
     def group_source(self, node: Aggregate) -> str:
-        """The rows of groups as they stand in FROM."""
+        """Return the rows of groups as text in FROM."""
         return f"{self.source(node.input)}{self.clock_join(*(i.expr for i in (*node.keys, *node.aggregates)))}"
 
     def union(self, node: Union) -> str:

@@ -1,6 +1,6 @@
-"""Rows in an order, as Arrow: Spark's order, in which NaN is greater than every number and NULLs stand where the order says.
+"""Sorting of rows as Arrow, in Spark's order: NaN is greater than every number, and NULLs are placed by the order.
 
-In: a table that has the columns of the order. Out: indices of its rows, or the rows. Rows that tie keep their places.
+In: a table that has the columns of the order. Out: indices of its rows, or the rows. Tied rows keep their positions.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ from belvedere.sqlpp.spark_text.sql_text import is_column, parsed
 from belvedere.sqlpp.spark_text.sql_values import Object, SqlValue, Value, fields_of, merge, name
 
 NO_NAMES = str.maketrans("`.", "__")
-"""What PySpark takes for a path in the name of a column that goes to Python."""
+"""Translation of characters that PySpark reads as a path in the name of a column that goes to Python."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,8 @@ class Bindings:
     sorted: bool = False
     outside: Mapping[str, Value] = field(default_factory=dict)
     apart: tuple[str, ...] = ()
-    """In a query within an expression: the columns that tell the tuples around it, which it is asked for one by one."""
+    """Columns that distinguish the outer tuples, in a query within an expression, which is evaluated for each of them.
+    """
 
     @property
     def environment(self) -> dict[str, Value]:

@@ -49,7 +49,7 @@ def check_query(query: Query, tables: Mapping[str, Type], file: str = "") -> tup
 
 
 def _advise(typing: Typing, window: WindowBy) -> None:
-    """What is allowed and seldom meant."""
+    """Report forms that are valid but rarely intended."""
     items = {name for name, (_, role) in window.variables.items() if role != "position"}
     for _, boundary in window.boundaries:
         for node in boundary.when.find_all(exp.EQ) if boundary.when is not None else ():

@@ -152,7 +152,7 @@ class ExpressionParser(Spark.Parser):  # type: ignore[misc, valid-type]
         return Name(identifier.name, self._span(token))
 
     def value(self, parse: Callable[[], Any] | None = None) -> Expr:
-        """One scalar expression in normal form; `meta["span"]` says where it stands."""
+        """Parse one scalar expression in normal form; `meta["span"]` is its position."""
         start = self._curr
         tree = (parse or self._parse_disjunction)() if start else None
         if tree is None:
@@ -170,7 +170,7 @@ class ExpressionParser(Spark.Parser):  # type: ignore[misc, valid-type]
 
     @abstractmethod
     def parse_query(self) -> Query:
-        """A query that stands where a value may stand."""
+        """Parse a query in the position of a value."""
 
 
 def implied_name(expr: Expr) -> str | None:

@@ -38,12 +38,12 @@ OF_ONE_TYPE: Mapping[type[exp.Expr], pa.DataType] = {
     exp.Boolean: pa.bool_(), exp.Is: pa.bool_(), exp.Between: pa.bool_(), exp.Like: pa.bool_(), exp.In: pa.bool_(), exp.Exists: pa.bool_(),
     exp.Null: pa.null(), Missing: pa.null(), exp.DPipe: pa.string(),
 }  # fmt: skip
-"""What gives values of one type, whatever those of its operands are."""
+"""Expressions with a fixed result type, whatever the types of their operands."""
 
 
 @dataclass(frozen=True)
 class VariableScope:
-    """What is visible: variables (inner ones hide outer ones) and tables with the type of their rows."""
+    """Visible names: variables (inner ones hide outer ones) and tables with the type of their rows."""
 
     variables: Mapping[str, Type] = field(default_factory=dict)
     tables: Mapping[str, Type] = field(default_factory=dict)

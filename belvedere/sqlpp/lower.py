@@ -35,10 +35,11 @@ def lower_window_query(
     broken: Set[str] = frozenset(),
     functions: Mapping[str, OwnFunction] | None = None,
 ) -> tuple[Node, tuple[Diagnostic, ...]]:
-    """The plan of `text`, which stands at `start` of its file, over those of `sources` that it names; and what is noteworthy.
+    """Return the plan of `text`, which starts at offset `start` of its file, over the plans of `sources` that it names;
+    and notices.
 
-    `functions` are those of the project, by folded name. `broken` are
-    folded names whose own definitions were refused: a query that names one is wrong for that reason alone.
+    `functions` are those of the project, by folded name. `broken` are folded names whose own definitions were rejected:
+    a query that names one is rejected only for that reason.
     """
     query = parse_window_query(" " * start + text, file, functions)
     query = _with_nested_tables(query, {name.casefold() for name in sources if "." in name})

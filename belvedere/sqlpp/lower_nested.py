@@ -30,7 +30,7 @@ Lower = Callable[[Query, Tables, Bindings], Result]
 
 
 def has_windows(query: Query) -> bool:
-    """Whether WINDOW BY stands anywhere in a query."""
+    """Return whether WINDOW BY occurs anywhere in a query."""
     return any(isinstance(part, WindowBy) for part in parts_of(query))
 
 
@@ -133,7 +133,7 @@ def _arrays(lowering: TupleLowering, result: Result) -> tuple[Project, SqlValue]
 
 
 def _tests(order: Order, field: str) -> list[tuple[str, str]]:
-    """What is compared of two results for an order, one after the other."""
+    """Return the comparisons of two results for an order, one after the other."""
     blank, known = ("0", "1") if order.nulls_come_first else ("1", "0")
     nulls = tuple(f"IF({x}.{field} IS NULL, {blank}, {known})" for x in "ab")
     values = tuple(f"{x}.{field}" for x in ("ba" if order.descending else "ab"))

@@ -1,7 +1,7 @@
-"""Binding tuples: expressions over them, and what one tuple after the other goes through.
+"""Binding tuples: expressions over them, and the steps that produce one set of tuples from another.
 
-In: `Bindings` and expressions. Out: `Bindings` and `Result`. A table that stands in an expression is collected into one array, which is
-joined to every tuple.
+In: `Bindings` and expressions. Out: `Bindings` and `Result`. A table in an expression is collected into one array,
+which is joined to every tuple.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class TupleLowering:
     def with_tables(
         self, bindings: Bindings, exprs: Sequence[Expr], tables: Tables, hidden: Set[str] = frozenset()
     ) -> Bindings:
-        """The tuples with the array of each table that stands in the expressions; `hidden` names are variables there."""
+        """Return the tuples with the array of each table in the expressions; `hidden` names are variables there."""
         for requested in sorted({n for e in exprs for n in free_in(e, hidden)} - set(bindings.environment)):
             result = self.table(requested, tables, requested)
             if result is not None:

@@ -155,7 +155,7 @@ class _Windows:
         return tuple(gathered[n] if n in gathered else Column(n, types[n]) for n in names)
 
     def identity(self, keys: tuple[str, ...]) -> tuple[str, ...] | None:
-        """The columns of the results that tell windows apart."""
+        """Return the columns of the results that identify windows."""
         key = self.node.schema.key
         if key is None:
             return None

@@ -297,7 +297,7 @@ class WindowByParser(ExpressionParser):
 
 
 def mentions_window_by(text: str) -> bool:
-    """Whether the two words WINDOW BY stand side by side outside strings and comments."""
+    """Return whether the two words WINDOW BY are adjacent outside strings and comments."""
     try:
         tokens = SqlPlusPlus().tokenize(text)
     except TokenError:

@@ -51,7 +51,7 @@ class QueryExpression(exp.Expression):
 
 @dataclass(frozen=True)
 class Name:
-    """A declared name and where it stands."""
+    """A declared name and its position."""
 
     text: str
     span: Span | None = None
@@ -114,7 +114,7 @@ class OrderKey:
 
 @dataclass(frozen=True)
 class Variables:
-    """What a boundary declares: AS item, AT position, PREV AS previous, NEXT AS next (Fig. 6)."""
+    """Variables of a boundary: AS item, AT position, PREV AS previous, NEXT AS next (Fig. 6)."""
 
     item: Name | None = None
     position: Name | None = None
@@ -184,7 +184,7 @@ class Select:
 
     @property
     def expressions(self) -> tuple[Expr, ...]:
-        """What is selected, without `*`."""
+        """Return the selected expressions, without `*`."""
         return tuple(e for e in (self.value, *(i.expr for i in self.items)) if e is not None)
 
     def changed(self, change: Callable[[Expr], Expr]) -> Select:

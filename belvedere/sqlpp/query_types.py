@@ -67,7 +67,7 @@ class Typing(ExpressionTyping):
         return element(collection)
 
     def _check_source(self, source: FromTerm, scope: VariableScope, local: Mapping[str, Type]) -> None:
-        """What no relation in FROM can be: dependent on the terms before it, or numbered."""
+        """Report FROM terms that are not relations: dependent on earlier terms, or numbered."""
         expr = source.expr
         table = isinstance(expr, exp.Column) and expr.name not in scope.variables and scope.table(expr.name) is not None
         if isinstance(expr, QueryExpression) and free_in(expr) & set(local):

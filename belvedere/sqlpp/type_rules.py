@@ -42,7 +42,7 @@ UNSUPPORTED: Mapping[type[exp.Expr], tuple[str, str]] = {
     exp.CurrentDate: ("CURRENT_DATE", SAME_EVERY_TIME),
     exp.CurrentTimestamp: ("CURRENT_TIMESTAMP", SAME_EVERY_TIME),
 }
-"""What a user may write that is not SQL++ here: its name, and what to write instead."""
+"""Forms that are not part of SQL++ here: the name, and the replacement."""
 ELSEWHERE: Mapping[str, str] = {
     **dict.fromkeys(("DATEDIFF", "DATE_DIFF", "TIMESTAMPDIFF"), 'write a - b: a duration, to compare with duration("P7D")'),
     **dict.fromkeys(("DATE_ADD", "DATEADD"), 'write d + duration("P7D")'),

@@ -80,7 +80,7 @@ class ClauseParser(SqrlParser):
         return all((t := self._token(i)) is not None and t.text.upper() == w for i, w in enumerate(words))
 
     def _matched(self, *words: str) -> bool:
-        """Whether these words stand here; reads over them."""
+        """Return whether these words are next, and consume them."""
         found = self._at_words(*words)
         if found:
             self._advance(len(words))
@@ -118,8 +118,9 @@ class ClauseParser(SqrlParser):
         return self._path("a name") if self._is_name(self._curr) else None
 
     def _path(self, what: str, *, star: bool = False, variables: bool = False) -> DottedName:
-        """Names with dots between; with `star`, a last `.*` is left for the caller, who stands at the star then. With `variables` a
-        name may be `{{name}}`.
+        """Parse names separated by dots; with `star`, a last `.*` is left to the caller, at the star.
+
+        With `variables` a name may be `{{name}}`.
         """
         parts = [self._variable_or_name(what) if variables else self._name(what)]
         while self._match(TokenType.DOT):
@@ -366,7 +367,7 @@ class ClauseParser(SqrlParser):
         return OptionClause(key=texts[0], value=texts[1], span=self._since(first))
 
     def _input_clauses(self, before: Sequence[WatermarkClause] = ()) -> InputClauses:
-        """WATERMARK, LATE, KEEP, IDLE AFTER, WITH HISTORY in any order; `before` stand among the columns."""
+        """Parse WATERMARK, LATE, KEEP, IDLE AFTER, WITH HISTORY in any order; `before` are those among the columns."""
         said: dict[str, Any] = {"watermarks": tuple(before)}
         while self._curr:
             first = self._curr

@@ -158,7 +158,9 @@ class SqrlParser(PipeParser):
         return found
 
     def _parse_types(self, check_func: bool = False, *args: Any, **kwargs: Any) -> exp.Expr | None:
-        """As in sqlglot; where nothing but a type can stand, `ROW<a INT>` and `ROW(a INT)` are STRUCT<a INT>, and BYTES is BINARY."""
+        """Parse as sqlglot does; where only a type is allowed, `ROW<a INT>` and `ROW(a INT)` are STRUCT<a INT>, and
+        BYTES is BINARY.
+        """
         curr, after = self._curr, self._next
         if curr and not check_func:
             if curr.token_type == TokenType.ROW and after and after.token_type in (TokenType.LT, TokenType.L_PAREN):
@@ -335,7 +337,9 @@ class SqrlParser(PipeParser):
         refuse_other(self)
 
     def _parse_function_call(self, *args: Any, **kwargs: Any) -> exp.Expr | None:
-        """As in sqlglot; beside a window of SPL `Count()` is a call too, and `ArgMin` tells its name, for it has another order there."""
+        """Parse as sqlglot does; in an SPL window `Count()` is a call too, and `ArgMin` keeps its name, because its
+        arguments have another order there.
+        """
         first, after = self._curr, self._token(2)
         called = bool(first) and self._next is not None and self._next.token_type == TokenType.L_PAREN
         name = first.text.upper() if called else ""

@@ -1,7 +1,7 @@
-"""A parser of one statement's tokens that knows where everything stands, and refuses at the exact place.
+"""A parser of one statement's tokens that keeps all positions, and rejects errors at the exact position.
 
-In: tokens of a script. Out: sqlglot trees whose nodes have their `meta["start"]` and `meta["end"]` (offsets in the script).
-What SQRL adds to the language is in `belvedere.syntax.dialect`.
+In: tokens of a script. Out: sqlglot trees whose nodes have `meta["start"]` and `meta["end"]` (offsets in the script).
+`belvedere.syntax.dialect` has SQRL's additions to the language.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class PositionedParser(OperatorParser):
         raise Problem(code, message, end, end, hint)
 
     def expected(self, what: str, hint: str | None = None) -> NoReturn:
-        """Give up on this statement since something else stands here."""
+        """Raise the error that something else was expected here."""
         self.refuse("B1001", f"expected {what}, found {shown(self._curr)}", hint=hint)
 
     def refuse_chained(self, word: Token, first: Token) -> None:
@@ -175,7 +175,7 @@ class PositionedParser(OperatorParser):
         return join  # type: ignore[no-any-return]
 
     def _parse_join_parts(self) -> Any:
-        """As in sqlglot; LEFT may also stand before ASOF."""
+        """Parse as sqlglot does; LEFT is also allowed before ASOF."""
         left = self._curr
         before = left and left.token_type == TokenType.LEFT and self._next and self._next.token_type == TokenType.ASOF
         if before:

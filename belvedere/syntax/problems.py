@@ -25,7 +25,7 @@ OTHER_STATEMENTS = {
     "UPDATE": "views follow their inputs: change the rows of an input",
     "DELETE": "views follow their inputs: change the rows of an input",
 }
-"""What to write for statements of other systems."""
+"""Replacements for statements of other systems."""
 
 
 class Problem(ParseError):
@@ -51,7 +51,7 @@ def shown(token: Token | None) -> str:
 
 
 def statement_meant(word: str) -> str:
-    """What to write for a statement that begins with a word which no statement of ours begins with."""
+    """Return the replacement for a statement with an unknown first word."""
     other = OTHER_STATEMENTS.get(word.upper())
     if other is not None:
         return other

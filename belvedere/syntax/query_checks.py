@@ -1,6 +1,6 @@
-"""What is wrong with a query already by its form, before any name is resolved.
+"""Checks of a query's form, before names are resolved.
 
-In: a query whose nodes know their places. Out: problems and notices. Marks a WHERE that stands after GROUP BY.
+In: a query whose nodes know their positions. Out: problems and notices. Marks a WHERE that follows GROUP BY.
 """
 
 from __future__ import annotations

@@ -2,9 +2,8 @@
 
 In: trees of the dialect `belvedere.syntax.dialect.Sqrl`, names unresolved. Out: answers; no tree is changed.
 
-Every node's `meta["start"]` and
-`meta["end"]` are character offsets of the script, half-open; `span_of(node, file)` makes a `Span` of them. `copy()` keeps them.
-What the dialect has already made the same, whatever its spelling:
+Every node's `meta["start"]` and `meta["end"]` are character offsets of the script, half-open; `span_of(node, file)`
+converts them to a `Span`. `copy()` keeps them. Forms that the dialect has already normalized:
 
 * `@`, `this` and `_` as the row of the enclosing table are the identifier `_` (unquoted `exp.Identifier`).
 * `n UNIT`, `INTERVAL n UNITS`, `INTERVAL 'n' UNIT` are `exp.Interval(this=Literal.string(n), unit=Var(UNIT))`, UNIT singular,
@@ -20,8 +19,8 @@ What the dialect has already made the same, whatever its spelling:
 * `JOIN s.readings r` without ON has no `on`; `CAST` is `exp.Cast`, only `TRY_CAST` is `exp.TryCast`.
 * A path in FROM (`_.sensors.readings`, `s.readings r`) is an `exp.Table`: `path_of(table)` gives its parts in order.
 * `?` is `exp.Placeholder()` with `meta["index"]` (from 0 per statement); `:name`, `@name` are `exp.Placeholder(this=name)`.
-* SPL's window of a table is an `SplClause` (`belvedere.syntax.spl.window_tree`) at `args["spl"]` of what stands in FROM; those with a label
-  are a list at `args["spl"]` of the select.
+* SPL's window of a table is an `SplClause` (`belvedere.syntax.spl.window_tree`) at `args["spl"]` of the FROM item; those with a
+  label are a list at `args["spl"]` of the select.
 * A query with `WINDOW BY` is not parsed here: it is a `WindowByBlock` that holds its text.
 """
 
@@ -85,7 +84,7 @@ QueryTree = exp.Query
 
 
 def place_of(node: exp.Expr) -> tuple[int, int]:
-    """Where a node stands: its own place, or that of the nearest node around it that has one."""
+    """Return the position of a node: its own, or that of the nearest enclosing node that has one."""
     place: exp.Expr | None = node
     while place is not None and "start" not in place.meta:
         place = place.parent
@@ -109,7 +108,7 @@ def is_stream(query: exp.Expr) -> bool:
 
 
 def is_modified(query: exp.Expr) -> bool:
-    """Whether clauses stand after, or before, the parentheses around a query."""
+    """Return whether clauses follow, or precede, the parentheses around a query."""
     return isinstance(query, exp.Subquery) and any(query.args.get(k) for k in ("with_", "order", "limit", "offset", "emit"))
 
 

@@ -111,7 +111,7 @@ class Tokens:
         return tuple(_hint(found, c.start) for c in said for found in HINT.finditer(c.text, 3))
 
     def stray_hints(self, begins: set[int]) -> tuple[Hint, ...]:
-        """The hints that stand before none of the tokens at these offsets."""
+        """Return the hints that precede none of the tokens at these offsets."""
         starts = [*(t.start for t in self.tokens), None]
         return tuple(h for i, start in enumerate(starts) if start not in begins for h in self.hints_before(i))
 
@@ -127,7 +127,7 @@ def _hint(found: re.Match[str], offset: int) -> Hint:
 
 
 def doc_text(comment: str) -> str:
-    """What a `/** ... */` comment says, without its stars."""
+    """Return the text of a `/** ... */` comment, without its stars."""
     lines = [line.strip() for line in comment[3:-2].split("\n")]
     lines = [line[1:].strip() if line.startswith("*") else line for line in lines]
     return "\n".join(lines).strip()
@@ -306,7 +306,7 @@ def boundaries(text: str, tokens: list[Token]) -> list[tuple[int, int]]:
 
 @dataclass(frozen=True)
 class Body:
-    """What a statement has had so far outside brackets: a FROM before any SELECT, a WITH, a SELECT."""
+    """The words of a statement so far outside brackets: a FROM before any SELECT, a WITH, a SELECT."""
 
     started: TokenType | None = None
     selected: bool = False

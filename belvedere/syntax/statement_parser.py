@@ -69,7 +69,7 @@ class StatementParser(ClauseParser):
         self._map = map_tokens(raw.tokens)
 
     def here(self) -> Token:
-        """The token where reading stands, or the last one."""
+        """Return the next token, or the last one at the end."""
         return self._curr or self._prev or self.raw.tokens[-1]
 
     def statement(self) -> Statement:
@@ -170,14 +170,14 @@ class StatementParser(ClauseParser):
         )  # fmt: skip
 
     def _at_join(self) -> bool:
-        """Whether words of a join stand here, up to JOIN."""
+        """Return whether words of a join, up to JOIN, are next."""
         ahead = 0
         while (token := self._token(ahead)) is not None and token.text.upper() in JOIN_WORDS:
             ahead += 1
         return token is not None and token.token_type == TokenType.JOIN
 
     def _subscribes(self) -> bool:
-        """Whether SUBSCRIBE stands here, or STREAM ON."""
+        """Return whether SUBSCRIBE, or STREAM ON, is next."""
         return self._curr.text.upper() == "SUBSCRIBE" or self._at_words("STREAM", "ON")
 
     def _query_or_column(self, path: DottedName) -> Statement:
@@ -237,7 +237,7 @@ class StatementParser(ClauseParser):
         return token is not None and (token.token_type in QUERY_STARTS or self._is_table(ahead))
 
     def _is_table(self, ahead: int = 0) -> bool:
-        """Whether `TABLE t` stands there, which is all of t."""
+        """Return whether `TABLE t` is at that position, which means all of t."""
         token, name = self._token(ahead), self._token(ahead + 1)
         return token is not None and token.token_type == TokenType.TABLE and self._is_name(name)
 

@@ -1,4 +1,4 @@
-"""What a script says, statement by statement: the parser's result and the input of lowering.
+"""Syntax tree of a script, statement by statement: the parser's result and the input of lowering.
 
 In: nothing. Out: frozen dataclasses, one per form. Names are unresolved; nothing here is checked against a schema.
 
@@ -46,7 +46,7 @@ class DottedName:
 
     @property
     def last(self) -> Part:
-        """What is defined: a view's name, or the column or relationship in a table."""
+        """Return the defined part: a view's name, or the column or relationship in a table."""
         return self.parts[-1]
 
     @property
@@ -57,7 +57,7 @@ class DottedName:
 
 @dataclass(frozen=True, slots=True)
 class Hint:
-    """One word of a `/*+ ... */` comment, what stands in brackets behind it, and its place in the text."""
+    """One hint of a `/*+ ... */` comment, its arguments in brackets, and its position in the text."""
 
     name: str
     arguments: tuple[str, ...]
@@ -72,7 +72,7 @@ class Statement:
     span: Span
     doc: str | None = None
     hints: tuple[Hint, ...] = ()
-    """What `/*+ ... */` comments before it say."""
+    """Hints of the `/*+ ... */` comments before it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,10 +87,10 @@ class WatermarkClause:
 
 @dataclass(frozen=True, kw_only=True)
 class InputClauses:
-    """What may follow an import or the columns of an input. None = not said.
+    """Clauses after an import or the columns of an input. None = absent.
 
-    `keep` is how long the rows are served; `idle_after` stands after no WATERMARK clause and applies to those that do not say
-    their own; `history` is where `WITH HISTORY` stands.
+    `keep` is how long the rows are served; `idle_after` belongs to no WATERMARK clause and applies to those without
+    their own; `history` is the position of `WITH HISTORY`.
     """
 
     watermarks: tuple[WatermarkClause, ...] = ()
@@ -102,8 +102,9 @@ class InputClauses:
 
 @dataclass(frozen=True, kw_only=True)
 class ImportTable(Statement):
-    """`IMPORT origin.Table [AS Name] ...`: a table of a source or a view of another script; only the project can tell. Also
-    `IMPORT folder.script AS Name`: all public views of a script as `Name.View`; `origin` may have no parts then.
+    """`IMPORT origin.Table [AS Name] ...`: a table of a source or a view of another script; only the project can decide
+    which. Also `IMPORT folder.script AS Name`: all public views of a script as `Name.View`; `origin` may then have no
+    parts.
     """
 
     origin: DottedName
@@ -298,7 +299,10 @@ class DefineTemplate(Statement):
 
 @dataclass(frozen=True)
 class Script:
-    """A parsed file. Statements that could not be parsed are absent and explained by the diagnostics; stray hints stand before none."""
+    """A parsed file.
+
+    Statements that could not be parsed are missing, and the diagnostics explain them; stray hints precede no statement.
+    """
 
     file: str
     text: str
@@ -310,7 +314,8 @@ class Script:
     parsed: Mapping[tuple[int, int], tuple[Statement | None, tuple[Diagnostic, ...]]] = field(
         default_factory=dict, repr=False, compare=False
     )
-    """What was read of each statement, by its place: for another text of the script that begins like this one."""
+    """Parse results of each statement, by its position: reused for another text of the script with the same beginning.
+    """
 
     @property
     def ok(self) -> bool:

@@ -1,9 +1,9 @@
-"""What of SQL's forms is read: for each class of the parser's trees, the arguments that lowering or Spark's printer reads.
+"""Supported forms of SQL: for each class of the parser's trees, the arguments that lowering or Spark's printer reads.
 
-In: a tree whose nodes know their places. Out: a problem for each thing in it that would be dropped without a word: an argument that nobody
-reads, a word that means another thing than is read, a class that no rule knows. `READ` is the whole list: who lowers a further clause adds
-its argument there, and nothing else is let through. Arguments of functions and operators are read where Spark's printer writes
-them. How many a function takes is in `belvedere.functions.function_table`.
+In: a tree whose nodes know their positions. Out: a problem for each part that would be dropped silently: an unread
+argument, a word with another meaning, an unknown class. `READ` is the complete list: code that lowers a further clause
+adds its argument there, and everything else is rejected. Arguments of functions and operators are read where Spark's
+printer writes them. `belvedere.functions.function_table` has the number of arguments of each function.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _NAMES: dict[str, str] = {
     "Version": "this kind expression",
     "TableSample": "*",  # refused with the table
     "Pivot": "expressions fields unpivot include_nulls alias "
-    "columns pivot_column_naming value_columns_first",  # what the parser tells of its dialect's names
+    "columns pivot_column_naming value_columns_first",  # names of columns in the parser's dialect
     "TableAlias": "this columns",
     "Values": "expressions alias",
     "Join": "this on side kind using method match_condition",
@@ -154,7 +154,7 @@ _REFUSED: dict[Class, tuple[str, str | None]] = {
 
 
 def unsupported(tree: exp.Expr) -> Iterator[Problem]:
-    """What the tree says and nobody would read, from the outside in."""
+    """Yield the parts of the tree that no later step would read, from the outside in."""
     waiting = [tree]
     while waiting:
         node = waiting.pop()
@@ -208,7 +208,7 @@ PRINTED_AS_LISTED: dict[Class, str] = {
     exp.JSONExtract: "this expression only_json_types variant_extract",  # rewritten
     exp.RegexpReplace: "this expression replacement position",
 }
-"""What the printer writes of classes that it does not print with any arguments."""
+"""Arguments that the printer writes of classes that it does not print with all arguments."""
 
 
 @cache
@@ -244,7 +244,7 @@ def _unprinted(node: exp.Expr) -> Problem | None:
 
 
 def _is_written(argument: exp.Expr, call: exp.Expr) -> bool:
-    """Whether it stands in the text: what the parser adds has the place of the whole call."""
+    """Return whether the argument is in the text: arguments that the parser adds have the position of the whole call."""
     places = [(n.meta.get("start"), n.meta.get("end")) for n in (argument, call)]
     return isinstance(argument, exp.Var) or places[0] != places[1]
 
@@ -265,7 +265,7 @@ def _unlisted(node: exp.Expr) -> Problem | None:
 
 
 def _refused(class_: Class, name: str, value: Any, read: frozenset[str]) -> tuple[str, str | None] | None:
-    """How an argument is called, and what to write instead, where it is not read as it stands."""
+    """Return the name of an argument, and its replacement, if the argument is not read."""
     at = (class_, name)
     if value is None or value == [] or (value is False and at not in REPORTED_BY_FALSE):
         return None

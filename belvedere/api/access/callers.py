@@ -1,7 +1,7 @@
-"""Callers: what their tokens say, the role that they have, and their rights.
+"""Callers: the claims of their tokens, their role, and their rights.
 
-In: claims, a role's name, rights. Out: a `Caller`, which is the mapping of the claims. The gate decides who is who
-(`belvedere.api.access.gate`); what a role sees is in the catalog's grants.
+In: claims, a role's name, rights. Out: a `Caller`, which is the mapping of the claims. The gate authenticates
+(`belvedere.api.access.gate`); the catalog's grants define which rows and columns a role sees.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from belvedere.catalog.catalog import Catalog
 from belvedere.intake.claims import Claims
 
 NO_GRANT = Grant("", frozenset())
-"""What a caller may do of whom no role is known where others have one."""
+"""The grant of a caller without a role, in a project that has roles."""
 
 
 class Caller(Mapping[str, Any]):
@@ -48,7 +48,7 @@ def check_right(claims: Claims, right: Right) -> None:
 
 
 def own_key(claims: Claims, key: str | None) -> str | None:
-    """The key of a push among those of other callers: what one calls its request tells another nothing, and is not answered to it."""
+    """Return the key of a push, qualified by its caller: callers cannot see or reuse each other's keys."""
     if key is None or not isinstance(claims, Caller) or claims.role is None:
         return key
     lasting = {n: v for n, v in claims.items() if n not in _PASSING}
@@ -64,7 +64,10 @@ _HINT = "use another token; belvedere.toml lists the rights of each role"
 
 
 def grant_of(catalog: Catalog, claims: Claims) -> Grant | None:
-    """What a caller may see; None: everything. Who is not known to be let in sees nothing where there are roles."""
+    """Return the grant of a caller, or None if the caller sees everything.
+
+    A caller without a known role sees nothing if there are roles.
+    """
     if isinstance(claims, Caller):
         return None if claims.role is None else catalog.access.grants.get(claims.role, NO_GRANT)
     return NO_GRANT if catalog.access.grants else None

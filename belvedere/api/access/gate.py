@@ -1,7 +1,7 @@
-"""Who is let in: the server's own names, web pages of known origins, tokens that count, and no more requests than allowed.
+"""Access checks: the server's host names, origins of web pages, tokens, and the number of requests.
 
-In: an HTTP request's scope and headers. Out: a `Caller`, or a `RequestError` that refuses it. It reads no body, and knows no views: what a
-caller of a role sees of them is decided by `belvedere.api.reads.role_view`.
+In: an HTTP request's scope and headers. Out: a `Caller`, or a `RequestError` that rejects it. It reads no body and
+knows no views: `belvedere.api.reads.role_view` restricts what a role sees.
 """
 
 from __future__ import annotations
@@ -167,17 +167,20 @@ class Gate:
 
     @property
     def _without_token(self) -> Caller | None:
-        """Who comes without a token; None where one is needed."""
+        """Return the caller of a request without a token, or None if a token is needed."""
         if self._settings.anonymous is not None:
             return self._of_role({}, self._settings.anonymous)
         return None if self.is_closed else Caller({})
 
     def _caller(self, given: bytes) -> Caller | None:
-        """Whose token that is; None for one that does not count. Raises where it counts, and gives its caller no role."""
-        if not self.is_closed:  # a token that nobody asked for says nothing
+        """Return the caller of a token, or None if the token is not valid.
+
+        Raises if it is valid but gives its caller no role.
+        """
+        if not self.is_closed:  # a token that no rule needs is ignored
             return self._without_token
         found = None
-        for token, caller in self._fixed:  # each is compared: the time does not tell which one was near
+        for token, caller in self._fixed:  # compare all tokens: the time must not reveal which one was close
             found = caller if hmac.compare_digest(given, token) else found
         if found is not None or self._verifier is None:
             return found
@@ -227,7 +230,7 @@ def _address(scope: Scope) -> str:
 
 
 def _no_token(given: bool) -> RequestError:
-    """Of a request without a token, or with one that does not count (RFC 6750, 3)."""
+    """Return the error for a request without a token, or with an invalid one (RFC 6750, 3)."""
     headers = {"www-authenticate": 'Bearer realm="belvedere"' + (', error="invalid_token"' if given else "")}
     hint = "send the header `Authorization: Bearer TOKEN`"
     return RequestError(NOT_ALLOWED, "this request carries no valid token", hint, status=401, headers=headers)

@@ -1,6 +1,7 @@
-"""How many requests a second an address or a token may send: token buckets.
+"""Rate limits for addresses and tokens: token buckets.
 
-In: who asks, and when. Out: how long that one has to wait, 0 where it need not. Each serving process counts for itself.
+In: the caller and the time. Out: the seconds that the caller has to wait, 0 if none. Each serving process counts for
+itself.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ import time
 from collections.abc import Callable, Hashable
 
 MAX_CALLERS = 10_000
-"""So many callers are remembered; the one that was seen first is forgotten, which gives it a full bucket."""
+"""Maximum number of callers in memory; the oldest is dropped, which gives it a full bucket."""
 
 
 class Rates:

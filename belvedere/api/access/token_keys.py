@@ -157,7 +157,7 @@ class FetchedKeys(TokenKeys):
             self.version += 1
 
     def _refresh_aside(self) -> None:
-        """Read them in a thread: nobody waits."""
+        """Read the keys in a thread, without blocking requests."""
         self._tried_at = time.monotonic()
         Thread(target=self.refresh, name="keys", daemon=True).start()
 

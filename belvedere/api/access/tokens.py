@@ -138,7 +138,7 @@ def _keys(rules: TokenRules) -> TokenKeys:
 
 
 def role_named(claims: Mapping[str, Any], path: Sequence[str]) -> Any:
-    """What a token says of the caller's role; None where it says nothing."""
+    """Return the role in a token's claims, or None if there is none."""
     found: Any = claims
     for step in path:
         found = found.get(step) if isinstance(found, Mapping) else None

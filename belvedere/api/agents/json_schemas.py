@@ -101,7 +101,7 @@ def _value(type_: Any, definitions: dict[str, Schema]) -> Schema:
 
 
 def _meaning(type_: Any) -> str | None:
-    """What a scalar of this API is; those of GraphQL itself need no words."""
+    """Return the description of a scalar of this API, or None for GraphQL's own."""
     return None if type_.name in ("Int", "Float", "String", "Boolean", "ID") else type_.description
 
 

@@ -28,7 +28,9 @@ if TYPE_CHECKING:
 
 SERVER = "belvedere"
 MAX_BYTES = 1_000_000
-"""So long an answer is at most, as JSON: it is read by an agent, and the SDK holds others up while it writes it."""
+"""Maximum length of an answer in bytes of JSON: an agent has to read it, and the SDK blocks other requests while it
+writes.
+"""
 INSTRUCTIONS = (
     "Views over streams and tables, kept up to date. Begin with list_views; describe_view returns a view's columns and filters, "
     "query_view reads rows, why_row returns the input rows of a row, why_not explains why a row is missing. Each further tool answers one "

@@ -88,7 +88,7 @@ def tools_of(api: Api) -> tuple[Tool, ...]:
 
 
 def call(api: Api, name: str, given: Mapping[str, Any]) -> ReadCall | Question | dict[str, Any]:
-    """What a call of a tool asks for; raises `RequestError` where it makes no sense."""
+    """Return the request that a tool call stands for. Raises `RequestError` if the call is not valid."""
     tool = next((t for t in tools_of(api) if t.name == name), None)
     if tool is None:
         known = did_you_mean(name, [t.name for t in tools_of(api)])
@@ -352,7 +352,7 @@ def _array(items: Schema) -> Schema:
 
 
 def _rows_answer(row: Schema) -> Schema:
-    """What tools that read rows answer."""
+    """Return the output schema of tools that read rows."""
     return _object({"rows": _array(row), **_EPOCH, "quarantined": _HELD}, ("rows", *_EPOCH))
 
 

@@ -49,7 +49,10 @@ Fetch = Callable[[str, Sequence[Any]], Awaitable[list[tuple[Any, ...]]]]
 QUICK = 0.003
 """Seconds: a plan that last took less may run where the request was read."""
 TIMED = 16
-"""Each plan is timed the first time, and once in so many: to ask for the time takes longer than some plans."""
+"""Number of executions of a plan between two measurements; the first is always measured.
+
+Reading the clock takes longer than some plans.
+"""
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 _OPENED, _BESIDE = b'{"data":', b',"extensions":'
 
@@ -65,7 +68,7 @@ class Answer(NamedTuple):
 
     @property
     def data(self) -> bytes:
-        """What was read, without what GraphQL tells beside it."""
+        """Return the data, without GraphQL's extensions."""
         return self.body[len(_OPENED) : self.body.rindex(_BESIDE)]
 
 
@@ -209,7 +212,7 @@ class Api:
 
 
 def _failure(prepared: Prepared, error: BelvedereError, catalog: Catalog, reader: AnsweringReader) -> RequestError:
-    """What a client may know of a failed read."""
+    """Return the error of a failed read, without details that a client must not see."""
     found = error.diagnostics[0]
     if prepared.plan.draft.cursors and found.code == "B7088":
         return no_cursor(prepared.plan.draft.cursors[0].name)

@@ -114,7 +114,7 @@ class GraphqlEndpoint:
     async def answers(
         self, asked: GraphQLRequest, claims: Claims, may_push: Callable[[], None]
     ) -> AsyncIterator[StreamMessage]:
-        """What any operation answers, one by one: a query and a mutation once."""
+        """Yield the answers of an operation: one for a query or mutation, many for a subscription."""
         seen, operation, literals = await self._found(asked, claims)
         if operation.subscribes:
             return await self._events(seen, operation, literals, asked, claims)
@@ -129,7 +129,7 @@ class GraphqlEndpoint:
         return (await anext(await self.answers(asked, claims, lambda: None))).body
 
     async def _found(self, asked: GraphQLRequest, claims: Claims) -> tuple[RoleView, Operation, list[Any]]:
-        """What the caller sees, and the operation. Raises where the caller has no right to it."""
+        """Return the caller's view of the model, and the operation. Raises if the caller has no right to it."""
         seen = await self._served.roles.view_of(claims)
         found = seen.api.known(asked.text, asked.name, asked.variables)
         if found is None:
@@ -200,7 +200,10 @@ class GraphqlEndpoint:
         return Response(await self._served.reads.body(prepared), media_type=media)
 
     async def _tagged(self, prepared: Prepared, known: bytes, media: str, seen: RoleView) -> Response:
-        """The answer of a read with its entity tag, or that a client has it. What another caller would be told has another tag."""
+        """Return the answer of a read with its entity tag, or 304 if the client has it.
+
+        Tags differ between callers that see different rows.
+        """
         api = seen.mark(prepared)
         if known and etags.matches(known, tag := etags.tag_of(await self._served.store.last_epoch(), api)):
             return Response(status_code=304, headers=etags.HEADERS | {"etag": tag or ""})

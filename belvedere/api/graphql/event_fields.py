@@ -18,7 +18,7 @@ ARGUMENT = "Return events after this `_seq`; without it only new events."
 
 
 def event_fields(model: Model) -> dict[str, Entity | Template]:
-    """What has events, by its field."""
+    """Return the relations with events by their field."""
     found: dict[str, Entity | Template] = {e.field: e for e in model.entities.values() if e.field and e.events}
     return found | {n: t for n, t in model.templates.items() if t.template.events}
 

@@ -1,7 +1,7 @@
 """Take the literals out of an operation's text.
 
-In: GraphQL text. Out: the text with every number and string replaced by a stand-in of its kind, the literals' values, and
-their offsets. Two requests that differ in literals only have the same rest: it is the key of the plan cache.
+In: GraphQL text. Out: the text with a placeholder for every number and string, the literals' values, and their offsets.
+Requests that differ only in literals have the same text: it is the key of the plan cache.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 from graphql.language.block_string import dedent_block_string_lines
 
 _LITERAL = re.compile(
-    r'(?=["#\-0-9])(?:'  # where none of these stands, nothing else is tried: three times as fast
+    r'(?=["#\-0-9])(?:'  # if none of these follows, the regex tries nothing else: three times as fast
     r'"""(?P<block>(?:\\"""|(?!""").)*)"""'
     r'|"(?P<string>(?:[^"\\\n\r]|\\.)*)"'
     r"|(?P<comment>\#[^\n\r]*)"

@@ -32,16 +32,16 @@ from belvedere.store.dialects.nested_json import plain_values
 from belvedere.store.protocol import EpochRow
 
 WAIT_SECONDS = 30.0
-"""So long a request waits for its epoch."""
+"""Maximum seconds that a request waits for its epoch."""
 LOOK_SECONDS = 0.05
-"""So long between two looks at the last epoch."""
+"""Seconds between two polls of the last epoch."""
 Ask = Callable[[Request], Awaitable[Reply]]
 """Has rows taken in by the process that runs epochs."""
 
 
 @dataclass(frozen=True)
 class _MutationCaller:
-    """Who asks, and whether whole numbers of 64 bits are to be texts."""
+    """The caller of a mutation, and whether 64-bit integers are returned as strings."""
 
     claims: Claims
     longs: bool
@@ -162,7 +162,7 @@ def _reported(field: PushField, pushed: Pushed, body: Mapping[str, Any], given: 
 
 
 def _make_long_texts(field: PushField, reported: dict[str, Any]) -> None:
-    """Whole numbers of 64 bits in the rows that are told, also those in values that have no type in GraphQL, become texts."""
+    """Convert the 64-bit integers of reported rows to strings, also within values that have no GraphQL type."""
     for row in (r["row"] for r in reported["results"] if r["row"] is not None):
         row |= {n: long_text(row[n], c.type) for n, c in field.shown.items()}
 
@@ -184,13 +184,13 @@ def _as_taken(field: PushField, pushed: Pushed) -> dict[int, dict[str, Any]]:
 
 
 def _digest(field: PushField, producer: str | None, rows: list[Any]) -> str:
-    """Tells requests of one key apart."""
+    """Return a digest that distinguishes requests with the same key."""
     text = json.dumps([field.table.id, producer, rows], sort_keys=True, default=str)
     return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:32]
 
 
 def _failure(error: GraphQLError) -> RequestError:
-    """What a client may know of a failed field."""
+    """Return the error of a failed field, without details that a client must not see."""
     cause = error.original_error
     if isinstance(cause, RequestError):
         return cause

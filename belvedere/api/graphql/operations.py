@@ -272,7 +272,7 @@ class Operations:
         return ReadPlanner(self.model, self.limits, self._reader(operation, variables).values.scalar)
 
     def selections(self, operation: Operation, variables: Mapping[str, Any]) -> tuple[Selection, ...]:
-        """What a request of an operation asks for."""
+        """Return the selections of an operation."""
         return self._reader(operation, variables).read((operation.node.selection_set,))
 
     def root_fields(self, operation: Operation, variables: Mapping[str, Any]) -> dict[str, list[FieldNode]]:

@@ -24,7 +24,7 @@ def printed_schema(catalog: Catalog, project: ProjectSettings, role: str | None 
 
 
 def printed_policies(catalog: Catalog, project: ProjectSettings, role: str | None = None) -> str:
-    """What identifies the objects of each type, as JSON. Raises KeyError as `printed_schema`."""
+    """Return the key fields of each type as JSON. Raises KeyError like `printed_schema`."""
     model = _model(catalog, role)
     return json.dumps(type_policies(model, schema_of(model, limits_of(project.api))), indent=2)
 

@@ -1,7 +1,7 @@
-"""What a request asks for, field by field, apart from the syntax in which it came.
+"""Selections of a request, field by field, independent of the request's syntax.
 
-In: selection sets of a validated GraphQL operation, its fragments and values. Out: `Selection`s, which a front end of another syntax can
-make as well: fragments are spread, `@skip` and `@include` obeyed, arguments read. It looks nothing up in the model.
+In: selection sets of a validated GraphQL operation, its fragments and values. Out: `Selection`s, which other front ends
+can create as well: fragments are expanded, `@skip` and `@include` applied, arguments read. It does not use the model.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Selection:
     arguments: Mapping[str, Given] = field(default_factory=dict)
     fields: tuple[Selection, ...] = ()
     node: Any = None
-    """Where it stands in a GraphQL text, for messages."""
+    """The node of the GraphQL text, for messages."""
 
 
 @dataclass
@@ -35,7 +35,7 @@ class SelectionReader:
     fragments: Mapping[str, FragmentDefinitionNode]
 
     def read(self, sets: Iterable[SelectionSetNode | None]) -> tuple[Selection, ...]:
-        """What selection sets ask for."""
+        """Return the selections of selection sets."""
         return tuple(self._selection(alias, nodes) for alias, nodes in self.collect(sets).items())
 
     def _selection(self, alias: str, nodes: list[FieldNode]) -> Selection:

@@ -1,7 +1,8 @@
-"""What identifies the objects of each type, for clients that keep them in a cache (Apollo's `typePolicies`, urql's `keys`).
+"""Key fields of types, for clients with a normalized cache (Apollo's `typePolicies`, urql's `keys`).
 
-In: a model and its schema. Out: by type the fields of its key, or False for what has no identity: groups and values of aggregates, pages,
-objects in columns, rows without a key. Clients that are not told take a field `id` for the identity of whatever has one.
+In: a model and its schema. Out: for each type the fields of its key, or False if it has no identity: groups and
+aggregates, pages, objects in columns, rows without a key. Without these policies clients use a field `id` as the
+identity of every type that has one.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ def type_policies(model: Model, schema: GraphQLSchema) -> dict[str, dict[str, An
 
 
 def _key_of(entity: Entity | None) -> list[str]:
-    """The fields that tell rows of an entity apart; none where its key is hidden, or has nothing that is shown."""
+    """Return the fields that identify rows of an entity; none if its key is hidden or has no visible column."""
     if entity is None or not entity.schema.key:
         return []
     shown = {column.name: name for name, column in entity.columns.items()}

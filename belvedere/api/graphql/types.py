@@ -129,7 +129,7 @@ def _struct_filter(build: _Builder, struct: StructType) -> GraphQLInputObjectTyp
 
 
 def _member_filter(build: _Builder, type_: pa.DataType) -> GraphQLInputObjectType:
-    """What a filter asks of a member of an object: whether it is equal."""
+    """Return the filter of an object's member: equality."""
     scalar = scalar_of(type_)
     found = build.member_filters.get(scalar.name)
     if found is None:
@@ -291,7 +291,7 @@ def _column_filter(build: _Builder, entity: Entity, name: str) -> GraphQLInputOb
 
 
 def _related(build: _Builder, relation: RelationshipField) -> GraphQLInputObjectType:
-    """What a filter asks of related rows. Relationships without parameters share the type of their target."""
+    """Return the filter of related rows. Relationships without parameters share the type of their target."""
     name = relation.filter_type or build.model.entities[relation.target].types["Related"]
     found = build.related.get(name)
     if found is None:

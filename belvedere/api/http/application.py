@@ -1,7 +1,8 @@
-"""The ASGI application of a catalog: who is let in, and which endpoint answers. GraphQL and REST take a short way, all else Starlette.
+"""The ASGI application of a catalog: access checks, and the endpoint for each request. GraphQL and REST bypass
+Starlette, other requests use it.
 
-In: a catalog and how to open its store. Out: an ASGI application. It makes the parts that its routes share, starts no process and binds
-no port.
+In: a catalog and a function that opens its store. Out: an ASGI application. It creates the parts that its routes share;
+it starts no process and binds no port.
 """
 
 from __future__ import annotations
@@ -84,15 +85,16 @@ class Application:
             self._under_way -= 1
 
     def _way_in(self, scope: Scope) -> ASGIApp:
-        """What answers a request. CORS is of no interest to who is no web page; no cache keeps the answer to a POST, so that it need not
-        say that it varies.
+        """Return the application that answers a request.
+
+        Requests without Origin skip CORS. POST answers are not cached, so they need no Vary header.
         """
         if scope["method"] == "POST" and all(name != b"origin" for name, _ in scope["headers"]):
             return self._direct
         return self._pushing if self._needed(scope) in (Right.PUSH, Right.ADMIN) else self._reading
 
     def _needed(self, scope: Scope) -> Needed:
-        """What a request needs; one that asks for leave needs what the request that it is about does."""
+        """Return the right that a request needs; a CORS preflight needs what its request needs."""
         if scope.get("method") != "OPTIONS":
             return self._ways.needed(scope)
         asked = next((value for name, value in scope["headers"] if name == b"access-control-request-method"), b"GET")
@@ -131,7 +133,7 @@ class Application:
         return self._under_way == 0
 
     async def end(self, seconds: float) -> None:
-        """Answer what is under way, at most so long; what comes now is refused with 503, and streams end."""
+        """Finish the running requests within `seconds`. New requests are rejected with 503, and streams end."""
         self._ending = True
         self.served.streams.end()
         await self._graphql.end()

@@ -12,11 +12,14 @@ from types import TracebackType
 from starlette.types import Receive
 
 WATCH_SECONDS = 0.1
-"""So long an answer may take before its client is watched."""
+"""Seconds after which the client of a running request is watched for disconnects."""
 
 
 class Departure:
-    """A context in which the client is watched. It swallows the cancellation that it makes: `is_gone` tells of it."""
+    """A context that watches the client for a disconnect.
+
+    It absorbs the cancellation that it causes; `is_gone` is then true.
+    """
 
     def __init__(self, receive: Receive):
         self._receive = receive

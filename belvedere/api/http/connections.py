@@ -1,7 +1,8 @@
-"""Connections of a serving process: how many there may be, how large a request's head, and how long a request may take to come.
+"""Connections of a serving process: limits on their number, on the size of a request's header, and on the time of a
+request.
 
-In: bytes of a socket. Out: HTTP requests for uvicorn. A client that opens connections and says nothing is cut off, one too many is
-answered with 503; what is refused here is told as a problem (RFC 9457), as everywhere else.
+In: bytes of a socket. Out: HTTP requests for uvicorn. A silent client is disconnected, and a connection above the limit
+is answered with 503. Rejections are problem documents (RFC 9457), as everywhere else.
 """
 
 from __future__ import annotations
@@ -19,17 +20,19 @@ from belvedere.intake.ingest_service import problem
 MAX_CONNECTIONS = 2_000
 """Connections of a process."""
 HEAD_SECONDS = 10.0
-"""So long the head of a request may take to come, from when the connection was made or its first byte was read."""
+"""Maximum seconds until a request's header is complete, from the connection or from its first byte."""
 BODY_SECONDS = 60.0
-"""So long its body may take to come."""
+"""Maximum seconds until a request's body is complete."""
 HEAD_BYTES = 64_000
-"""So many bytes a request's head has at most: its address and its headers."""
+"""Maximum bytes of a request's header: its URL and header fields."""
 LINE_BYTES = 8_000
-"""So many bytes the address or a header of a WebSocket's handshake has at most."""
+"""Maximum bytes of the URL or of a header field in a WebSocket handshake."""
 IDLE_SECONDS = 30
-"""So long a connection is kept without a request."""
+"""Seconds after which an idle connection is closed."""
 LINGER_SECONDS = 1.0
-"""So long what a client still sends is read away after it was refused: else its system may throw the answer away, unread."""
+"""Maximum seconds to read and discard a client's input after a rejection: otherwise its system may discard the answer
+unread.
+"""
 
 
 def _refusal(status: int, code: str, message: str, hint: str | None = None, more: bytes = b"") -> bytes:
@@ -53,12 +56,12 @@ class Connection(HttpToolsProtocol):
     """uvicorn's connection, bounded."""
 
     _head = 0
-    """So many bytes were read of a head that has not ended."""
+    """Bytes read of an incomplete header."""
     _whole = 0
-    """So many bytes the head has as far as its headers are whole."""
+    """Bytes of the header up to its last complete field."""
     _is_head = True
     _coming: float | None = HEAD_SECONDS
-    """So long what is coming may take; None between two requests."""
+    """Seconds left for the input that is expected; None between two requests."""
     _waiting: float | None = None
     """The same, as far as there is a timer for it."""
     _timer: asyncio.TimerHandle | None = None

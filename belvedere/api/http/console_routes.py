@@ -1,7 +1,7 @@
-"""The console at `/` and what it alone asks: `/lineage`, `/lineage/<id>` and `/status/events`.
+"""The console at `/` and its own endpoints: `/lineage`, `/lineage/<id>` and `/status/events`.
 
-In: what an application serves. Out: routes. The console is a folder of files that load nothing from other hosts, and their browsers
-are told so (Content-Security-Policy). Rows come from GraphQL, as for every other client.
+In: the served application. Out: routes. The console is a folder of files that load nothing from other hosts, which a
+Content-Security-Policy enforces. It reads rows by GraphQL, like every other client.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ HEADERS = {
     "cross-origin-opener-policy": "same-origin",
     "cache-control": "no-cache",
 }
-"""What browsers are told with each file of the console."""
+"""HTTP headers of the console's files."""
 SERVED = (".css", ".html", ".js", ".svg", ".txt")
 """How the files end that browsers ask for: the folder is a package of Python, and the editor's sources lie in it."""
 
@@ -59,10 +59,10 @@ def console_routes(served: ServedApi) -> list[Route | Mount]:
         found = await served.store.in_planner(lambda: definition_of(seen.catalog, id_))
         if found is None:
             raise RequestError("B2001", f'the script defines no "{id_}"', "`/lineage` lists what it defines", status=404)
-        if seen.catalog.access.grant is not None:  # how views are made and kept tells of what they read
+        if seen.catalog.access.grant is not None:  # how views are computed and maintained reveals what they read
             return JSONResponse(found | {"kept": None})
         choice = await served.store.choice()
-        async with explaining:  # who asks meanwhile waits for the same
+        async with explaining:  # concurrent requests wait for the same explanation
             if choice not in explained:
                 explained.clear()
                 explained[choice] = await served.store.in_planner(lambda: explanations_of(served.catalog, choice))

@@ -1,7 +1,7 @@
-"""What pages of other origins may send and see (CORS): the headers that clients of GraphQL, PostgREST and MCP send of themselves.
+"""Cross-origin requests of web pages (CORS): the headers that clients of GraphQL, PostgREST and MCP send by themselves.
 
-In: an ASGI application, origins, further headers. Out: the application with answers to preflights; one that is refused says why. Who may
-ask is decided by `belvedere.api.access.gate`.
+In: an ASGI application, origins, further headers. Out: the application with answers to preflights; a rejected one says
+why. `belvedere.api.access.gate` decides which origins are allowed.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from belvedere.store.protocol import EpochRow
 from belvedere.values.instants import microseconds
 
 HEADERS = {"cache-control": "private, no-cache", "vary": "Authorization, Accept, Accept-Encoding, Prefer"}
-"""Of every answer with a tag: it may be stored for this client, and is asked for again each time."""
+"""Headers of every answer with a tag: clients may store it, and revalidate it each time."""
 
 
 def entity_tag(epoch: int, committed: int, api: str) -> str:

@@ -1,7 +1,7 @@
-"""Garbage collections of a serving process, which hold up all of its requests.
+"""Garbage collections of a serving process, which block all of its requests.
 
-In: whether the process has nothing to do. Out: nothing. Most of what requests make has no cycles, and needs no collection: a full one,
-which looks at all that a large push has made, waits until nobody asks.
+In: whether the process is idle. Out: nothing. Most objects of requests have no cycles and need no collection. A full
+collection, which visits all objects of a large push, waits until the process is idle.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Callable
 YOUNG, MIDDLE, NEVER = 700, 10, 1_000_000_000
 LOOK_SECONDS = 5.0
 MAX_LOOKS = 120
-"""So often a process may be busy when it is looked at, before it collects all the same."""
+"""Maximum number of checks that may find the process busy before it collects anyway."""
 
 
 def shorten_collections() -> None:

@@ -37,7 +37,7 @@ class GraphQLRequest:
 
 
 async def asked_of(scope: Scope, headers: Mapping[bytes, bytes], receive: Receive, most_bytes: int) -> GraphQLRequest:
-    """What a GET or POST asks for."""
+    """Return the GraphQL request of a GET or POST."""
     if scope["method"] == "GET":
         return _from_query_string(scope["query_string"])
     if scope["method"] != "POST":

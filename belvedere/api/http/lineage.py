@@ -101,7 +101,7 @@ def _scans(plan: Node) -> list[str]:
 
 
 def _reported_reads(reads: Iterable[str], known: set[str], catalog: Catalog) -> Iterable[str]:
-    """What is read, with views that are not told replaced by what these read."""
+    """Return the relations that a view reads; hidden views are replaced by the relations that they read."""
     for relation in reads:
         if relation in known:
             yield relation
@@ -110,7 +110,7 @@ def _reported_reads(reads: Iterable[str], known: set[str], catalog: Catalog) -> 
 
 
 def definition_of(catalog: Catalog, id_: str) -> dict[str, Any] | None:
-    """What a node of the graph is, as it was written and in standard SQL; None where there is no such node."""
+    """Return the definition of a node of the graph, as written and in standard SQL; None if there is no such node."""
     if catalog.access.grant is not None:  # texts name what a role may not see
         known = id_[:-2] in catalog.templates if id_.endswith("()") else id_ in catalog.public
         return {"id": id_, "sql": None, "standard_sql": None} if known else None

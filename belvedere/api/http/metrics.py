@@ -24,7 +24,10 @@ _HEALS = _MISSES + 1
 
 
 def shared_file(processes: int, endpoints: int = 0) -> int:
-    """A new file for the counts of so many processes and endpoints: its descriptor, to be inherited."""
+    """Create a file for the counters of `processes` and `endpoints`.
+
+    Returns its descriptor, which child processes inherit.
+    """
     descriptor = os.memfd_create("belvedere-metrics") if hasattr(os, "memfd_create") else _unnamed()
     os.ftruncate(descriptor, _size(processes, endpoints))
     return descriptor
@@ -117,7 +120,7 @@ class Metrics:
         self._own[_HEALS] += 1
 
     def read(self, endpoints: Iterable[str], seconds: float) -> None:
-        """One read of these endpoints together, which took so long."""
+        """Record one read of these endpoints together, which took `seconds`."""
         for place in (self._places[n] for n in endpoints if n in self._places):
             self._own[place] += 1
             self._own[place + 1] += int(seconds * 1e6)

@@ -1,7 +1,7 @@
-"""What a proxy on this machine, or of those that `FORWARDED_ALLOW_IPS` names, says of its clients.
+"""Client addresses behind a proxy on this machine, or behind one of `FORWARDED_ALLOW_IPS`.
 
-In: an ASGI application. Out: one that sees the clients' own addresses, by `X-Forwarded-For` and `X-Forwarded-Proto`. Requests that came
-without a proxy take no way round.
+In: an ASGI application. Out: one that sees the clients' own addresses, by `X-Forwarded-For` and `X-Forwarded-Proto`.
+Requests without a proxy pass unchanged.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 
 def behind_proxy(application: ASGIApp) -> ASGIApp:
-    """The application, which is told who asks."""
+    """Return the application, called with the client's address."""
     reported = ProxyHeadersMiddleware(application, os.environ.get("FORWARDED_ALLOW_IPS", "127.0.0.1"))  # type: ignore[arg-type]
 
     async def served(scope: Scope, receive: Receive, send: Send) -> None:

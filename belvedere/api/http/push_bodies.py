@@ -43,7 +43,7 @@ _NO_SPACE = re.compile(r"[^ \t\n\r]")
 
 
 def rows_of(table: Input, body: bytes, media: str, most_rows: int, claims: Claims) -> Pushed:
-    """The rows of a body that has so many at most: by Arrow where all of them fit, else one by one."""
+    """Return the rows of a body of at most `most_rows` rows: read by Arrow if all of them fit, else one by one."""
     if len(body) >= MIN_TYPED_BYTES and (found := _typed(table, body, media, most_rows, claims)) is not None:
         return found
     try:
@@ -116,7 +116,7 @@ def _stripped(body: bytes) -> bytes:
 
 
 def elements(text: str, most: int) -> Any:
-    """What `json.loads` gives, with an array's elements read one by one, and no more than one too many."""
+    """Return what `json.loads` returns, with an array's elements read one by one, up to one above the maximum."""
     place = _past_space(text, 0)
     if not text.startswith("[", place):
         if len(text) > MAX_ROW_LENGTH and "\n" in text.strip():

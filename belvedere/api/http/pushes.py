@@ -35,11 +35,11 @@ CLAIMS = "belvedere.claims"
 """Where the claims of the caller's token are in the scope of a request."""
 MAX_NAME_LENGTH = 200
 ACT_BYTES = 10_000
-"""So many bytes has what a producer says at most: it is read where other requests wait."""
+"""Maximum size in bytes of a producer message; it is parsed on the event loop."""
 
 
 class Sees(Protocol):
-    """What a caller sees."""
+    """The part of the model that a caller sees."""
 
     @property
     def catalog(self) -> Catalog: ...
@@ -173,7 +173,7 @@ def sender_name(value: Any, what: str) -> str | None:
 
 
 def _digest(request: Request, body: bytes) -> str:
-    """Tells requests of one key apart."""
+    """Return a digest that distinguishes requests with the same key."""
     found = hashlib.sha256(f"{request.url.path}?{request.query_params.get('producer', '')}\n".encode())
     found.update(body)
     return found.hexdigest()[:32]

@@ -1,7 +1,7 @@
-"""Routes that say what their callers need: the right stands at the route, and the gate asks the route that matched.
+"""Rights of routes: each route declares the right that it needs, and the gate reads it from the route that matches.
 
-In: the routes of an application, the scope of a request. Out: the way in of the route that answers it. Who the caller is, and whether it
-has the right, is decided by `belvedere.api.access.gate`.
+In: the routes of an application, the scope of a request. Out: the need of the route that answers it.
+`belvedere.api.access.gate` identifies the caller and checks the right.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from belvedere.catalog.access import Right
 
 
 class RouteNeed(StrEnum):
-    """What callers need where that is no right of their own."""
+    """Needs of callers that are not rights."""
 
     OPEN = "open"
     """Nothing: everybody may ask, any web page too."""
     WATCHED = "watched"
-    """Nothing, and nobody counts how often: those who watch the server ask here."""
+    """No right and no rate limit: monitoring uses these routes."""
     ASKED = "asked"
     """A token, where the server has one; the right follows from what is asked."""
 
@@ -53,7 +53,7 @@ class Mount(routing.Mount):
 
 
 class Ways:
-    """What requests need, by the routes of an application."""
+    """The needs of requests, by the routes of an application."""
 
     def __init__(self, routes: Sequence[BaseRoute]):
         self._routes = [r for r in routes if isinstance(r, Route | Mount)]
@@ -63,8 +63,9 @@ class Ways:
         """Most requests ask one of these."""
 
     def needed(self, scope: Scope, method: str | None = None) -> Needed:
-        """What the request needs, or one by another method to the same address. An address that nobody answers takes a token: its
-        absence is told to no stranger.
+        """Return the need of the request, or of another method at the same URL.
+
+        An unknown URL needs a token, so that strangers cannot probe for routes.
         """
         plain = self._plain.get(scope["path"])
         if plain is not None:

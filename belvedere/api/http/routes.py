@@ -51,8 +51,9 @@ def routes(served: ServedApi, graphql: GraphqlEndpoint, rest: ASGIApp, mcp: ASGI
 
 
 def routed(of: Sequence[Route | Mount]) -> Starlette:
-    """What answers requests to these routes; errors are told as problems (RFC 9457). An address with a slash too many is not there: a
-    redirect would name the host that the client made up.
+    """Return the application of these routes; errors are problem documents (RFC 9457).
+
+    A URL with an extra slash is not found: a redirect would contain a host that the client chose.
     """
     handlers: Any = {RequestError: _failed, BelvedereError: _failed, HTTPException: _refused, Exception: handled}
     made = Starlette(routes=of, exception_handlers=handlers)
@@ -65,7 +66,7 @@ async def _failed(request: Request, error: RequestError | BelvedereError) -> Res
 
 
 async def _refused(request: Request, error: HTTPException) -> Response:
-    """What Starlette refuses: an address that is not there, or does not take the method."""
+    """Return the answer to a request that Starlette rejects: an unknown URL, or a method that it does not accept."""
     headers = error.headers
     if error.status_code == 405:
         allowed = ", ".join(sorted((headers or {}).get("Allow", "").split(", ")))
@@ -77,13 +78,13 @@ async def _refused(request: Request, error: HTTPException) -> Response:
 
 
 def not_there(path: str) -> RequestError:
-    """The error of an address that nobody answers."""
+    """Return the error of an unknown URL."""
     hint = f"ask {path[:100].rstrip('/')}" if path.endswith("/") and path.strip("/") else "`/openapi.json` lists all paths"
     return RequestError(NOT_FOUND, f"there is no resource at {path[:100]}", hint, status=404)
 
 
 def _watched(served: ServedApi) -> list[Route]:
-    """What those ask who watch the server."""
+    """Return the routes for monitoring."""
 
     async def health(request: Request) -> Response:
         return PlainTextResponse("ok\n")
@@ -119,7 +120,7 @@ def _watched(served: ServedApi) -> list[Route]:
 
 
 def _described(served: ServedApi) -> list[Route]:
-    """What describes the API."""
+    """Return the routes that describe the API."""
     introspection = served.settings.limits.introspection
 
     async def schema(request: Request) -> Response:
@@ -156,7 +157,9 @@ async def _events(served: ServedApi, graphql: GraphqlEndpoint, request: Request)
 
 
 def _metrics_text(served: ServedApi, row: EpochRow | None, seen: Catalog) -> str:
-    """What this server counts, how old its last epoch is, and what that epoch says of the state; to a role what it may see of that."""
+    """Return this server's counters, the age of its last epoch, and the epoch's figures of the state; for a role only
+    those that it may see.
+    """
     committed = None if row is None or row.committed_at is None else row.committed_at.timestamp()
     freshness = None if committed is None else max(0.0, time.time() - committed)
     figures = {} if row is None or seen.access.grant is not None else state_figures(row)

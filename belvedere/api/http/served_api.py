@@ -1,6 +1,7 @@
-"""What the routes of one application share: its catalog and settings, the store, what each role sees, streams, counts.
+"""Shared parts of one application's routes: its catalog and settings, the store, the model of each role, streams,
+counters.
 
-In: the parts, made by the application. Out: the same under one name. It answers no request.
+In: the parts, created by the application. Out: the same under one name. It answers no request.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ class ServedApi:
     heals: bool = False
 
     async def role_view(self, request: Request) -> RoleView:
-        """What the caller of a request sees."""
+        """Return the part of the model that the caller of a request sees."""
         return await self.roles.view_of(request.scope.get(CLAIMS) or {})
 
     def longs(self, headers: Mapping[bytes, bytes]) -> bool:

@@ -59,7 +59,7 @@ def status_of(catalog: Catalog, row: EpochRow | None, takes_pushes: bool) -> dic
 
 
 def role_status(status: dict[str, Any], seen: Catalog) -> dict[str, Any]:
-    """What callers of a role may see of a status: what is counted of rows, and who sends them, only where they may see all rows."""
+    """Return the part of a status that a role may see: row counts and producers only where the role sees all rows."""
     grant = seen.access.grant
     if grant is None:
         return status
@@ -120,7 +120,7 @@ def view_figures(catalog: Catalog, row: EpochRow, clocks: Clocks) -> list[dict[s
 
 
 def _quarantine_of(id_: str, failed: tuple[Failed, ...], held: Mapping[str, int | None]) -> dict[str, Any]:
-    """Of a view in quarantine its last good epoch, and which view failed, since when and why."""
+    """Return the last good epoch of a view in quarantine, and which view failed, since when and why."""
     if id_ not in held:
         return {}
     one = next(f for f in failed if id_ in f.good)

@@ -1,6 +1,7 @@
-"""Errors that nobody expected: each address answers them as a problem document with a code, and the log has the traceback.
+"""Unexpected errors: each URL answers them with a problem document that has a code, and the log has the traceback.
 
-In: an ASGI application. Out: one that raises nothing. An answer that has begun cannot be taken back: it breaks off, and the log tells why.
+In: an ASGI application. Out: one that raises nothing. An answer that has started cannot be changed: it is cut off, and
+the log says why.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What `/metrics` says of each view and input, in the Prometheus text format.
+"""Metrics of each view and input for `/metrics`, in the Prometheus text format.
 
-In: the status that a caller may see, and the epoch's row. Out: families of samples with a label `view` or `input`: as many series as there
-are views and inputs, whatever their rows. Nothing is read for it but the last epoch's row.
+In: the status that a caller may see, and the epoch's row. Out: families of samples with a label `view` or `input`: as
+many series as there are views and inputs, whatever their rows. It reads only the last epoch's row.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ Samples = dict[str, list[tuple[str, float]]]
 
 
 def view_metrics(status: Mapping[str, Any], row: EpochRow | None, now: datetime | None = None) -> str:
-    """The text for a status as `/status` tells it to the same caller; `row` is the epoch's that it was made of."""
+    """Return the metrics of a status that the same caller sees at `/status`; `row` is the row of its epoch."""
     found: Samples = {name: [] for name in FAMILIES}
     found["belvedere_store_up"].append(("", float(status.get("store") != "away")))
     for table in status.get("inputs", ()):
@@ -62,7 +62,7 @@ def view_metrics(status: Mapping[str, Any], row: EpochRow | None, now: datetime 
 
 
 def _input(found: Samples, table: Mapping[str, Any]) -> None:
-    if rows := table.get("rows"):  # a role that may not see all rows is told no count
+    if rows := table.get("rows"):  # a role that may not see all rows gets no count
         for fate in ("used", "late", "malformed"):
             found["belvedere_input_rows_total"].append((_labels(input=table["name"], fate=fate), rows[fate]))
         for how, count in table.get("changed_files", {}).items():
@@ -86,7 +86,7 @@ def _views(found: Samples, status: Mapping[str, Any], row: EpochRow, now: dateti
 
 
 def _epochs(found: Samples, status: Mapping[str, Any], row: EpochRow) -> None:
-    """What epochs have measured, where the status tells of it: not to roles."""
+    """Add the figures that epochs measure, if the status has them: roles do not see them."""
     if "epochs" not in status:
         return
     measured = Measured.of_document(row.extra.get(DOCUMENT))

@@ -1,1 +1,1 @@
-"""What goes on after its first answer: live queries, events and the status, over SSE and WebSocket."""
+"""Answers over time: live queries, events and the status, over SSE and WebSocket."""

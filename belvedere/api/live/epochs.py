@@ -1,7 +1,7 @@
-"""Epochs as they are committed, for all who wait in one process: one look at the store serves them all.
+"""Committed epochs for all waiters of one process: one poll of the store serves them all.
 
-In: how the last epoch is read. Out: the newest epoch, once it is another than the one that is known; nothing where those who wait are
-woken without one, which they are every moment. Nobody waits, nobody looks.
+In: a function that reads the last epoch. Out: the newest epoch, once it differs from the known one; nothing if the
+waiters are woken without one, which happens regularly. Without waiters there is no polling.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from collections.abc import Awaitable, Callable
 from belvedere.store.protocol import EpochRow
 
 LOOK_SECONDS = 0.02
-"""So long between two looks, and as long as a look took where that is longer."""
+"""Seconds between two polls; at least as long as the last poll took."""
 IDLE_SECONDS = 1.0
-"""So long is looked after the last one waited."""
+"""Seconds of polling after the last waiter has left."""
 WAKE_SECONDS = 2.0
-"""So long nobody waits at most: they look whether they are still wanted."""
+"""Maximum seconds that a waiter sleeps; it then checks whether it is still needed."""
 
 
 class Epochs:
@@ -26,18 +26,18 @@ class Epochs:
     def __init__(self, last_epoch: Callable[[], Awaitable[EpochRow | None]]):
         self._last_epoch = last_epoch
         self._news = asyncio.Event()
-        """What those who wait share: a timer for each would cost more than the epochs."""
+        """Event that all waiters share: a timer for each would cost more than the epochs."""
         self._waiting = 0
         self._last: EpochRow | None = None
         self._looker: asyncio.Task[None] | None = None
         self._asked = 0.0
 
     async def next(self, known: int) -> EpochRow | None:
-        """The last epoch where it is not `known`, or the next one; None for who is woken without one."""
+        """Return the last epoch if it is not `known`, else the next one; None if woken without one."""
         loop = asyncio.get_running_loop()
         self._asked = loop.time()
         if self._looker is None or self._looker.done():
-            self._last, self._news = None, asyncio.Event()  # nobody looked for a while, so nobody waits
+            self._last, self._news = None, asyncio.Event()  # polling has paused for a while, so there are no waiters
             self._looker = loop.create_task(self._look())
         elif self._last is not None and self._last.epoch != known:
             return self._last

@@ -1,9 +1,9 @@
-"""GraphQL subscriptions: what a stream tells, whatever carries it.
+"""GraphQL subscriptions: the messages of a stream, over any transport.
 
-In: a valid operation, its variables, and how the store is read. Out: `StreamMessage`s: each event of a subscription of the
-script after the epoch that wrote it, or the answer of a live query, at once and after each epoch that changed it. A stream is
-a loop that an epoch wakes. It has no queue: who is slow meets the newest epoch next. A subscriber of events goes on `after`
-the last `_seq` that it has, on any server.
+In: a valid operation, its variables, and a function that reads the store. Out: `StreamMessage`s: the events of a
+script's subscription after an epoch, or the answers of a live query, at once and after each epoch that changed it. A
+stream is a loop that epochs wake. It has no queue: a slow client gets the newest epoch next. A subscriber of events
+continues `after` its last `_seq`, on any server.
 """
 
 from __future__ import annotations
@@ -36,23 +36,23 @@ from belvedere.store.stage_memory import Memories
 MARK = "~seq"
 """The name of an event's number in answers and among variables, which no client can write."""
 AT_ONCE = 100
-"""So many events are read by one statement."""
+"""Maximum number of events that one statement reads."""
 QUIET_SECONDS = 15.0
-"""After so long without news a stream tells that it is there."""
+"""Seconds without messages after which a stream sends a keep-alive."""
 MAX_STREAMS = 1_500
-"""So many streams a process serves at a time."""
+"""Maximum number of streams that a process serves at a time."""
 
 
 class StreamMessage(NamedTuple):
-    """What a stream tells: a GraphQL result as JSON, empty where there is no news; and the number of an event."""
+    """A message of a stream: a GraphQL result as JSON, empty for a keep-alive; and the number of an event."""
 
     body: bytes
     number: int | None = None
 
 
 class How(NamedTuple):
-    """How values are told: columns of events that hold objects `whole` as they are stored, whatever is selected of them; whole numbers of
-    64 bits as texts (`longs`).
+    """Format of values: event columns with objects `whole` as stored, whatever is selected of them; 64-bit integers as
+    strings (`longs`).
     """
 
     whole: bool = False
@@ -63,17 +63,17 @@ PLAIN = How()
 QUIET = StreamMessage(b"")
 UNCHANGED = StreamMessage(b"", -1)
 INTERRUPTED = StreamMessage(b"", -2)
-"""The last that a stream tells where the server ends: it is not complete, and goes on on another server."""
+"""The last message of a stream when the server ends: the stream is not complete, and continues on another server."""
 LONG = 200_000
 """Bytes: what is made of a longer answer is made in a thread."""
 AWAY_SECONDS = 0.5
-"""So long a stream waits where the store is away."""
+"""Seconds that a stream waits when the store is unavailable."""
 Run = Callable[[Prepared], Awaitable[bytes]]
 T = TypeVar("T")
 
 
 class EventStreams:
-    """The streams of one process. `in_planner` does what takes long where it holds nobody up."""
+    """The streams of one process. `in_planner` runs slow work where it blocks no other stream."""
 
     def __init__(
         self,
@@ -100,8 +100,9 @@ class EventStreams:
         claims: Claims = NO_ONE,
         how: How = PLAIN,
     ) -> AsyncIterator[StreamMessage]:
-        """A stream of what `api` has to a caller with these claims; raises `RequestError` before it begins where the request is wrong.
-        `how` values are told.
+        """Return a stream of the operation's messages for a caller with these claims, with values formatted by `how`.
+
+        Raises `RequestError` before the first message if the request is wrong.
         """
         if self._open >= MAX_STREAMS:
             raise RequestError(
@@ -136,7 +137,7 @@ class EventStreams:
         return self.guarded(self._events(asked, field.alias, after), claims)
 
     def _plan(self, operations: Operations, source: Entity | Template, planner: ReadPlanner, field: Selection) -> Plan:
-        """The events after a number, which is bound anew for each read."""
+        """Return the read of events after a number, which each read binds again."""
         query, cost = planner.list_of(source, field, 1) if isinstance(source, Entity) else planner.template(source, field)
         after = BoundValue(planner.values.register(("variable", MARK), AFTER), pa.int64(), Role.ARGUMENT)
         return operations.plan_of(planner, Nested(field.alias, _later(query, after)), replace(cost, limit=AT_ONCE))
@@ -155,7 +156,7 @@ class EventStreams:
         return Memories.of(last.extra).last_number(relation) if last is not None else 0
 
     async def guarded(self, reported: AsyncIterator[StreamMessage], claims: Claims) -> AsyncIterator[StreamMessage]:
-        """The stream until the server or the caller's token ends; an error is the last that it tells."""
+        """Yield the stream until the server stops or the caller's token expires; an error is the last message."""
         self._open += 1
         expires = claims.get("exp")
         try:
@@ -213,7 +214,7 @@ class EventStreams:
             yield QUIET if quiet else UNCHANGED
 
     async def _read(self, epoch: EpochRow, prepared: Prepared, made: Callable[[bytes], T]) -> T | None:
-        """What is made of an answer of this epoch or a later one; None where the store is away."""
+        """Return `made` of the answer of this epoch or a later one; None if the store is unavailable."""
         try:
             return await self._reads.read(epoch.epoch, prepared, made)
         except RequestError as error:
@@ -248,7 +249,7 @@ class SharedReads:
         self._reads: dict[Any, asyncio.Future[Any]] = {}
 
     async def read(self, epoch: int, prepared: Prepared, made: Callable[[bytes], T]) -> T:
-        """What is made of the answer, of that epoch or a later one. Equal questions make the same."""
+        """Return `made` of the answer, of that epoch or a later one. Equal questions share one result."""
         if epoch != self._epoch:
             self._epoch, self._reads = epoch, {}
         question = (prepared.plan.statement.sql, prepared.longs, *map(repr, prepared.parameters))

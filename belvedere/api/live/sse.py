@@ -1,6 +1,8 @@
-"""Streams over HTTP: server-sent events, for GraphQL (GraphQL over SSE, distinct connections) and for `/streams/<name>/events`.
+"""Streams over HTTP: server-sent events, for GraphQL (GraphQL over SSE, distinct connections) and for
+`/streams/<name>/events`.
 
-In: what a stream tells. Out: texts of a `text/event-stream`. A request for plain events is a GraphQL subscription for all columns.
+In: messages of a stream. Out: texts of a `text/event-stream`. A request for plain events is a GraphQL subscription for
+all columns.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ from belvedere.syntax.wording import did_you_mean
 
 EVENTS = "text/event-stream"
 COME_AGAIN = b"retry: 1000\n\n"
-"""Tells an `EventSource` after how many milliseconds to come again when a stream broke off."""
+"""Reconnection delay for an `EventSource`, in milliseconds."""
 _HEADERS = {"cache-control": "no-store", "x-accel-buffering": "no"}  # the latter: proxies pass each event on at once
 
 
@@ -87,8 +89,9 @@ def takes_events_alone(accept: bytes) -> bool:
 def events_of(
     model: Model, schema: GraphQLSchema, name: str, given: Mapping[str, str], last: str | None
 ) -> tuple[GraphQLRequest, str]:
-    """The GraphQL subscription for all columns of a subscription of the script, and its field. `given` are its arguments, as they stand in
-    a query string; `last` is the number of the last event that the client has.
+    """Return the GraphQL subscription for all columns of a script's subscription, and its field.
+
+    `given` are its arguments as in a query string; `last` is the number of the client's last event.
     """
     assert schema.subscription_type is not None
     names = {(s.name if isinstance(s, Entity) else s.template.name).casefold(): f for f, s in event_fields(model).items()}

@@ -26,15 +26,17 @@ from belvedere.values.json_numbers import loads
 
 PROTOCOL = "graphql-transport-ws"
 INIT_SECONDS = 10.0
-"""So long `connection_init` may take to come."""
+"""Maximum seconds until `connection_init` arrives."""
 MAX_LEEWAY_SECONDS = 600.0
-"""So long a token may count behind its end (`leeway_seconds`): one that does is asked for at each operation."""
+"""Maximum seconds that a token is accepted after its expiry (`leeway_seconds`); such a token is checked again at each
+operation.
+"""
 MAX_OPERATIONS = 100
-"""So many operations of one connection are under way at a time."""
+"""Maximum number of running operations of one connection."""
 INVALID, NO_TOKEN, OVER, NO_PROTOCOL, LATE, TAKEN, TWICE, GOING = 4400, 4401, 4403, 4406, 4408, 4409, 4429, 1001
 
 Admit = Callable[[str | None], Claims | None]
-"""What a token says; None for one that does not count. Without one: what the handshake's says."""
+"""Function from a token to its claims, or to None if it is not valid. Without a token: the claims of the handshake."""
 Serve = Callable[[GraphQLRequest, Claims], Awaitable[AsyncIterator[StreamMessage]]]
 
 
@@ -80,7 +82,7 @@ class WebSocketSession:
                 task.cancel()
 
     async def end(self) -> None:
-        """Tell the client that this server ends."""
+        """Notify the client that this server is shutting down."""
         await self._socket.close(GOING, "Going away")
 
     async def _begin(self, message: Mapping[str, Any]) -> None:

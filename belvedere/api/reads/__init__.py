@@ -1,1 +1,1 @@
-"""What callers may ask, as reads of the store: the model of a catalog, and the plans of requests of any syntax."""
+"""Requests of clients as reads of the store: the model of a catalog, and plans of requests in any syntax."""

@@ -120,7 +120,9 @@ def look_up(source: ValueSource, literals: list[Any], variables: Mapping[str, An
 
 
 def shape(value: Any, whole: bool = False) -> Any:
-    """What of a variable's value decides the plan: its structure, nulls and booleans; with `whole` also its strings (enums)."""
+    """Return the part of a variable's value that decides the plan: its structure, nulls and booleans; with `whole` also
+    its strings (enums).
+    """
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, str):

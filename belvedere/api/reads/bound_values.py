@@ -93,7 +93,7 @@ class BoundValues:
         return tuple((p.name, self._argument(of, p, given.get(n), n)) for n, p in parameters.items())
 
     def row_conditions(self, grant: Grant | None) -> dict[str, BoundRowCondition | None] | None:
-        """What callers of a role may see of which relations: its claims are further values of the read."""
+        """Return the row conditions of a role by relation: its claims are further values of the read."""
         if grant is None:
             return None
         known: dict[tuple[Metadata | None, pa.DataType], BoundValue] = {}

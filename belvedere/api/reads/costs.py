@@ -1,4 +1,4 @@
-"""What a request may read, before it is read: so many fields of so many rows.
+"""Costs of a request, estimated before it is read: fields times rows.
 
 In: the parts of a query. Out: `Cost`s, which `belvedere.api.graphql.operations` adds up for the values of a request.
 """
@@ -15,7 +15,7 @@ from belvedere.store.read.query import Condition, Every, Exists, Negation, Some
 
 @dataclass(frozen=True)
 class Cost:
-    """What one query may read: so many fields for each of so many rows."""
+    """The cost of one query: fields for each of its rows."""
 
     fields: int
     limit: ValueSource | int
@@ -23,7 +23,7 @@ class Cost:
 
 
 def asked_costs(condition: Condition | None, limits: Limits) -> tuple[Cost, ...]:
-    """What a filter reads of related rows, for each row that it is asked of."""
+    """Return the cost that a filter on related rows adds for each row."""
     return () if condition is None else tuple(_asked(condition, limits))
 
 

@@ -1,7 +1,7 @@
-"""What of a catalog the API shows: entities with their columns and relationships, and templates.
+"""Model of the API: entities with their columns and relationships, and templates.
 
-In: a `Catalog`. Out: an immutable `Model` in which every thing has its GraphQL name. Private names (a leading underscore),
-hidden columns and relations that are not public never get into it, so nothing behind it can show them.
+In: a `Catalog`. Out: an immutable `Model` with the GraphQL name of everything. Private names (a leading underscore),
+hidden columns and non-public relations are not in it, so no later step can show them.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class RelationshipField:
     to_one: bool
     doc: str | None = None
     parameters: Mapping[str, Parameter] = dataclasses.field(default_factory=dict)
-    """What requests give it, by argument."""
+    """Parameters that requests pass, by argument."""
     filter_type: str = ""
     """The type of its filter where it has parameters; else it is that of its target (`Entity.types`)."""
 
@@ -109,7 +109,7 @@ class Entity:
     columns: Mapping[str, Column]
     key: Mapping[str, Column]
     structs: Mapping[str, StructType] = dataclasses.field(default_factory=dict)
-    """Of its columns those that hold objects whose members can be asked for."""
+    """Columns with objects whose members can be selected."""
     relations: Mapping[str, RelationshipField] = dataclasses.field(default_factory=dict)
     pages: Mapping[str, RelationshipField] = dataclasses.field(default_factory=dict)
     """Its relationships to many rows, by the fields that give pages of them."""
@@ -202,7 +202,7 @@ def _entity(catalog: Catalog, relation: str, type_name: str, root: str, fields: 
     )
     by_key = f"{root}ByKey" if root and has_key and f"{root}ByKey" not in fields else None
     page, aggregate = (f"{root}{end}" if root and f"{root}{end}" not in fields else None for end in ("Page", "Aggregate"))
-    page = None if hides_key(catalog, relation) else page  # a cursor tells the key
+    page = None if hides_key(catalog, relation) else page  # a cursor reveals the key
     for name in filter(None, (by_key, page, aggregate)):
         fields.claim(name)
     view = catalog.views.get(relation)

@@ -35,7 +35,7 @@ from belvedere.store.read.query import (
 
 
 class Compared(StrEnum):
-    """What columns an operator of a filter is for."""
+    """The columns that an operator of a filter applies to."""
 
     ANY = "any"
     ORDERED = "ordered"
@@ -44,7 +44,7 @@ class Compared(StrEnum):
 
 @dataclass(frozen=True)
 class FilterOperator:
-    """What a name in a filter means: the store's operator, what the value is for, and the columns that have it."""
+    """An operator of filters: the store's operator, its kind of value, and the columns that have it."""
 
     operator: Operator
     role: Role
@@ -74,7 +74,7 @@ def operators_for(*kinds: Compared) -> tuple[str, ...]:
 MakeParameter = Callable[[Given, Column, Role, str], BoundValue]
 """A value as a parameter of a column's type, in a role; the text names it in messages."""
 AskRelated = Callable[[RelationshipField, Mapping[str, Given], Given, int], StoreQuery]
-"""The rows of a relationship with such arguments that meet a filter, so many levels deep."""
+"""Return the rows of a relationship with these arguments that meet a filter, at a nesting depth."""
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ class FilterReader:
     def _members(
         self, column: Column, struct: StructType, name: str, given: Given, path: tuple[str, ...] = ()
     ) -> list[Condition]:
-        """What is asked of an object's members: all of it holds."""
+        """Return the conditions on an object's members, which all must hold."""
         parts: list[Condition] = []
         for asked, value in given.items() if isinstance(given, dict) else ():
             member, reported = struct.members.get(asked), f"{name}.{asked}"
@@ -137,14 +137,14 @@ class FilterReader:
 
 
 SOME, NONE = "some", "none"
-"""What a filter asks of related rows."""
+"""Quantifiers of filters on related rows."""
 
 
 Path = tuple[str, ...]
 
 
 def _column_conditions(column: Column, name: str, given: Given, parameter: MakeParameter, path: Path = ()) -> list[Condition]:
-    """What is asked of a column, or of the member of an object to which `path` leads."""
+    """Return the conditions on a column, or on the member of an object at `path`."""
     if not isinstance(given, dict):
         return []
     return [_column_condition(column, f"{name}.{o}", o, value, parameter, path) for o, value in given.items()]
@@ -177,7 +177,7 @@ def _column_condition(
 
 
 def as_list(given: Given | None) -> list[Any]:
-    """A value where a list may stand: GraphQL takes one value for a list of one."""
+    """Return a list for an argument that takes a list: GraphQL accepts one value as a list of one."""
     if given is None or (isinstance(given, Fixed) and given.value is None):
         return []
     return given if isinstance(given, list) else [given]

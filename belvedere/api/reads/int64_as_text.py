@@ -1,8 +1,8 @@
-"""Whole numbers of 64 bits as texts: numbers of JavaScript hold 53 bits, and others become their neighbours without a word.
+"""64-bit integers as strings: JavaScript numbers hold 53 bits, and larger values are rounded silently.
 
-In: an answer as the database made it, the read that it answers. Out: the same answer with every `Long` as a text, those within nested
-values too. Who wants that says `Prefer: longs=text` (RFC 7240), `{"longs": "text"}` in `connection_init`, or `longs = "text"` in the
-project file.
+In: the database's answer, and its read. Out: the same answer with every `Long` as a string, also within nested values.
+Clients request it by `Prefer: longs=text` (RFC 7240) or `{"longs": "text"}` in `connection_init`; the project file by
+`longs = "text"`.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from belvedere.api.reads.request_values import RequestValues
 from belvedere.store.read.query import ConstantField, Field, Link, PageNames, Shape, Sort, StoreQuery, is_ordered
 
 FIELDS_OF_A_PAGE = 3
-"""What a row costs for its cursor and its place."""
+"""Cost of a row for its cursor and its position, in fields."""
 SelectFields = Callable[[Entity, Selection, int], tuple[tuple[Field, ...], list[Cost]]]
 """The selected fields of an entity's rows, and what related rows among them cost."""
 

@@ -1,7 +1,7 @@
-"""What a request asks for as a `Read`: which rows and columns of which relations, under which names.
+"""Plan of a request as a `Read`: which rows and columns of which relations, under which names.
 
-In: `Selection`s, of whatever syntax, and a `Model`. Out: a `PlannedRead`: the read, where each bound value comes from, and its cost.
-Everything that a client names is looked up in the model here; nothing it wrote reaches SQL.
+In: `Selection`s, of any syntax, and a `Model`. Out: a `PlannedRead`: the read, the source of each bound value, and its
+cost. Every name of the client is looked up in the model; no text of the client reaches SQL.
 """
 
 from __future__ import annotations
@@ -145,7 +145,7 @@ class ReadPlanner(RequestValues):
         return MemberField(asked.alias, column.name, path, column.type, tuple(fields))
 
     def _related_field(self, entity: Entity, name: str) -> Callable[[Selection, int], tuple[StoreQuery, Cost]] | None:
-        """What a field that shows related rows asks for."""
+        """Return the planner of a field with related rows."""
         if name in entity.relations:
             return partial(self.relation, entity.relations[name])
         if name in entity.pages:

@@ -45,7 +45,7 @@ SINCE: dict[str, Any] = {
     },
     "required": ["words", "appeared", "changed", "exact", "versions", "count", "made_by", "unknown"],
 }
-"""What `since` of an answer is, as JSON Schema."""
+"""JSON Schema of `since` in an answer."""
 WHY_NOT: dict[str, Any] = {
     "view": {"type": "string"},
     "sql": {"type": "string"},
@@ -86,13 +86,19 @@ InThread = Callable[[Callable[[], dict[str, Any]]], Awaitable[dict[str, Any]]]
 
 
 class Provenance:
-    """Answers for one catalog. `whole` reads tables, by another reader than that of requests; without it nobody can say."""
+    """Provenance for one catalog.
+
+    `whole` is the reader for tables, apart from the reader of requests; without it questions are rejected.
+    """
 
     def __init__(self, catalog: Catalog, model: Model, whole: LazyReader[Reader] | None, in_thread: InThread):
         self._catalog, self._entities, self._whole, self._in_thread = catalog, model.entities, whole, in_thread
 
     async def answer(self, seen: Catalog, asked: Question) -> dict[str, Any]:
-        """What a row was made of, or where it was lost, to a caller who sees that catalog; raises `RequestError`."""
+        """Return the input rows of a row, or where it was dropped, for a caller who sees that catalog.
+
+        Raises `RequestError`.
+        """
         check_may_ask(seen)
         whole = self._whole
         if whole is None:
@@ -105,7 +111,7 @@ class Provenance:
             self._whole.close()
 
     def _read(self, whole: LazyReader[Reader], asked: Question) -> dict[str, Any]:
-        """The answer; it takes as long as reading the rows that are told."""
+        """Return the answer; it takes as long as reading the rows that it shows."""
         try:
             return whole.reading(lambda reader: self._document(reader, asked))
         except BelvedereError as error:
@@ -179,7 +185,7 @@ def _number(name: str, given: Any, otherwise: int, most: int) -> int:
 
 
 def _refusal(found: Diagnostic) -> RequestError:
-    """What a client may know of a question that failed."""
+    """Return the error of a failed question, without details that a client must not see."""
     if found.code == "B8111":
         return RequestError(NOT_FOUND, found.message, "ask `why-not` where the row is dropped", status=404)
     if found.code == "B7086":

@@ -1,6 +1,6 @@
-"""What the fields of one request say of the rows that they ask for: conditions, orders, parameters, the former state.
+"""Arguments of a request's fields for the rows: conditions, orders, parameters, the former state.
 
-In: the arguments of fields, whatever is asked of the rows: a list, a page, groups. Out: parts of queries; values are bound, not printed.
+In: the arguments of fields, for a list, a page or groups. Out: parts of queries; values are bound, not printed.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class RequestValues:
         return Instant(BoundValue(self.values.register(value.source, f"asOf.{name}"), type_), by_time)
 
     def condition(self, entity: Entity, arguments: Mapping[str, Given], depth: int) -> Condition | None:
-        """What a field's arguments ask of its rows: those that hints gave it, and `filter`."""
+        """Return the condition of a field's arguments: the arguments that hints define, and `filter`."""
         given = {n: arguments[n] for n in entity.arguments if n in arguments and arguments[n] != Fixed(None)}
         equal = [
             Comparison(column.name, Operator.EQ, self.values.parameter(given[n], column, Role.EXACT, n))

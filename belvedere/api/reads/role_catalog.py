@@ -17,7 +17,7 @@ from belvedere.schema import Schema
 
 
 def role_catalog(catalog: Catalog, grant: Grant) -> Catalog:
-    """What a role sees of a catalog."""
+    """Return the part of a catalog that a role sees."""
     relations = grant.relations if Right.READ in grant.rights else frozenset()
     pushes = grant.pushes if Right.PUSH in grant.rights else frozenset()
     hidden, public = grant.hidden, catalog.public & relations
@@ -41,7 +41,7 @@ def role_catalog(catalog: Catalog, grant: Grant) -> Catalog:
 
 
 def _without(schema: Schema, columns: frozenset[str] | None) -> Schema:
-    """The schema with these columns hidden: plans know them, and nobody is shown them."""
+    """Return the schema with these columns hidden: plans can use them, but no client sees them."""
     if not columns:
         return schema
     return Schema(tuple(replace(c, hidden=c.hidden or c.name in columns) for c in schema), schema.key)

@@ -1,7 +1,7 @@
-"""What the callers of a role see: an API of its own over the catalog as it is for them.
+"""The API of a role: over the catalog as the role sees it.
 
-In: a catalog (`belvedere.api.reads.role_catalog`), the store, the claims of a caller. Out: `RoleView`, with what tells its answers from
-those to others.
+In: a catalog (`belvedere.api.reads.role_catalog`), the store, the claims of a caller. Out: `RoleView`, with a
+fingerprint that distinguishes its answers from those for others.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from belvedere.intake.claims import Claims
 
 @dataclass
 class RoleView:
-    """What callers of a role see: the catalog, its API, and the inputs that they push to."""
+    """The part of the API that a role sees: the catalog, its API, and the inputs for pushes."""
 
     catalog: Catalog
     api: Api
@@ -42,7 +42,7 @@ class RoleView:
 
     @cached_property
     def requests(self) -> Requests:
-        """What REST may be asked."""
+        """Return the REST requests of this API."""
         return Requests(self.api.model, self.api.limits)
 
     @cached_property
@@ -62,7 +62,7 @@ class RoleView:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Tells this API from others over the same epoch."""
+        """Return a fingerprint that distinguishes this API from others over the same epoch."""
         role = "" if self.catalog.access.grant is None else self.catalog.access.grant.role
         return hashlib.sha256(f"{role}\n{self.schema_text}".encode()).hexdigest()[:8]
 
@@ -78,9 +78,9 @@ class RoleView:
 
 
 class RoleViews:
-    """What the callers of each role see of one catalog, made when the first of them asks.
+    """The views of all roles of one catalog, each created at its first request.
 
-    `ask` has rows taken in; `closed`: callers need a token; `longs`: whole numbers of 64 bits are texts where a request does not say.
+    `ask` sends rows to the run; `closed`: callers need a token; `longs`: 64-bit integers are strings by default.
     """
 
     def __init__(self, catalog: Catalog, store: ServedStore, limits: Limits, ask: Ask, closed: bool, longs: bool):
@@ -91,7 +91,7 @@ class RoleViews:
         """All that there is."""
 
     async def view_of(self, claims: Claims) -> RoleView:
-        """What a caller sees."""
+        """Return the part of the API that a caller sees."""
         grant = grant_of(self._catalog, claims)
         found = self._seen.get(None if grant is None else grant.role)
         return await self._store.in_planner(lambda: self._made(grant)) if found is None else found

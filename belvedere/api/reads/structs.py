@@ -29,7 +29,7 @@ class Member:
 
 @dataclass(frozen=True)
 class StructType:
-    """What an object is called in GraphQL, its filter, and its members by GraphQL name."""
+    """The GraphQL name of an object type, its filter, and its members by GraphQL name."""
 
     type_name: str
     filter_type: str

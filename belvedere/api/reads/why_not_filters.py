@@ -28,7 +28,7 @@ from belvedere.store.read.query import LIMIT_MOST, Operator, is_ordered
 from belvedere.syntax.wording import did_you_mean
 
 MAX_TESTS = 50
-"""So many comparisons one question has at most: each operator on the way is asked for all of them."""
+"""Maximum number of comparisons of one question: each operator on the path evaluates all of them."""
 _BINARY: dict[Operator, type[exp.Binary]] = {
     Operator.EQ: exp.EQ,
     Operator.NEQ: exp.NEQ,

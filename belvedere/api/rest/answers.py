@@ -1,7 +1,7 @@
-"""What a store answered, as the body and the headers of REST.
+"""The store's answer as body and headers of REST.
 
-In: the JSON of a read, its request and what the client accepts. Out: a body (JSON as the database made it, one object, or CSV) and
-headers: the next page (`Link`), and the number of rows (`Content-Range`).
+In: the JSON of a read, its request and the accepted media types. Out: a body (JSON as the database made it, one object,
+or CSV) and headers: the next page (`Link`), and the number of rows (`Content-Range`).
 """
 
 from __future__ import annotations
@@ -84,7 +84,10 @@ def body_of(request: RestRequest, rows: AnswerRows, media: str) -> bytes:
 
 
 def _table(request: RestRequest, body: bytes) -> bytes:
-    """Rows as CSV (RFC 4180), a line of names first. Numbers stand as in JSON, nested values as JSON, NULL is empty."""
+    """Return rows as CSV (RFC 4180), with a header line.
+
+    Numbers are written as in JSON, nested values as JSON, NULL as an empty field.
+    """
     found = json.loads(body, parse_float=_Number, parse_int=_Number)
     text = io.StringIO()
     writer = csv.writer(text)
@@ -95,7 +98,7 @@ def _table(request: RestRequest, body: bytes) -> bytes:
 
 
 class _Number(str):
-    """A number as it stands in JSON."""
+    """A number, written as in JSON."""
 
 
 def _cell(value: Any) -> str:

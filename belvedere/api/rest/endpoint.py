@@ -104,11 +104,13 @@ class RestEndpoint:
         return await self._tagged(request, asked, prepared, media, seen.mark(prepared))
 
     async def _reported(self, seen: RoleView, asked: Question) -> Response:
-        """What a row was made of, or where it was lost, which no cache keeps."""
+        """Return the input rows of a row, or where it was dropped. Answers are not cached."""
         return JSONResponse(await self._served.provenance.answer(seen.catalog, asked), headers={"cache-control": "no-store"})
 
     async def _tagged(self, request: Request, asked: RestRequest, prepared: Prepared, media: str, mark: str) -> Response:
-        """The answer with its entity tag, or that the client has it; `mark` tells it from answers to others."""
+        """Return the answer with its entity tag, or 304 if the client has it; `mark` distinguishes it from answers to
+        other roles.
+        """
         store = self._served.store
         known = request.headers.get("if-none-match", "").encode()
         print_ = f"{mark}-{_suffix(media)}"

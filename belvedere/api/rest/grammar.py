@@ -17,7 +17,7 @@ RESERVED = ',.:()"!'
 """Characters that end a name; a name that has one of them is written in double quotes."""
 WORDS = ("and", "or")
 _remembered = lru_cache(1_000)
-"""What requests of one shape have in common is read once."""
+"""Cache of the common part of requests of one shape."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ class _TextCursor:
         return found.group()
 
     def quoted(self) -> str:
-        """A text in double quotes, in which a backslash stands before quotes and backslashes."""
+        """Read a text in double quotes, with backslashes before quotes and backslashes."""
         self.expect('"')
         result = ""
         while not self.ended:

@@ -1,6 +1,7 @@
 """REST for programs that hold a reader: the Workbench.
 
-In: a catalog, a reader, an address as it stands behind `/rest/`. Out: the body as Python values; an error is the object of its problem.
+In: a catalog, a reader, the part of a URL after `/rest/`. Out: the body as Python values; an error is the object of its
+problem document.
 """
 
 from __future__ import annotations

@@ -88,7 +88,7 @@ def openapi_of(model: Model, limits: Limits, closed: bool, longs: bool = False) 
     paths: Document = {}
     for entity in listed:
         paths |= _entity_paths(entity, limits)
-        if model.grant is None:  # a role is not told
+        if model.grant is None:  # roles do not see this
             paths[f"/rest/{entity.field}/why-not"] = {"get": _why_not_operation(entity)}
         if entity.by_key is not None and model.grant is None:
             paths[f"{_address(entity)}/why"] = {"get": _why_operation(entity)}

@@ -38,7 +38,7 @@ class UrlParameter:
 
 @dataclass
 class Said:
-    """What is said of one list, and of the relationships that are selected in it, by their names in the answer."""
+    """Parameters of one list, and of its selected relationships by their names in the answer."""
 
     own: list[UrlParameter] = field(default_factory=list)
     inner: dict[str, Said] = field(default_factory=dict)
@@ -60,8 +60,9 @@ def pairs_of(query: bytes, limits: Limits) -> Pairs:
 
 
 def range_of(unit: str, asked: str) -> bytes:
-    """What `Range: 10-19` says, as the parameters that say the same. Nothing of a range that is none of rows: RFC 9110 (14.2) lets a
-    server pass over it.
+    """Return `Range: 10-19` as the equivalent query parameters.
+
+    Other units than rows return nothing: RFC 9110 (14.2) lets a server ignore them.
     """
     found = _RANGE.fullmatch(asked.strip())
     if found is None or unit.strip().lower() not in ("", "items"):

@@ -61,7 +61,7 @@ def _rows(planner: ReadPlanner, request: RestRequest) -> tuple[StoreQuery, Cost]
 
 
 def _is_one(request: RestRequest, query: StoreQuery) -> bool:
-    """Whether a list has one row at most, so that there is no next page to tell of."""
+    """Return whether a list has at most one row, so that there is no next page."""
     return isinstance(request.source, Entity) and request.after is None and is_keyed(request.source, query.where)
 
 

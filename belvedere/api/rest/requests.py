@@ -68,7 +68,7 @@ class RestRequest:
 
     @cached_property
     def shape(self) -> Any:
-        """What of the request decides its plan: all but its values."""
+        """Return the part of the request that decides its plan: everything except its values."""
         how = (self.one, self.offset is None, self.after is None, self.counted)
         return (type(self.source), *how, _shape(self.selection))
 
@@ -94,7 +94,7 @@ class Requests:
         return name in self.sources or name.casefold() in self._others
 
     def source(self, name: str) -> Source:
-        """What `/rest/<name>` serves: by the name of its endpoint, or that of its view in any case."""
+        """Return the relation that `/rest/<name>` serves: by the name of its endpoint, or of its view in any case."""
         found = self.sources.get(name) or self._others.get(name.casefold())
         if found is None:
             hint = did_you_mean(name, sorted(self.sources)) or "`/openapi.json` lists all paths"
@@ -143,7 +143,7 @@ class Requests:
         return RequestError(NOT_FOUND, "`why-not` needs a view, not a row", hint, status=404)
 
     def _of_template(self, source: Template) -> RequestError:
-        """That a query template has no rows whose origin could be told."""
+        """Return the error that a query template has no rows to trace."""
         read = {n.relation for n in source.template.plan.walk() if isinstance(n, Scan)}
         fields = [f"`/rest/{e.field}`" for e in self._model.entities.values() if e.id in read and e.field]
         message = f"{name_of(source)} is a query template, which stores no rows"
@@ -250,7 +250,7 @@ class _RequestReader:
         rows = self.literals.values[limit.source[1]] if isinstance(limit, Scalar) else self.limits.rows
         start = self.literals.values[offset.source[1]] if isinstance(offset, Scalar) else None
         if start is None and isinstance(source, Template):
-            start = 0  # its rows may be equal in everything, so that a cursor could not tell them apart
+            start = 0  # its rows may be equal in all columns, so a cursor could not distinguish them
         return RestRequest(source, selection, self.literals.values, False, rows, start, after, self.pairs)
 
     # selections

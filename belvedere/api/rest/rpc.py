@@ -1,7 +1,8 @@
-"""`/rest/rpc/<template>`: query templates as PostgREST's clients call functions, by GET and by POST with arguments in the body.
+"""`/rest/rpc/<template>`: query templates called like PostgREST functions, by GET, or by POST with arguments in the
+body.
 
-In: a request's method, headers and body. Out: the template's name, and its arguments as they would stand in a query string. What the
-arguments mean is decided by `belvedere.api.rest.requests`.
+In: a request's method, headers and body. Out: the template's name, and its arguments as in a query string.
+`belvedere.api.rest.requests` interprets the arguments.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from belvedere.api.rest.requests import Source, name_of
 
 RPC = "rpc"
 SCHEMAS = ("", "public")
-"""What clients of PostgREST call the one schema that there is."""
+"""Names that PostgREST clients use for the only schema."""
 
 
 def check_profile(headers: Mapping[str, str]) -> None:

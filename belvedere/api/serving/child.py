@@ -32,12 +32,12 @@ from belvedere.intake.wire import IngestClient
 from belvedere.store import open_reader, open_served_reader
 
 END_SECONDS = 4.0
-"""So long what is under way may take when the parent ends; the parent waits a little longer."""
+"""Maximum seconds for running requests when the parent stops; the parent waits a little longer."""
 
 
 @dataclass(frozen=True)
 class Assignment:
-    """What a serving process needs to know. It comes through a pipe, so that nothing of it shows in a list of processes."""
+    """Parameters of a serving process. They come through a pipe, so that no list of processes shows them."""
 
     catalog: Catalog
     store_url: str
@@ -47,7 +47,7 @@ class Assignment:
     process: int
     processes: int
     ingest_service: int | None = None
-    """The descriptor of a socket to the desk that takes pushes; None where nobody does."""
+    """Descriptor of a socket to the ingest service that accepts pushes; None if there is none."""
     heals: bool = False
     """Whether the process that starts this one runs epochs."""
 

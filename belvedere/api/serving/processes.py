@@ -50,7 +50,7 @@ class Serving:
     port: int
     supervisors: tuple[Supervisor, ...]
     descriptors: ExitStack = field(default_factory=ExitStack)
-    """What a process that is started again inherits: the listening socket and the counts."""
+    """Descriptors that a restarted process inherits: the listening socket and the counters."""
     requests: Callable[[], Mapping[str, tuple[int, float]]] = dict
     """How many requests have read each relation and query template so far, and how many seconds they took."""
     heals: Callable[[], int] = int

@@ -38,7 +38,7 @@ class ServedStore:
         return await asyncio.get_running_loop().run_in_executor(self._threads, work)
 
     async def in_planner(self, work: Callable[[], T]) -> T:
-        """Do what takes this process's time alone where it holds nobody up."""
+        """Run work that keeps this process busy where it blocks no request."""
         return await asyncio.get_running_loop().run_in_executor(self._planners, work)
 
     async def opened(self) -> None:

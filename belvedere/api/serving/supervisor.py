@@ -1,7 +1,8 @@
-"""Supervise a child process: if it ends before it is told to, it is started again.
+"""Supervise a child process: restart it if it ends before it is stopped.
 
-In: a function that starts the process, its input a pipe that ends it. Out: a `Supervisor`, to be closed. The pauses before a start
-double up to half a minute and are short again once a process ran for a while. It knows nothing of what the process does.
+In: a function that starts the process; closing the process's input ends it. Out: a `Supervisor`, to be closed. The
+pauses before a restart double up to half a minute, and are short again after a process has run for a while. It does not
+depend on the process's work.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from threading import Event, Lock, Thread
 FIRST_PAUSE, MAX_PAUSE_SECONDS = 0.1, 30.0
 """Seconds before a process is started again."""
 STEADY = 60.0
-"""Seconds: a process that ran so long has not failed to start."""
+"""Seconds after which a process counts as started successfully."""
 END_SECONDS = 8.0
 
 Process = subprocess.Popen[bytes]
@@ -38,7 +39,7 @@ class Supervisor:
         return self.child.poll() is None
 
     def close(self) -> None:
-        """Tell the process to end; `wait` waits for it."""
+        """Stop the process; `wait` waits for its end."""
         with self._lock:
             self._closed.set()
             _end_input(self.child)

@@ -36,14 +36,14 @@ def _places(export: Export, sink: Sink) -> Iterator[tuple[str, ...]]:
     try:
         connector = writing_connector(sink.connector)
         found = connector.place(sink, export.target) if hasattr(connector, "place") else f"{sink.name} {export.target}"
-    except BelvedereError:  # what is wrong with the sink is told by the run
+    except BelvedereError:  # the run reports the sink's error
         return
     if found is not None:
         yield _kind(sink), found
 
 
 def _kind(sink: Sink) -> str:
-    """What its places are: a folder of files is none of a table of Delta too."""
+    """Return the kind of a sink's targets: a folder of files cannot also be a Delta table."""
     return "folder" if sink.connector in ("files", "delta") else sink.connector
 
 

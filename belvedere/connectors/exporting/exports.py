@@ -1,9 +1,10 @@
-"""Exports: committed changes and events on their way to sinks, each behind a cursor in the store.
+"""Exports: committed changes and events on their way to sinks, each after a cursor in the store.
 
-In: a catalog with exports, the sinks of the project file, a store. Out: after each epoch one delivery per export that has something
-new. The cursor moves after the sink has taken the delivery; after a crash between the two the same rows go out under the same
-epoch's name again, and so replace themselves. A sink with an outlet says itself how far it has come, and may be away for a while. One that
-has lost what it was sent is told: the store has only what comes after it. `send_again` has it sent whole.
+In: a catalog with exports, the sinks of the project file, a store. Out: after each epoch one delivery for each export
+with new events. The cursor moves after the sink has accepted the delivery. After a crash in between, the same rows are
+delivered again under the same epoch's name, and so replace themselves. A sink with an outlet reports its own progress,
+and may be unavailable for a while. If it has lost delivered events, this is reported: the store only has later events.
+`send_again` resends everything.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from belvedere.store.protocol import Reader, Store, Transaction
 from belvedere.store.stage_memory import Memories
 
 PATIENCE_SECONDS = 120.0
-"""So long the end of a run waits for it."""
+"""Maximum seconds that the end of a run waits for the sinks."""
 Events: TypeAlias = Iterable[tuple[int, pa.Table]]
 """Some events of some exports at a time, with the places of these."""
 
@@ -57,7 +58,7 @@ class Delivery:
 
     @property
     def name(self) -> str:
-        """What the script calls it."""
+        """Return the export's name in the script."""
         return f"{self.export.sink}.{self.export.target}"
 
 
@@ -75,7 +76,7 @@ class Cursor:
 
     @classmethod
     def of_document(cls, text: str | None) -> Cursor:
-        """What the store has noted."""
+        """Read the cursor from the store's document."""
         found = json.loads(text) if text else {}
         done, sent, again = (int(found.get(name, 0)) for name in ("seq", "sent", "again"))
         return cls(done, sent, again, str(found.get("store", "")))
@@ -85,13 +86,13 @@ class Cursor:
         return self if self.store == name else replace(self, sent=0, store=name)
 
     def document(self, epoch: int) -> str:
-        """What the store notes after this epoch."""
+        """Return the cursor's document after this epoch."""
         return json.dumps({"seq": self.done, "epoch": epoch, "sent": self.sent, "again": self.again, "store": self.store})
 
 
 @dataclass
 class _Line:
-    """Deliveries that go together, their outlet, and how it stands: not asked yet how far it has come, or away."""
+    """Deliveries of one outlet, and its status: progress not asked yet, or unavailable."""
 
     deliveries: tuple[Delivery, ...]
     outlet: SharedOutlet
@@ -243,13 +244,13 @@ class Exports:
 
 
 PIECE = 10_000
-"""So many events are in memory at once."""
+"""Maximum number of events in memory."""
 
 
 def _pending(store: Store, delivery: Delivery, done: int, last: int) -> Iterator[pa.Table]:
-    """The events behind `done` up to `last` as they are shown, in their order, a piece at a time.
+    """Yield the events after `done` up to `last`, in order, piece by piece.
 
-    Each piece is read in a transaction of its own: a sink may take long, and would hold the store's lock so long.
+    Each piece is read in its own transaction: a slow sink must not hold the store's lock.
     """
     for start in range(done, last, PIECE):
         transaction = store.begin()
@@ -264,7 +265,7 @@ def _pending(store: Store, delivery: Delivery, done: int, last: int) -> Iterator
 
 @dataclass(frozen=True)
 class ExportBacklog:
-    """How an export stands: the number of the last event that its sink has, and how many wait for it."""
+    """The backlog of an export: the number of the last event that its sink has, and of waiting events."""
 
     export: Export
     done: int
@@ -306,7 +307,7 @@ def send_again(catalog: Catalog, sinks: Mapping[str, Sink], store: Store, name: 
         done = memories.last_number(delivery.relation) if delivery.relation in changes else 0
         documents[delivery.cursor] = Cursor(done, again=cursor.again + 1).document(0)
     store.set_documents(documents)
-    store.drop([*changes])  # the next epoch makes them anew, of all rows
+    store.drop([*changes])  # the next epoch rebuilds them from all rows
     return tuple(dict.fromkeys(d.name for d in going))
 
 

@@ -11,22 +11,25 @@ from dataclasses import dataclass
 from typing import Any
 
 MAX_EVENTS = 1_000
-"""So many are in one request at most."""
+"""Maximum number of events in one request."""
 TRIES = 3
-"""So often a request is sent as it was, each time with twice the time, before it is cut in half."""
+"""Number of attempts to send a request unchanged, each with twice the timeout, before it is halved."""
 AT_EASE = 0.25
 """Part of the time within which an answer lets requests grow again."""
 
 
 @dataclass
 class Pace:
-    """What a receiver has shown. `largest`: the events of a new request; `late`: answers in a row that came too late, or not at all."""
+    """The observed capacity of a receiver.
+
+    `largest`: the number of events of a new request; `late`: consecutive answers that were too late or missing.
+    """
 
     largest: int
     late: int = 0
 
     def patience(self, seconds: float) -> float:
-        """How long the present request is waited for, where others are for so many seconds."""
+        """Return the timeout of the present request in seconds, where the normal timeout is `seconds`."""
         return seconds * 2.0 ** min(self.late, TRIES - 1)
 
     def size(self, before: int, left: int) -> int:
@@ -36,12 +39,12 @@ class Pace:
         return max(1, before // 2) if self.late >= TRIES else before
 
     def came_late(self, events: int) -> None:
-        """A request with so many events was not answered in time."""
+        """Record that a request with `events` was not answered in time."""
         self.late += 1
         self.largest = max(1, min(self.largest, events) // 2)
 
     def too_large(self, events: int) -> None:
-        """A receiver does not take so many at once."""
+        """Record that a receiver rejected `events` as too many."""
         self.largest = max(1, events // 2)
 
     def answered(self, used: float, most: int) -> None:
@@ -51,10 +54,10 @@ class Pace:
             self.largest = min(most, self.largest * 2)
 
     def document(self) -> dict[str, int]:
-        """What the store notes."""
+        """Return the document that the store keeps."""
         return {"largest": self.largest, "late": self.late}
 
     @classmethod
     def of_document(cls, found: Mapping[str, Any], most: int) -> Pace:
-        """What it has noted."""
+        """Read the pace from the store's document."""
         return cls(min(most, int(found.get("largest", most))), int(found.get("late", 0)))

@@ -30,7 +30,7 @@ class UnfittingValue:
     theirs: str
 
     def refusal(self, code: str, sink: str, target: str) -> BelvedereError:
-        """What ends the export."""
+        """Return the error that ends the export."""
         reported = f"{self.value[:200]} ({self.own}) of event {self.event:,}"
         message = (
             f'sink "{sink}" cannot write "{target}": its column "{self.column}" is {self.theirs}, which cannot hold {reported}'

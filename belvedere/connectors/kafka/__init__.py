@@ -1,9 +1,9 @@
 """The connector `kafka`: topics as streams, and with a primary key as tables.
 
-In: a source with `servers`, offsets from the epoch's row. Out: exactly the messages of ranges of offsets, as rows. `client` says how a
-cluster is reached, `topics` what it has, `feed` what is new, `ranges` reads, `message_rows` and `formats` make rows of messages in the
-driver or in Spark's tasks (`read_tasks`), and `message_chunks` what an epoch takes; `report` tells people of topics, `sink` sends exports.
-No source commits offsets to Kafka.
+In: a source with `servers`, offsets from the epoch's row. Out: exactly the messages of ranges of offsets, as rows.
+`client` connects to a cluster, `topics` lists its contents, `feed` finds new offsets, `ranges` reads, `message_rows`
+and `formats` convert messages to rows in the driver or in Spark's tasks (`read_tasks`), and `message_chunks` collects
+the rows of an epoch; `report` describes topics for people, `sink` sends exports. No source commits offsets to Kafka.
 """
 
 from __future__ import annotations

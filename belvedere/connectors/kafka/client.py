@@ -15,7 +15,7 @@ from belvedere.errors import BelvedereError, fail
 
 Settings = dict[str, Any]
 QUIET: Settings = {"client.id": "belvedere", "log_level": 0}
-"""What cannot be reached is told by who asks: librdkafka would print it to stderr too."""
+"""Settings that silence librdkafka: callers report connection errors, and librdkafka would print them to stderr too."""
 
 
 def client_settings(kind: str, name: str, options: Mapping[str, Any]) -> Settings:
@@ -35,7 +35,9 @@ REFUSALS = (KafkaError._AUTHENTICATION, KafkaError._SSL, KafkaError.SASL_AUTHENT
 
 
 class Heard:
-    """What a client hears beside its calls: librdkafka tries again where it is refused, and the call only ends by its time."""
+    """Errors that a client reports outside its calls: librdkafka retries rejected connections, and the call itself only
+    times out.
+    """
 
     def __init__(self, what: str):
         self.what = what
@@ -70,7 +72,7 @@ def explaining_failures(what: str, other: Callable[[KafkaError], BelvedereError 
 
 
 def diagnostic(what: str, error: KafkaError) -> BelvedereError:
-    """What a client says, as a diagnostic."""
+    """Return a client's error as a diagnostic."""
     if error.code() == KafkaError._INVALID_ARG:
         return fail("B6200", f"{what}: {error.str()}", hint="keys with a dot are settings of librdkafka")
     return fail("B6201", f"{what}: {error.str()}", hint="check that its servers run and can be reached from here")

@@ -1,7 +1,7 @@
-"""The feed of a table: which offsets are new in its topics, cut fairly, and their rows.
+"""The feed of a table: finds new offsets in its topics, shares them fairly among partitions, and reads their rows.
 
-In: what the feed is opened for. Out: spans of offsets by partition, and their rows with what was refused. How far it has come
-stands in the epoch's row (`topic_offsets`): nothing is kept in Kafka.
+In: the feed's parameters. Out: ranges of offsets by partition, and their rows with rejections. Its progress is in the
+epoch's row (`topic_offsets`); Kafka stores none.
 """
 
 from __future__ import annotations
@@ -38,15 +38,15 @@ if TYPE_CHECKING:
 
 MAX_ROWS = 1_000_000
 FEW_MESSAGES = 30_000
-"""So many are read in the driver: a job of Spark takes longer."""
+"""Maximum number of messages that are read in the driver: a Spark job takes longer."""
 SAMPLE_SECONDS = 10.0
-"""So long a sample waits for a message."""
+"""Maximum seconds that a sample waits for a message."""
 KEPT_SECONDS = 60.0
-"""So often a topic is asked for how long it keeps deletions."""
+"""Seconds between two reads of a topic's retention of deletions."""
 SHORT_MILLISECONDS = 1_000
 """A topic that was not read for so short a time has lost no deletion."""
 TOPICS_SECONDS = 5.0
-"""So often it is asked whether there are more topics or partitions."""
+"""Seconds between checks for new topics and partitions."""
 
 
 class KafkaFeed:
@@ -111,7 +111,7 @@ class KafkaFeed:
         if self.offset.is_begun and not fresh and all(ends[p] == self.offset.places[p] for p in places):
             self._looked |= dict.fromkeys((t.name for t in topics), now)
             return None
-        topics = self._known_topics(again=True)  # one that was made anew has offsets that say nothing
+        topics = self._known_topics(again=True)  # the offsets of a recreated topic are not comparable
         at = self._positions(topics, ends, fresh)
         new = {p: end - at[p] for p, end in ends.items() if end > at[p]}
         shares = shared_out(new, self.most)
@@ -189,7 +189,7 @@ class KafkaFeed:
         return gathered(spark, self.input.id, self.shape, chunks, by_time=not self.input.watermarks, memory=self.memory)
 
     def _still_there(self, ranges: Sequence[MessageRange]) -> list[MessageRange]:
-        """What is left of ranges of which messages have gone since they were looked for."""
+        """Return the available part of ranges whose first messages were removed."""
         starts, left = self.cluster.starts([r.place for r in ranges]), list[MessageRange]()
         for range_ in ranges:
             start = min(max(range_.start, starts[range_.place]), range_.end)
@@ -209,7 +209,7 @@ class KafkaFeed:
             yield replace(chunk, times=times)
 
     def _compacted(self, ranges: Sequence[MessageRange], found: Gathered) -> list[str]:
-        """What people should know where a run goes on behind messages that compaction may have taken away, deletions among them."""
+        """Return notices if a run continues after messages that compaction may have removed, including deletions."""
         known = [r for r in ranges if r.place in self.offset.places]
         came = found.rows.num_rows + found.refused
         if not self.shape.primary_key or not known or came >= sum(r.end - r.start for r in ranges):
@@ -324,7 +324,7 @@ def _end_ranges(place: Place, start: int, end: int, first: int, most: int) -> li
 
 
 def shared_out(new: Mapping[Place, int], most: int) -> dict[Place, int]:
-    """How many messages of each partition to take: all where they are few, else the same of each that has so many."""
+    """Return the number of messages to read from each partition: all if they are few, else an equal share."""
     shares: dict[Place, int] = {}
     left, places = most, sorted(new, key=lambda p: new[p])
     for number, place in enumerate(places):

@@ -88,7 +88,7 @@ class Gathering:
         return as_rows(rows).table.take(pa.array(order))
 
     def count(self, rows: int, label: str) -> None:
-        """So many rows of a partition come next."""
+        """Record that `rows` rows of a partition come next."""
         if self.producers and self.producers[-1][1] == label:
             rows += self.producers.pop()[0]
         if rows:
@@ -108,9 +108,9 @@ def gathered(
     by_time: bool = False,
     memory: Memory | None = None,
 ) -> Gathered:
-    """All chunks; more rows than `memory` has room for in a scratch file. Nobody asks for a session where nothing is undecided.
+    """Return all chunks; rows beyond `memory` go to a scratch file. A session is only started if rows remain undecided.
 
-    `by_time`: rows of all partitions in the order in which they were sent, as those of a table with a key are.
+    `by_time`: order the rows of all partitions by the time they were sent, as for a table with a key.
     """
     into, rows = Gathering(spark, table, shape), Scratch(shape.schema, memory=memory)
     for chunk in chunks:

@@ -30,7 +30,7 @@ T = pa.types
 
 @dataclass(frozen=True)
 class KeyFormat:
-    """What keys are; without a `name` JSON, or a text that is none."""
+    """Format of keys; without a `name` JSON, or plain text."""
 
     name: str | None = None
     options: Mapping[str, Any] = field(default_factory=dict)

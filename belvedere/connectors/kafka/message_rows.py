@@ -35,7 +35,7 @@ METADATA: Mapping[str, tuple[pa.DataType, Callable[[Message], Any]]] = {
     "key": (pa.string(), lambda m: _text(m.key())),
     "headers": (HEADERS, lambda m: list({k: _text(v) for k, v in m.headers() or ()}.items())),
 }
-"""What a message has beside its value: the type of its column, and how it is got. Of headers of one name the last one counts."""
+"""Metadata columns of a message: type and getter. Of headers with the same name the last one counts."""
 NO_VALUE = Reason("has no value: only a table with a primary key accepts deletes", RejectionKind.NO_VALUE, "has no value")
 NO_KEY = Reason("has no value, and no key of the row to delete", RejectionKind.NO_VALUE)
 NO_KEY_AT_ALL = Reason("has no key", RejectionKind.KEY)
@@ -110,7 +110,7 @@ class Chunk:
 
 @dataclass(frozen=True)
 class MessageShape:
-    """What rows of a table are made of. Raises B6206 where a column of metadata cannot be what it is to be."""
+    """The parts of a message that form a table's rows. Raises B6206 if a metadata column has a wrong type."""
 
     format: str
     columns: tuple[Column, ...]
@@ -119,7 +119,7 @@ class MessageShape:
     primary_key: tuple[str, ...] = ()
     options: Mapping[str, Any] = field(default_factory=dict)
     keys: KeyFormat = field(default_factory=KeyFormat)
-    """What the keys of messages are."""
+    """Format of the messages' keys."""
 
     def __post_init__(self) -> None:
         for name, kind in self.metadata.items():
@@ -187,7 +187,7 @@ class MessageShape:
         return found[:SHOWN] if found is not None and self._is_long(value) else found
 
     def _values(self, messages: Sequence[Message], gone: Sequence[int]) -> Decoded:
-        """What the values say; those that are too long are not looked at."""
+        """Decode the values; values that are too long are skipped."""
         values: list[bytes | None] = [None if self._is_long(v := m.value()) else v for m in messages]
         lost: dict[int, Reason] = {}
         if self._keys_are_values:
@@ -205,7 +205,7 @@ class MessageShape:
         return Decoded(placed(found.rows, kept, len(values)), undecided, {kept[n]: r for n, r in found.refused.items()} | lost)
 
     def _keys(self, messages: Sequence[Message], gone: Sequence[int]) -> Decoded:
-        """What the keys say: of all messages where columns are said to be the key's, else of those without value."""
+        """Decode the keys: of all messages if columns come from the key, else of messages without a value."""
         of_gone = () if self._keys_are_values else self.primary_key
         columns = tuple(c for c in self.columns if c.name in of_gone or c.name in self._of_keys)
         if not columns:

@@ -1,7 +1,8 @@
-"""How the tables of a cluster would be declared: `belvedere init --from kafka://...`.
+"""Proposed declarations of a cluster's tables: `belvedere init --from kafka://...`.
 
-In: a source without tables, which may name a schema registry. Out: for each topic whose newest messages tell them its columns, format and
-key. A topic that keeps the newest message of each key, and whose keys are values of its columns, is a table.
+In: a source without tables, which may name a schema registry. Out: for each topic whose newest messages allow it,
+columns, format and key. A topic that keeps the newest message of each key, and whose keys are values of its columns,
+becomes a table.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from belvedere.schema import Column
 
 KEY_COLUMN = "message_key"
 FRAME = b"\0"
-"""What a message of Avro with a schema registry begins with."""
+"""First byte of an Avro message with a schema registry."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,7 @@ class ProposedTopic:
 
 
 def proposed_topics(source: Source) -> Iterator[ProposedTopic | BelvedereError]:
-    """All topics; why one tells no columns in its place. Raises B6200, B6201."""
+    """Yield all topics, with an error in place of a topic without columns. Raises B6200, B6201."""
     for topic in table_names(source):
         try:
             yield _proposed(source, topic)

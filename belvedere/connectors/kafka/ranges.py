@@ -22,18 +22,18 @@ from belvedere.connectors.kafka.topics import Place
 from belvedere.errors import fail
 
 MAX_MESSAGES = 1 << 16
-"""So many messages of a partition are together."""
+"""Maximum number of messages of a partition in one batch."""
 MAX_BYTES = 16 << 20
 FEW_MESSAGES = 64
-"""So many may be larger."""
+"""Number of messages that may be larger."""
 AT_ONCE = 10_000
 FEW_TOGETHER = 50_000
-"""So few messages of all ranges are fetched side by side."""
+"""Maximum number of messages of all ranges that are fetched concurrently."""
 WAIT_SECONDS = 0.01
 ASK_AGAIN_SECONDS = 2.0
-"""After so long without a message the consumer is set to its place again: the end of a partition is told once only."""
+"""Seconds without a message after which the consumer seeks again: the end of a partition is reported only once."""
 AWAY_SECONDS = 300.0
-"""So long a broker may be away."""
+"""Maximum seconds to wait for an unavailable broker."""
 CONSUMER: Settings = {
     "group.id": "belvedere",  # no group is joined, and no offset is committed
     "enable.auto.commit": False,
@@ -73,14 +73,14 @@ class MessageRange:
 
 @dataclass
 class _Standing:
-    """Where a consumer stands in a partition: `ahead` was fetched behind `next`, up to `reached`, and not handed out yet."""
+    """Position of a consumer in a partition: `ahead` was fetched after `next`, up to `reached`, and not returned yet."""
 
     next: int
     reached: int
     ahead: list[Message] = field(default_factory=list)
 
     def taken(self, end: int) -> list[Message]:
-        """What was fetched below `end`."""
+        """Return the fetched messages below `end`."""
         taken = self.ahead
         if taken and taken[-1].offset() >= end:
             cut = next(n for n, m in enumerate(taken) if m.offset() >= end)
@@ -107,7 +107,9 @@ class _BufferedMessages:
 
 
 class RangeReader:
-    """A consumer that stays assigned to its partitions: where a range begins at the end of the one before, nothing is asked for anew."""
+    """A consumer that stays assigned to its partitions: a range that begins at the end of the previous one needs no new
+    request.
+    """
 
     def __init__(self, settings: Settings):
         self.consumer = Consumer(CONSUMER | settings)
@@ -188,7 +190,7 @@ class RangeReader:
             raise diagnostic(f"{label} cannot be read", error)
 
     def _go_to(self, place: Place, offset: int, again: bool = False) -> None:
-        """Stand at an offset: nothing is done where that is so already. `again` keeps what was fetched."""
+        """Seek to an offset, unless the consumer is there already. `again` keeps the fetched messages."""
         standing = self._standing.get(place)
         if not again:
             if standing is not None and standing.next == offset:

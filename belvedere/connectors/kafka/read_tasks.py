@@ -43,7 +43,9 @@ REPORTED = pa.schema(
         ("reason", pa.string()),
     ]
 )
-"""What a task tells: a chunk is a row with the file of its rows, which is one row group; messages of it that are no rows follow."""
+"""Columns of a task's report: a chunk is a row with the file of its rows, which is one row group; its messages that are
+not rows follow.
+"""
 
 
 def read_by_tasks(
@@ -91,7 +93,7 @@ def _seen(file: Path) -> Path:
 
 
 def cut(ranges: Sequence[MessageRange], parts: int) -> list[tuple[MessageRange, ...]]:
-    """The ranges in so many parts of the same length, in their order."""
+    """Split the ranges into `parts` parts of equal length, in order."""
     size = -(-sum(r.end - r.start for r in ranges) // parts)
     found: list[list[MessageRange]] = [[]]
     room = size
@@ -139,7 +141,7 @@ def _reported(file: str, chunk: Chunk) -> pa.RecordBatch:
 
 
 def _chunks(reported: Iterator[pa.RecordBatch], shape: MessageShape, folder: Path) -> Iterator[Chunk]:
-    """The chunks that tasks told of, a row group each."""
+    """Yield the chunks that tasks reported, a row group each."""
     groups: dict[str, int] = {}
     begun: tuple[str, str] | None = None
     undecided: list[Undecided] = []

@@ -1,7 +1,7 @@
-"""What people are told of a cluster's topics: `belvedere sources`.
+"""Report on a cluster's topics for `belvedere sources`.
 
-In: a source, the inputs that it feeds with their offsets. Out: a row for each partition of their topics, one for each other topic. No
-message is read.
+In: a source, the inputs that it feeds with their offsets. Out: a row for each partition of their topics, one for each
+other topic. No message is read.
 """
 
 from __future__ import annotations

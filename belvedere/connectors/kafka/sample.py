@@ -1,7 +1,7 @@
-"""What a schema or a topic's newest messages say of its columns.
+"""Columns of a topic, from a schema or from its newest messages.
 
-In: a source, a table. Out: names of tables, and an Arrow schema. Where no schema tells them, a sample is read; what does not fit later is
-rejected message by message.
+In: a source, a table. Out: names of tables, and an Arrow schema. Without a schema a sample is read; later messages that
+do not fit are rejected one by one.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def sampled(requested: FeedRequest, rows: int, spark: Callable[[], SparkSession]
     arrived, messages = feed.rows_of(read, spark), [m for _, some in read for m in some]
     try:
         found = _columns(requested.source, requested.table, lambda: messages)
-    except BelvedereError:  # no messages, or a schema that tells no columns
+    except BelvedereError:  # no messages, or a schema without columns
         return Sampled(arrived, order="parts")
     types = {f.name: f.type for f in found} if requested.source.format in ("avro", "protobuf") else {}
     return Sampled(arrived, tuple(found.names), types, order="parts")

@@ -32,15 +32,15 @@ from belvedere.rules.events import EVENT_TIME, OPERATION, SEQUENCE
 from belvedere.values.months import with_month_texts
 
 MAX_MESSAGES = 50_000
-"""So many are in one transaction."""
+"""Maximum number of events in one transaction."""
 MAX_BYTES = 64 << 20
-"""Or so many bytes."""
+"""Maximum bytes of one transaction."""
 MAX_MARKS = 120
-"""So many exports go to one topic: a mark takes up to 32 bytes."""
+"""Maximum number of exports to one topic: a mark takes up to 32 bytes."""
 ROOM = 10_000
 """Bytes of a message beside its value."""
 TIMEOUT_SECONDS = 10.0
-"""So long a call waits for the cluster, before it is tried again as a whole."""
+"""Maximum seconds that a call waits for the cluster before it is retried as a whole."""
 TRANSACTION: Settings = {
     "enable.idempotence": True,
     "transaction.timeout.ms": 30_000,
@@ -234,7 +234,7 @@ class KafkaOutlet:
         return explaining_failures(f'sink "{self.sink}" {what}', other=self._known)
 
     def _known(self, error: KafkaError) -> BelvedereError | None:
-        """What says more than the call that failed: that another process sends, or why a message was not taken."""
+        """Return the cause of a failed call: another process sends, or why a message was rejected; None if unknown."""
         if error.code() in (KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.PRODUCER_FENCED):
             hint = "only one run at a time can send the events of a store: stop the other one"
             return fail("B6210", f'another process sends to the sink "{self.sink}" for this store', hint=hint)
@@ -247,7 +247,7 @@ class KafkaOutlet:
         return None
 
     def close(self) -> None:
-        """What was sent is there: nothing waits here."""
+        """Do nothing: every sent event is already confirmed."""
         self._producer = None
 
 
@@ -274,7 +274,7 @@ def _within(seconds: float, call: Callable[[], object]) -> None:
     def run() -> None:
         try:
             ended.set_result(call())
-        except BaseException as error:  # told where it is waited for
+        except BaseException as error:  # reported where the result is awaited
             ended.set_exception(error)
 
     Thread(target=run, name="kafka-offsets", daemon=True).start()

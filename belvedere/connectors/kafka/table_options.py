@@ -1,6 +1,8 @@
-"""What the project file says of a table of topics: its topic, columns of metadata, formats of values and keys, where reading starts.
+"""Settings of a topic's table in the project file: its topic, metadata columns, formats of values and keys, and the
+start of reading.
 
-In: a source of the project file, the name of a table. Out: settings that a feed, a sample and a report use. Only files of schemas are read.
+In: a source of the project file, the name of a table. Out: settings for feeds, samples and reports. Only schema files
+are read.
 """
 
 from __future__ import annotations
@@ -34,8 +36,8 @@ def metadata_of(source: Source, table: str) -> dict[str, str]:
 
 
 def format_options(source: Source, table: str, options: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """What the table's format is told, or with `prefix` "key_" that of its keys: `timestamp_format`, `registry`, `message`, and what the
-    file `schema` holds. Raises B6205.
+    """Return the options of the table's format, or with `prefix` "key_" of its keys: `timestamp_format`, `registry`,
+    `message`, and the contents of the file `schema`. Raises B6205.
     """
     found = {k: v for k, v in options.items() if k in ("timestamp_format", "registry")}
     declared = source.declared(table)
@@ -51,7 +53,10 @@ def format_options(source: Source, table: str, options: Mapping[str, Any], prefi
 
 
 def keys_of(source: Source, table: str, options: Mapping[str, Any]) -> KeyFormat:
-    """What the keys of a table's messages are: `key_format` of `[sources.name.tables.T]`. Raises B6205, B6206."""
+    """Return the format of the keys of a table's messages: `key_format` of `[sources.name.tables.T]`.
+
+    Raises B6205, B6206.
+    """
     reported = format_options(source, table, options, "key_")
     return key_format(source.name, table, source.declared(table).get("key_format"), reported)
 

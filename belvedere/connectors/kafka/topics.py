@@ -1,7 +1,7 @@
-"""What a cluster has: topics with their partitions, and the offsets at which these begin and end.
+"""Contents of a cluster: topics with their partitions, and the first and last offsets.
 
-In: settings of a client. Out: names, identities and offsets, by one request each. A topic that is deleted and made again has another
-identity (`Topic.id`), though its offsets may fit.
+In: settings of a client. Out: names, identities and offsets, by one request each. A recreated topic has another
+identity (`Topic.id`), even if its offsets match.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Cluster:
         return explaining_failures(f"{self.name} {what}", other=self._refused)
 
     def _refused(self, _: KafkaError) -> BelvedereError | None:
-        self.admin.poll(0)  # what was heard meanwhile is told here
+        self.admin.poll(0)  # delivers the errors received in the meantime
         return self._heard.refusal()
 
     def topics(self, requested: str) -> list[Topic]:

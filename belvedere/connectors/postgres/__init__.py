@@ -1,9 +1,10 @@
 """The connector `postgres`: tables of another database as tables, by its change feed; and as a sink.
 
-In: a source with a `url`, the offset in the epoch's row: a position in the server's log of changes. Out: the rows of a first consistent
-read, then what transactions have inserted, updated and deleted, all tables of a transaction in one epoch. `server` asks the database,
-`wal` reads its log, `text_values` makes columns of its texts, `slot` cuts epochs for all tables of a source, `feed` is one table's side,
-`report` tells people of tables and slot, `sink` is the sink.
+In: a source with a `url`, the offset in the epoch's row: a position in the server's log of changes. Out: the rows of a
+first consistent read, then the inserts, updates and deletes of transactions, with all tables of a transaction in one
+epoch. `server` queries the database, `wal` reads its log, `text_values` converts its texts to columns, `slot` cuts
+epochs for all tables of a source, `feed` is the side of one table, `report` describes tables and the slot for people,
+`sink` is the sink.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from pyarrow import csv
 Copied: TypeAlias = tuple[bytes | None, ...]
 Block: TypeAlias = pa.Table | list[Copied]
 BLOCK_BYTES = 4 << 20
-"""So many are read at once."""
+"""Bytes that are read at once."""
 _ESCAPED = re.compile(rb"\\(.)", re.DOTALL)
 _MEANINGS = {b"b": b"\b", b"f": b"\f", b"n": b"\n", b"r": b"\r", b"t": b"\t", b"v": b"\v"}
 _NULL = rb"\N"

@@ -92,12 +92,12 @@ class TableFeed:
         reader.add(self.followed)
 
     def _names_of(self, table: Table) -> list[str]:
-        """What the columns are called in the table. Raises B6223, B6226."""
+        """Return the names of the columns in the table. Raises B6223, B6226."""
         attnums = self.followed.attnums(table)
         return [table.state.names[attnums[c.name]] for c in self.columns]
 
     def look(self, now: datetime, once: bool) -> OffsetRange | None:
-        """What is new in the tables of the source."""
+        """Return the new changes of the source's tables."""
         batch = self.reader.look(now, once)
         return None if batch is None else OffsetRange(self.reader.after(self.table.name, batch).as_document(), batch)
 

@@ -27,7 +27,7 @@ class Followed:
     quoted: str
     """As statements name it."""
     types: Mapping[str, str]
-    """Of the columns, in their order."""
+    """Types of the columns, in order."""
     key: tuple[str, ...]
     position: LogPosition | None
     whole: str | None = None
@@ -113,7 +113,7 @@ class Followed:
         return old, _row(change.new, places)
 
     def _places(self, relation: LoggedTable) -> _Places | None:
-        """Where the columns are in rows of the log; None where these rows are of a time that nobody knows."""
+        """Return the positions of the columns in rows of the log; None if the table's state at that time is unknown."""
         if id(relation) not in self._known:  # the rows of a look have it: it lives as long
             assert self.position is not None
             attnums = [self.position.attnums[c] for c in self.columns]
@@ -129,7 +129,7 @@ class Followed:
 
 
 def _places_of(relation: LoggedTable, states: tuple[TableState, ...], attnums: list[int]) -> _Places | None:
-    """Where columns are in rows of the log; None where these rows are of a time that nobody knows."""
+    """Return the positions of columns in rows of the log; None if the table's state at that time is unknown."""
     for state in states:
         numbers = _numbers_of(relation, state)
         if numbers is not None:

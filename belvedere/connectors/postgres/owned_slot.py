@@ -1,7 +1,7 @@
-"""The slot of one store: it is made by it, and nobody else reads it.
+"""The slot of one store: only this store creates and reads it.
 
-In: a server, the store's notes. Out: how far the slot was confirmed. A slot that is there before the store's first epoch, and that the
-store has not noted, is another's: to take it would take changes from who reads it.
+In: a server, the store's notes. Out: the confirmed position of the slot. A slot that exists before the store's first
+epoch, and that the store has not recorded, belongs to another client: reading it would take changes from that client.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class OwnedSlot:
         return bool(known.get(name) == self.server.source)
 
     def close(self) -> None:
-        """Nobody waits for it any more."""
+        """Stop waiting for the slot."""
         if self._making is not None:
             self._making.cancel()
             self._making = None

@@ -16,7 +16,10 @@ from belvedere.connectors.postgres.wal import LoggedTransaction
 
 @dataclass(frozen=True)
 class TransactionSnapshot:
-    """What a first read has seen: transactions below `xmin`, and below `xmax` those that had ended. `position`: the log's end then."""
+    """The snapshot of a first read: transactions below `xmin`, and finished ones below `xmax`.
+
+    `position` is the log's end at that time.
+    """
 
     xmin: int
     xmax: int

@@ -1,7 +1,8 @@
-"""What the publication of a source has of its tables.
+"""The publication of a source, and its tables.
 
-In: a server, the tables. Out: its identity, the tables with their places in it; or a diagnostic with the statement that the owner of the
-tables runs. What a publication leaves out is never in the log: rows and columns that it filters are refused, as a first read has them.
+In: a server, the tables. Out: its identity, the tables with their entries; or a diagnostic with the statement that the
+owner of the tables runs. Rows and columns that a publication filters are never in the log; such filters are rejected,
+because a first read does not have them.
 """
 
 from __future__ import annotations
@@ -110,7 +111,7 @@ def _check_generated(server: Server, table: Table) -> None:
 
 
 def publication_statement(server: Server, tables: Iterable[str]) -> str:
-    """What the owner of these tables runs."""
+    """Return the statement that the owner of these tables runs."""
     listed = f"FOR TABLE {_listed(server, tables)} WITH (publish_via_partition_root = true)"
     return f"CREATE PUBLICATION {in_quotes(server.publication)} {listed}"
 

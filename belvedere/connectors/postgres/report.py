@@ -1,7 +1,7 @@
-"""What people are told of another database: `belvedere sources`.
+"""Report on another database for `belvedere sources`.
 
-In: a source, the inputs that it feeds with their offsets. Out: a row for each table of its schema, and one for its slot. Nothing is
-written, and no row of a table is read.
+In: a source, the inputs that it feeds with their offsets. Out: a row for each table of its schema, and one for its
+slot. It writes nothing, and reads no row of a table.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What a Postgres server says of its tables and its log. `publication` and `slot_making` ask it further.
+"""Tables and log of a Postgres server. `publication` and `slot_making` send further queries.
 
-In: a source's settings. Out: tables with columns and keys, positions in the log. Needs a role with REPLICATION that may read the tables;
-it changes nothing but the slot.
+In: a source's settings. Out: tables with columns and keys, positions in the log. Needs a role with REPLICATION that may
+read the tables; it changes only the slot.
 """
 
 from __future__ import annotations
@@ -40,10 +40,12 @@ SETTINGS = {
     "search_path": "",
     "synchronous_commit": "local",
 }
-"""Of all connections; some servers do not have all of them. Values are read as texts: these say how they are written. Without
-`row_security` a hidden row is an error."""
+"""Settings of all connections; some servers lack some of them.
+
+Values are read as texts, and these settings fix their format. Without `row_security` a hidden row is an error.
+"""
 WAITS = ("55P03",)
-"""What Postgres says where a table is locked: it is asked again."""
+"""SQL states for a locked table: the query is retried."""
 
 
 class Server:

@@ -132,7 +132,7 @@ class PostgresOutlet:
         equal = sql.SQL("t.{} IS NOT DISTINCT FROM {}")
         same = sql.SQL(" AND ").join(equal.format(sql.Identifier(k), self._cast(k)) for k in self.key)
         gone = sql.SQL("DELETE FROM {t} AS t USING {s} WHERE {same}").format(t=self.table, s=newest, same=same)
-        connection.execute(gone)  # rows that come again are written anew: a key may hold NULLs, and need no index of the user's
+        connection.execute(gone)  # resent rows are replaced: a key may hold NULLs, and the user's table needs no index
         connection.execute(come.format(t=self.table, c=listed, v=values, s=newest, w=kept, n=number))
 
     def _cast(self, column: str) -> sql.Composable:
@@ -195,7 +195,7 @@ def place(sink: Sink, target: str) -> str:
     url = str(sink.options.get("url", ""))
     try:
         given = conninfo_to_dict(url)
-    except psycopg.Error:  # the run tells what is wrong with it
+    except psycopg.Error:  # the run reports the error
         return " ".join((url, *table_of(sink, target)))
     host = str(given.get("hostaddr") or given.get("host") or "").lower()
     database = given.get("dbname") or given.get("user") or ""

@@ -34,7 +34,7 @@ class Fit:
     own: str
     theirs: str
     category: str
-    """Of the type there, as `pg_type` calls it: N for numbers, D for times, S for texts."""
+    """Category of the column's type, as in `pg_type`: N for numbers, D for times, S for texts."""
     base: str
     goes: bool
     comes: bool

@@ -26,9 +26,11 @@ from belvedere.connectors.postgres.wal import LoggedTransaction, transactions
 from belvedere.errors import BelvedereError
 
 MAX_CHANGES = 100_000
-"""So many messages are read at once; a transaction comes whole."""
+"""Maximum number of messages that are read at once; a transaction is read completely."""
 IDLE_BYTES = 16 << 20
-"""So much of the log without changes of these tables is passed over by an epoch without rows: the server need not keep it."""
+"""Bytes of log without changes of these tables after which an epoch without rows advances the slot: the server can then
+discard that log.
+"""
 
 
 class SlotReader:
@@ -52,7 +54,7 @@ class SlotReader:
         self.tables[table.name] = table
 
     def look(self, now: datetime, once: bool) -> Batch | None:
-        """What is new for all tables: the same answer to all that ask at one moment."""
+        """Return the new changes of all tables: the same answer for all callers at one moment."""
         if now != self._asked:
             self._asked = now
             try:
@@ -251,7 +253,7 @@ class SlotReader:
         return self._now[name]
 
     def end_first(self) -> None:
-        """The new tables were read, or nobody will."""
+        """Finish the first read: the new tables were read, or will not be."""
         if self._first is not None:
             self._first.close()
             self._first = None

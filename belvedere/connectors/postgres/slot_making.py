@@ -1,7 +1,8 @@
-"""Make a slot: Postgres waits for each transaction that is open while it does, for as long as that takes.
+"""Creation of a slot, for which Postgres waits until each open transaction ends.
 
-In: a server. Out: the slot's first position, once it is there; until then a diagnostic that names who is waited for. The statement runs in
-a thread, over a connection of its own: nobody else waits, and closing it ends the statement at the server too.
+In: a server. Out: the slot's first position, once it exists; until then a diagnostic that names the transaction waited
+for. The statement runs in a thread, over a separate connection, so nothing else waits. Closing it also ends the
+statement on the server.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ SELECT json_agg(json_build_array(m.number, m.meaning) ORDER BY m.number) FROM (
     FROM pg_type t JOIN pg_attribute b ON b.attrelid = t.typrelid AND b.attnum > 0 AND NOT b.attisdropped
     WHERE t.oid IN (SELECT type FROM used) GROUP BY t.oid) AS m(number, meaning)
 """
-"""Of types that others have made (numbers from 16384 on): a value's text may change with them, and no row is written."""
+"""Query for user-defined types (numbers from 16384 on): a value's text can change with them without a logged row."""
 _LOGGED = """
 SELECT json_agg(json_build_array(q.nspname, l.relname, l.relreplident::text, l.relpersistence = 'p',
     (SELECT json_agg(b.attname)

@@ -1,6 +1,8 @@
-"""What Postgres' catalog says of a table: its number, its columns, the keys by which its log finds rows, its place in a publication.
+"""Postgres' catalog entry of a table: its number, its columns, the keys by which its log identifies rows, its place in
+a publication.
 
-In: a row of `STATES`. Out: a `TableState`, which an epoch's row keeps, and a `Table` with Arrow types. Nothing is asked here.
+In: a row of `STATES`. Out: a `TableState`, which an epoch's row keeps, and a `Table` with Arrow types. It sends no
+query.
 """
 
 from __future__ import annotations
@@ -123,7 +125,7 @@ class Table:
     name: str
     state: TableState
     fields: tuple[pa.Field, ...]
-    """Of the columns that are not generated."""
+    """Fields of the columns that are not generated."""
     keys: tuple[tuple[str, ...], ...]
     """The first one is the table's key."""
     indexes: tuple[UniqueIndex, ...] = ()
@@ -131,10 +133,10 @@ class Table:
     is_secured: bool = False
     """Whether a policy hides rows from this role."""
     row_type: str = ""
-    """Who has written the row of the table's own type."""
+    """Transaction that wrote the row of the table's own type."""
     is_logged: bool = True
     partitions: tuple[TablePartition, ...] = ()
-    """Those of which the log does not have whole rows."""
+    """Partitions whose log does not have complete rows."""
     space: str = "public"
     """The name of its schema in the database."""
 

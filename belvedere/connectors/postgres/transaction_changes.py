@@ -1,7 +1,7 @@
-"""What becomes of a table by transactions.
+"""Changes of a table by transactions.
 
-In: rows of the log that came, went, or both. Out: rows by weight in their order; a large value that an update has left as it was is that
-of the row before, or a `StoredValue` where the store has it.
+In: rows of the log that were inserted, deleted, or both. Out: rows by weight in order. A large value that an update did
+not change is taken from the row before, or is a `StoredValue` if the store has it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ ArrivedRow = tuple[Value | StoredValue, ...]
 
 @dataclass
 class TableChanges:
-    """What becomes of a table: rows by weight in their order; `is_emptied`: all rows before them go."""
+    """Changes of a table: rows by weight in order; `is_emptied`: all earlier rows are deleted."""
 
     rows: list[tuple[int, ArrivedRow]] = field(default_factory=list)
     is_emptied: bool = False
@@ -71,8 +71,9 @@ def _value(new: Value, old: Row | None, known: ArrivedRow | None, place: int, ke
 
 @dataclass(frozen=True)
 class Batch:
-    """What is new up to position `to`: changes by table; tables that are read whole in a transaction that is open, and why those are that
-    were read before."""
+    """New changes up to position `to`: changes by table; tables that are read completely in an open transaction, and
+    why those that were read before are read again.
+    """
 
     to: int
     changes: Mapping[str, TableChanges]

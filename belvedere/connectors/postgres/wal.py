@@ -14,7 +14,9 @@ from typing import NamedTuple
 
 
 class Unchanged(Enum):
-    """What the log does not have: a large value that an update has left as it was, what a row was beside its key."""
+    """Value that the log does not contain: a large value that an update did not change, or a deleted row's columns
+    beside its key.
+    """
 
     VALUE = 0
 
@@ -34,7 +36,7 @@ class LoggedTable:
     columns: tuple[tuple[str, int], ...]
     keys: tuple[bool, ...] = ()
     identity: str = "d"
-    """Of which rows that go are logged: their key, those of an index, whole."""
+    """Replica identity: how deleted rows are logged: by their key, by the columns of an index, or completely."""
 
     def key_of(self, row: Row) -> Row:
         """A row of which the log has the key alone."""
@@ -52,7 +54,7 @@ class RowChange(NamedTuple):
 
 @dataclass
 class LoggedTransaction:
-    """What a transaction has done; `end` is the position behind it."""
+    """The changes of a transaction; `end` is the position after it."""
 
     xid: int
     end: int = 0

@@ -46,7 +46,7 @@ def _hidden(path: Path) -> bool:
 
 
 def _entries(folder: Path) -> list[os.DirEntry[str]]:
-    """What is in a folder, by name; names that no script can say are left out."""
+    """Return the entries of a folder, by name; names that a script cannot write are skipped."""
     try:
         with os.scandir(folder) as found:
             return sorted((e for e in found if not e.name.startswith((".", "_"))), key=lambda e: e.name)

@@ -1,6 +1,7 @@
-"""What people should know of the columns that were found in files: names that mean two columns, files with another delimiter.
+"""Notices on columns found in files: ambiguous names, files with another delimiter.
 
-In: pairs of names, files. Out: an Arrow schema with the texts in its metadata, which `belvedere.lang.statements.source_tables` reads.
+In: pairs of names, files. Out: an Arrow schema with the texts in its metadata, which
+`belvedere.lang.statements.source_tables` reads.
 """
 
 from __future__ import annotations

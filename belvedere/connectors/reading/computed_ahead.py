@@ -23,9 +23,10 @@ THREADS = min(4, os.cpu_count() or 1)
 def computed_ahead(
     compute: Callable[[Item], Result], items: Iterable[Item], threads: int
 ) -> Iterator[tuple[Result, Iterator[Item]]]:
-    """Each result, with its item and all behind it: who goes on with these takes no more results.
+    """Yield each result, with its item and all later items: a caller that continues with these takes no more results.
 
-    One thread takes nothing ahead. What `items` raises is raised where it stands among the results, or the items.
+    One thread computes nothing ahead. Exceptions of `items` are raised at their position among the results or the
+    items.
     """
     rest = iter(items)
     if threads <= 1:

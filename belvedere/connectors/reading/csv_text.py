@@ -123,6 +123,6 @@ def repeated_names(names: Iterable[str]) -> list[tuple[str, str]]:
 
 
 def said_twice(pair: tuple[str, str]) -> Reason:
-    """What is wrong with such a pair."""
+    """Return the reason for rejecting such a pair."""
     one, other = pair
     return Reason(f'has "{one}" twice' if one == other else f'has "{one}" and "{other}", which differ only in case')

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 BYTE_ORDER_MARK = codecs.BOM_UTF8
 HEAD = 4
-"""Bytes that tell the encoding."""
+"""Number of bytes that identify the encoding."""
 
 
 def utf16_of(head: bytes) -> str | None:

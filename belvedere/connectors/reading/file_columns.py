@@ -81,7 +81,7 @@ def _repeated(value: Any, fields: Mapping[str, pa.DataType]) -> Iterator[tuple[s
 
 
 def names_in(paths: Iterable[str], columns: Sequence[Column], options: Mapping[str, Any]) -> tuple[str, ...]:
-    """The columns that files have, in the table's spelling where their format does not tell cases apart."""
+    """Return the column names of files, in the table's spelling if their format ignores case."""
     spelled = {c.name.casefold(): c.name for c in columns}
     found: dict[str, None] = {}
     for path in paths:

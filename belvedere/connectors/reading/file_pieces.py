@@ -53,7 +53,7 @@ class Piece:
     groups: tuple[int, ...] | None = None
     first: int = 1
     size: int = 0
-    """About so many bytes."""
+    """Approximate size in bytes."""
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """The records. Raises one of `READ_ERRORS` where the file cannot be read to its end."""
@@ -137,7 +137,7 @@ def packed(pieces: Iterable[Piece]) -> list[tuple[Piece, ...]]:
 
 
 def task_of(tasks: Sequence[Sequence[Piece]]) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """What a task does that is given its number; a fault is a row of its own."""
+    """Return the function of a task, which takes the task's number; a failure is a row."""
 
     def read(numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in numbers:

@@ -1,6 +1,7 @@
-"""What kind of file it is: format, delimiter and header, from the source's options and the file's name.
+"""Format of a file: format, delimiter and header, from the source's options and the file's name.
 
-In: paths and options of the project file. Out: names of formats, and `FileReading`, what both readers of files work on.
+In: paths and options of the project file. Out: names of formats, and `FileReading`, the shared input of both file
+readers.
 """
 
 from __future__ import annotations
@@ -43,9 +44,9 @@ class PlacedMark:
 
 
 CHUNK_BYTES = 32 << 20
-"""So many bytes of rows are read in the driver at once."""
+"""Maximum bytes of rows that the driver reads at once."""
 MAX_REJECTED = 10_000
-"""So many rejected rows are stored with their text; all are counted."""
+"""Maximum number of rejected rows that are stored with their text; all are counted."""
 
 
 @dataclass
@@ -57,7 +58,7 @@ class FileReading:
     columns: Sequence[Column]
     options: Mapping[str, Any]
     chunk: int = CHUNK_BYTES
-    """So many bytes of rows are held at once."""
+    """Maximum bytes of rows in memory."""
     rejected: list[RejectedRow] = field(default_factory=list)
     """The first rows of those refused; of these and of files there are `refused`."""
     rejected_files: list[RejectedRow] = field(default_factory=list)
@@ -73,7 +74,7 @@ class FileReading:
     left: Mapping[str, frozenset[int]] = field(default_factory=dict)
     """Lines that are refused though they may fit, by the text of a file's path."""
     most: int | None = None
-    """So many rows of each file are read, its first and last ones; None for all."""
+    """Number of rows to read of each file, from its start and end; None for all."""
     in_driver: bool = True
     """Whether files are read in the driver that Spark has to look at."""
     typed_in_driver: bool = True
@@ -85,7 +86,7 @@ class FileReading:
         self.rejected_files.append(RejectedRow(self.table, path, None, None, reason))
 
     def refuse(self, *rows: RejectedRow, more: int = 0) -> None:
-        """Rows, and so many more, are refused."""
+        """Record rejected rows, and `more` without their text."""
         self.refused += len(rows) + more
         self.rejected += rows[: max(0, MAX_REJECTED - len(self.rejected))]
 

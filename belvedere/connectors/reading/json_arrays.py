@@ -12,7 +12,7 @@ from typing import Any
 
 SPACE = " \t\n\r"
 MAX_ELEMENT_LENGTH = 1 << 25
-"""So many characters of what may be one element are looked at."""
+"""Maximum number of characters that are searched for the end of one element."""
 
 
 class _PartialText:

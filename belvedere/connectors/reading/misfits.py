@@ -21,7 +21,7 @@ def general_misfit(column: Column) -> str:
 
 
 def is_none(column: Column) -> str:
-    """What is said of such a value."""
+    """Return the text for a value that is missing."""
     return f"is not of type {type_text(column.type)}"
 
 

@@ -179,9 +179,9 @@ def without_lost_times(batch: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.Array]
 
 
 def plain_types(table: pa.Table) -> pa.Table:
-    """The table with types that Spark has: no dictionaries, no unsigned integers, no views, microseconds in UTC.
+    """Return the table with Spark's types: no dictionaries, no unsigned integers, no views, microseconds in UTC.
 
-    Decimals with more digits than a DECIMAL has are texts, to be judged as such. Raises where a value would be another one.
+    Decimals with too many digits become texts, which are checked later. Raises if a value would change.
     """
     columns = [c if (plain := plain_type(c.type)) == c.type else _plain(c, plain) for c in table.columns]
     return pa.table(columns, names=table.column_names)
@@ -196,7 +196,7 @@ def _plain(column: pa.ChunkedArray, type_: pa.DataType) -> pa.ChunkedArray:
 
 
 def plain_type(type_: pa.DataType) -> pa.DataType:
-    """What a type of a file is read as."""
+    """Return the type as which a file's type is read."""
     if isinstance(type_, pa.BaseExtensionType):
         return plain_type(type_.storage_type)
     if T.is_dictionary(type_):

@@ -32,7 +32,7 @@ def task_schema(form: RecordForm, raw: pa.Schema) -> pa.Schema:
 def task_of_parts(
     tasks: Sequence[Sequence[Piece]], form: RecordForm, numbers: Mapping[str, int]
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """What a task does that is given its number; `numbers` are those of the files, by name."""
+    """Return the function of a task, which takes the task's number; `numbers` are those of the files, by name."""
 
     def read(given: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for task in (n for batch in given for n in batch.column(0).to_pylist()):

@@ -31,20 +31,20 @@ from belvedere.time.intake_entries import BoundMark
 from belvedere.values.rejections import Reason, RejectionKind
 
 PASSING = re.compile(r"memory|space|cancel|abort|shut|lost|timed? ?out|connect", re.I)
-"""What says that a machine failed, and not a file."""
+"""Pattern of errors that report a failure of a machine, not of a file."""
 FORMAT_NAMES = ("json", "csv", "parquet")
 SMALL_BYTES = CHUNK_BYTES
 TYPED_BYTES = 256 << 20
 """Bytes of files, unpacked, that the driver reads where their types fit: more are for the cores of all tasks."""
 UNPACKED = 4
-"""About so many times its length has a compressed file, or one of Parquet."""
+"""Approximate ratio of the unpacked size to the size of a compressed or Parquet file."""
 
 
 @dataclass(frozen=True)
 class RowsOfFiles:
-    """What an epoch takes from a table's new files: rows with the table's columns, and what was refused.
+    """Rows of a table's new files for an epoch: accepted rows with the table's columns, and rejected ones.
 
-    `refused` counts rejected rows and files; `rejected` holds the first of them.
+    `refused` is the number of rejected rows and files; `rejected` has the first of them.
     """
 
     rows: Rows
@@ -71,11 +71,11 @@ def read_files(
 ) -> RowsOfFiles:
     """Read all rows of `files` for `table`; control rows are bounds on the input `bounds_of`.
 
-    Up to `small_bytes` (`SMALL_BYTES`) on disk are read in the driver, and those with control rows; `chunk` bytes of rows are held at once.
-    `apart`: more rows than that, and than `memory` has room for, stay in a scratch file, in the order of their files. `most`: so many rows
-    of each file, its first and last.
-    `left` are lines, by the text of a file's path, that are refused though they may fit: they were when the file was read first.
-    A file on which Spark fails though it looked whole is rejected.
+    The driver reads files of up to `small_bytes` (`SMALL_BYTES`) on disk, and those with control rows, with `chunk`
+    bytes of rows in memory. `apart`: rows beyond that, and beyond `memory`, stay in a scratch file, in the order of
+    their files. `most`: the number of rows to read of each file, from its start and end. `left` are lines, by the text
+    of a file's path, that are rejected even if they fit: they were rejected at the first read. A file on which Spark
+    fails although it looked complete is rejected.
     """
 
     def read(some: Sequence[SourceFile]) -> RowsOfFiles:

@@ -36,7 +36,7 @@ from belvedere.lang.statements.source_tables import refuse_map_keys
 from belvedere.values.rejections import Reason, RejectionKind
 
 ReportedShape: TypeAlias = "tuple[str, ...] | pa.Schema"
-"""What a file says of its columns: a header, a schema."""
+"""Columns of a file as it declares them: a header, a schema."""
 FrameReader: TypeAlias = Callable[[DataFrame], DataFrame]
 
 
@@ -103,7 +103,7 @@ def _piece(reading: FileReading, file: SourceFile, format_: str, schema: pa.Sche
 
 
 def _reported(reading: FileReading, file: SourceFile, format_: str) -> ReportedShape | None:
-    """What a file says of its columns: a header, a schema; None for a file without rows, or one that is rejected."""
+    """Return the columns that a file declares: a header, a schema; None for a file without rows, or a rejected one."""
     try:
         if format_ != "json" and reading.options.get("new_columns") == "reject":
             new = unknown_columns(file.path, format_, reading.columns, reading.options)

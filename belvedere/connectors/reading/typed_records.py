@@ -23,7 +23,7 @@ Places: TypeAlias = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class RecordForm:
-    """What records are to become: the table's columns. `header`: the names of CSV fields."""
+    """Target form of records: the table's columns. `header`: the names of CSV fields."""
 
     columns: tuple[Column, ...]
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -61,7 +61,7 @@ class RecordPart:
 
     @property
     def nbytes(self) -> int:
-        """About so many bytes of memory."""
+        """Return the approximate bytes of memory."""
         return int(self.rows.nbytes + (0 if self.left is None else self.left.nbytes))
 
 

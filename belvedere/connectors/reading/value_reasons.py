@@ -112,7 +112,7 @@ def _digits(value: SparkColumn, found: T.DataType, made: SparkColumn, column: Co
 
 
 def text_value(text: SparkColumn, column: Column) -> SparkColumn:
-    """What a text says as a value of the column."""
+    """Return a text as a value of the column."""
     requested = type_text(column.type)
     if requested.startswith(("STRUCT", "ARRAY", "MAP")):
         return _of_json(text, requested)

@@ -1,1 +1,1 @@
-"""What callers ask with: parameters, templates, orders, and what a role may see."""
+"""Parts of requests: parameters, templates, orders, and the restrictions of roles."""

@@ -189,7 +189,7 @@ class _Granting:
             self.diagnostics.append(Diagnostic("B9107", message, Severity.WARNING, place, hint=hint))
 
     def _sources(self, id_: str) -> Iterator[str]:
-        """The relations whose rows a relation tells of one by one: of a nested table, of events."""
+        """Yield the relations whose rows appear one by one in a relation: in a nested table, or in events."""
         view, subscription = self.catalog.views.get(id_), self.catalog.subscriptions.get(id_)
         if view is not None and view.parent is not None:
             yield view.parent
@@ -198,7 +198,7 @@ class _Granting:
             yield from self._scanned(self.catalog.views[subscription.view].plan)
 
     def _scanned(self, plan: Node) -> Iterator[str]:
-        """What a plan reads, through views that are not served."""
+        """Yield the relations that a plan reads, through views that are not served."""
         for node in plan.walk():
             if isinstance(node, Scan):
                 yield node.relation
@@ -247,8 +247,8 @@ class _Granting:
 
 
 def of_both_rows(condition: RowCondition) -> RowCondition:
-    """The condition asked of a changed row as it is and as it was (`_old`), so that it tells of no row which the role never saw. A
-    condition on rows without `_old` stays as it is.
+    """Return the condition on both the new and the old (`_old`) values of a changed row, so that an event never shows a
+    row that the role could not see. A condition on rows without `_old` is unchanged.
     """
     old = condition.schema.find(OLD)
     if old is None or not pa.types.is_struct(old.type):

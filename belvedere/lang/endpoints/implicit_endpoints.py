@@ -1,7 +1,8 @@
-"""What is served without an endpoint of its own: private views that public templates and relationships read, and views that say `no_query`.
+"""Relations that are served without their own endpoint: private views that public templates and relationships read, and
+views with `no_query`.
 
-In: a catalog, and the ids that shall have no endpoint. Out: the catalog in which such views are public (stored, indexed, reached through
-what reads them) and unlisted, and a notice for every relationship that cannot be followed.
+In: a catalog, and the ids without an endpoint. Out: the catalog in which such views are public (stored, indexed,
+reached through their readers) and unlisted, and a notice for every relationship that cannot be followed.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""The parameters of query templates and relationships: those that are declared, with their defaults, and the types of others.
+"""The parameters of query templates and relationships: declared ones with their defaults, and inferred types of others.
 
-In: parameters as written; a query with `?` or `:name`. Out: the parameters, their defaults as a client of the API would write them.
-An undeclared one has the type of the column or value that it is compared with; where that cannot be told, it is refused.
+In: parameters as written; a query with `?` or `:name`. Out: the parameters, with defaults in the form in which an API
+client would write them. An undeclared parameter has the type of the column or value that it is compared with; if there
+is none, it is rejected.
 """
 
 from __future__ import annotations
@@ -88,7 +89,7 @@ def _type(placeholder: exp.Placeholder, context: StatementContext) -> object:
 
 
 def compared_with(parent: exp.Expr | None) -> list[exp.Expr]:
-    """What a parent compares, parameters aside."""
+    """Return the operands that a parent compares, except parameters."""
     if not isinstance(parent, COMPARED):
         return []
     parts = [parent.args.get(k) for k in ("this", "expression", "low", "high")] + list(parent.expressions)

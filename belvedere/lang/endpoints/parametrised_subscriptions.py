@@ -61,7 +61,7 @@ def _reads(condition: exp.Expr, parameter: TemplateParameter) -> bool:
 
 
 def _after(name: Part) -> TemplateParameter:
-    """The parameter that says from which event on: of a subscriber who asks again."""
+    """Return the parameter for the number of the last event that a returning subscriber has."""
     type_ = exp.DataType.build("BIGINT", dialect="spark")
     return TemplateParameter(name=Part(AFTER, name.span), type=type_, default=exp.Literal.number(0), span=name.span)
 

@@ -50,11 +50,11 @@ INSTEAD = {
     **dict.fromkeys(("shuffle_hash", "shuffle_replicate_nl", "nest_loop"), _BY_SIZE),
     **dict.fromkeys(("coalesce", "repartition", "repartition_by_range", "rebalance"), _PARALLEL),
 }
-"""What to write instead of hints of DataSQRL, Flink SQL and Spark."""
+"""Replacements for hints of DataSQRL, Flink SQL and Spark."""
 
 
 def idle_hint(hint: Hint, name: str | None, file: str) -> Diagnostic:
-    """The notice about a hint that means nothing where it stands."""
+    """Return the notice that a hint has no effect at its position."""
     word = hint.name.casefold()
     message = f"there is no hint `{hint.name}` " + ("here" if name is None else f"for `{name}`")
     words = (
@@ -93,7 +93,7 @@ def query_arguments(
 def placements(
     catalog: Catalog, hints: Mapping[str, Sequence[Hint]], file: str
 ) -> tuple[dict[str, Placement], list[Diagnostic]]:
-    """Who computes the views that hints name, by id. Both hints before one view are refused (B4039)."""
+    """Return the placement of views with hints, by id. Both hints on one view are rejected (B4039)."""
     found: dict[str, Placement] = {}
     reported: list[Diagnostic] = []
     for name, said in hints.items():
@@ -112,7 +112,7 @@ def placements(
 
 
 def policies(catalog: Catalog, hints: Mapping[str, Hint], file: str) -> tuple[dict[str, OnError], list[Diagnostic]]:
-    """What becomes of views that fail, by id, all versions of a name alike; a word that says none is refused (B4035)."""
+    """Return the action on failure of views, by id, for all versions of a name; an unknown word is rejected (B4035)."""
     found: dict[str, OnError] = {}
     reported: list[Diagnostic] = []
     for name, hint in hints.items():
@@ -176,7 +176,7 @@ def _promised(word: str, arguments: tuple[str, ...]) -> float | None:
 def _column(
     catalog: Catalog, relation: str, requested: str, hint: Hint, file: str, reported: list[Diagnostic]
 ) -> Column | None:
-    """The column that a hint names; what is wrong with it is told."""
+    """Return the column that a hint names; errors are added to `reported`."""
     columns = [c for c in catalog.schema_of(relation).visible if not c.name.startswith("_")]
     column = next((c for c in columns if c.name.casefold() == requested.casefold()), None)
     name = catalog.name_of(relation)

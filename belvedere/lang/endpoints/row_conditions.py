@@ -1,8 +1,8 @@
-"""A role's condition on rows, as the project file says it: `tenant = claim('tenant')`.
+"""A role's condition on rows, as in the project file: `tenant = claim('tenant')`.
 
-In: the text, the columns of the rows, and where the text stands. Out: a `RowCondition` over the columns, whose placeholders are claims of
-the caller's token; or a diagnostic at its place. A claim has the type of what it is compared with, or of the CAST around it; else it is a
-text.
+In: the text, the columns of the rows, and the text's position. Out: a `RowCondition` over the columns, whose
+placeholders are claims of the caller's token; or a diagnostic at its position. A claim has the type of the value that
+it is compared with, or of the CAST around it, else STRING.
 """
 
 from __future__ import annotations
@@ -34,7 +34,10 @@ _PLAIN = {"kind", "expressions", "from_", "where"}
 
 
 def row_condition(text: str, schema: Schema, name: str, place: Span | None) -> RowCondition:
-    """The condition on rows of `name`. `place` is where the text, or its key, stands. Raises what is wrong with it."""
+    """Return the condition on rows of `name`.
+
+    `place` is the position of the text, or of its key. Raises a diagnostic if it is wrong.
+    """
     try:
         return _ConditionReader(schema, name).read(text)
     except BelvedereError as error:

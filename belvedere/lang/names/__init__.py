@@ -1,1 +1,1 @@
-"""What a name means: the definitions of a script, and the names inside a query."""
+"""Name resolution: the definitions of a script, and the names inside a query."""

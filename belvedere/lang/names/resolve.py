@@ -31,7 +31,7 @@ DAYS = ("DAY", "WEEK", "MONTH", "QUARTER", "YEAR")
 """Units of whole days: a DATE rounded down to them is one."""
 
 BARE = "written without a table"
-"""In the meta of a column: its name, where no table stands before it."""
+"""Key in the meta of a column: its name, if it is written without a table."""
 
 Fallback = Callable[[exp.Column], Expr | None]
 

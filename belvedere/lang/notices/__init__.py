@@ -1,1 +1,1 @@
-"""What a script is told beside errors: warnings and notices, one kind a module."""
+"""Warnings and notices about a script, one kind per module."""

@@ -39,13 +39,13 @@ SHOWN = 3
 
 
 def check_catalog(catalog: Catalog) -> list[Diagnostic]:
-    """What a user should know before running the script."""
+    """Return notices on unbounded growth."""
     growth = Growth(catalog)
     return [*_unbounded_streams(catalog), *_endless_joins(catalog, growth), *_endless_groups(catalog, growth)]
 
 
 class Growth:
-    """What is known of the relations of a catalog, each looked at once however many views read it."""
+    """Facts about the relations of a catalog, each computed once however many views read it."""
 
     def __init__(self, catalog: Catalog):
         self._catalog = catalog
@@ -143,7 +143,7 @@ def _ties_times(join: Join, known: Known) -> bool:
 
 
 def _settles(cut: TopK, growth: Growth) -> bool:
-    """Whether bounds of both sides tell which rows keep the version that they were joined with."""
+    """Return whether watermarks of both sides determine which rows keep the version that they were joined with."""
     found = bounds_of(cut, growth.final)
     return any(n in found and is_time(cut.schema[n].type) for n in cut.alike)
 
@@ -166,7 +166,9 @@ def event_times(catalog: Catalog, final: bool = False) -> Known:
 
 
 def _endless_groups(catalog: Catalog, growth: Growth) -> list[Diagnostic]:
-    """GROUP BY on rows with event time, by nothing that follows it: groups are never complete (One SQL, extension 2). Told once."""
+    """Return notices on GROUP BY over rows with event time, without a key that follows it: such groups are never
+    complete (One SQL, extension 2). Each is reported once.
+    """
     found: dict[str, tuple[View, str]] = {}
     for view in catalog.views.values():
         for node in view.plan.walk():

@@ -24,7 +24,9 @@ FORMS = re.compile(
     r"\bNOT\s+ENFORCED\b|\bTIMESTAMP_LTZ\s*\(|\bTABLE\s*\(\s*(TUMBLE|HOP|CUMULATE|SESSION)\s*\(\s*TABLE\b",
     re.IGNORECASE,
 )
-"""What is written for Flink SQL alone: what is our own language too (METADATA FROM, hints) says nothing of where a script comes from."""
+"""Patterns of Flink SQL only: what our language shares with it (METADATA FROM, hints) does not show where a script
+comes from.
+"""
 QUOTIENT = (
     "`/` of whole numbers gives a DOUBLE",
     "a whole number",
@@ -36,7 +38,7 @@ MEAN = (
     "write `CAST(avg(x) AS BIGINT)`, or avg of a DOUBLE for both",
 )
 ELEMENT = ("`xs[1]` is the second element of an array", "the first", "write `element_at(xs, 1)` for the first one")
-"""What it is here, what in Flink, and what to write."""
+"""Meaning here, meaning in Flink, and a form with the same meaning in both."""
 
 
 def flink_windows(catalog: Catalog) -> list[Diagnostic]:
@@ -80,7 +82,7 @@ def _meanings(plan: Node) -> Iterator[tuple[str, str, str]]:
 
 
 def _type(types: Inference, expr: exp.Expr) -> pa.DataType:
-    """The type of a part; NULL's where it cannot be told apart from the whole, as in a lambda."""
+    """Return the type of a part; NULL's type if the part has none apart from the whole, as in a lambda."""
     try:
         return types.type(expr.unnest())
     except BelvedereError:

@@ -1,7 +1,7 @@
-"""What a plan may not have when a script is checked: an expression that its operator cannot compute.
+"""Check of plans: expressions that their operator cannot compute.
 
-In: a query's plan. Out: nothing, or B3022 at what is left over. A query that comes so far and is refused here is one whose form no rule of
-lowering took; without this the run would end with it.
+In: a query's plan. Out: nothing, or B3022 at the position of such an expression. It catches forms that no rule of
+lowering handles; without this check the run would end with an error.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Notices about what a view, a subscription or an export does not tell.
+"""Notices on changes that a view, a subscription or an export does not report.
 
-In: a catalog that compiled. Out: a notice for each subscription and export over groups of event-time windows that nothing holds back until
-they are complete (One SQL, extension 4): what they tell is not the last word; and for each subscription with arguments that are compared
-with columns which may change under one key.
+In: a catalog that compiled. Out: a notice for each subscription and export over groups of event-time windows that are
+not held back until complete (One SQL, extension 4), since their events may not be final; and for each subscription
+whose arguments are compared with columns that may change under one key.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def _compared(template: QueryTemplate) -> set[str]:
 
 
 def _template_columns(template: QueryTemplate) -> dict[str, str]:
-    """What the columns below a template's filter are called in the relation that it reads."""
+    """Return the names of the columns below a template's filter in the relation that it reads."""
     found: dict[str, str] = {}
     for node in template.plan.walk():
         if isinstance(node, Project) and isinstance(node.input, Scan):

@@ -1,7 +1,8 @@
-"""What the joins of a relationship mean: USING and NATURAL as conditions, and what a relationship cannot mean is refused.
+"""Joins of a relationship: USING and NATURAL become conditions, and unsupported joins are rejected.
 
-In: `T.r := JOIN ...` as parsed, the FROM item of its owner. Out: the same statement in which the first join has its condition in ON alone.
-The rows of a relationship belong to a row of the owner, so an outer join on the owner's side says nothing that a path could repeat.
+In: `T.r := JOIN ...` as parsed, the FROM item of its owner. Out: the same statement, with the condition of the first
+join in ON only. The rows of a relationship belong to a row of the owner, so an outer join on the owner's side has no
+meaning in a path.
 """
 
 from __future__ import annotations

@@ -198,7 +198,7 @@ def _condition(frame: Frame, on: exp.Expr) -> Expr:
 
 
 def _by_reach(frame: Frame, condition: Expr) -> tuple[Expr | None, list[Expr]]:
-    """What of a condition is about this FROM alone, and what links it to the query around."""
+    """Split a condition into the part about this FROM, and the parts that correlate it with the outer query."""
     parts = conjuncts(condition)
     return conjunction(c for c in parts if not frame.is_outer(c)), [c for c in parts if frame.is_outer(c)]
 

@@ -81,7 +81,7 @@ def _elements(expr: exp.Expr) -> list[exp.Expr]:
 
 
 def _within(expr: exp.Expr, index: Callable[[exp.Expr], int]) -> list[tuple[int, ...]]:
-    """What stands in a construct: one set, or the sets of a construct within GROUPING SETS."""
+    """Return the grouping sets of a construct: one set, or the sets of a construct within GROUPING SETS."""
     if isinstance(expr, (exp.Rollup, exp.Cube, exp.GroupingSets)):
         return _sets(expr, [_within(e, index) for e in expr.expressions])
     return [tuple(index(e) for e in _elements(expr))]
@@ -111,7 +111,7 @@ class Grouping:
     whole: bool = False
     """Whether all rows that belong to the outer row are one group, which is there where there are none."""
     ends: dict[str, Expr] = field(default_factory=dict)
-    """Of the ends of windows that are grouped by their starts too: what each is of the start. They are no keys."""
+    """Ends of windows that are also grouped by their starts, as expressions of the start. They are not keys."""
     fixed: int = 0
     """How many keys at the front are implied (links to an outer row): they take part in every grouping set."""
 
@@ -198,7 +198,7 @@ class Grouping:
         return exp.Cast(this=exp.paren(bit, copy=False), to=exp.DataType.build("TINYINT", dialect="spark"))
 
     def id_column(self) -> str:
-        """The name of the column that tells grouping sets apart."""
+        """Return the name of the column that distinguishes grouping sets."""
         if self.grouping_id is None:
             self.grouping_id = self.frame.context.names.fresh("grouping_id")
         return self.grouping_id
@@ -255,7 +255,7 @@ class Grouping:
         return self._repeated(node, {s: sorted_sets.count(s) for s in once})
 
     def _repeated(self, node: Aggregate, times: Mapping[tuple[str, ...], int]) -> Node:
-        """The rows of a set that stands n times, n times."""
+        """Return the plan with the rows of a set that occurs n times repeated n times."""
         names = [k.name for k in self.keys]
         counts = [
             exp.If(this=exp.EQ(this=column(node.grouping_id or ""), expression=exp.Literal.number(_number(s, names))),

@@ -13,7 +13,7 @@ from belvedere.plan.operators.nodes import Join, Node, TopK
 
 
 def lost_time(plan: Node, known: Known) -> str | None:
-    """What to write so that the rows have a time that a bound follows."""
+    """Return a hint that makes a watermark apply to the rows."""
     for node in plan.walk():
         if isinstance(node, TopK) and event_time_columns(node.input, known) - event_time_columns(node, known):
             return _limit(node)

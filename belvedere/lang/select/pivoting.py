@@ -1,8 +1,8 @@
 """PIVOT and UNPIVOT: a FROM item with them -> the plan of a plain query over it.
 
-In: the item, and the frame that it stands in. Out: its rows as a plan with the names in it. PIVOT is an aggregate with FILTER for each
-value, grouped by the columns that it does not name. UNPIVOT is an unnesting of a list of structs, one for each column. As in Spark, a
-count of a value that no row has is NULL.
+In: the item, and its frame. Out: its rows as a plan, with the names in it. PIVOT is an aggregate with FILTER for each
+value, grouped by the columns that it does not name. UNPIVOT unnests an array of structs, one for each column. As in
+Spark, the count of a value without rows is NULL.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def _pivoted(node: Node, pivot: Any, context: StatementContext) -> Node:
 
 
 def _columns(node: exp.Expr, visible: Sequence[Column], context: StatementContext) -> list[str]:
-    """The columns that stand in a part of a pivot."""
+    """Return the columns in a part of a pivot."""
     names = []
     for written in node.find_all(exp.Column):
         found = find_named(visible, written.name)

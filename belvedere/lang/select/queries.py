@@ -45,7 +45,7 @@ from belvedere.syntax.query_tree import WindowByBlock, emit_of, is_stream, span_
 from belvedere.syntax.wording import counted, did_you_mean, misfit
 
 UNKNOWN = ("B2002", "B2004")
-"""What is said of a name that may be one of the query around."""
+"""Codes for a name that may belong to the outer query."""
 
 
 def new_context(
@@ -134,9 +134,10 @@ def lower_subquery(query: exp.Query, context: StatementContext, outer: Scope | N
 def _linked_sets(
     query: exp.SetOperation, context: StatementContext, outer: Scope, domain: Node | None, error: BelvedereError
 ) -> Inner:
-    """A set operation whose sides read columns of the query around: of the rows of each side for each row of the domain.
+    """Lower a set operation whose sides read columns of the outer query: the rows of each side for each row of the
+    domain.
 
-    Without a domain it only tells which columns these are: it is lowered again over their values.
+    Without a domain it only returns these columns: it is lowered again over their values.
     """
     if is_modified_set(query):
         raise error

@@ -28,24 +28,26 @@ from belvedere.syntax.query_tree import span_of
 
 @dataclass
 class StatementContext:
-    """What all parts of one statement share."""
+    """Shared context of all parts of one statement."""
 
     definitions: Definitions
     file: str
     diagnostics: list[Diagnostic]
     lower_select: Callable[..., Any]
-    """Lowers a subquery; the module that does stands above those that meet subqueries."""
+    """Function that lowers a subquery; its module is on a higher floor than its callers."""
     lower_query: Callable[..., Any]
     names: InternalAliases = field(default_factory=InternalAliases)
     parameters: dict[str, Typed] = field(default_factory=dict)
     tables: Mapping[str, Node] = field(default_factory=dict)
     """Plans of the WITH clause's names, by folded name."""
     repeats: bool = False
-    """Whether columns of the query may have equal names: in a subquery of FROM and in WITH, where nobody need name them."""
+    """Whether columns of the query may have equal names: in a subquery of FROM and in WITH, where they need not be
+    referenced.
+    """
     is_read: bool = False
     """Whether the query is answered when it is asked: its rows then come in the order of the view that it reads."""
     paths: dict[int, ResolvedPath] = field(default_factory=dict)
-    """What names of tables and paths were resolved to, by the place of their last part."""
+    """Resolved names of tables and paths, by the position of their last part."""
 
     def resolved(self, parts: Sequence[exp.Identifier], path: ResolvedPath) -> None:
         """Note what a dotted name means."""

@@ -102,7 +102,7 @@ def lower_recursion(entry: exp.CTE, context: StatementContext) -> Node:
 
 
 def _refuse_clauses(name: str, query: exp.Union, context: StatementContext) -> None:
-    """What stands around the UNION: over which rows it were is nowhere said."""
+    """Reject clauses around the UNION: their meaning in a recursion is undefined."""
     clause = query.args.get("with_")
     for entry in clause.expressions if clause is not None else ():
         if found := references(entry.this, name):

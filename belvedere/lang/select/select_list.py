@@ -77,7 +77,7 @@ class SelectItems:
             self.orders.append(Clause(self._order(ordered), ordered))
 
     def earlier_alias(self, node: exp.Column) -> Expr | None:
-        """What an alias of the select list says, where a later clause names it."""
+        """Return the expression of an alias of the select list that a later clause names."""
         found = find_named(self.outputs, node.name)
         return exp.paren(found.expr.copy(), copy=False) if found is not None and isinstance(found.written, exp.Alias) else None
 
@@ -215,7 +215,7 @@ def number_repeated(outputs: Sequence[Output], context: StatementContext) -> Non
 
 
 def sort_keys(query: exp.Query, outputs: int) -> list[exp.Expr]:
-    """What a query is ordered by; `ORDER BY ALL` is by the numbers of all its outputs."""
+    """Return the ORDER BY expressions of a query; `ORDER BY ALL` becomes the numbers of all its outputs."""
     order = query.args.get("order")
     written: list[exp.Expr] = order.expressions if order is not None else []
     if len(written) != 1 or not isinstance(written[0].this, exp.Var) or written[0].this.name.upper() != "ALL":

@@ -35,7 +35,7 @@ def expand(catalog: Catalog, id_: str) -> str:
         return f"CREATE VIEW {name} AS\n{query.sql(dialect=Sqrl)}"  # the standard has no such clause
     for version in query.find_all(exp.Version):
         version.set("this", "FOR SYSTEM_TIME")  # the standard's words
-    # EMIT, SELECT STREAM and windows of SPL are printed as they stand: what is standard has no such clauses
+    # EMIT, SELECT STREAM and SPL windows are printed as written: standard SQL has no such clauses
     text = query.sql(dialect=Sqrl, pretty=True, comments=False, max_text_width=100)
     return f"CREATE VIEW {name} AS\n{text}"
 
@@ -46,7 +46,7 @@ class _Expansion:
     def __init__(self, catalog: Catalog):
         self.catalog = catalog
         self.aliases = {r.alias.casefold() for r in catalog.relationships if r.alias}
-        """Those that relationships were defined with: a row of the table around is called otherwise."""
+        """aliases that relationships use: a row of the outer table needs another name"""
 
     def query(self, view: View) -> exp.Query:
         written = view.query
@@ -84,7 +84,7 @@ class _Expansion:
             spell_paths(value, self.catalog, {alias: base})
         names = {c.name.casefold(): c.name for c in self.catalog.schema_of(base).visible}
         columns: dict[str, exp.Expr] = {folded: exp.column(n) for folded, n in names.items()}
-        # a column that is defined twice stands once, with its last definition
+        # a column that is defined twice occurs once, with its last definition
         columns |= {n.casefold(): exp.alias_(value, names.get(n.casefold(), n)) for n, value in added}
         query = exp.Select(expressions=list(columns.values()))
         joins = PathJoins(self.catalog, query, tables | {alias.casefold()})

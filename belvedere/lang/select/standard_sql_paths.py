@@ -212,7 +212,9 @@ def _lateral(step: Relationship, owner: str, alias: str) -> exp.Expr:
 
 
 def _condition(step: Relationship, owner: str, target: str, *, everything: bool = False) -> exp.Expr:
-    """What links the rows of two aliases; of a relationship with LIMIT without what chooses its rows before, unless `everything`."""
+    """Return the join condition of two aliases; for a relationship with LIMIT without the conditions that apply before
+    it, unless `everything`.
+    """
     change = _over(owner, target)
     parts: list[exp.Expr] = [exp.EQ(this=exp.column(t, target), expression=exp.column(o, owner)) for o, t in step.pairs]
     if everything or step.limit is None:

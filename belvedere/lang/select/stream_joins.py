@@ -93,7 +93,10 @@ def _near(left: _StreamSide, right: _StreamSide) -> Expr:
 
 
 def _rowtime(left: _StreamSide, right: _StreamSide, side: str) -> Expr:
-    """The later time; for a row alone the end of its window. A time that is NULL matches nothing: said so that bounds can tell."""
+    """Return the later time; for an unmatched row the end of its window.
+
+    A NULL time matches nothing, which is explicit so that watermarks can use it.
+    """
     kept = {"LEFT": (left,), "RIGHT": (right,), "FULL": (left, right)}.get(side, ())
     ifs = [
         exp.If(this=exp.Is(this=other.time.copy(), expression=exp.Null()), true=own.end if own in kept else exp.Null())

@@ -1,10 +1,11 @@
 """Subqueries as joins: IN, NOT IN, EXISTS and scalar subqueries, correlated or not.
 
-In: a subquery met in an expression. Out: SEMI and ANTI joins where it stands alone in WHERE, else a LEFT JOIN with an aggregate
-and an expression over its columns. NULLs are exactly as in SQL: `x NOT IN (...)` is not TRUE where x or an element is NULL.
+In: a subquery found in an expression. Out: SEMI and ANTI joins if it is a whole condition of WHERE, else a LEFT JOIN
+with an aggregate and an expression over its columns. NULLs are exactly as in SQL: `x NOT IN (...)` is not TRUE if x or
+an element is NULL.
 
-A subquery whose link to the outer row is equalities is grouped by them. Any other link is evaluated over the distinct values of
-the outer columns that it reads (its `domain`).
+A subquery that is correlated by equalities is grouped by them. Any other correlation is evaluated over the distinct
+values of the outer columns that it reads (its `domain`).
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ class Inner:
     grouped: bool = False
     """Whether it aggregates: then its rows depend on the whole of what links."""
     open: bool = False
-    """Whether its outputs, orders or groups read outer columns, so that it cannot stand without them."""
+    """Whether its outputs, orders or groups read outer columns, so that it cannot be evaluated without them."""
     totals: Totals | None = None
     """For an aggregate without GROUP BY: its one row, also where nothing links."""
 
@@ -135,7 +136,9 @@ def attach_to(frame: Frame, plan: Node, expr: Expr) -> tuple[Node, Expr]:
 
 
 def attach_same(frame: Frame, expr: Expr, others: Iterable[Expr]) -> tuple[Expr, list[Expr]]:
-    """The same for a grouping key; and others in which it stands, by the same text, over what is joined then."""
+    """Attach subqueries of a grouping key; `others` that contain the key, by the same text, use the same joined
+    columns.
+    """
     attached, requested = attach_all(frame, expr), _as_text(expr)
 
     def change(node: Expr) -> Expr:

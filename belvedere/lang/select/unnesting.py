@@ -1,6 +1,7 @@
-"""What gives rows out of values: `explode`, `posexplode`, `inline`, `unnest`, LATERAL VIEW, and LATERAL (SELECT ...).
+"""Table functions: `explode`, `posexplode`, `inline`, `unnest`, LATERAL VIEW, and LATERAL (SELECT ...).
 
-In: the call or subquery, and the frame whose rows it reads. Out: the frame's plan with the rows beside them, and their FROM item.
+In: the call or subquery, and the frame whose rows it reads. Out: the frame's plan joined with the new rows, and their
+FROM item.
 """
 
 from __future__ import annotations

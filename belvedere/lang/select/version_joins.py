@@ -158,7 +158,7 @@ def _linked_column(frame: Frame, part: Expr, left: Node, right: Node) -> str | N
 
 
 def versions_of(definitions: Definitions, relation: NamedRelation) -> RelationVersions | None:
-    """The versions of a relation's rows; None where it has none to tell."""
+    """Return the versions of a relation's rows; None if it has none."""
     input_ = definitions.inputs.get(relation.id)
     if input_ is not None:
         times = [w.column for w in input_.watermarks]

@@ -1,7 +1,7 @@
-"""WHERE: conditions on the rows of FROM, with subqueries that become semi and anti joins where they stand alone.
+"""WHERE: conditions on the rows of FROM; subqueries that are a whole condition become semi and anti joins.
 
-In: the frame with its FROM done, and the select. Out: the frame's plan with filters and joins; conditions that link the rows to those of
-the query around are handed back, not applied.
+In: the frame with its FROM done, and the select. Out: the frame's plan with filters and joins; conditions that
+correlate the rows with the outer query are returned, not applied.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def apply_where(frame: Frame, select: exp.Select) -> list[Expr]:
 
 
 MANY = 16
-"""So many conditions are one filter, or the plan would be as deep as there are conditions."""
+"""Maximum number of conditions before they become one filter, which keeps the plan flat."""
 
 
 def _together(parts: tuple[exp.Expr, ...]) -> list[exp.Expr]:
@@ -67,7 +67,7 @@ def _alias_before_items(frame: Frame, select: exp.Select, node: exp.Column) -> E
 
 
 def _subquery_condition(frame: Frame, part: exp.Expr) -> bool:
-    """EXISTS and IN that stand alone become semi and anti joins."""
+    """Lower EXISTS and IN that are whole conditions to semi and anti joins."""
     negated = isinstance(part, exp.Not)
     inner_part = part.this.unnest() if negated else part
     if isinstance(inner_part, exp.Exists) and isinstance(inner_part.this, exp.Query):

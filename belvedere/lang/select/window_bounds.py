@@ -1,7 +1,7 @@
-"""Which columns are the two ends of one time window, and whether one of them tells the other.
+"""The two ends of a time window, and whether one determines the other.
 
-In: a plan and a column's name. Out: the window behind it. So `GROUP BY wend` may select `wstart` (One SQL, Listing 2): the ends
-of Tumble and Hop determine each other; of a Cumulate window the end determines the start; of a session neither does.
+In: a plan and a column's name. Out: its window. So `GROUP BY wend` may select `wstart` (One SQL, Listing 2): the ends
+of Tumble and Hop determine each other; the end of a Cumulate window determines its start; for a session neither does.
 """
 
 from __future__ import annotations

@@ -128,14 +128,16 @@ def _columns(scan: Scan, context: StatementContext, place: exp.Expr) -> tuple[st
 
 
 def fires(plan: Node) -> bool:
-    """Whether a view is all firings of a window, with the columns that tell them apart."""
+    """Return whether a view has all firings of a window, with the columns that distinguish them."""
     if not {SEQUENCE, FIRED, FIRING} <= set(plan.schema.names) or plan.schema.key != (SEQUENCE,):
         return False
     return any(isinstance(n, SplJoin) or (isinstance(n, SplAggregate) and n.every) for n in plan.walk())
 
 
 def with_firings(plan: Node, fired: Item, firing: Item) -> Node:
-    """The rows of a `SELECT STREAM` with the hidden columns that tell its firings apart, where their names are free."""
+    """Return the rows of a `SELECT STREAM` with the hidden columns that distinguish its firings, if their names are
+    free.
+    """
     taken = {c.name.casefold() for c in plan.schema}
     if not isinstance(plan, Project) or {FIRED, FIRING} & taken:
         return plan

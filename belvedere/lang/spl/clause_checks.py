@@ -49,7 +49,7 @@ from belvedere.syntax.spl.window_words import (
 from belvedere.syntax.wording import did_you_mean
 
 DIGITS = 18
-"""So many digits a decimal has at most by which `delta` goes."""
+"""Maximum number of digits of a decimal that `delta` uses."""
 Fail = Callable[[str, str, exp.Expr, "str | None"], BelvedereError]
 FindColumn = Callable[[exp.Expr], "tuple[str, pa.DataType]"]
 FORMS = {

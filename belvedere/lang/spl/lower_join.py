@@ -1,7 +1,7 @@
-"""A SELECT over two windows of SPL -> a plan: an `SplJoin` where an ordinary query has its `Join`.
+"""A SELECT over two SPL windows -> a plan: an `SplJoin` in place of an ordinary `Join`.
 
-In: the SELECT as written, without its windows, and these. Out: its plan. The select list is over the results; what chooses rows, groups or
-sorts them stands in a view of its own, before the windows or after the join.
+In: the SELECT as written, without its windows, and these. Out: its plan. The select list is over the results; filters,
+groups and sorting belong in a separate view, before the windows or after the join.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class SplJoinLowering(SelectLowering):
         self.tables = sources
 
     def whole(self) -> Node:
-        """The plan, with the hidden columns that tell its firings apart."""
+        """Return the plan, with the hidden columns that distinguish its firings."""
         for key in APART:
             if self.select.args.get(key):
                 shown = "WINDOW w AS (...)" if key == "windows" else key.upper()
@@ -144,7 +144,7 @@ class SplJoinLowering(SelectLowering):
         return name
 
     def _check(self, window: SplWindow, clause: SplClause) -> None:
-        """What a window beside another one may say."""
+        """Check the clauses of a window that is joined with another one."""
         kind, *parts = clause.expressions
         if not isinstance(window.kind, Sliding):
             raise self.context.fail("B5216", f"a {kind.word} window cannot be joined", kind, FORM)
@@ -165,7 +165,7 @@ def _reading(node: Expr) -> Expr:
 
 
 def _apart(side: _JoinedTable, taken: Sequence[str]) -> _JoinedTable:
-    """The side with other names for the columns that nobody named and that the other side has too."""
+    """Return the side with new names for unnamed columns that the other side has too."""
     used = {*taken, *side.plan.schema.names}
     names: dict[str, str] = {}
     for c in side.plan.schema:

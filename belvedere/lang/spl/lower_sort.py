@@ -22,7 +22,7 @@ from belvedere.plan.operators.spl_windows import Count, Sliding, SplWindow, Tumb
 from belvedere.plan.unused_names import unused_name
 
 AGGREGATES = {"last", *ARITY, *REFUSED}
-"""Names of aggregates beside a window, of those that the parser does not know as such."""
+"""Names of aggregates of windows that the parser does not know as aggregates."""
 
 
 def sorts_rows(select: exp.Select) -> bool:

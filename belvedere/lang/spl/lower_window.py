@@ -46,7 +46,7 @@ class SplGrouping(Grouping):
     counts: list[CountColumn] = field(default_factory=list)
 
     def lift(self, expr: Expr, written: exp.Expr) -> Expr:
-        """As for GROUP BY, with what a firing tells of itself as columns."""
+        """Lift an expression as for GROUP BY, with the firing's properties as columns."""
         reading, count = reading_of(expr), count_of(expr)
         if count is not None:
             return column(self._counted(count))
@@ -91,7 +91,7 @@ class SplLowering(SelectLowering):
         self.rows: ArrivingRows | None = None
 
     def whole(self) -> Node:
-        """The plan; of all firings with the hidden columns that tell them apart."""
+        """Return the plan; for all firings with the hidden columns that distinguish them."""
         plan = self.lower(named=True).plan
         if not self.every:
             return plan
@@ -198,7 +198,9 @@ class SplLowering(SelectLowering):
         )  # fmt: skip
 
     def _arriving(self, grouping: SplGrouping, window: SplWindow) -> tuple[ArrivingRows, str | None]:
-        """The rows, and the column of their punctuation where the window goes by it; firings tell what the plan needs of them."""
+        """Return the rows, and the punctuation column if the window uses it; firings provide the properties that the
+        plan needs.
+        """
         rows = self.rows
         assert rows is not None
         if isinstance(window.kind, Interval):

@@ -1,6 +1,6 @@
-"""SPL's names of aggregates, known only inside a window of SPL: each is said by aggregates that the language has anyway.
+"""SPL's names of aggregates, valid only in an SPL window; each is rewritten to aggregates of SQL.
 
-In: expressions over the rows of the table. Out: the same with ordinary aggregates, and the functions that tell of a firing.
+In: expressions over the rows of the table. Out: the same with ordinary aggregates, and the functions on a firing.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ FORMS: Mapping[str, str] = {
     "countgroups": "least(count(*), 1)",
     "countbygroup": "array(count(*))",
 }
-"""What SPL calls so, in SQL; `a` and `b` are the arguments."""
+"""SPL's aggregates in SQL; `a` and `b` are the arguments."""
 COUNTS = {c.value.lower(): c for c in GroupCount}
-"""What is counted over all groups, where there are some."""
+"""Counts over all groups."""
 ARITY = {name: 2 if "arg" in name else 1 for name in FORMS} | {"average": 1, "any": 1} | dict.fromkeys(("count", *COUNTS), 0)
 REFUSED = {
     "custom": "use the aggregates of SQL",
@@ -129,10 +129,10 @@ def as_called(select: exp.Select) -> exp.Select:
 
 
 def count_of(expr: Expr) -> GroupCount | None:
-    """What a call counts over all groups; None for any other expression."""
+    """Return the count over all groups that a call is; None for any other expression."""
     return COUNTS.get(expr.name.lower()) if isinstance(expr, exp.Anonymous) and not expr.expressions else None
 
 
 def reading_of(expr: Expr) -> FiringReading | None:
-    """What a call asks of the firing; None for any other expression."""
+    """Return the property of the firing that a call reads; None for any other expression."""
     return READINGS.get(expr.name.lower()) if isinstance(expr, exp.Anonymous) and not expr.expressions else None

@@ -1,7 +1,7 @@
-"""What CREATE STREAM and CREATE TABLE say of a row before it is taken in: DEFAULT and CHECK.
+"""DEFAULT and CHECK of CREATE STREAM and CREATE TABLE, which apply to incoming rows.
 
-In: the clauses as written, and the columns. Out: a value that a missing field has, as rows bring it; a condition over the columns. Whether
-a database can compute the condition is `belvedere.store.row_checks`' to say.
+In: the clauses as written, and the columns. Out: the value of a missing field, in the form in which rows bring it; a
+condition over the columns. `belvedere.store.row_checks` decides whether a database can compute the condition.
 """
 
 from __future__ import annotations

@@ -53,9 +53,10 @@ def bring_in(
 
 
 def _name_again(mine: Definitions, id_: str, name: str, is_last: bool) -> None:
-    """Give a relation that is here the name of a later IMPORT: its own where nobody could name it, else one more.
+    """Give an imported relation the name of a later IMPORT: its own name if it had none that can be written, else a
+    further one.
 
-    `is_last`: whether it is what its name means at the end of the other script.
+    `is_last`: whether the name means this relation at the end of the other script.
     """
     relation = mine.relations[id_]
     current = mine.find(name)

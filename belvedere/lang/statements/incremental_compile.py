@@ -1,7 +1,8 @@
-"""How far the last compile of a script got: an editor's next one goes on behind the last statement above which nothing has changed.
+"""Incremental compilation for editors: a compile continues after the last statement up to which the script is
+unchanged.
 
-In: the statements of a script as parsed, the lowering after each of them, what was asked of sources and files for them. Out: the lowering
-to go on from. Nothing is kept behind a statement that was refused: what it says may depend on what stands below it.
+In: the parsed statements of a script, the lowering state after each, the answers of sources and files. Out: the state
+to continue from. No state is kept after a rejected statement, because its meaning may depend on later ones.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from belvedere.project.settings import ProjectSettings
 from belvedere.syntax.statement_tree import Script
 
 KEPT = 40
-"""So many states of a script are kept, evenly over its statements."""
+"""Maximum number of states kept for a script, spread evenly over its statements."""
 
 
 @dataclass(frozen=True)
@@ -37,14 +38,16 @@ class CompiledPart:
 
 @dataclass
 class Progress:
-    """What the last compile of one script reached: the next one is given it, goes on from there and leaves its own."""
+    """The states of the last compile of one script: the next compile receives them, continues from one and stores its
+    own.
+    """
 
     script: Script | None = None
     project: ProjectSettings | None = None
     functions: Mapping[str, OwnFunction] = field(default_factory=dict)
     reached: list[CompiledPart] = field(default_factory=list)
     answers: list[tuple[Callable[[], Any], Any]] = field(default_factory=list)
-    """What was asked of sources and files, with the answers."""
+    """Questions to sources and files, with the answers."""
 
     def ask(self, question: Callable[[], Any]) -> Any:
         """An answer from outside of the script; the next compile asks again, and goes on from above where it is another."""

@@ -209,7 +209,7 @@ def _as_own(statement: Statement) -> Statement:
 
 
 def _name_of(statement: Statement) -> str | None:
-    """What a statement defines, relationships too."""
+    """Return the name that a statement defines, including relationships."""
     return statement.path.text if isinstance(statement, DefineRelationship) else defined_name(statement)
 
 

@@ -119,7 +119,7 @@ def _add_to_events(
 
 
 def _still(plan: Project, source: FromItem) -> dict[str, str]:
-    """What the owner's columns are called now."""
+    """Return the present names of the owner's columns."""
     names = {i.expr.name: i.name for i in reversed(plan.items) if isinstance(i.expr, exp.Column)}
     return {c.name: names[c.internal] for c in source.columns if c.internal in names}
 

@@ -38,7 +38,7 @@ Ask = Callable[[Callable[[], Any]], Any]
 
 
 def answered(question: Callable[[], Any]) -> Any:
-    """The answer, which nobody notes."""
+    """Return the answer without recording it."""
     return question()
 
 
@@ -76,7 +76,7 @@ class Importer:
     """Scripts that were compiled, for all that import each other."""
     ask: Ask
     missing: set[str] = field(default_factory=set)
-    """Origins that were told to be missing: once is enough."""
+    """Origins already reported as missing: one report is enough."""
 
     def import_table(self, statement: ImportTable) -> None:
         """`IMPORT origin.Table [AS Name]`; `IMPORT script AS Name`, of a script in a folder too, gives all its views as `Name.View`."""
@@ -158,7 +158,7 @@ class Importer:
             self.into.no_query.add(name.casefold())
 
     def _namespace(self, alias: Part) -> str:
-        """What names in a namespace begin with."""
+        """Return the prefix of names in a namespace."""
         definitions = self.into.definitions
         if definitions.find(alias.text) is not None:
             message = f"`{alias.text}` is a table, and cannot be the name of an import's namespace"
@@ -344,7 +344,7 @@ def _template(other: Definitions, name: str) -> QueryTemplate | None:
 
 
 def _public(other: Definitions) -> list[NamedRelation]:
-    """What another script shows."""
+    """Return the public relations of another script."""
     return [r for r in other if not r.name.startswith("_") and "~" not in r.name]
 
 

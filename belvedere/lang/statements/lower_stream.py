@@ -81,7 +81,7 @@ def _definition(id_: str, context: StatementContext) -> Node | None:
 
 
 def known_bounds(context: StatementContext) -> Known:
-    """Which columns of inputs and views may have a bound; tables that nobody waits for hold nothing back."""
+    """Return the columns of inputs and views that may have a watermark; tables without one hold nothing back."""
 
     def known(relation: str) -> Bounds | None:
         definitions = context.definitions

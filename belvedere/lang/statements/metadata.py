@@ -29,11 +29,11 @@ OF_KAFKA = {
     "leader-epoch": _ROW,
     "timestamp-type": "remove it: METADATA FROM 'timestamp' is always the time of arrival",
 }
-"""What records of Kafka have in Flink SQL and pushed rows have not, and what to write instead."""
+"""Metadata of Kafka records in Flink SQL that pushed rows do not have, with replacements."""
 
 
 def read_metadata(clause: MetadataClause, name: str, type_: pa.DataType, *, parameter: bool = False) -> Metadata:
-    """What a clause says for a column, or a parameter, of a type."""
+    """Return the metadata that a clause defines for a column or parameter of a type."""
     found = _named(clause, name)
     if parameter and found.kind is not MetadataKind.CLAIM:
         hint = f"a parameter comes from the caller, or from the caller's token: {name} TYPE METADATA FROM 'auth.sub'"

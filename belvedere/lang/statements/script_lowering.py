@@ -50,7 +50,7 @@ class ScriptLowering:
     no_query: set[str] = field(default_factory=set)
     """The folded names that shall have no endpoint."""
     query_by: dict[tuple[str, str], Hint] = field(default_factory=dict)
-    """The hints that give an endpoint arguments, by the folded name of what they stand before and their own."""
+    """Hints for the arguments of an endpoint, by the folded name of their relation and of the hint."""
     placed: dict[str, list[Hint]] = field(default_factory=dict)
     """The hints that say where a view is computed, by its folded name."""
     on_error: dict[str, Hint] = field(default_factory=dict)
@@ -58,7 +58,7 @@ class ScriptLowering:
     resumed: dict[str, Hint] = field(default_factory=dict)
     """The hints that let a corrected view go on, by its folded name."""
     promised: dict[tuple[str, str], Hint] = field(default_factory=dict)
-    """The hints that state a rate or a latency, by the name of what they stand before and their own."""
+    """Hints for a rate or a latency, by the name of their relation and of the hint."""
 
     def copy(self) -> ScriptLowering:
         """The same for now, to be grown apart."""
@@ -103,7 +103,7 @@ class ScriptLowering:
         return relation
 
     def by_content(self, plan: Node) -> Node:
-        """A plan whose rows are told apart by what they say, where their places in arrays move."""
+        """Return a plan whose rows are identified by their values, if their positions in arrays can change."""
         return by_content(finish_plan(plan, self._nested), self.definitions)
 
     def _nested(self, id_: str) -> Node | None:
@@ -208,5 +208,5 @@ def refuse_variants(plan: Node, span: Span) -> None:
 
 
 def finish_plan(plan: Node, definition: Definition = lambda _: None) -> Node:
-    """A query's plan with its key, and without what nobody reads; nested tables are taken from their parents' rows."""
+    """Return a query's plan with its key, and without unused columns; nested tables are taken from their parents' rows."""
     return prune(in_arrival_order(join_nested(carry_keys(plan), definition)))

@@ -1,7 +1,8 @@
 """The tables of a configured source and their columns.
 
-In: a source of the project file, and what its connector finds. Out: table names, and a table's columns as an Arrow schema: those that
-the project file declares, else those with which the store began (`Source.stored`), else those that the connector tells.
+In: a source of the project file, and the findings of its connector. Out: table names, and a table's columns as an Arrow
+schema: those that the project file declares, else those of the store's first epoch (`Source.stored`), else those of the
+connector.
 """
 
 from __future__ import annotations
@@ -28,15 +29,15 @@ NOTES = b"notes"
 
 @dataclass(frozen=True)
 class TableSchema:
-    """What is known of a table: its name as it is spelled there, its columns, and its declared primary key."""
+    """Schema of a table: its name as spelled in the source, its columns, and its declared primary key."""
 
     name: str
     schema: pa.Schema
     primary_key: tuple[str, ...] = ()
     is_found: bool = False
-    """Whether its rows told its columns, now or when the store began."""
+    """Whether its columns were inferred from its rows, now or at the store's first epoch."""
     notes: tuple[str, ...] = ()
-    """What people should know of its columns."""
+    """Notices on its columns."""
 
 
 def table_names(source: Source, finder: TableFinder) -> tuple[str, ...]:
@@ -100,7 +101,7 @@ def _named(table: str, names: Sequence[str]) -> str | None:
 
 
 def _reported(source: Source, table: str, finder: TableFinder, span: Span | None) -> pa.Schema:
-    """The columns that the connector tells; what it raises gets the place in the script."""
+    """Return the columns that the connector reports; its errors get the position in the script."""
     try:
         return finder.columns(source, table)
     except BelvedereError as error:

@@ -16,7 +16,9 @@ from belvedere.functions import spark_types as t
 
 
 def schema_of(text: str) -> pa.DataType | None:
-    """Whole numbers are BIGINT, others DOUBLE; fields stand in the order of their names; NULL is a STRING."""
+    """Return the type of JSON text: whole numbers are BIGINT, others DOUBLE; fields are sorted by name; NULL is a
+    STRING.
+    """
     try:
         value = json.loads(text, parse_float=Decimal)
     except ValueError:

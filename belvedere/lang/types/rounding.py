@@ -47,7 +47,10 @@ def _number(scope: TypeScope, expr: exp.Expr) -> Typed:
 
 
 def rounded(scope: TypeScope, inner: Typed, places: exp.Expr | None) -> Typed:
-    """What `round(x, places)` gives, and `bround`. Raises B3071 where the type follows from places that only Spark can compute."""
+    """Return the type of `round(x, places)` and `bround`.
+
+    Raises B3071 if the type depends on places that only Spark can compute.
+    """
     if not t.is_decimal(inner.type):
         return Typed(inner.type if t.is_number(inner.type) else t.DOUBLE, inner.nullable)
     count = _count(scope, places) if places is not None else 0
@@ -70,7 +73,7 @@ def _count(scope: TypeScope, places: exp.Expr) -> int:
 
 
 def _unwrapped(node: exp.Expr) -> exp.Expr:
-    """What a cast, brackets or a plus sign leave as it is."""
+    """Return the expression inside a cast, brackets or a plus sign that does not change it."""
     return node.this if isinstance(node, (exp.Cast, exp.Paren)) else without_plus(node)
 
 

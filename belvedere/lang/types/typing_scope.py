@@ -1,7 +1,8 @@
-"""What the rules of types may ask: the columns and parameters that an expression reads, and the types of its parts.
+"""Scope of the typing rules: the columns and parameters that an expression reads, and the types of its parts.
 
-In: known columns, parameters, and the variables of the lambdas around. Out: `TypeScope`, which every rule takes first. The rules are
-in the modules `type_*`, one for each kind of expression; `belvedere.lang.types.infer` puts them together.
+In: known columns, parameters, and the variables of the enclosing lambdas. Out: `TypeScope`, the first argument of every
+rule. The rules are in the modules `*_types`, one for each kind of expression; `belvedere.lang.types.infer` combines
+them.
 """
 
 from __future__ import annotations
@@ -48,9 +49,9 @@ class TypeScope(ABC):
         return self.typed(expr).type
 
     def condition(self, expr: exp.Expr, place: exp.Expr | None = None, *, untyped: bool = False) -> Typed:
-        """The same of a condition, which must be a BOOLEAN; `place` is where it is written, if not in the expression.
+        """Type a condition, which must be a BOOLEAN; `place` is where it is written, if not in the expression.
 
-        `untyped`: whether a NULL that no CAST gives a type may stand here, as beside AND.
+        `untyped`: whether a NULL without a CAST is allowed, as next to AND.
         """
         found = self.typed(expr)
         if found.type == t.BOOLEAN or (found.type == t.NULL and untyped):

@@ -20,10 +20,10 @@ from belvedere.schema import Column, Schema
 
 @dataclass(frozen=True)
 class Aggregate(Node):
-    """GROUP BY `keys` with `aggregates`. Without keys: exactly one row, also over nothing.
+    """GROUP BY `keys` with `aggregates`. Without keys: exactly one row, also over no rows.
 
-    `grouping_sets` lists, per set, the names of the keys that take part; the others are NULL. Then the hidden key
-    column `grouping_id` (BIGINT, as Spark's `grouping_id()`) tells the sets apart and is part of the key.
+    `grouping_sets` lists, per set, the names of its keys; the others are NULL. Then the hidden key column `grouping_id`
+    (BIGINT, as Spark's `grouping_id()`) distinguishes the sets and is part of the key.
     """
 
     input: Node

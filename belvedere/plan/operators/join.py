@@ -136,10 +136,11 @@ class Join(Node):
                 return self.left.holds
 
     def ways(self, known: Known) -> tuple[Bounds, ...]:
-        """What follows for its columns from a change of either side.
+        """Return the bounds of its columns that follow from a change of either side.
 
-        They are told apart as long as that says more: the later of two times, one of each side, is above the bound of the side that
-        changes. What a comparison implies holds for rows that match; a row that an outer join keeps without a match has its own bounds.
+        The sides are kept apart if that is more precise: the later of two times, one of each side, is above the bound
+        of the changed side. Comparisons imply bounds only for rows that match; an unmatched row of an outer join has
+        its own bounds.
         """
         left, right = self.left.bounds(known), self.right.bounds(known)
         if self.versions is not None:

@@ -1,14 +1,14 @@
-"""What all relational operators are: frozen dataclasses that know what the operator means.
+"""Base of all relational operators: frozen dataclasses that define the operator's meaning.
 
-In: names, Arrow types and sqlglot expressions that the language has resolved. Out: trees that know their schema and key.
-Rules that hold everywhere:
+In: names, Arrow types and sqlglot expressions that the language has resolved. Out: trees that know their schema and
+key. Rules that hold everywhere:
 
 * A node's columns have distinct names; an expression refers to a column of its input by an unqualified `exp.Column`.
   The two sides of a join have disjoint names (the language names them `alias.column`).
 * An expression is never changed in place. `now()` is `exp.CurrentTimestamp`.
 * `Item.type` is the Arrow type of the expression's value as Spark computes it.
 
-Each operator is a module beside this one. None prints SQL, or decides how a view is kept.
+Each operator has its own module in this package. None prints SQL, or decides how a view is maintained.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Order:
 
     @property
     def text(self) -> str:
-        """What ORDER BY says."""
+        """Return the text of ORDER BY."""
         text = expression_text(self.expr) + (" desc" if self.descending else "")
         if self.nulls_first is None or self.nulls_come_first != self.descending:
             return text
@@ -98,7 +98,7 @@ class Partition:
 
 
 Part = Item | Order | Expr
-"""What an operator computes, sorts by or tests."""
+"""Part of an operator: an expression to compute, sort by or test."""
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,7 @@ class Node:
 
     @property
     def expressions(self) -> tuple[Expr, ...]:
-        """The scalar expressions of the operator itself, wherever they stand in its fields."""
+        """Return the scalar expressions in the operator's fields."""
         return tuple(
             p if isinstance(p, exp.Expr) else p.expr for p in _parts(tuple(getattr(self, f.name) for f in fields(self)))
         )
@@ -234,7 +234,9 @@ def pruned_below(node: Node, requested: frozenset[str]) -> Node:
 
 
 def shared_grouping_columns(node: Node, known: Known) -> frozenset[str]:
-    """Of an operator whose inputs have their columns by position, those that are grouping columns of each."""
+    """Return the columns that are grouping columns of every input, for an operator whose inputs have their columns by
+    position.
+    """
     names = node.inputs[0].schema.names
     shared = set(names)
     for branch in node.inputs:

@@ -1,6 +1,6 @@
 """The relational operator of WINDOW BY: a row for each window over the rows of its input.
 
-In: an input, and what the kernels are told (`window_specs`). Out: a relation. No text of a query is in it.
+In: an input, and the specification for the kernels (`window_specs`). Out: a relation. It contains no query text.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Neighbour(Enum):
 
 
 class WindowEnd(Enum):
-    """What ends a window."""
+    """The end of a window."""
 
     CONDITION = auto()
     """The first tuple that fulfils END."""
@@ -90,10 +90,11 @@ class Resume:
 
 @dataclass(frozen=True, repr=False)
 class Ranges:
-    """Windows that no change between two values of `column`, ORDER BY's first key, can reach can be told from the others.
+    """How to identify windows that a change between two values of `column`, ORDER BY's first key, cannot reach.
 
-    `neighbours`: those that some condition reads. Where windows are not TUMBLING, `closing` are the places of the alternatives of END whose
-    nearest tuple never moves back as the start, or the label, moves on. TUMBLING windows are told by the stored ones.
+    `neighbours`: rows that some condition reads. For windows other than TUMBLING, `closing` are the positions of the
+    END alternatives whose nearest tuple never moves back as the start, or the label, moves forward. TUMBLING windows
+    are identified by the stored ones.
     """
 
     column: str
@@ -105,7 +106,7 @@ class Ranges:
     descending: bool = False
     """Whether ORDER BY's first key falls from tuple to tuple."""
     end: WindowEnd = WindowEnd.CONDITION
-    """Of LABELLED windows, whether END is BEFORE_LABEL."""
+    """End of the window; BEFORE_LABEL only for LABELLED windows."""
 
     def __repr__(self) -> str:
         """The text by which a store knows its choice of what is computed when it is read (`pipeline.placement`)."""
@@ -165,11 +166,13 @@ def output_names(output: specs.ResultColumn) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class PredicateWindow(Node):
-    """A row for each window over the input, whose boundaries are conditions on its rows (`spec`): the results, hidden columns behind.
+    """A row for each window over the input, whose boundaries are conditions on its rows (`spec`): the results, then
+    hidden columns.
 
-    `spec.keys` are the columns by which rows are in one sequence, `order` says in which order there: equal rows alone tie.
-    `partition` are the result's columns that hold the keys, `identity` those that tell windows apart: the key of the row at the label or
-    start (`partition` where each sequence has one window); None where the input has no key. `start` is ORDER BY's first key at the start.
+    `spec.keys` are the columns that partition the rows into sequences, `order` sorts each sequence: only equal rows
+    tie. `partition` are the result's columns with the keys, `identity` those that identify windows: the key of the row
+    at the label or start (`partition` if each sequence has one window); None if the input has no key. `start` is ORDER
+    BY's first key at the start.
     """
 
     input: Node
@@ -182,15 +185,17 @@ class PredicateWindow(Node):
     settling: Resume | None = None
     """Which windows are final; None where any window may need rows of any age."""
     ranges: Ranges | None = None
-    """How the windows that a change can reach are told from the others; None where any window of the partition may change."""
+    """How to identify the windows that a change can reach; None if any window of the partition may change."""
     why_all: str = ""
     """Why any window of the partition may change, in words."""
     by: tuple[str, ...] = ()
-    """What each of the keys is, in words."""
+    """Description of each key."""
     order_word: str = ""
-    """What ORDER BY's first key is, in words."""
+    """Description of ORDER BY's first key."""
     ends: tuple[specs.Ends | None, specs.Ends | None] = (None, None)
-    """What blocks of rows must know of END to find their windows alone, where all rows have an order key and where some do not."""
+    """Facts about END that blocks of rows need to find their windows alone, if all rows have an order key and if some
+    do not.
+    """
     why_one_task: str = ""
     """Why blocks cannot find their windows alone, in words."""
     gap_time: str | None = None

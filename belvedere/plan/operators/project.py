@@ -95,7 +95,9 @@ def _groups(expr: Expr, grouping: frozenset[str], times: frozenset[str]) -> bool
 
 
 def pruned_through(below: Node, items: tuple[Item, ...]) -> tuple[Node, tuple[Item, ...]]:
-    """What is below projections that only rename, pruned, and items over it: putting those into items computes nothing twice."""
+    """Return the plan below renaming projections, pruned, and the items over it; substituting the renamings computes
+    nothing twice.
+    """
     while isinstance(below, Project) and all(isinstance(i.expr, exp.Column) for i in below.items):
         inner = {i.name: i.expr for i in below.items}
         items = tuple(replace(i, expr=replace_columns(i.expr, inner)) for i in items)

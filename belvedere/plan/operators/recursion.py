@@ -30,7 +30,7 @@ class Last(Node):
 
     columns: tuple[Column, ...]
     alias: str
-    """Tells the recursions of a statement apart."""
+    """Name that distinguishes the recursions of a statement."""
 
     @cached_property
     def schema(self) -> Schema:

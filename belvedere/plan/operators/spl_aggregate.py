@@ -20,7 +20,7 @@ from belvedere.schema import TIMESTAMP, Column, Schema
 
 
 class FiringReading(StrEnum):
-    """What a query asks a firing about itself, by the name of the function."""
+    """Properties of a firing that a query can read, by the name of the function."""
 
     FIRING_TIME = "firingTime"
     """The clock at the firing: that of the row or of the timer; for `timeInterval` the bound."""
@@ -69,7 +69,7 @@ class ReadingColumn:
 
 
 class GroupCount(StrEnum):
-    """What a group counts beyond its own rows, by the name of the function."""
+    """Counts of a group beyond its own rows, by the name of the function."""
 
     GROUPS = "CountGroups"
     """The groups of the contents."""

@@ -96,7 +96,7 @@ class TimeWindow(Node):
         return below | {self.start, self.end} if self.time in self.input.event_times(known) else below
 
     def first_start(self, time: int) -> int:
-        """The earliest start of a window of rows from this time on, in microseconds; of a session there is none to be told."""
+        """Return the earliest start of a window of rows from this time on, in microseconds; a session has none."""
         if self.kind is TimeWindowKind.HOP:
             return floor(time - self.size, self.step, self.offset) + self.step
         return floor(time, self.size, self.offset)

@@ -25,7 +25,7 @@ COST: Mapping[str, str] = {
     "c3": "two descents in trees of extremes, O(n log n)",
     "d": "scan from each start, O(n L) for windows of length L",
 }
-"""What a search costs, cheapest first."""
+"""Cost of a search, cheapest first."""
 AGGREGATE_COST: Mapping[str, str] = {
     **dict.fromkeys(("COUNT", "SUM", "AVG"), "prefix sums"),
     **dict.fromkeys(("MIN", "MAX"), "doubling table"),
@@ -73,7 +73,7 @@ def _lines(window: PredicateWindow) -> Iterator[str]:
 
 
 def _name(aggregate: WindowAggregate) -> str:
-    """What a user calls it."""
+    """Return the user's name of an aggregate."""
     return "MEDIAN" if aggregate.function == "PERCENTILE" and aggregate.fraction == 0.5 else aggregate.function
 
 

@@ -1,7 +1,7 @@
-"""Rewrite: columns that nobody reads are dropped as low as possible, and stacked projections become one.
+"""Rewrite: drop unused columns as low as possible, and merge stacked projections.
 
-In: a tree with keys. Out: an equivalent tree with the same columns at the top. Key columns are kept, so every node still
-has the key that it had. Inputs of set operations and DISTINCT keep all their columns, since each counts there.
+In: a tree with keys. Out: an equivalent tree with the same columns at the top. Key columns are kept, so every node
+keeps its key. Inputs of set operations and DISTINCT keep all their columns, because each of them matters.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ def prune(node: Node) -> Node:
 
 
 def columns_read(plan: Node) -> dict[str, frozenset[str]]:
-    """Of each relation that is scanned, by its name, the columns that make a difference to the rows of a plan."""
+    """Return for each scanned relation, by its name, the columns that affect the rows of a plan."""
     found: dict[str, frozenset[str]] = {}
     for node in prune(replace_scans(plan, lambda scan: Project(scan, tuple(map(item_of, scan.schema))))).walk():
         for scan in (i for i in node.inputs if isinstance(i, Scan)):

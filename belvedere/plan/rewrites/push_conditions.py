@@ -1,8 +1,8 @@
-"""Rewrite: conditions move down to where they filter or join first.
+"""Rewrite: move conditions down to where they filter or join first.
 
-In: a tree. Out: an equivalent tree whose inner joins carry the conditions of the filters above them (so that
-`FROM a, b WHERE a.x = b.x` is a join by key), and whose filters stand as low as they may. A condition that reads the
-clock moves down as far as the others. Nothing passes below a limit, a window function or an outer join's null side.
+In: a tree. Out: an equivalent tree whose inner joins have the conditions of the filters above them (so that `FROM a, b
+WHERE a.x = b.x` is a join by key), and whose filters are as low as possible. A condition that reads the clock moves
+down as far as the others. No condition passes below a limit, a window function or an outer join's null side.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from belvedere.plan.operators.nodes import Expr, Filter, Join, JoinKind, Node
 
 
 def push_conditions(node: Node) -> Node:
-    """The same relation with its conditions as low as they may stand."""
+    """Return the same relation with its conditions as low as possible."""
     if isinstance(node, Filter):
         return push_into(push_conditions(node.input), conjuncts(node.condition))
     return node.with_inputs(tuple(push_conditions(i) for i in node.inputs))
 
 
 def push_into(node: Node, parts: tuple[Expr, ...]) -> Node:
-    """The node under conditions, each as low as it may stand."""
+    """Return the node under conditions, each as low as possible."""
     if isinstance(node, Filter):
         return push_into(node.input, (*conjuncts(node.condition), *parts))
     if not isinstance(node, Join) or node.kind not in (JoinKind.INNER, JoinKind.LEFT, JoinKind.SEMI, JoinKind.ANTI):

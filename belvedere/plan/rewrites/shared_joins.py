@@ -1,8 +1,8 @@
 """Rewrite: views that join the same relations on the same condition share one join.
 
-In: the plans of all views. Out: plans of the same meaning. Joins are the same whatever aliases their relations have and
-whichever of the columns are read: the shared one has them all. A filter on now() below a join is lifted above a shared one;
-where nobody needs all rows of the join, such filters stay below and keep it small.
+In: the plans of all views. Out: plans of the same meaning. Joins are the same whatever the aliases of their relations
+and the columns read: the shared join has all columns. A filter on now() below a join is lifted above a shared one; if
+no view needs all rows of the join, such filters stay below and keep it small.
 """
 
 from __future__ import annotations
@@ -44,7 +44,10 @@ class _SharedSide:
 
 @dataclass(frozen=True)
 class _Shape:
-    """What a tree of inner joins joins. Trees of equal `key` give the same rows but for names, columns and now()."""
+    """The shape of a tree of inner joins.
+
+    Trees of equal `key` have the same rows except for names, columns and now().
+    """
 
     tree: Join
     sides: tuple[_SharedSide, ...]
@@ -101,12 +104,14 @@ def _joins(node: Node) -> Iterator[Join]:
 
 
 def _below(node: Node) -> tuple[Node, ...]:
-    """What may be shared below a node: not a join that is cut to a version per row, whose pairs nobody stores."""
+    """Return the parts below a node that may be shared: not a join that keeps one version per row, whose pairs are not
+    stored.
+    """
     return node.input.inputs if isinstance(node, TopK) and node.alike and isinstance(node.input, Join) else node.inputs
 
 
 def _first_operator(plan: Node) -> Node:
-    """What is below the linear operators on top of a plan. The rows of a join there are stored as the view alone."""
+    """Return the plan below the linear operators on top. A view stores the rows of a join there only as its own."""
     while is_linear(plan) and len(plan.inputs) == 1:
         plan = plan.inputs[0]
     return plan

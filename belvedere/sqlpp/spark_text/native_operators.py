@@ -165,7 +165,7 @@ def like(node: Expr, env: Environment) -> Value:
 
 
 def _plain_pattern(pattern: str) -> str:
-    """The pattern as Spark takes it: there a backslash stands before %, _ or another one only."""
+    """Return the pattern in Spark's form, in which a backslash may only precede %, _ or another backslash."""
     return re.sub(r"\\(.)|\\$", lambda m: m[0] if m[1] in ("%", "_", "\\") else m[1] or "\\\\", pattern, flags=re.DOTALL)
 
 

@@ -145,7 +145,9 @@ def _sortable(key: SqlValue) -> SqlValue:
 
 
 def _tests(key: OrderKey, one: SqlValue, other: SqlValue) -> list[tuple[str, str]]:
-    """What is compared for a key, one after the other: MISSING < NULL < values ascending; NULLS FIRST|LAST moves both."""
+    """Return the comparisons for a key, one after the other: MISSING < NULL < values ascending; NULLS FIRST|LAST moves
+    both.
+    """
     blank, known = ("0", "1") if key.nulls_come_first else ("1", "0")
     pairs = [tuple(f"IF({v.sql} IS NULL, {blank}, {known})" for v in (one, other))]
     turned = [tuple(f"IF({v.missing}, 0, 1)" for v in (one, other))] if one.missing is not None else []
@@ -260,7 +262,7 @@ def _absent(value: Value, missing: str) -> Value:
 
 
 def collection(value: Value) -> SqlValue:
-    """What FROM goes through: an array, one value as an array of it, nothing for NULL and MISSING."""
+    """Return the collection that FROM iterates: an array, one value as an array of it, nothing for NULL and MISSING."""
     if isinstance(value, SqlValue) and pa.types.is_list(value.type):
         return listed(f"coalesce({value.sql}, array())", reader(value))
     if pa.types.is_null(value.type):

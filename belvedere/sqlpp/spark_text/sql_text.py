@@ -56,11 +56,11 @@ def is_column(text: str) -> bool:
 
 
 class Open:
-    """What only Spark can tell."""
+    """A value that only Spark can compute."""
 
 
 def constant_of(text: str) -> Any:
-    """The number or boolean that a text without columns is, None for NULL; `Open` where only Spark can tell."""
+    """Return the number or boolean of a text without columns, None for NULL; `Open` if only Spark can compute it."""
     return _constant(simplify(parsed(text).transform(_whole)))
 
 

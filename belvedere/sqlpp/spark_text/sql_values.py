@@ -264,7 +264,7 @@ def mapped(array: str, change: Callable[[str], Value]) -> SqlValue:
 
 
 def reader(array: SqlValue) -> Callable[[str], Value]:
-    """What reads a member of the array from its text."""
+    """Return the function that reads an element of the array from its text."""
     type_ = pa.null() if pa.types.is_null(array.type) else array.type.value_type
     return array.member if isinstance(array, Array) else lambda t: SqlValue(t, type_)
 

@@ -15,7 +15,10 @@ from belvedere.sqlpp.windows.closing import closing_of, constant_of, frame_closi
 
 
 def ends_of(typed: TypedWindow, nullable: bool = False) -> Ends | str:
-    """What the few rows around a block tell, or why they are not enough. `nullable`: some tuple may have no order key."""
+    """Return the boundary rows that a block needs, or why they are not enough.
+
+    `nullable`: some tuple may have no order key.
+    """
     window, found = typed.window, typed.end
     if window.label is not None:
         closing = frame_closing(typed, nullable)

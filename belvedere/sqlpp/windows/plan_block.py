@@ -1,7 +1,8 @@
-"""Plan a WINDOW BY block for the kernels: which columns Spark prepares, how the boundaries are found, what comes out.
+"""Plan a WINDOW BY block for the kernels: the columns that Spark prepares, how boundaries are found, the outputs.
 
-In: the binding tuples before the clause, and the block. Out: the rows' columns, what the kernels are told, and the block with everything
-about the window replaced by variables over the kernels' output; or `Untranslatable` with the reason. It moves no rows.
+In: the binding tuples before the clause, and the block. Out: the rows' columns, the specification for the kernels, and
+the block with everything about the window replaced by variables over the kernels' output; or `Untranslatable` with the
+reason. It moves no rows.
 """
 
 from __future__ import annotations
@@ -83,7 +84,7 @@ class BlockPlanner(ResultPlanner):
         return specs.CompareSpec(searched, atom.operator, known, direction, key.nulls_come_first)
 
     def sorting(self, beside: Sequence[str] = ()) -> tuple[Order, ...]:
-        """ORDER BY over row columns, then all other columns, and those beside: rows that tie there too cannot be told apart."""
+        """Return ORDER BY over row columns, then all other columns, and `beside`: rows that still tie are identical."""
         keys = {self.columns[k.sql] for k in key_columns(self.keys)}
         found: list[Order] = []
         for key in self.window.order:

@@ -1,4 +1,4 @@
-"""What the parts of a plan for the kernels share: the columns of the rows that Spark prepares, and the outputs that are asked for.
+"""Shared state of a plan for the kernels: the columns of the rows that Spark prepares, and the requested outputs.
 
 In: a block and its pinned variables. Out: names of columns by SQL text. It moves no rows.
 """

@@ -1,6 +1,7 @@
-"""What a query says about its window as outputs of the kernels: aggregates, members, single tuples.
+"""Outputs of the kernels for a query's expressions over its window: aggregates, members, single tuples.
 
-In: the expressions after WINDOW BY. Out: the same with variables over the kernels' output, or `Untranslatable` with the reason.
+In: the expressions after WINDOW BY. Out: the same with variables over the kernels' output, or `Untranslatable` with the
+reason.
 """
 
 from __future__ import annotations
@@ -137,7 +138,9 @@ class ResultPlanner(TermPlanner):
         return None if source is None else self.aggregated(kind, prefix == "STRICT", fraction, *source)
 
     def source(self, argument: Expr) -> tuple[SqlValue, SqlValue | None, bool] | None:
-        """What is aggregated over the item: value, restriction, and whether the MISSING of an unclosed window counts."""
+        """Return the aggregated expression of the item: value, restriction, and whether the MISSING of an unclosed
+        window counts.
+        """
         starred = self.starred(argument)
         if starred is not None:
             return merge(field_of(self.item, starred)), None, True

@@ -44,7 +44,7 @@ class TermPlanner(PlanColumns):
 
     @cached_property
     def sides(self) -> dict[str, tuple[str, str]]:
-        """Of which tuple each variable is: label, start or end; item, previous, next or position."""
+        """Return the tuple of each variable: label, start or end; item, previous, next or position."""
         return self.window.variables
 
     def condition(self, expr: Expr) -> specs.Term:
@@ -92,7 +92,7 @@ class TermPlanner(PlanColumns):
         return bool(pa.types.is_decimal(type_)) and type_.precision > DECIMAL_DIGITS
 
     def chosen(self, node: Expr) -> TypedTerm:
-        """What chooses between values of several tuples."""
+        """Return the term of an expression that chooses between values of several tuples."""
         if isinstance(node, exp.In) and node.expressions:
             tests = [self.compared("=", node.this, e)[0] for e in node.expressions]
             return reduce(lambda a, b: specs.OperationTerm("or", (a, b)), tests), pa.bool_()
@@ -269,7 +269,7 @@ class TermPlanner(PlanColumns):
 
 
 def kind(type_: pa.DataType) -> str:
-    """What a value may be compared with."""
+    """Return the class of values that a value can be compared with."""
     if pa.types.is_integer(type_) or pa.types.is_floating(type_):
         return "number"
     if pa.types.is_date(type_) or pa.types.is_timestamp(type_):

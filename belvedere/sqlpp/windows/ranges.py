@@ -1,12 +1,15 @@
 """Which windows of a partition a change can reach: those that a query must find again after it.
 
-In: a clause and its block. Out: `Ranges`, or why any window of the partition may change; END by whose windows the cut is made.
+In: a clause and its block. Out: `Ranges`, or why any window of the partition may change; the END that bounds the windows.
 
-A window is a function of the tuples from its start (the one before it, with PREV) to its end (the one after it, with NEXT), unless it
-counts from the partition's first tuple (AT) or lies at its edge (UNBOUNDED). So a change reaches the windows around it. How far back these
-begin is known. TUMBLING: the search begins anew at each window's start, and the stored windows before the change are still right. SLIDING:
-where END never moves back as the start moves on, then what is closed for one tuple is closed for all tuples before it.
-LABEL: the same, where START lies at a distance before the label, which so moves on with it.
+A window is a function of the tuples from its start (the one before it, with PREV) to its end (the one after it, with
+NEXT), unless it counts from the partition's first tuple (AT) or ends at its edge (UNBOUNDED). So a change reaches only
+the windows around it, and their earliest start is known:
+
+* TUMBLING: each search begins at a window's start, and the stored windows before the change are still right.
+* SLIDING: if END never moves back as the start moves forward, a window that is closed for one tuple is closed for all
+  tuples before it.
+* LABEL: the same, if START is at a distance before the label, so that both move forward together.
 """
 
 from __future__ import annotations
@@ -27,7 +30,10 @@ from belvedere.sqlpp.windows.resume import neighbours_of, only_distances
 
 
 def ranges_of(typed: TypedWindow, block: QueryBlock, column: Column | None) -> Ranges | str:
-    """How to tell the windows that a change can reach, or why any of the partition may change. `column` is ORDER BY's first key."""
+    """Return how to identify the windows that a change can reach, or why any window of the partition may change.
+
+    `column` is ORDER BY's first key.
+    """
     window, key = typed.window, typed.window.order[0]
     far = _reaches_far(window)
     if far:

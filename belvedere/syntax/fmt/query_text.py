@@ -84,6 +84,6 @@ class SqrlGenerator(SparkSqlGenerator):
 
 
 def _windowed(expression: exp.Expr, text: str) -> str:
-    """What stands in FROM with its window of SPL."""
+    """Return the text of a FROM item with its SPL window."""
     clause = clause_of(expression)
     return text if clause is None else f"{text} {clause.shown}"

@@ -54,7 +54,7 @@ def _has_templates(text: str) -> bool:
 
 @dataclass(frozen=True)
 class _Context:
-    """What layout must know of the parsed script: where names stand, where types do, what is left as it is."""
+    """Context for layout from the parsed script: the positions of names and types, and the parts to leave unchanged."""
 
     text: str
     read: Tokens

@@ -1,6 +1,6 @@
-"""Which words are keywords, and where a space stands between two words of a line.
+"""Keywords, and spaces between two words of a line.
 
-In: words of a statement. Out: decisions about one pair of neighbours. Knows nothing of lines.
+In: words of a statement. Out: decisions about one pair of neighbours. It knows nothing of lines.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ CALLED_KEYWORDS = frozenset(("FILTER", "DESCRIPTOR", "TABLE"))
 
 
 def space_between(before_last: Word | None, last: Word, word: Word) -> bool:
-    """Whether a space stands between `last` and `word`."""
+    """Return whether a space separates `last` and `word`."""
     if last.typed and word.typed:
         return not word.adjacent
     if word.kind == T.COLON and word.adjacent and last.kind == T.VAR:

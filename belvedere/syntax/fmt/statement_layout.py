@@ -54,7 +54,10 @@ def lay_out(items: list[LayoutItem]) -> str:
 
 
 def _head(items: list[LayoutItem]) -> tuple[list[LayoutItem], list[LayoutItem]]:
-    """What stands before a query or expression: `V :=`, `CREATE VIEW V AS`. Statements without one are all head or all body."""
+    """Split off the part before a query or expression: `V :=`, `CREATE VIEW V AS`.
+
+    Statements without one are all head or all body.
+    """
     kinds = [item.kind if isinstance(item, Word) else None for item in items]
     for ends in (T.COLON_EQ, *((T.ALIAS,) if kinds[0] == T.CREATE else ())):
         if ends in kinds:
@@ -230,7 +233,9 @@ def _write_segment(writer: LineWriter, segment: list[LayoutItem], indent: int) -
 
 
 def _before_condition() -> Callable[[Word], bool]:
-    """Tells before which words a long condition is broken: AND, OR and ON, but not the AND of a BETWEEN nor inside CASE."""
+    """Return a test for words before which a long condition is broken: AND, OR and ON, but not the AND of a BETWEEN nor
+    inside CASE.
+    """
     state = {"between": 0, "case": 0}
 
     def breaks(word: Word) -> bool:

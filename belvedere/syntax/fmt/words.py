@@ -32,7 +32,7 @@ class Mark:
 
 @dataclass(frozen=True)
 class Brackets:
-    """What stands in brackets."""
+    """The contents of brackets."""
 
     opening: Word
     items: tuple[LayoutItem, ...]

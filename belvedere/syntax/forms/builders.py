@@ -15,7 +15,7 @@ UNITS = {
     for name in (unit, unit + "S")
 }
 CASTING = ("BIGINT", "BINARY", "BOOLEAN", "DECIMAL", "DOUBLE", "FLOAT", "SMALLINT", "TINYINT")
-"""Types that are functions, beside those that the parser below knows as such."""
+"""Types that are functions, in addition to those that the parser below knows."""
 CALLED = (
     *("array_size", "convert_timezone", "parse_json", "to_number", "try_parse_json", "try_to_number"),
     *("try_variant_get", "variant_get"),

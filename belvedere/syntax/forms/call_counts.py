@@ -1,7 +1,7 @@
-"""Whether a call has as many arguments as its function takes, by what is written: the parser drops some of too many.
+"""Number of arguments of a call, checked on tokens: the parser drops some surplus arguments.
 
-In: the tokens of a statement, and where a name with a bracket stands. Out: a problem, or None. Calls with words of their own, such as
-`substring(x FROM 2)`, are left to the parser.
+In: the tokens of a statement, and the position of a name with a bracket. Out: a problem, or None. Calls with words
+inside, such as `substring(x FROM 2)`, are left to the parser.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ _AFTER_ARGUMENTS = {TokenType.ORDER_BY, TokenType.LIMIT, TokenType.HAVING}
 
 
 def miscount(tokens: Sequence[Token], at: int) -> Problem | None:
-    """What is wrong with the number of arguments of the call whose name is the token at `at`."""
+    """Return the problem with the number of arguments of the call whose name is the token at `at`, or None."""
     name = tokens[at].text.lower()
     distinct = at + 2 < len(tokens) and tokens[at + 2].token_type == TokenType.DISTINCT
     least, most = ARITY.get(name, (0, MANY))
-    least = max(least, min(most, int(distinct)))  # DISTINCT stands before a value
+    least = max(least, min(most, int(distinct)))  # DISTINCT comes before a value
     if at and tokens[at - 1].token_type in _NO_CALL_AFTER:
         return None
     given, end = _given(tokens, at + 2 + distinct)
@@ -52,7 +52,7 @@ def miscount(tokens: Sequence[Token], at: int) -> Problem | None:
 
 
 def _wrong_unit(unit: Token) -> Problem | None:
-    """What is wrong with the unit of `timestampadd(DAY, 1, t)` and its like: it is a word."""
+    """Return the problem with the unit of `timestampadd(DAY, 1, t)` and similar calls, which must be a word, or None."""
     if unit.token_type != TokenType.STRING and unit.text.upper() in _UNITS:
         return None
     shown = f"'{unit.text}'" if unit.token_type == TokenType.STRING else f"`{unit.text}`"
@@ -62,7 +62,9 @@ def _wrong_unit(unit: Token) -> Problem | None:
 
 
 def _given(tokens: Sequence[Token], first: int) -> tuple[int | None, int]:
-    """How many arguments begin at `first`, and where their bracket closes; None where words tell them apart."""
+    """Return the number of arguments that begin at `first`, and the position of the closing bracket; None if words
+    separate them.
+    """
     depth, given, counting, angles = 0, 1, True, -1
     for n in range(first, len(tokens)):
         kind = tokens[n].token_type

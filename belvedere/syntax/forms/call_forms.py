@@ -1,6 +1,6 @@
-"""What stands in and around a call: DISTINCT, FILTER, IGNORE NULLS, OVER and its frame.
+"""Forms of a call: DISTINCT, FILTER, IGNORE NULLS, OVER and its frame.
 
-In: a node of a query's tree. Out: a problem where the function takes no such form, as Spark says when it first sees the query.
+In: a node of a query's tree. Out: a problem if the function does not take this form, as in Spark's analyzer.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from belvedere.syntax.query_tree import is_stream, place_of
 
 
 def misplaced(node: exp.Expr) -> Problem | None:
-    """What the form of one node says that its function does not take."""
+    """Return the problem with a form of one node that its function does not take, or None."""
     check = _CHECKS.get(type(node))
     found = check(node) if check is not None else None
     return found or _without_over(node)

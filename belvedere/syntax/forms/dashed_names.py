@@ -1,7 +1,9 @@
-"""Names with dashes, written without quotes where only the name of a table or of a source can stand: `IMPORT data-catalog.Orders`.
+"""Names with dashes, allowed without quotes where only the name of a table or source can be: `IMPORT
+data-catalog.Orders`.
 
-In: a file's tokens. Out: the tokens, with the parts of such a name as one. Elsewhere `a-b` is a difference. The places are after IMPORT,
-EXPORT and its TO, CREATE TABLE and the like, FROM and JOIN of a query, DISTINCT of `:= DISTINCT T ON`, and before `:=`.
+In: a file's tokens. Out: the tokens, with the parts of such a name as one. Elsewhere `a-b` is a difference. The
+positions are after IMPORT, EXPORT and its TO, CREATE TABLE and similar words, FROM and JOIN of a query, DISTINCT of `:=
+DISTINCT T ON`, and before `:=`.
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ def join_dashes(tokens: list[Token]) -> list[Token]:
 
 
 def _touches(tokens: list[Token], i: int) -> bool:
-    """Whether nothing stands between a token and the one before it."""
+    """Return whether a token directly follows the previous one."""
     return tokens[i - 1].end + 1 == tokens[i].start
 
 

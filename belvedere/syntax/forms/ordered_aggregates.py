@@ -20,7 +20,7 @@ FIRST = (exp.FirstValue, exp.First)
 LAST = (exp.LastValue, exp.Last)
 LISTS = (exp.ArrayAgg, exp.GroupConcat)
 AGGREGATES = (exp.ArrayAgg, exp.ArrayUniqueAgg, exp.Count, exp.ArgMin, exp.ArgMax, exp.Mode, exp.Quantile)
-"""What these aggregates become."""
+"""Rewritten forms of these aggregates."""
 ORDERED = (*FIRST, *LAST, *LISTS)
 
 
@@ -28,7 +28,7 @@ GREATEST_MODE = (
     "array_max(transform(array_distinct(collect_list(x_)), "
     "e -> named_struct('n', size(filter(collect_list(x_), f -> f = e)), 'v', e))).v"
 )
-"""Of the values that are there most often the greatest: `mode` has the least."""
+"""The greatest of the most frequent values: `mode` returns the least."""
 
 
 def refuse_order(node: exp.Order) -> exp.Expr:

@@ -149,7 +149,9 @@ class PipeParser(PositionedParser):
 
 
 def _grouped(key: exp.Expr, place: int) -> exp.Expr:
-    """What to group by for a key that is the item at a place: the place itself where the key's own text would be one."""
+    """Return the GROUP BY expression for a key that is the item at a position: the position itself if the key's text
+    would be read as one.
+    """
     value = key.unalias()
     if not isinstance(value, (exp.Star, exp.Literal)):
         return value.copy()

@@ -21,7 +21,7 @@ _HOLDS: dict[tuple[type, type], str] = {
     (exp.LTE, exp.Any): "x_ <= greatest_",
     (exp.NEQ, exp.Any): "x_ <> least_ OR x_ <> greatest_",
 }
-"""What is TRUE where the comparison is with some value."""
+"""Expression that is TRUE if the comparison holds for some value."""
 _FAILS: dict[tuple[type, type], str] = {
     (exp.GT, exp.All): "x_ <= greatest_",
     (exp.GTE, exp.All): "x_ < greatest_",
@@ -29,7 +29,7 @@ _FAILS: dict[tuple[type, type], str] = {
     (exp.LTE, exp.All): "x_ > least_",
     (exp.EQ, exp.All): "x_ <> least_ OR x_ <> greatest_",
 }
-"""What is TRUE where the comparison with all values is FALSE."""
+"""Expression that is TRUE if the comparison with all values is FALSE."""
 _ANY = "CASE WHEN {} THEN TRUE WHEN rows_ > 0 AND (known_ < rows_ OR x_ IS NULL) THEN NULL ELSE FALSE END"
 _ALL = "CASE WHEN {} THEN FALSE WHEN rows_ > 0 AND (known_ < rows_ OR x_ IS NULL) THEN NULL ELSE TRUE END"
 _VALUES = {"least_": "min(v_)", "greatest_": "max(v_)", "rows_": "count(*)", "known_": "count(v_)"}
@@ -71,7 +71,7 @@ def _with_rows(node: Any, several: exp.Expr, query: exp.Expr) -> exp.Expr:
 
 
 def _is_condition(node: exp.Expr) -> bool:
-    """Whether only TRUE counts: what is NULL and what is FALSE need not be told apart."""
+    """Return whether only TRUE matters, so that NULL and FALSE need not be distinguished."""
     around = node.parent
     while isinstance(around, (exp.And, exp.Or, exp.Paren)):
         around = around.parent

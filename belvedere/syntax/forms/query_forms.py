@@ -122,7 +122,7 @@ def stacked(call: exp.Stack) -> exp.Expr:
 
 
 def _rows_of(rows: Sequence[Sequence[exp.Expr]], name: str) -> exp.Expr:
-    """The rows as they stand, with numbered columns."""
+    """Return the rows unchanged, with numbered columns."""
     structs = [
         exp.Struct(expressions=[exp.PropertyEQ(this=exp.to_identifier(f"{name}{n}"), expression=v) for n, v in enumerate(row)])
         for row in rows

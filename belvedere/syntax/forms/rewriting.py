@@ -215,7 +215,7 @@ _MADE = {
     "MINUTE": "make_dt_interval(0, 0, n_)",
     "SECOND": "make_dt_interval(0, 0, 0, n_)",
 }
-"""Intervals of so many units, whatever the number is."""
+"""Intervals of n units, for any expression n."""
 
 
 def _least(node: exp.Neg) -> exp.Expr:

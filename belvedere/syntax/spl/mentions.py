@@ -10,5 +10,5 @@ from belvedere.syntax.splitting import read_tokens
 
 
 def mentions_spl_window(text: str) -> bool:
-    """Whether some table stands with a window of SPL."""
+    """Return whether the text may have a table with an SPL window."""
     return mentions_window(read_tokens(text, "").tokens)

@@ -1,8 +1,9 @@
 """SPL's window clause in its three spellings.
 
-In: the parser, standing where a clause may begin. Out: `SplClause`s. The spellings are `FROM t WINDOW (sliding, count(4))`,
-`FROM t AS C WINDOW C : sliding, count(4) [PARTITION BY k]; D : ...` and `FROM t WITH (window = 'sliding, count(4)', partitionBy = 'k')`.
-A clause is SPL's only where one of its kinds stands first; `WINDOW w AS (...)` stays SQL's.
+In: the parser, at a position where a clause may begin. Out: `SplClause`s. The spellings are `FROM t WINDOW (sliding,
+count(4))`, `FROM t AS C WINDOW C : sliding, count(4) [PARTITION BY k]; D : ...` and `FROM t WITH (window = 'sliding,
+count(4)', partitionBy = 'k')`. A clause is SPL's only if it begins with one of SPL's kinds; `WINDOW w AS (...)` remains
+SQL's.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from belvedere.syntax.spl.window_words import FORGETTING, INTERVALS, KINDS, OPTI
 from belvedere.syntax.wording import nearest_name
 
 NUMBER = re.compile(r"(?P<value>[+-]?\s*(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?)(?P<suffix>ul|lu|[usilbfdw])?", re.IGNORECASE)
-"""A number with a suffix of SPL (`10u`, `5.0f`), which says a type that nobody needs."""
+"""A number with SPL's numeric suffix (`10u`, `5.0f`), which is accepted and ignored."""
 KIND_HINT = "write WINDOW (tumbling, ...), WINDOW (sliding, ...) or WINDOW (timeInterval, ...)"
 OPTION_FORM = "write WITH (window = 'sliding, count(4)', partitionBy = 'k', aggregateIncompleteWindows = true)"
 
@@ -39,19 +40,19 @@ def labelled(tokens: Sequence[Token | None]) -> bool:
 
 
 def at_suffix(parser: PositionedParser) -> bool:
-    """Whether `WINDOW (kind ...` stands here."""
+    """Return whether `WINDOW (kind ...` is next."""
     if not _is_word(parser._curr, "WINDOW") or not _is(parser._token(1), TokenType.L_PAREN):
         return False
     return is_kind(parser._token(2)) or labelled([parser._token(n) for n in (2, 3, 4)])
 
 
 def at_clause(parser: PositionedParser) -> bool:
-    """Whether `WINDOW label : kind ...` stands here."""
+    """Return whether `WINDOW label : kind ...` is next."""
     return _is_word(parser._curr, "WINDOW") and labelled([parser._token(n) for n in (1, 2, 3)])
 
 
 def at_options(parser: PositionedParser) -> bool:
-    """Whether `WITH (window = ...` stands here."""
+    """Return whether `WITH (window = ...` is next."""
     return (
         _is(parser._curr, TokenType.WITH)
         and _is(parser._token(1), TokenType.L_PAREN)
@@ -260,7 +261,7 @@ def _inside(parser: PositionedParser, text: Token) -> PositionedParser:
 
 
 def _place_at(text: Token, *trees: exp.Expr) -> None:
-    """What a string says stands where the string does."""
+    """Set the positions of trees parsed from a string to those of the string."""
     for node in (n for tree in trees for n in tree.walk()):
         node.meta["start"], node.meta["end"] = text.start, text.end
 

@@ -42,7 +42,7 @@ class SplClause(exp.Expression):
 
     @property
     def shown(self) -> str:
-        """The clause in the form that stands after a table."""
+        """Return the clause in the form that follows a table."""
         by = ", ".join(k.sql(SparkSql) for k in self.keys)
         parts = [f"{p.shown} BY {by}" if by and p.word == "partitioned" else p.shown for p in self.expressions]
         return f"WINDOW ({', '.join(parts)})"

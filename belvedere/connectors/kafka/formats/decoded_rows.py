@@ -1,6 +1,6 @@
-"""What a format of messages is, and what comes out of it.
+"""The interface of message formats, and their result.
 
-Runs in Spark's tasks: nothing here imports PySpark.
+It runs in Spark's tasks: nothing here imports PySpark.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ COLUMN = "value"
 """The column of messages that are no records."""
 
 Sample: TypeAlias = Callable[[], Sequence[bytes]]
-"""The newest messages: who asks for them reaches the cluster."""
+"""Function that returns the newest messages; calling it contacts the cluster."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,10 @@ class PayloadFormat(Protocol):
     """A module of this folder."""
 
     def columns(self, table: str, sample: Sample, options: Mapping[str, Any]) -> pa.Schema:
-        """The columns of a schema, or of a sample of messages where there is none. Raises B6103 where it tells none, B6205."""
+        """Return the columns of a schema, or of a sample of messages if there is none.
+
+        Raises B6103 if it has none, B6205.
+        """
 
     def decode(self, values: Sequence[bytes], columns: Sequence[Column], options: Mapping[str, Any]) -> Decoded:
         """The rows of messages."""

@@ -133,9 +133,9 @@ def _pooled(names: Sequence[str], files: Callable[[str], Any]) -> ProtobufSchema
 
 
 def unframed(value: bytes) -> tuple[tuple[int, ...], bytes]:
-    """Of a message with the number of its schema the path to its kind in the schema's file, and the message. Raises ValueError.
+    """Return the message index (path to the message type in the schema's file) and the message. Raises ValueError.
 
-    The path is its length and its numbers, in zigzag varints; a single zero is the path (0).
+    The index is its length and its numbers, in zigzag varints; a single zero is the index (0).
     """
     at = PREFIX
 

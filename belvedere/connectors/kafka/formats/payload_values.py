@@ -89,7 +89,7 @@ def _are_plain(values: Sequence[Any], type_: pa.DataType) -> bool:
 
 
 def _alone(value: Any, place: int, column: Column, refused: dict[int, Reason]) -> Any:
-    """A value as Arrow takes it; None where it does not fit, which is told."""
+    """Return a value in Arrow's form; None if it does not fit, which is recorded in `refused`."""
     try:
         typed = _judged(value, column.type)
         pa.array([typed], column.type)
@@ -100,9 +100,10 @@ def _alone(value: Any, place: int, column: Column, refused: dict[int, Reason]) -
 
 
 def _judged(value: Any, type_: pa.DataType) -> Any:
-    """What Arrow takes for a type: maps as pairs, UUIDs and other values as text where the column is text.
+    """Return a value in the form that Arrow takes for a type: maps as pairs, UUIDs and other values as text in text
+    columns.
 
-    Raises ValueError or TypeError where Arrow would take it, and make another value of it.
+    Raises ValueError or TypeError if Arrow would change the value.
     """
     if value is None:
         return None

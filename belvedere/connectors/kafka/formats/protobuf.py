@@ -1,8 +1,8 @@
-"""Protobuf: each message is one of a kind that a descriptor set of the project has, or a schema of a registry that the message names.
+"""Protobuf: each message has a type of the project's descriptor set, or of a registry's schema that the message names.
 
-With a registry a message begins with the number of its schema and the path to its kind there. Fields go to the columns of their names.
-A field that is absent is NULL where its schema tells absence from a default (`optional`, members of a `oneof`, messages), and else its
-default; of proto2 it is the default that the schema declares, if it declares one.
+With a registry a message begins with the schema's id and the message index. Fields go to the columns of their names. An
+absent field is NULL if its schema distinguishes absence from a default (`optional`, members of a `oneof`, messages),
+else its default. The default in proto2 is the declared one, if any.
 """
 
 from __future__ import annotations
